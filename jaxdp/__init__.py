@@ -1,0 +1,31 @@
+"""jaxdp: the theory of differentially private learning, on accelerators.
+
+One description of a problem and an algorithm, three readers: `simulate` says what happens,
+`predict` what theory says, `account` what it costs.
+"""
+
+from jaxdp import privacy as privacy
+from jaxdp.algorithms import OnePassDPSGD as OnePassDPSGD
+from jaxdp.comparison import Comparison as Comparison
+from jaxdp.comparison import compare as compare
+from jaxdp.core.errors import NotCoveredError as NotCoveredError
+from jaxdp.core.trajectory import Status as Status
+from jaxdp.core.trajectory import Trajectory as Trajectory
+from jaxdp.privacy import Cost as Cost
+from jaxdp.privacy import account as account
+from jaxdp.problems import LinearRegression as LinearRegression
+from jaxdp.problems import TabularRegression as TabularRegression
+from jaxdp.schedules import Constant as Constant
+from jaxdp.schedules import Hyperbolic as Hyperbolic
+from jaxdp.schedules import PiecewiseLinear as PiecewiseLinear
+from jaxdp.schedules import Polynomial as Polynomial
+from jaxdp.simulation import HomogenizedSDE as HomogenizedSDE
+from jaxdp.simulation import Iterates as Iterates
+from jaxdp.simulation import simulate as simulate
+from jaxdp.theory import CoupledODE as CoupledODE
+from jaxdp.theory import DiscreteRecursion as DiscreteRecursion
+from jaxdp.theory import LowerBound as LowerBound
+from jaxdp.theory import TightLowerBound as TightLowerBound
+from jaxdp.theory import TightUpperBound as TightUpperBound
+from jaxdp.theory import UpperBound as UpperBound
+from jaxdp.theory import predict as predict

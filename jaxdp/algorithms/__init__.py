@@ -1,0 +1,5 @@
+"""How it is learnt: algorithms that simulators, theories and accountants read."""
+
+from jaxdp.algorithms.base import AbstractAlgorithm as AbstractAlgorithm
+from jaxdp.algorithms.base import Update as Update
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD as OnePassDPSGD

@@ -1,0 +1,53 @@
+r"""Clipping: one object both clips a gradient and gives its Gaussian moments.
+
+The simulation asks by what factor a gradient of a given norm is scaled; the theory asks what that
+does to a Gaussian residual on average. Both read the same number.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import require_positive
+from jaxdp.core.clipped_moments import descent_factor, variance_factor
+
+
+class NormClip(eqx.Module):
+    r"""Clip the norm of a gradient in dimension d at $C = c\sqrt d$.
+
+    Source: AC Algorithm 1 (clip) and Assumption 2 (scaling of C).
+
+    Args:
+        scale: c, in units of the residual (a gradient x r has norm about $\sqrt d\,|r|$); > 0,
+            infinite for no clipping.
+    """
+
+    scale: Float[Array, ""] = eqx.field(converter=as_float)
+
+    def __check_init__(self):
+        require_positive("scale", self.scale, infinite=True)
+
+    def norm(self, dim: int) -> Float[Array, ""]:
+        r"""The clip norm $C = c\sqrt d$."""
+        return self.scale * jnp.sqrt(jnp.asarray(dim, self.scale.dtype))
+
+    def factor(self, gradient_norm: Float[Array, "*batch"], dim: int) -> Float[Array, "*batch"]:
+        r"""$\min(1, C / \|g\|)$; 1 for a zero gradient."""
+        clip_norm = self.norm(dim)
+        clipped = gradient_norm > clip_norm
+        return jnp.where(clipped, clip_norm / jnp.where(clipped, gradient_norm, 1), 1)
+
+    def moments(
+        self, second_moment: Float[Array, "*shape"]
+    ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+        r"""Descent and variance factors $\mu_c, \nu_c$ of a centred Gaussian residual.
+
+        Source: AC Lemma 11.
+
+        Args:
+            second_moment: the residual's variance $2P = 2R + \zeta^2$, >= 0.
+        """
+        tiny = jnp.finfo(second_moment.dtype).tiny
+        ratio = self.scale / jnp.sqrt(jnp.maximum(second_moment, tiny))
+        return descent_factor(ratio), variance_factor(ratio)

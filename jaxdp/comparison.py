@@ -1,0 +1,148 @@
+"""Does theory agree with what happens? A table, and the largest gaps."""
+
+import dataclasses
+
+import numpy as np
+
+from jaxdp.core.trajectory import Status, Trajectory
+
+_SHOWN_TIMES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The simulation's mean risk beside predictions, on one clock.
+
+    Gaps are of the first prediction; a sigma is the simulation's standard error (ddof 1), and
+    records without one (the start, or a single run) do not count.
+
+    Attributes:
+        time: of each record.
+        mean, standard_error: of the simulated risk over the runs that ended well.
+        final_mean, final_standard_error: of the released iterate's risk.
+        predictions: the predicted trajectories.
+        num_runs, num_failed: runs in all, and those left out because they did not end well.
+        max_gap: largest |mean - prediction| over the records.
+        max_sigmas: the same in standard errors; NaN when no record has one.
+        final_gap, final_sigmas: of the released iterate.
+    """
+
+    time: np.ndarray
+    mean: np.ndarray
+    standard_error: np.ndarray
+    final_mean: float
+    final_standard_error: float
+    predictions: tuple[Trajectory, ...]
+    num_runs: int
+    num_failed: int
+    max_gap: float
+    max_sigmas: float
+    final_gap: float
+    final_sigmas: float
+
+    def __str__(self):
+        labels = [prediction.label or "predicted" for prediction in self.predictions]
+        head = ["time", "simulated", "s.e.", *labels, "gap", "sigmas"]
+        shown = sorted({int(np.argmin(np.abs(self.time - time))) for time in _SHOWN_TIMES})
+        rows = [
+            _row(
+                f"{self.time[j]:.3f}",
+                self.mean[j],
+                self.standard_error[j],
+                [float(prediction.risk[j]) for prediction in self.predictions],
+            )
+            for j in shown
+        ]
+        finals = [float(prediction.final_risk) for prediction in self.predictions]
+        rows.append(_row("final", self.final_mean, self.final_standard_error, finals))
+        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+        lines = ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in
+                 [head, *rows]]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        lines.append(
+            f"{self.num_runs - self.num_failed} runs; largest gap {self.max_gap:.2e}"
+            f"{_in_sigmas(self.max_sigmas)}, final gap {self.final_gap:.2e}"
+            f"{_in_sigmas(self.final_sigmas)}"
+        )
+        if self.num_failed:
+            lines.append(
+                f"{self.num_failed} of {self.num_runs} runs did not end well and are left out"
+            )
+        return "\n".join(lines)
+
+
+def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
+    """Put simulated runs beside predictions.
+
+    Args:
+        simulated: a trajectory with one axis of runs.
+        predictions: trajectories of single predictions; the first is the one gaps are taken of.
+
+    Raises:
+        ValueError: no prediction, unequal clocks, batches where single trajectories are meant, or
+            no run that ended well.
+    """
+    if not predictions:
+        raise ValueError("expected at least one prediction to compare with, got none")
+    if simulated.risk.ndim != 2:
+        raise ValueError(
+            f"expected simulated runs of shape (runs, records), got risk of shape "
+            f"{simulated.risk.shape}"
+        )
+    time = np.asarray(simulated.time, np.float64)
+    for prediction in predictions:
+        if prediction.risk.shape != time.shape:
+            raise ValueError(
+                f"expected predictions of risk shape {time.shape} like the simulation's records, "
+                f"got {prediction.risk.shape} from {prediction.label!r}"
+            )
+        if not np.allclose(prediction.time, time, rtol=0, atol=1e-5):
+            raise ValueError(
+                f"expected one clock, got other times from {prediction.label!r}: simulate and "
+                "predict the same algorithm with the same number of records"
+            )
+    well = np.asarray(simulated.status) == Status.OK
+    if not well.any():
+        raise ValueError("expected at least one run that ended well; all of them failed")
+    mean, error = _mean_and_error(np.asarray(simulated.risk, np.float64)[well])
+    final_mean, final_error = _mean_and_error(np.asarray(simulated.final_risk, np.float64)[well])
+    gap = np.abs(mean - np.asarray(predictions[0].risk, np.float64))
+    final_gap = abs(final_mean - float(predictions[0].final_risk))
+    known = error > 0
+    return Comparison(
+        time=time,
+        mean=mean,
+        standard_error=error,
+        final_mean=float(final_mean),
+        final_standard_error=float(final_error),
+        predictions=predictions,
+        num_runs=well.size,
+        num_failed=int((~well).sum()),
+        max_gap=float(gap.max()),
+        max_sigmas=float((gap[known] / error[known]).max()) if known.any() else float("nan"),
+        final_gap=float(final_gap),
+        final_sigmas=float(final_gap / final_error) if final_error > 0 else float("nan"),
+    )
+
+
+def _mean_and_error(runs):
+    """Mean and standard error over the leading axis; the error of a single run is NaN.
+
+    Runs that agree to rounding have no error: their spread is rounding, not sampling.
+    """
+    mean = runs.mean(axis=0)
+    if len(runs) == 1:
+        return mean, np.full_like(mean, np.nan)
+    error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+    return mean, np.where(error > 1e-9 * np.abs(mean), error, 0.0)
+
+
+def _row(name, mean, error, predicted):
+    gap = abs(mean - predicted[0])
+    sigmas = f"{gap / error:.1f}" if error > 0 else "-"
+    numbers = [f"{mean:.5f}", f"{error:.5f}" if error > 0 else "-"]
+    return [name, *numbers, *(f"{value:.5f}" for value in predicted), f"{gap:.5f}", sigmas]
+
+
+def _in_sigmas(sigmas):
+    return "" if np.isnan(sigmas) else f" ({sigmas:.1f} standard errors)"

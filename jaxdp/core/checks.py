@@ -1,0 +1,66 @@
+"""Checks of arguments: one clear error that says what was expected and what came.
+
+Values that are traced (under `jit`, `vmap` or `grad`) cannot be looked at; they pass, and a run
+that they spoil ends with a status instead.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def concrete(value: Any) -> np.ndarray | None:
+    """The value as a float64 NumPy array, or None when it is traced."""
+    if isinstance(value, jax.core.Tracer):
+        return None
+    return np.asarray(value, dtype=np.float64)
+
+
+def require_positive(name: str, value: Any, *, infinite: bool = False) -> None:
+    """Raise ValueError unless the concrete scalar `value` is positive (and finite)."""
+    known = concrete(value)
+    if known is None:
+        return
+    if known.shape != ():
+        raise ValueError(
+            f"expected {name} to be a scalar, got shape {known.shape}; "
+            "make a batch with vmap over the constructor"
+        )
+    if not (known > 0 and (infinite or np.isfinite(known))):
+        raise ValueError(f"expected {'' if infinite else 'finite '}{name} > 0, got {known}")
+
+
+def require_non_negative(name: str, value: Any) -> None:
+    """Raise ValueError unless the concrete scalar `value` is finite and at least zero."""
+    known = concrete(value)
+    if known is None:
+        return
+    if known.shape != ():
+        raise ValueError(
+            f"expected {name} to be a scalar, got shape {known.shape}; "
+            "make a batch with vmap over the constructor"
+        )
+    if not (known >= 0 and np.isfinite(known)):
+        raise ValueError(f"expected finite {name} >= 0, got {known}")
+
+
+def require_count(name: str, value: Any) -> int:
+    """The value as a Python int; ValueError or TypeError unless it is a whole number >= 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"expected {name} to be a Python int, got {type(value).__name__}: {value}")
+    if value < 1:
+        raise ValueError(f"expected {name} >= 1, got {value}")
+    return int(value)
+
+
+def require_key(key: Any) -> None:
+    """Raise TypeError unless `key` is one `jax.random.key`."""
+    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
+        raise TypeError(
+            f"expected key to be a jax.random.key, for example jax.random.key(0), "
+            f"got {type(key).__name__}"
+        )
+    if key.shape != ():
+        raise ValueError(f"expected one key, got an array of keys of shape {key.shape}")

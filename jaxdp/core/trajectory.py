@@ -1,0 +1,67 @@
+"""The one answer type: what a run did, or what a theory says that it does, on one clock."""
+
+import enum
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+
+class Status(enum.IntEnum):
+    """How a run, or the solution of a theory's equations, ended."""
+
+    OK = 0
+    DIVERGED = 1  # a recorded risk is not finite
+    SOLVER_STOPPED = 2  # the differential equation's solver gave up before the end
+    INVALID = 3  # traced hyper-parameters left their range (an increasing schedule, rho <= 0)
+
+
+def status_of(
+    risk: Float[Array, "*batch records"], final_risk: Float[Array, "*batch"]
+) -> Int[Array, "*batch"]:
+    """`Status.OK` where every recorded risk is finite, else `Status.DIVERGED`."""
+    finite = jnp.isfinite(risk).all(axis=-1) & jnp.isfinite(final_risk)
+    return jnp.where(finite, int(Status.OK), int(Status.DIVERGED))
+
+
+class Trajectory(eqx.Module):
+    """The risk over time, of simulated runs or as predicted.
+
+    Attributes:
+        time: true time of each record; record j lies after floor(j n / R) of the n updates.
+        risk: the problem's own risk at each record.
+        final_risk: risk of the iterate that is released.
+        status: a `Status` per run.
+        observables: further quantities by name, each shaped like `risk`.
+        std: predicted standard deviation of the risk over runs, or None.
+        parameters: the released iterates, or None when they were not asked for.
+        label: who says so, for tables and legends.
+    """
+
+    time: Float[Array, " records"]
+    risk: Float[Array, "*batch records"]
+    final_risk: Float[Array, "*batch"]
+    status: Int[Array, "*batch"]
+    observables: dict[str, Float[Array, "*batch records"]]
+    std: Float[Array, "*batch records"] | None = None
+    parameters: Float[Array, "*batch dim"] | None = None
+    label: str = eqx.field(static=True, default="")
+
+    def check(self) -> "Trajectory":
+        """Return self when every run ended well.
+
+        Raises:
+            RuntimeError: says how many runs ended badly, and how.
+        """
+        status = np.asarray(self.status).reshape(-1)
+        bad = [
+            f"{int((status == code).sum())} {code.name.lower().replace('_', ' ')}"
+            for code in Status
+            if code is not Status.OK and (status == code).any()
+        ]
+        if bad:
+            raise RuntimeError(
+                f"{self.label or 'trajectory'}: of {status.size} runs {', '.join(bad)}"
+            )
+        return self

@@ -1,0 +1,60 @@
+"""The abstract problem: where samples come from, their gradients, and the risk.
+
+A stream draws fresh samples from its key at every step. A table first splits its rows for the run
+(`prepare`) and then hands them out in order. A simulator knows neither from the other.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, Float, Int, Key
+
+
+class Samples(eqx.Module):
+    """A batch of inputs and labels."""
+
+    inputs: Float[Array, "batch dim"]
+    labels: Float[Array, " batch"]
+
+
+class AbstractProblem(eqx.Module):
+    """A supervised problem with parameters in `dim` dimensions, learnt from theta = 0."""
+
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int:
+        """Number of parameters."""
+
+    @property
+    @abc.abstractmethod
+    def max_samples(self) -> int | None:
+        """How many samples one pass can draw; None when they never end."""
+
+    @abc.abstractmethod
+    def prepare(self, key: Key[Array, ""]) -> Any:
+        """What one run fixes before its first step (a table's split), as a pytree or None."""
+
+    @abc.abstractmethod
+    def draw(
+        self, prepared: Any, key: Key[Array, ""], step: Int[Array, ""], batch_size: int
+    ) -> Samples:
+        """The samples of update number `step` (from 1); they depend on key and step alone."""
+
+    @abc.abstractmethod
+    def gradients(
+        self, parameters: Float[Array, " dim"], samples: Samples
+    ) -> Float[Array, "batch dim"]:
+        """The loss's gradient at each sample."""
+
+    @abc.abstractmethod
+    def smoothness(self, samples: Samples) -> Float[Array, " batch"]:
+        """The Lipschitz constant of each sample's gradient."""
+
+    @abc.abstractmethod
+    def risk(self, prepared: Any, parameters: Float[Array, " dim"]) -> Float[Array, ""]:
+        """The excess risk of the parameters."""
+
+    @abc.abstractmethod
+    def in_input_coordinates(self, parameters: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """Parameters as they act on the inputs that the user gave (centred and scaled)."""

@@ -1,0 +1,198 @@
+r"""Linear regression on Gaussian inputs, described in the eigenbasis of their covariance.
+
+Clipping by norm, the adaptive step and isotropic private noise do not see a rotation, so the
+eigenbasis loses nothing. Source: AC section 2 and Assumption 1.
+"""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import concrete, require_count, require_non_negative, require_positive
+from jaxdp.problems.base import AbstractProblem, Samples
+from jaxdp.problems.standardisation import covariance_basis, standardise
+
+_MEAN_TOLERANCE = 1e-5
+
+
+class Blocks(eqx.Module):
+    """The distinct eigenvalues of a covariance, and how much of the target lies in each block.
+
+    Attributes:
+        eigenvalues: the distinct values.
+        sizes: their multiplicities.
+        squared_target: squared norm of the target within each block.
+    """
+
+    eigenvalues: Float[Array, " blocks"]
+    sizes: Float[Array, " blocks"]
+    squared_target: Float[Array, " blocks"]
+
+
+class LinearRegression(AbstractProblem):
+    r"""Labels $y = x^\top\theta^* + z$ with $x \sim N(0, \Sigma)$, $z \sim N(0, \zeta^2)$.
+
+    The risk is the excess risk $R(\theta) = \|\Sigma^{1/2}(\theta - \theta^*)\|^2 / 2$.
+
+    Args:
+        spectrum: eigenvalues of Sigma, >= 0, of mean 1 (AC Assumption 1: tr Sigma = d).
+        target: theta* in that eigenbasis.
+        label_noise: zeta, a standard deviation, >= 0.
+
+    Raises:
+        ValueError: shapes differ, an eigenvalue is negative, the mean is not 1.
+    """
+
+    spectrum: Float[Array, " dim"]
+    target: Float[Array, " dim"]
+    label_noise: Float[Array, ""]
+    blocks: Blocks
+
+    def __init__(self, spectrum, target, label_noise):
+        self.spectrum = as_float(spectrum)
+        self.target = as_float(target)
+        self.label_noise = as_float(label_noise)
+        _check(self.spectrum, self.target, self.label_noise)
+        self.blocks = _group(self.spectrum, self.target)
+
+    @classmethod
+    def isotropic(cls, dim: int, *, label_noise, initial_risk=0.5) -> "LinearRegression":
+        r"""Identity covariance; the target is flat, with $R(0)$ = `initial_risk`.
+
+        Args:
+            dim: number of inputs d.
+            label_noise: zeta, a standard deviation.
+            initial_risk: R at theta = 0, > 0.
+        """
+        return cls._flat(np.ones(require_count("dim", dim)), label_noise, initial_risk)
+
+    @classmethod
+    def power_law(
+        cls, dim: int, *, condition_number, label_noise, initial_risk=0.5
+    ) -> "LinearRegression":
+        r"""Eigenvalues $\lambda_i \propto i^{-\ln\kappa/\ln d}$ of mean 1; the target is flat.
+
+        As d grows at fixed kappa this tends to the identity: tr(Sigma^2)/d is 1.024, 1.012,
+        1.0066 for d = 10^2, 10^3, 10^4 and kappa = 2. Source: AC Figure 2, made specific.
+
+        Args:
+            dim: number of inputs d, >= 2 when kappa > 1.
+            condition_number: kappa = lambda_max / lambda_min, >= 1.
+            label_noise: zeta, a standard deviation.
+            initial_risk: R at theta = 0, > 0.
+        """
+        dim = require_count("dim", dim)
+        known = concrete(condition_number)
+        if known is not None and not (known >= 1 and np.isfinite(known)):
+            raise ValueError(f"expected finite condition_number >= 1, got {known}")
+        if dim == 1:
+            if known is None or known > 1:
+                raise ValueError("expected dim >= 2 for a condition_number > 1, got dim = 1")
+            return cls.isotropic(1, label_noise=label_noise, initial_risk=initial_risk)
+        ranks = np.arange(1, dim + 1)
+        if known is not None:
+            values = ranks ** (-math.log(known) / math.log(dim))
+            return cls._flat(values / values.mean(), label_noise, initial_risk)
+        exponent = -jnp.log(as_float(condition_number)) / math.log(dim)
+        values = jnp.exp(exponent * jnp.log(as_float(ranks)))
+        return cls._flat(values / values.mean(), label_noise, initial_risk)
+
+    @classmethod
+    def from_data(cls, inputs, labels) -> "LinearRegression":
+        r"""The Gaussian surrogate of a table: its covariance, least squares and residual variance.
+
+        Inputs are centred and scaled by one number to trace = dim, labels are centred, both
+        non-privately: the surrogate is a tool of the analyst, not a private release. The target
+        is the least-squares solution itself, so R(0) is about zeta^2 d / (2 n) too large.
+
+        Args:
+            inputs: table of shape (rows, dim), with rows > dim + 1.
+            labels: shape (rows,).
+
+        Raises:
+            ValueError: shapes differ, values are missing, rows are too few, a column is constant.
+        """
+        table = standardise(inputs, labels)
+        basis = covariance_basis(table)
+        rank = int((basis.spectrum > 0).sum())
+        residual = table.labels - table.inputs @ (basis.rotation @ basis.solution)
+        variance = residual @ residual / (len(table.labels) - rank - 1)
+        return cls(basis.spectrum, basis.solution, math.sqrt(variance))
+
+    @classmethod
+    def _flat(cls, spectrum, label_noise, initial_risk) -> "LinearRegression":
+        require_positive("initial_risk", initial_risk)
+        length = jnp.sqrt(2 * as_float(initial_risk) / len(spectrum))
+        return cls(spectrum, length * np.ones(len(spectrum)), label_noise)
+
+    @property
+    def dim(self):
+        return self.spectrum.shape[0]
+
+    @property
+    def max_samples(self):
+        return None
+
+    def prepare(self, key):
+        return None
+
+    def draw(self, prepared: Any, key, step, batch_size):
+        inputs_key, labels_key = jr.split(jr.fold_in(key, step))
+        dtype = jnp.result_type(self.spectrum, self.target, self.label_noise)
+        normal = jr.normal(inputs_key, (batch_size, self.dim), dtype)
+        inputs = jnp.sqrt(self.spectrum) * normal
+        noise = self.label_noise * jr.normal(labels_key, (batch_size,), dtype)
+        return Samples(inputs, jnp.sum(inputs * self.target, axis=1) + noise)
+
+    def gradients(self, parameters, samples):
+        residuals = jnp.sum(samples.inputs * parameters, axis=1) - samples.labels
+        return samples.inputs * residuals[:, None]
+
+    def smoothness(self, samples):
+        return jnp.sum(samples.inputs**2, axis=1)
+
+    def risk(self, prepared, parameters):
+        return jnp.sum(self.spectrum * (parameters - self.target) ** 2) / 2
+
+    def in_input_coordinates(self, parameters):
+        return parameters
+
+
+def _check(spectrum, target, label_noise):
+    if spectrum.ndim != 1 or spectrum.shape != target.shape or spectrum.size == 0:
+        raise ValueError(
+            "expected spectrum and target of one shape (dim,), "
+            f"got {spectrum.shape} and {target.shape}"
+        )
+    require_non_negative("label_noise", label_noise)
+    values = concrete(spectrum)
+    if values is not None:
+        if not np.all(np.isfinite(values)) or values.min() < 0:
+            raise ValueError(f"expected finite eigenvalues >= 0, got one of {values.min()}")
+        if abs(values.mean() - 1) > _MEAN_TOLERANCE:
+            raise ValueError(
+                "expected a spectrum of mean 1 (trace of the covariance = dim), got mean "
+                f"{values.mean():.6g}; divide it by its mean and multiply the target by the "
+                "square root of that mean"
+            )
+    known_target = concrete(target)
+    if known_target is not None and not np.all(np.isfinite(known_target)):
+        raise ValueError("expected a finite target, got one with NaN or infinite entries")
+
+
+def _group(spectrum, target) -> Blocks:
+    """One block per distinct eigenvalue; one per coordinate when the spectrum is traced."""
+    if isinstance(spectrum, jax.core.Tracer):
+        return Blocks(spectrum, jnp.ones_like(spectrum), target**2)
+    values, member, sizes = np.unique(
+        np.asarray(spectrum), return_inverse=True, return_counts=True
+    )
+    squared = jax.ops.segment_sum(target**2, member, num_segments=len(values))
+    return Blocks(as_float(values), as_float(sizes), squared)

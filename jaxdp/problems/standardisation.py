@@ -1,0 +1,80 @@
+"""A table made ready: checked, centred, scaled to trace = dim, and its covariance's eigenbasis.
+
+Everything here runs once, on the host, in float64, and reads the table without privacy.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Directions with less than this share of the largest variance carry rounding, not data.
+_RANK_TOLERANCE = 1e-10
+
+
+class Table(NamedTuple):
+    """Centred inputs with trace of the covariance = dim, and centred labels (float64)."""
+
+    inputs: np.ndarray
+    labels: np.ndarray
+
+
+class CovarianceBasis(NamedTuple):
+    """Eigenvalues of the covariance, its eigenvectors in columns, and least squares therein."""
+
+    spectrum: np.ndarray
+    rotation: np.ndarray
+    solution: np.ndarray
+
+
+def standardise(inputs: Any, labels: Any) -> Table:
+    """Check a table, centre it and scale its inputs by one number.
+
+    Raises:
+        ValueError: says which of shape, missing values, constant columns or too few rows it is.
+    """
+    inputs = np.asarray(inputs, dtype=np.float64)
+    labels = np.asarray(labels, dtype=np.float64)
+    if inputs.ndim != 2 or labels.shape != inputs.shape[:1]:
+        raise ValueError(
+            "expected inputs of shape (rows, dim) and labels of shape (rows,), "
+            f"got {inputs.shape} and {labels.shape}"
+        )
+    rows, dim = inputs.shape
+    if dim == 0:
+        raise ValueError("expected at least one input column, got none")
+    for name, values in (("inputs", inputs), ("labels", labels)):
+        bad = np.count_nonzero(~np.isfinite(values))
+        if bad:
+            raise ValueError(f"expected finite {name}, got {bad} missing or infinite values")
+    # Each half of the rows must determine a least-squares solution.
+    if rows < 2 * (dim + 2):
+        raise ValueError(
+            f"expected at least {2 * (dim + 2)} rows for {dim} columns, got {rows}: use more rows "
+            "or fewer columns"
+        )
+    constant = np.flatnonzero(np.ptp(inputs, axis=0) == 0)
+    if constant.size:
+        raise ValueError(
+            f"expected columns that vary, got {constant.size} constant ones (number "
+            f"{', '.join(map(str, constant[:5]))}{', ...' if constant.size > 5 else ''}): drop them"
+        )
+    if np.ptp(labels) == 0:
+        raise ValueError("expected labels that vary, got a constant")
+    inputs = inputs - inputs.mean(axis=0)
+    inputs *= np.sqrt(rows * dim / np.sum(inputs**2))
+    return Table(inputs, labels - labels.mean())
+
+
+def covariance_basis(table: Table) -> CovarianceBasis:
+    """Eigendecomposition of the inputs' covariance and the least-squares solution in that basis.
+
+    Directions without variance get eigenvalue 0 and coefficient 0.
+    """
+    rows, dim = table.inputs.shape
+    values, rotation = np.linalg.eigh(table.inputs.T @ table.inputs / rows)
+    values, rotation = values[::-1], rotation[:, ::-1]
+    values = np.where(values > _RANK_TOLERANCE * values[0], values, 0.0)
+    values *= dim / values.sum()
+    correlation = rotation.T @ (table.inputs.T @ table.labels) / rows
+    solution = np.divide(correlation, values, out=np.zeros(dim), where=values > 0)
+    return CovarianceBasis(values, rotation, solution)

@@ -1,0 +1,238 @@
+r"""Learning-rate schedules: time in [0, 1] to a non-increasing value.
+
+The private noise of AC equation (2) is a difference of squared learning rates, which cancels in
+float32 when there are many steps. A schedule therefore also knows `squared_drop`, the decrease of
+its square over a short interval, in a form that does not cancel. Any callable of t works as a
+schedule; then the difference is taken as it stands.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import concrete, require_non_negative, require_positive
+
+_CHECK_POINTS = 4001
+
+
+class AbstractSchedule(eqx.Module):
+    r"""A non-increasing learning rate $\tilde\eta(t) \ge 0$ on [0, 1]."""
+
+    @abc.abstractmethod
+    def __call__(self, time: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """The learning rate at each time."""
+
+    @abc.abstractmethod
+    def squared_drop(
+        self, start: Float[Array, "*shape"], width: Float[Array, "*shape"]
+    ) -> Float[Array, "*shape"]:
+        r"""$\tilde\eta^2(\text{start}) - \tilde\eta^2(\text{start} + \text{width})$."""
+
+    @property
+    @abc.abstractmethod
+    def is_constant(self) -> bool:
+        """Whether it is known, whatever its parameters, that the rate never changes."""
+
+
+class Constant(AbstractSchedule):
+    """The same learning rate throughout: output perturbation (AC equation (6), alpha = 0).
+
+    Args:
+        value: the learning rate, > 0.
+    """
+
+    value: Float[Array, ""] = eqx.field(converter=as_float)
+
+    def __check_init__(self):
+        require_positive("value", self.value)
+
+    def __call__(self, time):
+        return self.value * jnp.ones_like(time)
+
+    def squared_drop(self, start, width):
+        return jnp.zeros_like(self.value * start * width)
+
+    @property
+    def is_constant(self):
+        return True
+
+
+class Polynomial(AbstractSchedule):
+    r"""Polynomial decay $\tilde\eta(t) = \text{peak}\,(1 - t)^{\text{power}}$.
+
+    Source: AC equation (6). Power 1/2 makes the private noise constant over the steps.
+
+    Args:
+        peak: the learning rate at t = 0, > 0.
+        power: the exponent alpha, >= 0.
+    """
+
+    peak: Float[Array, ""] = eqx.field(converter=as_float)
+    power: Float[Array, ""] = eqx.field(converter=as_float)
+
+    def __check_init__(self):
+        require_positive("peak", self.peak)
+        require_non_negative("power", self.power)
+
+    def __call__(self, time):
+        return self.peak * _power(1 - time, self.power)
+
+    def squared_drop(self, start, width):
+        left = 1 - start
+        inside = left > 0
+        share = jnp.clip(width / jnp.where(inside, left, 1), 0, 1)
+        partial = share < 1
+        kept = 2 * self.power * jnp.log1p(-jnp.where(partial, share, 0))
+        # The last step loses all that is left, and nothing when the power is 0.
+        lost = jnp.where(partial, -jnp.expm1(kept), jnp.where(self.power > 0, 1.0, 0.0))
+        return self.peak**2 * _power(left, 2 * self.power) * jnp.where(inside, lost, 0)
+
+    @property
+    def is_constant(self):
+        power = concrete(self.power)
+        return power is not None and bool(np.all(power == 0))
+
+
+class Hyperbolic(AbstractSchedule):
+    r"""Hyperbolic decay $\tilde\eta(t) = \text{peak} / (1 + t/\text{knee})$; it does not end at 0.
+
+    Args:
+        peak: the learning rate at t = 0, > 0.
+        knee: the time at which it has halved, > 0.
+    """
+
+    peak: Float[Array, ""] = eqx.field(converter=as_float)
+    knee: Float[Array, ""] = eqx.field(converter=as_float)
+
+    def __check_init__(self):
+        require_positive("peak", self.peak)
+        require_positive("knee", self.knee)
+
+    def __call__(self, time):
+        return self.peak / (1 + time / self.knee)
+
+    def squared_drop(self, start, width):
+        first, last = self(start), self(start + width)
+        return first * last * (width / self.knee) / self.peak * (first + last)
+
+    @property
+    def is_constant(self):
+        return False
+
+
+class PiecewiseLinear(AbstractSchedule):
+    """Linear interpolation between knots, constant outside them.
+
+    Args:
+        knots: increasing times.
+        values: learning rates at the knots, >= 0 and non-increasing.
+    """
+
+    knots: Float[Array, " knots"] = eqx.field(converter=as_float)
+    values: Float[Array, " knots"] = eqx.field(converter=as_float)
+
+    def __check_init__(self):
+        if self.knots.ndim != 1 or self.knots.shape != self.values.shape or self.knots.size < 2:
+            raise ValueError(
+                "expected knots and values of one shape (n,) with n >= 2, "
+                f"got {self.knots.shape} and {self.values.shape}"
+            )
+        knots, values = concrete(self.knots), concrete(self.values)
+        if knots is not None and not np.all(np.diff(knots) > 0):
+            raise ValueError(f"expected increasing knots, got {knots}")
+        if values is not None and not (np.all(np.diff(values) <= 0) and values[-1] >= 0):
+            raise ValueError(f"expected non-increasing values >= 0, got {values}")
+
+    def __call__(self, time):
+        return jnp.interp(time, self.knots, self.values)
+
+    def squared_drop(self, start, width):
+        start, width = jnp.asarray(start)[..., None], jnp.asarray(width)[..., None]
+        steepness = -jnp.diff(self.values) / jnp.diff(self.knots)
+        overlap = jnp.minimum(start + width, self.knots[1:]) - jnp.maximum(start, self.knots[:-1])
+        drop = jnp.sum(steepness * jnp.clip(overlap, 0, width), axis=-1)
+        return drop * (self(start[..., 0]) + self((start + width)[..., 0]))
+
+    @property
+    def is_constant(self):
+        values = concrete(self.values)
+        return values is not None and bool(np.all(values == values.flat[0]))
+
+
+class Plain(AbstractSchedule):
+    """Any callable of t. Its `squared_drop` is a plain difference: in float32 the noise of one
+    step is then known to about `num_steps` roundings, the sum over the steps to a few.
+
+    Args:
+        function: maps an array of times to an array of learning rates; it must be traceable.
+    """
+
+    function: Callable[[Any], Any] = eqx.field(static=True)
+
+    def __call__(self, time):
+        return jnp.asarray(self.function(time)) * jnp.ones_like(time)
+
+    def squared_drop(self, start, width):
+        first, last = self(start), self(start + width)
+        return (first - last) * (first + last)
+
+    @property
+    def is_constant(self):
+        return False
+
+
+def as_schedule(learning_rate: Any) -> AbstractSchedule:
+    """The schedule itself, or a plain callable made one.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(learning_rate, AbstractSchedule):
+        return learning_rate
+    if callable(learning_rate):
+        return Plain(learning_rate)
+    raise TypeError(
+        "expected learning_rate to be a schedule such as jaxdp.Constant(3.0) or a callable of t, "
+        f"got {type(learning_rate).__name__}: {learning_rate}"
+    )
+
+
+def require_non_increasing(schedule: AbstractSchedule) -> None:
+    """Raise ValueError when a schedule of concrete parameters increases or is negative.
+
+    AC equation (2) has the variance of the private noise as the decrease of the squared learning
+    rate: an increasing schedule would need a negative one.
+    """
+    with jax.ensure_compile_time_eval():
+        time = jnp.linspace(0, 1, _CHECK_POINTS)
+        rates = concrete(schedule(time))
+    if rates is None:
+        return
+    if not np.all(np.isfinite(rates)) or np.any(rates < 0):
+        worst = int(np.argmax(~np.isfinite(rates) | (rates < 0)))
+        raise ValueError(
+            f"expected a finite learning rate >= 0 on [0, 1], got {rates[worst]} at "
+            f"t = {time[worst]:.4g}"
+        )
+    rises = np.diff(rates) > 1e-5 * rates[:-1]
+    if rises.any():
+        at = int(np.argmax(rises))
+        raise ValueError(
+            "expected a non-increasing learning rate, because the private noise has the variance "
+            f"(eta_k^2 - eta_(k+1)^2) / rho^2; got {rates[at]:.6g} at t = {time[at]:.4g} and "
+            f"{rates[at + 1]:.6g} at t = {time[at + 1]:.4g}"
+        )
+
+
+def _power(base, exponent):
+    """base ** exponent for base >= 0 with 0 ** 0 = 1 and finite derivatives at base = 0."""
+    positive = base > 0
+    value = jnp.exp(exponent * jnp.log(jnp.where(positive, base, 1)))
+    return jnp.where(positive, value, jnp.where(exponent > 0, 0.0, 1.0))

@@ -1,0 +1,63 @@
+"""The verb `simulate`: picks a simulator and runs it."""
+
+from jaxtyping import Array, Key
+
+from jaxdp.algorithms.base import AbstractAlgorithm
+from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.base import AbstractProblem
+from jaxdp.simulation.base import AbstractSimulator, Progress
+from jaxdp.simulation.iterates import Iterates
+
+# Exact in law, cheapest first.
+_DEFAULTS: tuple[AbstractSimulator, ...] = (Iterates(),)
+
+
+def simulate(
+    problem: AbstractProblem,
+    algorithm: AbstractAlgorithm,
+    *,
+    key: Key[Array, ""],
+    num_runs: int = 1,
+    simulator: AbstractSimulator | None = None,
+    records: int = 100,
+    keep_parameters: bool = False,
+    progress: Progress | None = None,
+) -> Trajectory:
+    """Sample what happens: independent runs of the algorithm on the problem.
+
+    Args:
+        problem: what is learnt.
+        algorithm: how it is learnt; its `num_steps` must be a Python int.
+        key: a `jax.random.key`; the same key gives the same runs, and run i is the same, to
+            rounding, however many there are.
+        num_runs: how many runs, along the leading axis of the result.
+        simulator: None takes the cheapest that is exact in law and covers the pair.
+        records: record j of 0..records is the state after floor(j n / records) updates.
+        keep_parameters: whether to return the released iterates, (num_runs, dim).
+        progress: called on the host with the share done; not under `jit` or `vmap`.
+
+    Raises:
+        NotCoveredError: no simulator, or not this one, covers the pair.
+        TypeError, ValueError: an argument is of the wrong kind or out of range.
+    """
+    require_key(key)
+    num_runs = require_count("num_runs", num_runs)
+    records = require_count("records", records)
+    candidates = _DEFAULTS if simulator is None else (simulator,)
+    reasons = []
+    for candidate in candidates:
+        reason = candidate.covers(problem, algorithm)
+        if reason is None:
+            return candidate.simulate(
+                problem,
+                algorithm,
+                key=key,
+                num_runs=num_runs,
+                records=records,
+                keep_parameters=keep_parameters,
+                progress=progress,
+            )
+        reasons.append(f"{type(candidate).__name__}: {reason}")
+    raise NotCoveredError("; ".join(reasons))

@@ -1,0 +1,205 @@
+r"""Homogenized DP-SGD: sampled paths of the diffusion that has the algorithm's risk in the limit.
+
+Source: AC equation (3), with $\|x\|^2 \to d$ and the residual's Gaussian moments:
+
+$$ d\Theta = -\tilde\eta\,\mu_c\,\Sigma(\Theta - \theta^*)\,dt
+   + \tilde\eta\sqrt{2\nu_c P\,\Sigma/n}\;dB^s + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p. $$
+
+The private Brownian motion enters through its clock $\tau(t) = (\tilde\eta^2(0) -
+\tilde\eta^2(t))/\rho^2$, so no derivative of the schedule is needed and any schedule works.
+AC Theorem 4 is a law of large numbers: means agree with Algorithm 1, standard deviations do not.
+"""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import lineax
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.checks import require_count
+from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import Trajectory, status_of
+from jaxdp.problems.linear import LinearRegression
+from jaxdp.schedules import AbstractSchedule
+from jaxdp.simulation.base import AbstractSimulator
+
+
+class HomogenizedSDE(AbstractSimulator):
+    r"""Euler-Maruyama paths of AC equation (3), through diffrax, with a fixed step.
+
+    The mean risk has a step-size bias of relative order $\tilde\eta^2 / \text{num\_steps}$. Beyond
+    the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations.
+
+    Args:
+        num_steps: steps of the path over [0, 1], rounded up to a whole number per record.
+    """
+
+    num_steps: int = eqx.field(static=True, default=4000)
+
+    def __check_init__(self):
+        require_count("num_steps", self.num_steps)
+
+    def covers(self, problem, algorithm):
+        if not isinstance(problem, LinearRegression):
+            named = "; use its .surrogate" if hasattr(problem, "surrogate") else ""
+            return f"AC (3) needs Gaussian inputs (LinearRegression){named}"
+        if not isinstance(algorithm, OnePassDPSGD):
+            return f"AC (3) is the limit of OnePassDPSGD, got {type(algorithm).__name__}"
+        return None
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        per_record = -(-self.num_steps // records)
+        at_record = record_steps(algorithm.num_steps, records) / algorithm.num_steps
+        keys = run_keys(key, num_runs)
+        trajectory = _paths(problem, algorithm, keys, at_record, per_record)
+        if progress is not None:
+            jax.block_until_ready(trajectory.risk)
+            progress(1.0)
+        return trajectory if keep_parameters else eqx.tree_at(
+            lambda tree: tree.parameters, trajectory, None
+        )
+
+
+class _PrivateNoisePath(diffrax.AbstractPath):
+    r"""Increments of the private Brownian motion, whose clock is the squared learning rate.
+
+    Over [t0, t1] a vector of variance $\tilde\eta^2(t_0) - \tilde\eta^2(t_1)$ per coordinate. Each
+    step asks for its own increment once, so independent draws suffice and no Brownian tree is
+    kept.
+    """
+
+    schedule: AbstractSchedule
+    dim: int = eqx.field(static=True)
+    dtype: jnp.dtype = eqx.field(static=True)
+    grid: Float[Array, " steps"]
+    key: Key[Array, ""]
+
+    @property
+    def t0(self):
+        return 0.0
+
+    @property
+    def t1(self):
+        return 1.0
+
+    def evaluate(self, t0, t1=None, left=True, use_levy=False):
+        if t1 is None:
+            raise ValueError("the private noise is known by its increments only")
+        step = jnp.searchsorted(self.grid, t0)
+        normal = jr.normal(jr.fold_in(self.key, step), (self.dim,), self.dtype)
+        drop = jnp.maximum(self.schedule.squared_drop(t0, t1 - t0), 0)
+        return jnp.sqrt(drop) * normal
+
+
+@eqx.filter_jit
+def _paths(problem, algorithm, keys, at_record, per_record: int) -> Trajectory:
+    dtype = float_dtype(problem, algorithm)
+    dim, schedule = problem.dim, algorithm.learning_rate
+    gamma = algorithm.aspect_ratio(dim).astype(dtype)
+    times, slots = _distinct(at_record, dtype)
+    grid = _subdivide(times, per_record)
+    spectrum, target = problem.spectrum.astype(dtype), problem.target.astype(dtype)
+
+    def risk(parameters):
+        return jnp.sum(spectrum * (parameters - target) ** 2) / 2
+
+    def moments(parameters):
+        second_moment = 2 * risk(parameters) + problem.label_noise**2
+        return second_moment, *algorithm.clip.moments(second_moment)
+
+    def rate(time):
+        return jnp.minimum(schedule(time), 2 / (gamma * algorithm.batch_size))
+
+    def drift(time, parameters, _):
+        _, descent, _ = moments(parameters)
+        return -rate(time) * descent * spectrum * (parameters - target)
+
+    def sampling(time, parameters, _):
+        second_moment, _, variance = moments(parameters)
+        # n = d / gamma samples in all.
+        scale = rate(time) * jnp.sqrt(variance * second_moment * gamma / dim)
+        return lineax.DiagonalLinearOperator(scale * jnp.sqrt(spectrum))
+
+    private_scale = 2 * algorithm.noise_ratio * gamma / jnp.sqrt(jnp.asarray(dim, dtype))
+
+    def private(time, parameters, _):
+        return lineax.DiagonalLinearOperator(jnp.full(dim, private_scale, dtype))
+
+    def one_run(key):
+        noise_key = purpose_key(key, "noise")
+        shape = jax.ShapeDtypeStruct((dim,), dtype)
+        terms = diffrax.MultiTerm(
+            diffrax.ODETerm(drift),
+            diffrax.ControlTerm(
+                sampling, diffrax.UnsafeBrownianPath(shape, purpose_key(key, "sampling"))
+            ),
+            diffrax.ControlTerm(
+                private, _PrivateNoisePath(schedule, dim, dtype, grid, noise_key)
+            ),
+        )
+
+        def save(time, parameters, _):
+            _, descent, _ = moments(parameters)
+            return risk(parameters), 1 - descent
+
+        solution = diffrax.diffeqsolve(
+            terms,
+            diffrax.Euler(),
+            grid[0],
+            grid[-1],
+            None,
+            jnp.zeros(dim, dtype),
+            saveat=diffrax.SaveAt(
+                subs=[
+                    diffrax.SubSaveAt(ts=times, fn=save),
+                    diffrax.SubSaveAt(t1=True),
+                ]
+            ),
+            stepsize_controller=diffrax.StepTo(grid),
+            max_steps=len(grid),
+            adjoint=diffrax.ForwardMode(),
+            throw=False,
+        )
+        (risks, clipped), last = solution.ys
+        last_key = jr.fold_in(noise_key, len(grid))
+        jump = private_scale * schedule(grid[-1]) * jr.normal(last_key, (dim,), dtype)
+        final = last[0] + jnp.where(private_scale > 0, jump, 0)
+        return risks[slots], clipped[slots], risk(final), final
+
+    risks, clipped, final_risk, parameters = jax.vmap(one_run)(keys)
+    time = times[slots]
+    # P(|residual| > c) = 1 - mu; its average over the samples so far, by the trapezoid rule.
+    areas = jnp.diff(time) * (clipped[:, 1:] + clipped[:, :-1]) / 2
+    area = jnp.concatenate([jnp.zeros_like(clipped[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
+    return Trajectory(
+        time=time,
+        risk=risks,
+        final_risk=final_risk,
+        status=status_of(risks, final_risk),
+        observables={"clipped_fraction": area / jnp.where(time > 0, time, 1)},
+        parameters=parameters,
+        label="SDE",
+    )
+
+
+def _distinct(at_record, dtype):
+    """The increasing times of the records, and which of them each record has."""
+    if isinstance(at_record, np.ndarray):
+        times, slots = np.unique(at_record, return_inverse=True)
+        return jnp.asarray(times, dtype), slots
+    return at_record.astype(dtype), np.arange(len(at_record))
+
+
+def _subdivide(times, per_record: int):
+    """A grid that has `per_record` equal steps between neighbouring times and meets each time."""
+    share = np.arange(per_record) / per_record
+    inner = times[:-1, None] + jnp.diff(times)[:, None] * share.astype(times.dtype)
+    return jnp.append(inner.reshape(-1), times[-1])

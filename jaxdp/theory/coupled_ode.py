@@ -1,0 +1,134 @@
+r"""The deterministic equivalent: coupled ordinary differential equations, one per eigenvalue.
+
+Source: AC (62), with the right D_i(0), and Proposition 5 for the last step's noise.
+
+No schedule is differentiated. The noise term is $-K\,d\tilde\eta^2/dt$ with
+$K = 2c^2\gamma^2/\rho^2$, so $U_i = D_i + K(\tilde\eta^2(t) - \tilde\eta^2(1))$ obeys the equation
+without it: U is the state as it would be if all the noise still to come came now. Any schedule
+works, also one whose derivative is singular; measured from t = 1, not from t = 0, the shift does
+not cancel against a small final risk.
+"""
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.linear import LinearRegression
+from jaxdp.theory.base import AbstractTheory
+from jaxdp.theory.linear_modes import Modes, as_trajectory, eigen_modes, require_one_pass
+
+_MAX_STEPS = 16_384
+
+
+class CoupledODE(AbstractTheory):
+    r"""The deterministic equivalent of Algorithm 1: its risk as d and n grow together.
+
+    The mean risk of simulated runs differs from it by O(1/d), a single path by O(1/sqrt d).
+    Beyond the cap, where AC Theorem 4 does not reach, the gradient's rate is
+    $\min(\tilde\eta, 2/(\gamma B))$ and the noise is not capped; simulation agrees.
+    For batches it is the limit of a batch small against d; `DiscreteRecursion` has the others.
+
+    Keeps 1e-6 absolute in float64 and 1e-4 relative in float32.
+
+    Source: AC (62), (63), Proposition 5. Derived (beyond the cap):
+    test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
+
+    Args:
+        adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
+            `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd` and compiles faster.
+    """
+
+    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
+
+    def covers(self, problem, algorithm):
+        return require_one_pass(problem, algorithm)
+
+    def predict(self, problem, algorithm, *, records):
+        return integrate(
+            eigen_modes(problem),
+            problem,
+            algorithm,
+            records=records,
+            adjoint=self.adjoint,
+            label="ODE",
+        )
+
+
+def integrate(
+    modes: Modes,
+    problem: LinearRegression,
+    algorithm: OnePassDPSGD,
+    *,
+    records: int,
+    adjoint: diffrax.AbstractAdjoint,
+    label: str,
+) -> Trajectory:
+    """The trajectory of a theory's modes."""
+    count = jnp.asarray(algorithm.num_steps, float)
+    time = jnp.asarray(record_steps(algorithm.num_steps, records)) / count
+    # The length is traced, so that one compiled solver serves every number of steps.
+    algorithm = algorithm.with_traced_length()
+    return _solve(modes, problem, algorithm, time, adjoint, label)
+
+
+@eqx.filter_jit
+def _solve(modes, problem, algorithm, time, adjoint, label: str) -> Trajectory:
+    dtype = float_dtype(problem, algorithm)
+    time = time.astype(dtype)
+    schedule = algorithm.learning_rate
+    gamma = algorithm.aspect_ratio(problem.dim).astype(dtype)
+    cap = 2 / (gamma * algorithm.batch_size)
+    strength = 2 * (algorithm.noise_ratio * gamma) ** 2
+    last_square = schedule(jnp.ones((), dtype)) ** 2
+
+    def noise_to_come(time: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        return strength * (schedule(time) ** 2 - last_square)
+
+    def field(time, state, _):
+        shifted, _ = state
+        modal = shifted - noise_to_come(time)
+        risk = modes.risk(modal)
+        second_moment = 2 * risk + problem.label_noise**2
+        descent, variance = algorithm.clip.moments(second_moment)
+        rate = jnp.minimum(schedule(time), cap)
+        drift = -2 * rate * descent * modes.descent * modal
+        spread = rate**2 * gamma * variance * second_moment / 2 * modes.diffusion
+        return drift + spread, 1 - descent
+
+    start = (
+        modes.initial.astype(dtype) + noise_to_come(jnp.zeros((), dtype)),
+        jnp.zeros((), dtype),
+    )
+    rtol, atol = (1e-9, 1e-12) if dtype == jnp.float64 else (2e-6, 1e-10)
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(field),
+        diffrax.Tsit5(),
+        jnp.zeros((), dtype),
+        jnp.ones((), dtype),
+        None,
+        start,
+        saveat=diffrax.SaveAt(ts=time),
+        stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol),
+        adjoint=adjoint,
+        max_steps=_MAX_STEPS,
+        throw=False,
+    )
+    shifted, clipped_area = solution.ys
+    modal = shifted - noise_to_come(time)[:, None]
+    risk = jnp.maximum(modal @ modes.readout.astype(dtype), 0)
+    return as_trajectory(
+        problem,
+        algorithm,
+        time=time,
+        risk=risk,
+        # AC Proposition 5: the noise of the last step, which comes after time 1.
+        final_risk=risk[-1] + strength * last_square,
+        clipped_area=clipped_area,
+        stopped=solution.result != diffrax.RESULTS.successful,
+        label=label,
+    )

@@ -1,0 +1,44 @@
+"""The verb `predict`: picks a theory and asks it."""
+
+from jaxdp.algorithms.base import AbstractAlgorithm
+from jaxdp.core.checks import require_count
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.base import AbstractProblem
+from jaxdp.theory.base import AbstractTheory
+from jaxdp.theory.coupled_ode import CoupledODE
+from jaxdp.theory.discrete_recursion import DiscreteRecursion
+
+# The first that covers the pair is the default.
+_ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), DiscreteRecursion())
+_IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE())
+
+
+def predict(
+    problem: AbstractProblem,
+    algorithm: AbstractAlgorithm,
+    theory: AbstractTheory | None = None,
+    *,
+    records: int = 100,
+) -> Trajectory:
+    """What theory says will happen, without sampling.
+
+    Args:
+        problem: what is learnt.
+        algorithm: how it is learnt; every number in it may be traced.
+        theory: None takes the first that covers the pair: `CoupledODE` for samples one by one,
+            `DiscreteRecursion` for batches.
+        records: record j of 0..records is the state after floor(j n / records) updates.
+
+    Raises:
+        NotCoveredError: no theory, or not this one, covers the pair.
+    """
+    records = require_count("records", records)
+    defaults = _IN_BATCHES if getattr(algorithm, "batch_size", 1) > 1 else _ONE_BY_ONE
+    reasons = []
+    for candidate in defaults if theory is None else (theory,):
+        reason = candidate.covers(problem, algorithm)
+        if reason is None:
+            return candidate.predict(problem, algorithm, records=records)
+        reasons.append(f"{type(candidate).__name__}: {reason}")
+    raise NotCoveredError("; ".join(dict.fromkeys(reasons)))
