@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
@@ -149,7 +150,7 @@ class LinearRegression(AbstractProblem):
         normal = jr.normal(inputs_key, (batch_size, self.dim), dtype)
         inputs = jnp.sqrt(self.spectrum) * normal
         noise = self.label_noise * jr.normal(labels_key, (batch_size,), dtype)
-        return Samples(inputs, jnp.sum(inputs * self.target, axis=1) + noise)
+        return Samples(inputs, jnp.matmul(inputs, self.target, precision=Precision.HIGHEST) + noise)
 
     def gradients(self, parameters, samples):
         residuals = jnp.sum(samples.inputs * parameters, axis=1) - samples.labels

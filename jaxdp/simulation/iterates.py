@@ -202,11 +202,11 @@ def _range(run: _Run, state: _State, start, end, chunk_size: int, num_chunks: in
         )
 
         def step(state, drawn):
-            samples, step_size, noise, active = drawn
+            samples, smoothness, step_size, noise, active = drawn
             update = algorithm.update(
                 state.parameters,
                 problem.gradients(state.parameters, samples),
-                problem.smoothness(samples),
+                smoothness,
                 step_size,
                 noise,
             )
@@ -216,7 +216,8 @@ def _range(run: _Run, state: _State, start, end, chunk_size: int, num_chunks: in
                 state.capped + jnp.sum(update.capped & active, dtype=jnp.int32),
             ), None
 
-        return lax.scan(step, state, (samples, step_sizes, noise, active))[0]
+        smoothness = jax.vmap(problem.smoothness)(samples)
+        return lax.scan(step, state, (samples, smoothness, step_sizes, noise, active))[0]
 
     return lax.fori_loop(0, num_chunks, chunk, state)
 
