@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.core.trajectory import Status, Trajectory
@@ -122,6 +123,27 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         max_sigmas=float((gap[known] / error[known]).max()) if known.any() else float("nan"),
         final_gap=float(final_gap),
         final_sigmas=float(final_gap / final_error) if final_error > 0 else float("nan"),
+    )
+
+
+def average(runs: Trajectory) -> Trajectory:
+    """The mean of the runs that ended well, as one trajectory beside predictions.
+
+    Raises:
+        ValueError: there is no axis of runs, or none of them ended well.
+    """
+    if runs.risk.ndim != 2:
+        raise ValueError(f"expected runs of shape (runs, records), got {runs.risk.shape}")
+    well = np.asarray(runs.status) == Status.OK
+    if not well.any():
+        raise ValueError("expected at least one run that ended well; all of them failed")
+    return Trajectory(
+        time=runs.time,
+        risk=runs.risk[well].mean(axis=0),
+        final_risk=runs.final_risk[well].mean(),
+        status=jnp.asarray(int(Status.OK)),
+        observables={name: values[well].mean(axis=0) for name, values in runs.observables.items()},
+        label=runs.label,
     )
 
 

@@ -1,0 +1,215 @@
+"""Reading a user's table: comma or white space, with or without header, or NPZ.
+
+Each error is one line that says which column or row it is about and what to do.
+"""
+
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+_MOST_NAMED = 5
+_MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
+
+
+class NumericTable(NamedTuple):
+    """A table of numbers (float64) with one column set apart as the label."""
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    input_names: tuple[str, ...]
+    label_name: str
+
+    def scaled(self) -> "NumericTable":
+        """Every column, and the label, centred and scaled to unit variance (non-privately)."""
+        inputs = self.inputs - self.inputs.mean(axis=0)
+        labels = self.labels - self.labels.mean()
+        return self._replace(inputs=inputs / inputs.std(axis=0), labels=labels / labels.std())
+
+
+def read_table(
+    path: str | pathlib.Path,
+    target: str | int | None = None,
+    *,
+    drop: Sequence[str] = (),
+    drop_constant: bool = False,
+) -> NumericTable:
+    """Read a table of numbers from text (comma or white space) or from an NPZ file.
+
+    Text may begin with a header line. An NPZ file, read without pickles, holds one array per
+    column, or a two-dimensional "inputs" (or "x") and a one-dimensional "labels" (or "y").
+
+    Args:
+        path: the file.
+        target: name of the label's column, or its number from 0, negative from the end; None is
+            the last column, or "labels".
+        drop: names or numbers of columns to leave out.
+        drop_constant: whether to leave out columns that never vary, instead of refusing them.
+
+    Raises:
+        ValueError: the file cannot be read, or the table is not of varying finite numbers.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    names, columns = _read_npz(path) if path.suffix == ".npz" else _read_text(path)
+    dropped = {_column(name, names, path) for name in drop}
+    label = _column(len(names) - 1 if target is None else target, names, path)
+    if label in dropped:
+        raise ValueError(f"{path}: column {names[label]!r} is both target and dropped")
+    kept = [i for i in range(len(names)) if i != label and i not in dropped]
+    for i in [*kept, label]:
+        _require_numbers(path, names[i], columns[i])
+    constant = [i for i in kept if np.ptp(columns[i]) == 0]
+    if constant and not drop_constant:
+        raise ValueError(
+            f"{path}: {_listed('column', [names[i] for i in constant])} never "
+            f"{'varies' if len(constant) == 1 else 'vary'}; leave out with --drop-constant"
+        )
+    if np.ptp(columns[label]) == 0:
+        raise ValueError(f"{path}: the target {names[label]!r} never varies; choose another")
+    kept = [i for i in kept if i not in constant]
+    if not kept:
+        raise ValueError(f"{path}: no input column besides the target {names[label]!r}")
+    needed = 2 * (len(kept) + 2)
+    if len(columns[label]) < needed:
+        raise ValueError(
+            f"{path}: too few rows: {len(columns[label])} for {len(kept)} columns, at least "
+            f"{needed} needed; add rows or leave out columns with --drop"
+        )
+    return NumericTable(
+        inputs=np.stack([columns[i] for i in kept], axis=1),
+        labels=columns[label],
+        input_names=tuple(names[i] for i in kept),
+        label_name=names[label],
+    )
+
+
+def _read_text(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
+    """Column names and columns, each of float64 or, where a cell is no number, of objects."""
+    import pandas
+
+    separator, has_header = _layout(path)
+    try:
+        frame = pandas.read_csv(
+            path,
+            sep=separator or r"\s+",
+            header=0 if has_header else None,
+            skipinitialspace=True,
+            na_values=sorted(_MISSING),
+            encoding="utf-8-sig",
+            low_memory=False,
+        )
+    except (pandas.errors.ParserError, UnicodeDecodeError) as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise ValueError(f"{path}: rows of unequal length or not text ({reason})") from None
+    if not isinstance(frame.index, pandas.RangeIndex):
+        raise ValueError(f"{path}: rows have more cells than the header; name every column")
+    names = [str(name).strip() for name in frame.columns]
+    columns = [frame.iloc[:, i].to_numpy() for i in range(len(names))]
+    return names, [
+        column.astype(np.float64) if column.dtype.kind in "fiub" else column.astype(object)
+        for column in columns
+    ]
+
+
+def _layout(path: pathlib.Path) -> tuple[str | None, bool]:
+    """The separator (None for white space) and whether the first line is a header."""
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            lines = [line.strip() for line, _ in zip(filter(str.strip, file), "12", strict=False)]
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not a text file; give a CSV, a text table or an .npz") from None
+    if not lines:
+        raise ValueError(f"{path}: the file is empty")
+    separator = next((mark for mark in (",", ";") if mark in lines[0]), None)
+    first, *rest = ([cell.strip().strip('"') for cell in line.split(separator)] for line in lines)
+    words = [i for i, cell in enumerate(first) if not _is_number(cell)]
+    if len(words) == len(first):
+        return separator, True
+    # A row of data may hold text as well; a header's words have numbers below them.
+    below = rest[0] if rest and len(rest[0]) == len(first) else []
+    return separator, bool(words and below) and all(_is_number(below[i]) for i in words)
+
+
+def _read_npz(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
+    import zipfile
+    import zlib
+
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise ValueError(
+            f"{path}: not a readable .npz of plain arrays: it is damaged or holds pickled objects"
+        ) from None
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"{path}: array {name!r} holds {array.dtype}, expected numbers")
+    names, columns = [], []
+    for name in sorted(arrays, key=lambda name: name in ("labels", "y")):
+        array = arrays[name].astype(np.float64)
+        if array.ndim == 1:
+            names.append(name)
+            columns.append(array)
+        elif array.ndim == 2:
+            names.extend(f"{name}[{i}]" for i in range(array.shape[1]))
+            columns.extend(array.T)
+        else:
+            raise ValueError(
+                f"{path}: array {name!r} has shape {array.shape}, expected one or two dimensions"
+            )
+    if not names:
+        raise ValueError(f"{path}: the file holds no arrays")
+    if len({len(column) for column in columns}) > 1:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(f"{path}: arrays of unequal length: {shapes}")
+    return names, columns
+
+
+def _column(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
+    """Position of a column given by name or by number."""
+    if str(wanted) in names:
+        return names.index(str(wanted))
+    try:
+        position = int(wanted)
+    except ValueError:
+        position = len(names)
+    if not -len(names) <= position < len(names):
+        shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+        raise ValueError(
+            f"{path}: no column {str(wanted)!r}; there are {len(names)}: {shown} (or by number "
+            f"from 0 to {len(names) - 1})"
+        )
+    return position % len(names)
+
+
+def _require_numbers(path: pathlib.Path, name: str, column: np.ndarray) -> None:
+    if column.dtype.kind != "f":
+        text = next((cell for cell in column if not _is_number(str(cell))), "nothing")
+        raise ValueError(
+            f"{path}: column {name!r} holds text, for example {text!r}; leave it out with "
+            f"--drop {name} or turn it into numbers"
+        )
+    missing = np.flatnonzero(~np.isfinite(column))
+    if missing.size:
+        raise ValueError(
+            f"{path}: column {name!r} has {missing.size} missing or infinite "
+            f"value{'s' * (missing.size > 1)} (first in data row {missing[0] + 1}); fill or remove those rows, or leave the column "
+            f"out with --drop {name}"
+        )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return cell.lower() in _MISSING
+    return True
+
+
+def _listed(noun: str, names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{noun}{'s' if len(names) > 1 else ''} {shown}{more}"
