@@ -156,8 +156,10 @@ class PiecewiseLinear(AbstractSchedule):
     def squared_drop(self, start, width):
         start, width = jnp.asarray(start)[..., None], jnp.asarray(width)[..., None]
         steepness = -jnp.diff(self.values) / jnp.diff(self.knots)
-        overlap = jnp.minimum(start + width, self.knots[1:]) - jnp.maximum(start, self.knots[:-1])
-        drop = jnp.sum(steepness * jnp.clip(overlap, 0, width), axis=-1)
+        # Measured from the start, so that a short width keeps its digits.
+        until, since = self.knots[1:] - start, self.knots[:-1] - start
+        overlap = jnp.maximum(jnp.minimum(until, width) - jnp.maximum(since, 0), 0)
+        drop = jnp.sum(steepness * overlap, axis=-1)
         return drop * (self(start[..., 0]) + self((start + width)[..., 0]))
 
     @property

@@ -12,6 +12,7 @@ not cancel against a small final risk.
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
@@ -113,7 +114,10 @@ def _solve(modes, problem, algorithm, time, adjoint, label: str) -> Trajectory:
         None,
         start,
         saveat=diffrax.SaveAt(ts=time),
-        stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol),
+        stepsize_controller=diffrax.ClipStepSizeController(
+            diffrax.PIDController(rtol=rtol, atol=atol),
+            jump_ts=_leaves_cap(schedule, cap)[None],
+        ),
         adjoint=adjoint,
         max_steps=_MAX_STEPS,
         throw=False,
@@ -132,3 +136,21 @@ def _solve(modes, problem, algorithm, time, adjoint, label: str) -> Trajectory:
         stopped=solution.result != diffrax.RESULTS.successful,
         label=label,
     )
+
+
+def _leaves_cap(schedule, cap):
+    """The time at which a falling learning rate meets the cap; beyond 1 when it never does.
+
+    The equation has a kink there, which the solver must not step across.
+    """
+
+    def halve(_, ends):
+        above, below = ends
+        middle = (above + below) / 2
+        over = schedule(middle) > cap
+        return jnp.where(over, middle, above), jnp.where(over, below, middle)
+
+    start, end = jnp.zeros_like(cap), jnp.ones_like(cap)
+    _, time = lax.fori_loop(0, 60, halve, (start, end))
+    meets = (schedule(start) > cap) & (schedule(end) < cap)
+    return lax.stop_gradient(jnp.where(meets, time, 2))

@@ -1,0 +1,6 @@
+"""Lets every test file import `helpers`."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))

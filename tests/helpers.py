@@ -1,0 +1,57 @@
+"""What several test files share: statistical assertions, references without jaxdp."""
+
+import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.special import erfc, gammainc
+
+
+def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0):
+    """Means over the leading axis lie within `sigmas` standard errors plus `bias`."""
+    samples = np.asarray(samples, np.float64)
+    error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
+    gap = np.abs(samples.mean(axis=0) - np.asarray(expected, np.float64))
+    worst = np.argmax(gap - sigmas * error - bias)
+    assert np.all(gap <= sigmas * error + bias), (
+        f"gap {gap.flat[worst]:.3e} at {worst}, standard error {np.ravel(error)[worst]:.3e}, "
+        f"bias {bias:.1e}"
+    )
+
+
+def reference_moments(ratio):
+    """mu and nu of AC Lemma 11 in float64, by incomplete gamma functions."""
+    mu = 1 - erfc(ratio / np.sqrt(2))
+    nu = ratio**2 * erfc(ratio / np.sqrt(2)) + gammainc(1.5, ratio**2 / 2)
+    return mu, nu
+
+
+def reference_risk(
+    *, eigenvalues, weights, initial, gamma, rho, label_noise, clip_scale, rate, square_slope,
+    times, batch_size=1, warp=2.0,
+):
+    """Risk by AC (62) in float64, in the variables of the paper: nothing is shifted away.
+
+    The noise enters through -d(rate^2)/dt = `square_slope`(t) >= 0, on a clock
+    t = 1 - (1 - s)^warp that tames its singularity at the end. `weights` are the shares
+    lambda_i d_i / d of each block, `initial` the D_i(0).
+    """
+    eigenvalues, weights = np.asarray(eigenvalues), np.asarray(weights)
+
+    def field(s, modes):
+        left = (1 - s) ** warp
+        time = 1 - left
+        speed = warp * (1 - s) ** (warp - 1)
+        risk = weights @ modes
+        power = 2 * risk + label_noise**2
+        mu, nu = reference_moments(clip_scale / np.sqrt(power))
+        step = min(rate(time), 2 / (gamma * batch_size))
+        drift = -2 * eigenvalues * step * mu * modes
+        drift += eigenvalues * step**2 * nu * power / 2 * gamma
+        return drift * speed + 2 * (clip_scale * gamma / rho) ** 2 * square_slope(s, speed)
+
+    clock = 1 - (1 - np.asarray(times)) ** (1 / warp)
+    solution = solve_ivp(
+        field, (0, 1), np.asarray(initial, float), t_eval=clock, method="DOP853",
+        rtol=1e-11, atol=1e-13, max_step=0.01,
+    )
+    assert solution.success
+    return weights @ solution.y

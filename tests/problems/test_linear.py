@@ -1,0 +1,129 @@
+"""Gaussian linear regression as described."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+
+import jaxdp
+from jaxdp.problems import Samples
+
+
+def test_isotropic_has_the_asked_risk_and_one_block():
+    problem = jaxdp.LinearRegression.isotropic(50, label_noise=0.3, initial_risk=0.7)
+    np.testing.assert_allclose(problem.risk(None, jnp.zeros(50)), 0.7, rtol=1e-6)
+    assert problem.blocks.eigenvalues.tolist() == [1.0]
+    assert problem.blocks.sizes.tolist() == [50.0]
+    assert problem.dim == 50
+
+
+def test_power_law_has_the_asked_condition_number_and_the_notes_spectrum():
+    problem = jaxdp.LinearRegression.power_law(1000, condition_number=2.0, label_noise=0.3)
+    spectrum = np.asarray(problem.spectrum, np.float64)
+    np.testing.assert_allclose(spectrum.mean(), 1, rtol=1e-6)
+    np.testing.assert_allclose(spectrum.max() / spectrum.min(), 2, rtol=1e-5)
+    # Notes to AC: tr(Sigma^2)/d = 1.0119 and lambda_max = 1.80 at kappa = 2, d = 1000.
+    np.testing.assert_allclose((spectrum**2).mean(), 1.0119, atol=1e-4)
+    np.testing.assert_allclose(spectrum.max(), 1.80, atol=5e-3)
+    np.testing.assert_allclose(problem.risk(None, jnp.zeros(1000)), 0.5, rtol=1e-5)
+
+
+def test_power_law_traced_equals_concrete():
+    def spectrum(kappa):
+        problem = jaxdp.LinearRegression.power_law(20, condition_number=kappa, label_noise=0.1)
+        return problem.spectrum, problem.blocks.eigenvalues.shape[0]
+
+    traced, _ = jax.vmap(spectrum)(jnp.asarray([1.0, 3.0]))
+    np.testing.assert_allclose(traced[1], spectrum(3.0)[0], rtol=1e-5)
+
+
+def test_equal_eigenvalues_are_grouped_and_their_targets_added():
+    problem = jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], [1.0, 2.0, 3.0, 4.0], 0.1)
+    assert problem.blocks.eigenvalues.tolist() == [0.5, 1.5]
+    assert problem.blocks.sizes.tolist() == [2.0, 2.0]
+    assert problem.blocks.squared_target.tolist() == [20.0, 10.0]
+
+
+def test_constructor_works_under_vmap_and_jit():
+    noises = jnp.asarray([0.1, 0.2])
+    problems = jax.vmap(lambda z: jaxdp.LinearRegression.isotropic(5, label_noise=z))(noises)
+    assert problems.label_noise.shape == (2,)
+    risk = jax.jit(
+        lambda z: jaxdp.LinearRegression.isotropic(5, label_noise=z).risk(None, jnp.zeros(5))
+    )
+    np.testing.assert_allclose(risk(0.1), 0.5, rtol=1e-6)
+
+
+def test_samples_have_the_described_law():
+    problem = jaxdp.LinearRegression([1.6, 0.4], [1.0, -2.0], 0.5)
+    draw = jax.vmap(lambda step: problem.draw(None, jr.key(0), step, 4))
+    samples = draw(jnp.arange(10_000))
+    inputs = samples.inputs.reshape(-1, 2)
+    noise = samples.labels.reshape(-1) - inputs @ problem.target
+    assert_mean_close(inputs, [0, 0])
+    assert_mean_close(inputs**2, problem.spectrum)
+    assert_mean_close(inputs[:, 0] * inputs[:, 1], 0)
+    assert_mean_close(noise**2, 0.25)
+    assert_mean_close(noise[:, None] * inputs, [0, 0])
+    with pytest.raises(AssertionError):
+        assert_mean_close(noise**2, 0.25 * 1.1)
+
+
+def test_gradients_are_those_of_the_squared_loss_and_smoothness_bounds_them():
+    problem = jaxdp.LinearRegression.isotropic(3, label_noise=0.1)
+    samples = Samples(jnp.asarray([[1.0, 2.0, 3.0]]), jnp.asarray([0.5]))
+
+    def loss(theta):
+        return (samples.inputs[0] @ theta - samples.labels[0]) ** 2 / 2
+
+    theta = jnp.asarray([0.1, -0.2, 0.3])
+    np.testing.assert_allclose(
+        problem.gradients(theta, samples)[0], jax.grad(loss)(theta), rtol=1e-5
+    )
+    largest = np.linalg.eigvalsh(jax.hessian(loss)(theta)).max()
+    np.testing.assert_allclose(problem.smoothness(samples)[0], largest, rtol=1e-5)
+
+
+def test_surrogate_of_a_table_finds_its_law():
+    rng = np.random.default_rng(0)
+    mixing = np.diag([3.0, 1.0, 0.5]) @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    inputs = rng.normal(size=(20_000, 3)) @ mixing + 7
+    labels = inputs @ [1.0, -1.0, 2.0] + 0.3 * rng.normal(size=20_000) - 4
+    problem = jaxdp.LinearRegression.from_data(inputs, labels)
+    covariance = np.cov(inputs.T, bias=True)
+    expected = np.sort(np.linalg.eigvalsh(covariance))[::-1] * 3 / np.trace(covariance)
+    np.testing.assert_allclose(problem.spectrum, expected, rtol=1e-5)
+    np.testing.assert_allclose(problem.label_noise, 0.3, rtol=0.02)
+    explained = np.var(inputs @ [1.0, -1.0, 2.0]) / 2
+    np.testing.assert_allclose(problem.risk(None, jnp.zeros(3)), explained, rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: jaxdp.LinearRegression([2.0, 2.0], [1.0, 1.0], 0.1), "mean 1"),
+        (lambda: jaxdp.LinearRegression([2.5, -0.5], [1.0, 1.0], 0.1), "eigenvalues >= 0"),
+        (lambda: jaxdp.LinearRegression([1.0, 1.0], [1.0], 0.1), "one shape"),
+        (lambda: jaxdp.LinearRegression([1.0], [1.0], -0.1), "label_noise >= 0, got -0.1"),
+        (lambda: jaxdp.LinearRegression([1.0], [float("nan")], 0.1), "finite target"),
+        (lambda: jaxdp.LinearRegression.isotropic(0, label_noise=0.1), "dim >= 1, got 0"),
+        (
+            lambda: jaxdp.LinearRegression.isotropic(3, label_noise=0.1, initial_risk=0.0),
+            "initial_risk > 0",
+        ),
+        (
+            lambda: jaxdp.LinearRegression.power_law(3, condition_number=0.5, label_noise=0.1),
+            "condition_number >= 1, got 0.5",
+        ),
+    ],
+)
+def test_bad_descriptions_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_dimension_that_is_no_whole_number_is_refused():
+    with pytest.raises(TypeError, match="expected dim to be a Python int, got float"):
+        jaxdp.LinearRegression.isotropic(3.0, label_noise=0.1)

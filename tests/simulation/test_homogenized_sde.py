@@ -1,0 +1,83 @@
+"""The diffusion's mean risk against its own deterministic equation, and its contracts."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+
+import jaxdp
+
+DIM = 200
+PROBLEM = jaxdp.LinearRegression(
+    jnp.repeat(jnp.asarray([1.6, 0.4]), DIM // 2),
+    jnp.repeat(jnp.asarray([0.08, 0.03]), DIM // 2),
+    0.3,
+)
+SDE = jaxdp.HomogenizedSDE(num_steps=1000)
+
+
+def _algorithm(rho=1.0, power=0.5, peak=3.0):
+    return jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), 1.0, rho, 10 * DIM)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 0.1])
+def test_mean_risk_is_the_coupled_equations(power):
+    algorithm = _algorithm(power=power)
+    paths = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=150, simulator=SDE)
+
+    def assert_agrees(algorithm):
+        predicted = jaxdp.predict(PROBLEM, algorithm)
+        # Euler's bias is of relative order eta^2 / num_steps, the mean's of order 1/d.
+        assert_mean_close(paths.risk, predicted.risk, bias=0.15 / DIM + 0.002)
+        assert_mean_close(paths.final_risk, predicted.final_risk, bias=0.15 / DIM + 0.002)
+
+    assert_agrees(algorithm)
+    with pytest.raises(AssertionError):
+        assert_agrees(_algorithm(rho=0.75, power=power))
+    with pytest.raises(AssertionError):
+        assert_agrees(_algorithm(peak=4.0, power=power))
+
+
+def test_clipped_fraction_is_the_predicted_one():
+    algorithm = _algorithm()
+    paths = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=150, simulator=SDE)
+    predicted = jaxdp.predict(PROBLEM, algorithm).observables["clipped_fraction"]
+    np.testing.assert_allclose(
+        paths.observables["clipped_fraction"].mean(0), predicted, atol=3e-3
+    )
+
+
+def test_without_noise_or_gradient_noise_the_path_is_the_equation():
+    # One label noise of 0, gamma tiny: the diffusion is almost deterministic.
+    problem = jaxdp.LinearRegression.isotropic(10, label_noise=0.0)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(2.0), 1.0, jnp.inf, 10**7)
+    path = jaxdp.simulate(problem, algorithm, key=jr.key(0), simulator=SDE)
+    predicted = jaxdp.predict(problem, algorithm)
+    np.testing.assert_allclose(path.risk[0], predicted.risk, rtol=0.02, atol=1e-4)
+
+
+def test_a_run_is_the_same_alone_as_in_a_batch():
+    few = jaxdp.HomogenizedSDE(num_steps=100)
+    many = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=3, simulator=few)
+    alone = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=1, simulator=few)
+    np.testing.assert_allclose(alone.risk[0], many.risk[0], rtol=1e-4)
+    assert not np.allclose(many.risk[0, 1:], many.risk[1, 1:], rtol=1e-3)
+
+
+def test_kept_parameters_have_the_final_risk():
+    few = jaxdp.HomogenizedSDE(num_steps=100)
+    paths = jaxdp.simulate(
+        PROBLEM, _algorithm(), key=jr.key(0), num_runs=2, simulator=few, keep_parameters=True
+    )
+    risks = jax.vmap(lambda theta: PROBLEM.risk(None, theta))(paths.parameters)
+    np.testing.assert_allclose(risks, paths.final_risk, rtol=1e-5)
+
+
+def test_a_table_is_not_covered():
+    rng = np.random.default_rng(0)
+    table = jaxdp.TabularRegression(rng.normal(size=(40, 2)), rng.normal(size=40))
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 20)
+    with pytest.raises(jaxdp.NotCoveredError, match=r"HomogenizedSDE: .* use its \.surrogate"):
+        jaxdp.simulate(table, algorithm, key=jr.key(0), simulator=jaxdp.HomogenizedSDE())

@@ -1,0 +1,42 @@
+"""One object clips and gives the moments of what it clips."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+
+from jaxdp.clipping import NormClip
+
+
+def test_clipped_norms_never_exceed_the_clip_norm():
+    clip = NormClip(1.5)
+    norms = jnp.geomspace(1e-3, 1e3, 50)
+    clipped = norms * clip.factor(norms, 4)
+    assert np.all(clipped <= 3.0 * (1 + 1e-6))
+    np.testing.assert_array_equal(clipped[norms < 3.0], norms[norms < 3.0])
+
+
+def test_a_zero_gradient_is_left_alone():
+    assert NormClip(1.0).factor(jnp.zeros(()), 10) == 1
+    assert jax.grad(lambda norm: NormClip(1.0).factor(norm, 10))(0.0) == 0
+
+
+def test_moments_are_those_of_a_clipped_residual():
+    clip, variance = NormClip(0.8), 1.7
+    residuals = np.sqrt(variance) * np.random.default_rng(0).normal(size=(200_000,))
+    clipped = residuals * np.asarray(clip.factor(jnp.abs(jnp.asarray(residuals)), 1))
+    mu, nu = (float(moment) for moment in clip.moments(jnp.asarray(variance)))
+    assert_mean_close(clipped * residuals / variance, mu)
+    assert_mean_close(clipped**2 / variance, nu)
+    with pytest.raises(AssertionError):
+        assert_mean_close(clipped**2 / variance, nu * 1.02)
+
+
+def test_no_residual_means_no_clipping():
+    assert NormClip(1.0).moments(jnp.zeros(())) == (1.0, 1.0)
+
+
+def test_bad_scales_are_refused():
+    with pytest.raises(ValueError, match=r"scale > 0, got 0\.0"):
+        NormClip(0.0)

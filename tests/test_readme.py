@@ -1,0 +1,58 @@
+"""The README's front page runs as it stands and prints what it says."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def _first_block(language: str) -> str:
+    return re.search(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL).group(1)
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    environment = dict(os.environ)
+    paths = [str(ROOT), environment.get("PYTHONPATH")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    ran = subprocess.run(
+        [sys.executable, "-c", _first_block("python")],
+        cwd=tmp_path_factory.mktemp("readme"),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def _rows(text):
+    """The table's rows: time, simulated, standard error, ODE, gap, sigmas."""
+    return [line.split() for line in text.splitlines()[2:9]]
+
+
+def test_front_page_runs_as_it_stands_and_prints_the_table(printed):
+    assert printed.split()[:6] == ["time", "simulated", "s.e.", "ODE", "gap", "sigmas"]
+    times = [row[0] for row in _rows(printed)]
+    assert times == ["0.000", "0.100", "0.250", "0.500", "0.750", "1.000", "final"]
+    assert "(4.7284, 1e-05)-DP" in printed
+
+
+def test_readme_shows_what_the_front_page_prints(printed):
+    """Word for word; numbers differ in their last digits from one kind of processor to another."""
+    shown = _first_block("text")
+
+    def words(text):
+        return re.sub(r"\d+\.\d+(e[+-]?\d+)?", "#", text).split()
+
+    assert words(shown) == words(printed)
+    for expected, row in zip(_rows(shown), _rows(printed), strict=True):
+        for column in (1, 3):
+            assert float(row[column]) == pytest.approx(float(expected[column]), abs=1e-4)
