@@ -94,6 +94,9 @@ def _compare(options: argparse.Namespace) -> None:
 
     given = vars(options)
     if options.data is None:
+        for flag in ("target", "drop", "drop_constant"):
+            if given[flag]:
+                raise ValueError(f"--{flag.replace('_', '-')} needs --data")
         dim = given.get("dim", 1000)
         kappa = given.get("condition_number", 1.0)
         noise = given.get("label_noise", 0.3)
@@ -137,8 +140,10 @@ def _compare(options: argparse.Namespace) -> None:
     simulated = simulate(names["simulated"], described, first_key)
     ode = jaxdp.predict(problem, algorithm).check()
     if options.data is None:
-        bounds = [jaxdp.predict(problem, algorithm, theory()).check() for theory in
-                  (jaxdp.LowerBound, jaxdp.UpperBound)]
+        bounds = [
+            jaxdp.predict(problem, algorithm, theory()).check()
+            for theory in (jaxdp.LowerBound, jaxdp.UpperBound)
+        ]
         beside = simulate("SDE", problem, second_key, jaxdp.HomogenizedSDE())
     else:
         bounds = []
@@ -203,9 +208,7 @@ def _summary(options, described, algorithm, comparison, beside, cost) -> dict[st
         "gap": comparison.final_gap,
         "gap_in_standard_errors": comparison.final_sigmas,
         "max_gap": comparison.max_gap,
-        "cost": {
-            field.name: getattr(cost, field.name) for field in dataclasses.fields(cost)
-        },
+        "cost": {field.name: getattr(cost, field.name) for field in dataclasses.fields(cost)},
     }
     return _without_nan(summary)
 

@@ -57,8 +57,9 @@ class Comparison:
         finals = [float(prediction.final_risk) for prediction in self.predictions]
         rows.append(_row("final", self.final_mean, self.final_standard_error, finals))
         widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-        lines = ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in
-                 [head, *rows]]
+        lines = [
+            "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in [head, *rows]
+        ]
         lines.insert(1, "  ".join("-" * width for width in widths))
         lines.append(
             f"{self.num_runs - self.num_failed} runs; largest gap {self.max_gap:.2e}"
@@ -69,7 +70,8 @@ class Comparison:
             lines.append(
                 f"{self.num_failed} of {self.num_runs} runs did not end well and are left out"
             )
-        return "\n".join(lines)
+        # Ends its line, so that what is printed after it begins a new one.
+        return "\n".join(lines) + "\n"
 
 
 def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:

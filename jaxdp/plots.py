@@ -45,10 +45,15 @@ def plot_comparison(
     for index, prediction in enumerate(predictions):
         first = index == 0
         style = "-" if first else ["--", "-."][index % 2]
-        color, width = (_BLACK, 1.4) if first else (_ORANGE, 1.2)
+        color, width = (_BLACK, 1.1) if first else (_ORANGE, 1.2)
         label = prediction.label or "predicted"
         axes.plot(
-            prediction.time, prediction.risk, color=color, linestyle=style, linewidth=width, label=label
+            prediction.time,
+            prediction.risk,
+            color=color,
+            linestyle=style,
+            linewidth=width,
+            label=label,
         )
         axes.plot(
             [_RELEASED_AT - 0.04, _RELEASED_AT + 0.04],
@@ -60,7 +65,9 @@ def plot_comparison(
     axes.axvline(1.0, color="0.8", linewidth=0.8, zorder=0)
     axes.set_xlim(0, _RELEASED_AT + 0.06)
     axes.set_ylim(bottom=0 if np.nanmin(_spread(simulated)[0]) >= 0 else None)
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0, _RELEASED_AT], ["0", "¼", "½", "¾", "1", "\nreleased"])
+    axes.set_xticks(
+        [0, 0.25, 0.5, 0.75, 1.0, _RELEASED_AT], ["0", "¼", "½", "¾", "1", "\nreleased"]
+    )
     axes.set_xlabel("time $k/n$")
     axes.set_ylabel("excess risk $R$")
     axes.set_title(title, fontsize="medium")
@@ -73,7 +80,7 @@ def _draw_runs(axes: "Axes", runs: Trajectory, color: str, label: str) -> None:
     mean, std, final, final_std = _spread(runs)
     band = (mean - std, mean + std)
     axes.fill_between(runs.time, *band, color=color, alpha=0.25, linewidth=0)
-    axes.plot(runs.time, mean, color=color, linewidth=1.6, label=label)
+    axes.plot(runs.time, mean, color=color, linewidth=3, label=label)
     axes.errorbar([_RELEASED_AT - 0.02], [final], [final_std], fmt="o", color=color, markersize=4)
 
 

@@ -25,8 +25,19 @@ def reference_moments(ratio):
 
 
 def reference_risk(
-    *, eigenvalues, weights, initial, gamma, rho, label_noise, clip_scale, rate, square_slope,
-    times, batch_size=1, warp=2.0,
+    *,
+    eigenvalues,
+    weights,
+    initial,
+    gamma,
+    rho,
+    label_noise,
+    clip_scale,
+    rate,
+    square_slope,
+    times,
+    batch_size=1,
+    warp=2.0,
 ):
     """Risk by AC (62) in float64, in the variables of the paper: nothing is shifted away.
 
@@ -50,8 +61,14 @@ def reference_risk(
 
     clock = 1 - (1 - np.asarray(times)) ** (1 / warp)
     solution = solve_ivp(
-        field, (0, 1), np.asarray(initial, float), t_eval=clock, method="DOP853",
-        rtol=1e-11, atol=1e-13, max_step=0.01,
+        field,
+        (0, 1),
+        np.asarray(initial, float),
+        t_eval=clock,
+        method="DOP853",
+        rtol=1e-11,
+        atol=1e-13,
+        max_step=0.01,
     )
     assert solution.success
     return weights @ solution.y

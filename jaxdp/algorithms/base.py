@@ -17,7 +17,13 @@ class Update(eqx.Module):
 
 
 class AbstractAlgorithm(eqx.Module):
-    """An algorithm that learns in steps and adds Gaussian noise to each."""
+    """An algorithm that learns in steps and adds Gaussian noise to each.
+
+    Attributes:
+        batch_size: how many samples one step uses.
+    """
+
+    batch_size: eqx.AbstractVar[int]
 
     @property
     @abc.abstractmethod

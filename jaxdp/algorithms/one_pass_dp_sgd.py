@@ -1,4 +1,4 @@
-r"""One-pass DP-SGD with clipped gradients, capped steps and the noise schedule of AC equation (2)."""
+"""One-pass DP-SGD with clipped gradients, capped steps and the noise of AC equation (2)."""
 
 from typing import Any
 
@@ -92,9 +92,7 @@ class OnePassDPSGD(AbstractAlgorithm):
             rho = gaussian_mu(epsilon, delta)
         else:
             rho = (2 * epsilon_to_zcdp(epsilon, delta)) ** 0.5
-        return cls(
-            schedule, clip_scale, _toward_zero(rho), num_steps, batch_size=batch_size
-        )
+        return cls(schedule, clip_scale, _toward_zero(rho), num_steps, batch_size=batch_size)
 
     @property
     def clip_scale(self) -> Float[Array, ""]:

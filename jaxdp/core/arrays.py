@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 
@@ -13,7 +14,7 @@ def as_float(value: Any) -> Float[Array, "*shape"]:
     A float64 array keeps its precision when x64 is enabled and becomes float32 otherwise, as
     everywhere in JAX.
     """
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         array = value
     else:
         # Constants stay concrete under jit, so that they can be checked and grouped.

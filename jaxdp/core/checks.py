@@ -9,11 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 
 def concrete(value: Any) -> np.ndarray | None:
     """The value as a float64 NumPy array, or None when it is traced."""
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return None
     return np.asarray(value, dtype=np.float64)
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
@@ -11,8 +12,6 @@ from jaxdp.core.checks import concrete
 from jaxdp.privacy.gaussian import gaussian_epsilon
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.zcdp import check_delta, zcdp_epsilon, zcdp_epsilon_published
-
-import jax.numpy as jnp  # isort: skip
 
 
 class Cost(eqx.Module):
@@ -86,7 +85,7 @@ def account(thing: Any, *, delta: Any) -> Cost:
     )
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """A concrete scalar as a Python float."""
     known = None if value is None else concrete(value)
     return float(known) if known is not None and known.shape == () else value

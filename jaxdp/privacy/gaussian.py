@@ -53,9 +53,7 @@ def gaussian_epsilon(mu: Any, delta: Any) -> Any:
     if m is None or d is None:
         mu, delta = jnp.asarray(mu), jnp.asarray(delta)
         like = jnp.broadcast_to(mu, jnp.broadcast_shapes(mu.shape, delta.shape))
-        root = traced_root(
-            lambda e: jnp.log(delta) - _traced_log_delta(mu, e), 1e-9, 1e6, like
-        )
+        root = traced_root(lambda e: jnp.log(delta) - _traced_log_delta(mu, e), 1e-9, 1e6, like)
         return jnp.where(jnp.log(delta) >= _traced_log_delta(mu, jnp.zeros_like(like)), 0, root)
     m, d = float(m), float(d)
     if math.isinf(m):

@@ -196,8 +196,8 @@ def _require_numbers(path: pathlib.Path, name: str, column: np.ndarray) -> None:
     if missing.size:
         raise ValueError(
             f"{path}: column {name!r} has {missing.size} missing or infinite "
-            f"value{'s' * (missing.size > 1)} (first in data row {missing[0] + 1}); fill or remove those rows, or leave the column "
-            f"out with --drop {name}"
+            f"value{'s' * (missing.size > 1)} (first in data row {missing[0] + 1}); fill or remove "
+            f"those rows, or leave the column out with --drop {name}"
         )
 
 

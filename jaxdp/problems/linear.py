@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
@@ -190,10 +191,8 @@ def _check(spectrum, target, label_noise):
 
 def _group(spectrum, target) -> Blocks:
     """One block per distinct eigenvalue; one per coordinate when the spectrum is traced."""
-    if isinstance(spectrum, jax.core.Tracer):
+    if isinstance(spectrum, Tracer):
         return Blocks(spectrum, jnp.ones_like(spectrum), target**2)
-    values, member, sizes = np.unique(
-        np.asarray(spectrum), return_inverse=True, return_counts=True
-    )
+    values, member, sizes = np.unique(np.asarray(spectrum), return_inverse=True, return_counts=True)
     squared = jax.ops.segment_sum(target**2, member, num_segments=len(values))
     return Blocks(as_float(values), as_float(sizes), squared)

@@ -7,7 +7,6 @@ a fit of the same rows would be in-sample and too small.
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Float, Int
 

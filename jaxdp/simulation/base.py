@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Key
@@ -18,14 +19,14 @@ class AbstractSimulator(eqx.Module):
     """A way of sampling runs of an algorithm on a problem."""
 
     @abc.abstractmethod
-    def covers(self, problem: AbstractProblem, algorithm: AbstractAlgorithm) -> str | None:
+    def covers(self, problem: Any, algorithm: Any) -> str | None:
         """None when it covers the pair, else the reason and what to use instead."""
 
     @abc.abstractmethod
     def simulate(
         self,
-        problem: AbstractProblem,
-        algorithm: AbstractAlgorithm,
+        problem: Any,
+        algorithm: Any,
         *,
         key: Key[Array, ""],
         num_runs: int,
@@ -34,3 +35,20 @@ class AbstractSimulator(eqx.Module):
         progress: Progress | None,
     ) -> Trajectory:
         """Independent runs along a leading axis; arguments as in `jaxdp.simulate`."""
+
+
+def known_length(problem: AbstractProblem, algorithm: AbstractAlgorithm) -> int:
+    """The number of steps as a Python int, no more than the problem has samples for."""
+    num_steps = algorithm.num_steps
+    if not isinstance(num_steps, int):
+        raise TypeError(
+            "expected algorithm.num_steps to be a Python int, because it sets the length of the "
+            "simulation's loop; got an array"
+        )
+    needed = num_steps * algorithm.batch_size
+    if problem.max_samples is not None and needed > problem.max_samples:
+        raise ValueError(
+            f"expected at most {problem.max_samples} samples, the length of one pass, got "
+            f"num_steps * batch_size = {needed}"
+        )
+    return num_steps

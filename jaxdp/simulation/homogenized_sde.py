@@ -10,6 +10,8 @@ The private Brownian motion enters through its clock $\tau(t) = (\tilde\eta^2(0)
 AC Theorem 4 is a law of large numbers: means agree with Algorithm 1, standard deviations do not.
 """
 
+from typing import Any
+
 import diffrax
 import equinox as eqx
 import jax
@@ -27,7 +29,7 @@ from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory, status_of
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.schedules import AbstractSchedule
-from jaxdp.simulation.base import AbstractSimulator
+from jaxdp.simulation.base import AbstractSimulator, known_length
 
 
 class HomogenizedSDE(AbstractSimulator):
@@ -56,15 +58,18 @@ class HomogenizedSDE(AbstractSimulator):
     def simulate(
         self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
     ) -> Trajectory:
-        per_record = -(-self.num_steps // records)
-        at_record = record_steps(algorithm.num_steps, records) / algorithm.num_steps
+        num_steps = known_length(problem, algorithm)
+        at_record, slots = np.unique(record_steps(num_steps, records), return_inverse=True)
+        per_record = -(-self.num_steps // (len(at_record) - 1))
         keys = run_keys(key, num_runs)
-        trajectory = _paths(problem, algorithm, keys, at_record, per_record)
+        trajectory = _paths(problem, algorithm, keys, at_record / num_steps, slots, per_record)
         if progress is not None:
             jax.block_until_ready(trajectory.risk)
             progress(1.0)
-        return trajectory if keep_parameters else eqx.tree_at(
-            lambda tree: tree.parameters, trajectory, None
+        return (
+            trajectory
+            if keep_parameters
+            else eqx.tree_at(lambda tree: tree.parameters, trajectory, None)
         )
 
 
@@ -100,11 +105,12 @@ class _PrivateNoisePath(diffrax.AbstractPath):
 
 
 @eqx.filter_jit
-def _paths(problem, algorithm, keys, at_record, per_record: int) -> Trajectory:
+def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajectory:
+    """Paths over increasing times; record j is the state at times[slots[j]]."""
     dtype = float_dtype(problem, algorithm)
     dim, schedule = problem.dim, algorithm.learning_rate
     gamma = algorithm.aspect_ratio(dim).astype(dtype)
-    times, slots = _distinct(at_record, dtype)
+    times = times.astype(dtype)
     grid = _subdivide(times, per_record)
     spectrum, target = problem.spectrum.astype(dtype), problem.target.astype(dtype)
 
@@ -141,9 +147,7 @@ def _paths(problem, algorithm, keys, at_record, per_record: int) -> Trajectory:
             diffrax.ControlTerm(
                 sampling, diffrax.UnsafeBrownianPath(shape, purpose_key(key, "sampling"))
             ),
-            diffrax.ControlTerm(
-                private, _PrivateNoisePath(schedule, dim, dtype, grid, noise_key)
-            ),
+            diffrax.ControlTerm(private, _PrivateNoisePath(schedule, dim, dtype, grid, noise_key)),
         )
 
         def save(time, parameters, _):
@@ -168,7 +172,8 @@ def _paths(problem, algorithm, keys, at_record, per_record: int) -> Trajectory:
             adjoint=diffrax.ForwardMode(),
             throw=False,
         )
-        (risks, clipped), last = solution.ys
+        ys: Any = solution.ys
+        (risks, clipped), last = ys
         last_key = jr.fold_in(noise_key, len(grid))
         jump = private_scale * schedule(grid[-1]) * jr.normal(last_key, (dim,), dtype)
         final = last[0] + jnp.where(private_scale > 0, jump, 0)
@@ -188,14 +193,6 @@ def _paths(problem, algorithm, keys, at_record, per_record: int) -> Trajectory:
         parameters=parameters,
         label="SDE",
     )
-
-
-def _distinct(at_record, dtype):
-    """The increasing times of the records, and which of them each record has."""
-    if isinstance(at_record, np.ndarray):
-        times, slots = np.unique(at_record, return_inverse=True)
-        return jnp.asarray(times, dtype), slots
-    return at_record.astype(dtype), np.arange(len(at_record))
 
 
 def _subdivide(times, per_record: int):

@@ -22,7 +22,7 @@ from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory, status_of
 from jaxdp.problems.base import AbstractProblem
-from jaxdp.simulation.base import AbstractSimulator, Progress
+from jaxdp.simulation.base import AbstractSimulator, Progress, known_length
 
 # Random numbers per draw over all runs: two megabytes of float32, measured best on two cores.
 _CHUNK_NUMBERS = 500_000
@@ -36,10 +36,8 @@ class _State(eqx.Module):
 
 
 class _Run(eqx.Module):
-    """What stays fixed during one run."""
+    """What one run fixes before its first step."""
 
-    problem: AbstractProblem
-    algorithm: AbstractAlgorithm
     prepared: Any
     sampling_key: Key[Array, ""]
     noise_key: Key[Array, ""]
@@ -69,14 +67,16 @@ class Iterates(AbstractSimulator):
     def simulate(
         self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
     ) -> Trajectory:
-        num_steps = _known_length(problem, algorithm)
+        num_steps = known_length(problem, algorithm)
         at_record, slots = np.unique(record_steps(num_steps, records), return_inverse=True)
         starts, ends = at_record[:-1], at_record[1:]
         chunk_size, num_chunks = self._chunks(
             int((ends - starts).max()), num_runs * algorithm.batch_size * problem.dim
         )
         runs, state, first_risk = _begin(problem, algorithm, run_keys(key, num_runs))
-        advance = functools.partial(_advance, runs, chunk_size=chunk_size, num_chunks=num_chunks)
+        advance = functools.partial(
+            _advance, problem, algorithm, runs, chunk_size=chunk_size, num_chunks=num_chunks
+        )
         risks, clipped, capped = [first_risk[:, None]], [], []
         for block_starts, block_ends in _blocks(starts, ends, progress):
             state, recorded = advance(state, block_starts, block_ends)
@@ -85,7 +85,7 @@ class Iterates(AbstractSimulator):
             if progress is not None:
                 jax.block_until_ready(state)
                 progress(float(block_ends.max()) / num_steps)
-        final_risk, parameters = _finish(runs, state)
+        final_risk, parameters = _finish(problem, algorithm, runs, state)
         kept = len(ends)
         risk = jnp.concatenate(risks, axis=1)[:, slots]
         samples = at_record * algorithm.batch_size
@@ -112,22 +112,6 @@ class Iterates(AbstractSimulator):
         return -(-longest // num_chunks), num_chunks
 
 
-def _known_length(problem, algorithm) -> int:
-    num_steps = algorithm.num_steps
-    if not isinstance(num_steps, int):
-        raise TypeError(
-            "expected algorithm.num_steps to be a Python int, because it sets the length of the "
-            "simulation's loop; got an array"
-        )
-    needed = num_steps * algorithm.batch_size
-    if problem.max_samples is not None and needed > problem.max_samples:
-        raise ValueError(
-            f"expected at most {problem.max_samples} samples, the length of one pass, got "
-            f"num_steps * batch_size = {needed}"
-        )
-    return num_steps
-
-
 def _blocks(starts, ends, progress: Progress | None):
     """The records' step ranges, in one block or in equal blocks padded with empty ranges."""
     count = len(starts)
@@ -145,44 +129,43 @@ def _begin(problem, algorithm, keys):
     # One run at a time: preparing may gather half a table.
     prepared = lax.map(lambda key: problem.prepare(purpose_key(key, "data")), keys)
     runs = _Run(
-        problem=problem,
-        algorithm=algorithm,
         prepared=prepared,
         sampling_key=jax.vmap(lambda key: purpose_key(key, "sampling"))(keys),
         noise_key=jax.vmap(lambda key: purpose_key(key, "noise"))(keys),
     )
     zero = jnp.zeros(keys.shape, jnp.int32)
     state = _State(jnp.zeros((*keys.shape, problem.dim), dtype), zero, zero)
-    return runs, state, _over_runs(_risk)(runs, state)
-
-
-def _risk(run, state):
-    return run.problem.risk(run.prepared, state.parameters)
-
-
-def _over_runs(function, **more):
-    """vmap over runs; the problem and the algorithm are shared by all of them."""
-    axes = _Run(problem=None, algorithm=None, prepared=0, sampling_key=0, noise_key=0)
-    return jax.vmap(function, in_axes=(axes, 0, *more.values()))
+    risk = jax.vmap(problem.risk)(prepared, state.parameters)
+    return runs, state, risk
 
 
 @eqx.filter_jit
-def _advance(runs, state, starts, ends, *, chunk_size: int, num_chunks: int):
+def _advance(problem, algorithm, runs, state, starts, ends, *, chunk_size: int, num_chunks: int):
     """Runs the records' step ranges (start, end] one after the other."""
 
-    def one_run(run, state, starts, ends):
+    def one_run(run, state):
         def record(state, bounds):
-            state = _range(run, state, *bounds, chunk_size, num_chunks)
-            return state, (_risk(run, state), state.clipped, state.capped)
+            start, end = bounds
+            state = _range(problem, algorithm, run, state, start, end, chunk_size, num_chunks)
+            risk = problem.risk(run.prepared, state.parameters)
+            return state, (risk, state.clipped, state.capped)
 
         return lax.scan(record, state, (starts, ends))
 
-    return _over_runs(one_run, starts=None, ends=None)(runs, state, starts, ends)
+    return jax.vmap(one_run)(runs, state)
 
 
-def _range(run: _Run, state: _State, start, end, chunk_size: int, num_chunks: int) -> _State:
+def _range(
+    problem: AbstractProblem,
+    algorithm: AbstractAlgorithm,
+    run: _Run,
+    state: _State,
+    start: Int[Array, ""],
+    end: Int[Array, ""],
+    chunk_size: int,
+    num_chunks: int,
+) -> _State:
     """The updates start + 1, ..., end; steps beyond the end are padding and change nothing."""
-    problem, algorithm = run.problem, run.algorithm
     dtype = state.parameters.dtype
 
     def chunk(index, state):
@@ -203,13 +186,8 @@ def _range(run: _Run, state: _State, start, end, chunk_size: int, num_chunks: in
 
         def step(state, drawn):
             samples, smoothness, step_size, noise, active = drawn
-            update = algorithm.update(
-                state.parameters,
-                problem.gradients(state.parameters, samples),
-                smoothness,
-                step_size,
-                noise,
-            )
+            gradients = problem.gradients(state.parameters, samples)
+            update = algorithm.update(state.parameters, gradients, smoothness, step_size, noise)
             return _State(
                 update.parameters.astype(dtype),
                 state.clipped + jnp.sum(update.clipped & active, dtype=jnp.int32),
@@ -227,18 +205,15 @@ def _normals(key, steps, dim: int, dtype):
 
 
 @eqx.filter_jit
-def _finish(runs, state):
-    """The last update's noise, the released iterate and its risk."""
+def _finish(problem, algorithm, runs, state):
+    """The last update's noise, the released iterate's risk, and the iterate."""
 
     def one_run(run, state):
-        num_steps, dim = run.algorithm.num_steps, run.problem.dim
-        last = jnp.asarray([num_steps])
-        normal = _normals(run.noise_key, last, dim, state.parameters.dtype)[0]
-        std = run.algorithm.noise_std(last, dim)[0]
+        last = jnp.asarray([algorithm.num_steps])
+        normal = _normals(run.noise_key, last, problem.dim, state.parameters.dtype)[0]
+        std = algorithm.noise_std(last, problem.dim)[0]
         parameters = state.parameters + jnp.where(std != 0, std * normal, 0)
-        return (
-            run.problem.risk(run.prepared, parameters),
-            run.problem.in_input_coordinates(parameters),
-        )
+        risk = problem.risk(run.prepared, parameters)
+        return risk, problem.in_input_coordinates(parameters)
 
-    return _over_runs(one_run)(runs, state)
+    return jax.vmap(one_run)(runs, state)

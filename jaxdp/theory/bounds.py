@@ -5,86 +5,56 @@ data are isotropic. Source: AC (5) = (42) and (65). Lemma 15's proof prints tr(S
 lambda_max tr(Sigma) where <= is meant; the bounds themselves stand.
 """
 
-import diffrax
 import jax.numpy as jnp
 
 from jaxdp.problems.linear import LinearRegression
-from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coupled_ode import integrate
-from jaxdp.theory.linear_modes import Modes, eigen_modes, require_one_pass
+from jaxdp.theory.coupled_ode import AbstractModalTheory
+from jaxdp.theory.linear_modes import Modes, eigen_modes
 
 
-class UpperBound(AbstractTheory):
-    """One equation: descent at lambda_min, gradient noise at lambda_max. Source: AC (5).
+class UpperBound(AbstractModalTheory):
+    """One equation: descent at lambda_min, gradient noise at lambda_max. Source: AC (5)."""
 
-    Args:
-        adjoint: as for `CoupledODE`.
-    """
+    @property
+    def label(self):
+        return "upper bound"
 
-    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
-
-    def covers(self, problem, algorithm):
-        return require_one_pass(problem, algorithm)
-
-    def predict(self, problem, algorithm, *, records):
+    def modes(self, problem):
         spectrum = problem.spectrum
-        modes = _single(problem, descent=spectrum.min(), diffusion=spectrum.max())
-        options = {"records": records, "adjoint": self.adjoint, "label": "upper bound"}
-        return integrate(modes, problem, algorithm, **options)
+        return _single(problem, descent=spectrum.min(), diffusion=spectrum.max())
 
 
-class LowerBound(AbstractTheory):
-    """One equation: descent at lambda_max, gradient noise at 1. Source: AC (5).
+class LowerBound(AbstractModalTheory):
+    """One equation: descent at lambda_max, gradient noise at 1. Source: AC (5)."""
 
-    Args:
-        adjoint: as for `CoupledODE`.
-    """
+    @property
+    def label(self):
+        return "lower bound"
 
-    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
-
-    def covers(self, problem, algorithm):
-        return require_one_pass(problem, algorithm)
-
-    def predict(self, problem, algorithm, *, records):
-        modes = _single(problem, descent=problem.spectrum.max(), diffusion=jnp.ones(()))
-        options = {"records": records, "adjoint": self.adjoint, "label": "lower bound"}
-        return integrate(modes, problem, algorithm, **options)
+    def modes(self, problem):
+        return _single(problem, descent=problem.spectrum.max(), diffusion=jnp.ones(()))
 
 
-class TightUpperBound(AbstractTheory):
-    """Descent at lambda_min beside the coupled risk's own clipping. Source: AC (65), R-bar'.
+class TightUpperBound(AbstractModalTheory):
+    """Descent at lambda_min beside the coupled risk's own clipping. Source: AC (65), R-bar'."""
 
-    Args:
-        adjoint: as for `CoupledODE`.
-    """
+    @property
+    def label(self):
+        return "tight upper bound"
 
-    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
-
-    def covers(self, problem, algorithm):
-        return require_one_pass(problem, algorithm)
-
-    def predict(self, problem, algorithm, *, records):
-        modes = _beside_coupled(problem, descent=problem.spectrum.min())
-        options = {"records": records, "adjoint": self.adjoint, "label": "tight upper bound"}
-        return integrate(modes, problem, algorithm, **options)
+    def modes(self, problem):
+        return _beside_coupled(problem, descent=problem.spectrum.min())
 
 
-class TightLowerBound(AbstractTheory):
-    """Descent at lambda_max beside the coupled risk's own clipping. Source: AC (65), R-underbar'.
+class TightLowerBound(AbstractModalTheory):
+    """Descent at lambda_max beside the coupled risk's own clipping. Source: AC (65), lower R'."""
 
-    Args:
-        adjoint: as for `CoupledODE`.
-    """
+    @property
+    def label(self):
+        return "tight lower bound"
 
-    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
-
-    def covers(self, problem, algorithm):
-        return require_one_pass(problem, algorithm)
-
-    def predict(self, problem, algorithm, *, records):
-        modes = _beside_coupled(problem, descent=problem.spectrum.max())
-        options = {"records": records, "adjoint": self.adjoint, "label": "tight lower bound"}
-        return integrate(modes, problem, algorithm, **options)
+    def modes(self, problem):
+        return _beside_coupled(problem, descent=problem.spectrum.max())
 
 
 def _single(problem: LinearRegression, *, descent, diffusion) -> Modes:

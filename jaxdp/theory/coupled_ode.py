@@ -9,6 +9,9 @@ works, also one whose derivative is singular; measured from t = 1, not from t = 
 not cancel against a small final risk.
 """
 
+import abc
+from typing import Any
+
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
@@ -26,7 +29,40 @@ from jaxdp.theory.linear_modes import Modes, as_trajectory, eigen_modes, require
 _MAX_STEPS = 16_384
 
 
-class CoupledODE(AbstractTheory):
+class AbstractModalTheory(AbstractTheory):
+    """A theory of one-pass DP-SGD that integrates linear modes and differs only in which.
+
+    Args:
+        adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
+            `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd` and compiles faster.
+    """
+
+    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
+
+    @property
+    @abc.abstractmethod
+    def label(self) -> str:
+        """Its name in tables and legends."""
+
+    @abc.abstractmethod
+    def modes(self, problem: LinearRegression) -> Modes:
+        """The modes that it follows."""
+
+    def covers(self, problem, algorithm):
+        return require_one_pass(problem, algorithm)
+
+    def predict(self, problem, algorithm, *, records):
+        return integrate(
+            self.modes(problem),
+            problem,
+            algorithm,
+            records=records,
+            adjoint=self.adjoint,
+            label=self.label,
+        )
+
+
+class CoupledODE(AbstractModalTheory):
     r"""The deterministic equivalent of Algorithm 1: its risk as d and n grow together.
 
     The mean risk of simulated runs differs from it by O(1/d), a single path by O(1/sqrt d).
@@ -38,26 +74,14 @@ class CoupledODE(AbstractTheory):
 
     Source: AC (62), (63), Proposition 5. Derived (beyond the cap):
     test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
-
-    Args:
-        adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
-            `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd` and compiles faster.
     """
 
-    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
+    @property
+    def label(self):
+        return "ODE"
 
-    def covers(self, problem, algorithm):
-        return require_one_pass(problem, algorithm)
-
-    def predict(self, problem, algorithm, *, records):
-        return integrate(
-            eigen_modes(problem),
-            problem,
-            algorithm,
-            records=records,
-            adjoint=self.adjoint,
-            label="ODE",
-        )
+    def modes(self, problem):
+        return eigen_modes(problem)
 
 
 def integrate(
@@ -122,7 +146,8 @@ def _solve(modes, problem, algorithm, time, adjoint, label: str) -> Trajectory:
         max_steps=_MAX_STEPS,
         throw=False,
     )
-    shifted, clipped_area = solution.ys
+    ys: Any = solution.ys
+    shifted, clipped_area = ys
     modal = shifted - noise_to_come(time)[:, None]
     risk = jnp.maximum(modal @ modes.readout.astype(dtype), 0)
     return as_trajectory(

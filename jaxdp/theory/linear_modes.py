@@ -46,9 +46,9 @@ class Modes(eqx.Module):
 
 
 def eigen_modes(problem: LinearRegression) -> Modes:
-    r"""One mode per distinct eigenvalue: $D_i = d\,\overline{\langle\theta-\theta^*, w\rangle^2}/2$.
+    r"""One mode per distinct eigenvalue: $D_i = d\,\langle\theta-\theta^*, \omega\rangle^2/2$.
 
-    The mean is over the eigenvalue's block of d_i directions, w_i = lambda_i d_i / d, and
+    This is a mean over the eigenvalue's block of d_i directions omega, w_i = lambda_i d_i/d, and
     $D_i(0) = d\,\|\theta^*_i\|^2/(2 d_i)$ with the target's part in the block.
 
     Source: AC (62), where D_i(0) is printed with a further factor lambda_i; that contradicts

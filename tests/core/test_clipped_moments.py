@@ -53,6 +53,7 @@ def test_derivatives_keep_their_digits(x64, tolerance):
 
 def test_moments_are_what_clipping_does_to_a_gaussian():
     for ratio in (0.1, 0.7, 2.5):
+
         def clip(g, ratio=ratio):
             return np.clip(g, -ratio, ratio)
 

@@ -21,7 +21,8 @@ def test_a_pass_uses_each_training_row_once_and_no_held_out_row():
     assert problem.num_steps == 20
     split = problem.prepare(jr.key(0))
     drawn = [
-        problem.draw(split, jr.key(1), step, 1).inputs[0] for step in range(1, problem.num_steps + 1)
+        problem.draw(split, jr.key(1), step, 1).inputs[0]
+        for step in range(1, problem.num_steps + 1)
     ]
     rows = {tuple(np.asarray(row).tolist()) for row in problem.inputs}
     seen = {tuple(np.asarray(row).tolist()) for row in drawn}
@@ -126,7 +127,7 @@ def test_repr_says_what_was_done_without_privacy():
 def test_a_pass_longer_than_the_table_is_refused():
     problem = jaxdp.TabularRegression(*_table())
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(2.0), 1.0, 1.0, 100, batch_size=2)
-    with pytest.raises(ValueError, match="at most 150 samples.*got num_steps \\* batch_size = 200"):
+    with pytest.raises(ValueError, match=r"at most 150 samples.*num_steps \* batch_size = 200"):
         jaxdp.simulate(problem, algorithm, key=jr.key(0))
 
 
@@ -152,9 +153,7 @@ def test_simulation_on_a_gaussian_table_agrees_with_its_surrogate():
     inputs = rng.normal(size=(4000, 30))
     labels = inputs @ rng.normal(size=30) / np.sqrt(30) + 0.4 * rng.normal(size=4000)
     problem = jaxdp.TabularRegression(inputs, labels)
-    algorithm = jaxdp.OnePassDPSGD(
-        jaxdp.Polynomial(4.0, power=0.5), 1.0, 1.0, problem.num_steps
-    )
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(4.0, power=0.5), 1.0, 1.0, problem.num_steps)
     keys = jax.random.split(jr.key(0))
     table = jaxdp.simulate(problem, algorithm, key=keys[0], num_runs=40)
     surrogate = jaxdp.simulate(problem.surrogate, algorithm, key=keys[1], num_runs=40)

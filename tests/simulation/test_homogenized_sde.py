@@ -44,9 +44,7 @@ def test_clipped_fraction_is_the_predicted_one():
     algorithm = _algorithm()
     paths = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=150, simulator=SDE)
     predicted = jaxdp.predict(PROBLEM, algorithm).observables["clipped_fraction"]
-    np.testing.assert_allclose(
-        paths.observables["clipped_fraction"].mean(0), predicted, atol=3e-3
-    )
+    np.testing.assert_allclose(paths.observables["clipped_fraction"].mean(0), predicted, atol=3e-3)
 
 
 def test_without_noise_or_gradient_noise_the_path_is_the_equation():
@@ -73,6 +71,14 @@ def test_kept_parameters_have_the_final_risk():
     )
     risks = jax.vmap(lambda theta: PROBLEM.risk(None, theta))(paths.parameters)
     np.testing.assert_allclose(risks, paths.final_risk, rtol=1e-5)
+
+
+def test_fewer_steps_than_records():
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 7)
+    few = jaxdp.HomogenizedSDE(num_steps=70)
+    paths = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), simulator=few)
+    np.testing.assert_allclose(paths.time, [j * 7 // 100 / 7 for j in range(101)], rtol=1e-6)
+    assert paths.check().risk.shape == (1, 101)
 
 
 def test_a_table_is_not_covered():

@@ -52,16 +52,28 @@ def algorithm_1(rng, *, spectrum, target, label_noise, rate, clip_scale, rho, n,
 
 CONFIGURATIONS = {
     "square root schedule, heavy clipping": dict(
-        spectrum=np.repeat([1.6, 0.4], 6), rate=lambda t: 3 * np.sqrt(1 - t),
-        schedule=SQUARE_ROOT, clip_scale=0.4, rho=1.0, n=120,
+        spectrum=np.repeat([1.6, 0.4], 6),
+        rate=lambda t: 3 * np.sqrt(1 - t),
+        schedule=SQUARE_ROOT,
+        clip_scale=0.4,
+        rho=1.0,
+        n=120,
     ),
     "constant schedule, capped steps": dict(
-        spectrum=np.repeat([1.6, 0.4], 6), rate=lambda t: 20.0 + 0 * t,
-        schedule=jaxdp.Constant(20.0), clip_scale=0.3, rho=2.0, n=120,
+        spectrum=np.repeat([1.6, 0.4], 6),
+        rate=lambda t: 20.0 + 0 * t,
+        schedule=jaxdp.Constant(20.0),
+        clip_scale=0.3,
+        rho=2.0,
+        n=120,
     ),
     "hyperbolic schedule, unequal spectrum": dict(
-        spectrum=np.array([5.0] + [7 / 11] * 11), rate=lambda t: 8 / (1 + t / 0.3),
-        schedule=jaxdp.Hyperbolic(8.0, knee=0.3), clip_scale=1.0, rho=1.0, n=105,
+        spectrum=np.array([5.0] + [7 / 11] * 11),
+        rate=lambda t: 8 / (1 + t / 0.3),
+        schedule=jaxdp.Hyperbolic(8.0, knee=0.3),
+        clip_scale=1.0,
+        rho=1.0,
+        n=105,
     ),
 }
 
@@ -72,12 +84,14 @@ def test_agrees_with_algorithm_1_as_printed(name):
     target = np.linspace(0.1, 0.5, 12)
     rng = np.random.default_rng(7)
     fixed = dict(
-        spectrum=c["spectrum"], target=target, label_noise=0.3, rate=c["rate"], n=c["n"],
+        spectrum=c["spectrum"],
+        target=target,
+        label_noise=0.3,
+        rate=c["rate"],
+        n=c["n"],
         records=10,
     )
-    runs = [
-        algorithm_1(rng, clip_scale=c["clip_scale"], rho=c["rho"], **fixed) for _ in range(600)
-    ]
+    runs = [algorithm_1(rng, clip_scale=c["clip_scale"], rho=c["rho"], **fixed) for _ in range(600)]
     path, final, clipped, capped = (np.asarray(values) for values in zip(*runs, strict=True))
     problem = jaxdp.LinearRegression(c["spectrum"], target, 0.3)
 
@@ -114,8 +128,14 @@ def test_configurations_clip_and_cap():
     ]:
         c = CONFIGURATIONS[name]
         _, _, clipped, capped = algorithm_1(
-            np.random.default_rng(0), spectrum=c["spectrum"], target=np.linspace(0.1, 0.5, 12),
-            label_noise=0.3, rate=c["rate"], clip_scale=c["clip_scale"], rho=c["rho"], n=c["n"],
+            np.random.default_rng(0),
+            spectrum=c["spectrum"],
+            target=np.linspace(0.1, 0.5, 12),
+            label_noise=0.3,
+            rate=c["rate"],
+            clip_scale=c["clip_scale"],
+            rho=c["rho"],
+            n=c["n"],
             records=10,
         )
         assert clipped >= least_clipped
@@ -132,7 +152,11 @@ def _algorithm(num_steps=230, schedule=SQUARE_ROOT, rho=1.0, **more):
 def test_values_do_not_depend_on_the_chunk():
     runs = [
         jaxdp.simulate(
-            PROBLEM, _algorithm(), key=jr.key(0), num_runs=3, records=10,
+            PROBLEM,
+            _algorithm(),
+            key=jr.key(0),
+            num_runs=3,
+            records=10,
             simulator=jaxdp.Iterates(chunk_size=size),
         ).risk
         for size in (1, 5, None)
@@ -225,8 +249,12 @@ def test_works_under_vmap_over_every_hyper_parameter():
         algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), clip_scale, rho, 60)
         return jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=2).final_risk
 
-    values = (jnp.asarray([2.0, 3.0]), jnp.asarray([0.5, 1.0]), jnp.asarray([1.0, 2.0]),
-              jnp.asarray([0.1, 0.3]))
+    values = (
+        jnp.asarray([2.0, 3.0]),
+        jnp.asarray([0.5, 1.0]),
+        jnp.asarray([1.0, 2.0]),
+        jnp.asarray([0.1, 0.3]),
+    )
     together = jax.jit(jax.vmap(final))(*values)
     alone = final(*(value[1] for value in values))
     np.testing.assert_allclose(together[1], alone, rtol=1e-4)

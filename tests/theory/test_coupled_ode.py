@@ -1,5 +1,7 @@
 """The coupled equations and their bounds against an independent float64 solution."""
 
+import itertools
+
 import diffrax
 import equinox as eqx
 import jax
@@ -16,33 +18,65 @@ from jaxdp.theory import linear_modes
 # rate and -d(rate^2)/dt in NumPy; the latter times ds/dt on the reference's clock, analytically.
 CASES = {
     "constant": dict(
-        blocks=([1.0], [30], [1.0]), gamma=0.1, rho=1.0, zeta=0.3, clip=1.0,
-        schedule=jaxdp.Constant(3.0), rate=lambda t: 3.0, slope=lambda s, speed: 0.0,
+        blocks=([1.0], [30], [1.0]),
+        gamma=0.1,
+        rho=1.0,
+        zeta=0.3,
+        clip=1.0,
+        schedule=jaxdp.Constant(3.0),
+        rate=lambda t: 3.0,
+        slope=lambda s, speed: 0.0,
     ),
     "square root": dict(
-        blocks=([1.0], [30], [1.0]), gamma=0.2, rho=0.8, zeta=0.5, clip=0.7,
-        schedule=jaxdp.Polynomial(2.0, 0.5), rate=lambda t: 2 * np.sqrt(1 - t),
+        blocks=([1.0], [30], [1.0]),
+        gamma=0.2,
+        rho=0.8,
+        zeta=0.5,
+        clip=0.7,
+        schedule=jaxdp.Polynomial(2.0, 0.5),
+        rate=lambda t: 2 * np.sqrt(1 - t),
         slope=lambda s, speed: 4.0 * speed,
     ),
     # 2 alpha (1-t)^(2 alpha - 1) dt/ds = 2 alpha warp (1-s)^(2 alpha warp - 1), without 0 * inf.
     "singular power": dict(
-        blocks=([1.6, 0.4], [15, 15], [0.7, 0.3]), gamma=0.1, rho=1.0, zeta=0.3, clip=0.5,
-        schedule=jaxdp.Polynomial(4.0, 0.1), rate=lambda t: 4 * (1 - t) ** 0.1,
-        slope=lambda s, speed: 16 * 0.2 * 10 * (1 - s) ** (0.2 * 10 - 1), warp=10.0,
+        blocks=([1.6, 0.4], [15, 15], [0.7, 0.3]),
+        gamma=0.1,
+        rho=1.0,
+        zeta=0.3,
+        clip=0.5,
+        schedule=jaxdp.Polynomial(4.0, 0.1),
+        rate=lambda t: 4 * (1 - t) ** 0.1,
+        slope=lambda s, speed: 16 * 0.2 * 10 * (1 - s) ** (0.2 * 10 - 1),
+        warp=10.0,
     ),
     "two blocks, one without target": dict(
-        blocks=([1.5, 0.5], [15, 15], [0.0, 1.6]), gamma=0.1, rho=1.0, zeta=0.4, clip=1.2,
-        schedule=jaxdp.Polynomial(4.0, 0.5), rate=lambda t: 4 * np.sqrt(1 - t),
+        blocks=([1.5, 0.5], [15, 15], [0.0, 1.6]),
+        gamma=0.1,
+        rho=1.0,
+        zeta=0.4,
+        clip=1.2,
+        schedule=jaxdp.Polynomial(4.0, 0.5),
+        rate=lambda t: 4 * np.sqrt(1 - t),
         slope=lambda s, speed: 16.0 * speed,
     ),
     "hyperbolic": dict(
-        blocks=([1.0], [30], [1.0]), gamma=0.01, rho=1.0, zeta=0.3, clip=0.3,
-        schedule=jaxdp.Hyperbolic(20.0, 0.1), rate=lambda t: 20 / (1 + t / 0.1),
+        blocks=([1.0], [30], [1.0]),
+        gamma=0.01,
+        rho=1.0,
+        zeta=0.3,
+        clip=0.3,
+        schedule=jaxdp.Hyperbolic(20.0, 0.1),
+        rate=lambda t: 20 / (1 + t / 0.1),
         slope=lambda s, speed: 2 * 400 / 0.1 / (1 + (1 - (1 - s) ** 2) / 0.1) ** 3 * speed,
     ),
     "beyond the cap": dict(
-        blocks=([1.0], [30], [1.0]), gamma=0.1, rho=1.0, zeta=0.3, clip=0.1,
-        schedule=jaxdp.Polynomial(40.0, 0.5), rate=lambda t: 40 * np.sqrt(1 - t),
+        blocks=([1.0], [30], [1.0]),
+        gamma=0.1,
+        rho=1.0,
+        zeta=0.3,
+        clip=0.1,
+        schedule=jaxdp.Polynomial(40.0, 0.5),
+        rate=lambda t: 40 * np.sqrt(1 - t),
         slope=lambda s, speed: 1600.0 * speed,
     ),
 }
@@ -62,9 +96,17 @@ def _reference(case, times):
     values, sizes, squared = (np.asarray(part, float) for part in case["blocks"])
     dim = sizes.sum()
     return reference_risk(
-        eigenvalues=values, weights=values * sizes / dim, initial=dim * squared / (2 * sizes),
-        gamma=case["gamma"], rho=case["rho"], label_noise=case["zeta"], clip_scale=case["clip"],
-        rate=case["rate"], square_slope=case["slope"], times=times, warp=case.get("warp", 2.0),
+        eigenvalues=values,
+        weights=values * sizes / dim,
+        initial=dim * squared / (2 * sizes),
+        gamma=case["gamma"],
+        rho=case["rho"],
+        label_noise=case["zeta"],
+        clip_scale=case["clip"],
+        rate=case["rate"],
+        square_slope=case["slope"],
+        times=times,
+        warp=case.get("warp", 2.0),
     )
 
 
@@ -168,9 +210,7 @@ def test_clipped_fraction_matches_simulation():
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 0.5, 1.0, 2000)
     runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=300)
     predicted = jaxdp.predict(problem, algorithm).observables["clipped_fraction"]
-    assert_mean_close(
-        runs.observables["clipped_fraction"][:, 1:], predicted[1:], bias=1 / 200
-    )
+    assert_mean_close(runs.observables["clipped_fraction"][:, 1:], predicted[1:], bias=1 / 200)
     with pytest.raises(AssertionError):
         assert_mean_close(
             runs.observables["clipped_fraction"][:, 1:], predicted[1:] * 1.1, bias=1 / 200
@@ -188,7 +228,7 @@ def test_bounds_are_ordered():
     )
     middle = jaxdp.predict(problem, algorithm)
     ordered = [lower, tight_lower, middle, tight_upper, upper]
-    for below, above in zip(ordered, ordered[1:], strict=False):
+    for below, above in itertools.pairwise(ordered):
         assert np.all(below.risk <= above.risk * (1 + 1e-5))
         assert below.final_risk < above.final_risk
     # AC (65) at this point, from an independent solution.
@@ -254,7 +294,9 @@ def test_gradients_are_finite_differences(mode):
         for i, grad in enumerate(grads):
             step = 1e-4 * float(point[i])
             above, below = (
-                final(*(value + (sign * step if j == i else 0) for j, value in enumerate(point)), 300)
+                final(
+                    *(value + (sign * step if j == i else 0) for j, value in enumerate(point)), 300
+                )
                 for sign in (1, -1)
             )
             np.testing.assert_allclose(grad, (above - below) / (2 * step), rtol=1e-4, atol=1e-8)

@@ -19,8 +19,15 @@ def _recursion(*, batch, num_steps, peak, clip, rho, quadratic=True):
     """The notes' recursion, mode by mode, in NumPy."""
     values, sizes = np.asarray([0.4, 1.6]), np.asarray([50.0, 50.0])
     modes = DIM * np.asarray([0.05**2, 0.11**2]) / 2
-    eta = peak * np.sqrt(1 - np.arange(1, num_steps + 2) / num_steps, where=np.arange(
-        1, num_steps + 2) <= num_steps, out=np.zeros(num_steps + 1)) / num_steps
+    eta = (
+        peak
+        * np.sqrt(
+            1 - np.arange(1, num_steps + 2) / num_steps,
+            where=np.arange(1, num_steps + 2) <= num_steps,
+            out=np.zeros(num_steps + 1),
+        )
+        / num_steps
+    )
     risks = [np.sum(values * sizes * modes) / DIM]
     for k in range(num_steps):
         power = 2 * risks[-1] + 0.09
@@ -39,9 +46,7 @@ def _recursion(*, batch, num_steps, peak, clip, rho, quadratic=True):
 
 def test_is_the_recursion_of_the_notes():
     settings = dict(batch=40, num_steps=50, peak=1.5, clip=0.6, rho=1.0)
-    algorithm = jaxdp.OnePassDPSGD(
-        jaxdp.Polynomial(1.5, 0.5), 0.6, 1.0, 50, batch_size=40
-    )
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(1.5, 0.5), 0.6, 1.0, 50, batch_size=40)
     with jax.enable_x64():
         problem = jaxdp.LinearRegression(
             np.repeat([1.6, 0.4], DIM // 2), np.repeat([0.11, 0.05], DIM // 2), 0.3
@@ -52,9 +57,7 @@ def test_is_the_recursion_of_the_notes():
 
 def test_large_batches_agree_with_simulation():
     batch, peak = 200, 0.9
-    algorithm = jaxdp.OnePassDPSGD(
-        jaxdp.Polynomial(peak, 0.5), 0.6, 1.0, 30, batch_size=batch
-    )
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), 0.6, 1.0, 30, batch_size=batch)
     runs = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=300, records=30)
     predicted = jaxdp.predict(PROBLEM, algorithm, records=30)
     assert predicted.label == "recursion"
@@ -62,9 +65,7 @@ def test_large_batches_agree_with_simulation():
     assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=bias)
     assert_mean_close(runs.final_risk, predicted.final_risk, bias=bias)
     # The same check sees the differential equation's loss of the shared gradient's square.
-    without = _recursion(
-        batch=batch, num_steps=30, peak=peak, clip=0.6, rho=1.0, quadratic=False
-    )
+    without = _recursion(batch=batch, num_steps=30, peak=peak, clip=0.6, rho=1.0, quadratic=False)
     with pytest.raises(AssertionError):
         assert_mean_close(runs.risk[:, 1:], without[1:], bias=bias)
 
@@ -84,9 +85,7 @@ def test_many_small_steps_tend_to_the_differential_equation():
 
 def test_is_the_default_for_batches_only():
     def label(batch_size):
-        algorithm = jaxdp.OnePassDPSGD(
-            jaxdp.Constant(0.5), 1.0, 1.0, 20, batch_size=batch_size
-        )
+        algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(0.5), 1.0, 1.0, 20, batch_size=batch_size)
         return jaxdp.predict(PROBLEM, algorithm).label
 
     assert label(1) == "ODE"
@@ -95,9 +94,7 @@ def test_is_the_default_for_batches_only():
 
 def test_beyond_the_cap_large_batches_saturate():
     # Notes to AC, section 7(c): gamma = .02, peak 8, the cap on each sample holds the risk up.
-    algorithm = jaxdp.OnePassDPSGD(
-        jaxdp.Polynomial(8.0, 0.5), 1.0, 1.0, 50, batch_size=100
-    )
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(8.0, 0.5), 1.0, 1.0, 50, batch_size=100)
     problem = jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3)
     runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=100, records=50)
     predicted = jaxdp.predict(problem, algorithm, records=50)

@@ -1,0 +1,1 @@
+"""One module a figure: what it runs, what it claims, how it is drawn."""

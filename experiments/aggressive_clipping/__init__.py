@@ -1,0 +1,1 @@
+"""Figures of "aggressive clipping" (AC) and what was added to them."""

@@ -1,0 +1,139 @@
+"""What the command of every figure does: run, save, read back, draw, judge.
+
+`python -m experiments.<paper>.<figure> [--smoke] [--out DIR]` leaves `<figure>.nc` and
+`<figure>.png`; the picture and the verdicts are made from the file that was read back, so whoever
+has the file has all that the picture shows.
+"""
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import NamedTuple, TypeVar
+
+import jax
+import xarray
+from tqdm import tqdm
+
+Item = TypeVar("Item")
+
+RESULTS = pathlib.Path("experiments", "results")
+
+
+class Check(NamedTuple):
+    """One claim of a figure, what was obtained, and whether that bears it out."""
+
+    claim: str
+    obtained: str
+    holds: bool
+
+
+def main(
+    figure: ModuleType,
+    arguments: Sequence[str] | None = None,
+    *,
+    folders: Mapping[str, str] | None = None,
+) -> int:
+    """Run a figure's command; the exit status is 1 when one of its claims is false.
+
+    Args:
+        figure: a module with `Config`, `run`, `claims` and `plot`.
+        arguments: those of the process when None.
+        folders: further required options, name to help; each is a folder given to `run` by that
+            name. Where the folder lies is not recorded.
+    """
+    assert figure.__spec__ is not None
+    module, folders = figure.__spec__.name, folders or {}
+    parser = argparse.ArgumentParser(prog=f"python -m {module}")
+    parser.add_argument("--smoke", action="store_true", help="a small version, in seconds")
+    parser.add_argument("--out", type=pathlib.Path, default=RESULTS, help="folder to write to")
+    for name, description in folders.items():
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True, help=description)
+    options = parser.parse_args(arguments)
+    config = figure.Config.smoke() if options.smoke else figure.Config()
+    started = time.perf_counter()
+    dataset = figure.run(config, **{name: getattr(options, name) for name in folders})
+    seconds = time.perf_counter() - started
+    words = ["python", "-m", module, *(["--smoke"] if options.smoke else [])]
+    words += [word for name in folders for word in (f"--{name}", name.upper())]
+    dataset.attrs |= {
+        "module": module,
+        "command": " ".join(words),
+        "config": json.dumps(dataclasses.asdict(config)),
+        "seconds": seconds,
+        **provenance(),
+    }
+    path = options.out / f"{module.rpartition('.')[2]}.nc"
+    options.out.mkdir(parents=True, exist_ok=True)
+    dataset.to_netcdf(path, engine="h5netcdf")
+    saved = read(path)
+    figure.plot(saved).savefig(path.with_suffix(".png"), dpi=150)
+    verdicts = figure.claims(saved)
+    for claim, holds in verdicts.items():
+        print(f"{'true ' if holds else 'FALSE'}  {claim}")
+    return 0 if all(verdicts.values()) else 1
+
+
+def read(path: pathlib.Path) -> xarray.Dataset:
+    """A saved dataset, in memory."""
+    return xarray.load_dataset(path, engine="h5netcdf")
+
+
+def track(items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
+    """The items one by one, with a bar on standard error, or a line each without a terminal."""
+    with tqdm(items, disable=None, leave=False) as bar:
+        for number, item in enumerate(items, 1):
+            bar.set_description(name(item))
+            if bar.disable:
+                print(f"{number}/{len(items)} {name(item)}", file=sys.stderr)
+            yield item
+            bar.update()
+
+
+def provenance() -> dict[str, str]:
+    """Versions, device, platform and commit; neither the host's name nor a path of its."""
+    device = jax.devices()[0]
+    facts = {
+        "jaxdp": _version("jaxdp-lab"),
+        "jax": jax.__version__,
+        "device": f"{len(jax.devices())} x {device.device_kind} ({device.platform})",
+        "platform": f"{platform.system()} {platform.machine()}, {_processor()}, "
+        f"{os.cpu_count()} cores",
+    }
+    commit = _commit()
+    return facts | ({"commit": commit} if commit else {})
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "source tree, not installed"
+
+
+def _processor() -> str:
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(models), platform.processor() or "unnamed processor")
+
+
+def _commit() -> str | None:
+    """The source's commit, marked where files differ from it; None outside a repository."""
+    words = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    folder = pathlib.Path(__file__).parent
+    try:
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,176 @@
+"""The algorithm's own laws: noise by equation (2), the step, calibration, privacy of batches."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxdp
+
+SCHEDULES = [
+    jaxdp.Constant(3.0),
+    jaxdp.Polynomial(3.0, 0.5),
+    jaxdp.Polynomial(3.0, 0.1),
+    jaxdp.Polynomial(3.0, 2.0),
+    jaxdp.Hyperbolic(20.0, 0.05),
+    jaxdp.PiecewiseLinear([0.0, 0.5, 1.0], [4.0, 1.0, 1.0]),
+    lambda t: 3.0 - t,
+]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_every_sample_is_protected_by_exactly_rho(schedule, batch_size):
+    # AC Proposition 2: eta_k / sqrt(sum of sigma_j^2 from k on) = rho at every k with eta_k > 0.
+    dim, steps = 9, np.arange(1, 301)
+    algorithm = jaxdp.OnePassDPSGD(schedule, 0.7, 1.3, 300, batch_size=batch_size)
+    with jax.enable_x64():
+        step_sizes = np.asarray(algorithm.step_size(jnp.asarray(steps)))
+        noise = np.asarray(algorithm.noise_std(jnp.asarray(steps), dim))
+    sigma = noise * batch_size / (2 * 0.7 * np.sqrt(dim))
+    left = np.sqrt(np.cumsum(sigma[::-1] ** 2)[::-1])
+    used = step_sizes > 0
+    # A plain callable computed in float32 arithmetic keeps its differences to about a per cent.
+    tolerance = 2e-4
+    np.testing.assert_allclose(step_sizes[used], 1.3 * left[used], rtol=tolerance)
+
+
+def test_noise_does_not_depend_on_the_data_or_the_cap():
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(100.0), 1.0, 1.0, 10)
+    assert algorithm.noise_std(jnp.asarray(10), 4) == pytest.approx(2 * 2 * 10.0, rel=1e-6)
+
+
+def test_no_noise_when_rho_is_infinite():
+    for clip_scale in (1.0, jnp.inf):
+        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), clip_scale, jnp.inf, 10)
+        assert float(algorithm.noise_std(jnp.arange(1, 11), 4).max()) == 0
+
+
+def test_update_reads_like_the_box():
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.5, 1.0, 10)
+    theta, x, y, noise = (np.asarray(v, np.float32) for v in ([1, -1], [2, 1], 4.0, [0.1, 0.2]))
+    g = x * (x @ theta - y)
+    update = algorithm.update(theta, g[None], jnp.asarray([5.0]), jnp.asarray(0.7), noise)
+    clip_norm = 0.5 * np.sqrt(2)
+    expected = theta - min(0.7, 2 / 5) * g * clip_norm / np.linalg.norm(g) + noise
+    np.testing.assert_allclose(update.parameters, expected, rtol=1e-6)
+    assert update.clipped.tolist() == [True]
+    assert update.capped.tolist() == [True]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**31 - 1),
+    step_size=st.floats(0.01, 5.0),
+    scale=st.floats(0.1, 3.0),
+)
+def test_batched_steps_do_not_expand_and_one_record_moves_them_by_the_sensitivity(
+    seed, step_size, scale
+):
+    # What the privacy proof rests on, for batches at any step size.
+    rng = np.random.default_rng(seed)
+    dim, batch = 3, 4
+    algorithm = _BATCHED
+    problem = jaxdp.LinearRegression.isotropic(dim, label_noise=0.1)
+    inputs = rng.normal(size=(batch, dim)) * np.exp(rng.normal(size=(batch, 1)))
+    labels = rng.normal(size=batch) * 3
+
+    def step(theta, inputs, labels):
+        samples = jaxdp.problems.Samples(jnp.asarray(inputs), jnp.asarray(labels))
+        return np.asarray(
+            algorithm.update(
+                jnp.asarray(theta),
+                problem.gradients(jnp.asarray(theta), samples),
+                problem.smoothness(samples),
+                jnp.asarray(step_size),
+                jnp.zeros(dim),
+            ).parameters,
+            np.float64,
+        )
+
+    first, second = (scale * rng.normal(size=dim) for _ in range(2))
+    moved = np.linalg.norm(step(first, inputs, labels) - step(second, inputs, labels))
+    assert moved <= np.linalg.norm(first - second) * (1 + 1e-5) + 1e-5
+    changed_inputs, changed_labels = inputs.copy(), labels.copy()
+    changed_inputs[0], changed_labels[0] = rng.normal(size=dim) * 5, 20.0
+    distance = np.linalg.norm(
+        step(first, inputs, labels) - step(first, changed_inputs, changed_labels)
+    )
+    sensitivity = 2 * step_size * 0.6 * np.sqrt(dim) / batch
+    assert distance <= sensitivity * (1 + 1e-5) + 1e-5
+
+
+_BATCHED = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.6, 1.0, 10, batch_size=4)
+
+
+def test_without_the_cap_a_step_expands():
+    # The negative control: the proof fails when the per-sample cap is taken away.
+    x, theta = np.asarray([3.0, 0.0]), np.asarray([0.01, 0.0])
+    uncapped = theta - 1.0 * x * (x @ theta)
+    assert np.linalg.norm(uncapped) > np.linalg.norm(theta)
+
+
+@pytest.mark.parametrize("schedule", [jaxdp.Constant(3.0), jaxdp.Polynomial(3.0, 0.5)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-3)])
+def test_calibration_meets_its_target_and_wastes_nothing(schedule, epsilon, delta):
+    algorithm = jaxdp.OnePassDPSGD.calibrated(
+        epsilon, delta, learning_rate=schedule, clip_scale=1.0, num_steps=10
+    )
+    achieved = jaxdp.account(algorithm, delta=delta).epsilon
+    assert achieved <= epsilon
+    assert achieved > epsilon * (1 - 1e-5)
+
+
+def test_constant_schedules_are_calibrated_through_gaussian_privacy():
+    def rho(schedule):
+        return float(
+            jaxdp.OnePassDPSGD.calibrated(
+                1.0, 1e-5, learning_rate=schedule, clip_scale=1.0, num_steps=10
+            ).rho
+        )
+
+    assert rho(jaxdp.Constant(3.0)) > 1.05 * rho(jaxdp.Polynomial(3.0, 0.5))
+
+
+def test_constructor_arguments_are_attributes():
+    schedule = jaxdp.Constant(3.0)
+    algorithm = jaxdp.OnePassDPSGD(schedule, 0.5, 2.0, 100, batch_size=3)
+    assert algorithm.learning_rate is schedule
+    assert (algorithm.clip_scale, algorithm.rho) == (0.5, 2.0)
+    assert (algorithm.num_steps, algorithm.batch_size) == (100, 3)
+    assert isinstance(algorithm.num_steps, int)
+
+
+def test_length_stays_static_in_a_batch_and_may_be_traced():
+    batch = jax.vmap(lambda c: jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), c, 1.0, 100))(jnp.ones(2))
+    assert batch.num_steps == 100
+    traced = jax.vmap(lambda n: jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), 1.0, 1.0, n))(
+        jnp.asarray([10, 20])
+    )
+    assert traced.num_steps.tolist() == [10, 20]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((lambda t: 1 + t, 1.0, 1.0, 10), ValueError, "non-increasing learning rate"),
+        ((jaxdp.Constant(1.0), 0.0, 1.0, 10), ValueError, "scale > 0, got 0.0"),
+        ((jaxdp.Constant(1.0), 1.0, -1.0, 10), ValueError, "rho > 0, got -1.0"),
+        ((jaxdp.Constant(1.0), 1.0, float("nan"), 10), ValueError, "rho > 0, got nan"),
+        ((jaxdp.Constant(1.0), float("inf"), 1.0, 10), ValueError, "finite clip_scale"),
+        ((jaxdp.Constant(1.0), 1.0, 1.0, 0), ValueError, "num_steps >= 1, got 0"),
+        ((jaxdp.Constant(1.0), 1.0, 1.0, 10.0), TypeError, "num_steps to be a whole number"),
+        ((3.0, 1.0, 1.0, 10), TypeError, "expected learning_rate to be a schedule"),
+        ((jaxdp.Constant(1.0), [1.0, 2.0], 1.0, 10), ValueError, "vmap over the constructor"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        jaxdp.OnePassDPSGD(*arguments)
+
+
+def test_bad_batch_sizes_are_refused():
+    with pytest.raises(ValueError, match="batch_size >= 1, got 0"):
+        jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10, batch_size=0)

@@ -1,0 +1,121 @@
+"""What `account` says, and that it is what the algorithm's worst case leaks."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+
+import jaxdp
+from jaxdp.problems import Samples
+
+
+def _algorithm(schedule, rho=1.0, num_steps=100):
+    return jaxdp.OnePassDPSGD(schedule, 1.0, rho, num_steps)
+
+
+def test_zcdp_is_half_of_rho_squared():
+    cost = jaxdp.account(_algorithm(jaxdp.Polynomial(3.0, 0.5), rho=2.0), delta=1e-5)
+    assert cost.zcdp == 2.0
+    assert cost.mu is None
+    assert cost.epsilon < cost.published_epsilon
+    assert cost.delta == 1e-5
+    assert all(isinstance(value, float) for value in (cost.epsilon, cost.zcdp))
+
+
+def test_gaussian_privacy_is_claimed_for_constant_schedules_only():
+    assert jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5).mu == 1.0
+    for schedule in (jaxdp.Polynomial(3.0, 0.5), jaxdp.Hyperbolic(3.0, 0.1), lambda t: 3.0 - t):
+        assert jaxdp.account(_algorithm(schedule), delta=1e-5).mu is None
+
+
+def test_assumptions_are_stated_in_words():
+    text = " ".join(jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5).assumptions)
+    for word in ("replace-one", "last iterate", "capped", "not included", "floating point"):
+        assert word in text
+
+
+def test_no_noise_has_no_privacy():
+    cost = jaxdp.account(_algorithm(jaxdp.Constant(3.0), rho=jnp.inf), delta=1e-5)
+    assert cost.epsilon == float("inf")
+
+
+def test_traced_rho_gives_the_same_epsilon():
+    for schedule in (jaxdp.Constant(3.0), jaxdp.Polynomial(3.0, 0.5)):
+
+        def epsilon(rho, schedule=schedule):
+            return jaxdp.account(_algorithm(schedule, rho), delta=1e-5).epsilon
+
+        rhos = jnp.asarray([0.5, 1.0])
+        np.testing.assert_allclose(
+            jax.vmap(epsilon)(rhos), [epsilon(float(rho)) for rho in rhos], rtol=1e-4
+        )
+
+
+def test_prints_what_is_proved():
+    text = str(jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5))
+    assert text.startswith("privacy: (4.3772, 1e-05)-DP from 1-GDP, 0.5-zCDP")
+    assert "published conversion: epsilon 5.2985" in text
+
+
+def test_wrong_things_are_refused():
+    with pytest.raises(TypeError, match="states what it releases"):
+        jaxdp.account("algorithm", delta=1e-5)
+    with pytest.raises(ValueError, match="0 < delta < 1"):
+        jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=0.0)
+
+
+class _OneRecord(jaxdp.problems.AbstractProblem):
+    """A stream whose only record of any effect is the first; its sign is what neighbours differ in.
+
+    Later inputs are tiny, so that they are never capped nor contract.
+    """
+
+    sign: jax.Array
+
+    dim = 1
+    max_samples = None
+
+    def prepare(self, key):
+        return None
+
+    def draw(self, prepared, key, step, batch_size):
+        first = step == 1
+        inputs = jnp.full((batch_size, 1), jnp.where(first, 0.1, 1e-6))
+        return Samples(inputs, jnp.full(batch_size, jnp.where(first, self.sign * 1e6, 0)))
+
+    def gradients(self, parameters, samples):
+        return samples.inputs * (samples.inputs @ parameters - samples.labels)[:, None]
+
+    def smoothness(self, samples):
+        return jnp.sum(samples.inputs**2, axis=1)
+
+    def risk(self, prepared, parameters):
+        return parameters[0]
+
+    def in_input_coordinates(self, parameters):
+        return parameters
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_the_worst_case_reaches_the_claim(power):
+    # The first record clipped at +C or -C moves the result by 2 eta_1 C; the noise of all steps
+    # has standard deviation 2 C eta_1 / rho: the two laws are N(0, 1) and N(rho, 1), rho-GDP.
+    rho, algorithm = 1.5, jaxdp.OnePassDPSGD(jaxdp.Polynomial(2.0, power), 1.0, 1.5, 20)
+
+    def released(sign):
+        problem = _OneRecord(jnp.asarray(sign))
+        runs = jaxdp.simulate(
+            problem, algorithm, key=jr.key(0), num_runs=20_000, keep_parameters=True, records=1
+        )
+        return np.asarray(runs.parameters[:, 0], np.float64)
+
+    plus, minus = released(1.0), released(-1.0)
+    spread = plus.std(ddof=1)
+    separation = (plus.mean() - minus.mean()) / spread
+    assert separation == pytest.approx(rho, rel=0.03)
+    deviation = 2 * float(algorithm.step_size(1)) / rho
+    assert_mean_close((plus - plus.mean()) ** 2, deviation**2)
+    with pytest.raises(AssertionError):
+        assert_mean_close((plus - plus.mean()) ** 2, (deviation / 1.33) ** 2)

@@ -1,0 +1,112 @@
+"""Reading a user's table: what is read, and one line for what is not."""
+
+import numpy as np
+import pytest
+
+from jaxdp.problems.datasets import read_table
+
+VALUES = np.round(np.random.default_rng(0).normal(size=(30, 3)), 4)
+ROWS = "\n".join(",".join(map(str, row)) for row in VALUES)
+
+
+def _write(tmp_path, text, name="table.csv"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,c\n" + ROWS,
+        ROWS,
+        "a, b, c\n" + ROWS.replace(",", ", "),
+        "a;b;c\n" + ROWS.replace(",", ";"),
+        "  " + ROWS.replace(",", " \t ").replace("\n", " \n  "),
+        "a b c\n" + ROWS.replace(",", " ") + "\n\n",
+        "\ufeffa,b,c\r\n" + ROWS.replace("\n", "\r\n"),
+    ],
+    ids=["header", "bare", "spaces", "semicolons", "white space", "header and blanks", "windows"],
+)
+def test_reads_every_form(tmp_path, text):
+    table = read_table(_write(tmp_path, text))
+    np.testing.assert_array_equal(table.inputs, VALUES[:, :2])
+    np.testing.assert_array_equal(table.labels, VALUES[:, 2])
+
+
+def test_target_by_name_and_by_number_and_dropped_columns(tmp_path):
+    path = _write(tmp_path, "a,b,c\n" + ROWS)
+    by_name = read_table(path, "a", drop=["c"])
+    assert by_name.input_names == ("b",)
+    assert by_name.label_name == "a"
+    np.testing.assert_array_equal(by_name.labels, VALUES[:, 0])
+    np.testing.assert_array_equal(read_table(path, "-2").labels, VALUES[:, 1])
+    np.testing.assert_array_equal(read_table(path, 0).labels, VALUES[:, 0])
+
+
+def test_reads_npz_of_columns_and_of_blocks(tmp_path):
+    np.savez(tmp_path / "blocks.npz", inputs=VALUES[:, :2], labels=VALUES[:, 2])
+    np.savez(tmp_path / "columns.npz", a=VALUES[:, 0], b=VALUES[:, 1], y=VALUES[:, 2])
+    for name in ("blocks.npz", "columns.npz"):
+        table = read_table(tmp_path / name)
+        np.testing.assert_array_equal(table.inputs, VALUES[:, :2])
+        np.testing.assert_array_equal(table.labels, VALUES[:, 2])
+    np.testing.assert_array_equal(read_table(tmp_path / "columns.npz", "b").labels, VALUES[:, 1])
+
+
+def test_scaled_has_unit_variance(tmp_path):
+    table = read_table(_write(tmp_path, ROWS)).scaled()
+    np.testing.assert_allclose(table.inputs.std(0), 1)
+    np.testing.assert_allclose([table.labels.mean(), table.labels.std()], [0, 1], atol=1e-12)
+
+
+def test_constant_columns_are_left_out_when_asked(tmp_path):
+    text = "a,k,c\n" + "\n".join(f"{row[0]},5,{row[2]}" for row in VALUES)
+    path = _write(tmp_path, text)
+    assert read_table(path, drop_constant=True).input_names == ("a",)
+    with pytest.raises(ValueError, match="column 'k' never varies; leave out with --drop-constant"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", {}, "the file is empty"),
+        ("a,b,c\n1,,3\n" + ROWS, {}, "column 'b' has 1 missing .* row 1"),
+        ("a,b,c\n1,?,3\n" + ROWS, {}, "column 'b' has 1 missing"),
+        ("a,b,c\n1,inf,3\n" + ROWS, {}, "column 'b' has 1 missing or infinite"),
+        ("a,b,c\n1,red,3\n" + ROWS, {}, "column 'b' holds text, for example 'red'; .*--drop b"),
+        ("a,b,c\n1,2,3,4\n" + ROWS, {}, "more cells than the header"),
+        ("a,b,c\n" + ROWS + "\n1,2,3,4", {}, "rows of unequal length"),
+        ("a,b,c\n1,2\n" + ROWS, {}, "column 'c' has 1 missing"),
+        ("a,b,c\n1,2,3\n4,5,7", {}, "too few rows: 2 for 2 columns, at least 8 needed"),
+        ("a,b,c\n" + ROWS, {"target": "d"}, "no column 'd'; there are 3: a, b, c"),
+        ("a,b,c\n" + ROWS, {"drop": ["c"]}, "both target and dropped"),
+        ("a,b,c\n" + ROWS, {"drop": ["a", "b"]}, "no input column"),
+        ("a,b\n" + "\n".join(f"{row[0]},5" for row in VALUES), {}, "the target 'b' never varies"),
+    ],
+)
+def test_bad_tables_end_with_one_line(tmp_path, text, options, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        read_table(_write(tmp_path, text), **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_no_tables_are_refused(tmp_path):
+    (tmp_path / "binary.csv").write_bytes(bytes(range(256)) * 4)
+    (tmp_path / "text.npz").write_text("not a zip")
+    np.savez(tmp_path / "pickle.npz", inputs=np.asarray([{}, []], dtype=object))
+    np.savez(tmp_path / "cube.npz", inputs=np.zeros((2, 2, 2)))
+    np.savez(tmp_path / "uneven.npz", a=np.zeros(3), b=np.zeros(4))
+    np.savez(tmp_path / "words.npz", a=np.asarray(["x", "y"]))
+    for name, message in [
+        ("binary.csv", "not a text file"),
+        ("text.npz", "damaged or holds pickled"),
+        ("pickle.npz", "damaged or holds pickled"),
+        ("cube.npz", "one or two dimensions"),
+        ("uneven.npz", "unequal length"),
+        ("words.npz", "expected numbers"),
+        ("missing.csv", "no such file"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            read_table(tmp_path / name)

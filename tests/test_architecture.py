@@ -1,0 +1,95 @@
+"""Which folder may import which, and what importing jaxdp may not do."""
+
+import ast
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+PACKAGE = ROOT / "jaxdp"
+# A module imports only lower layers, or its own folder.
+LAYERS = [
+    {"core"},
+    {"problems", "schedules", "clipping", "privacy"},
+    {"algorithms"},
+    {"simulation", "theory"},
+    {"comparison"},
+    {"plots"},
+    {"cli"},
+]
+LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
+# Heavy or optional packages are imported where they are used.
+LAZY = {"matplotlib", "pandas", "tqdm", "xarray", "sklearn", "dp_accounting"}
+
+
+def _imports(path):
+    """(module, whether at the top level) of every import in a file."""
+    tree = ast.parse(path.read_text())
+    top = {id(node) for node in tree.body}
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        yield from ((name, id(node) in top) for name in names)
+
+
+def _room(module):
+    """The folder or file of jaxdp that a dotted module name lies in, or None."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "jaxdp" and len(parts) > 1 and parts[1] in LAYER else None
+
+
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_room_imports_only_lower_rooms(path):
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    assert room in LAYER, f"{room} has no layer: add it to LAYERS"
+    for module, is_top in _imports(path):
+        other = _room(module)
+        if other is not None and other != room:
+            assert LAYER[other] < LAYER[room], f"{path.name} imports {module}"
+        if is_top:
+            assert module.split(".")[0] not in LAZY, f"{path.name} imports {module} at its top"
+
+
+def test_theory_and_simulation_never_see_each_other():
+    for room, other in [("theory", "simulation"), ("simulation", "theory")]:
+        seen = {
+            _room(module) for path in (PACKAGE / room).glob("*.py") for module, _ in _imports(path)
+        }
+        assert other not in seen
+
+
+def test_the_front_door_holds_no_logic():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    docstring, *rest = tree.body
+    assert isinstance(docstring, ast.Expr)
+    assert all(isinstance(node, ast.ImportFrom) for node in rest)
+
+
+def test_no_module_shadows_a_verb():
+    import jaxdp
+
+    verbs = {name for name in vars(jaxdp) if callable(getattr(jaxdp, name))}
+    assert not verbs & {path.stem for path in PACKAGE.glob("*.py")}
+
+
+def test_importing_changes_no_global_state_and_nothing_heavy():
+    code = (
+        "import jax, sys; before = jax.config.values.copy(); import jaxdp; "
+        "assert jax.config.values == before; "
+        f"heavy = {LAZY} & set(sys.modules); assert not heavy, heavy"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

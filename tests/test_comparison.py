@@ -1,0 +1,123 @@
+"""The comparison's numbers by hand, its table, and what it refuses."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.comparison import average
+
+
+def _runs(risk, final, status=None):
+    risk = jnp.asarray(risk)
+    status = jnp.zeros(len(risk), int) if status is None else jnp.asarray(status)
+    return jaxdp.Trajectory(
+        time=jnp.asarray([0.0, 0.5, 1.0]),
+        risk=risk,
+        final_risk=jnp.asarray(final),
+        status=status,
+        observables={"clipped_fraction": risk},
+        label="simulated",
+    )
+
+
+def _prediction(risk, final, label="ODE"):
+    return jaxdp.Trajectory(
+        time=jnp.asarray([0.0, 0.5, 1.0]),
+        risk=jnp.asarray(risk),
+        final_risk=jnp.asarray(final),
+        status=jnp.asarray(0),
+        observables={},
+        label=label,
+    )
+
+
+RUNS = _runs([[1.0, 0.4, 0.2], [1.0, 0.6, 0.4]], [0.3, 0.5])
+PREDICTION = _prediction([1.5, 0.45, 0.25], 0.35)
+
+
+def test_gaps_and_sigmas_by_hand():
+    comparison = jaxdp.compare(RUNS, PREDICTION, _prediction([9.0, 9.0, 9.0], 9.0))
+    np.testing.assert_allclose(comparison.mean, [1.0, 0.5, 0.3], rtol=1e-6)
+    # ddof 1: the standard deviation of two values 0.2 apart is 0.2/sqrt 2, over sqrt 2.
+    np.testing.assert_allclose(comparison.standard_error, [0, 0.1, 0.1], rtol=1e-5)
+    assert comparison.max_gap == pytest.approx(0.5)
+    # The start has no standard error and does not count, whatever its gap.
+    assert comparison.max_sigmas == pytest.approx(0.5, rel=1e-5)
+    assert comparison.final_gap == pytest.approx(0.05, rel=1e-5)
+    assert comparison.final_sigmas == pytest.approx(0.5, rel=1e-5)
+
+
+def test_a_single_run_has_no_sigmas():
+    comparison = jaxdp.compare(_runs([[1.0, 0.5, 0.2]], [0.2]), PREDICTION)
+    assert np.isnan(comparison.max_sigmas)
+    assert np.isnan(comparison.final_sigmas)
+    assert "nan" not in str(comparison)
+
+
+def test_failed_runs_are_left_out_and_counted():
+    spoiled = _runs(
+        [[1.0, 0.4, 0.2], [1.0, np.nan, np.nan], [1.0, 0.6, 0.4]], [0.3, np.nan, 0.5], [0, 1, 0]
+    )
+    comparison = jaxdp.compare(spoiled, PREDICTION)
+    assert comparison.num_failed == 1
+    assert comparison.final_mean == pytest.approx(0.4)
+    assert "1 of 3 runs did not end well" in str(comparison)
+    with pytest.raises(ValueError, match="all of them failed"):
+        jaxdp.compare(_runs(spoiled.risk, spoiled.final_risk, [1, 1, 1]), PREDICTION)
+
+
+def test_the_table_shows_every_prediction():
+    text = str(jaxdp.compare(RUNS, PREDICTION, _prediction([2.0, 1.0, 0.5], 0.6, "upper bound")))
+    lines = text.splitlines()
+    assert lines[0].split() == [
+        "time",
+        "simulated",
+        "s.e.",
+        "ODE",
+        "upper",
+        "bound",
+        "gap",
+        "sigmas",
+    ]
+    assert lines[-2].split() == [
+        "final",
+        "0.40000",
+        "0.10000",
+        "0.35000",
+        "0.60000",
+        "0.05000",
+        "0.5",
+    ]
+    assert text.endswith("\n")
+
+
+def test_average_is_the_mean_of_the_runs():
+    mean = average(RUNS)
+    np.testing.assert_allclose(mean.risk, [1.0, 0.5, 0.3], rtol=1e-6)
+    np.testing.assert_allclose(mean.observables["clipped_fraction"], mean.risk)
+    assert mean.final_risk == pytest.approx(0.4)
+    assert jaxdp.compare(RUNS, mean).max_gap < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("predictions", "message"),
+    [
+        ([], "at least one prediction"),
+        ([RUNS], "got \\(2, 3\\)"),
+        (
+            [dataclasses.replace(PREDICTION, time=jnp.asarray([0.0, 0.4, 1.0]))],
+            "expected one clock",
+        ),
+    ],
+)
+def test_mismatches_are_refused(predictions, message):
+    with pytest.raises(ValueError, match=message):
+        jaxdp.compare(RUNS, *predictions)
+
+
+def test_a_prediction_is_no_simulation():
+    with pytest.raises(ValueError, match="simulated runs of shape"):
+        jaxdp.compare(PREDICTION, PREDICTION)

@@ -1,0 +1,49 @@
+"""The picture draws what it is given and touches no global style."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.plots import plot_comparison
+
+TIME = jnp.linspace(0, 1, 5)
+
+
+def _trajectory(risk, label, status=0):
+    risk = jnp.asarray(risk)
+    status = jnp.full(risk.shape[:-1], status)
+    return jaxdp.Trajectory(TIME, risk, risk[..., -1] + 0.1, status, {}, label=label)
+
+
+RUNS = _trajectory([[1, 0.8, 0.5, 0.3, 0.2], [1, 0.6, 0.3, 0.1, 0.0]], "simulated")
+ODE = _trajectory([1, 0.7, 0.4, 0.2, 0.1], "ODE")
+
+
+def test_the_lines_are_the_data(tmp_path):
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    figure = plot_comparison(RUNS, ODE, beside=[_trajectory(RUNS.risk, "SDE")], title="a title")
+    figure.savefig(tmp_path / "picture.png")
+    assert dict(matplotlib.rcParams) == before
+    (axes,) = figure.axes
+    lines = {line.get_label(): np.asarray(line.get_ydata()) for line in axes.lines}
+    np.testing.assert_allclose(lines["simulated, 2 runs"], [1, 0.7, 0.4, 0.2, 0.1], rtol=1e-6)
+    np.testing.assert_allclose(lines["ODE"], ODE.risk)
+    assert "SDE, 2 runs, mean" in lines
+    assert axes.get_title() == "a title"
+    assert axes.get_xlabel()
+    assert axes.get_ylabel()
+    assert (tmp_path / "picture.png").stat().st_size > 5000
+
+
+def test_failed_runs_are_not_drawn():
+    spoiled = _trajectory([[1, 0.8, 0.5, 0.3, 0.2], [np.nan] * 5], "simulated")
+    spoiled = jaxdp.Trajectory(
+        TIME, spoiled.risk, spoiled.final_risk, jnp.asarray([0, 1]), {}, label="simulated"
+    )
+    labels = [line.get_label() for line in plot_comparison(spoiled, ODE).axes[0].lines]
+    assert "simulated, 1 run" in labels
+    with pytest.raises(ValueError, match="a run that ended well"):
+        plot_comparison(_trajectory(RUNS.risk, "simulated", status=1), ODE)
