@@ -2,8 +2,8 @@ r"""Learning-rate schedules: time in [0, 1] to a non-increasing value.
 
 The private noise of AC equation (2) is a difference of squared learning rates, which cancels in
 float32 when there are many steps. A schedule therefore also knows `squared_drop`, the decrease of
-its square over a short interval, in a form that does not cancel. Any callable of t works as a
-schedule; then the difference is taken as it stands.
+its square over one step, in a form that does not cancel. Any callable of t works as a schedule;
+then the difference is taken as it stands.
 """
 
 import abc
@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import concrete, require_non_negative, require_positive
@@ -31,9 +31,9 @@ class AbstractSchedule(eqx.Module):
 
     @abc.abstractmethod
     def squared_drop(
-        self, start: Float[Array, "*shape"], width: Float[Array, "*shape"]
+        self, step: Int[Array, "*shape"], num_steps: int | Int[Array, ""]
     ) -> Float[Array, "*shape"]:
-        r"""$\tilde\eta^2(\text{start}) - \tilde\eta^2(\text{start} + \text{width})$."""
+        r"""$\tilde\eta^2(k/K) - \tilde\eta^2((k+1)/K)$ for step k < K."""
 
     @property
     @abc.abstractmethod
@@ -56,8 +56,8 @@ class Constant(AbstractSchedule):
     def __call__(self, time):
         return self.value * jnp.ones_like(time)
 
-    def squared_drop(self, start, width):
-        return jnp.zeros_like(self.value * start * width)
+    def squared_drop(self, step, num_steps):
+        return jnp.zeros_like(self.value * step)
 
     @property
     def is_constant(self):
@@ -84,15 +84,15 @@ class Polynomial(AbstractSchedule):
     def __call__(self, time):
         return self.peak * _power(1 - time, self.power)
 
-    def squared_drop(self, start, width):
-        left = 1 - start
-        inside = left > 0
-        share = jnp.clip(width / jnp.where(inside, left, 1), 0, 1)
-        partial = share < 1
+    def squared_drop(self, step, num_steps):
+        # Whole numbers: 1 - k/K would lose the digits that matter at the end.
+        left = jnp.maximum(num_steps - step, 1)
+        share = 1 / left
+        partial = left > 1
         kept = 2 * self.power * jnp.log1p(-jnp.where(partial, share, 0))
-        # The last step loses all that is left, and nothing when the power is 0.
+        # The last interval loses all that is left, and nothing when the power is 0.
         lost = jnp.where(partial, -jnp.expm1(kept), jnp.where(self.power > 0, 1.0, 0.0))
-        return self.peak**2 * _power(left, 2 * self.power) * jnp.where(inside, lost, 0)
+        return self.peak**2 * _power(left / num_steps, 2 * self.power) * lost
 
     @property
     def is_constant(self):
@@ -118,9 +118,9 @@ class Hyperbolic(AbstractSchedule):
     def __call__(self, time):
         return self.peak / (1 + time / self.knee)
 
-    def squared_drop(self, start, width):
-        first, last = self(start), self(start + width)
-        return first * last * (width / self.knee) / self.peak * (first + last)
+    def squared_drop(self, step, num_steps):
+        first, last = self(step / num_steps), self((step + 1) / num_steps)
+        return first * last / (self.peak * self.knee * num_steps) * (first + last)
 
     @property
     def is_constant(self):
@@ -153,14 +153,14 @@ class PiecewiseLinear(AbstractSchedule):
     def __call__(self, time):
         return jnp.interp(time, self.knots, self.values)
 
-    def squared_drop(self, start, width):
-        start, width = jnp.asarray(start)[..., None], jnp.asarray(width)[..., None]
+    def squared_drop(self, step, num_steps):
+        start, width = step / num_steps, 1 / jnp.asarray(num_steps, self.values.dtype)
         steepness = -jnp.diff(self.values) / jnp.diff(self.knots)
         # Measured from the start, so that a short width keeps its digits.
-        until, since = self.knots[1:] - start, self.knots[:-1] - start
-        overlap = jnp.maximum(jnp.minimum(until, width) - jnp.maximum(since, 0), 0)
-        drop = jnp.sum(steepness * overlap, axis=-1)
-        return drop * (self(start[..., 0]) + self((start + width)[..., 0]))
+        knots = self.knots - jnp.asarray(start)[..., None]
+        overlap = jnp.minimum(knots[..., 1:], width) - jnp.maximum(knots[..., :-1], 0)
+        drop = jnp.sum(steepness * jnp.maximum(overlap, 0), axis=-1)
+        return drop * (self(start) + self(start + width))
 
     @property
     def is_constant(self):
@@ -181,8 +181,8 @@ class Plain(AbstractSchedule):
     def __call__(self, time):
         return jnp.asarray(self.function(time)) * jnp.ones_like(time)
 
-    def squared_drop(self, start, width):
-        first, last = self(start), self(start + width)
+    def squared_drop(self, step, num_steps):
+        first, last = self(step / num_steps), self((step + 1) / num_steps)
         return (first - last) * (first + last)
 
     @property

@@ -127,7 +127,7 @@ class OnePassDPSGD(AbstractAlgorithm):
             is_leaf=lambda node: isinstance(node, _Length),
         )
 
-    def aspect_ratio(self, dim: int) -> Float[Array, ""]:
+    def aspect_ratio(self, dim: int | Float[Array, ""]) -> Float[Array, ""]:
         r"""$\gamma = d/(KB)$, dimensions per sample."""
         return dim / (jnp.asarray(self.num_steps, float) * self.batch_size)
 
@@ -138,7 +138,7 @@ class OnePassDPSGD(AbstractAlgorithm):
     def noise_std(self, step, dim):
         r"""$2 C \sigma_k / B$ with sigma_k from AC equation (2)."""
         count = self.num_steps
-        drop = self.learning_rate.squared_drop(step / count, 1 / jnp.asarray(count, float))
+        drop = self.learning_rate.squared_drop(step, count)
         drop = jnp.where(step == count, self.learning_rate(step / count) ** 2, drop)
         # Rounding may leave a constant stretch slightly negative; a real increase stays NaN.
         rounding = -1e-5 * self.learning_rate(step / count) ** 2

@@ -100,7 +100,7 @@ class _PrivateNoisePath(diffrax.AbstractPath):
             raise ValueError("the private noise is known by its increments only")
         step = jnp.searchsorted(self.grid, t0)
         normal = jr.normal(jr.fold_in(self.key, step), (self.dim,), self.dtype)
-        drop = jnp.maximum(self.schedule.squared_drop(t0, t1 - t0), 0)
+        drop = jnp.maximum(self.schedule(t0) ** 2 - self.schedule(t1) ** 2, 0)
         return jnp.sqrt(drop) * normal
 
 

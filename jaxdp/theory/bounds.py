@@ -5,6 +5,8 @@ data are isotropic. Source: AC (5) = (42) and (65). Lemma 15's proof prints tr(S
 lambda_max tr(Sigma) where <= is meant; the bounds themselves stand.
 """
 
+import dataclasses
+
 import jax.numpy as jnp
 
 from jaxdp.problems.linear import LinearRegression
@@ -60,7 +62,8 @@ class TightLowerBound(AbstractModalTheory):
 def _single(problem: LinearRegression, *, descent, diffusion) -> Modes:
     """One mode that is the risk itself."""
     one = jnp.ones(1, problem.spectrum.dtype)
-    return Modes(
+    return dataclasses.replace(
+        eigen_modes(problem),
         descent=descent[None],
         diffusion=diffusion[None],
         initial=_initial_risk(problem)[None],
@@ -72,10 +75,10 @@ def _single(problem: LinearRegression, *, descent, diffusion) -> Modes:
 def _beside_coupled(problem: LinearRegression, *, descent) -> Modes:
     """The coupled modes, which set the clipping, and one more that is reported."""
     coupled = eigen_modes(problem)
-    mean_square = jnp.mean(problem.spectrum**2)
-    return Modes(
+    return dataclasses.replace(
+        coupled,
         descent=jnp.append(coupled.descent, descent),
-        diffusion=jnp.append(coupled.diffusion, mean_square),
+        diffusion=jnp.append(coupled.diffusion, coupled.mean_square),
         initial=jnp.append(coupled.initial, _initial_risk(problem)),
         weights=jnp.append(coupled.weights, 0),
         readout=jnp.append(jnp.zeros_like(coupled.weights), 1),

@@ -10,6 +10,7 @@ not cancel against a small final risk.
 """
 
 import abc
+import dataclasses
 from typing import Any
 
 import diffrax
@@ -52,14 +53,8 @@ class AbstractModalTheory(AbstractTheory):
         return require_one_pass(problem, algorithm)
 
     def predict(self, problem, algorithm, *, records):
-        return integrate(
-            self.modes(problem),
-            problem,
-            algorithm,
-            records=records,
-            adjoint=self.adjoint,
-            label=self.label,
-        )
+        trajectory = integrate(self.modes(problem), algorithm, records, self.adjoint)
+        return dataclasses.replace(trajectory, label=self.label)
 
 
 class CoupledODE(AbstractModalTheory):
@@ -85,28 +80,21 @@ class CoupledODE(AbstractModalTheory):
 
 
 def integrate(
-    modes: Modes,
-    problem: LinearRegression,
-    algorithm: OnePassDPSGD,
-    *,
-    records: int,
-    adjoint: diffrax.AbstractAdjoint,
-    label: str,
+    modes: Modes, algorithm: OnePassDPSGD, records: int, adjoint: diffrax.AbstractAdjoint
 ) -> Trajectory:
     """The trajectory of a theory's modes."""
     count = jnp.asarray(algorithm.num_steps, float)
     time = jnp.asarray(record_steps(algorithm.num_steps, records)) / count
     # The length is traced, so that one compiled solver serves every number of steps.
-    algorithm = algorithm.with_traced_length()
-    return _solve(modes, problem, algorithm, time, adjoint, label)
+    return _solve(modes, algorithm.with_traced_length(), time, adjoint)
 
 
 @eqx.filter_jit
-def _solve(modes, problem, algorithm, time, adjoint, label: str) -> Trajectory:
-    dtype = float_dtype(problem, algorithm)
+def _solve(modes, algorithm, time, adjoint) -> Trajectory:
+    dtype = float_dtype(modes, algorithm)
     time = time.astype(dtype)
     schedule = algorithm.learning_rate
-    gamma = algorithm.aspect_ratio(problem.dim).astype(dtype)
+    gamma = algorithm.aspect_ratio(modes.dim).astype(dtype)
     cap = 2 / (gamma * algorithm.batch_size)
     strength = 2 * (algorithm.noise_ratio * gamma) ** 2
     last_square = schedule(jnp.ones((), dtype)) ** 2
@@ -117,8 +105,7 @@ def _solve(modes, problem, algorithm, time, adjoint, label: str) -> Trajectory:
     def field(time, state, _):
         shifted, _ = state
         modal = shifted - noise_to_come(time)
-        risk = modes.risk(modal)
-        second_moment = 2 * risk + problem.label_noise**2
+        second_moment = modes.second_moment(modes.risk(modal))
         descent, variance = algorithm.clip.moments(second_moment)
         rate = jnp.minimum(schedule(time), cap)
         drift = -2 * rate * descent * modes.descent * modal
@@ -151,7 +138,7 @@ def _solve(modes, problem, algorithm, time, adjoint, label: str) -> Trajectory:
     modal = shifted - noise_to_come(time)[:, None]
     risk = jnp.maximum(modal @ modes.readout.astype(dtype), 0)
     return as_trajectory(
-        problem,
+        modes,
         algorithm,
         time=time,
         risk=risk,
@@ -159,7 +146,6 @@ def _solve(modes, problem, algorithm, time, adjoint, label: str) -> Trajectory:
         final_risk=risk[-1] + strength * last_square,
         clipped_area=clipped_area,
         stopped=solution.result != diffrax.RESULTS.successful,
-        label=label,
     )
 
 

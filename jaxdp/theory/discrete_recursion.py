@@ -10,6 +10,8 @@ the squared mean gradient, which B samples share, is what the differential equat
 Derived: AC Algorithm 1's one-step second moments with batches; test_discrete_recursion.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
@@ -31,19 +33,19 @@ class DiscreteRecursion(AbstractTheory):
         return require_one_pass(problem, algorithm)
 
     def predict(self, problem, algorithm, *, records):
-        return _recurse(problem, algorithm, records)
+        trajectory = _recurse(eigen_modes(problem), algorithm, records)
+        return dataclasses.replace(trajectory, label="recursion")
 
 
 @eqx.filter_jit
-def _recurse(problem, algorithm, records: int) -> Trajectory:
-    dtype = float_dtype(problem, algorithm)
-    count, dim, batch = algorithm.num_steps, problem.dim, algorithm.batch_size
-    modes = eigen_modes(problem)
+def _recurse(modes, algorithm, records: int) -> Trajectory:
+    dtype = float_dtype(modes, algorithm)
+    count, dim, batch = algorithm.num_steps, modes.dim, algorithm.batch_size
     at_record = jnp.asarray(record_steps(count, records))
 
     def step(state, step, last):
         modal, clipped = state
-        second_moment = (2 * modes.risk(modal) + problem.label_noise**2).astype(dtype)
+        second_moment = modes.second_moment(modes.risk(modal)).astype(dtype)
         descent, variance = algorithm.clip.moments(second_moment)
         rate = jnp.minimum(algorithm.step_size(step), 2 / dim)
         # The noise of one step has this variance in every direction, times d/2 in units of D.
@@ -71,12 +73,11 @@ def _recurse(problem, algorithm, records: int) -> Trajectory:
     risk = jnp.append(modes.risk(state[0])[None], risks)
     last_noise = dim * algorithm.noise_std(jnp.asarray(count), dim) ** 2 / 2
     return as_trajectory(
-        problem,
+        modes,
         algorithm,
         time=(at_record / jnp.asarray(count, float)).astype(dtype),
         risk=risk,
         final_risk=risk[-1] + last_noise,
         clipped_area=jnp.append(jnp.zeros(1, dtype), clipped),
         stopped=False,
-        label="recursion",
     )

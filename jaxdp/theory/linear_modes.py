@@ -24,7 +24,9 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 class Modes(eqx.Module):
-    """The modes of a theory.
+    """The modes that a theory follows, and what else it reads from the problem.
+
+    Everything is an array, so that problems of one number of modes share a compilation.
 
     Attributes:
         descent: a_i, how fast each mode decays.
@@ -32,6 +34,9 @@ class Modes(eqx.Module):
         initial: D_i(0).
         weights: w_i, with which the modes make up the risk that sets the clipping.
         readout: with which they make up the risk that is reported.
+        dim: d.
+        label_noise: zeta.
+        mean_square: tr(Sigma^2) / d.
     """
 
     descent: Float[Array, " modes"]
@@ -39,6 +44,13 @@ class Modes(eqx.Module):
     initial: Float[Array, " modes"]
     weights: Float[Array, " modes"]
     readout: Float[Array, " modes"]
+    dim: Float[Array, ""]
+    label_noise: Float[Array, ""]
+    mean_square: Float[Array, ""]
+
+    def second_moment(self, risk: Float[Array, ""]) -> Float[Array, ""]:
+        r"""The residual's variance $2P = 2R + \zeta^2$."""
+        return 2 * risk + self.label_noise**2
 
     def risk(self, state: Float[Array, " modes"]) -> Float[Array, ""]:
         """The risk that sets the clipping; rounding cannot make it negative."""
@@ -62,6 +74,9 @@ def eigen_modes(problem: LinearRegression) -> Modes:
         initial=dim * blocks.squared_target / (2 * blocks.sizes),
         weights=weights,
         readout=weights,
+        dim=jnp.asarray(dim, problem.spectrum.dtype),
+        label_noise=problem.label_noise,
+        mean_square=jnp.mean(problem.spectrum**2),
     )
 
 
@@ -80,7 +95,7 @@ def require_one_pass(problem, algorithm) -> str | None:
 
 
 def capped_fraction(
-    problem: LinearRegression, algorithm: OnePassDPSGD, time: Float[Array, " records"]
+    modes: Modes, algorithm: OnePassDPSGD, time: Float[Array, " records"]
 ) -> Float[Array, " records"]:
     r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
 
@@ -88,11 +103,10 @@ def capped_fraction(
     matching two moments (Satterthwaite, Wilson and Hilferty), within about .002 from d = 10 on.
     Derived: test_capped_fraction_matches_simulation. At time 0 the share is 0.
     """
-    mean_square = jnp.mean(problem.spectrum**2)
-    spread = 2 * mean_square / (9 * problem.dim)
+    spread = 2 * modes.mean_square / (9 * modes.dim)
     width = jnp.diff(time)
     nodes = time[:-1, None] + width[:, None] * (_NODES + 1).astype(time.dtype) / 2
-    rate = algorithm.learning_rate(nodes) * algorithm.aspect_ratio(problem.dim)
+    rate = algorithm.learning_rate(nodes) * algorithm.aspect_ratio(modes.dim)
     # 2 / eta_k in units of d, the mean of |x|^2.
     threshold = 2 / (jnp.maximum(rate, jnp.finfo(time.dtype).tiny) * algorithm.batch_size)
     excess = (1 - spread - jnp.cbrt(threshold)) / jnp.sqrt(spread)
@@ -102,7 +116,7 @@ def capped_fraction(
 
 
 def as_trajectory(
-    problem, algorithm, *, time, risk, final_risk, clipped_area, stopped, label
+    modes: Modes, algorithm: OnePassDPSGD, *, time, risk, final_risk, clipped_area, stopped
 ) -> Trajectory:
     """A prediction as a Trajectory, void where traced hyper-parameters left their range."""
     valid = algorithm.is_valid
@@ -116,7 +130,6 @@ def as_trajectory(
         status=jnp.where(valid, status, int(Status.INVALID)),
         observables={
             "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
-            "capped_fraction": capped_fraction(problem, algorithm, time),
+            "capped_fraction": capped_fraction(modes, algorithm, time),
         },
-        label=label,
     )

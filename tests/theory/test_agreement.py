@@ -51,10 +51,7 @@ def test_ode_matches_simulation_within_error_bars(dim, schedule, kappa):
         # D_i(0) as printed in AC (62), with its additional factor lambda_i.
         modes = linear_modes.eigen_modes(problem)
         printed = eqx.tree_at(lambda tree: tree.initial, modes, modes.initial * modes.descent)
-        adjoint = jaxdp.CoupledODE().adjoint
-        wrong = integrate(
-            printed, problem, algorithm, records=100, adjoint=adjoint, label="printed"
-        )
+        wrong = integrate(printed, algorithm, 100, jaxdp.CoupledODE().adjoint)
         with pytest.raises(AssertionError):
             _assert_agrees(runs, wrong, dim)
 

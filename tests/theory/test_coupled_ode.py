@@ -12,7 +12,8 @@ import pytest
 from helpers import assert_mean_close, reference_risk
 
 import jaxdp
-from jaxdp.theory import linear_modes
+from jaxdp.theory import coupled_ode, linear_modes
+from jaxdp.theory.coupled_ode import integrate
 
 # eigenvalues, multiplicities, squared target per block, gamma, rho, zeta, c, schedule, and the same
 # rate and -d(rate^2)/dt in NumPy; the latter times ds/dt on the reference's clock, analytically.
@@ -167,17 +168,10 @@ def test_the_printed_initial_values_are_refuted_by_simulation():
     assert_mean_close(runs.risk, right.risk, bias=0.15 / dim)
     modes = linear_modes.eigen_modes(problem)
     printed = eqx.tree_at(lambda tree: tree.initial, modes, modes.initial * modes.descent)
-    wrong = _integrate(printed, problem, algorithm)
+    wrong = integrate(printed, algorithm, 100, jaxdp.CoupledODE().adjoint)
     np.testing.assert_allclose(wrong.risk[0], right.risk[0], rtol=1e-5)
     with pytest.raises(AssertionError):
         assert_mean_close(runs.risk, wrong.risk, bias=0.15 / dim)
-
-
-def _integrate(modes, problem, algorithm):
-    from jaxdp.theory.coupled_ode import integrate
-
-    adjoint = diffrax.RecursiveCheckpointAdjoint()
-    return integrate(modes, problem, algorithm, records=100, adjoint=adjoint, label="printed")
 
 
 def test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not():
@@ -303,8 +297,6 @@ def test_gradients_are_finite_differences(mode):
 
 
 def test_one_compilation_serves_every_length():
-    from jaxdp.theory import coupled_ode
-
     _final(*POINT, 300)
     before = coupled_ode._solve._cached._cache_size()
     _final(*POINT, 900)
