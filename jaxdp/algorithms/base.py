@@ -12,8 +12,8 @@ class Update(eqx.Module):
     """One step's new parameters, and which samples were clipped or had their step capped."""
 
     parameters: Float[Array, " dim"]
-    clipped: Bool[Array, " batch"]
-    capped: Bool[Array, " batch"]
+    clipped: Bool[Array, "*batch"]
+    capped: Bool[Array, "*batch"]
 
 
 class AbstractAlgorithm(eqx.Module):
@@ -42,12 +42,15 @@ class AbstractAlgorithm(eqx.Module):
     def update(
         self,
         parameters: Float[Array, " dim"],
-        gradients: Float[Array, "batch dim"],
-        smoothness: Float[Array, " batch"],
+        gradients: Float[Array, "*batch dim"],
+        smoothness: Float[Array, "*batch"],
         step_size: Float[Array, ""],
         noise: Float[Array, " dim"],
     ) -> Update:
-        """One step from per-sample gradients, with the noise already at its scale."""
+        """One step from per-sample gradients, with the noise already at its scale.
+
+        One gradient without a batch axis stands for a batch of one, and is faster.
+        """
 
     @abc.abstractmethod
     def release(self) -> Release:

@@ -147,10 +147,10 @@ class OnePassDPSGD(AbstractAlgorithm):
         return scale * jnp.sqrt(drop) / (count * self.batch_size)
 
     def update(self, parameters, gradients, smoothness, step_size, noise):
-        norms = jnp.sqrt(jnp.sum(gradients**2, axis=1))
+        norms = jnp.sqrt(jnp.sum(gradients**2, axis=-1))
         factors = self.clip.factor(norms, parameters.size)
         steps = jnp.minimum(step_size, 2 / smoothness)
-        descent = jnp.tensordot(steps * factors, gradients, 1) / self.batch_size
+        descent = jnp.tensordot(steps * factors, gradients, norms.ndim) / norms.size
         return Update(parameters - descent + noise, factors < 1, steps < step_size)
 
     def release(self):

@@ -1,7 +1,7 @@
 """The abstract problem: where samples come from, their gradients, and the risk.
 
-A stream draws fresh samples from its key at every step. A table first splits its rows for the run
-(`prepare`) and then hands them out in order. A simulator knows neither from the other.
+A stream draws fresh samples from its key. A table first splits its rows for the run (`prepare`) and
+then hands them out in order. A simulator knows neither from the other.
 """
 
 import abc
@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, Int, Key
 
 
 class Samples(eqx.Module):
-    """A batch of inputs and labels."""
+    """One input and its label, or a batch of them along leading axes."""
 
-    inputs: Float[Array, "batch dim"]
-    labels: Float[Array, " batch"]
+    inputs: Float[Array, "*batch dim"]
+    labels: Float[Array, "*batch"]
 
 
 class AbstractProblem(eqx.Module):
@@ -36,19 +36,17 @@ class AbstractProblem(eqx.Module):
         """What one run fixes before its first step (a table's split), as a pytree or None."""
 
     @abc.abstractmethod
-    def draw(
-        self, prepared: Any, key: Key[Array, ""], step: Int[Array, ""], batch_size: int
-    ) -> Samples:
-        """The samples of update number `step` (from 1); they depend on key and step alone."""
+    def draw(self, prepared: Any, key: Key[Array, ""], index: Int[Array, ""]) -> Samples:
+        """Sample number `index` of the run, from 0; it depends on the key and the index alone."""
 
     @abc.abstractmethod
-    def gradients(
+    def gradient(
         self, parameters: Float[Array, " dim"], samples: Samples
-    ) -> Float[Array, "batch dim"]:
+    ) -> Float[Array, "*batch dim"]:
         """The loss's gradient at each sample."""
 
     @abc.abstractmethod
-    def smoothness(self, samples: Samples) -> Float[Array, " batch"]:
+    def smoothness(self, samples: Samples) -> Float[Array, "*batch"]:
         """The Lipschitz constant of each sample's gradient."""
 
     @abc.abstractmethod

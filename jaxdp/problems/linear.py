@@ -145,20 +145,20 @@ class LinearRegression(AbstractProblem):
     def prepare(self, key):
         return None
 
-    def draw(self, prepared: Any, key, step, batch_size):
-        inputs_key, labels_key = jr.split(jr.fold_in(key, step))
+    def draw(self, prepared: Any, key, index):
+        inputs_key, label_key = jr.split(jr.fold_in(key, index))
         dtype = jnp.result_type(self.spectrum, self.target, self.label_noise)
-        normal = jr.normal(inputs_key, (batch_size, self.dim), dtype)
-        inputs = jnp.sqrt(self.spectrum) * normal
-        noise = self.label_noise * jr.normal(labels_key, (batch_size,), dtype)
+        inputs = jnp.sqrt(self.spectrum) * jr.normal(inputs_key, (self.dim,), dtype)
+        noise = self.label_noise * jr.normal(label_key, (), dtype)
+        # A product, not a sum over a fused draw: XLA would draw the inputs twice.
         return Samples(inputs, jnp.matmul(inputs, self.target, precision=Precision.HIGHEST) + noise)
 
-    def gradients(self, parameters, samples):
-        residuals = jnp.sum(samples.inputs * parameters, axis=1) - samples.labels
-        return samples.inputs * residuals[:, None]
+    def gradient(self, parameters, samples):
+        residuals = jnp.sum(samples.inputs * parameters, axis=-1) - samples.labels
+        return samples.inputs * residuals[..., None]
 
     def smoothness(self, samples):
-        return jnp.sum(samples.inputs**2, axis=1)
+        return jnp.sum(samples.inputs**2, axis=-1)
 
     def risk(self, prepared, parameters):
         return jnp.sum(self.spectrum * (parameters - self.target) ** 2) / 2

@@ -114,12 +114,12 @@ class TabularRegression(AbstractProblem):
             bias=variance * rank / (2 * count),
         )
 
-    def draw(self, prepared, key, step, batch_size):
-        rows = prepared.order[(step - 1) * batch_size + jnp.arange(batch_size)]
-        return Samples(self.inputs[rows], self.labels[rows])
+    def draw(self, prepared, key, index):
+        row = prepared.order[index]
+        return Samples(self.inputs[row], self.labels[row])
 
-    def gradients(self, parameters, samples):
-        return self.surrogate.gradients(parameters, samples)
+    def gradient(self, parameters, samples):
+        return self.surrogate.gradient(parameters, samples)
 
     def smoothness(self, samples):
         return self.surrogate.smoothness(samples)

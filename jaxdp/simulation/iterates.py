@@ -171,9 +171,7 @@ def _range(
     def chunk(index, state):
         steps = start + index * chunk_size + 1 + jnp.arange(chunk_size)
         active = steps <= end
-        samples = jax.vmap(
-            lambda step: problem.draw(run.prepared, run.sampling_key, step, algorithm.batch_size)
-        )(steps)
+        samples = _samples(problem, run, steps, algorithm.batch_size)
         step_sizes = jnp.where(active, algorithm.step_size(steps), 0)
         # The last update's noise comes after the last record.
         noisy = active & (steps < algorithm.num_steps)
@@ -186,7 +184,7 @@ def _range(
 
         def step(state, drawn):
             samples, smoothness, step_size, noise, active = drawn
-            gradients = problem.gradients(state.parameters, samples)
+            gradients = problem.gradient(state.parameters, samples)
             update = algorithm.update(state.parameters, gradients, smoothness, step_size, noise)
             return _State(
                 update.parameters.astype(dtype),
@@ -194,10 +192,22 @@ def _range(
                 state.capped + jnp.sum(update.capped & active, dtype=jnp.int32),
             ), None
 
-        smoothness = jax.vmap(problem.smoothness)(samples)
-        return lax.scan(step, state, (samples, smoothness, step_sizes, noise, active))[0]
+        drawn = (samples, problem.smoothness(samples), step_sizes, noise, active)
+        return lax.scan(step, state, drawn)[0]
 
     return lax.fori_loop(0, num_chunks, chunk, state)
+
+
+def _samples(problem: AbstractProblem, run: _Run, steps, batch_size: int):
+    """The samples of each step, with a batch axis when there is more than one."""
+
+    def draw(index):
+        return problem.draw(run.prepared, run.sampling_key, index)
+
+    if batch_size == 1:
+        return jax.vmap(draw)(steps - 1)
+    first = (steps - 1) * batch_size
+    return jax.vmap(jax.vmap(draw))(first[:, None] + jnp.arange(batch_size))
 
 
 def _normals(key, steps, dim: int, dtype):

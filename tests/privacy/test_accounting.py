@@ -80,16 +80,16 @@ class _OneRecord(jaxdp.problems.AbstractProblem):
     def prepare(self, key):
         return None
 
-    def draw(self, prepared, key, step, batch_size):
-        first = step == 1
-        inputs = jnp.full((batch_size, 1), jnp.where(first, 0.1, 1e-6))
-        return Samples(inputs, jnp.full(batch_size, jnp.where(first, self.sign * 1e6, 0)))
+    def draw(self, prepared, key, index):
+        first = index == 0
+        inputs = jnp.where(first, 0.1, 1e-6)[None]
+        return Samples(inputs, jnp.where(first, self.sign * 1e6, 0))
 
-    def gradients(self, parameters, samples):
-        return samples.inputs * (samples.inputs @ parameters - samples.labels)[:, None]
+    def gradient(self, parameters, samples):
+        return samples.inputs * (samples.inputs @ parameters - samples.labels)[..., None]
 
     def smoothness(self, samples):
-        return jnp.sum(samples.inputs**2, axis=1)
+        return jnp.sum(samples.inputs**2, axis=-1)
 
     def risk(self, prepared, parameters):
         return parameters[0]

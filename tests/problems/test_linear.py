@@ -58,10 +58,8 @@ def test_constructor_works_under_vmap_and_jit():
 
 def test_samples_have_the_described_law():
     problem = jaxdp.LinearRegression([1.6, 0.4], [1.0, -2.0], 0.5)
-    draw = jax.vmap(lambda step: problem.draw(None, jr.key(0), step, 4))
-    samples = draw(jnp.arange(10_000))
-    inputs = samples.inputs.reshape(-1, 2)
-    noise = samples.labels.reshape(-1) - inputs @ problem.target
+    samples = jax.vmap(lambda index: problem.draw(None, jr.key(0), index))(jnp.arange(40_000))
+    inputs, noise = samples.inputs, samples.labels - samples.inputs @ problem.target
     assert_mean_close(inputs, [0, 0])
     assert_mean_close(inputs**2, problem.spectrum)
     assert_mean_close(inputs[:, 0] * inputs[:, 1], 0)
@@ -80,7 +78,7 @@ def test_gradients_are_those_of_the_squared_loss_and_smoothness_bounds_them():
 
     theta = jnp.asarray([0.1, -0.2, 0.3])
     np.testing.assert_allclose(
-        problem.gradients(theta, samples)[0], jax.grad(loss)(theta), rtol=1e-5
+        problem.gradient(theta, samples)[0], jax.grad(loss)(theta), rtol=1e-5
     )
     largest = np.linalg.eigvalsh(jax.hessian(loss)(theta)).max()
     np.testing.assert_allclose(problem.smoothness(samples)[0], largest, rtol=1e-5)

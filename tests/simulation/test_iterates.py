@@ -226,11 +226,22 @@ def test_batches_average_and_use_each_sample_once():
     algorithm = _algorithm(1, schedule=jaxdp.Constant(0.05), rho=jnp.inf, batch_size=64)
     runs = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), keep_parameters=True)
     key = iterates.purpose_key(iterates.run_keys(jr.key(0), 1)[0], "sampling")
-    samples = PROBLEM.draw(None, key, 1, 64)
+    samples = jax.vmap(lambda index: PROBLEM.draw(None, key, index))(jnp.arange(64))
     gradients = -np.asarray(samples.inputs) * np.asarray(samples.labels)[:, None]
     norms = np.linalg.norm(gradients, axis=1, keepdims=True)
     clipped = gradients * np.minimum(1, np.sqrt(20) / norms)
     np.testing.assert_allclose(runs.parameters[0], -0.05 * clipped.mean(0), rtol=1e-4, atol=1e-7)
+
+
+def test_batches_of_different_sizes_see_the_same_samples():
+    # A tiny rate keeps the parameters at 0, where an average of all samples is the same.
+    def moved(num_steps, batch_size):
+        schedule = jaxdp.Constant(1e-3)
+        algorithm = jaxdp.OnePassDPSGD(schedule, 1.0, jnp.inf, num_steps, batch_size=batch_size)
+        runs = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), keep_parameters=True)
+        return runs.parameters[0]
+
+    np.testing.assert_allclose(moved(60, 1), moved(12, 5), rtol=1e-2, atol=1e-6)
 
 
 def test_compiles_once_for_new_hyper_parameters():
