@@ -5,7 +5,7 @@ draw depends on its run's key and its step alone, never on the chunk. Memory is 
 """
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,7 +22,7 @@ from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory, status_of
 from jaxdp.problems.base import AbstractProblem
-from jaxdp.simulation.base import AbstractSimulator, Progress, known_length
+from jaxdp.simulation.base import AbstractSimulator, known_length
 
 # Random numbers per draw over all runs: two megabytes of float32, measured best on two cores.
 _CHUNK_NUMBERS = 500_000
@@ -41,6 +41,14 @@ class _Run(eqx.Module):
     prepared: Any
     sampling_key: Key[Array, ""]
     noise_key: Key[Array, ""]
+
+
+class _Chunks(NamedTuple):
+    """How the steps are cut: `records` ranges are drawn at once, or one range in several goes."""
+
+    records: int
+    steps: int
+    per_record: int
 
 
 class Iterates(AbstractSimulator):
@@ -70,16 +78,17 @@ class Iterates(AbstractSimulator):
         num_steps = known_length(problem, algorithm)
         at_record, slots = np.unique(record_steps(num_steps, records), return_inverse=True)
         starts, ends = at_record[:-1], at_record[1:]
-        chunk_size, num_chunks = self._chunks(
-            int((ends - starts).max()), num_runs * algorithm.batch_size * problem.dim
+        # Without a listener all records are one block.
+        block = len(ends) if progress is None else -(-len(ends) // _PROGRESS_BLOCKS)
+        chunks = self._chunks(
+            int((ends - starts).max()), block, num_runs * algorithm.batch_size * problem.dim
         )
         runs, state, first_risk = _begin(problem, algorithm, run_keys(key, num_runs))
-        advance = functools.partial(
-            _advance, problem, algorithm, runs, chunk_size=chunk_size, num_chunks=num_chunks
-        )
         risks, clipped, capped = [first_risk[:, None]], [], []
-        for block_starts, block_ends in _blocks(starts, ends, progress):
-            state, recorded = advance(state, block_starts, block_ends)
+        for block_starts, block_ends in _blocks(starts, ends, block, chunks.records):
+            state, recorded = _advance(
+                problem, algorithm, runs, state, block_starts, block_ends, chunks=chunks
+            )
             for values, new in zip((risks, clipped, capped), recorded, strict=True):
                 values.append(new)
             if progress is not None:
@@ -105,22 +114,28 @@ class Iterates(AbstractSimulator):
             label="simulated",
         )
 
-    def _chunks(self, longest: int, numbers_per_step: int) -> tuple[int, int]:
-        """Steps per chunk and chunks per record: even, so that little is padded."""
+    def _chunks(self, longest: int, num_records: int, numbers_per_step: int) -> _Chunks:
+        """Chunks of about the cache's size, cut evenly so that little is padded."""
         target = self.chunk_size or max(1, _CHUNK_NUMBERS // numbers_per_step)
-        num_chunks = -(-longest // target)
-        return -(-longest // num_chunks), num_chunks
+        if target < longest:
+            per_record = -(-longest // target)
+            return _Chunks(records=1, steps=-(-longest // per_record), per_record=per_record)
+        groups = -(-num_records // min(num_records, target // longest))
+        return _Chunks(records=-(-num_records // groups), steps=longest, per_record=1)
 
 
-def _blocks(starts, ends, progress: Progress | None):
-    """The records' step ranges, in one block or in equal blocks padded with empty ranges."""
-    count = len(starts)
-    size = count if progress is None else -(-count // _PROGRESS_BLOCKS)
-    for first in range(0, count, size):
-        block = starts[first : first + size], ends[first : first + size]
-        missing = size - len(block[0])
-        padding = np.full(missing, ends[-1])
-        yield np.append(block[0], padding), np.append(block[1], padding)
+def _blocks(starts, ends, size: int, group: int):
+    """The records' step ranges in blocks of `size`, each in rows of `group`.
+
+    Rows are padded with empty ranges after the block's last.
+    """
+    for first in range(0, len(starts), size):
+        block_starts, block_ends = starts[first : first + size], ends[first : first + size]
+        missing = -(-size // group) * group - len(block_ends)
+        padding = np.full(missing, block_ends[-1])
+        yield tuple(
+            np.append(bounds, padding).reshape(-1, group) for bounds in (block_starts, block_ends)
+        )
 
 
 @eqx.filter_jit
@@ -140,78 +155,90 @@ def _begin(problem, algorithm, keys):
 
 
 @eqx.filter_jit
-def _advance(problem, algorithm, runs, state, starts, ends, *, chunk_size: int, num_chunks: int):
-    """Runs the records' step ranges (start, end] one after the other."""
+def _advance(problem, algorithm, runs, state, starts, ends, *, chunks: _Chunks):
+    """Runs step ranges (start, end] one after the other; returns what is recorded at their ends.
+
+    `starts` and `ends` have a row of `chunks.records` ranges whose random numbers are drawn at
+    once.
+    """
 
     def one_run(run, state):
-        def record(state, bounds):
-            start, end = bounds
-            state = _range(problem, algorithm, run, state, start, end, chunk_size, num_chunks)
-            risk = problem.risk(run.prepared, state.parameters)
-            return state, (risk, state.clipped, state.capped)
+        def row(state, bounds):
+            def chunk(state, index):
+                begin = bounds[0] + index * chunks.steps
+                return _chunk(problem, algorithm, run, state, begin, bounds[1], chunks.steps)
 
-        return lax.scan(record, state, (starts, ends))
+            state, recorded = lax.scan(chunk, state, jnp.arange(chunks.per_record))
+            return state, jax.tree.map(lambda values: values[-1], recorded)
 
-    return jax.vmap(one_run)(runs, state)
+        return lax.scan(row, state, (starts, ends))
+
+    state, recorded = jax.vmap(one_run)(runs, state)
+    return state, jax.tree.map(lambda values: values.reshape(len(values), -1), recorded)
 
 
-def _range(
+def _chunk(
     problem: AbstractProblem,
     algorithm: AbstractAlgorithm,
     run: _Run,
     state: _State,
-    start: Int[Array, ""],
-    end: Int[Array, ""],
-    chunk_size: int,
-    num_chunks: int,
-) -> _State:
-    """The updates start + 1, ..., end; steps beyond the end are padding and change nothing."""
-    dtype = state.parameters.dtype
+    begins: Int[Array, " ranges"],
+    ends: Int[Array, " ranges"],
+    num_steps: int,
+):
+    """Up to `num_steps` updates of each range, with all random numbers drawn beforehand.
 
-    def chunk(index, state):
-        steps = start + index * chunk_size + 1 + jnp.arange(chunk_size)
-        active = steps <= end
-        samples = _samples(problem, run, steps, algorithm.batch_size)
-        step_sizes = jnp.where(active, algorithm.step_size(steps), 0)
-        # The last update's noise comes after the last record.
-        noisy = active & (steps < algorithm.num_steps)
-        stds = jnp.where(noisy, algorithm.noise_std(steps, problem.dim), 0)
-        noise = lax.cond(
-            jnp.any(stds != 0),
-            lambda: stds[:, None] * _normals(run.noise_key, steps, problem.dim, dtype),
-            lambda: jnp.zeros((chunk_size, problem.dim), dtype),
-        )
+    Updates beyond a range's end are padding: their rate is zero and nothing is counted.
+    """
+    dtype, dim = state.parameters.dtype, problem.dim
+    steps = begins[:, None] + 1 + jnp.arange(num_steps)
+    active = steps <= ends[:, None]
+    samples = _samples(problem, run, steps, algorithm.batch_size)
+    step_sizes = jnp.where(active, algorithm.step_size(steps), 0)
+    # The last update's noise comes after the last record.
+    noisy = active & (steps < algorithm.num_steps)
+    stds = jnp.where(noisy, algorithm.noise_std(steps, dim), 0)
+    noise = lax.cond(
+        jnp.any(stds != 0),
+        lambda: stds[..., None] * _normals(run.noise_key, steps, dim, dtype),
+        lambda: jnp.zeros((*steps.shape, dim), dtype),
+    )
 
-        def step(state, drawn):
-            samples, smoothness, step_size, noise, active = drawn
-            gradients = problem.gradient(state.parameters, samples)
-            update = algorithm.update(state.parameters, gradients, smoothness, step_size, noise)
-            return _State(
-                update.parameters.astype(dtype),
-                state.clipped + jnp.sum(update.clipped & active, dtype=jnp.int32),
-                state.capped + jnp.sum(update.capped & active, dtype=jnp.int32),
-            ), None
+    def step(state, drawn):
+        samples, smoothness, step_size, noise, active = drawn
+        gradients = problem.gradient(state.parameters, samples)
+        update = algorithm.update(state.parameters, gradients, smoothness, step_size, noise)
+        return _State(
+            update.parameters.astype(dtype),
+            state.clipped + jnp.sum(update.clipped & active, dtype=jnp.int32),
+            state.capped + jnp.sum(update.capped & active, dtype=jnp.int32),
+        ), None
 
-        drawn = (samples, problem.smoothness(samples), step_sizes, noise, active)
-        return lax.scan(step, state, drawn)[0]
+    def record(state, drawn):
+        state, _ = lax.scan(step, state, drawn)
+        return state, (problem.risk(run.prepared, state.parameters), state.clipped, state.capped)
 
-    return lax.fori_loop(0, num_chunks, chunk, state)
+    drawn = (samples, problem.smoothness(samples), step_sizes, noise, active)
+    return lax.scan(record, state, drawn)
 
 
 def _samples(problem: AbstractProblem, run: _Run, steps, batch_size: int):
     """The samples of each step, with a batch axis when there is more than one."""
-
-    def draw(index):
-        return problem.draw(run.prepared, run.sampling_key, index)
-
-    if batch_size == 1:
-        return jax.vmap(draw)(steps - 1)
-    first = (steps - 1) * batch_size
-    return jax.vmap(jax.vmap(draw))(first[:, None] + jnp.arange(batch_size))
+    index = (steps - 1) * batch_size
+    if batch_size > 1:
+        index = index[..., None] + jnp.arange(batch_size)
+    draw = functools.partial(problem.draw, run.prepared, run.sampling_key)
+    return _over(index, draw)
 
 
 def _normals(key, steps, dim: int, dtype):
-    return jax.vmap(lambda step: jr.normal(jr.fold_in(key, step), (dim,), dtype))(steps)
+    return _over(steps, lambda step: jr.normal(jr.fold_in(key, step), (dim,), dtype))
+
+
+def _over(index, function):
+    """The function of each entry of an array of whole numbers, along the array's axes."""
+    results = jax.vmap(function)(index.reshape(-1))
+    return jax.tree.map(lambda leaf: leaf.reshape(*index.shape, *leaf.shape[1:]), results)
 
 
 @eqx.filter_jit

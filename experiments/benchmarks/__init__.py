@@ -1,0 +1,1 @@
+"""Measurements: candidates side by side in one run, in alternation."""
