@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
-from jaxdp.core.clipped_moments import descent_factor, variance_factor
+from jaxdp.core.clipped_moments import LARGEST_RATIO, descent_factor, variance_factor
 
 
 class NormClip(eqx.Module):
@@ -48,6 +48,8 @@ class NormClip(eqx.Module):
         Args:
             second_moment: the residual's variance $2P = 2R + \zeta^2$, >= 0.
         """
-        tiny = jnp.finfo(second_moment.dtype).tiny
-        ratio = self.scale / jnp.sqrt(jnp.maximum(second_moment, tiny))
+        root = jnp.sqrt(jnp.maximum(second_moment, jnp.finfo(second_moment.dtype).tiny))
+        # Beyond this ratio, an infinite scale included, nothing is clipped to the last bit.
+        clips = self.scale < LARGEST_RATIO * root
+        ratio = jnp.where(clips, self.scale, LARGEST_RATIO) / jnp.where(clips, root, 1)
         return descent_factor(ratio), variance_factor(ratio)

@@ -94,6 +94,11 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         )
     time = np.asarray(simulated.time, np.float64)
     for prediction in predictions:
+        if np.any(np.asarray(prediction.status) != Status.OK):
+            ended = Status(int(np.ravel(prediction.status).max())).name.lower().replace("_", " ")
+            raise ValueError(
+                f"expected a prediction that ended well, got {ended}: {prediction.label}"
+            )
         if prediction.risk.shape != time.shape:
             raise ValueError(
                 f"expected predictions of risk shape {time.shape} like the simulation's records, "
@@ -107,8 +112,8 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
     well = np.asarray(simulated.status) == Status.OK
     if not well.any():
         raise ValueError("expected at least one run that ended well; all of them failed")
-    mean, error = _mean_and_error(np.asarray(simulated.risk, np.float64)[well])
-    final_mean, final_error = _mean_and_error(np.asarray(simulated.final_risk, np.float64)[well])
+    mean, error = _mean_and_error(np.asarray(simulated.risk)[well])
+    final_mean, final_error = _mean_and_error(np.asarray(simulated.final_risk)[well])
     gap = np.abs(mean - np.asarray(predictions[0].risk, np.float64))
     final_gap = abs(final_mean - float(predictions[0].final_risk))
     known = error > 0
@@ -154,11 +159,13 @@ def _mean_and_error(runs):
 
     Runs that agree to rounding have no error: their spread is rounding, not sampling.
     """
+    rounding = 4 * np.finfo(runs.dtype).eps
+    runs = runs.astype(np.float64)
     mean = runs.mean(axis=0)
     if len(runs) == 1:
         return mean, np.full_like(mean, np.nan)
     error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
-    return mean, np.where(error > 1e-9 * np.abs(mean), error, 0.0)
+    return mean, np.where(error > rounding * np.abs(mean), error, 0.0)
 
 
 def _row(name, mean, error, predicted):

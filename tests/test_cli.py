@@ -92,7 +92,7 @@ def test_a_table_is_compared_with_its_surrogate(capsys, tmp_path):
     assert (status, err) == (0, "")
     assert "surrogate" in out
     assert "non-privately" in out
-    assert "centred and scaled by its own rows" in out
+    assert "centring and scaling the data by itself, is not included" in out
     found = json.loads((tmp_path / "compare.json").read_text())
     assert (found["dim"], found["num_steps"]) == (3, 150)
     # The columns' units do not matter: the surrogate explains most of the label.
@@ -112,6 +112,10 @@ def test_a_table_is_compared_with_its_surrogate(capsys, tmp_path):
         (["--data", "nowhere.csv"], "nowhere.csv: no such file"),
         (["--data", "nowhere.csv", "--dim", "3"], "--dim describes synthetic data"),
         (["--target", "y"], "--target needs --data"),
+        (["--seed", "-1"], "expected 0 <= --seed < 2^63, got -1"),
+        (["--seed", str(10**30)], "expected 0 <= --seed < 2^63"),
+        (["--num-steps", "3000000000"], "num_steps < 2^31"),
+        (["--dim", "5", "--peak", "1e30"], "ended well"),
     ],
 )
 def test_bad_input_ends_with_one_line_and_status_2(capsys, tmp_path, arguments, message):

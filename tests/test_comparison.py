@@ -118,6 +118,12 @@ def test_mismatches_are_refused(predictions, message):
         jaxdp.compare(RUNS, *predictions)
 
 
+def test_predictions_that_failed_are_refused():
+    void = dataclasses.replace(PREDICTION, status=jnp.asarray(int(jaxdp.Status.INVALID)))
+    with pytest.raises(ValueError, match="a prediction that ended well, got invalid: ODE"):
+        jaxdp.compare(RUNS, void)
+
+
 def test_a_prediction_is_no_simulation():
     with pytest.raises(ValueError, match="simulated runs of shape"):
         jaxdp.compare(PREDICTION, PREDICTION)

@@ -105,6 +105,7 @@ def test_bad_parameters_are_refused(make, message):
         (lambda t: 1 + t, "expected a non-increasing learning rate"),
         (lambda t: 0.5 - t, "learning rate >= 0"),
         (lambda t: 1 / t, "finite"),
+        (lambda t: 1 + 0.03 * t, "non-increasing learning rate"),
     ],
 )
 def test_increasing_negative_and_singular_schedules_are_refused(function, message):

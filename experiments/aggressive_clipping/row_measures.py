@@ -27,8 +27,8 @@ def measure(problem: jaxdp.TabularRegression, clip_scale: float, seed: int) -> x
     surrogate = problem.surrogate
     spectrum, target = (np.asarray(of, np.float64) for of in (surrogate.spectrum, surrogate.target))
     noise, dim = float(surrogate.label_noise), problem.dim
-    inputs = np.asarray(problem.inputs, np.float64)
-    residuals = np.asarray(problem.labels, np.float64) - inputs @ target
+    inputs = np.asarray(problem.rows, np.float64)
+    residuals = np.asarray(problem.centred_labels, np.float64) - inputs @ target
     random = np.random.default_rng(seed)
     count = max(len(inputs) // 2, 4_000_000 // dim)
     gaussian = random.normal(size=(count, dim)) * np.sqrt(spectrum)

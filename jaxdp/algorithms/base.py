@@ -30,6 +30,11 @@ class AbstractAlgorithm(eqx.Module):
     def num_steps(self) -> int | Int[Array, ""]:
         """How many updates it makes."""
 
+    @property
+    @abc.abstractmethod
+    def is_valid(self) -> Bool[Array, ""]:
+        """Whether traced parameters keep what the constructor asks of concrete ones."""
+
     @abc.abstractmethod
     def step_size(self, step: Int[Array, "*shape"]) -> Float[Array, "*shape"]:
         """The learning rate of update number `step`, from 1."""

@@ -1,11 +1,12 @@
 """The one answer type: what a run did, or what a theory says that it does, on one clock."""
 
+import dataclasses
 import enum
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 
 class Status(enum.IntEnum):
@@ -14,7 +15,7 @@ class Status(enum.IntEnum):
     OK = 0
     DIVERGED = 1  # a recorded risk is not finite
     SOLVER_STOPPED = 2  # the differential equation's solver gave up before the end
-    INVALID = 3  # traced hyper-parameters left their range (an increasing schedule, rho <= 0)
+    INVALID = 3  # traced parameters left their range (an increasing schedule, rho <= 0)
 
 
 def status_of(
@@ -65,3 +66,13 @@ class Trajectory(eqx.Module):
                 f"{self.label or 'trajectory'}: of {status.size} runs {', '.join(bad)}"
             )
         return self
+
+
+def void_unless(valid: Bool[Array, ""], trajectory: Trajectory) -> Trajectory:
+    """The trajectory, or NaN risks and `Status.INVALID` where its description is not valid."""
+    return dataclasses.replace(
+        trajectory,
+        risk=jnp.where(valid, trajectory.risk, jnp.nan),
+        final_risk=jnp.where(valid, trajectory.final_risk, jnp.nan),
+        status=jnp.where(valid, trajectory.status, int(Status.INVALID)),
+    )

@@ -65,6 +65,12 @@ def account(thing: Any, *, delta: Any) -> Cost:
                 f"got {type(thing).__name__}"
             )
         thing = thing.release()
+    for bound in (thing.zcdp, thing.gaussian_mu):
+        if bound is not None and np.ndim(bound):
+            raise ValueError(
+                f"expected one algorithm, got a batch of shape {np.shape(bound)}; "
+                "use vmap over account"
+            )
     bounds, published = [], None
     if thing.zcdp is not None:
         bounds.append(zcdp_epsilon(thing.zcdp, delta))

@@ -17,7 +17,7 @@ _TRACED_STEPS = 64
 
 
 def largest_within(
-    holds: Callable[[float], bool], lowest: float = 1e-12, highest: float = 1e12
+    holds: Callable[[float], bool], lowest: float = 1e-40, highest: float = 1e40
 ) -> float:
     """The largest x, to rounding, with `holds(x)`, for a predicate that is true below some point.
 
@@ -54,4 +54,6 @@ def traced_root(function: Callable[[Any], Any], lowest: float, highest: float, l
     lower, upper = lax.fori_loop(0, _TRACED_STEPS, halve, (lower, upper))
     root = lax.stop_gradient(jnp.exp((lower + upper) / 2))
     value, slope = jax.jvp(function, (root,), (jnp.ones_like(root),))
-    return root - value / lax.stop_gradient(slope)
+    step = value / lax.stop_gradient(slope)
+    # Only its derivative is wanted: the bisection is already as close as rounding allows.
+    return root - (step - lax.stop_gradient(step))

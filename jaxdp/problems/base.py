@@ -8,7 +8,7 @@ import abc
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 
 class Samples(eqx.Module):
@@ -30,6 +30,11 @@ class AbstractProblem(eqx.Module):
     @abc.abstractmethod
     def max_samples(self) -> int | None:
         """How many samples one pass can draw; None when they never end."""
+
+    @property
+    @abc.abstractmethod
+    def is_valid(self) -> Bool[Array, ""]:
+        """Whether traced parameters keep what the constructor asks of concrete ones."""
 
     @abc.abstractmethod
     def prepare(self, key: Key[Array, ""]) -> Any:

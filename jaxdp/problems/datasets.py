@@ -3,11 +3,14 @@
 Each error is one line that says which column or row it is about and what to do.
 """
 
+import csv
 import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from jaxdp.problems.standardisation import LARGEST_VALUE
 
 _MOST_NAMED = 5
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
@@ -52,32 +55,35 @@ def read_table(
     """
     path = pathlib.Path(path)
     if not path.is_file():
-        raise ValueError(f"{path}: no such file")
+        raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
     names, columns = _read_npz(path) if path.suffix == ".npz" else _read_text(path)
     dropped = {_column(name, names, path) for name in drop}
     label = _column(len(names) - 1 if target is None else target, names, path)
     if label in dropped:
         raise ValueError(f"{path}: column {names[label]!r} is both target and dropped")
     kept = [i for i in range(len(names)) if i != label and i not in dropped]
+    if not kept:
+        raise ValueError(f"{path}: no input column besides the target {names[label]!r}")
     for i in [*kept, label]:
         _require_numbers(path, names[i], columns[i])
-    constant = [i for i in kept if np.ptp(columns[i]) == 0]
+    rows = len(columns[label])
+    constant = [i for i in kept if rows > 1 and columns[i].max() == columns[i].min()]
     if constant and not drop_constant:
         raise ValueError(
             f"{path}: {_listed('column', [names[i] for i in constant])} never "
             f"{'varies' if len(constant) == 1 else 'vary'}; leave out with --drop-constant"
         )
-    if np.ptp(columns[label]) == 0:
-        raise ValueError(f"{path}: the target {names[label]!r} never varies; choose another")
     kept = [i for i in kept if i not in constant]
     if not kept:
-        raise ValueError(f"{path}: no input column besides the target {names[label]!r}")
+        raise ValueError(f"{path}: no input column that varies besides {names[label]!r}")
     needed = 2 * (len(kept) + 2)
-    if len(columns[label]) < needed:
+    if rows < needed:
         raise ValueError(
-            f"{path}: too few rows: {len(columns[label])} for {len(kept)} columns, at least "
-            f"{needed} needed; add rows or leave out columns with --drop"
+            f"{path}: too few rows: {rows} for {len(kept)} columns, at least {needed} needed; add "
+            "rows or leave out columns with --drop"
         )
+    if columns[label].max() == columns[label].min():
+        raise ValueError(f"{path}: the target {names[label]!r} never varies; choose another")
     return NumericTable(
         inputs=np.stack([columns[i] for i in kept], axis=1),
         labels=columns[label],
@@ -90,12 +96,13 @@ def _read_text(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
     """Column names and columns, each of float64 or, where a cell is no number, of objects."""
     import pandas
 
-    separator, has_header = _layout(path)
+    separator, header, skipped = _layout(path)
     try:
         frame = pandas.read_csv(
             path,
             sep=separator or r"\s+",
-            header=0 if has_header else None,
+            header=None,
+            skiprows=skipped,
             skipinitialspace=True,
             na_values=sorted(_MISSING),
             encoding="utf-8-sig",
@@ -104,9 +111,11 @@ def _read_text(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
     except (pandas.errors.ParserError, UnicodeDecodeError) as error:
         reason = str(error).strip().splitlines()[-1]
         raise ValueError(f"{path}: rows of unequal length or not text ({reason})") from None
-    if not isinstance(frame.index, pandas.RangeIndex):
-        raise ValueError(f"{path}: rows have more cells than the header; name every column")
-    names = [str(name).strip() for name in frame.columns]
+    names = header or [str(i) for i in range(frame.shape[1])]
+    if len(names) != frame.shape[1]:
+        raise ValueError(
+            f"{path}: the header names {len(names)} columns, the first row has {frame.shape[1]}"
+        )
     columns = [frame.iloc[:, i].to_numpy() for i in range(len(names))]
     return names, [
         column.astype(np.float64) if column.dtype.kind in "fiub" else column.astype(object)
@@ -114,23 +123,39 @@ def _read_text(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
     ]
 
 
-def _layout(path: pathlib.Path) -> tuple[str | None, bool]:
-    """The separator (None for white space) and whether the first line is a header."""
+def _layout(path: pathlib.Path) -> tuple[str | None, list[str] | None, int]:
+    """The separator (None for white space), the header's names or None, and how many lines to skip.
+
+    A header may be a comment, as NumPy writes it.
+    """
     try:
         with path.open(encoding="utf-8-sig") as file:
-            lines = [line.strip() for line, _ in zip(filter(str.strip, file), "12", strict=False)]
+            numbered = ((i, line.strip()) for i, line in enumerate(file) if line.strip())
+            lines = [line for line, _ in zip(numbered, "12", strict=False)]
     except UnicodeDecodeError:
         raise ValueError(f"{path}: not a text file; give a CSV, a text table or an .npz") from None
     if not lines:
         raise ValueError(f"{path}: the file is empty")
-    separator = next((mark for mark in (",", ";") if mark in lines[0]), None)
-    first, *rest = ([cell.strip().strip('"') for cell in line.split(separator)] for line in lines)
+    number, text = lines[0]
+    is_comment = text.startswith("#")
+    text = text.lstrip("# ")
+    separator = next((mark for mark in (",", ";") if mark in text), None)
+    first = _cells(text, separator)
     words = [i for i, cell in enumerate(first) if not _is_number(cell)]
-    if len(words) == len(first):
-        return separator, True
     # A row of data may hold text as well; a header's words have numbers below them.
-    below = rest[0] if rest and len(rest[0]) == len(first) else []
-    return separator, bool(words and below) and all(_is_number(below[i]) for i in words)
+    below = _cells(lines[1][1], separator) if len(lines) > 1 else []
+    is_header = is_comment or len(words) == len(first)
+    if words and len(below) == len(first):
+        is_header |= all(_is_number(below[i]) for i in words)
+    if not is_header:
+        return separator, None, 0
+    names = [name or f"column {i}" for i, name in enumerate(first)]
+    return separator, names, number + 1
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    row = next(csv.reader([line], delimiter=separator)) if separator else line.split()
+    return [cell.strip().strip('"') for cell in row]
 
 
 def _read_npz(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
@@ -192,7 +217,7 @@ def _require_numbers(path: pathlib.Path, name: str, column: np.ndarray) -> None:
             f"{path}: column {name!r} holds text, for example {text!r}; leave it out with "
             f"--drop {name} or turn it into numbers"
         )
-    missing = np.flatnonzero(~np.isfinite(column))
+    missing = np.flatnonzero(~(np.abs(column) < LARGEST_VALUE))
     if missing.size:
         raise ValueError(
             f"{path}: column {name!r} has {missing.size} missing or infinite "

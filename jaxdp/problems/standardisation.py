@@ -9,13 +9,21 @@ import numpy as np
 
 # Directions with less than this share of the largest variance carry rounding, not data.
 _RANK_TOLERANCE = 1e-10
+# Squares of larger numbers leave the range of float64.
+LARGEST_VALUE = 1e100
 
 
 class Table(NamedTuple):
-    """Centred inputs with trace of the covariance = dim, and centred labels (float64)."""
+    """Centred inputs with trace of the covariance = dim, and centred labels (float64).
+
+    `inputs` are `scale` times the given ones less their means.
+    """
 
     inputs: np.ndarray
     labels: np.ndarray
+    input_means: np.ndarray
+    label_mean: float
+    scale: float
 
 
 class CovarianceBasis(NamedTuple):
@@ -43,26 +51,30 @@ def standardise(inputs: Any, labels: Any) -> Table:
     if dim == 0:
         raise ValueError("expected at least one input column, got none")
     for name, values in (("inputs", inputs), ("labels", labels)):
-        bad = np.count_nonzero(~np.isfinite(values))
+        bad = np.count_nonzero(~(np.abs(values) < LARGEST_VALUE))
         if bad:
-            raise ValueError(f"expected finite {name}, got {bad} missing or infinite values")
+            raise ValueError(
+                f"expected finite {name}, got {bad} missing, infinite or larger than "
+                f"{LARGEST_VALUE:g}"
+            )
     # Each half of the rows must determine a least-squares solution.
     if rows < 2 * (dim + 2):
         raise ValueError(
             f"expected at least {2 * (dim + 2)} rows for {dim} columns, got {rows}: use more rows "
             "or fewer columns"
         )
-    constant = np.flatnonzero(np.ptp(inputs, axis=0) == 0)
+    constant = np.flatnonzero(inputs.max(axis=0) == inputs.min(axis=0))
     if constant.size:
         raise ValueError(
             f"expected columns that vary, got {constant.size} constant ones (number "
             f"{', '.join(map(str, constant[:5]))}{', ...' if constant.size > 5 else ''}): drop them"
         )
-    if np.ptp(labels) == 0:
+    if labels.max() == labels.min():
         raise ValueError("expected labels that vary, got a constant")
-    inputs = inputs - inputs.mean(axis=0)
-    inputs *= np.sqrt(rows * dim / np.sum(inputs**2))
-    return Table(inputs, labels - labels.mean())
+    input_means, label_mean = inputs.mean(axis=0), float(labels.mean())
+    centred = inputs - input_means
+    scale = float(np.sqrt(rows * dim / np.sum(centred**2)))
+    return Table(scale * centred, labels - label_mean, input_means, label_mean, scale)
 
 
 def covariance_basis(table: Table) -> CovarianceBasis:

@@ -50,6 +50,8 @@ class TabularRegression(AbstractProblem):
         labels: shape (rows,).
 
     Attributes:
+        rows, centred_labels: the table as the runs see it: centred, scaled and rotated into the
+            eigenbasis of its covariance by `rotation`.
         surrogate: the `LinearRegression` with this table's covariance, least squares and residual
             variance, for `predict` and for Gaussian simulation beside the table.
         num_steps: the length of one pass, half the rows.
@@ -58,21 +60,35 @@ class TabularRegression(AbstractProblem):
         ValueError: shapes, missing values, constant columns or too few rows.
     """
 
-    inputs: Float[Array, "rows dim"]
-    labels: Float[Array, " rows"]
     surrogate: LinearRegression
+    rows: Float[Array, "rows dim"]
+    centred_labels: Float[Array, " rows"]
     rotation: Float[Array, "dim dim"]
+    _means: tuple[Float[Array, " dim"], Float[Array, ""]]
+    _scale: Float[Array, ""]
 
     def __init__(self, inputs, labels):
         table = standardise(inputs, labels)
         basis = covariance_basis(table)
-        self.inputs = as_float(table.inputs @ basis.rotation)
-        self.labels = as_float(table.labels)
+        self.rows = as_float(table.inputs @ basis.rotation)
+        self.centred_labels = as_float(table.labels)
         self.rotation = as_float(basis.rotation)
+        self._means = as_float(table.input_means), as_float(table.label_mean)
+        self._scale = as_float(table.scale)
         self.surrogate = LinearRegression.from_data(inputs, labels)
 
+    @property
+    def inputs(self) -> Float[Array, "rows dim"]:
+        """The inputs as they were given, to rounding."""
+        return _matmul(self.rows, self.rotation.T) / self._scale + self._means[0]
+
+    @property
+    def labels(self) -> Float[Array, " rows"]:
+        """The labels as they were given, to rounding."""
+        return self.centred_labels + self._means[1]
+
     def __repr__(self):
-        rows, dim = self.inputs.shape
+        rows, dim = self.rows.shape
         return (
             f"TabularRegression({rows} rows, dim {dim}; inputs centred and scaled to trace = dim, "
             "labels centred, non-privately; risk on a held-out half, less the bias of its fit)"
@@ -81,30 +97,34 @@ class TabularRegression(AbstractProblem):
     @property
     def num_steps(self) -> int:
         """Length of one pass: half the rows."""
-        return self.inputs.shape[0] // 2
+        return len(self.rows) // 2
 
     @property
     def dim(self):
-        return self.inputs.shape[1]
+        return self.rows.shape[1]
 
     @property
     def max_samples(self):
         return self.num_steps
 
+    @property
+    def is_valid(self):
+        return jnp.asarray(True)
+
     def prepare(self, key):
-        rows = self.inputs.shape[0]
+        rows = len(self.rows)
         order = jr.permutation(key, rows)
         held_out = order[self.num_steps :]
-        whitened = self.inputs[held_out] * self._whitening
-        labels = self.labels[held_out]
+        whitened = self.rows[held_out] * self._whitening
+        labels = self.centred_labels[held_out]
         count = rows - self.num_steps
-        covariance = jnp.matmul(whitened.T, whitened, precision=Precision.HIGHEST) / count
-        correlation = jnp.matmul(whitened.T, labels, precision=Precision.HIGHEST) / count
+        covariance = _matmul(whitened.T, whitened) / count
+        correlation = _matmul(whitened.T, labels) / count
         values, vectors = jnp.linalg.eigh(covariance)
         seen = values > _SEEN
         inverse = jnp.where(seen, 1 / jnp.where(seen, values, 1), 0)
-        optimum = vectors @ (inverse * (vectors.T @ correlation))
-        residuals = labels - jnp.matmul(whitened, optimum, precision=Precision.HIGHEST)
+        optimum = _matmul(vectors, inverse * _matmul(vectors.T, correlation))
+        residuals = labels - _matmul(whitened, optimum)
         rank = seen.sum()
         variance = jnp.sum(residuals**2) / (count - rank)
         return Split(
@@ -116,7 +136,7 @@ class TabularRegression(AbstractProblem):
 
     def draw(self, prepared, key, index):
         row = prepared.order[index]
-        return Samples(self.inputs[row], self.labels[row])
+        return Samples(self.rows[row], self.centred_labels[row])
 
     def gradient(self, parameters, samples):
         return self.surrogate.gradient(parameters, samples)
@@ -126,13 +146,17 @@ class TabularRegression(AbstractProblem):
 
     def risk(self, prepared, parameters):
         offset = jnp.sqrt(self.surrogate.spectrum) * parameters - prepared.optimum
-        form = jnp.matmul(prepared.covariance, offset, precision=Precision.HIGHEST)
+        form = _matmul(prepared.covariance, offset)
         return jnp.sum(offset * form) / 2 - prepared.bias
 
     def in_input_coordinates(self, parameters):
-        return jnp.matmul(self.rotation, parameters, precision=Precision.HIGHEST)
+        return _matmul(self.rotation, parameters)
 
     @property
     def _whitening(self):
         spectrum = self.surrogate.spectrum
         return jnp.where(spectrum > 0, 1 / jnp.sqrt(jnp.where(spectrum > 0, spectrum, 1)), 0)
+
+
+def _matmul(left, right):
+    return jnp.matmul(left, right, precision=Precision.HIGHEST)

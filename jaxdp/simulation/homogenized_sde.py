@@ -26,10 +26,12 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.core.recording import record_steps
-from jaxdp.core.trajectory import Trajectory, status_of
+from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.schedules import AbstractSchedule
 from jaxdp.simulation.base import AbstractSimulator, known_length
+
+_OWN_STREAM = 0x5DE
 
 
 class HomogenizedSDE(AbstractSimulator):
@@ -61,7 +63,8 @@ class HomogenizedSDE(AbstractSimulator):
         num_steps = known_length(problem, algorithm)
         at_record, slots = np.unique(record_steps(num_steps, records), return_inverse=True)
         per_record = -(-self.num_steps // (len(at_record) - 1))
-        keys = run_keys(key, num_runs)
+        # Apart from the keys of other simulators, so that two of them can share a key.
+        keys = run_keys(jr.fold_in(key, _OWN_STREAM), num_runs)
         trajectory = _paths(problem, algorithm, keys, at_record / num_steps, slots, per_record)
         if progress is not None:
             jax.block_until_ready(trajectory.risk)
@@ -177,22 +180,25 @@ def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajector
         last_key = jr.fold_in(noise_key, len(grid))
         jump = private_scale * schedule(grid[-1]) * jr.normal(last_key, (dim,), dtype)
         final = last[0] + jnp.where(private_scale > 0, jump, 0)
-        return risks[slots], clipped[slots], risk(final), final
+        stopped = solution.result != diffrax.RESULTS.successful
+        return risks[slots], clipped[slots], risk(final), final, stopped
 
-    risks, clipped, final_risk, parameters = jax.vmap(one_run)(keys)
+    risks, clipped, final_risk, parameters, stopped = jax.vmap(one_run)(keys)
     time = times[slots]
     # P(|residual| > c) = 1 - mu; its average over the samples so far, by the trapezoid rule.
     areas = jnp.diff(time) * (clipped[:, 1:] + clipped[:, :-1]) / 2
     area = jnp.concatenate([jnp.zeros_like(clipped[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
-    return Trajectory(
+    status = jnp.where(stopped, int(Status.SOLVER_STOPPED), status_of(risks, final_risk))
+    trajectory = Trajectory(
         time=time,
         risk=risks,
         final_risk=final_risk,
-        status=status_of(risks, final_risk),
+        status=status,
         observables={"clipped_fraction": area / jnp.where(time > 0, time, 1)},
         parameters=parameters,
         label="SDE",
     )
+    return void_unless(problem.is_valid & algorithm.is_valid, trajectory)
 
 
 def _subdivide(times, per_record: int):

@@ -20,7 +20,7 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.core.recording import record_steps
-from jaxdp.core.trajectory import Trajectory, status_of
+from jaxdp.core.trajectory import Trajectory, status_of, void_unless
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.simulation.base import AbstractSimulator, known_length
 
@@ -104,7 +104,7 @@ class Iterates(AbstractSimulator):
             counts = jnp.concatenate([jnp.zeros_like(counts[:, :1]), counts], axis=1)
             return (counts / np.maximum(samples, 1).astype(risk.dtype))[:, slots]
 
-        return Trajectory(
+        trajectory = Trajectory(
             time=jnp.asarray(at_record[slots] / num_steps, risk.dtype),
             risk=risk,
             final_risk=final_risk,
@@ -113,6 +113,7 @@ class Iterates(AbstractSimulator):
             parameters=parameters if keep_parameters else None,
             label="simulated",
         )
+        return void_unless(problem.is_valid & algorithm.is_valid, trajectory)
 
     def _chunks(self, longest: int, num_records: int, numbers_per_step: int) -> _Chunks:
         """Chunks of about the cache's size, cut evenly so that little is padded."""

@@ -13,6 +13,7 @@ Derived: AC Algorithm 1's one-step second moments with batches; test_discrete_re
 import dataclasses
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -42,36 +43,38 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
     dtype = float_dtype(modes, algorithm)
     count, dim, batch = algorithm.num_steps, modes.dim, algorithm.batch_size
     at_record = jnp.asarray(record_steps(count, records))
+    # (d/2) (2 C sigma / B)^2 over the squared rate's drop.
+    strength = 2 * (algorithm.noise_ratio * algorithm.aspect_ratio(dim)) ** 2
 
     def step(state, step, last):
-        modal, clipped = state
+        (modal, clipped), errors = state
         second_moment = modes.second_moment(modes.risk(modal)).astype(dtype)
         descent, variance = algorithm.clip.moments(second_moment)
         rate = jnp.minimum(algorithm.step_size(step), 2 / dim)
-        # The noise of one step has this variance in every direction, times d/2 in units of D.
-        noise = dim * algorithm.noise_std(step, dim) ** 2 / 2
         mean = rate * descent * modes.descent
-        kept = 1 - 2 * mean + (1 - 1 / batch) * mean**2
-        spread = modes.diffusion * rate**2 * (dim / batch) * variance * second_moment / 2
-        new = kept * modal + spread + jnp.where(step < count, noise, 0)
+        change = ((1 - 1 / batch) * mean**2 - 2 * mean) * modal
+        change += modes.diffusion * rate**2 * (dim / batch) * variance * second_moment / 2
+        change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
+        (modal, modal_error) = _add(modal, errors[0], change.astype(dtype))
+        (clipped, clipped_error) = _add(clipped, errors[1], ((1 - descent) / count).astype(dtype))
+        new = (modal, clipped), (modal_error, clipped_error)
         active = step <= last
-        return (
-            jnp.where(active, new, modal).astype(dtype),
-            jnp.where(active, clipped + (1 - descent) / count, clipped).astype(dtype),
-        )
+        return jax.tree.map(lambda after, before: jnp.where(active, after, before), new, state)
 
     def record(state, bounds):
         start, last = bounds
         state = lax.fori_loop(
             0, longest, lambda index, state: step(state, start + index + 1, last), state
         )
-        return state, (modes.risk(state[0]), state[1])
+        (modal, clipped), _ = state
+        return state, (modes.risk(modal), clipped)
 
     longest = -(-count // records)
-    state = (modes.initial.astype(dtype), jnp.zeros((), dtype))
+    start_values = (modes.initial.astype(dtype), jnp.zeros((), dtype))
+    state = (start_values, jax.tree.map(jnp.zeros_like, start_values))
     _, (risks, clipped) = lax.scan(record, state, (at_record[:-1], at_record[1:]))
-    risk = jnp.append(modes.risk(state[0])[None], risks)
-    last_noise = dim * algorithm.noise_std(jnp.asarray(count), dim) ** 2 / 2
+    risk = jnp.append(modes.risk(start_values[0])[None], risks)
+    last_noise = strength * algorithm.squared_rate_drop(jnp.asarray(count))
     return as_trajectory(
         modes,
         algorithm,
@@ -81,3 +84,10 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
         clipped_area=jnp.append(jnp.zeros(1, dtype), clipped),
         stopped=False,
     )
+
+
+def _add(total, error, change):
+    """Kahan's sum: many changes far below the rounding of the total are not lost."""
+    change = change - error
+    new = total + change
+    return new, (new - total) - change

@@ -53,6 +53,26 @@ def test_traced_rho_gives_the_same_epsilon():
         )
 
 
+def test_traced_descriptions_out_of_range_have_no_guarantee():
+    def epsilon(rho, last):
+        schedule = jaxdp.PiecewiseLinear([0.0, 1.0], jnp.stack([jnp.ones(()), last]))
+        return jaxdp.account(_algorithm(schedule, rho), delta=1e-5).epsilon
+
+    rhos, lasts = jnp.asarray([1.0, -1.0, 1.0, 1.0]), jnp.asarray([0.5, 0.5, 3.0, 1.1])
+    found = jax.jit(jax.vmap(epsilon))(rhos, lasts)
+    assert np.isfinite(found).tolist() == [True, False, False, False]
+    no_noise = jax.jit(
+        lambda rho: jaxdp.account(_algorithm(jaxdp.Constant(1.0), rho), delta=1e-5).epsilon
+    )
+    assert no_noise(jnp.inf) == jnp.inf
+
+
+def test_a_batch_of_algorithms_is_told_to_use_vmap():
+    batch = jax.vmap(lambda rho: _algorithm(jaxdp.Constant(1.0), rho))(jnp.ones(2))
+    with pytest.raises(ValueError, match="use vmap over account"):
+        jaxdp.account(batch, delta=1e-5)
+
+
 def test_prints_what_is_proved():
     text = str(jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5))
     assert text.startswith("privacy: (4.3772, 1e-05)-DP from 1-GDP, 0.5-zCDP")

@@ -25,8 +25,10 @@ def _exact_delta(mu, epsilon):
 def test_delta_keeps_ten_digits_and_is_never_below_the_truth(log_mu, log_epsilon):
     mu, epsilon = 10**log_mu, 10**log_epsilon
     exact = _exact_delta(mu, epsilon)
+    found = gaussian_delta(mu, epsilon)
+    assert found >= exact
     if exact >= 1e-12:
-        assert gaussian_delta(mu, epsilon) == pytest.approx(exact, rel=1e-10)
+        assert found == pytest.approx(exact, rel=1e-10)
 
 
 @settings(max_examples=100, deadline=None)
@@ -47,6 +49,11 @@ def test_limits():
     assert gaussian_delta(math.inf, 1.0) == 1
     assert gaussian_epsilon(0.0, 1e-5) == 0
     assert gaussian_epsilon(math.inf, 1e-5) == math.inf
+    traced = jax.jit(gaussian_delta)
+    assert [traced(0.0, 0.0), traced(math.inf, 1.0), traced(1.0, math.inf)] == [0, 1, 0]
+    assert jax.grad(gaussian_delta)(math.inf, 1.0) == 0
+    traced = jax.jit(lambda mu: gaussian_epsilon(mu, 1e-5))
+    assert [traced(0.0), traced(math.inf)] == [0, math.inf]
 
 
 def test_traced_equals_concrete_and_is_differentiable():
@@ -65,6 +72,18 @@ def test_traced_equals_concrete_and_is_differentiable():
     slope = jax.grad(lambda m: gaussian_epsilon(m, 1e-5))(1.0)
     difference = (gaussian_epsilon(1.0005, 1e-5) - gaussian_epsilon(0.9995, 1e-5)) / 1e-3
     assert slope == pytest.approx(difference, rel=1e-3)
+
+
+def test_traced_delta_keeps_its_stated_tolerance():
+    mus, epsilons = np.meshgrid(np.geomspace(1e-3, 20, 25), np.geomspace(1e-3, 20, 25))
+    mus, epsilons = (axis.ravel().astype(np.float32) for axis in (mus, epsilons))
+    found = jax.jit(jax.vmap(gaussian_delta))(mus, epsilons)
+    exact = np.asarray(
+        [_exact_delta(float(m), float(e)) for m, e in zip(mus, epsilons, strict=True)]
+    )
+    shown = exact > 1e-12
+    error = np.abs(found[shown] / exact[shown] - 1)
+    assert np.all(error < 1e-5 * (1 + 1 / mus[shown]))
 
 
 def test_negative_arguments_are_refused():

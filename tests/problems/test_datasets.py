@@ -24,9 +24,21 @@ def _write(tmp_path, text, name="table.csv"):
         "a;b;c\n" + ROWS.replace(",", ";"),
         "  " + ROWS.replace(",", " \t ").replace("\n", " \n  "),
         "a b c\n" + ROWS.replace(",", " ") + "\n\n",
+        "# a b c\n" + ROWS.replace(",", " "),
+        '"a, long",b,"c c"\n' + ROWS,
         "\ufeffa,b,c\r\n" + ROWS.replace("\n", "\r\n"),
     ],
-    ids=["header", "bare", "spaces", "semicolons", "white space", "header and blanks", "windows"],
+    ids=[
+        "header",
+        "bare",
+        "spaces",
+        "semicolons",
+        "white space",
+        "header and blanks",
+        "numpy header",
+        "quoted",
+        "windows",
+    ],
 )
 def test_reads_every_form(tmp_path, text):
     table = read_table(_write(tmp_path, text))
@@ -76,9 +88,11 @@ def test_constant_columns_are_left_out_when_asked(tmp_path):
         ("a,b,c\n1,?,3\n" + ROWS, {}, "column 'b' has 1 missing"),
         ("a,b,c\n1,inf,3\n" + ROWS, {}, "column 'b' has 1 missing or infinite"),
         ("a,b,c\n1,red,3\n" + ROWS, {}, "column 'b' holds text, for example 'red'; .*--drop b"),
-        ("a,b,c\n1,2,3,4\n" + ROWS, {}, "more cells than the header"),
+        ("a,b,c\n1,2,3,4\n" + ROWS, {}, "header names 3 columns, the first row has 4"),
+        ("a,b,c\n1,2,3", {}, "too few rows: 1 for 2 columns"),
+        ("a,b,c\n1,1e308,3\n" + ROWS, {}, "column 'b' has 1 missing or infinite"),
         ("a,b,c\n" + ROWS + "\n1,2,3,4", {}, "rows of unequal length"),
-        ("a,b,c\n1,2\n" + ROWS, {}, "column 'c' has 1 missing"),
+        ("a,b,c\n1,2\n" + ROWS, {}, "rows of unequal length"),
         ("a,b,c\n1,2,3\n4,5,7", {}, "too few rows: 2 for 2 columns, at least 8 needed"),
         ("a,b,c\n" + ROWS, {"target": "d"}, "no column 'd'; there are 3: a, b, c"),
         ("a,b,c\n" + ROWS, {"drop": ["c"]}, "both target and dropped"),
@@ -107,6 +121,7 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
         ("uneven.npz", "unequal length"),
         ("words.npz", "expected numbers"),
         ("missing.csv", "no such file"),
+        (".", "not a file"),
     ]:
         with pytest.raises(ValueError, match=message):
             read_table(tmp_path / name)

@@ -21,7 +21,7 @@ def test_a_pass_uses_each_training_row_once_and_no_held_out_row():
     assert problem.num_steps == 20
     split = problem.prepare(jr.key(0))
     drawn = [problem.draw(split, jr.key(1), index).inputs for index in range(problem.num_steps)]
-    rows = {tuple(np.asarray(row).tolist()) for row in problem.inputs}
+    rows = {tuple(np.asarray(row).tolist()) for row in problem.rows}
     seen = {tuple(np.asarray(row).tolist()) for row in drawn}
     assert len(seen) == 20
     assert seen < rows
@@ -34,13 +34,20 @@ def test_splits_differ_between_runs():
     assert set(first.tolist()) != set(second.tolist())
 
 
-def test_inputs_have_trace_dim_and_are_centred():
+def test_constructor_arguments_are_attributes():
+    inputs, labels = _table()
+    problem = jaxdp.TabularRegression(inputs, labels)
+    np.testing.assert_allclose(problem.inputs, inputs, atol=1e-4)
+    np.testing.assert_allclose(problem.labels, labels, atol=1e-3)
+
+
+def test_rows_have_trace_dim_and_are_centred():
     problem = jaxdp.TabularRegression(*_table())
-    second_moments = np.asarray(problem.inputs, np.float64).T @ problem.inputs / 300
+    second_moments = np.asarray(problem.rows, np.float64).T @ problem.rows / 300
     np.testing.assert_allclose(np.trace(second_moments), 4, rtol=1e-5)
     np.testing.assert_allclose(second_moments, np.diag(problem.surrogate.spectrum), atol=1e-5)
-    np.testing.assert_allclose(problem.inputs.mean(0), 0, atol=1e-5)
-    np.testing.assert_allclose(problem.labels.mean(), 0, atol=1e-5)
+    np.testing.assert_allclose(problem.rows.mean(0), 0, atol=1e-5)
+    np.testing.assert_allclose(problem.centred_labels.mean(), 0, atol=1e-5)
 
 
 def test_held_out_risk_is_the_excess_risk_by_hand():
@@ -49,8 +56,8 @@ def test_held_out_risk_is_the_excess_risk_by_hand():
     split = problem.prepare(jr.key(3))
     order = set(split.order.tolist())
     held_out = [row for row in range(60) if row not in order]
-    x = np.asarray(problem.inputs, np.float64)[held_out]
-    y = np.asarray(problem.labels, np.float64)[held_out]
+    x = np.asarray(problem.rows, np.float64)[held_out]
+    y = np.asarray(problem.centred_labels, np.float64)[held_out]
     best, residual = np.linalg.lstsq(x, y)[:2]
     theta = np.asarray([0.5, -1.0, 0.2, 0.1])
     excess = np.mean((y - x @ theta) ** 2) / 2 - np.mean((y - x @ best) ** 2) / 2
@@ -98,7 +105,7 @@ def test_parameters_act_on_the_users_inputs():
     scaled = centred * np.sqrt(300 * 4 / np.sum(centred**2))
     predicted = scaled @ np.asarray(runs.parameters[0], np.float64)
     in_basis = np.asarray(problem.rotation).T @ np.asarray(runs.parameters[0])
-    np.testing.assert_allclose(predicted, problem.inputs @ in_basis, atol=1e-3)
+    np.testing.assert_allclose(predicted, problem.rows @ in_basis, atol=1e-3)
     assert np.corrcoef(predicted, labels)[0, 1] > 0.8
 
 
@@ -127,7 +134,7 @@ def test_a_pass_longer_than_the_table_is_refused():
         (lambda x, y: (x[:, 0], y), "shape"),
         (lambda x, y: (x, y[:-1]), "shape"),
         (lambda x, y: (x * np.where(np.arange(4) == 1, 0, 1), y), "1 constant ones \\(number 1\\)"),
-        (lambda x, y: (np.where(np.arange(4) == 1, np.nan, x), y), "300 missing"),
+        (lambda x, y: (np.where(np.arange(4) == 1, np.nan, x), y), "300 missing, infinite"),
         (lambda x, y: (x[:11], y[:11]), "at least 12 rows for 4 columns, got 11"),
         (lambda x, y: (x, 0 * y), "labels that vary"),
     ],

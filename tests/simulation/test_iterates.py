@@ -13,10 +13,13 @@ from jaxdp.simulation import iterates
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
 
 
-def algorithm_1(rng, *, spectrum, target, label_noise, rate, clip_scale, rho, n, records):
+def algorithm_1(
+    rng, *, spectrum, target, label_noise, rate, clip_scale, rho, n, records, batch_size=1
+):
     """AC Algorithm 1 line by line, with the noise of equation (2); returns R at the records.
 
     Nothing here comes from jaxdp. `rate` is eta-tilde; theta_n's noise comes after the last record.
+    With batches, n counts steps: each is the mean of its samples' own steps, with noise over B.
     """
     d = len(spectrum)
     clip_norm = clip_scale * np.sqrt(d)
@@ -33,21 +36,25 @@ def algorithm_1(rng, *, spectrum, target, label_noise, rate, clip_scale, rho, n,
     path = {0: risk(theta)}
     num_clipped = num_capped = 0
     for k in range(1, n + 1):
-        x = np.sqrt(spectrum) * rng.normal(size=d)
-        y = x @ target + label_noise * rng.normal()
-        g = x * (x @ theta - y)
-        g_bar = g * min(1, clip_norm / np.linalg.norm(g))
-        eta_bar = min(eta[k], 2 / np.sum(x**2))
+        descent = np.zeros(d)
+        for _ in range(batch_size):
+            x = np.sqrt(spectrum) * rng.normal(size=d)
+            y = x @ target + label_noise * rng.normal()
+            g = x * (x @ theta - y)
+            g_bar = g * min(1, clip_norm / np.linalg.norm(g))
+            eta_bar = min(eta[k], 2 / np.sum(x**2))
+            descent += eta_bar * g_bar / batch_size
+            num_clipped += np.linalg.norm(g) > clip_norm
+            num_capped += eta[k] > 2 / np.sum(x**2)
         b = rng.normal(size=d)
-        num_clipped += np.linalg.norm(g) > clip_norm
-        num_capped += eta[k] > 2 / np.sum(x**2)
-        theta = theta - eta_bar * g_bar
+        theta = theta - descent
         if k == n:
             path[n] = risk(theta)
-        theta = theta + 2 * clip_norm * sigma[k] * b
+        theta = theta + 2 * clip_norm * sigma[k] * b / batch_size
         path.setdefault(k, risk(theta))
     at_records = [path[j * n // records] for j in range(records + 1)]
-    return at_records, risk(theta), num_clipped / n, num_capped / n
+    samples = n * batch_size
+    return at_records, risk(theta), num_clipped / samples, num_capped / samples
 
 
 CONFIGURATIONS = {
@@ -75,6 +82,15 @@ CONFIGURATIONS = {
         rho=1.0,
         n=105,
     ),
+    "batches of four": dict(
+        spectrum=np.repeat([1.6, 0.4], 6),
+        rate=lambda t: 6 * np.sqrt(1 - t),
+        schedule=jaxdp.Polynomial(6.0, power=0.5),
+        clip_scale=0.6,
+        rho=0.7,
+        n=60,
+        batch_size=4,
+    ),
 }
 
 
@@ -96,7 +112,12 @@ def test_agrees_with_algorithm_1_as_printed(name):
     problem = jaxdp.LinearRegression(c["spectrum"], target, 0.3)
 
     def simulate(**change):
-        settings = {"clip_scale": c["clip_scale"], "rho": c["rho"], **change}
+        settings = {
+            "clip_scale": c["clip_scale"],
+            "rho": c["rho"],
+            "batch_size": c.get("batch_size", 1),
+            **change,
+        }
         algorithm = jaxdp.OnePassDPSGD(c["schedule"], num_steps=c["n"], **settings)
         return jaxdp.simulate(problem, algorithm, key=jr.key(11), num_runs=4000, records=10)
 
@@ -278,7 +299,49 @@ def test_a_traced_increasing_schedule_ends_with_a_status_not_with_less_noise():
         return jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0)).status[0]
 
     statuses = jax.jit(jax.vmap(status))(jnp.asarray([-0.5, 0.5]))
-    assert statuses.tolist() == [jaxdp.Status.OK, jaxdp.Status.DIVERGED]
+    assert statuses.tolist() == [jaxdp.Status.OK, jaxdp.Status.INVALID]
+
+
+@pytest.mark.parametrize("simulator", [jaxdp.Iterates(), jaxdp.HomogenizedSDE(num_steps=50)])
+def test_traced_parameters_out_of_range_are_void(simulator):
+    def status(clip_scale, label_noise, scale):
+        problem = jaxdp.LinearRegression(scale * jnp.ones(4), jnp.ones(4), label_noise)
+        algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), clip_scale, 1.0, 60)
+        runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), simulator=simulator)
+        return runs.status[0], runs.final_risk[0]
+
+    clips, noises = jnp.asarray([1.0, -1.0, 1.0, 1.0]), jnp.asarray([0.1, 0.1, -0.1, 0.1])
+    scales = jnp.asarray([1.0, 1.0, 1.0, 2.0])
+    statuses, risks = jax.jit(jax.vmap(status))(clips, noises, scales)
+    assert statuses.tolist() == [jaxdp.Status.OK, *[jaxdp.Status.INVALID] * 3]
+    assert np.isfinite(risks).tolist() == [True, False, False, False]
+
+
+def test_simulators_can_share_a_key():
+    algorithm = jaxdp.OnePassDPSGD(SQUARE_ROOT, 1.0, 0.15, 500)
+    finals = [
+        jaxdp.simulate(
+            PROBLEM,
+            algorithm,
+            key=jr.key(0),
+            num_runs=300,
+            simulator=simulator,
+            keep_parameters=True,
+        ).parameters
+        for simulator in (jaxdp.Iterates(), jaxdp.HomogenizedSDE(num_steps=500))
+    ]
+    first, second = (np.asarray(v, np.float64) - np.mean(v, axis=0) for v in finals)
+    correlation = np.sum(first * second) / np.sqrt(np.sum(first**2) * np.sum(second**2))
+    # 6000 pairs: a standard error of .013.
+    assert abs(correlation) < 5 * 0.013
+
+
+@pytest.mark.parametrize("num_steps", [130, 250, 1000])
+def test_a_plain_callable_simulates_like_its_schedule(num_steps):
+    plain = _algorithm(num_steps, schedule=lambda t: 3 * jnp.sqrt(1 - t))
+    expected = jaxdp.simulate(PROBLEM, _algorithm(num_steps), key=jr.key(0)).risk
+    found = jaxdp.simulate(PROBLEM, plain, key=jr.key(0)).check().risk
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
 def test_diverged_runs_are_data():

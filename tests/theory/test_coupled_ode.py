@@ -15,6 +15,15 @@ import jaxdp
 from jaxdp.theory import coupled_ode, linear_modes
 from jaxdp.theory.coupled_ode import integrate
 
+
+def _piecewise_slope(t):
+    """-d(rate^2)/dt of the piecewise linear case below."""
+    knots, values = [0.0, 0.5, 0.51, 1.0], [4.0, 3.0, 1.0, 0.0]
+    piece = min(np.searchsorted(knots, t, side="right"), 3) - 1
+    steepness = (values[piece] - values[piece + 1]) / (knots[piece + 1] - knots[piece])
+    return 2 * np.interp(t, knots, values) * steepness
+
+
 # eigenvalues, multiplicities, squared target per block, gamma, rho, zeta, c, schedule, and the same
 # rate and -d(rate^2)/dt in NumPy; the latter times ds/dt on the reference's clock, analytically.
 CASES = {
@@ -69,6 +78,16 @@ CASES = {
         schedule=jaxdp.Hyperbolic(20.0, 0.1),
         rate=lambda t: 20 / (1 + t / 0.1),
         slope=lambda s, speed: 2 * 400 / 0.1 / (1 + (1 - (1 - s) ** 2) / 0.1) ** 3 * speed,
+    ),
+    "a steep drop between knots": dict(
+        blocks=([1.0], [30], [1.0]),
+        gamma=0.1,
+        rho=1.0,
+        zeta=0.3,
+        clip=1.0,
+        schedule=jaxdp.PiecewiseLinear([0.0, 0.5, 0.51, 1.0], [4.0, 3.0, 1.0, 0.0]),
+        rate=lambda t: np.interp(t, [0.0, 0.5, 0.51, 1.0], [4.0, 3.0, 1.0, 0.0]),
+        slope=lambda s, speed: _piecewise_slope(1 - (1 - s) ** 2) * speed,
     ),
     "beyond the cap": dict(
         blocks=([1.0], [30], [1.0]),
@@ -253,6 +272,13 @@ def test_limits_without_noise_and_clipping_have_a_closed_form():
     np.testing.assert_allclose(predicted.risk, expected, rtol=1e-4)
     np.testing.assert_allclose(predicted.final_risk, expected[-1], rtol=1e-4)
     assert predicted.observables["clipped_fraction"].max() == 0
+
+    def final(peak):
+        return jaxdp.predict(
+            problem, jaxdp.OnePassDPSGD(jaxdp.Constant(peak), jnp.inf, jnp.inf, 300)
+        ).final_risk
+
+    assert np.isfinite(jax.grad(final)(3.0))
 
 
 def _final(peak, power, clip_scale, rho, label_noise, num_steps, adjoint=None):
