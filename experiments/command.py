@@ -26,6 +26,7 @@ from tqdm import tqdm
 Item = TypeVar("Item")
 
 RESULTS = pathlib.Path("experiments", "results")
+SMOKE_RESULTS = pathlib.Path("results", "smoke")
 
 
 class Check(NamedTuple):
@@ -54,10 +55,17 @@ def main(
     module, folders = figure.__spec__.name, folders or {}
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument("--smoke", action="store_true", help="a small version, in seconds")
-    parser.add_argument("--out", type=pathlib.Path, default=RESULTS, help="folder to write to")
+    parser.add_argument(
+        "--out",
+        type=pathlib.Path,
+        help=f"folder to write to [{RESULTS}; results/smoke for --smoke]",
+    )
     for name, description in folders.items():
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True, help=description)
     options = parser.parse_args(arguments)
+    out = options.out or (SMOKE_RESULTS if options.smoke else RESULTS)
+    # Before the work, so that a folder that cannot be made costs nothing.
+    out.mkdir(parents=True, exist_ok=True)
     config = figure.Config.smoke() if options.smoke else figure.Config()
     started = time.perf_counter()
     dataset = figure.run(config, **{name: getattr(options, name) for name in folders})
@@ -71,8 +79,7 @@ def main(
         "seconds": seconds,
         **provenance(),
     }
-    path = options.out / f"{module.rpartition('.')[2]}.nc"
-    options.out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{module.rpartition('.')[2]}.nc"
     dataset.to_netcdf(path, engine="h5netcdf")
     saved = read(path)
     figure.plot(saved).savefig(path.with_suffix(".png"), dpi=150)

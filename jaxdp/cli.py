@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         options.command(options)
-    except (ValueError, TypeError, RuntimeError, OverflowError, NotCoveredError, OSError) as error:
+    except (ValueError, TypeError, RuntimeError, NotCoveredError, OSError, MemoryError) as error:
         print(f"jaxdp: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
@@ -40,7 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="jaxdp", description="Theory of differentially private learning.")
+    parser = _Parser(
+        prog="jaxdp", description="Theory of differentially private learning.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     compare = commands.add_parser(
         "compare",
@@ -51,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
             "table itself, its Gaussian surrogate, and the ODE."
         ),
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
     )
     add = compare.add_argument
     add("--dim", type=int, help="number of inputs d [1000]", default=argparse.SUPPRESS)
@@ -84,6 +88,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _version() -> str:
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version("jaxdp-lab")
+    except importlib.metadata.PackageNotFoundError:
+        return "source tree, not installed"
+
+
 def _compare(options: argparse.Namespace) -> None:
     import jax
 
@@ -110,15 +123,22 @@ def _compare(options: argparse.Namespace) -> None:
         title = f"$d$ = {dim}, $n$ = {num_steps}, $\\kappa$ = {kappa:g}, $\\zeta$ = {noise:g}"
         names = {"simulated": "simulated"}
     else:
-        described, title = _table(options, given)
+        described, table = _table(options, given)
         problem = described.surrogate
         num_steps = given.get("num_steps", described.num_steps)
+        if num_steps > described.num_steps:
+            raise ValueError(
+                f"expected --num-steps <= {described.num_steps}, half the rows, got {num_steps}"
+            )
+        title = f"{options.data.stem}: {_named(table.label_name)} from {problem.dim} columns"
         names = {"simulated": "table", "surrogate": "surrogate"}
     algorithm = jaxdp.OnePassDPSGD(
         jaxdp.Polynomial(options.peak, options.power), options.clip_scale, options.rho, num_steps
     )
     cost = jaxdp.account(algorithm, delta=options.delta)
     # The folder is made before the work, so that a bad one costs nothing.
+    if options.out.exists() and not options.out.is_dir():
+        raise ValueError(f"expected --out to be a folder, got the file {options.out}")
     options.out.mkdir(parents=True, exist_ok=True)
     if not 0 <= options.seed < 2**63:
         raise ValueError(f"expected 0 <= --seed < 2^63, got {options.seed}")
@@ -151,7 +171,9 @@ def _compare(options: argparse.Namespace) -> None:
     picture = options.out / "compare.png"
     figure = plot_comparison(simulated, ode, *bounds, beside=[beside], title=title)
     figure.savefig(picture, dpi=160)
-    summary = _summary(options, described, algorithm, comparison, beside, cost)
+    summary = _summary(options, described, algorithm, comparison, cost)
+    if options.data is not None:
+        summary |= {"target": table.label_name, "inputs": list(table.input_names)}
     numbers = options.out / "compare.json"
     summary["files"] = [str(picture), str(numbers)]
     text = json.dumps(summary, indent=2)
@@ -159,12 +181,19 @@ def _compare(options: argparse.Namespace) -> None:
     if options.json:
         print(text)
         return
-    print(described if options.data is not None else _plain(title))
+    if options.data is None:
+        print(_plain(title))
+        if kappa == 1:
+            print("isotropic: both bounds coincide with the ODE")
+    else:
+        print(described)
+        print(f"target: {_named(table.label_name)}; inputs: {', '.join(table.input_names)}")
+        print("standard errors are over runs; the ODE is a limit of many columns")
     print(comparison, cost, f"picture: {picture}", f"numbers: {numbers}", sep="\n")
 
 
 def _table(options: argparse.Namespace, given: dict[str, Any]):
-    """The table as a problem, and its title."""
+    """The table as a problem, and as it was read."""
     import jaxdp
     from jaxdp.problems.datasets import read_table
 
@@ -176,13 +205,15 @@ def _table(options: argparse.Namespace, given: dict[str, Any]):
     table = read_table(
         options.data, options.target, drop=drop, drop_constant=options.drop_constant
     ).scaled()
-    problem = jaxdp.TabularRegression(table.inputs, table.labels)
-    rows = len(table.labels)
-    label = f"column {table.label_name}" if table.label_name.isdigit() else table.label_name
-    return problem, f"{options.data.stem}: {label} from {problem.dim} columns, {rows} rows"
+    return jaxdp.TabularRegression(table.inputs, table.labels), table
 
 
-def _summary(options, described, algorithm, comparison, beside, cost) -> dict[str, Any]:
+def _named(column: str) -> str:
+    """A column's name in a sentence."""
+    return f"column {column}" if column.isdigit() else column
+
+
+def _summary(options, described, algorithm, comparison, cost) -> dict[str, Any]:
     """What the command found, as plain numbers."""
     ode, *rest = comparison.predictions
 
@@ -195,6 +226,11 @@ def _summary(options, described, algorithm, comparison, beside, cost) -> dict[st
         "num_steps": algorithm.num_steps,
         "num_runs": options.num_runs,
         "seed": options.seed,
+        "options": {
+            name: str(value) if isinstance(value, pathlib.Path) else value
+            for name, value in vars(options).items()
+            if name != "command"
+        },
         "time": _floats(comparison.time),
         "simulated": {
             "final_risk": comparison.final_mean,

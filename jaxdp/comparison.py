@@ -82,9 +82,13 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         predictions: trajectories of single predictions; the first is the one gaps are taken of.
 
     Raises:
+        TypeError: something is no trajectory.
         ValueError: no prediction, unequal clocks, batches where single trajectories are meant, or
             no run that ended well.
     """
+    for trajectory in (simulated, *predictions):
+        if not isinstance(trajectory, Trajectory):
+            raise TypeError(f"expected trajectories, got {type(trajectory).__name__}")
     if not predictions:
         raise ValueError("expected at least one prediction to compare with, got none")
     if simulated.risk.ndim != 2:

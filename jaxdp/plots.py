@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 _BLUE, _ORANGE, _GREEN, _PURPLE, _BLACK = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000"
 # Released iterates are drawn beyond time 1, where the last step's noise has come.
 _RELEASED_AT = 1.06
+_TICKS = ["0", "¼", "½", "¾", "1", "\nreleased"]
+# The first prediction, then two bounds, then two tighter ones, thin.
+_STYLES = [
+    {"color": _BLACK, "linewidth": 1.1, "linestyle": "-"},
+    {"color": _ORANGE, "linewidth": 1.5, "linestyle": "-."},
+    {"color": _ORANGE, "linewidth": 1.5, "linestyle": "--"},
+    {"color": _ORANGE, "linewidth": 0.8, "linestyle": "-."},
+    {"color": _ORANGE, "linewidth": 0.8, "linestyle": "--"},
+]
 
 
 def plot_comparison(
@@ -26,6 +35,8 @@ def plot_comparison(
 ) -> "Figure":
     """Simulated runs, predictions and the means of further runs on one axis.
 
+    Below, everything less the first prediction, with bands of two standard errors of the mean.
+
     Args:
         simulated: runs along the leading axis; drawn as mean and band of one standard deviation.
         predictions: single trajectories; the first is drawn solid, the others (bounds) dashed.
@@ -34,66 +45,108 @@ def plot_comparison(
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
-    _draw_runs(axes, simulated, _BLUE, _plural(simulated, simulated.label or "simulated"))
-    for runs, color in zip(beside, itertools.cycle([_GREEN, _PURPLE])):
-        mean, _, final, _ = _spread(runs)
-        label = _plural(runs, runs.label or "simulated") + ", mean"
-        axes.plot(runs.time, mean, color=color, linestyle=(0, (1, 1)), linewidth=2, label=label)
-        axes.plot([_RELEASED_AT + 0.02], [final], "s", color=color, markersize=4)
-    for index, prediction in enumerate(predictions):
-        first = index == 0
-        style = "-" if first else ["--", "-."][index % 2]
-        color, width = (_BLACK, 1.1) if first else (_ORANGE, 1.2)
-        label = prediction.label or "predicted"
-        axes.plot(
-            prediction.time,
-            prediction.risk,
-            color=color,
-            linestyle=style,
-            linewidth=width,
-            label=label,
-        )
-        axes.plot(
-            [_RELEASED_AT - 0.04, _RELEASED_AT + 0.04],
-            [prediction.final_risk] * 2,
-            color=color,
-            linestyle=style,
-            linewidth=width,
-        )
-    axes.axvline(1.0, color="0.8", linewidth=0.8, zorder=0)
-    axes.set_xlim(0, _RELEASED_AT + 0.06)
-    axes.set_ylim(bottom=0 if np.nanmin(_spread(simulated)[0]) >= 0 else None)
-    axes.set_xticks(
-        [0, 0.25, 0.5, 0.75, 1.0, _RELEASED_AT], ["0", "¼", "½", "¾", "1", "\nreleased"]
-    )
-    axes.set_xlabel("time $k/n$")
-    axes.set_ylabel("excess risk $R$")
-    axes.set_title(title, fontsize="medium")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.6))
+    reference = predictions[0] if predictions else None
+    _draw_runs(above, below, simulated, reference, _BLUE, band=True)
+    for runs, color in zip(beside, itertools.cycle([_GREEN, _PURPLE]), strict=False):
+        _draw_runs(above, below, runs, reference, color, band=False)
+    limits = below.get_ylim()
+    for prediction, style in zip(predictions, itertools.chain(_STYLES, itertools.repeat({}))):
+        _draw_prediction(above, below, prediction, reference, style)
+    for axes in (above, below):
+        axes.axvline(1.0, color="0.8", linewidth=0.8, zorder=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_xlim(0, _RELEASED_AT + 0.06)
+    # Bounds far from the runs do not flatten what is to be seen.
+    below.set_ylim(limits)
+    above.set_ylim(bottom=0 if np.nanmin(_spread(simulated).mean) >= 0 else None)
+    above.set_ylabel("excess risk $R$")
+    above.set_title(title, fontsize="medium")
+    above.legend(frameon=False)
+    below.set_ylabel(f"minus {reference.label or 'prediction'}" if reference else "")
+    below.set_xticks([0, 0.25, 0.5, 0.75, 1.0, _RELEASED_AT], _TICKS)
+    below.set_xlabel("time $k/n$")
     return figure
 
 
-def _draw_runs(axes: "Axes", runs: Trajectory, color: str, label: str) -> None:
-    mean, std, final, final_std = _spread(runs)
-    band = (mean - std, mean + std)
-    axes.fill_between(runs.time, *band, color=color, alpha=0.25, linewidth=0)
-    axes.plot(runs.time, mean, color=color, linewidth=3, label=label)
-    axes.errorbar([_RELEASED_AT - 0.02], [final], [final_std], fmt="o", color=color, markersize=4)
+class _Spread(NamedTuple):
+    """Over the runs that ended well, of the path and of its end."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    error: np.ndarray
+    final: float
+    final_std: float
+    final_error: float
+    count: int
 
 
-def _spread(runs: Trajectory):
-    """Mean and standard deviation over the runs that ended well, of the path and its end."""
+def _draw_runs(
+    above: "Axes",
+    below: "Axes",
+    runs: Trajectory,
+    reference: Trajectory | None,
+    color: str,
+    *,
+    band: bool,
+) -> None:
+    """Mean (and band of one standard deviation); below, the mean's gap with two errors' band."""
+    spread = _spread(runs)
+    plural = "s" if spread.count != 1 else ""
+    label = f"{runs.label or 'simulated'}, mean of {spread.count} run{plural}"
+    style = {"color": color, "linewidth": 1.8, "linestyle": "-" if band else (0, (1.5, 1))}
+    above.plot(runs.time, spread.mean, label=label, **style)
+    if band:
+        low, high = spread.mean - spread.std, spread.mean + spread.std
+        above.fill_between(
+            runs.time,
+            low,
+            high,
+            color=color,
+            alpha=0.2,
+            linewidth=0,
+            label="one standard deviation",
+        )
+    place = _RELEASED_AT + (-0.02 if band else 0.02)
+    marker = {"color": color, "fmt": "o" if band else "s", "markersize": 4}
+    above.errorbar([place], [spread.final], [spread.final_std], **marker)
+    if reference is None:
+        return
+    gap = spread.mean - np.asarray(reference.risk, np.float64)
+    below.plot(runs.time, gap, **style)
+    low, high = gap - 2 * spread.error, gap + 2 * spread.error
+    below.fill_between(runs.time, low, high, color=color, alpha=0.2, linewidth=0)
+    final_gap = spread.final - float(reference.final_risk)
+    below.errorbar([place], [final_gap], [2 * spread.final_error], **marker)
+
+
+def _draw_prediction(
+    above: "Axes", below: "Axes", prediction: Trajectory, reference: Trajectory | None, style: dict
+) -> None:
+    label = prediction.label or "predicted"
+    style = {"color": _ORANGE, "linewidth": 1.2, "linestyle": ":"} | style
+    above.plot(prediction.time, prediction.risk, label=label, **style)
+    ends = [_RELEASED_AT - 0.04, _RELEASED_AT + 0.04]
+    above.plot(ends, [prediction.final_risk] * 2, **style)
+    if reference is not None:
+        below.plot(prediction.time, prediction.risk - reference.risk, **style)
+        below.plot(ends, [prediction.final_risk - reference.final_risk] * 2, **style)
+
+
+def _spread(runs: Trajectory) -> _Spread:
     well = np.asarray(runs.status) == Status.OK
     if not well.any():
         raise ValueError(f"expected a run that ended well, got none in {runs.label!r}")
     risk = np.asarray(runs.risk, np.float64)[well]
     final = np.asarray(runs.final_risk, np.float64)[well]
-    return risk.mean(0), risk.std(0), final.mean(), final.std()
-
-
-def _plural(runs: Trajectory, name: str) -> str:
-    count = int((np.asarray(runs.status) == Status.OK).sum())
-    return f"{name}, {count} run{'s' if count != 1 else ''}"
+    root = np.sqrt(max(len(risk) - 1, 1))
+    return _Spread(
+        mean=risk.mean(0),
+        std=risk.std(0),
+        error=risk.std(0) / root,
+        final=final.mean(),
+        final_std=final.std(),
+        final_error=final.std() / root,
+        count=len(risk),
+    )

@@ -277,7 +277,16 @@ def as_schedule(learning_rate: Any) -> AbstractSchedule:
     if isinstance(learning_rate, AbstractSchedule):
         return learning_rate
     if callable(learning_rate):
-        return Plain(learning_rate)
+        schedule = Plain(learning_rate)
+        try:
+            jax.eval_shape(schedule, jax.ShapeDtypeStruct((2,), jnp.result_type(float)))
+        except Exception as error:
+            raise TypeError(
+                "expected learning_rate to be a function of an array of times that JAX can trace "
+                "(jax.numpy instead of numpy or math, jax.numpy.where instead of if); it raised "
+                f"{type(error).__name__}"
+            ) from error
+        return schedule
     raise TypeError(
         "expected learning_rate to be a schedule such as jaxdp.Constant(3.0) or a callable of t, "
         f"got {type(learning_rate).__name__}: {learning_rate}"

@@ -51,7 +51,8 @@ def reference_risk(
         left = (1 - s) ** warp
         time = 1 - left
         speed = warp * (1 - s) ** (warp - 1)
-        risk = weights @ modes
+        # A trial stage across a steep drop may leave the range.
+        risk = max(weights @ modes, 0)
         power = 2 * risk + label_noise**2
         mu, nu = reference_moments(clip_scale / np.sqrt(power))
         step = min(rate(time), 2 / (gamma * batch_size))

@@ -27,13 +27,16 @@ def test_the_lines_are_the_data(tmp_path):
     figure = plot_comparison(RUNS, ODE, beside=[_trajectory(RUNS.risk, "SDE")], title="a title")
     figure.savefig(tmp_path / "picture.png")
     assert dict(matplotlib.rcParams) == before
-    (axes,) = figure.axes
+    axes, below = figure.axes
     lines = {line.get_label(): np.asarray(line.get_ydata()) for line in axes.lines}
-    np.testing.assert_allclose(lines["simulated, 2 runs"], [1, 0.7, 0.4, 0.2, 0.1], rtol=1e-6)
+    np.testing.assert_allclose(
+        lines["simulated, mean of 2 runs"], [1, 0.7, 0.4, 0.2, 0.1], rtol=1e-6
+    )
     np.testing.assert_allclose(lines["ODE"], ODE.risk)
-    assert "SDE, 2 runs, mean" in lines
+    assert "SDE, mean of 2 runs" in lines
+    np.testing.assert_allclose(below.lines[0].get_ydata(), [0, 0, 0, 0, 0], atol=1e-6)
     assert axes.get_title() == "a title"
-    assert axes.get_xlabel()
+    assert below.get_xlabel()
     assert axes.get_ylabel()
     assert (tmp_path / "picture.png").stat().st_size > 5000
 
@@ -44,6 +47,6 @@ def test_failed_runs_are_not_drawn():
         TIME, spoiled.risk, spoiled.final_risk, jnp.asarray([0, 1]), {}, label="simulated"
     )
     labels = [line.get_label() for line in plot_comparison(spoiled, ODE).axes[0].lines]
-    assert "simulated, 1 run" in labels
+    assert "simulated, mean of 1 run" in labels
     with pytest.raises(ValueError, match="a run that ended well"):
         plot_comparison(_trajectory(RUNS.risk, "simulated", status=1), ODE)

@@ -81,6 +81,18 @@ def test_anything_else_is_refused():
         as_schedule(3.0)
 
 
+@pytest.mark.parametrize("function", [lambda t: np.sqrt(1 - t), lambda t: 1.0 if t < 0.5 else 0.1])
+def test_callables_that_cannot_be_traced_are_refused(function):
+    with pytest.raises(TypeError, match="instead of numpy or math"):
+        as_schedule(function)
+
+
+@pytest.mark.parametrize("value", ["1", None, 1 + 2j, [1.0, None]])
+def test_what_is_no_number_is_refused(value):
+    with pytest.raises(TypeError, match="expected real numbers, got"):
+        jaxdp.Constant(value)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -132,7 +132,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
     for curve, color, style, label, at in (
         (mu / ratio, BLUE, "-", r"$\mu/c'$", (0.012, 0.83)),
         (nu / ratio**2, RED, "-", r"$\nu/c'^2$", (0.012, 1.02)),
-        (nu / ratio, GREY, "--", r"$\nu/c'$ (caption)", (0.012, 0.115)),
+        (nu / ratio, GREY, "--", r"$\nu/c'$", (0.012, 0.115)),
     ):
         right.plot(ratio, curve, color=color, linestyle=style)
         right.annotate(label, at, color=color)

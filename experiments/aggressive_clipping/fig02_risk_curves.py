@@ -196,7 +196,7 @@ def _draw(axes: Axes, panel: xarray.Dataset) -> None:
         final = at.final_mean.item(), at.final_std.item()
         axes.errorbar(slot, *final, fmt="o", color=color, markersize=3.5, capsize=2)
     largest = panel.isel(dim=-1)
-    curves = [("ODE", largest.predicted, largest.final_predicted, BLACK, "-", 1.1)]
+    curves = [("ODE", largest.predicted, largest.final_predicted, BLACK, (0, (4, 2)), 1.2)]
     if panel.condition_number != 1:
         for name, style, width in (
             ("upper", "-", 1.1),

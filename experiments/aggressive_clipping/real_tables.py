@@ -84,7 +84,7 @@ class Config:
 
     @classmethod
     def smoke(cls) -> "Config":
-        return cls(tables=("concrete", "mnist"), num_runs=(200, 200), records=10)
+        return cls(tables=("concrete", "mnist"), num_runs=(200, 10), records=10)
 
 
 def run(config: Config, data: pathlib.Path) -> xarray.Dataset:
@@ -173,7 +173,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
         below.set_xticks([0, 0.5, 1], ["0", "½", "1"])
         below.set_xlabel("time $k/n$")
     rows[0][0].set_ylabel("excess risk $R$")
-    rows[1][0].set_ylabel("over the ODE's")
+    rows[1][0].set_ylabel("risk / ODE's risk")
     handles, labels = rows[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     return figure

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -105,6 +106,8 @@ class OnePassDPSGD(AbstractAlgorithm):
             rho = gaussian_mu(epsilon, delta)
         else:
             rho = (2 * epsilon_to_zcdp(epsilon, delta)) ** 0.5
+        if concrete(rho) == 0:
+            raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon}")
         return cls(schedule, clip_scale, _toward_zero(rho), num_steps, batch_size=batch_size)
 
     @property
@@ -187,9 +190,10 @@ class OnePassDPSGD(AbstractAlgorithm):
         $2\eta C/(\rho B)$: exactly rho-GDP.
         """
         constant = self.learning_rate.is_constant
-        # A traced description out of its range has no guarantee.
-        valid = self.is_valid
-        rho = jnp.where(valid, self.rho, jnp.inf) if isinstance(valid, Tracer) else self.rho
+        rho = self.rho
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
+            # A traced description out of its range has no guarantee.
+            rho = jnp.where(self.is_valid, rho, jnp.inf)
         return Release(
             mechanism="one-pass DP-SGD, last iterate",
             adjacency="replace-one",

@@ -13,13 +13,21 @@ def as_float(value: Any) -> Float[Array, "*shape"]:
 
     A float64 array keeps its precision when x64 is enabled and becomes float32 otherwise, as
     everywhere in JAX.
+
+    Raises:
+        TypeError: the value is not made of real numbers.
     """
     if isinstance(value, Tracer):
         array = value
     else:
-        # Constants stay concrete under jit, so that they can be checked and grouped.
-        with jax.ensure_compile_time_eval():
-            array = jnp.asarray(value)
+        try:
+            # Constants stay concrete under jit, so that they can be checked and grouped.
+            with jax.ensure_compile_time_eval():
+                array = jnp.asarray(value)
+        except (TypeError, ValueError):
+            array = None
+    if array is None or jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise TypeError(f"expected real numbers, got {type(value).__name__}: {value!r}")
     return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
 
 

@@ -5,6 +5,7 @@ Each error is one line that says which column or row it is about and what to do.
 
 import csv
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -64,8 +65,9 @@ def read_table(
     kept = [i for i in range(len(names)) if i != label and i not in dropped]
     if not kept:
         raise ValueError(f"{path}: no input column besides the target {names[label]!r}")
-    for i in [*kept, label]:
-        _require_numbers(path, names[i], columns[i])
+    if len(columns[label]) == 0:
+        raise ValueError(f"{path}: a header and no rows")
+    _require_numbers(path, names, columns, [*kept, label], label)
     rows = len(columns[label])
     constant = [i for i in kept if rows > 1 and columns[i].max() == columns[i].min()]
     if constant and not drop_constant:
@@ -108,6 +110,8 @@ def _read_text(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
             encoding="utf-8-sig",
             low_memory=False,
         )
+    except pandas.errors.EmptyDataError:
+        raise ValueError(f"{path}: a header and no rows") from None
     except (pandas.errors.ParserError, UnicodeDecodeError) as error:
         reason = str(error).strip().splitlines()[-1]
         raise ValueError(f"{path}: rows of unequal length or not text ({reason})") from None
@@ -124,7 +128,7 @@ def _read_text(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
 
 
 def _layout(path: pathlib.Path) -> tuple[str | None, list[str] | None, int]:
-    """The separator (None for white space), the header's names or None, and how many lines to skip.
+    """The separator (None is white space), the header's names or None, how many lines to skip.
 
     A header may be a comment, as NumPy writes it.
     """
@@ -133,24 +137,37 @@ def _layout(path: pathlib.Path) -> tuple[str | None, list[str] | None, int]:
             numbered = ((i, line.strip()) for i, line in enumerate(file) if line.strip())
             lines = [line for line, _ in zip(numbered, "12", strict=False)]
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: not a text file; give a CSV, a text table or an .npz") from None
+        raise ValueError(
+            f"{path}: not a text file in UTF-8; give a CSV, a text table or an .npz"
+        ) from None
     if not lines:
         raise ValueError(f"{path}: the file is empty")
     number, text = lines[0]
     is_comment = text.startswith("#")
     text = text.lstrip("# ")
-    separator = next((mark for mark in (",", ";") if mark in text), None)
+    separator = _separator(text)
     first = _cells(text, separator)
     words = [i for i, cell in enumerate(first) if not _is_number(cell)]
     # A row of data may hold text as well; a header's words have numbers below them.
     below = _cells(lines[1][1], separator) if len(lines) > 1 else []
-    is_header = is_comment or len(words) == len(first)
+    # Data frames without names write the numbers of their columns, after a blank for the index.
+    counted = [cell for cell in first if cell]
+    is_counted = len(first) > 1 and counted == [str(i) for i in range(len(counted))]
+    is_header = is_comment or len(words) == len(first) or (is_counted and len(lines) > 1)
     if words and len(below) == len(first):
         is_header |= all(_is_number(below[i]) for i in words)
     if not is_header:
         return separator, None, 0
     names = [name or f"column {i}" for i, name in enumerate(first)]
     return separator, names, number + 1
+
+
+def _separator(line: str) -> str | None:
+    """A comma, semicolon or tab outside quotes; None is any white space."""
+    bare = re.sub(r'"[^"]*"', "", line)
+    found = next((mark for mark in (",", ";") if mark in bare), None)
+    has_spaces_within = any(" " in cell.strip() for cell in bare.split("\t"))
+    return "\t" if found is None and "\t" in bare and has_spaces_within else found
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
@@ -210,20 +227,41 @@ def _column(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
     return position % len(names)
 
 
-def _require_numbers(path: pathlib.Path, name: str, column: np.ndarray) -> None:
-    if column.dtype.kind != "f":
-        text = next((cell for cell in column if not _is_number(str(cell))), "nothing")
+def _require_numbers(
+    path: pathlib.Path, names: list[str], columns: list[np.ndarray], used: list[int], label: int
+) -> None:
+    """Refuse text, then missing values, naming every column so that one more try is enough."""
+    text = [i for i in used if columns[i].dtype.kind != "f"]
+    if label in text:
         raise ValueError(
-            f"{path}: column {name!r} holds text, for example {text!r}; leave it out with "
-            f"--drop {name} or turn it into numbers"
+            f"{path}: the target {names[label]!r} holds {_example(columns[label])}; choose another "
+            "or turn it into numbers"
         )
-    missing = np.flatnonzero(~(np.abs(column) < LARGEST_VALUE))
-    if missing.size:
+    if text:
         raise ValueError(
-            f"{path}: column {name!r} has {missing.size} missing or infinite "
-            f"value{'s' * (missing.size > 1)} (first in data row {missing[0] + 1}); fill or remove "
-            f"those rows, or leave the column out with --drop {name}"
+            f"{path}: {_listed('column', [names[i] for i in text])} hold"
+            f"{'s' if len(text) == 1 else ''} text, for example {_example(columns[text[0]])}; leave "
+            f"out with --drop {_numbered(text)} or turn into numbers"
         )
+    spoiled = [i for i in used if not np.all(np.abs(columns[i]) < LARGEST_VALUE)]
+    if spoiled:
+        missing = np.flatnonzero(~(np.abs(columns[spoiled[0]]) < LARGEST_VALUE))
+        kept = [i for i in spoiled if i != label]
+        advice = f", or leave out with --drop {_numbered(kept)}" if kept else ""
+        raise ValueError(
+            f"{path}: {_listed('column', [names[i] for i in spoiled])} with missing or infinite "
+            f"values ({missing.size} in the first, from data row {missing[0] + 1}); fill or remove "
+            f"those rows{advice}"
+        )
+
+
+def _example(column: np.ndarray) -> str:
+    """The first cell that is no number."""
+    return repr(next((cell for cell in column if not _is_number(str(cell))), column[0]))
+
+
+def _numbered(columns: list[int]) -> str:
+    return ",".join(map(str, columns))
 
 
 def _is_number(cell: str) -> bool:

@@ -45,6 +45,8 @@ def simulate(
     require_key(key)
     num_runs = require_count("num_runs", num_runs)
     records = require_count("records", records)
+    if not (simulator is None or isinstance(simulator, AbstractSimulator)):
+        raise TypeError(f"expected simulator to be one such as jaxdp.Iterates(), got {simulator!r}")
     candidates = _DEFAULTS if simulator is None else (simulator,)
     reasons = []
     for candidate in candidates:

@@ -34,11 +34,14 @@ def predict(
         NotCoveredError: no theory, or not this one, covers the pair.
     """
     records = require_count("records", records)
+    if not (theory is None or isinstance(theory, AbstractTheory)):
+        raise TypeError(f"expected theory to be one such as jaxdp.CoupledODE(), got {theory!r}")
     defaults = _IN_BATCHES if getattr(algorithm, "batch_size", 1) > 1 else _ONE_BY_ONE
-    reasons = []
+    reasons: dict[str, str] = {}
     for candidate in defaults if theory is None else (theory,):
         reason = candidate.covers(problem, algorithm)
         if reason is None:
             return candidate.predict(problem, algorithm, records=records)
-        reasons.append(f"{type(candidate).__name__}: {reason}")
-    raise NotCoveredError("; ".join(dict.fromkeys(reasons)))
+        # Several theories may fail for one reason; it is said once.
+        reasons.setdefault(reason, type(candidate).__name__)
+    raise NotCoveredError("; ".join(f"{name}: {reason}" for reason, name in reasons.items()))

@@ -120,7 +120,9 @@ def test_without_the_cap_a_step_expands():
 
 
 @pytest.mark.parametrize("schedule", [jaxdp.Constant(3.0), jaxdp.Polynomial(3.0, 0.5)])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-3)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e-6, 1e-12), (1e-5, 1e-9), (0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-3)]
+)
 def test_calibration_meets_its_target_and_wastes_nothing(schedule, epsilon, delta):
     algorithm = jaxdp.OnePassDPSGD.calibrated(
         epsilon, delta, learning_rate=schedule, clip_scale=1.0, num_steps=10

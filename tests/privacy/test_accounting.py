@@ -96,6 +96,7 @@ class _OneRecord(jaxdp.problems.AbstractProblem):
 
     dim = 1
     max_samples = None
+    is_valid = True
 
     def prepare(self, key):
         return None

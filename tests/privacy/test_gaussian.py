@@ -83,7 +83,7 @@ def test_traced_delta_keeps_its_stated_tolerance():
     )
     shown = exact > 1e-12
     error = np.abs(found[shown] / exact[shown] - 1)
-    assert np.all(error < 1e-5 * (1 + 1 / mus[shown]))
+    assert np.all(error < 2e-5 * (1 + 1 / mus[shown]))
 
 
 def test_negative_arguments_are_refused():

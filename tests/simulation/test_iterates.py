@@ -106,6 +106,7 @@ def test_agrees_with_algorithm_1_as_printed(name):
         rate=c["rate"],
         n=c["n"],
         records=10,
+        batch_size=c.get("batch_size", 1),
     )
     runs = [algorithm_1(rng, clip_scale=c["clip_scale"], rho=c["rho"], **fixed) for _ in range(600)]
     path, final, clipped, capped = (np.asarray(values) for values in zip(*runs, strict=True))
@@ -365,6 +366,7 @@ def test_float64_is_kept():
         ({"num_runs": 0}, ValueError, "num_runs >= 1, got 0"),
         ({"num_runs": 2.0}, TypeError, "num_runs to be a Python int"),
         ({"records": 0}, ValueError, "records >= 1, got 0"),
+        ({"simulator": "iterates"}, TypeError, "expected simulator to be one such as"),
         ({"key": 0}, TypeError, "expected key to be a jax.random.key"),
         ({"key": jr.split(jr.key(0))}, ValueError, "expected one key"),
     ],

@@ -356,3 +356,8 @@ def test_contract_of_every_theory(theory):
     assert "OnePassDPSGD" in theory.covers(problem, "something else")
     with pytest.raises(jaxdp.NotCoveredError, match=type(theory).__name__):
         jaxdp.predict("something else", algorithm, theory)
+
+
+def test_a_theorys_class_is_not_a_theory():
+    with pytest.raises(TypeError, match="expected theory to be one such as"):
+        jaxdp.predict(*_described(CASES["constant"]), jaxdp.CoupledODE)

@@ -134,10 +134,11 @@ def test_float32_keeps_its_digits_over_many_steps():
 @pytest.mark.parametrize("peak", [jaxdp.Constant, lambda v: jaxdp.Polynomial(v, 0.5)])
 def test_derivatives_are_finite_differences(peak):
     with jax.enable_x64():
+        problem = jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3)
 
         def final(value):
             algorithm = jaxdp.OnePassDPSGD(peak(value), 1.0, 1.0, 60, batch_size=2)
-            return jaxdp.predict(PROBLEM, algorithm).final_risk
+            return jaxdp.predict(problem, algorithm).final_risk
 
         value = jnp.asarray(1.5)
         difference = (final(value + 1e-4) - final(value - 1e-4)) / 2e-4
