@@ -52,7 +52,8 @@ def plot_comparison(
     for runs, color in zip(beside, itertools.cycle([_GREEN, _PURPLE]), strict=False):
         _draw_runs(above, below, runs, reference, color, band=False)
     limits = below.get_ylim()
-    for prediction, style in zip(predictions, itertools.chain(_STYLES, itertools.repeat({}))):
+    styles = itertools.chain(_STYLES, itertools.repeat({}))
+    for prediction, style in zip(predictions, styles, strict=False):
         _draw_prediction(above, below, prediction, reference, style)
     for axes in (above, below):
         axes.axvline(1.0, color="0.8", linewidth=0.8, zorder=0)

@@ -50,7 +50,8 @@ def test_readme_shows_what_the_front_page_prints(printed):
     shown = _first_block("text")
 
     def words(text):
-        return re.sub(r"\d+\.\d+(e[+-]?\d+)?", "#", text).split()
+        numbers = re.compile(r"\d+\.\d+(e[+-]?\d+)?")
+        return [numbers.sub("#", line).split() for line in text.strip().splitlines()]
 
     assert words(shown) == words(printed)
     for expected, row in zip(_rows(shown), _rows(printed), strict=True):

@@ -141,7 +141,8 @@ def plot(dataset: xarray.Dataset) -> Figure:
     right.annotate(
         f"{height:.4f} at $c'$ = {top:.3f}",
         (top, height),
-        xytext=(1.2, 0.76),
+        xytext=(9.5, 0.76),
+        horizontalalignment="right",
         fontsize="small",
         arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 3},
     )

@@ -21,30 +21,26 @@ def concrete(value: Any) -> np.ndarray | None:
 
 def require_positive(name: str, value: Any, *, infinite: bool = False) -> None:
     """Raise ValueError unless the concrete scalar `value` is positive (and finite)."""
-    known = concrete(value)
-    if known is None:
-        return
-    if known.shape != ():
-        raise ValueError(
-            f"expected {name} to be a scalar, got shape {known.shape}; "
-            "make a batch with vmap over the constructor"
-        )
-    if not (known > 0 and (infinite or np.isfinite(known))):
+    known = _known_scalar(name, value)
+    if known is not None and not (known > 0 and (infinite or np.isfinite(known))):
         raise ValueError(f"expected {'' if infinite else 'finite '}{name} > 0, got {known}")
 
 
 def require_non_negative(name: str, value: Any) -> None:
     """Raise ValueError unless the concrete scalar `value` is finite and at least zero."""
+    known = _known_scalar(name, value)
+    if known is not None and not (known >= 0 and np.isfinite(known)):
+        raise ValueError(f"expected finite {name} >= 0, got {known}")
+
+
+def _known_scalar(name: str, value: Any) -> np.ndarray | None:
     known = concrete(value)
-    if known is None:
-        return
-    if known.shape != ():
+    if known is not None and known.shape != ():
         raise ValueError(
             f"expected {name} to be a scalar, got shape {known.shape}; "
             "make a batch with vmap over the constructor"
         )
-    if not (known >= 0 and np.isfinite(known)):
-        raise ValueError(f"expected finite {name} >= 0, got {known}")
+    return known
 
 
 def require_count(name: str, value: Any) -> int:

@@ -128,7 +128,7 @@ def _read_text(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
 
 
 def _layout(path: pathlib.Path) -> tuple[str | None, list[str] | None, int]:
-    """The separator (None is white space), the header's names or None, how many lines to skip.
+    """The separator (None is white space), the header's names or None, lines to skip.
 
     A header may be a comment, as NumPy writes it.
     """
@@ -240,8 +240,8 @@ def _require_numbers(
     if text:
         raise ValueError(
             f"{path}: {_listed('column', [names[i] for i in text])} hold"
-            f"{'s' if len(text) == 1 else ''} text, for example {_example(columns[text[0]])}; leave "
-            f"out with --drop {_numbered(text)} or turn into numbers"
+            f"{'s' if len(text) == 1 else ''} text, for example {_example(columns[text[0]])}; "
+            f"leave out with --drop {_numbered(text)} or turn into numbers"
         )
     spoiled = [i for i in used if not np.all(np.abs(columns[i]) < LARGEST_VALUE)]
     if spoiled:
