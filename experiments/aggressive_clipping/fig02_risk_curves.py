@@ -9,6 +9,7 @@ Beyond the paper: many more runs, so that standard errors show the O(1/d) bias, 
 import dataclasses
 import itertools
 import sys
+from typing import Any
 
 import jax
 import jax.random as jr
@@ -196,7 +197,9 @@ def _draw(axes: Axes, panel: xarray.Dataset) -> None:
         final = at.final_mean.item(), at.final_std.item()
         axes.errorbar(slot, *final, fmt="o", color=color, markersize=3.5, capsize=2)
     largest = panel.isel(dim=-1)
-    curves = [("ODE", largest.predicted, largest.final_predicted, BLACK, (0, (4, 2)), 1.2)]
+    curves: list[tuple[str, Any, Any, str, Any, float]] = [
+        ("ODE", largest.predicted, largest.final_predicted, BLACK, (0, (4, 2)), 1.2)
+    ]
     if panel.condition_number != 1:
         for name, style, width in (
             ("upper", "-", 1.1),
