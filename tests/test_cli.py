@@ -118,7 +118,7 @@ def test_a_table_is_compared_with_its_surrogate(capsys, tmp_path):
         (["--seed", "-1"], "expected 0 <= --seed < 2^63, got -1"),
         (["--seed", str(10**30)], "expected 0 <= --seed < 2^63"),
         (["--num-steps", "3000000000"], "num_steps < 2^31"),
-        (["--dim", "5", "--peak", "1e30"], "solver stopped"),
+        ([*SMALL, "--peak", "1e30"], "solver stopped"),
     ],
 )
 def test_bad_input_ends_with_one_line_and_status_2(capsys, tmp_path, arguments, message):

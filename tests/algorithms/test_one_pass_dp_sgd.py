@@ -30,11 +30,11 @@ def _rates_and_noise(algorithm):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("num_steps", [130, 300, 1_000_000])
+@pytest.mark.parametrize("num_steps", [130, 1_000_000])
 def test_every_sample_is_protected_by_exactly_rho(schedule, num_steps):
     # AC Proposition 2: eta_k / sqrt(sum of sigma_j^2 from k on) = rho at every k with eta_k > 0,
     # in float32 and compiled, as simulations have it.
-    batch_size = 4 if num_steps == 300 else 1
+    batch_size = 4 if num_steps == 130 else 1
     algorithm = jaxdp.OnePassDPSGD(schedule, 0.7, 1.3, num_steps, batch_size=batch_size)
     step_sizes, noise = (np.asarray(v, np.float64) for v in _rates_and_noise(algorithm))
     assert np.all(np.isfinite(noise))

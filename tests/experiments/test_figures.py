@@ -13,6 +13,9 @@ from experiments.aggressive_clipping import (
     real_tables,
 )
 
+# `make test` has one smoke figure, in test_smoke.py.
+pytestmark = pytest.mark.slow
+
 _ROWS, _COLUMNS = 600, 9
 
 

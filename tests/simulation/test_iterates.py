@@ -318,6 +318,7 @@ def test_traced_parameters_out_of_range_are_void(simulator):
     assert np.isfinite(risks).tolist() == [True, False, False, False]
 
 
+@pytest.mark.slow
 def test_simulators_can_share_a_key():
     algorithm = jaxdp.OnePassDPSGD(SQUARE_ROOT, 1.0, 0.15, 500)
     finals = [
@@ -337,8 +338,9 @@ def test_simulators_can_share_a_key():
     assert abs(correlation) < 5 * 0.013
 
 
-@pytest.mark.parametrize("num_steps", [130, 250, 1000])
-def test_a_plain_callable_simulates_like_its_schedule(num_steps):
+def test_a_plain_callable_simulates_like_its_schedule():
+    # 130 steps: compiled as a product, 130/130 is not 1.
+    num_steps = 130
     plain = _algorithm(num_steps, schedule=lambda t: 3 * jnp.sqrt(1 - t))
     expected = jaxdp.simulate(PROBLEM, _algorithm(num_steps), key=jr.key(0)).risk
     found = jaxdp.simulate(PROBLEM, plain, key=jr.key(0)).check().risk

@@ -301,7 +301,7 @@ def test_works_under_vmap_over_every_field():
         np.testing.assert_allclose(together[i], alone, rtol=2e-5)
 
 
-@pytest.mark.parametrize("mode", ["reverse", "forward"])
+@pytest.mark.parametrize("mode", ["forward", pytest.param("reverse", marks=pytest.mark.slow)])
 def test_gradients_are_finite_differences(mode):
     with jax.enable_x64():
         point = tuple(jnp.asarray(value) for value in POINT)
