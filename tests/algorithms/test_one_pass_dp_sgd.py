@@ -113,10 +113,23 @@ _BATCHED = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.6, 1.0, 10, batch_size=4)
 
 
 def test_without_the_cap_a_step_expands():
-    # The negative control: the proof fails when the per-sample cap is taken away.
-    x, theta = np.asarray([3.0, 0.0]), np.asarray([0.01, 0.0])
-    uncapped = theta - 1.0 * x * (x @ theta)
-    assert np.linalg.norm(uncapped) > np.linalg.norm(theta)
+    # The negative control: the same step, told that the gradient is smooth, is no longer capped.
+    x, step_size = jnp.asarray([3.0, 0.0]), jnp.asarray(1.0)
+    first, second = jnp.asarray([0.01, 0.0]), jnp.zeros(2)
+
+    def moved(smoothness):
+        ends = [
+            _SINGLE.update(theta, x * (x @ theta), smoothness, step_size, jnp.zeros(2)).parameters
+            for theta in (first, second)
+        ]
+        return np.linalg.norm(ends[0] - ends[1])
+
+    apart = np.linalg.norm(first - second)
+    assert moved(jnp.asarray(9.0)) <= apart * (1 + 1e-5)
+    assert moved(jnp.asarray(1e-6)) > 5 * apart
+
+
+_SINGLE = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.6, 1.0, 10)
 
 
 @pytest.mark.parametrize("schedule", [jaxdp.Constant(3.0), jaxdp.Polynomial(3.0, 0.5)])
