@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+_MOST_NAMED = 12
 _SYNTHETIC_ONLY = ("dim", "label_noise", "condition_number")
 
 
@@ -187,7 +188,10 @@ def _compare(options: argparse.Namespace) -> None:
             print("isotropic: both bounds coincide with the ODE")
     else:
         print(described)
-        print(f"target: {_named(table.label_name)}; inputs: {', '.join(table.input_names)}")
+        shown = ", ".join(table.input_names[:_MOST_NAMED])
+        more = len(table.input_names) - _MOST_NAMED
+        more = f" and {more} more" if more > 0 else ""
+        print(f"target: {_named(table.label_name)}; inputs: {shown}{more}")
         print("standard errors are over runs; the ODE is a limit of many columns")
     print(comparison, cost, f"picture: {picture}", f"numbers: {numbers}", sep="\n")
 
