@@ -1,0 +1,135 @@
+"""One backward pass over a batch that stops where weights meet samples."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from jaxdp.clipping.ghost import choose_ghost, length
+from jaxdp.clipping.program import Program
+from jaxdp.clipping.weight_gradient import Capture, WeightGradient, weighted
+from jaxdp.clipping.weight_uses import find_uses
+
+
+class Measured(NamedTuple):
+    """A batch after its backward pass.
+
+    Attributes:
+        norms: of each sample's gradient; infinite or NaN where loss or gradient is not finite.
+        held: by weight, what its clipped sum is made of, with a leading batch axis.
+    """
+
+    norms: Float[Array, " batch"]
+    held: dict[int, Any]
+
+
+class GhostPass:
+    """The per-sample gradients of a traced loss, measured and summed.
+
+    Args:
+        program: the loss of one sample.
+        weights: the values of its weights.
+    """
+
+    def __init__(self, program: Program, weights: Sequence[Array]):
+        self.program, self.weights = program, weights
+        self.found = find_uses(program)
+        self.known = self._known_values()
+        self.ghosts = {
+            position: choose_ghost(WeightGradient(program, uses, self.known))
+            for position, uses in self.found.by_weight().items()
+        }
+
+    @property
+    def num_formed(self) -> int:
+        """How many numbers of one sample's gradient have to be formed."""
+        return sum(self.weights[position].size for position in self.found.not_covered)
+
+    def measure(self, samples: Sequence[Array]) -> Measured:
+        """Run the backward pass and take the norms."""
+        losses, captures, held = self._backward(samples)
+        norms = [length(values.reshape(len(values), -1)) for values in held.values()]
+        for position, ghost in self.ghosts.items():
+            norm, held[position] = ghost.measure(captures[position])
+            norms.append(norm)
+        norm = length(jnp.stack(norms, -1)) if norms else jnp.zeros(losses.shape)
+        return Measured(jnp.where(jnp.isfinite(losses), norm, jnp.nan), held)
+
+    def weighted_sum(
+        self, measured: Measured, scale: Float[Array, " batch"]
+    ) -> dict[int, Array]:
+        """By weight, the sum over samples of scale times gradient.
+
+        Samples that are not finite add nothing, whatever their scale.
+        """
+        is_finite = jnp.isfinite(measured.norms)
+        scale = jnp.where(is_finite, scale, 0)
+        # Zero times infinity is NaN: both factors of every product are cleaned.
+        held = jax.tree.map(lambda values: _only(is_finite, values), measured.held)
+        return {
+            position: self.ghosts[position].weighted_sum(values, scale)
+            if position in self.ghosts
+            else weighted(scale, values)
+            for position, values in held.items()
+        }
+
+    def _known_values(self) -> dict[int, Any]:
+        """Every value that does not depend on the sample, evaluated once."""
+        values = dict(self.program.constants)
+        for position, value in enumerate(self.program.weights):
+            if position not in self.found.not_covered:
+                values[value] = self.weights[position]
+        for step in self.program.steps:
+            if step.results and self.found.fixed.issuperset(step.results):
+                results = step.evaluate([values[value] for value in step.inputs])
+                values.update(zip(step.results, results, strict=True))
+        return values
+
+    def _backward(self, samples):
+        """Losses, captures by covered weight, formed gradients by weight not covered.
+
+        A zero is added to the output of each use; its derivative is the cotangent there. Nothing
+        is differentiated with respect to a covered weight.
+        """
+        program, uses = self.program, self.found.uses
+        formed = {position: self.weights[position] for position in sorted(self.found.not_covered)}
+        zeros = {
+            use.output: jnp.zeros(program.shapes[use.output].shape, program.shapes[use.output].dtype)
+            for use in uses
+        }
+        captured = {value for use in uses for value in use.captured}
+
+        def loss(differentiated, sample):
+            zeros, formed = differentiated
+            values = {**self.known, **dict(zip(program.sample, sample, strict=True))}
+            values.update((program.weights[position], value) for position, value in formed.items())
+            for step in program.steps:
+                if step.results and self.found.fixed.issuperset(step.results):
+                    continue
+                for value, result in zip(
+                    step.results,
+                    step.evaluate([values[value] for value in step.inputs]),
+                    strict=True,
+                ):
+                    values[value] = result + zeros[value] if value in zeros else result
+            return values[program.result], {value: values[value] for value in captured}
+
+        def one(sample):
+            return jax.value_and_grad(loss, has_aux=True)((zeros, formed), sample)
+
+        (losses, operands), (cotangents, formed) = jax.vmap(one)(list(samples))
+        captures = {
+            position: [
+                Capture({value: operands[value] for value in use.captured}, cotangents[use.output])
+                for use in uses
+            ]
+            for position, uses in self.found.by_weight().items()
+        }
+        return losses, captures, formed
+
+
+def _only(keep: Bool[Array, " batch"], values: Array) -> Array:
+    """Zero in place of the samples not kept."""
+    return jnp.where(keep.reshape((-1,) + (1,) * (values.ndim - 1)), values, 0)

@@ -1,0 +1,180 @@
+"""A traced per-sample loss as one flat list of steps.
+
+Nested compiled functions are unrolled, so that every use of a weight is a step of its own, however
+the layers that made it are written. Control flow and functions with derivative rules of their own
+stay single steps.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.core import ShapedArray, eval_jaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+# The parameter of each call that holds what it calls.
+_TRANSPARENT = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
+}
+
+
+class Step(NamedTuple):
+    """One primitive operation between numbered values.
+
+    Attributes:
+        equation: the operation.
+        operands: the value of each operand, None for a literal.
+        outputs: the value of each output, None for one that nothing reads.
+    """
+
+    equation: JaxprEqn
+    operands: tuple[int | None, ...]
+    outputs: tuple[int | None, ...]
+
+    @property
+    def name(self) -> str:
+        return self.equation.primitive.name
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The operands that are values, each once, in order."""
+        return tuple(dict.fromkeys(value for value in self.operands if value is not None))
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """The outputs that are read."""
+        return tuple(output for output in self.outputs if output is not None)
+
+    @property
+    def holds_program(self) -> bool:
+        """Whether the operation contains a program of its own: a loop, a branch, a rule."""
+        return any(
+            isinstance(leaf, (Jaxpr, ClosedJaxpr))
+            for value in self.equation.params.values()
+            for leaf in (value if isinstance(value, (tuple, list)) else (value,))
+        )
+
+    def evaluate(self, inputs: Sequence[Any]) -> list[Any]:
+        """The values of `results` from those of `inputs`."""
+        values = dict(zip(self.inputs, inputs, strict=True))
+        # The same value may stand under two names.
+        variables = {
+            variable: values[operand]
+            for operand, variable in zip(self.operands, self.equation.invars, strict=True)
+            if operand is not None
+        }
+        read = [
+            variable
+            for output, variable in zip(self.outputs, self.equation.outvars, strict=True)
+            if output is not None
+        ]
+        alone = Jaxpr((), list(variables), read, [self.equation], self.equation.effects)
+        return eval_jaxpr(alone, (), *variables.values())
+
+
+class Program(NamedTuple):
+    """A function of weights and of one sample, unrolled.
+
+    Attributes:
+        steps: in order.
+        shapes: shape and dtype of every value, by its number.
+        weights: the values that hold the weights.
+        sample: the values that hold the sample.
+        constants: the values known beforehand.
+        result: the value that the function returns.
+    """
+
+    steps: tuple[Step, ...]
+    shapes: dict[int, ShapedArray]
+    weights: tuple[int, ...]
+    sample: tuple[int, ...]
+    constants: dict[int, Any]
+    result: int
+
+
+def trace(function: Callable[..., Any], weights: Sequence[Any], sample: Sequence[Any]) -> Program:
+    """Trace `function(weights, sample)`, which returns one array, at the given shapes."""
+    closed = jax.make_jaxpr(function)(list(weights), list(sample))
+    return _Unroller().program(closed, len(weights))
+
+
+class _Unroller:
+    def __init__(self):
+        self.steps: list[Step] = []
+        self.shapes: dict[int, ShapedArray] = {}
+        self.constants: dict[int, Any] = {}
+
+    def program(self, closed: ClosedJaxpr, num_weights: int) -> Program:
+        inputs = [self._value(variable) for variable in closed.jaxpr.invars]
+        (result,) = self._unroll(closed.jaxpr, closed.consts, inputs)
+        return Program(
+            steps=_needed(self.steps, result),
+            shapes=self.shapes,
+            weights=tuple(inputs[:num_weights]),
+            sample=tuple(inputs[num_weights:]),
+            constants=self.constants,
+            result=result,
+        )
+
+    def _value(self, variable: Any) -> int:
+        number = len(self.shapes)
+        self.shapes[number] = variable.aval
+        return number
+
+    def _constant(self, variable: Any, constant: Any) -> int:
+        number = self._value(variable)
+        self.constants[number] = constant
+        return number
+
+    def _unroll(self, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[int]) -> list[int]:
+        values = dict(zip(jaxpr.invars, inputs, strict=True))
+        for variable, constant in zip(jaxpr.constvars, constants, strict=True):
+            values[variable] = self._constant(variable, constant)
+        read = {v for equation in jaxpr.eqns for v in equation.invars if not isinstance(v, Literal)}
+        read |= {v for v in jaxpr.outvars if not isinstance(v, Literal)}
+
+        def value_of(atom):
+            return self._constant(atom, atom.val) if isinstance(atom, Literal) else values[atom]
+
+        for equation in jaxpr.eqns:
+            inner = _called(equation)
+            if inner is not None:
+                operands = [value_of(atom) for atom in equation.invars]
+                outputs = self._unroll(inner.jaxpr, inner.consts, operands)
+                values.update(zip(equation.outvars, outputs, strict=True))
+                continue
+            operands = tuple(
+                None if isinstance(atom, Literal) else values[atom] for atom in equation.invars
+            )
+            outputs = tuple(self._value(v) if v in read else None for v in equation.outvars)
+            values.update(
+                (variable, output)
+                for variable, output in zip(equation.outvars, outputs, strict=True)
+                if output is not None
+            )
+            self.steps.append(Step(equation, operands, outputs))
+        return [value_of(atom) for atom in jaxpr.outvars]
+
+
+def _called(equation: JaxprEqn) -> ClosedJaxpr | None:
+    """What a transparent call calls, or None."""
+    name = _TRANSPARENT.get(equation.primitive.name)
+    inner = None if name is None else equation.params[name]
+    if isinstance(inner, Jaxpr):
+        inner = ClosedJaxpr(inner, ())
+    return inner
+
+
+def _needed(steps: Sequence[Step], result: int) -> tuple[Step, ...]:
+    """The steps that the result depends on, or that do something besides."""
+    needed, kept = {result}, []
+    for step in reversed(steps):
+        if step.equation.effects or needed & set(step.results):
+            needed |= set(step.inputs)
+            kept.append(step)
+    return tuple(reversed(kept))
