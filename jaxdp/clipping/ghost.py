@@ -21,7 +21,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdp.clipping.program import Program
-from jaxdp.clipping.weight_gradient import Capture, WeightGradient, scaled, weighted, widened
+from jaxdp.clipping.weight_gradient import Capture, WeightGradient, weighted, widened
 from jaxdp.clipping.weight_uses import Use
 
 _ROW_MODES = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
@@ -49,15 +49,13 @@ class OuterProduct(AbstractGhost):
         (capture,) = captures
         (use,) = self.gradient.uses
         (inputs,) = capture.operands.values()
-        contracted, batched = use.step.equation.params["dimension_numbers"]
+        _, batched = use.step.equation.params["dimension_numbers"]
         side = use.step.operands.index(use.value)
         num_blocks, axes = len(batched[0]), batched[1 - side]
         # Batch axes of the product (an ensemble of weights) have a gradient each.
         inputs = jnp.moveaxis(inputs, [1 + axis for axis in axes], range(1, 1 + num_blocks))
         blocks = inputs.shape[: 1 + num_blocks]
-        norms = [
-            length(values.reshape(*blocks, -1)) for values in (inputs, capture.cotangent)
-        ]
+        norms = [length(values.reshape(*blocks, -1)) for values in (inputs, capture.cotangent)]
         return length((norms[0] * norms[1]).reshape(blocks[0], -1)), captures
 
 
@@ -68,7 +66,7 @@ class Rows(AbstractGhost):
         (capture,) = captures
         (use,) = self.gradient.uses
         numbers = use.step.equation.params["dimension_numbers"]
-        indices = capture.operands[use.step.operands[1]]
+        (indices,) = capture.operands.values()
         rows = indices[..., numbers.start_index_map.index(0)]
         num_rows = self.gradient.program.shapes[use.value].shape[0]
         rows = jnp.clip(rows, 0, num_rows - 1).reshape(len(rows), -1)

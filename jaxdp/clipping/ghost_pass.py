@@ -8,9 +8,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.clipping.ghost import choose_ghost, length
-from jaxdp.clipping.program import Program
+from jaxdp.clipping.program import Program, Step
 from jaxdp.clipping.weight_gradient import Capture, WeightGradient, weighted
 from jaxdp.clipping.weight_uses import find_uses
+
+# Gradients that have to be formed fill at most this many numbers at a time.
+_FORMED_NUMBERS = 2**24
 
 
 class Measured(NamedTuple):
@@ -43,9 +46,17 @@ class GhostPass:
         }
 
     @property
-    def num_formed(self) -> int:
-        """How many numbers of one sample's gradient have to be formed."""
-        return sum(self.weights[position].size for position in self.found.not_covered)
+    def largest_microbatch(self) -> int:
+        """How many samples to differentiate at a time: as formed gradients fit in memory.
+
+        One where the kernel of a convolution depends on the sample or on a weight not covered:
+        batched, it becomes a grouped convolution, and some backends carry that out with products
+        by zero between the groups, through which a NaN of one sample would reach the others.
+        """
+        if any(self._is_grouped(step) for step in self.program.steps):
+            return 1
+        formed = sum(self.weights[position].size for position in self.found.not_covered)
+        return max(1, _FORMED_NUMBERS // max(1, formed))
 
     def measure(self, samples: Sequence[Array]) -> Measured:
         """Run the backward pass and take the norms."""
@@ -57,9 +68,7 @@ class GhostPass:
         norm = length(jnp.stack(norms, -1)) if norms else jnp.zeros(losses.shape)
         return Measured(jnp.where(jnp.isfinite(losses), norm, jnp.nan), held)
 
-    def weighted_sum(
-        self, measured: Measured, scale: Float[Array, " batch"]
-    ) -> dict[int, Array]:
+    def weighted_sum(self, measured: Measured, scale: Float[Array, " batch"]) -> dict[int, Array]:
         """By weight, the sum over samples of scale times gradient.
 
         Samples that are not finite add nothing, whatever their scale.
@@ -74,6 +83,13 @@ class GhostPass:
             else weighted(scale, values)
             for position, values in held.items()
         }
+
+    def _is_grouped(self, step: Step) -> bool:
+        """Whether a batch of samples makes a grouped convolution of the step."""
+        if not step.convolves:
+            return False
+        is_plain = step.name == "conv_general_dilated"
+        return not (is_plain and step.operands[1] in self.found.fixed)
 
     def _known_values(self) -> dict[int, Any]:
         """Every value that does not depend on the sample, evaluated once."""
@@ -95,10 +111,10 @@ class GhostPass:
         """
         program, uses = self.program, self.found.uses
         formed = {position: self.weights[position] for position in sorted(self.found.not_covered)}
-        zeros = {
-            use.output: jnp.zeros(program.shapes[use.output].shape, program.shapes[use.output].dtype)
-            for use in uses
-        }
+        zeros = {}
+        for use in uses:
+            output = program.shapes[use.output]
+            zeros[use.output] = jnp.zeros(output.shape, output.dtype)
         captured = {value for use in uses for value in use.captured}
 
         def loss(differentiated, sample):

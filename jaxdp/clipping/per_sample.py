@@ -22,9 +22,6 @@ from jaxdp.clipping.ghost_pass import GhostPass
 from jaxdp.clipping.traced_loss import batch_size, refuse_mixing_layers, trace_loss
 from jaxdp.core.checks import concrete, require_count
 
-# Gradients that have to be formed fill at most this many numbers at a time.
-_FORMED_NUMBERS = 2**24
-
 
 def clipped_gradient_sum(
     loss: Callable[[Any, Any, Any], Float[Array, ""]],
@@ -54,7 +51,10 @@ def clipped_gradient_sum(
         clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
         mask: which samples count; the others (padding) contribute zero and have norm 0.
         microbatch_size: how many samples are differentiated at a time, to bound memory; it need
-            not divide the batch. None: all, or as many as keep formed gradients below 2^24 numbers.
+            not divide the batch. Fewer where gradients that have to be formed would not fit.
+
+    On several devices: under `jit` with the batch sharded over an axis of a mesh of Auto axes, or
+    under `shard_map(..., check_vma=False)` with a `psum` of the sum.
 
     Returns:
         The sum, in the structure of `eqx.filter(model, eqx.is_inexact_array)`, and the norms.
@@ -83,7 +83,7 @@ def per_sample_gradient_norms(
     mask: Bool[Array, " batch"] | None = None,
     microbatch_size: int | None = None,
 ) -> Float[Array, " batch"]:
-    """The norms of `clipped_gradient_sum` alone: private data, not to be read for free.
+    """The norms of `clipped_gradient_sum` alone, which are private data.
 
     Args and errors as there.
     """
@@ -101,6 +101,7 @@ def _clipped_sum(loss, model, inputs, targets, clip_norm, mask, microbatch_size)
             f"expected mask to be {size} booleans, got {mask.dtype} of shape {mask.shape}"
         )
     refuse_mixing_layers(model)
+    _refuse_varying((model, inputs, targets))
     weights = eqx.filter(model, eqx.is_inexact_array)
     if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(weights)):
         raise TypeError("expected real weights, got a complex one")
@@ -108,6 +109,19 @@ def _clipped_sum(loss, model, inputs, targets, clip_norm, mask, microbatch_size)
         empty = jnp.zeros(0)
         return (None if clip_norm is None else jax.tree.map(jnp.zeros_like, weights)), empty
     return _traced_sum(loss, model, (inputs, targets), clip_norm, mask, microbatch_size)
+
+
+def _refuse_varying(arrays):
+    """Inside a checked `shard_map` a derivative is silently summed over the devices."""
+    for leaf in jax.tree.leaves(eqx.filter(arrays, eqx.is_array)):
+        kind = jax.typeof(leaf)
+        # Newer releases of jax keep the set one level deeper.
+        axes = getattr(kind, "vma", None) or getattr(getattr(kind, "mat", None), "varying", None)
+        if axes:
+            raise ValueError(
+                f"expected shard_map(..., check_vma=False), got a checked one over {set(axes)}: "
+                "it sums derivatives over devices, so that no sample's gradient would be known"
+            )
 
 
 @eqx.filter_jit
@@ -119,18 +133,18 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
     def clip(batch):
         samples, clip_norm, mask = batch
         measured = ghost_pass.measure(samples)
-        norms = jnp.where(mask, measured.norms, 0)
+        norms = measured.norms
         if clip_norm is None:
-            return None, norms
-        is_clipped = measured.norms > clip_norm
-        factor = jnp.where(is_clipped, clip_norm / jnp.where(is_clipped, measured.norms, 1), 1)
-        return ghost_pass.weighted_sum(measured, jnp.where(mask, factor, 0)), norms
+            return {}, jnp.where(mask, norms, 0)
+        clip_norm = clip_norm.astype(norms.dtype)
+        is_clipped = norms > clip_norm
+        factor = jnp.where(is_clipped, clip_norm / jnp.where(is_clipped, norms, 1), 1)
+        sums = ghost_pass.weighted_sum(measured, jnp.where(mask, factor, 0))
+        return sums, jnp.where(mask, norms, 0)
 
-    if microbatch_size is None:
-        microbatch_size = _FORMED_NUMBERS // max(1, ghost_pass.num_formed)
-    sums, norms = _in_microbatches(
-        clip, (jax.tree.leaves(batch), clip_norm, mask), microbatch_size
-    )
+    microbatch_size = min(microbatch_size or len(mask), ghost_pass.largest_microbatch)
+    batch = jax.tree.leaves(batch), clip_norm, mask
+    sums, norms = _in_microbatches(clip, batch, microbatch_size)
     if clip_norm is None:
         return None, norms
     total = [
@@ -143,7 +157,7 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
 def _in_microbatches(function, batch, size):
     """The sum of the first results and all of the second, over pieces of a batch."""
     length = len(batch[-1])
-    size = max(1, min(size, length))
+    size = min(size, length)
     num_pieces = -(-length // size)
     if num_pieces == 1:
         return function(batch)

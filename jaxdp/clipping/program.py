@@ -30,11 +30,13 @@ class Step(NamedTuple):
         equation: the operation.
         operands: the value of each operand, None for a literal.
         outputs: the value of each output, None for one that nothing reads.
+        alone: a program of this equation only.
     """
 
     equation: JaxprEqn
     operands: tuple[int | None, ...]
     outputs: tuple[int | None, ...]
+    alone: Jaxpr
 
     @property
     def name(self) -> str:
@@ -53,28 +55,29 @@ class Step(NamedTuple):
     @property
     def holds_program(self) -> bool:
         """Whether the operation contains a program of its own: a loop, a branch, a rule."""
-        return any(
-            isinstance(leaf, (Jaxpr, ClosedJaxpr))
-            for value in self.equation.params.values()
-            for leaf in (value if isinstance(value, (tuple, list)) else (value,))
-        )
+        return bool(_inner_programs(self.equation))
+
+    @property
+    def convolves(self) -> bool:
+        """Whether it is a convolution or contains one."""
+        pending = [self.equation]
+        while pending:
+            equation = pending.pop()
+            if equation.primitive.name == "conv_general_dilated":
+                return True
+            pending += [inner for program in _inner_programs(equation) for inner in program.eqns]
+        return False
 
     def evaluate(self, inputs: Sequence[Any]) -> list[Any]:
         """The values of `results` from those of `inputs`."""
         values = dict(zip(self.inputs, inputs, strict=True))
         # The same value may stand under two names.
-        variables = {
+        named = {
             variable: values[operand]
             for operand, variable in zip(self.operands, self.equation.invars, strict=True)
             if operand is not None
         }
-        read = [
-            variable
-            for output, variable in zip(self.outputs, self.equation.outvars, strict=True)
-            if output is not None
-        ]
-        alone = Jaxpr((), list(variables), read, [self.equation], self.equation.effects)
-        return eval_jaxpr(alone, (), *variables.values())
+        return eval_jaxpr(self.alone, (), *(named[variable] for variable in self.alone.invars))
 
 
 class Program(NamedTuple):
@@ -135,8 +138,8 @@ class _Unroller:
         values = dict(zip(jaxpr.invars, inputs, strict=True))
         for variable, constant in zip(jaxpr.constvars, constants, strict=True):
             values[variable] = self._constant(variable, constant)
-        read = {v for equation in jaxpr.eqns for v in equation.invars if not isinstance(v, Literal)}
-        read |= {v for v in jaxpr.outvars if not isinstance(v, Literal)}
+        read = {v for equation in jaxpr.eqns for v in _variables(equation.invars)}
+        read.update(_variables(jaxpr.outvars))
 
         def value_of(atom):
             return self._constant(atom, atom.val) if isinstance(atom, Literal) else values[atom]
@@ -157,8 +160,26 @@ class _Unroller:
                 for variable, output in zip(equation.outvars, outputs, strict=True)
                 if output is not None
             )
-            self.steps.append(Step(equation, operands, outputs))
+            alone = jaxpr.replace(
+                constvars=[],
+                invars=list(dict.fromkeys(_variables(equation.invars))),
+                outvars=[v for v in equation.outvars if v in read],
+                eqns=[equation],
+                effects=equation.effects,
+            )
+            self.steps.append(Step(equation, operands, outputs, alone))
         return [value_of(atom) for atom in jaxpr.outvars]
+
+
+def _inner_programs(equation: JaxprEqn) -> list[Jaxpr]:
+    """The programs among an equation's parameters."""
+    leaves = [
+        leaf
+        for value in equation.params.values()
+        for leaf in (value if isinstance(value, (tuple, list)) else (value,))
+    ]
+    closed = [leaf.jaxpr for leaf in leaves if isinstance(leaf, ClosedJaxpr)]
+    return closed + [leaf for leaf in leaves if isinstance(leaf, Jaxpr)]
 
 
 def _called(equation: JaxprEqn) -> ClosedJaxpr | None:
@@ -178,3 +199,7 @@ def _needed(steps: Sequence[Step], result: int) -> tuple[Step, ...]:
             needed |= set(step.inputs)
             kept.append(step)
     return tuple(reversed(kept))
+
+
+def _variables(atoms: Sequence[Any]) -> list[Any]:
+    return [atom for atom in atoms if not isinstance(atom, Literal)]

@@ -139,9 +139,7 @@ def _evaluate(step: Step, inputs: list[Any]) -> list[Any]:
             "batch_group_count",
         )
         options = {name: params[name] for name in names}
-        return [
-            lax.conv_general_dilated(lhs, rhs, precision=lax.Precision.HIGHEST, **options)
-        ]
+        return [lax.conv_general_dilated(lhs, rhs, precision=lax.Precision.HIGHEST, **options)]
     return step.evaluate(inputs)
 
 

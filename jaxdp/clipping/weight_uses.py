@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.core import ShapedArray
 
 from jaxdp.clipping.program import Program, Step
+from jaxdp.clipping.unfolding import is_unfoldable
 
 # Their derivative does not depend on the other operand.
 _ADDITIONS = {"add", "add_any", "sub"}
@@ -153,12 +154,12 @@ def _derived(step: Step, sources: Sequence[View], shapes: dict[int, ShapedArray]
     return View(sources[0].weight, (*steps.values(), step), same_entries)
 
 
-def _is_use(
-    step: Step, viewed: Sequence[int], view: View, shapes: dict[int, ShapedArray]
-) -> bool:
+def _is_use(step: Step, viewed: Sequence[int], view: View, shapes: dict[int, ShapedArray]) -> bool:
     """Whether the output's cotangent gives the weight's gradient by this one step."""
     once = len(viewed) == 1 and step.operands.count(viewed[0]) == 1
     if not once or len(step.results) != 1 or len(step.outputs) != 1 or step.holds_program:
+        return False
+    if step.convolves and not is_unfoldable(step, viewed[0]):
         return False
     values = (viewed[0], *step.results, *(v for made in view.steps for v in made.inputs))
     if all(not _is_narrow(shapes[value].dtype) for value in values):

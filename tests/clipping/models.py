@@ -1,0 +1,213 @@
+"""Model families that per-sample clipping is tested on, and the reference without jaxdp."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+
+BATCH = 7
+_KEY = jr.key(3)
+
+
+def cross_entropy(model, inputs, target):
+    return optax.softmax_cross_entropy_with_integer_labels(model(inputs), target)
+
+
+def reference(loss, model, inputs, targets, clip_norm):
+    """Clipped sum and norms from gradients formed one by one, squared and summed in float64."""
+    gradients = formed_gradients(loss, model, inputs, targets)
+    rows = [np.asarray(leaf, np.float64).reshape(len(leaf), -1) for leaf in gradients]
+    norms = np.sqrt(sum((row**2).sum(axis=1) for row in rows))
+    factors = np.minimum(1, clip_norm / np.where(norms > 0, norms, 1))
+    return [np.tensordot(factors, np.asarray(leaf, np.float64), 1) for leaf in gradients], norms
+
+
+@eqx.filter_jit
+def formed_gradients(loss, model, inputs, targets):
+    """Every per-sample gradient, as a list of weights with a leading batch axis."""
+    weights, static = eqx.partition(model, eqx.is_inexact_array)
+
+    def gradient(inputs, target):
+        return jax.grad(lambda w: loss(eqx.combine(w, static), inputs, target))(weights)
+
+    return jax.tree.leaves(jax.vmap(gradient)(inputs, targets))
+
+
+class Convolutions(eqx.Module):
+    """Stride, uneven padding, dilation, groups and bias, normalised within a sample."""
+
+    first: eqx.nn.Conv2d
+    second: eqx.nn.Conv2d
+    normalise: eqx.nn.GroupNorm
+    last: eqx.nn.Linear
+
+    def __init__(self, key):
+        keys = jr.split(key, 3)
+        self.first = eqx.nn.Conv2d(2, 4, 3, stride=2, padding=1, key=keys[0])
+        uneven = ((1, 0), (0, 2))
+        self.second = eqx.nn.Conv2d(4, 6, 2, dilation=2, groups=2, padding=uneven, key=keys[1])
+        self.normalise = eqx.nn.GroupNorm(2, 6)
+        self.last = eqx.nn.Linear(6 * 4 * 5, 3, key=keys[2])
+
+    def __call__(self, image):
+        hidden = jax.nn.relu(self.first(image))
+        return self.last(jnp.tanh(self.normalise(self.second(hidden))).ravel())
+
+
+class Attention(eqx.Module):
+    """Embedded tokens, a position table, attention, a mean over positions."""
+
+    tokens: eqx.nn.Embedding
+    positions: jax.Array
+    normalise: eqx.nn.LayerNorm
+    attend: eqx.nn.MultiheadAttention
+    last: eqx.nn.Linear
+
+    def __init__(self, key):
+        keys = jr.split(key, 4)
+        self.tokens = eqx.nn.Embedding(11, 8, key=keys[0])
+        self.positions = jr.normal(keys[1], (5, 8))
+        self.normalise = eqx.nn.LayerNorm(8)
+        self.attend = eqx.nn.MultiheadAttention(2, 8, key=keys[2])
+        self.last = eqx.nn.Linear(8, 3, key=keys[3])
+
+    def __call__(self, words):
+        hidden = jax.vmap(self.normalise)(jax.vmap(self.tokens)(words) + self.positions)
+        return self.last((hidden + self.attend(hidden, hidden, hidden)).mean(0))
+
+
+class Recurrent(eqx.Module):
+    """A cell in a scan, which is not covered, before a layer that is."""
+
+    cell: eqx.nn.GRUCell
+    last: eqx.nn.Linear
+
+    def __call__(self, sequence):
+        def step(state, inputs):
+            return self.cell(inputs, state), None
+
+        return self.last(jax.lax.scan(step, jnp.zeros(4), sequence)[0])
+
+
+def _linear(size_in=4, size_out=4):
+    return eqx.nn.Linear(size_in, size_out, key=_KEY)
+
+
+def _vectors(key):
+    return jr.normal(key, (BATCH, 4))
+
+
+def _images(key):
+    return jr.normal(key, (BATCH, 2, 9, 9))
+
+
+def _words(key):
+    return jr.randint(key, (BATCH, 5), 0, 11)
+
+
+def _sequences(key):
+    return jr.normal(key, (BATCH, 5, 3))
+
+
+def _with_keys(key):
+    return {"values": jr.normal(key, (BATCH, 4)), "key": jr.split(key, BATCH)}
+
+
+def _repeated(layer, inputs, target):
+    return cross_entropy(lambda x: layer(jnp.tanh(layer(jnp.tanh(layer(x))))), inputs, target)
+
+
+def _at_positions(layer, inputs, target):
+    return jnp.sum(jnp.sin(jax.vmap(layer)(inputs.reshape(2, 2)) * (1 + target)))
+
+
+def _with_transpose(layer, inputs, target):
+    return cross_entropy(lambda x: layer.weight.T @ jnp.tanh(layer(x)), inputs, target)
+
+
+def _penalised(layer, inputs, target):
+    return cross_entropy(layer, inputs, target) + 0.3 * jnp.sum(layer.weight**2)
+
+
+def _tied(table, words, target):
+    return cross_entropy(lambda x: table @ jnp.tanh(table[x].sum(0)), words, target)
+
+
+def _dropped(layer, inputs, target):
+    kept = jr.bernoulli(inputs["key"], 0.5, (4,))
+    return cross_entropy(layer, inputs["values"] * kept, target)
+
+
+def _ensemble(layers, inputs, target):
+    outputs = eqx.filter_vmap(lambda layer: layer(inputs))(layers)
+    return jnp.sum(jnp.tanh(outputs) ** 2) * (1 + target)
+
+
+def _low_rank(factors, inputs, target):
+    left, right, layer = factors
+    return cross_entropy(lambda x: left @ (right @ layer(x)) + (left @ right) @ x, inputs, target)
+
+
+def _squashed(weight, inputs, target):
+    return cross_entropy(lambda x: jax.nn.softplus(weight) @ x, inputs, target)
+
+
+@jax.custom_vjp
+def _scaled_sum(weight, inputs):
+    return jnp.sum(weight * inputs)
+
+
+_scaled_sum.defvjp(
+    lambda weight, inputs: (_scaled_sum(weight, inputs), (weight, inputs)),
+    lambda kept, cotangent: (2 * cotangent * kept[1], cotangent * kept[0]),
+)
+
+
+def _own_rule(model, inputs, target):
+    weight, layer = model
+    return _scaled_sum(weight, layer(inputs)) * (1 + target)
+
+
+def _ensemble_layers():
+    return eqx.filter_vmap(lambda key: eqx.nn.Linear(4, 2, key=key))(jr.split(_KEY, 3))
+
+
+# name: (loss, model, inputs drawn from a key, positions of the weights that fall back)
+FAMILIES = {
+    "linear model": (
+        lambda weight, x, y: (weight @ x - y) ** 2 / 2,
+        jr.normal(_KEY, (4,)),
+        _vectors,
+        set(),
+    ),
+    "network": (cross_entropy, eqx.nn.MLP(4, 3, 6, 2, key=_KEY), _vectors, set()),
+    "convolutions": (cross_entropy, Convolutions(_KEY), _images, set()),
+    "attention": (cross_entropy, Attention(_KEY), _words, set()),
+    "recurrent": (
+        cross_entropy,
+        Recurrent(eqx.nn.GRUCell(3, 4, key=_KEY), _linear()),
+        _sequences,
+        {0, 1, 2, 3},
+    ),
+    "repeated layer": (_repeated, _linear(), _vectors, set()),
+    "several positions": (_at_positions, _linear(2, 5), _vectors, set()),
+    "weight and its transpose": (_with_transpose, _linear(), _vectors, set()),
+    "penalised weight": (_penalised, _linear(), _vectors, set()),
+    "tied embedding": (_tied, jr.normal(_KEY, (11, 3)), _words, set()),
+    "per-sample keys": (_dropped, _linear(), _with_keys, set()),
+    "ensemble of weights": (_ensemble, _ensemble_layers(), _vectors, set()),
+    "product of weights": (
+        _low_rank,
+        (jr.normal(_KEY, (4, 2)), jr.normal(_KEY, (2, 4)), _linear()),
+        _vectors,
+        {0, 1},
+    ),
+    "function of a weight": (_squashed, jr.normal(_KEY, (4, 4)), _vectors, set()),
+    "derivative rule of its own": (_own_rule, (jnp.arange(4.0), _linear()), _vectors, {0}),
+}
+
+
+def targets(key):
+    return jr.randint(key, (BATCH,), 0, 3)

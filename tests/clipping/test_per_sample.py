@@ -1,0 +1,356 @@
+"""Clipped sums and norms against gradients formed one by one, over model families."""
+
+import equinox as eqx
+import jax
+import jax.extend.core
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from clipping.models import (
+    BATCH,
+    FAMILIES,
+    cross_entropy,
+    formed_gradients,
+    reference,
+    targets,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxdp
+from jaxdp.clipping.ghost_pass import GhostPass
+from jaxdp.clipping.traced_loss import trace_loss
+
+NETWORK = FAMILIES["network"][:2]
+
+
+def _batch(family, seed):
+    key = jr.key(seed)
+    return FAMILIES[family][2](key), targets(jr.fold_in(key, 1))
+
+
+def assert_agrees(found, expected, clip_norm, *, rtol=2e-6):
+    """Sum and norms equal to rounding; no norm below the true one by more."""
+    (total, norms), (expected_total, expected_norms) = found, expected
+    np.testing.assert_allclose(norms, expected_norms, rtol=rtol)
+    assert np.all(np.asarray(norms) >= expected_norms * (1 - rtol))
+    leaves = jax.tree.leaves(total)
+    assert len(leaves) == len(expected_total)
+    # What one sample adds is no longer than its clip norm.
+    size = np.sum(np.minimum(clip_norm, expected_norms))
+    for leaf, wanted in zip(leaves, expected_total, strict=True):
+        assert np.linalg.norm(np.ravel(leaf - wanted)) <= 2 * rtol * size
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**31), log_clip=st.floats(-2, 2))
+def test_equals_clipping_one_by_one(family, seed, log_clip):
+    loss, model, _, _ = FAMILIES[family]
+    batch, clip_norm = _batch(family, seed), 10**log_clip
+    found = jaxdp.clipped_gradient_sum(loss, model, *batch, clip_norm=clip_norm)
+    assert_agrees(found, reference(loss, model, *batch, clip_norm), clip_norm)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_only_unrecognised_weights_fall_back(family):
+    loss, model, _, fall_back = FAMILIES[family]
+    weights = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+    found = GhostPass(trace_loss(loss, model, *_batch(family, 0)), weights).found
+    assert found.not_covered == fall_back
+    assert {*found.by_weight(), *fall_back} == set(range(len(weights)))
+
+
+@pytest.mark.parametrize("family", ["network", "recurrent", "per-sample keys"])
+@pytest.mark.parametrize("size", [1, 3, 20])
+def test_microbatches_need_not_divide_the_batch(family, size):
+    loss, model, _, _ = FAMILIES[family]
+    batch = _batch(family, 1)
+    found = jaxdp.clipped_gradient_sum(loss, model, *batch, clip_norm=0.5, microbatch_size=size)
+    assert_agrees(found, reference(loss, model, *batch, 0.5), 0.5)
+
+
+def test_norms_alone_are_the_same():
+    batch = _batch("network", 2)
+    norms = jaxdp.per_sample_gradient_norms(*NETWORK, *batch)
+    np.testing.assert_array_equal(
+        norms, jaxdp.clipped_gradient_sum(*NETWORK, *batch, clip_norm=1.0)[1]
+    )
+
+
+def test_the_sum_has_the_structure_of_the_weights():
+    model = (NETWORK[1], jnp.arange(3), "name", jnp.ones(2))
+    total, _ = jaxdp.clipped_gradient_sum(
+        lambda model, x, y: cross_entropy(model[0], x, y),
+        model,
+        *_batch("network", 0),
+        clip_norm=1.0,
+    )
+    assert jax.tree.structure(total) == jax.tree.structure(eqx.filter(model, eqx.is_inexact_array))
+    # A weight that the loss does not read has no gradient.
+    np.testing.assert_array_equal(total[3], 0)
+
+
+def test_a_clip_norm_for_each_sample():
+    batch = _batch("network", 3)
+    clip_norms = np.linspace(0, 1, BATCH)
+    found = jaxdp.clipped_gradient_sum(*NETWORK, *batch, clip_norm=clip_norms)
+    assert_agrees(found, reference(*NETWORK, *batch, clip_norms), clip_norms)
+
+
+def test_limits_of_the_clip_norm():
+    batch = _batch("network", 3)
+    for clip_norm in (0.0, np.inf):
+        found = jaxdp.clipped_gradient_sum(*NETWORK, *batch, clip_norm=clip_norm)
+        assert_agrees(found, reference(*NETWORK, *batch, clip_norm), clip_norm)
+
+
+def test_masked_samples_count_for_nothing():
+    inputs, labels = _batch("network", 4)
+    mask = np.arange(BATCH) % 3 != 0
+    # Padding may hold anything.
+    padded = jnp.where(mask[:, None], inputs, jnp.nan)
+    total, norms = jaxdp.clipped_gradient_sum(*NETWORK, padded, labels, clip_norm=0.5, mask=mask)
+    wanted, wanted_norms = reference(*NETWORK, inputs[mask], labels[mask], 0.5)
+    assert_agrees((total, norms[mask]), (wanted, wanted_norms), 0.5)
+    np.testing.assert_array_equal(norms[~mask], 0)
+
+
+@pytest.mark.parametrize("family", ["network", "convolutions", "recurrent"])
+def test_a_record_that_is_not_finite_adds_nothing_and_is_flagged(family):
+    loss, model, _, _ = FAMILIES[family]
+    inputs, labels = _batch(family, 5)
+    others = np.arange(BATCH) != 2
+    without, norms = jaxdp.clipped_gradient_sum(
+        loss, model, inputs, labels, clip_norm=0.5, mask=others
+    )
+    for value in (jnp.nan, jnp.inf, -jnp.inf):
+        broken = inputs.at[2].set(value)
+        total, found = jaxdp.clipped_gradient_sum(
+            loss, model, broken, labels, clip_norm=0.5, mask=np.ones(BATCH, bool)
+        )
+        assert not np.isfinite(found[2])
+        np.testing.assert_array_equal(found[others], norms[others])
+        jax.tree.map(np.testing.assert_array_equal, total, without)
+
+
+def test_a_broken_record_stays_alone_where_convolutions_fall_back():
+    # Gradients of a batch of kernels are grouped convolutions, which may join the groups.
+    kernel = jr.normal(jr.key(0), (2, 2, 3))
+
+    def in_a_loop(kernel, x, y):
+        def step(state, _):
+            return jnp.tanh(jax.lax.conv(state, kernel, (1,), "SAME")), None
+
+        return jnp.sum(jax.lax.scan(step, x[None], length=2)[0] ** 2)
+
+    def of_the_sample(kernel, x, y):
+        return jnp.sum(jax.lax.conv(x[None], jnp.sum(x) * kernel, (1,), "SAME") ** 2)
+
+    inputs, labels = jr.normal(jr.key(1), (4, 2, 5)), jnp.zeros(4)
+    broken, others = inputs.at[1].set(jnp.nan), np.arange(4) != 1
+    for loss in (in_a_loop, of_the_sample):
+        norms = jaxdp.per_sample_gradient_norms(loss, kernel, inputs, labels)
+        total, found = jaxdp.clipped_gradient_sum(loss, kernel, broken, labels, clip_norm=1.0)
+        np.testing.assert_allclose(found[others], norms[others], rtol=1e-6)
+        assert np.isnan(found[1])
+        assert np.all(np.isfinite(total))
+
+
+def test_a_loss_that_is_not_finite_is_flagged_though_its_gradient_is():
+    def loss(weight, x, y):
+        return weight @ x + jax.lax.stop_gradient(1 / y)
+
+    total, norms = jaxdp.clipped_gradient_sum(
+        loss, jnp.ones(2), jnp.ones((2, 2)), jnp.asarray([1.0, 0.0]), clip_norm=1.0
+    )
+    assert np.isfinite(norms).tolist() == [True, False]
+    np.testing.assert_allclose(total, np.full(2, 0.5**0.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-12, 1e12, 1e25])
+def test_norms_neither_overflow_nor_underflow(size):
+    inputs = jnp.asarray(size * np.array([[3.0, 4.0]]), jnp.float32)
+    _, norms = jaxdp.clipped_gradient_sum(
+        lambda weight, x, y: weight @ x, jnp.ones(2), inputs, jnp.zeros(1), clip_norm=1.0
+    )
+    np.testing.assert_allclose(norms, 5 * size, rtol=1e-6)
+
+
+def test_a_zero_gradient_adds_zero():
+    total, norms = jaxdp.clipped_gradient_sum(
+        lambda weight, x, y: weight @ x, jnp.ones(2), jnp.zeros((3, 2)), jnp.zeros(3), clip_norm=1.0
+    )
+    np.testing.assert_array_equal(norms, 0)
+    np.testing.assert_array_equal(total, 0)
+
+
+def test_norms_over_many_positions_do_not_cancel():
+    # Cotangents that sum to nearly zero on inputs that are nearly equal: the terms of the Gram
+    # form are 1e6 times larger than their sum.
+    positions, dim = 128, 6
+    key_inputs, key_weights = jr.split(jr.key(0))
+    inputs = 100 + 0.1 * jr.normal(key_inputs, (2, positions, dim))
+    signs = jnp.where(jnp.arange(positions) % 2 == 0, 1.0, -1.0)
+    layer = eqx.nn.Linear(dim, 40, key=key_weights)
+
+    def loss(layer, x, y):
+        return jnp.sum(signs[:, None] * jax.vmap(layer)(x))
+
+    _, norms = jaxdp.clipped_gradient_sum(loss, layer, inputs, jnp.zeros(2), clip_norm=1.0)
+    row = np.einsum("t,btd->bd", np.asarray(signs, np.float64), np.asarray(inputs, np.float64))
+    expected = np.sqrt(40 * (row**2).sum(axis=1))
+    # Rounding of sums of 128 numbers of size 100, in each of 40 x 6 entries.
+    rounding = positions * 100 * 2**-24 * np.sqrt(40 * dim)
+    np.testing.assert_allclose(norms, expected, atol=rounding)
+    gram = np.einsum("btd,bsd->bts", inputs, inputs) * np.outer(signs, signs) * np.float32(40)
+    assert np.any(np.abs(np.sqrt(np.abs(gram.sum((1, 2)))) - expected) > 5 * rounding)
+
+
+@pytest.mark.parametrize("narrow", [jnp.bfloat16, jnp.float16])
+def test_weights_of_low_precision_are_measured_in_float32(narrow):
+    loss, model = NETWORK
+    inputs, labels = _batch("network", 6)
+    model = jax.tree.map(lambda leaf: leaf.astype(narrow) if eqx.is_array(leaf) else leaf, model)
+    total, norms = jaxdp.clipped_gradient_sum(
+        loss, model, inputs.astype(narrow), labels, clip_norm=0.5
+    )
+    assert norms.dtype == jnp.float32
+    assert all(leaf.dtype == narrow for leaf in jax.tree.leaves(total))
+    expected, expected_norms = reference(loss, model, inputs.astype(narrow), labels, 0.5)
+    step = float(jnp.finfo(narrow).eps)
+    np.testing.assert_allclose(norms, expected_norms, rtol=step)
+    for leaf, wanted in zip(jax.tree.leaves(total), expected, strict=True):
+        np.testing.assert_allclose(
+            np.asarray(leaf, np.float64), wanted, atol=2 * step * np.abs(wanted).max()
+        )
+
+
+def test_traces_once_and_works_under_jit_and_vmap():
+    traces = []
+
+    def loss(model, inputs, target):
+        traces.append(None)
+        return cross_entropy(model, inputs, target)
+
+    batch = _batch("network", 7)
+    for clip_norm in (0.1, 0.2):
+        jaxdp.clipped_gradient_sum(loss, NETWORK[1], *batch, clip_norm=clip_norm)
+    assert len(traces) == 1
+    clip_norms = jnp.asarray([0.1, 1.0])
+
+    def first(clip_norm):
+        total, _ = jaxdp.clipped_gradient_sum(*NETWORK, *batch, clip_norm=clip_norm)
+        return total.layers[0].weight
+
+    for found, clip_norm in zip(jax.jit(jax.vmap(first))(clip_norms), clip_norms, strict=True):
+        np.testing.assert_allclose(found, first(clip_norm), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "loss"),
+    [
+        (
+            eqx.nn.MLP(40, 10, 60, 1, key=jr.key(0)),
+            jnp.zeros((32, 40)),
+            cross_entropy,
+        ),
+        (
+            eqx.nn.Linear(40, 60, key=jr.key(0)),
+            jnp.zeros((32, 4, 40)),
+            lambda layer, x, y: jnp.sum(jnp.sin(jax.vmap(layer)(x))),
+        ),
+    ],
+    ids=["one position", "several positions"],
+)
+def test_no_array_of_the_program_holds_every_gradient(model, inputs, loss):
+    weights = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+    arrays, static = eqx.partition(model, eqx.is_array)
+    labels = jnp.zeros(len(inputs), int)
+
+    def clipped(arrays, inputs):
+        return jaxdp.clipped_gradient_sum(
+            loss, eqx.combine(arrays, static), inputs, labels, clip_norm=1.0
+        )
+
+    largest = max(_sizes(jax.make_jaxpr(clipped)(arrays, inputs).jaxpr))
+    formed = len(inputs) * max(leaf.size for leaf in weights)
+    assert largest < formed / 2
+    # The same search finds it where gradients are formed.
+    one_by_one = jax.make_jaxpr(
+        lambda a, x: formed_gradients(loss, eqx.combine(a, static), x, labels)
+    )
+    assert max(_sizes(one_by_one(arrays, inputs).jaxpr)) >= formed
+
+
+def _sizes(jaxpr):
+    for equation in jaxpr.eqns:
+        yield from (variable.aval.size for variable in equation.outvars)
+        for inner in jax.extend.core.jaxprs_in_params(equation.params):
+            yield from _sizes(inner)
+
+
+def test_the_linear_model_has_its_closed_form():
+    rng = np.random.default_rng(0)
+    inputs, labels, weight = rng.normal(size=(9, 5)), rng.normal(size=9), rng.normal(size=5)
+    residuals = inputs @ weight - labels
+    norms = np.abs(residuals) * np.linalg.norm(inputs, axis=1)
+    factors = residuals * np.minimum(1, 2.0 / norms)
+    total, found = jaxdp.clipped_gradient_sum(
+        FAMILIES["linear model"][0],
+        jnp.asarray(weight),
+        jnp.asarray(inputs),
+        jnp.asarray(labels),
+        clip_norm=2.0,
+    )
+    # The residual is a difference of numbers of this size.
+    size = np.abs(labels) + np.linalg.norm(inputs, axis=1) * np.linalg.norm(weight)
+    bound = 1e-6 * size * np.linalg.norm(inputs, axis=1)
+    assert np.all(np.abs(found - norms) <= bound)
+    np.testing.assert_allclose(total, factors @ inputs, atol=bound.sum())
+
+
+def test_an_empty_batch_sums_to_zero():
+    inputs, labels = _batch("network", 0)
+    total, norms = jaxdp.clipped_gradient_sum(*NETWORK, inputs[:0], labels[:0], clip_norm=1.0)
+    assert norms.shape == (0,)
+    assert all(np.all(leaf == 0) for leaf in jax.tree.leaves(total))
+
+
+def test_layers_that_mix_samples_are_refused_by_name():
+    model = {"layers": [NETWORK[1], eqx.nn.BatchNorm(4, "batch", mode="batch")]}
+    with pytest.raises(ValueError, match=r"BatchNorm at model\['layers'\]\[1\].*GroupNorm"):
+        jaxdp.clipped_gradient_sum(NETWORK[0], model, *_batch("network", 0), clip_norm=1.0)
+    with pytest.raises(ValueError, match="reduces over the batch"):
+        jaxdp.clipped_gradient_sum(
+            lambda model, x, y: jax.lax.pmean(cross_entropy(model, x, y), "batch"),
+            NETWORK[1],
+            *_batch("network", 0),
+            clip_norm=1.0,
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"clip_norm": -1.0}, ValueError, "clip_norm >= 0"),
+        ({"clip_norm": np.nan}, ValueError, "clip_norm >= 0"),
+        ({"clip_norm": np.ones(3)}, ValueError, "one for each of 7 samples"),
+        ({"mask": np.ones(7)}, ValueError, "7 booleans, got float"),
+        ({"mask": np.ones(6, bool)}, ValueError, r"7 booleans, got bool of shape \(6,\)"),
+        ({"microbatch_size": 0}, ValueError, "microbatch_size >= 1"),
+        ({"microbatch_size": 2.0}, TypeError, "microbatch_size to be a Python int"),
+        ({"targets": np.zeros(6, int)}, ValueError, "inputs: 7, targets: 6"),
+        ({"targets": 3}, TypeError, "expected targets to be an array, got int"),
+        ({"targets": np.array(3)}, ValueError, "leading batch axis, got a scalar"),
+        ({"loss": lambda model, x, y: model(x)}, ValueError, r"real scalar.*shape \(3,\)"),
+        ({"loss": lambda model, x, y: y}, ValueError, "real scalar, got int32"),
+        ({"model": (NETWORK[1], jnp.ones(2) * 1j)}, TypeError, "real weights"),
+    ],
+)
+def test_wrong_calls_are_refused(change, error, message):
+    inputs, labels = _batch("network", 0)
+    arguments = {"loss": NETWORK[0], "model": NETWORK[1], "inputs": inputs, "targets": labels}
+    with pytest.raises(error, match=message):
+        jaxdp.clipped_gradient_sum(**{**arguments, "clip_norm": 1.0, **change})
