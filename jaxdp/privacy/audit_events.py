@@ -1,0 +1,98 @@
+"""Events by which two inputs are told apart, and what an event of known probabilities shows."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+# An event is chosen with some slack even where the bound may fail more often than not.
+_LARGEST_ERROR = 0.25
+
+
+class Epsilon(NamedTuple):
+    """The epsilon that an event of probabilities p and q shows at delta."""
+
+    delta: float
+
+    def value(self, p: Any, q: Any) -> Any:
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(p - self.delta, 0)) - np.log(q)
+
+    def slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
+        with np.errstate(divide="ignore"):
+            return 1 / np.maximum(p - self.delta, 0), 1 / q
+
+
+class Mu(NamedTuple):
+    """The mu that an event of probabilities p and q shows."""
+
+    def value(self, p: Any, q: Any) -> Any:
+        return ndtri(p) - ndtri(q)
+
+    def slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
+        scale = math.sqrt(2 * math.pi)
+        return scale * np.exp(ndtri(p) ** 2 / 2), scale * np.exp(ndtri(q) ** 2 / 2)
+
+
+class Event(NamedTuple):
+    """Scores above a threshold, or those not above it, thought likelier under one input.
+
+    `weights` are the standard errors that the two counts give to what the event shows.
+    """
+
+    threshold: float
+    is_above: bool
+    is_swapped: bool
+    weights: tuple[float, float]
+
+    def counts(self, first: np.ndarray, second: np.ndarray) -> tuple[int, int]:
+        """How often it came under the input where it is thought likelier, and under the other."""
+        likelier, other = (second, first) if self.is_swapped else (first, second)
+        high, low = int(np.sum(likelier > self.threshold)), int(np.sum(other > self.threshold))
+        return (high, low) if self.is_above else (len(first) - high, len(first) - low)
+
+
+def choose_event(
+    measure: Epsilon | Mu,
+    first: np.ndarray,
+    second: np.ndarray,
+    *,
+    num_counted: int,
+    error: float,
+) -> Event | None:
+    """The event that promises the highest bound, or None when none promises any.
+
+    What is promised is the plug-in value less the normal slack of the counts to come and of the
+    counts that it is chosen on. One success and one failure more than seen keep a count of zero
+    from promising too much. Nothing here bears on validity: only the trials to come do.
+
+    Args:
+        measure: what events are chosen for.
+        first: scores on the first input.
+        second: as many scores on the second.
+        num_counted: trials to come, on each input.
+        error: what the bound to come may spend.
+    """
+    seen = np.unique(np.concatenate([first, second]))
+    # Above the number before a score is the same as at or above that score.
+    thresholds = np.unique(np.concatenate([seen, np.nextafter(seen, -np.inf)]))
+    num_trials, best, event = len(first), -np.inf, None
+    above = [
+        num_trials - np.searchsorted(np.sort(scores), thresholds, side="right")
+        for scores in (first, second)
+    ]
+    slack = -ndtri(min(error, _LARGEST_ERROR)) * np.sqrt(1 / num_trials + 1 / num_counted)
+    for is_above in (True, False):
+        counts = above if is_above else [num_trials - count for count in above]
+        for is_swapped in (False, True):
+            p, q = ((count + 1) / (num_trials + 2) for count in counts[:: -1 if is_swapped else 1])
+            p_slope, q_slope = measure.slopes(p, q)
+            p_error, q_error = p_slope * np.sqrt(p * (1 - p)), q_slope * np.sqrt(q * (1 - q))
+            promised = measure.value(p, q) - slack * np.hypot(p_error, q_error)
+            index = np.argmax(promised)
+            if promised[index] > best:
+                best = promised[index]
+                weights = float(p_error[index]), float(q_error[index])
+                event = Event(float(thresholds[index]), is_above, is_swapped, weights)
+    return event
