@@ -14,8 +14,10 @@ from jaxdp.algorithms.base import AbstractAlgorithm, Update
 from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import concrete, require_count, require_positive
+from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.gaussian import gaussian_mu
-from jaxdp.privacy.release import Release
+from jaxdp.privacy.mechanisms import Gaussian, ZeroConcentrated
+from jaxdp.privacy.release import PublishedConversion, Release
 from jaxdp.privacy.zcdp import epsilon_to_zcdp
 from jaxdp.schedules import (
     AbstractSchedule,
@@ -195,10 +197,10 @@ class OnePassDPSGD(AbstractAlgorithm):
             # A traced description out of its range has no guarantee.
             rho = jnp.where(self.is_valid, rho, jnp.inf)
         return Release(
-            mechanism="one-pass DP-SGD, last iterate",
-            adjacency="replace-one",
-            zcdp=_squared_half(rho),
-            gaussian_mu=rho if constant else None,
+            what="one-pass DP-SGD, last iterate",
+            adjacency=REPLACE_ONE,
+            mechanism=Gaussian(rho) if constant else ZeroConcentrated(_squared_half(rho)),
+            published=PublishedConversion(_squared_half(rho)),
             assumptions=(
                 "only the last iterate is released: no other iterate, no early stopping, no "
                 "choice between runs",

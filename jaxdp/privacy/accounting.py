@@ -3,15 +3,14 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import concrete
-from jaxdp.privacy.gaussian import gaussian_epsilon
+from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.zcdp import check_delta, zcdp_epsilon, zcdp_epsilon_published
 
 
 class Cost(eqx.Module):
@@ -20,11 +19,12 @@ class Cost(eqx.Module):
     Floats for a concrete release, arrays for a traced one.
 
     Attributes:
-        epsilon: the smallest epsilon at delta that follows from what is proved.
+        epsilon: the smallest epsilon at delta that follows from what is proved; infinite where
+            nothing is.
         delta: as asked.
         mu: Gaussian DP, where proved, else None.
         zcdp: zero-concentrated DP, where proved, else None.
-        published_epsilon: what the paper's own conversion gives, else None.
+        published_epsilon: what the paper itself states at delta, proved or not, else None.
         assumptions: what the guarantee needs and leaves out.
     """
 
@@ -40,7 +40,9 @@ class Cost(eqx.Module):
             return repr(self)
         strong = [f"{self.mu:.4g}-GDP"] if self.mu is not None else []
         strong += [f"{self.zcdp:.4g}-zCDP"] if self.zcdp is not None else []
-        text = f"privacy: ({self.epsilon:.4f}, {self.delta:g})-DP from {', '.join(strong)}"
+        text = f"privacy: ({self.epsilon:.4f}, {self.delta:g})-DP"
+        if strong:
+            text += f" from {', '.join(strong)}"
         if self.published_epsilon is not None:
             text += f"; published conversion: epsilon {self.published_epsilon:.4f}"
         return "\n".join([text, *(f"  - {line}" for line in self.assumptions)])
@@ -55,8 +57,11 @@ def account(thing: Any, *, delta: Any) -> Cost:
 
     Raises:
         TypeError: `thing` does not state what it releases.
-        ValueError: delta is outside (0, 1).
+        ValueError: delta is outside (0, 1), or one of the two is a batch.
+        ImportError: a subsampled mechanism, and dp_accounting is not installed.
     """
+    if np.ndim(delta):
+        raise ValueError(f"expected one delta, got shape {np.shape(delta)}; use vmap over account")
     check_delta(delta)
     if not isinstance(thing, Release):
         if not hasattr(thing, "release"):
@@ -65,29 +70,24 @@ def account(thing: Any, *, delta: Any) -> Cost:
                 f"got {type(thing).__name__}"
             )
         thing = thing.release()
-    for bound in (thing.zcdp, thing.gaussian_mu):
-        if bound is not None and np.ndim(bound):
+    for leaf in jax.tree.leaves((thing.mechanism, thing.published)):
+        if np.ndim(leaf):
             raise ValueError(
-                f"expected one algorithm, got a batch of shape {np.shape(bound)}; "
+                f"expected one release, got a batch of shape {np.shape(leaf)}; "
                 "use vmap over account"
             )
-    bounds, published = [], None
-    if thing.zcdp is not None:
-        bounds.append(zcdp_epsilon(thing.zcdp, delta))
-        published = _plain(zcdp_epsilon_published(thing.zcdp, delta))
-    if thing.gaussian_mu is not None:
-        bounds.append(gaussian_epsilon(thing.gaussian_mu, delta))
-    if not bounds:
-        raise ValueError(f"nothing is proved about this release: {thing.mechanism}")
-    traced = any(isinstance(bound, Tracer) for bound in bounds)
-    epsilon = jnp.stack(jnp.broadcast_arrays(*bounds)).min(0) if traced else min(bounds)
+    mechanism, published = thing.mechanism, thing.published
     return Cost(
-        epsilon=_plain(epsilon),
+        epsilon=_plain(mechanism.epsilon(delta, thing.adjacency)),
         delta=_plain(delta),
-        mu=_plain(thing.gaussian_mu),
-        zcdp=_plain(thing.zcdp),
-        published_epsilon=published,
-        assumptions=(f"{thing.mechanism}; neighbours: {thing.adjacency}", *thing.assumptions),
+        mu=_plain(mechanism.proved.mu),
+        zcdp=_plain(mechanism.proved.zcdp),
+        published_epsilon=None if published is None else _plain(published.epsilon_at(delta)),
+        assumptions=(
+            f"{thing.what}; neighbours: {thing.adjacency}",
+            *mechanism.assumptions,
+            *thing.assumptions,
+        ),
     )
 
 

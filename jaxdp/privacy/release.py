@@ -1,22 +1,111 @@
 """What is made public, as data that an accountant reads."""
 
+import abc
+import math
+from typing import Any
+
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from jaxdp.core.checks import concrete
+from jaxdp.privacy.adjacency import ADJACENCIES
+from jaxdp.privacy.arguments import check_delta, host_scalar
+from jaxdp.privacy.mechanisms import AbstractMechanism, Composition
+from jaxdp.privacy.zcdp import zcdp_epsilon_published
+
+_Scalar = float | Float[Array, ""]
+
+
+class AbstractClaim(eqx.Module):
+    """What a paper says that its release costs: to be reported beside what is proved."""
+
+    @abc.abstractmethod
+    def epsilon_at(self, delta: Any) -> Any:
+        """The epsilon that the paper states at delta; infinite where it states none."""
+
+
+class PublishedConversion(AbstractClaim):
+    """A zCDP guarantee turned into epsilon by the published, loose conversion.
+
+    Args:
+        zcdp: z >= 0.
+    """
+
+    zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))
+
+    def epsilon_at(self, delta):
+        return zcdp_epsilon_published(self.zcdp, delta)
+
+
+class StatedBudget(AbstractClaim):
+    """One pair (epsilon, delta) that a paper states.
+
+    Args:
+        epsilon: >= 0.
+        delta: in (0, 1).
+    """
+
+    epsilon: _Scalar = eqx.field(converter=lambda value: host_scalar("epsilon", value))
+    delta: _Scalar = eqx.field(converter=lambda value: host_scalar("delta", value))
+
+    def __check_init__(self):
+        check_delta(self.delta)
+
+    def epsilon_at(self, delta):
+        values = (self.epsilon, self.delta, delta)
+        if any(concrete(value) is None for value in values):
+            return jnp.where(jnp.asarray(delta) >= self.delta, self.epsilon, jnp.inf)
+        return self.epsilon if delta >= self.delta else math.inf
 
 
 class Release(eqx.Module):
     """What an algorithm makes public, and what has been proved about it.
 
-    Attributes:
-        mechanism: what is released, in words.
-        adjacency: which data sets count as neighbours, for example "replace-one".
-        zcdp: the proved zero-concentrated DP parameter, or None.
-        gaussian_mu: mu of a proved Gaussian-DP guarantee, or None.
+    Args:
+        what: what is released, in words.
+        adjacency: which data sets count as neighbours: "replace-one", "add-or-remove-one" or
+            "zero-out-one".
+        mechanism: what is proved about it.
         assumptions: what the guarantee needs and what it leaves out, in words.
+        published: what the paper states, or None.
+
+    Raises:
+        ValueError: the adjacency is unknown, or the mechanism is not proved for it.
     """
 
-    mechanism: str = eqx.field(static=True)
+    what: str = eqx.field(static=True)
     adjacency: str = eqx.field(static=True)
-    zcdp: Float[Array, ""] | None
-    gaussian_mu: Float[Array, ""] | None
-    assumptions: tuple[str, ...] = eqx.field(static=True)
+    mechanism: AbstractMechanism
+    assumptions: tuple[str, ...] = eqx.field(static=True, default=())
+    published: AbstractClaim | None = None
+
+    def __check_init__(self):
+        if self.adjacency not in ADJACENCIES:
+            raise ValueError(f"expected adjacency to be one of {ADJACENCIES}, got {self.adjacency}")
+        proved = self.mechanism.adjacencies
+        if self.adjacency not in proved:
+            raise ValueError(
+                f"expected an adjacency for which {type(self.mechanism).__name__} is proved "
+                f"({', '.join(proved)}), got {self.adjacency}"
+            )
+
+
+def compose(*releases: Release) -> Release:
+    """Several releases from the same data as one, each free to look at those before it.
+
+    Raises:
+        ValueError: their neighbours differ, so that no common guarantee follows.
+    """
+    adjacencies = tuple(dict.fromkeys(release.adjacency for release in releases))
+    if len(adjacencies) != 1:
+        raise ValueError(
+            f"expected releases with one adjacency, got {', '.join(adjacencies) or 'none'}"
+        )
+    lines = [line for release in releases for line in release.assumptions]
+    return Release(
+        what="; ".join(release.what for release in releases),
+        adjacency=adjacencies[0],
+        mechanism=Composition(tuple(release.mechanism for release in releases)),
+        assumptions=tuple(dict.fromkeys(lines)),
+    )

@@ -1,122 +1,144 @@
 r"""Zero-concentrated differential privacy and what it says about (epsilon, delta).
 
-Concrete arguments are computed on the host in float64 and rounded toward more privacy loss. Traced
-ones follow their own precision: in float32 about 2e-4 relative for zcdp >= 1e-6.
+Concrete arguments are answered on the host in float64 and rounded toward more privacy loss. Traced
+ones are neither rounded nor checked (out of range they are NaN); in float32 their relative error
+is below 1e-5 where epsilon is at least 1e-4.
 """
 
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
-from scipy.optimize import minimize_scalar
 
-from jaxdp.core.checks import concrete
-from jaxdp.privacy.bisection import largest_within, traced_root
+from jaxdp.privacy.arguments import answer, check_delta, check_non_negative
+from jaxdp.privacy.bisection import largest_within, traced_largest_within
 
 _ROUNDING = 1e-12
-_GOLDEN = (math.sqrt(5) - 1) / 2
-# The best order lies between 1 + e^-25 and 1 + e^40 for every zcdp and delta of use.
-_LOG_ORDERS = (-25.0, 40.0)
-
-
-def check_delta(delta: Any) -> None:
-    """Raise ValueError unless a concrete delta lies strictly between 0 and 1."""
-    known = concrete(delta)
-    if known is not None and not (known.shape == () and 0 < known < 1):
-        raise ValueError(f"expected 0 < delta < 1, got {delta}")
-
-
-def check_epsilon(epsilon: Any) -> None:
-    """Raise ValueError unless a concrete epsilon is a positive number."""
-    known = concrete(epsilon)
-    if known is not None and not (known.shape == () and known > 0):
-        raise ValueError(f"expected epsilon > 0, got {epsilon}")
 
 
 def zcdp_epsilon(zcdp: Any, delta: Any) -> Any:
     r"""The best epsilon at delta that follows from `zcdp`-zCDP through one Renyi order.
 
     $\epsilon = \min_{\alpha>1} \alpha z + \frac{\ln(1/(\alpha\delta))}{\alpha-1}
-    + \ln(1 - 1/\alpha)$.
+    + \ln(1 - 1/\alpha)$, and 0 where that is negative.
 
     Source: Canonne, Kamath and Steinke (2020), Proposition 12; every order gives a valid epsilon.
+    Derived: the derivative is $z - \ln(1/(\alpha\delta))/(\alpha-1)^2$, which changes sign once,
+    at $z(\alpha-1)^2 + \ln\alpha = \ln(1/\delta)$: there is one minimum, and it is found
+    (tests/privacy/test_zcdp.py compares with a fine grid of orders).
 
     Args:
-        zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z.
+        zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z; 0 gives
+            0, infinity gives infinity.
         delta: in (0, 1).
 
     Returns:
-        A float for concrete arguments, an array for traced ones.
+        A float for concrete scalars, a float64 NumPy array for concrete arrays, a JAX array for
+        traced arguments.
 
     Raises:
-        ValueError: an argument is outside its range.
+        ValueError: an argument is out of its range, or the shapes do not broadcast.
     """
+    check_non_negative("zcdp", zcdp)
     check_delta(delta)
-    z, d = concrete(zcdp), concrete(delta)
-    if z is not None and not z >= 0:
-        raise ValueError(f"expected zcdp >= 0, got {zcdp}")
-    if z is None or d is None:
-        return _traced_epsilon(jnp.asarray(zcdp), jnp.asarray(delta))
-    z, d = float(z), float(d)
-    if z == 0 or math.isinf(z):
-        return z
-
-    def bound(log_excess: float) -> float:
-        excess = math.exp(log_excess)
-        tail = -math.log(d) - math.log1p(excess)
-        return (1 + excess) * z + tail / excess + log_excess - math.log1p(excess)
-
-    found = minimize_scalar(bound, bounds=_LOG_ORDERS, method="bounded", options={"xatol": 1e-10})
-    return max(0.0, float(found.fun)) * (1 + _ROUNDING)
+    return answer(_epsilon, _traced_epsilon, zcdp, delta)
 
 
 def zcdp_epsilon_published(zcdp: Any, delta: Any) -> Any:
     r"""The published conversion $\epsilon = z + 2\sqrt{z \ln(1/\delta)}$: valid, but loose.
 
     Source: AC Proposition 10 with $z = \rho^2/2$ (Bun and Steinke 2016, Proposition 1.3).
+
+    Args and Raises: as `zcdp_epsilon`.
     """
+    check_non_negative("zcdp", zcdp)
     check_delta(delta)
-    z, d = concrete(zcdp), concrete(delta)
-    if z is None or d is None:
-        zcdp, delta = jnp.asarray(zcdp), jnp.asarray(delta)
-        return zcdp + 2 * jnp.sqrt(-zcdp * jnp.log(delta))
-    z, d = float(z), float(d)
-    return (z + 2 * math.sqrt(-z * math.log(d))) * (1 + _ROUNDING)
+    return answer(
+        lambda z, d: (z + 2 * math.sqrt(z) * math.sqrt(-math.log(d))) * (1 + _ROUNDING),
+        lambda z, d: z + 2 * jnp.sqrt(z) * jnp.sqrt(-jnp.log(d)),
+        zcdp,
+        delta,
+    )
 
 
 def epsilon_to_zcdp(epsilon: Any, delta: Any) -> Any:
-    """The largest z for which z-zCDP implies (epsilon, delta)-DP by `zcdp_epsilon`."""
+    """The largest z for which z-zCDP implies (epsilon, delta)-DP by `zcdp_epsilon`.
+
+    Args:
+        epsilon: >= 0; infinity gives infinity.
+        delta: in (0, 1).
+
+    Raises:
+        ValueError: an argument is out of its range, or the shapes do not broadcast.
+    """
+    check_non_negative("epsilon", epsilon)
     check_delta(delta)
-    check_epsilon(epsilon)
-    e, d = concrete(epsilon), concrete(delta)
-    if e is None or d is None:
-        epsilon, delta = jnp.asarray(epsilon), jnp.asarray(delta)
-        like = jnp.broadcast_to(epsilon, jnp.broadcast_shapes(epsilon.shape, delta.shape))
-        return traced_root(lambda z: _traced_epsilon(z, delta) - epsilon, 1e-9, 1e6, like)
-    return largest_within(lambda z: zcdp_epsilon(z, float(d)) <= float(e))
+    return answer(
+        lambda e, d: largest_within(lambda z: _epsilon(z, d) <= e), _traced_zcdp, epsilon, delta
+    )
+
+
+def _epsilon(zcdp: float, delta: float) -> float:
+    if zcdp == 0 or math.isinf(zcdp):
+        return zcdp
+    level = -math.log(delta)
+    # alpha - 1; any value is valid, so that its rounding costs tightness only.
+    excess = largest_within(lambda x: zcdp * x * x + math.log1p(x) <= level)
+    terms = ((1 + excess) * zcdp, (level - math.log1p(excess)) / excess, -math.log1p(1 / excess))
+    rounding = _ROUNDING * (level / excess + sum(abs(term) for term in terms))
+    return max(0.0, sum(terms) + rounding)
+
+
+@jax.custom_jvp
+def _best_excess(zcdp, delta):
+    """alpha - 1 of the best order alpha."""
+    level = -jnp.log(delta)
+    return traced_largest_within(lambda x: zcdp * x * x + jnp.log1p(x) <= level, zcdp)
+
+
+@_best_excess.defjvp
+def _(primals, tangents):
+    zcdp, delta = primals
+    excess = _best_excess(zcdp, delta)
+    by_excess = 2 * zcdp * excess + 1 / (1 + excess)
+    return excess, -(excess**2 * tangents[0] + tangents[1] / delta) / by_excess
 
 
 def _traced_epsilon(zcdp, delta):
-    dtype = jnp.result_type(zcdp, delta, float)
-    shape = jnp.broadcast_shapes(zcdp.shape, delta.shape)
+    is_proper = (zcdp > 0) & jnp.isfinite(zcdp)
+    proper = jnp.where(is_proper, zcdp, 1)
+    excess = _best_excess(proper, delta)
+    tail = (-jnp.log(delta) - jnp.log1p(excess)) / excess
+    epsilon = jnp.maximum((1 + excess) * proper + tail - jnp.log1p(1 / excess), 0)
+    is_valid = (zcdp >= 0) & _is_probability(delta)
+    return jnp.where(is_valid, jnp.where(is_proper, epsilon, lax.stop_gradient(zcdp)), jnp.nan)
 
-    def bound(log_excess):
-        excess = jnp.exp(log_excess)
-        tail = -jnp.log(delta) - jnp.log1p(excess)
-        return (1 + excess) * zcdp + tail / excess + log_excess - jnp.log1p(excess)
 
-    def shrink(_, ends):
-        lower, upper = ends
-        width = _GOLDEN * (upper - lower)
-        left_better = bound(upper - width) < bound(lower + width)
-        return (
-            jnp.where(left_better, lower, upper - width),
-            jnp.where(left_better, lower + width, upper),
-        )
+@jax.custom_jvp
+def _traced_zcdp(epsilon, delta):
+    level = -jnp.log(delta)
 
-    ends = tuple(jnp.full(shape, end, dtype) for end in _LOG_ORDERS)
-    lower, upper = lax.fori_loop(0, 60, shrink, ends)
-    # At the best order the derivative with respect to the order is zero: it needs no gradient.
-    best = lax.stop_gradient((lower + upper) / 2)
-    return jnp.where(zcdp > 0, jnp.maximum(bound(best), 0), 0)
+    # Along the best orders z = (level - ln alpha) / (alpha - 1)^2, and epsilon follows.
+    def is_above(x):
+        left = (level - jnp.log1p(x)) / x
+        return left * (2 + 1 / x) - jnp.log1p(1 / x) >= epsilon
+
+    excess = traced_largest_within(is_above, epsilon)
+    zcdp = jnp.maximum(level - jnp.log1p(excess), 0) / excess**2
+    is_valid = (epsilon >= 0) & _is_probability(delta)
+    return jnp.where(is_valid, jnp.where(jnp.isinf(epsilon), jnp.inf, zcdp), jnp.nan)
+
+
+@_traced_zcdp.defjvp
+def _(primals, tangents):
+    zcdp = _traced_zcdp(*primals)
+    has_slope = jnp.isfinite(zcdp)
+    excess = _best_excess(jnp.where(has_slope, zcdp, 1), primals[1])
+    slope = (tangents[0] + tangents[1] / (primals[1] * excess)) / (1 + excess)
+    return zcdp, jnp.where(has_slope, slope, 0)
+
+
+def _is_probability(delta):
+    return (delta >= jnp.finfo(delta.dtype).tiny) & (delta < 1)

@@ -1,5 +1,7 @@
 """What `account` says, and that it is what the algorithm's worst case leaks."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -8,6 +10,7 @@ import pytest
 from helpers import assert_mean_close
 
 import jaxdp
+from jaxdp.privacy import AbstractClaim, Gaussian, Release, StatedBudget, Unproved
 from jaxdp.problems import Samples
 
 
@@ -49,7 +52,7 @@ def test_traced_rho_gives_the_same_epsilon():
 
         rhos = jnp.asarray([0.5, 1.0])
         np.testing.assert_allclose(
-            jax.vmap(epsilon)(rhos), [epsilon(float(rho)) for rho in rhos], rtol=1e-4
+            jax.jit(jax.vmap(epsilon))(rhos), [epsilon(float(rho)) for rho in rhos], rtol=1e-5
         )
 
 
@@ -71,12 +74,48 @@ def test_a_batch_of_algorithms_is_told_to_use_vmap():
     batch = jax.vmap(lambda rho: _algorithm(jaxdp.Constant(1.0), rho))(jnp.ones(2))
     with pytest.raises(ValueError, match="use vmap over account"):
         jaxdp.account(batch, delta=1e-5)
+    with pytest.raises(ValueError, match="use vmap over account"):
+        jaxdp.account(_algorithm(jaxdp.Constant(1.0)), delta=np.asarray([1e-5, 1e-6]))
 
 
 def test_prints_what_is_proved():
     text = str(jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5))
     assert text.startswith("privacy: (4.3772, 1e-05)-DP from 1-GDP, 0.5-zCDP")
     assert "published conversion: epsilon 5.2985" in text
+
+
+def test_a_release_without_a_proof_costs_infinity_and_says_what_was_claimed():
+    release = Release(
+        what="a kernel predictor",
+        adjacency="replace-one",
+        mechanism=Unproved("the stated sensitivity is half the true one"),
+        published=StatedBudget(1.0, 1e-5),
+    )
+    cost = jaxdp.account(release, delta=1e-4)
+    assert (cost.epsilon, cost.mu, cost.zcdp) == (float("inf"), None, None)
+    assert cost.published_epsilon == 1.0
+    assert "not proved: the stated sensitivity" in " ".join(cost.assumptions)
+    assert str(cost).startswith("privacy: (inf, 0.0001)-DP; published conversion: epsilon 1.0000")
+    assert jaxdp.account(release, delta=1e-6).published_epsilon == float("inf")
+
+
+class _MomentBound(AbstractClaim):
+    """A published calibration noise = sqrt(8 time log(1/delta)) / epsilon, inverted."""
+
+    noise: float
+    time: float
+
+    def epsilon_at(self, delta):
+        return math.sqrt(8 * self.time * math.log(1 / delta)) / self.noise
+
+
+def test_a_published_formula_stands_beside_what_is_proved():
+    noise = 1.94947
+    release = Release("an iterate", "replace-one", Gaussian(1 / noise), (), _MomentBound(noise, 1))
+    cost = jaxdp.account(release, delta=1 / 2000)
+    # PF Proposition 3.2 at eta T = 1: noise for epsilon 4, of which 1.5081 is really spent.
+    assert cost.published_epsilon == pytest.approx(4.0, rel=1e-5)
+    assert cost.epsilon == pytest.approx(1.5081, abs=1e-4)
 
 
 def test_wrong_things_are_refused():

@@ -1,0 +1,64 @@
+"""What every privacy function asks of its arguments, and where it is computed.
+
+Concrete arguments are answered on the host in float64, element by element: a Python float for
+scalars, a float64 NumPy array for arrays. Traced ones are answered by JAX in their own precision,
+float32 at least; they cannot be looked at, so out of range they give NaN.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdp.core.checks import concrete
+
+
+def check_delta(delta: Any) -> None:
+    """Raise ValueError unless a concrete delta lies strictly between 0 and 1."""
+    known = concrete(delta)
+    if known is not None and not np.all((known > 0) & (known < 1)):
+        raise ValueError(f"expected 0 < delta < 1, got {delta}")
+
+
+def check_non_negative(name: str, value: Any) -> None:
+    """Raise ValueError unless a concrete value is at least zero; infinity is."""
+    known = concrete(value)
+    if known is not None and not np.all(known >= 0):
+        raise ValueError(f"expected {name} >= 0, got {value}")
+
+
+def host_scalar(name: str, value: Any) -> Any:
+    """A non-negative scalar as a Python float; a traced one as it is.
+
+    Raises:
+        ValueError: it is negative, not a number, or not a scalar.
+    """
+    check_non_negative(name, value)
+    if np.ndim(value):
+        raise ValueError(
+            f"expected {name} to be a scalar, got shape {np.shape(value)}; use vmap over account"
+        )
+    known = concrete(value)
+    return value if known is None else float(known)
+
+
+def answer(host: Callable[..., float], traced: Callable[..., Any], *values: Any) -> Any:
+    """host(*values) in float64 when every value is concrete, else traced(*values) as arrays.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+    """
+    try:
+        shape = np.broadcast_shapes(*(np.shape(value) for value in values))
+    except ValueError:
+        shapes = ", ".join(str(np.shape(value)) for value in values)
+        raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
+    known = [value for value in map(concrete, values) if value is not None]
+    if len(known) < len(values):
+        dtype = jnp.promote_types(jnp.result_type(*values, float), jnp.float32)
+        return traced(*(jnp.broadcast_to(jnp.asarray(value, dtype), shape) for value in values))
+    if shape == ():
+        return host(*(float(value) for value in known))
+    columns = (np.broadcast_to(value, shape).ravel().tolist() for value in known)
+    return np.asarray([host(*row) for row in zip(*columns, strict=True)]).reshape(shape)

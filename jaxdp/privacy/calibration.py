@@ -1,0 +1,143 @@
+r"""From a budget to the noise that keeps it: the inverse of each accountant.
+
+Concrete noise is never too little: `account` of it does not exceed the budget. Traced noise is
+larger by the tolerance of the traced formulas (2e-5 in float32, 1e-9 in float64).
+"""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import brentq
+
+from jaxdp.core.checks import concrete
+from jaxdp.privacy.arguments import check_delta, check_non_negative
+from jaxdp.privacy.gaussian import gaussian_mu
+from jaxdp.privacy.sampling import AbstractSampler
+from jaxdp.privacy.zcdp import epsilon_to_zcdp
+
+# Covers the rounding of a concrete calibration and of the account that follows it.
+_MARGIN = 1e-10
+_TRACED_MARGIN = {4: 2e-5, 8: 1e-9}
+# How closely a search on a numerical account ends, on a logarithmic scale, and where it stops.
+_SEARCH = 1e-4
+_LEAST_LOG_MULTIPLIER = -12.0
+
+
+def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: Any = 1) -> Any:
+    r"""The least standard deviation for which Gaussian releases are (epsilon, delta)-DP together.
+
+    $\sigma = \Delta\sqrt{k}/\mu(\epsilon, \delta)$.
+
+    Args:
+        epsilon: >= 0; infinity gives 0.
+        delta: in (0, 1).
+        sensitivity: Delta, the largest distance between the values of neighbours, >= 0.
+        num_releases: k >= 1, how many are released with this noise each.
+
+    Returns:
+        A float, or an array for array or traced arguments.
+
+    Raises:
+        ValueError: an argument is out of its range.
+    """
+    scale = _scale(sensitivity, num_releases)
+    return _rounded_up(scale, gaussian_mu(epsilon, delta))
+
+
+def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: Any = 1) -> Any:
+    r"""The same through zero-concentrated DP: more noise, for what is composed with other zCDP.
+
+    $\sigma = \Delta\sqrt{k/(2z)}$ with the largest z that implies (epsilon, delta)-DP.
+
+    Args, Returns and Raises: as `gaussian_noise_std`.
+    """
+    scale = _scale(sensitivity, num_releases)
+    zcdp = epsilon_to_zcdp(epsilon, delta)
+    return _rounded_up(scale, (2 * zcdp) ** 0.5)
+
+
+def calibrated_noise_multiplier(
+    epsilon: float, delta: float, *, sampler: AbstractSampler, num_steps: int
+) -> float:
+    """A noise multiplier at which noisy sums over a sampler's batches are (epsilon, delta)-DP.
+
+    Neighbours are those of the sampler. Where the cost is Gaussian it is the least one; for
+    Poisson batches it is within 1e-3 of the least that the numerical account certifies.
+
+    Args:
+        epsilon: > 0 and finite.
+        delta: in (0, 1).
+        sampler: how batches are drawn.
+        num_steps: how many batches are used.
+
+    Raises:
+        ValueError: an argument is out of its range, or the batches that the sampler truncates
+            use up delta.
+        ImportError: dp_accounting is needed and not installed.
+    """
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if np.ndim(value):
+            raise ValueError(f"expected {name} to be a scalar, got shape {np.shape(value)}")
+    check_delta(delta)
+    if not 0 < epsilon < math.inf:
+        raise ValueError(f"expected 0 < epsilon < infinity, got {epsilon}")
+    alone = sampler.mechanism(1.0, num_steps).proved.mu
+    if alone is not None:
+        return float(_rounded_up(alone, gaussian_mu(epsilon, delta)))
+    return _searched_multiplier(epsilon, delta, sampler, num_steps)
+
+
+def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
+    least_found = math.inf
+
+    def excess(log_multiplier: float) -> float:
+        """Logarithm of epsilon over the target, within bounds that a root finder can use."""
+        nonlocal least_found
+        multiplier = math.exp(log_multiplier)
+        mechanism = sampler.mechanism(multiplier, num_steps)
+        found = mechanism.epsilon(delta, sampler.adjacency)
+        if found <= epsilon:
+            least_found = min(least_found, multiplier)
+        return min(max(math.log(max(found, 1e-300) / epsilon), -5), 5)
+
+    unamplified = gaussian_noise_std(epsilon, delta, sensitivity=1.0, num_releases=num_steps)
+    # The share of delta that truncated batches take is not in the bound without subsampling.
+    upper = math.log(1.01 * float(unamplified))
+    if excess(upper) > 0:
+        raise ValueError(
+            f"expected a sampler whose truncated batches leave some of delta = {delta} at "
+            f"epsilon = {epsilon}, got capacity {sampler.capacity}"
+        )
+    lower, width = upper - 0.5, 0.5
+    while excess(lower) <= 0 and lower > _LEAST_LOG_MULTIPLIER:
+        upper, width = lower, 2 * width
+        lower = upper - width
+    if lower > _LEAST_LOG_MULTIPLIER:
+        # The root, or the first point above it that holds.
+        root = float(brentq(excess, lower, upper, xtol=_SEARCH))  # pyright: ignore[reportArgumentType]
+        for nudged in (root + _SEARCH, root + 2 * _SEARCH):
+            if least_found > math.exp(nudged):
+                excess(nudged)
+    return least_found
+
+
+def _scale(sensitivity: Any, num_releases: Any) -> Any:
+    check_non_negative("sensitivity", sensitivity)
+    known = concrete(num_releases)
+    if known is not None and not np.all((known >= 1) & (known == np.floor(known))):
+        raise ValueError(f"expected num_releases to be a whole number >= 1, got {num_releases}")
+    size = concrete(sensitivity)
+    scale = sensitivity if size is None else size
+    return scale * (num_releases if known is None else known) ** 0.5
+
+
+def _rounded_up(scale: Any, mu: Any) -> Any:
+    """scale / mu, and a margin for the rounding of either."""
+    numerator, denominator = concrete(scale), concrete(mu)
+    if numerator is None or denominator is None:
+        dtype = jnp.promote_types(jnp.result_type(scale, mu, float), jnp.float32)
+        return jnp.asarray(scale, dtype) / mu * (1 + _TRACED_MARGIN[dtype.itemsize])
+    std = np.asarray(numerator / denominator * (1 + _MARGIN))
+    return float(std) if std.ndim == 0 else std

@@ -1,0 +1,197 @@
+r"""What is proved about a release, as data: the mechanism that an accountant reads.
+
+A mechanism knows nothing of the data or the algorithm, only how far apart the laws of its output
+can lie on two neighbouring data sets. Who the neighbours are stands in the `Release`.
+"""
+
+import abc
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxdp.core.checks import concrete
+from jaxdp.privacy.adjacency import ADJACENCIES
+from jaxdp.privacy.arguments import host_scalar
+from jaxdp.privacy.gaussian import composed_mu, gaussian_epsilon
+from jaxdp.privacy.zcdp import zcdp_epsilon
+
+_Scalar = float | Float[Array, ""]
+
+
+class Proved(NamedTuple):
+    """The strong guarantees of a mechanism, where they are proved.
+
+    Attributes:
+        mu: Gaussian DP, else None.
+        zcdp: zero-concentrated DP, else None.
+    """
+
+    mu: Any
+    zcdp: Any
+
+
+class AbstractMechanism(eqx.Module):
+    """What is proved about a release. Numbers are Python floats, or traced."""
+
+    @property
+    @abc.abstractmethod
+    def proved(self) -> Proved:
+        """Gaussian and zero-concentrated DP, where proved."""
+
+    @property
+    @abc.abstractmethod
+    def adjacencies(self) -> tuple[str, ...]:
+        """The adjacencies for which the proof holds."""
+
+    @property
+    @abc.abstractmethod
+    def assumptions(self) -> tuple[str, ...]:
+        """What the mechanism itself needs, in words."""
+
+    @abc.abstractmethod
+    def epsilon(self, delta: Any, adjacency: str) -> Any:
+        """The smallest epsilon at delta that is proved; infinite where none is."""
+
+
+class Gaussian(AbstractMechanism):
+    """A Gaussian mechanism, or anything else that is proved mu-GDP.
+
+    It is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6.
+
+    Args:
+        mu: sensitivity under the release's adjacency over the noise's standard deviation, >= 0;
+            infinite for no noise.
+    """
+
+    mu: _Scalar = eqx.field(converter=lambda value: host_scalar("mu", value))
+
+    @property
+    def proved(self):
+        return Proved(self.mu, self.mu * self.mu / 2)
+
+    @property
+    def adjacencies(self):
+        return ADJACENCIES
+
+    @property
+    def assumptions(self):
+        return ()
+
+    def epsilon(self, delta, adjacency):
+        return gaussian_epsilon(self.mu, delta)
+
+
+class ZeroConcentrated(AbstractMechanism):
+    """A release that is proved zero-concentrated DP.
+
+    Args:
+        zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z.
+    """
+
+    zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))
+
+    @property
+    def proved(self):
+        return Proved(None, self.zcdp)
+
+    @property
+    def adjacencies(self):
+        return ADJACENCIES
+
+    @property
+    def assumptions(self):
+        return ()
+
+    def epsilon(self, delta, adjacency):
+        return zcdp_epsilon(self.zcdp, delta)
+
+
+class Composition(AbstractMechanism):
+    r"""Several mechanisms on the same data, each free to look at what came before it.
+
+    Gaussians add their $\mu^2$; what is zCDP adds its z (Bun and Steinke 2016, Lemma 1.7). What
+    is neither gets an equal share of delta, as do all the others together, and the epsilons add.
+
+    Args:
+        mechanisms: one or more.
+    """
+
+    mechanisms: tuple[AbstractMechanism, ...]
+
+    def __check_init__(self):
+        if not self.mechanisms:
+            raise ValueError("expected at least one mechanism to compose, got none")
+        for mechanism in self.mechanisms:
+            if not isinstance(mechanism, AbstractMechanism):
+                raise TypeError(f"expected mechanisms, got {type(mechanism).__name__}")
+        if not self.adjacencies:
+            raise ValueError(
+                "expected mechanisms that are proved for one adjacency, got "
+                + " and ".join(str(mechanism.adjacencies) for mechanism in self.mechanisms)
+            )
+
+    @property
+    def proved(self):
+        mus, zcdps = zip(*(mechanism.proved for mechanism in self.mechanisms), strict=True)
+        mu = None if any(value is None for value in mus) else composed_mu(*mus)
+        return Proved(mu, None if any(value is None for value in zcdps) else _sum(zcdps))
+
+    @property
+    def adjacencies(self):
+        return tuple(
+            name
+            for name in ADJACENCIES
+            if all(name in mechanism.adjacencies for mechanism in self.mechanisms)
+        )
+
+    @property
+    def assumptions(self):
+        lines = [line for mechanism in self.mechanisms for line in mechanism.assumptions]
+        return tuple(dict.fromkeys(lines))
+
+    def epsilon(self, delta, adjacency):
+        mu, zcdp = self.proved
+        if mu is not None:
+            return gaussian_epsilon(mu, delta)
+        if zcdp is not None:
+            return zcdp_epsilon(zcdp, delta)
+        together = [part for part in self.mechanisms if part.proved.zcdp is not None]
+        parts = [part for part in self.mechanisms if part.proved.zcdp is None]
+        parts += [Composition(tuple(together))] if together else []
+        return _sum([part.epsilon(delta / len(parts), adjacency) for part in parts])
+
+
+class Unproved(AbstractMechanism):
+    """A release whose published guarantee has no proof, or is false: epsilon is infinite.
+
+    Args:
+        reason: why, in words.
+    """
+
+    reason: str = eqx.field(static=True)
+
+    @property
+    def proved(self):
+        return Proved(None, None)
+
+    @property
+    def adjacencies(self):
+        return ADJACENCIES
+
+    @property
+    def assumptions(self):
+        return (f"the published guarantee is not proved: {self.reason}",)
+
+    def epsilon(self, delta, adjacency):
+        return math.inf
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    """Their sum; of floats, never below the truth."""
+    if any(concrete(value) is None for value in values):
+        return jnp.stack([jnp.asarray(value, float) for value in values]).sum()
+    return math.fsum(values) * (1 + 2**-52) if len(values) > 1 else values[0]

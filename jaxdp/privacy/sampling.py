@@ -1,0 +1,50 @@
+"""How batches are drawn from the records, in fixed shapes, and what noisy sums over them cost."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, Bool, Int, Key
+
+from jaxdp.privacy.mechanisms import AbstractMechanism
+
+
+class AbstractSampler(eqx.Module):
+    """Batches of records, padded to one capacity.
+
+    Attributes:
+        num_records: n, public.
+        capacity: how many records a batch has room for.
+    """
+
+    num_records: eqx.AbstractVar[int]
+    capacity: eqx.AbstractVar[int]
+
+    @property
+    @abc.abstractmethod
+    def adjacency(self) -> str:
+        """Who the neighbours are for whom `mechanism` is stated."""
+
+    @property
+    @abc.abstractmethod
+    def expected_batch_size(self) -> float:
+        """A public number by which a sum is divided to make a mean."""
+
+    @abc.abstractmethod
+    def sample(
+        self, step: int | Int[Array, ""], *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]:
+        """The batch of step number `step`, from 0: indices padded by zeros, and which are real.
+
+        Args:
+            key: one for all steps.
+        """
+
+    @abc.abstractmethod
+    def mechanism(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:
+        """What noisy sums of clipped terms over the first batches cost together.
+
+        Args:
+            noise_multiplier: standard deviation of the noise on a *sum* over the clip norm.
+            num_steps: how many batches are used, each once.
+        """

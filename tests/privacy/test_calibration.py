@@ -1,0 +1,130 @@
+"""From budgets to noise: the account of a calibrated mechanism is the budget, never more."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxdp.privacy import (
+    Composition,
+    Gaussian,
+    PoissonSampler,
+    PoissonSubsampledGaussian,
+    ZeroConcentrated,
+    calibrated_noise_multiplier,
+    gaussian_noise_std,
+    zcdp_noise_std,
+)
+
+_ADDED = "add-or-remove-one"
+budgets = given(
+    epsilon=st.floats(-3, 1.6).map(lambda power: 10**power),
+    delta=st.floats(-12, -1).map(lambda power: 10**power),
+    sensitivity=st.floats(-3, 3).map(lambda power: 10**power),
+    num_releases=st.integers(1, 10**6),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@budgets
+def test_gaussian_noise_keeps_the_budget_and_wastes_nothing(
+    epsilon, delta, sensitivity, num_releases
+):
+    std = gaussian_noise_std(epsilon, delta, sensitivity=sensitivity, num_releases=num_releases)
+
+    def spent(std):
+        mu = sensitivity / std * math.sqrt(num_releases)
+        return Gaussian(mu).epsilon(delta, _ADDED)
+
+    assert spent(std) <= epsilon < spent(std * (1 - 1e-6))
+
+
+@settings(max_examples=40, deadline=None)
+@budgets
+def test_zcdp_noise_keeps_the_budget_and_wastes_nothing(epsilon, delta, sensitivity, num_releases):
+    std = zcdp_noise_std(epsilon, delta, sensitivity=sensitivity, num_releases=num_releases)
+
+    def spent(std):
+        zcdp = (sensitivity / std) ** 2 / 2 * num_releases
+        return ZeroConcentrated(zcdp).epsilon(delta, _ADDED)
+
+    assert spent(std) <= epsilon < spent(std * (1 - 1e-6))
+    exact = gaussian_noise_std(epsilon, delta, sensitivity=sensitivity, num_releases=num_releases)
+    assert exact <= std
+
+
+def test_calibrated_releases_keep_the_budget_together():
+    std = gaussian_noise_std(1.0, 1e-5, sensitivity=2.0, num_releases=4)
+    together = Composition((Gaussian(2.0 / std),) * 4)
+    assert 1 - 1e-6 < together.epsilon(1e-5, _ADDED) <= 1
+
+
+@pytest.mark.parametrize("calibrate", [gaussian_noise_std, zcdp_noise_std])
+def test_traced_noise_is_not_less_than_concrete_noise(calibrate):
+    epsilons = np.geomspace(1e-3, 30, 50).astype(np.float32)
+    traced = jax.jit(lambda e, s: calibrate(e, np.float32(1e-5), sensitivity=s, num_releases=7))
+    found = np.asarray(traced(epsilons, 2.0), np.float64)
+    expected = calibrate(epsilons, np.float32(1e-5), sensitivity=2.0, num_releases=7)
+    assert np.all(found >= expected)
+    assert np.all(found <= expected * (1 + 4e-5))
+
+
+def test_a_concrete_float32_sensitivity_is_not_rounded_down():
+    for sensitivity in np.float32([0.1, 0.3, 0.7]):
+        found = gaussian_noise_std(
+            1.0, 1e-5, sensitivity=jax.numpy.asarray(sensitivity), num_releases=3
+        )
+        exact = gaussian_noise_std(1.0, 1e-5, sensitivity=float(sensitivity), num_releases=3)
+        assert found == exact
+
+
+def test_limits():
+    assert gaussian_noise_std(math.inf, 1e-5, sensitivity=1.0) == 0
+    assert gaussian_noise_std(1.0, 1e-5, sensitivity=0.0) == 0
+    assert zcdp_noise_std(math.inf, 1e-5, sensitivity=1.0) == 0
+    assert 0 < gaussian_noise_std(0.0, 1e-5, sensitivity=1.0) < math.inf
+
+
+def test_wrong_arguments_are_refused():
+    for calibrate in (gaussian_noise_std, zcdp_noise_std):
+        with pytest.raises(ValueError, match="sensitivity >= 0"):
+            calibrate(1.0, 1e-5, sensitivity=-1.0)
+        for wrong in (0, 1.5, math.nan):
+            with pytest.raises(ValueError, match="num_releases to be a whole number"):
+                calibrate(1.0, 1e-5, sensitivity=1.0, num_releases=wrong)
+
+
+_SAMPLER = PoissonSampler(10_000, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "num_steps"), [(0.5, 1e-6, 500), (4.0, 1e-5, 1), (30.0, 1e-3, 100)]
+)
+def test_subsampled_noise_keeps_the_budget_and_wastes_little(epsilon, delta, num_steps):
+    found = calibrated_noise_multiplier(epsilon, delta, sampler=_SAMPLER, num_steps=num_steps)
+
+    def spent(multiplier):
+        return PoissonSubsampledGaussian(_SAMPLER, multiplier, num_steps).epsilon(delta, _ADDED)
+
+    assert spent(found) <= epsilon < spent(found * (1 - 1e-3))
+
+
+def test_without_subsampling_it_is_the_exact_gaussian():
+    sampler = PoissonSampler(100, 1.0)
+    found = calibrated_noise_multiplier(1.0, 1e-5, sampler=sampler, num_steps=9)
+    exact = gaussian_noise_std(1.0, 1e-5, sensitivity=1.0, num_releases=9)
+    assert exact <= found <= exact * (1 + 1e-3)
+
+
+def test_impossible_budgets_are_refused():
+    crowded = PoissonSampler(10_000, 0.01, capacity=100)
+    with pytest.raises(ValueError, match="truncated batches leave some of delta"):
+        calibrated_noise_multiplier(1.0, 1e-5, sampler=crowded, num_steps=10)
+    for wrong in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="0 < epsilon < infinity"):
+            calibrated_noise_multiplier(wrong, 1e-5, sampler=_SAMPLER, num_steps=10)
+    with pytest.raises(ValueError, match="expected epsilon to be a scalar"):
+        calibrated_noise_multiplier(np.ones(2), 1e-5, sampler=_SAMPLER, num_steps=10)

@@ -1,0 +1,156 @@
+"""Releases and mechanisms as data: what they hold, how they compose, what they refuse."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxdp.privacy import (
+    AbstractMechanism,
+    Composition,
+    Gaussian,
+    PoissonSampler,
+    PoissonSubsampledGaussian,
+    PublishedConversion,
+    Release,
+    StatedBudget,
+    Unproved,
+    ZeroConcentrated,
+    account,
+    compose,
+    gaussian_epsilon,
+    zcdp_epsilon,
+    zcdp_epsilon_published,
+)
+from jaxdp.privacy.adjacency import ADJACENCIES, REPLACE_ONE
+
+_SAMPLER = PoissonSampler(1000, 0.01)
+MECHANISMS = [
+    Gaussian(0.8),
+    ZeroConcentrated(0.3),
+    Composition((Gaussian(0.8), Gaussian(0.6))),
+    Composition((Gaussian(0.8), ZeroConcentrated(0.3))),
+    PoissonSubsampledGaussian(_SAMPLER, 2.0, 50),
+    Composition((PoissonSubsampledGaussian(_SAMPLER, 2.0, 50), Gaussian(0.8))),
+    Unproved("nobody has tried"),
+]
+each_mechanism = pytest.mark.parametrize(
+    "mechanism", MECHANISMS, ids=lambda mechanism: type(mechanism).__name__
+)
+
+
+@each_mechanism
+def test_every_mechanism_is_accounted_for_under_its_adjacencies_only(mechanism):
+    assert isinstance(mechanism, AbstractMechanism)
+    assert mechanism.adjacencies
+    epsilons = []
+    for adjacency in ADJACENCIES:
+        if adjacency not in mechanism.adjacencies:
+            with pytest.raises(ValueError, match="expected an adjacency for which"):
+                Release("a sum", adjacency, mechanism)
+            continue
+        cost = account(Release("a sum", adjacency, mechanism, ("noted",)), delta=1e-5)
+        assert cost.assumptions[0] == f"a sum; neighbours: {adjacency}"
+        assert cost.assumptions[-1] == "noted"
+        assert cost.epsilon >= 0
+        epsilons.append(cost.epsilon)
+        known = [value for value in (cost.epsilon, cost.mu, cost.zcdp) if value is not None]
+        assert all(isinstance(value, float) for value in known)
+        assert str(cost).startswith("privacy: (")
+    assert epsilons[0] == pytest.approx(epsilons[-1], rel=1e-6)
+
+
+@each_mechanism
+def test_a_larger_delta_never_costs_more(mechanism):
+    adjacency = mechanism.adjacencies[-1]
+    epsilons = [mechanism.epsilon(delta, adjacency) for delta in (1e-7, 1e-5, 1e-3)]
+    assert epsilons == sorted(epsilons, reverse=True)
+
+
+@each_mechanism
+def test_composing_with_more_never_costs_less(mechanism):
+    adjacency = mechanism.adjacencies[-1]
+    both = Composition((mechanism, Gaussian(0.1)))
+    assert both.epsilon(1e-5, adjacency) >= mechanism.epsilon(1e-5, adjacency)
+    alone = Composition((mechanism,))
+    assert alone.epsilon(1e-5, adjacency) == mechanism.epsilon(1e-5, adjacency)
+
+
+def test_a_gaussian_is_zcdp_as_well():
+    cost = account(Release("a sum", REPLACE_ONE, Gaussian(1.5)), delta=1e-5)
+    assert (cost.mu, cost.zcdp) == (1.5, 1.125)
+    assert cost.epsilon == gaussian_epsilon(1.5, 1e-5) < zcdp_epsilon(1.125, 1e-5)
+
+
+@settings(max_examples=50, deadline=None)
+@given(mus=st.lists(st.floats(1e-3, 5), min_size=1, max_size=5), z=st.floats(1e-4, 3))
+def test_gaussians_add_their_squares_and_the_rest_composes_in_zcdp(mus, z):
+    gaussians = [Gaussian(mu) for mu in mus]
+    together = Composition(tuple(gaussians)).proved
+    assert together.mu == pytest.approx(math.sqrt(sum(mu**2 for mu in mus)), rel=1e-14)
+    mixed = Composition((*gaussians, ZeroConcentrated(z))).proved
+    assert mixed.mu is None
+    assert mixed.zcdp == pytest.approx(together.zcdp + z, rel=1e-14)
+
+
+def test_what_is_not_zcdp_shares_delta():
+    sampled = PoissonSubsampledGaussian(_SAMPLER, 2.0, 50)
+    found = Composition((sampled, Gaussian(0.3), Gaussian(0.4))).epsilon(1e-5, "zero-out-one")
+    parts = sampled.epsilon(5e-6, "zero-out-one") + gaussian_epsilon(0.5, 5e-6)
+    assert found == pytest.approx(parts, rel=1e-9)
+
+
+def test_mechanisms_may_be_traced():
+    def epsilon(mu, z):
+        mechanism = Composition((Gaussian(mu), ZeroConcentrated(z)))
+        release = Release("a sum", REPLACE_ONE, mechanism, (), PublishedConversion(z))
+        cost = account(release, delta=1e-5)
+        return cost.epsilon, cost.published_epsilon
+
+    mus, zs = jnp.asarray([0.5, 1.0]), jnp.asarray([0.1, 0.2])
+    found = jax.jit(jax.vmap(epsilon))(mus, zs)
+    expected = [epsilon(float(mu), float(z)) for mu, z in zip(mus, zs, strict=True)]
+    np.testing.assert_allclose(np.transpose(found), expected, rtol=1e-5)
+
+
+def test_releases_with_other_neighbours_do_not_compose():
+    first = Release("a sum", "replace-one", Gaussian(1.0), ("one",))
+    second = Release("a mean", "replace-one", Gaussian(1.0), ("two", "one"))
+    both = compose(first, second)
+    assert (both.what, both.adjacency) == ("a sum; a mean", "replace-one")
+    assert both.assumptions == ("one", "two")
+    assert account(both, delta=1e-5).mu == pytest.approx(math.sqrt(2))
+    other = Release("a mean", "zero-out-one", Gaussian(1.0))
+    with pytest.raises(ValueError, match="expected releases with one adjacency"):
+        compose(first, other)
+    with pytest.raises(ValueError, match="got none"):
+        compose()
+
+
+def test_claims_say_what_papers_say():
+    assert PublishedConversion(0.5).epsilon_at(1e-5) == zcdp_epsilon_published(0.5, 1e-5)
+    claim = StatedBudget(1.0, 1e-5)
+    assert [claim.epsilon_at(delta) for delta in (1e-6, 1e-5, 1e-3)] == [math.inf, 1.0, 1.0]
+    assert jax.jit(claim.epsilon_at)(1e-6) == math.inf
+
+
+def test_wrong_mechanisms_are_refused():
+    for wrong in (-1.0, math.nan):
+        with pytest.raises(ValueError, match="mu >= 0"):
+            Gaussian(wrong)
+        with pytest.raises(ValueError, match="zcdp >= 0"):
+            ZeroConcentrated(wrong)
+    with pytest.raises(ValueError, match="expected mu to be a scalar"):
+        Gaussian(np.ones(2))
+    with pytest.raises(ValueError, match="expected adjacency to be one of"):
+        Release("a sum", "unbounded", Gaussian(1.0))
+    with pytest.raises(ValueError, match="at least one mechanism"):
+        Composition(())
+    with pytest.raises(TypeError, match="expected mechanisms, got float"):
+        Composition((1.0,))
+    with pytest.raises(ValueError, match="0 < delta < 1"):
+        StatedBudget(1.0, 0.0)
