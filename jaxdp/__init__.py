@@ -6,6 +6,7 @@ One description of a problem and an algorithm, three readers: `simulate` says wh
 
 from jaxdp import privacy as privacy
 from jaxdp.algorithms import OnePassDPSGD as OnePassDPSGD
+from jaxdp.algorithms import PrivateOptimiser as PrivateOptimiser
 from jaxdp.clipping import clipped_gradient_sum as clipped_gradient_sum
 from jaxdp.clipping import per_sample_gradient_norms as per_sample_gradient_norms
 from jaxdp.comparison import Comparison as Comparison

@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxdp.clipping.ghost_pass import GhostPass
 from jaxdp.clipping.traced_loss import batch_size, refuse_mixing_layers, trace_loss
+from jaxdp.clipping.weight_gradient import widened
 from jaxdp.core.checks import concrete, require_count
 
 
@@ -57,7 +58,8 @@ def clipped_gradient_sum(
     under `shard_map(..., check_vma=False)` with a `psum` of the sum.
 
     Returns:
-        The sum, in the structure of `eqx.filter(model, eqx.is_inexact_array)`, and the norms.
+        The sum, in the structure of `eqx.filter(model, eqx.is_inexact_array)`, and the norms; both
+        in float32 at least, since a sum rounded to less would move by more than C.
 
     Raises:
         ValueError: the loss is not a scalar, batch axes differ, a concrete clip norm is negative
@@ -106,8 +108,7 @@ def _clipped_sum(loss, model, inputs, targets, clip_norm, mask, microbatch_size)
     if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(weights)):
         raise TypeError("expected real weights, got a complex one")
     if size == 0:
-        empty = jnp.zeros(0)
-        return (None if clip_norm is None else jax.tree.map(jnp.zeros_like, weights)), empty
+        return jax.tree.map(_zeros, weights), jnp.zeros(0)
     return _traced_sum(loss, model, (inputs, targets), clip_norm, mask, microbatch_size)
 
 
@@ -148,10 +149,13 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
     if clip_norm is None:
         return None, norms
     total = [
-        sums[position].astype(leaf.dtype) if position in sums else jnp.zeros_like(leaf)
-        for position, leaf in enumerate(leaves)
+        sums[position] if position in sums else _zeros(leaf) for position, leaf in enumerate(leaves)
     ]
     return jax.tree.unflatten(structure, total), norms
+
+
+def _zeros(leaf):
+    return jnp.zeros_like(widened(leaf))
 
 
 def _in_microbatches(function, batch, size):

@@ -1,0 +1,242 @@
+"""The private optimiser: a step in closed form, what it releases, and that it releases no more."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+from helpers import assert_mean_close
+
+import jaxdp
+from jaxdp.privacy import PoissonSampler, ShuffledEpochs, audit_mu
+
+RECORDS = 12
+
+
+def linear_loss(weight, x, y):
+    """A loss whose gradient is x, whatever the weight."""
+    return weight @ x
+
+
+def squared_loss(weight, x, y):
+    return (weight @ x - y) ** 2 / 2
+
+
+def _optimiser(inner=None, **changes):
+    settings = {
+        "clip_norm": 1.0,
+        "noise_multiplier": 2.0,
+        "num_steps": 3,
+        "sampler": ShuffledEpochs(RECORDS, RECORDS),
+    }
+    return jaxdp.PrivateOptimiser(inner or optax.sgd(1.0), **{**settings, **changes})
+
+
+def _data(seed=0, dim=3):
+    rng = np.random.default_rng(seed)
+    inputs = rng.normal(size=(RECORDS, dim)).astype(np.float32)
+    return jnp.asarray(inputs), jnp.asarray(rng.normal(size=RECORDS).astype(np.float32))
+
+
+def _run(optimiser, loss, weight, data, key, steps):
+    state = optimiser.init(weight)
+    for _ in range(steps):
+        weight, state = optimiser.step(loss, weight, state, *data, key=key)
+    return weight
+
+
+def test_a_step_without_noise_is_clipped_gradient_descent():
+    inputs, labels = _data()
+    weight = np.array([1.0, -1.0, 0.5])
+    gradients = (inputs @ weight - labels)[:, None] * inputs
+    norms = np.linalg.norm(gradients, axis=1)
+    mean = (gradients * np.minimum(1, 0.7 / norms)[:, None]).sum(0) / RECORDS
+    optimiser = _optimiser(optax.sgd(0.5), clip_norm=0.7, noise_multiplier=0.0)
+    found = _run(optimiser, squared_loss, jnp.asarray(weight), (inputs, labels), jr.key(0), 1)
+    np.testing.assert_allclose(found, weight - 0.5 * mean, rtol=1e-5)
+
+
+def test_the_noise_on_sum_and_mean_is_as_named():
+    optimiser = _optimiser(clip_norm=0.5, noise_multiplier=3.0)
+    zeros = {"weight": jnp.zeros((40, 50)), "bias": jnp.zeros(2000)}
+    noisy = optimiser.noisy_sum(zeros, jnp.asarray(0), key=jr.key(1))
+    for leaf in jax.tree.leaves(noisy):
+        assert_mean_close(np.ravel(leaf) ** 2, 1.5**2)
+        with pytest.raises(AssertionError):
+            assert_mean_close(np.ravel(leaf) ** 2, (1.5 / 1.33) ** 2)
+    model, _ = optimiser.update(zeros, zeros, optimiser.init(zeros), key=jr.key(1))
+    np.testing.assert_allclose(model["bias"], -np.asarray(noisy["bias"]) / RECORDS, rtol=1e-6)
+    assert optimiser.noise_std_of_sum == 1.5
+    assert optimiser.noise_std_of_mean == 1.5 / RECORDS
+
+
+def test_no_two_noises_are_alike():
+    optimiser = _optimiser()
+    zeros = (jnp.zeros(1000), jnp.zeros(1000))
+    noises = [
+        leaf
+        for step in range(3)
+        for leaf in optimiser.noisy_sum(zeros, jnp.asarray(step), key=jr.key(0))
+    ]
+    noises += optimiser.noisy_sum(zeros, jnp.asarray(0), key=jr.key(1))
+    correlations = np.corrcoef(np.stack(noises)) - np.eye(len(noises))
+    assert np.abs(correlations).max() < 5 / np.sqrt(1000)
+
+
+def test_full_batches_cost_one_gaussian():
+    cost = jaxdp.account(_optimiser(), delta=1e-5)
+    # Replacing a record moves each of 3 sums by 2C; the noise of each is 2C.
+    assert cost.mu == pytest.approx(3**0.5, rel=1e-12)
+    assert "replace-one" in cost.assumptions[0]
+
+
+def _worst_case(optimiser):
+    """The weight after all steps when the first record's gradient is +1 or -1, the others' 0."""
+
+    def mechanism(first, key):
+        inputs = jnp.zeros((RECORDS, 1)).at[0].set(first)
+        data = inputs, jnp.zeros(RECORDS)
+        return _run(optimiser, linear_loss, jnp.zeros(1), data, key, optimiser.num_steps)[0]
+
+    return mechanism
+
+
+def test_the_worst_case_reaches_the_claim_and_half_the_noise_exceeds_it():
+    claim = jaxdp.account(_optimiser(), delta=1e-5).mu
+    settings = {"num_trials": 20_000, "key": jr.key(5)}
+    found = audit_mu(_worst_case(_optimiser()), jnp.ones(()), -jnp.ones(()), **settings)
+    assert 0.9 * claim <= found <= claim
+    halved = _worst_case(_optimiser(noise_multiplier=1.0))
+    assert audit_mu(halved, jnp.ones(()), -jnp.ones(()), **settings) > 1.2 * claim
+
+
+def test_poisson_batches_are_amplified_and_state_their_neighbours():
+    sampler = PoissonSampler(1000, 0.01)
+    poisson = _optimiser(num_steps=100, noise_multiplier=1.0, sampler=sampler)
+    amplified = jaxdp.account(poisson, delta=1e-5)
+    # The same noise, every record in every batch.
+    full = jaxdp.privacy.gaussian_epsilon(10.0, 1e-5)
+    assert amplified.epsilon < full / 10
+    assert amplified.mu is None
+    assert "add-or-remove-one" in amplified.assumptions[0]
+    shuffled = _optimiser(num_steps=100, noise_multiplier=1.0, sampler=ShuffledEpochs(1000, 10))
+    # One epoch: no amplification, a record is in one batch.
+    assert jaxdp.account(shuffled, delta=1e-5).mu == pytest.approx(2.0)
+
+
+def test_poisson_batches_sum_each_record_at_the_stated_rate():
+    sampler = PoissonSampler(RECORDS, 0.25)
+    optimiser = _optimiser(noise_multiplier=0.0, sampler=sampler, clip_norm=10.0)
+    inputs = jnp.eye(RECORDS)
+
+    @jax.jit
+    @jax.vmap
+    def step(key):
+        weight, _ = optimiser.step(
+            linear_loss,
+            jnp.zeros(RECORDS),
+            optimiser.init(jnp.zeros(RECORDS)),
+            inputs,
+            jnp.zeros(RECORDS),
+            key=key,
+        )
+        return -weight * sampler.expected_batch_size
+
+    included = step(jr.split(jr.key(0), 4000))
+    assert_mean_close(included, np.full(RECORDS, 0.25))
+    with pytest.raises(AssertionError):
+        assert_mean_close(included, np.full(RECORDS, 0.3))
+
+
+def test_nothing_is_released_after_the_last_step():
+    data, key = _data(), jr.key(0)
+    optimiser, weight = _optimiser(num_steps=2), jnp.ones(3)
+    last = _run(optimiser, squared_loss, weight, data, key, 2)
+    with pytest.raises(ValueError, match="expected at most 2 steps"):
+        _run(optimiser, squared_loss, weight, data, key, 3)
+
+    @jax.jit
+    def loop(weight):
+        def step(carry, _):
+            return optimiser.step(squared_loss, *carry, *data, key=key), None
+
+        return jax.lax.scan(step, (weight, optimiser.init(weight)), length=5)[0]
+
+    found, state = loop(weight)
+    np.testing.assert_allclose(found, last, rtol=1e-6)
+    assert state.num_released == 2
+
+
+def test_any_optax_optimiser_learns_any_equinox_model():
+    inputs, labels = _data(3)
+    model = eqx.nn.MLP(3, "scalar", 8, 1, key=jr.key(0))
+
+    def loss(model, x, y):
+        return (model(x) - y) ** 2
+
+    inner = optax.chain(optax.adam(0.02), optax.add_decayed_weights(1e-4))
+    optimiser = _optimiser(
+        inner, num_steps=200, noise_multiplier=0.05, sampler=PoissonSampler(RECORDS, 0.5)
+    )
+
+    @eqx.filter_jit
+    def train(model):
+        arrays, static = eqx.partition(model, eqx.is_array)
+
+        def step(carry, _):
+            arrays, state = carry
+            model = eqx.combine(arrays, static)
+            model, state = optimiser.step(loss, model, state, inputs, labels, key=jr.key(1))
+            return (eqx.filter(model, eqx.is_array), state), None
+
+        carry = arrays, optimiser.init(model)
+        return eqx.combine(jax.lax.scan(step, carry, length=200)[0][0], static)
+
+    def risk(model):
+        return float(jnp.mean(jax.vmap(lambda x, y: loss(model, x, y))(inputs, labels)))
+
+    assert risk(train(model)) < 0.5 * risk(model)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [ShuffledEpochs(RECORDS, 4), PoissonSampler(RECORDS, 0.25)],
+    ids=["epochs", "poisson"],
+)
+def test_calibrated_noise_keeps_the_budget_and_no_more(sampler):
+    optimiser = jaxdp.PrivateOptimiser.calibrated(
+        optax.sgd(1.0), 2.0, 1e-5, clip_norm=1.0, num_steps=6, sampler=sampler
+    )
+    assert jaxdp.account(optimiser, delta=1e-5).epsilon <= 2.0
+    less = optimiser.noise_multiplier * 0.99
+    assert (
+        jaxdp.account(
+            _optimiser(num_steps=6, noise_multiplier=less, sampler=sampler), delta=1e-5
+        ).epsilon
+        > 2.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"clip_norm": 0.0}, ValueError, "clip_norm > 0"),
+        ({"clip_norm": np.inf}, ValueError, "clip_norm > 0"),
+        ({"noise_multiplier": -1.0}, ValueError, "noise_multiplier >= 0"),
+        ({"noise_multiplier": np.inf}, ValueError, "finite noise_multiplier"),
+        ({"num_steps": 0}, ValueError, "num_steps >= 1"),
+        ({"sampler": 0.1}, TypeError, "PoissonSampler or ShuffledEpochs, got float"),
+        ({"inner": "adam"}, TypeError, "GradientTransformation, got str"),
+    ],
+)
+def test_wrong_descriptions_are_refused(changes, error, message):
+    with pytest.raises(error, match=message):
+        _optimiser(**changes)
+
+
+def test_other_data_than_the_samplers_are_refused():
+    inputs, labels = _data()
+    with pytest.raises(ValueError, match="expected 12 records"):
+        _run(_optimiser(), squared_loss, jnp.ones(3), (inputs[:5], labels[:5]), jr.key(0), 1)

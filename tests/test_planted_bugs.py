@@ -1,0 +1,229 @@
+"""Bugs that break privacy, planted one by one: each is caught by the test that bears its name.
+
+A test that no bug fails shows nothing. Each of the tests below passes on the code as it is, and
+fails once the bug beside it in `PLANTED` is put in.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+from clipping.models import cross_entropy, reference
+from helpers import assert_mean_close
+
+import jaxdp
+from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.clipping import ghost, ghost_pass
+from jaxdp.clipping.ghost import Kept
+from jaxdp.clipping.ghost_pass import GhostPass
+from jaxdp.clipping.weight_uses import WeightUses
+from jaxdp.privacy import ShuffledEpochs, audit_mu
+
+RECORDS, CLIP_NORM = 6, 0.5
+LAYER = eqx.nn.Linear(4, 4, key=jr.key(0))
+INPUTS, LABELS = 3 * jr.normal(jr.key(1), (RECORDS, 4)), jnp.arange(RECORDS) % 4
+
+
+def _optimiser():
+    return PrivateOptimiser(
+        optax.sgd(1.0),
+        clip_norm=CLIP_NORM,
+        noise_multiplier=1.5,
+        num_steps=2,
+        sampler=ShuffledEpochs(RECORDS, RECORDS),
+    )
+
+
+def _clipped(layer_loss, inputs=INPUTS):
+    # A function of its own each time, so that nothing compiled before is used again.
+    def loss(layer, x, y):
+        return layer_loss(layer, x, y)
+
+    total, norms = jaxdp.clipped_gradient_sum(loss, LAYER, inputs, LABELS, clip_norm=CLIP_NORM)
+    return [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(total)], np.asarray(norms)
+
+
+def _assert_is_reference(found, layer_loss):
+    (total, norms), (wanted, wanted_norms) = (
+        found,
+        reference(layer_loss, LAYER, INPUTS, LABELS, CLIP_NORM),
+    )
+    np.testing.assert_allclose(norms, wanted_norms, rtol=2e-6)
+    for leaf, expected in zip(total, wanted, strict=True):
+        np.testing.assert_allclose(leaf, expected, atol=2e-6 * RECORDS * CLIP_NORM)
+
+
+def test_noise_is_the_stated_multiple_of_the_clip_norm():
+    noise = _optimiser().noisy_sum(jnp.zeros(5000), jnp.asarray(0), key=jr.key(0))
+    assert_mean_close(np.square(noise), (1.5 * CLIP_NORM) ** 2)
+
+
+def test_the_audited_optimiser_keeps_its_claim():
+    optimiser = _optimiser()
+
+    def mechanism(first, key):
+        weight = jnp.zeros(1)
+        state = optimiser.init(weight)
+        inputs = jnp.zeros((RECORDS, 1)).at[0].set(first)
+        for _ in range(optimiser.num_steps):
+            weight, state = optimiser.step(
+                lambda weight, x, y: weight @ x, weight, state, inputs, LABELS, key=key
+            )
+        return weight[0]
+
+    found = audit_mu(mechanism, jnp.ones(()), -jnp.ones(()), num_trials=20_000, key=jr.key(7))
+    claim = jaxdp.account(optimiser, delta=1e-5).mu
+    assert 0.9 * claim <= found <= claim
+
+
+def test_every_record_is_clipped():
+    _assert_is_reference(_clipped(cross_entropy), cross_entropy)
+
+
+def test_norms_are_those_of_float64():
+    _assert_is_reference(_clipped(cross_entropy), cross_entropy)
+
+
+def test_norms_are_over_all_weights_the_bias_among_them():
+    _assert_is_reference(_clipped(cross_entropy), cross_entropy)
+
+
+def test_a_layer_used_twice_has_one_gradient():
+    def twice(layer, x, y):
+        return cross_entropy(lambda x: layer(jnp.tanh(layer(x))), x, y)
+
+    _assert_is_reference(_clipped(twice), twice)
+
+
+def test_a_broken_record_adds_nothing():
+    total, norms = _clipped(cross_entropy, INPUTS.at[2].set(jnp.nan))
+    assert np.isfinite(norms).tolist() == [True, True, False, True, True, True]
+    assert all(np.isfinite(leaf).all() for leaf in total)
+
+
+def test_noises_are_independent_over_steps_and_weights():
+    zeros = jnp.zeros(2000), jnp.zeros(2000)
+    noises = [
+        leaf
+        for step in (0, 1)
+        for leaf in _optimiser().noisy_sum(zeros, jnp.asarray(step), key=jr.key(0))
+    ]
+    off_diagonal = np.corrcoef(np.stack(noises)) - np.eye(4)
+    assert np.abs(off_diagonal).max() < 5 / np.sqrt(2000)
+
+
+def _halve_the_noise(patch):
+    patch.setattr(
+        PrivateOptimiser,
+        "noise_std_of_sum",
+        property(lambda self: self.noise_multiplier * self.clip_norm / 2),
+    )
+
+
+def _use_the_noise_of_the_mean(patch):
+    patch.setattr(
+        PrivateOptimiser,
+        "noise_std_of_sum",
+        property(
+            lambda self: self.noise_multiplier * self.clip_norm / self.sampler.expected_batch_size
+        ),
+    )
+
+
+def _skip_one_record(patch):
+    honest = GhostPass.weighted_sum
+    patch.setattr(
+        GhostPass,
+        "weighted_sum",
+        lambda self, measured, scale: honest(self, measured, scale.at[0].set(1)),
+    )
+
+
+def _let_nan_through(patch):
+    patch.setattr(ghost_pass, "_only", lambda keep, values: values)
+
+
+def _use_a_key_twice(patch):
+    honest = PrivateOptimiser.noisy_sum
+    patch.setattr(
+        PrivateOptimiser,
+        "noisy_sum",
+        lambda self, total, step, *, key: honest(self, total, 0 * step, key=key),
+    )
+
+
+def _use_one_key_for_all_weights(patch):
+    patch.setattr(
+        PrivateOptimiser,
+        "noisy_sum",
+        lambda self, total, step, *, key: jax.tree.map(
+            lambda leaf: leaf + jr.normal(jr.fold_in(key, step), leaf.shape), total
+        ),
+    )
+
+
+def _count_a_layer_once(patch):
+    honest = WeightUses.by_weight
+    patch.setattr(
+        WeightUses,
+        "by_weight",
+        lambda self: {weight: uses[:1] for weight, uses in honest(self).items()},
+    )
+
+
+def _measure_in_bfloat16(patch):
+    honest = ghost.length
+
+    def narrow(values):
+        return honest(values.astype(jnp.bfloat16)).astype(jnp.float32)
+
+    patch.setattr(ghost, "length", narrow)
+    patch.setattr(ghost_pass, "length", narrow)
+
+
+def _leave_out_the_bias(patch):
+    honest = Kept.measure
+
+    def measure(self, captures):
+        norms, held = honest(self, captures)
+        return (0 * norms if held.ndim == 2 else norms), held
+
+    patch.setattr(Kept, "measure", measure)
+
+
+# bug: (how it is planted, the test that catches it)
+PLANTED = {
+    "noise halved": (_halve_the_noise, test_noise_is_the_stated_multiple_of_the_clip_norm),
+    "noise halved, audited": (_halve_the_noise, test_the_audited_optimiser_keeps_its_claim),
+    "mean's noise on a sum": (
+        _use_the_noise_of_the_mean,
+        test_noise_is_the_stated_multiple_of_the_clip_norm,
+    ),
+    "clip skipped for one record": (_skip_one_record, test_every_record_is_clipped),
+    "NaN record passed through": (_let_nan_through, test_a_broken_record_adds_nothing),
+    "key used twice": (_use_a_key_twice, test_noises_are_independent_over_steps_and_weights),
+    "key shared by weights": (
+        _use_one_key_for_all_weights,
+        test_noises_are_independent_over_steps_and_weights,
+    ),
+    "layer used twice counted once": (
+        _count_a_layer_once,
+        test_a_layer_used_twice_has_one_gradient,
+    ),
+    "norms in bfloat16": (_measure_in_bfloat16, test_norms_are_those_of_float64),
+    "norms without the bias": (
+        _leave_out_the_bias,
+        test_norms_are_over_all_weights_the_bias_among_them,
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_caught(bug, monkeypatch):
+    plant, caught_by = PLANTED[bug]
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        caught_by()
