@@ -12,18 +12,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def _first_block(language: str) -> str:
-    return re.search(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL).group(1)
+def _block(language: str, number: int = 0) -> str:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)[number]
 
 
-@pytest.fixture(scope="module")
-def printed(tmp_path_factory):
+def _run(code: str, folder: pathlib.Path) -> str:
     environment = dict(os.environ)
     paths = [str(ROOT), environment.get("PYTHONPATH")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     ran = subprocess.run(
-        [sys.executable, "-c", _first_block("python")],
-        cwd=tmp_path_factory.mktemp("readme"),
+        [sys.executable, "-c", code],
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
@@ -31,6 +30,11 @@ def printed(tmp_path_factory):
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    return _run(_block("python"), tmp_path_factory.mktemp("readme"))
 
 
 def _rows(text):
@@ -47,7 +51,7 @@ def test_front_page_runs_as_it_stands_and_prints_the_table(printed):
 
 def test_readme_shows_what_the_front_page_prints(printed):
     """Word for word; numbers differ in their last digits from one kind of processor to another."""
-    shown = _first_block("text")
+    shown = _block("text")
 
     def words(text):
         numbers = re.compile(r"\d+\.\d+(e[+-]?\d+)?")
@@ -57,3 +61,14 @@ def test_readme_shows_what_the_front_page_prints(printed):
     for expected, row in zip(_rows(shown), _rows(printed), strict=True):
         for column in (1, 3):
             assert float(row[column]) == pytest.approx(float(expected[column]), abs=1e-4)
+
+
+def test_private_training_runs_as_it_stands_and_learns(tmp_path):
+    after = """
+losses = jax.vmap(lambda x, y: loss(model, x, y))(inputs, labels)
+print(float(losses.mean() / labels.var()))
+"""
+    *cost, ratio = _run(_block("python", 1) + after, tmp_path).strip().splitlines()
+    assert re.match(r"privacy: \((2\.9\d+|3\.0000), 1e-05\)-DP", cost[0])
+    assert "neighbours: add-or-remove-one" in cost[1]
+    assert float(ratio) < 0.2

@@ -1,0 +1,111 @@
+"""What `test_devices.py` runs in a process that simulates eight devices."""
+
+import json
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+from clipping.models import Attention, cross_entropy
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import jaxdp
+from jaxdp.privacy import ShuffledEpochs
+
+BATCH = 32
+
+
+def _mesh():
+    return jax.make_mesh((8,), ("batch",), axis_types=(AxisType.Auto,))
+
+
+def _network_with_a_loop():
+    keys = jr.split(jr.key(0), 3)
+    return Attention(keys[0]), eqx.nn.GRUCell(3, 3, key=keys[1])
+
+
+def _loss(model, words, target):
+    attention, cell = model
+
+    def logits(words):
+        first = attention(words)
+        steps = jnp.stack([first, jnp.tanh(first)])
+        return jax.lax.scan(lambda state, x: (cell(x, state), None), first, steps)[0]
+
+    return cross_entropy(logits, words, target)
+
+
+def _largest_gap(found, expected):
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+    return max(float(np.max(np.abs(np.asarray(a) - np.asarray(b)))) for a, b in pairs)
+
+
+def clipping():
+    """Sum and norms on one device, sharded under jit, and under shard_map; in pieces too."""
+    model = _network_with_a_loop()
+    words = jr.randint(jr.key(1), (BATCH, 5), 0, 11)
+    labels = jr.randint(jr.key(2), (BATCH,), 0, 3)
+    arrays, static = eqx.partition(model, eqx.is_array)
+    whole = jaxdp.clipped_gradient_sum(_loss, model, words, labels, clip_norm=0.1)
+    mesh = _mesh()
+    sharded = [jax.device_put(x, NamedSharding(mesh, P("batch"))) for x in (words, labels)]
+    gaps = {}
+    for name, size in (("sharded", None), ("sharded, in microbatches", 10)):
+
+        @jax.jit
+        def clipped(arrays, words, labels, size=size):
+            model = eqx.combine(arrays, static)
+            return jaxdp.clipped_gradient_sum(
+                _loss, model, words, labels, clip_norm=0.1, microbatch_size=size
+            )
+
+        gaps[name] = _largest_gap(clipped(arrays, *sharded), whole)
+
+    def local(arrays, words, labels):
+        model = eqx.combine(arrays, static)
+        total, norms = jaxdp.clipped_gradient_sum(_loss, model, words, labels, clip_norm=0.1)
+        return jax.lax.psum(total, "batch"), norms
+
+    specs = {"in_specs": (P(), P("batch"), P("batch")), "out_specs": (P(), P("batch"))}
+    mapped = jax.jit(jax.shard_map(local, mesh=mesh, check_vma=False, **specs))
+    gaps["shard_map"] = _largest_gap(mapped(arrays, *sharded), whole)
+    try:
+        jax.jit(jax.shard_map(local, mesh=mesh, **specs))(arrays, *sharded)
+        checked = "answered"
+    except ValueError as error:
+        checked = str(error)
+    return {"gaps": gaps, "checked": checked, "largest": _largest_gap(whole, (whole[0], 0))}
+
+
+def optimiser():
+    """One private step on sharded data, against the same step on one device."""
+    weight, inputs = jnp.ones(3), jr.normal(jr.key(0), (BATCH, 3))
+    labels = jnp.zeros(BATCH)
+    private = jaxdp.PrivateOptimiser(
+        optax.sgd(1.0),
+        clip_norm=1.0,
+        noise_multiplier=1.0,
+        num_steps=2,
+        sampler=ShuffledEpochs(BATCH, 16),
+    )
+
+    def loss(weight, x, y):
+        return (weight @ x - y) ** 2
+
+    @jax.jit
+    def step(weight, inputs, labels):
+        state = private.init(weight)
+        return private.step(loss, weight, state, inputs, labels, key=jr.key(5))[0]
+
+    alone = step(weight, inputs, labels)
+    spread = [jax.device_put(x, NamedSharding(_mesh(), P("batch"))) for x in (inputs, labels)]
+    return {"gap": _largest_gap(step(weight, *spread), alone), "moved": _largest_gap(alone, weight)}
+
+
+if __name__ == "__main__":
+    assert jax.device_count() == 8
+    json.dump({"clipping": clipping(), "optimiser": optimiser()}, sys.stdout)

@@ -1,0 +1,43 @@
+"""The same results on eight simulated devices, in one process of their own."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+TESTS = pathlib.Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="module")
+def found():
+    environment = dict(os.environ)
+    environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+    paths = [str(TESTS.parent), str(TESTS), environment.get("PYTHONPATH")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(TESTS / "eight_devices.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize("name", ["sharded", "sharded, in microbatches", "shard_map"])
+def test_clipped_sum_and_norms_do_not_see_the_devices(found, name):
+    assert found["clipping"]["gaps"][name] < 2e-6
+    # Norms of this size are compared.
+    assert found["clipping"]["largest"] > 0.1
+
+
+def test_a_checked_shard_map_is_refused(found):
+    assert "check_vma=False" in found["clipping"]["checked"]
+
+
+def test_a_private_step_does_not_see_the_devices(found):
+    assert found["optimiser"]["gap"] < 1e-6 < 0.01 < found["optimiser"]["moved"]
