@@ -3,9 +3,9 @@ r"""Ghost norms: per-sample gradients of one weight, measured and summed without
 A weight that meets a sample in one matrix product has the gradient $\delta x^\top$, of norm
 $\|\delta\|\|x\|$; a row of a table that is looked up has the sum of the cotangents of its
 look-ups. Elsewhere (several positions, several uses) the gradient is formed: once and kept where
-it is no larger than what the backward pass keeps for its uses anyway, else twice, in blocks no
-larger than that. The Gram form over positions is left out: it cancels in float32 and then can
-under-estimate.
+it is at most twice as large as what the backward pass keeps for its uses anyway, else twice, in
+blocks no larger than that. The Gram form over positions is left out: it cancels in float32 and
+then can under-estimate.
 
 Source: Goodfellow (2015), "Efficient per-example gradient computations"; Bu, Mao and Xu (2022),
 "Scalable and efficient training of large convolutional neural networks with differential
@@ -24,6 +24,8 @@ from jaxdp.clipping.program import Program
 from jaxdp.clipping.weight_gradient import Capture, WeightGradient, weighted, widened
 from jaxdp.clipping.weight_uses import Use
 
+# A gradient is kept up to this many times the size of what the backward pass keeps for it.
+_KEPT = 2
 _ROW_MODES = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
@@ -83,7 +85,7 @@ class Rows(AbstractGhost):
 
 
 class Kept(AbstractGhost):
-    """Gradients formed once and kept: they are no larger than what their uses keep."""
+    """Gradients formed once and kept: they are hardly larger than what their uses keep."""
 
     def measure(self, captures):
         gradients = jax.vmap(self.gradient.of_sample)(captures)
@@ -121,7 +123,8 @@ def choose_ghost(gradient: WeightGradient) -> AbstractGhost:
         if _takes_rows(program, use):
             return Rows(gradient)
     weight = program.shapes[program.weights[uses[0].view.weight]]
-    return (Kept if weight.size <= _captured_size(gradient) else InBlocks)(gradient)
+    is_small = weight.size <= _KEPT * _captured_size(gradient)
+    return (Kept if is_small else InBlocks)(gradient)
 
 
 def _captured_size(gradient: WeightGradient) -> int:

@@ -123,6 +123,11 @@ def _at_positions(layer, inputs, target):
     return jnp.sum(jnp.sin(jax.vmap(layer)(inputs.reshape(2, 2)) * (1 + target)))
 
 
+def _wide_at_positions(layer, inputs, target):
+    positions = jnp.stack([jnp.tile(inputs, 3), jnp.tile(inputs[::-1], 3)])
+    return jnp.sum(jnp.sin(jax.vmap(layer)(positions) * (1 + target)))
+
+
 def _with_transpose(layer, inputs, target):
     return cross_entropy(lambda x: layer.weight.T @ jnp.tanh(layer(x)), inputs, target)
 
@@ -193,6 +198,7 @@ FAMILIES = {
     ),
     "repeated layer": (_repeated, _linear(), _vectors, set()),
     "several positions": (_at_positions, _linear(2, 5), _vectors, set()),
+    "wide layer at positions": (_wide_at_positions, _linear(12, 16), _vectors, set()),
     "weight and its transpose": (_with_transpose, _linear(), _vectors, set()),
     "penalised weight": (_penalised, _linear(), _vectors, set()),
     "tied embedding": (_tied, jr.normal(_KEY, (11, 3)), _words, set()),

@@ -61,6 +61,15 @@ def test_only_unrecognised_weights_fall_back(family):
     assert {*found.by_weight(), *fall_back} == set(range(len(weights)))
 
 
+def test_the_families_need_every_form_of_ghost_norm():
+    forms = set()
+    for family, (loss, model, _, _) in FAMILIES.items():
+        weights = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+        ghosts = GhostPass(trace_loss(loss, model, *_batch(family, 0)), weights).ghosts
+        forms |= {type(form).__name__ for form in ghosts.values()}
+    assert forms == {"OuterProduct", "Rows", "Kept", "InBlocks"}
+
+
 @pytest.mark.parametrize("family", ["network", "recurrent", "per-sample keys"])
 @pytest.mark.parametrize("size", [1, 3, 20])
 def test_microbatches_need_not_divide_the_batch(family, size):

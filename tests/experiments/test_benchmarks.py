@@ -1,8 +1,11 @@
 """Benchmarks run and measure what they name; their times are never asserted."""
 
+import dataclasses
+import sys
+
 import numpy as np
 
-from experiments.benchmarks import simulators
+from experiments.benchmarks import per_sample_clipping, simulators
 
 
 def test_simulators_smoke_version_measures_every_candidate(tmp_path):
@@ -12,3 +15,29 @@ def test_simulators_smoke_version_measures_every_candidate(tmp_path):
     assert set(simulators.claims(dataset)) == {check.claim for check in simulators.checks(dataset)}
     simulators.plot(dataset).savefig(tmp_path / "times.png")
     assert simulators.summary(dataset).count("\n|") == 7
+
+
+def test_per_sample_clipping_measures_what_agrees_and_names_what_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax_privacy.clipping", None)
+    unclipped = per_sample_clipping.CANDIDATES["non-private"]
+    monkeypatch.setitem(per_sample_clipping.CANDIDATES, "unclipped", unclipped)
+    candidates = ("non-private", "jaxdp", "vmap(grad)", "jax_privacy", "unclipped")
+    smoke = dataclasses.replace(
+        per_sample_clipping.Config.smoke(),
+        candidates=candidates,
+        cnn_batches=(),
+        attention_batches=(),
+    )
+    dataset = per_sample_clipping.run(smoke)
+    measured = dataset.sel(candidate=list(candidates[:3]))
+    assert np.all(measured.seconds > 0)
+    assert np.all(measured.disagreement < 1e-5)
+    assert np.all(measured.temporary_bytes > 0)
+    *notes, wrong = dataset.note.data[0].tolist()
+    assert notes == ["", "", "", "not installed"]
+    assert wrong.startswith("wrong by")
+    assert np.all(np.isnan(dataset.seconds.data[0, 3:]))
+    checks = per_sample_clipping.checks(dataset)
+    assert set(per_sample_clipping.claims(dataset)) == {check.claim for check in checks}
+    per_sample_clipping.plot(dataset).savefig(tmp_path / "ratios.png")
+    assert per_sample_clipping.summary(dataset).count("\n|") == 7
