@@ -70,5 +70,5 @@ print(float(losses.mean() / labels.var()))
 """
     *cost, ratio = _run(_block("python", 1) + after, tmp_path).strip().splitlines()
     assert re.match(r"privacy: \((2\.9\d+|3\.0000), 1e-05\)-DP", cost[0])
-    assert "neighbours: add-or-remove-one" in cost[1]
+    assert "neighbours: zero-out-one" in cost[1]
     assert float(ratio) < 0.2

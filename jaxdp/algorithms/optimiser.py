@@ -20,6 +20,7 @@ import optax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxdp.clipping import clipped_gradient_sum
+from jaxdp.clipping.traced_loss import batch_size
 from jaxdp.core.checks import concrete, require_count, require_key, require_positive
 from jaxdp.core.keys import purpose_key
 from jaxdp.privacy.arguments import host_scalar
@@ -44,7 +45,9 @@ class PrivateOptimiser(eqx.Module):
     r"""An optax optimiser that is given noisy sums over the batches of a sampler.
 
     `step` does a whole step: it draws the batch, clips, adds noise and updates. After `num_steps`
-    steps nothing more is released, so the account holds whatever the loop around it does.
+    steps nothing more is released. The account is of one run: one key for it and for no other,
+    and each state used once. Going on twice from one state (a branch, a checkpoint restored with
+    other data or weights) draws the same batch and the same noise, which then cancels.
 
     Args:
         optimiser: any optax gradient transformation.
@@ -151,20 +154,20 @@ class PrivateOptimiser(eqx.Module):
             loss: of one record, as in `jaxdp.clipped_gradient_sum`.
             inputs: of all records of the data set, a pytree with a leading axis.
             targets: likewise.
-            key: one for the whole run, secret; batches and noise of each step are drawn from it
-                and the number of the step, so that none is used twice.
+            key: one for the whole run and for no other, secret; batches and noise of each step
+                are drawn from it and from the number of the step.
             microbatch_size: as in `jaxdp.clipped_gradient_sum`.
 
         Raises:
             ValueError: there are not as many records as the sampler draws from, or all steps
                 that are accounted for have been made.
         """
-        for leaf in jax.tree.leaves((inputs, targets)):
-            if leaf.shape[:1] != (self.sampler.num_records,):
-                raise ValueError(
-                    f"expected {self.sampler.num_records} records, as many as the sampler draws "
-                    f"from, got an array of shape {leaf.shape}"
-                )
+        num_records = batch_size(inputs, targets)
+        if num_records != self.sampler.num_records:
+            raise ValueError(
+                f"expected {self.sampler.num_records} records, as many as the sampler draws from, "
+                f"got {num_records}"
+            )
         indices, mask = self.sampler.sample(state.num_released, key=purpose_key(key, "sampling"))
         batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[indices], (inputs, targets))
         gradient_sum, _ = clipped_gradient_sum(
@@ -199,10 +202,15 @@ class PrivateOptimiser(eqx.Module):
                 f"expected at most {self.num_steps} steps, which are accounted for, got one more"
             )
         noisy = self.noisy_sum(gradient_sum, state.num_released, key=key)
-        mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
-        weights = eqx.filter(model, eqx.is_inexact_array)
+        weights, rest = eqx.partition(model, eqx.is_inexact_array)
+        mean = jax.tree.map(
+            lambda leaf, weight: (leaf / self.sampler.expected_batch_size).astype(weight.dtype),
+            noisy,
+            weights,
+        )
         updates, inner = self.optimiser.update(mean, state.inner, weights)
-        new = eqx.apply_updates(model, updates), OptimiserState(inner, state.num_released + 1)
+        moved = eqx.combine(optax.apply_updates(weights, updates), rest)
+        new = moved, OptimiserState(inner, state.num_released + 1)
         if made is not None:
             return new
         # A traced loop that goes on for too long is given nothing more.

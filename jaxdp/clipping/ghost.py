@@ -26,7 +26,11 @@ from jaxdp.clipping.weight_uses import Use
 
 # A gradient is kept up to this many times the size of what the backward pass keeps for it.
 _KEPT = 2
-_ROW_MODES = (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
+_ROW_MODES = (
+    lax.GatherScatterMode.CLIP,
+    lax.GatherScatterMode.FILL_OR_DROP,
+    lax.GatherScatterMode.PROMISE_IN_BOUNDS,
+)
 
 
 class AbstractGhost(abc.ABC):
@@ -67,14 +71,25 @@ class Rows(AbstractGhost):
     def measure(self, captures):
         (capture,) = captures
         (use,) = self.gradient.uses
-        numbers = use.step.equation.params["dimension_numbers"]
+        params = use.step.equation.params
+        numbers = params["dimension_numbers"]
         (indices,) = capture.operands.values()
-        rows = indices[..., numbers.start_index_map.index(0)]
-        num_rows = self.gradient.program.shapes[use.value].shape[0]
-        rows = jnp.clip(rows, 0, num_rows - 1).reshape(len(rows), -1)
+        batch = len(indices)
+        if indices.dtype.itemsize < 4:
+            # Narrow whole numbers could not be compared with the number of rows.
+            indices = indices.astype(jnp.int32)
+        place = numbers.start_index_map.index(0)
+        last = self.gradient.program.shapes[use.value].shape[0] - 1
+        rows = indices[..., place]
+        counts = jnp.ones(rows.shape, bool)
+        if params["mode"] != lax.GatherScatterMode.CLIP:
+            # What lies outside has no derivative.
+            others = jnp.delete(indices, place, axis=-1)
+            counts = (rows >= 0) & (rows <= last) & jnp.all(others == 0, axis=-1)
+        rows, counts = jnp.clip(rows, 0, last).reshape(batch, -1), counts.reshape(batch, -1)
         axes = [1 + axis for axis in numbers.offset_dims]
         cotangent = jnp.moveaxis(capture.cotangent, axes, range(-len(axes), 0))
-        cotangent = cotangent.reshape(*rows.shape, -1)
+        cotangent = jnp.where(counts[..., None], cotangent.reshape(*rows.shape, -1), 0)
 
         def norm(rows, cotangent):
             first = jnp.argmax(rows[:, None] == rows[None, :], axis=1)
@@ -142,9 +157,12 @@ def _is_one_product(program: Program, use: Use) -> bool:
         return False
     side = use.step.operands.index(use.value)
     contracted, batched = use.step.equation.params["dimension_numbers"]
-    shape = program.shapes[use.captured[0]].shape
+    inputs = program.shapes[use.captured[0]]
+    if not jnp.issubdtype(inputs.dtype, jnp.floating):
+        # Of a product with complex numbers only the real part is a gradient.
+        return False
     joined = {*contracted[1 - side], *batched[1 - side]}
-    return all(size == 1 for axis, size in enumerate(shape) if axis not in joined)
+    return all(size == 1 for axis, size in enumerate(inputs.shape) if axis not in joined)
 
 
 def _takes_rows(program: Program, use: Use) -> bool:
@@ -164,8 +182,9 @@ def _takes_rows(program: Program, use: Use) -> bool:
 
 def length(values: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
     """Euclidean norm over the last axis, in float32 at least, without overflow or underflow."""
-    values = widened(values)
-    largest = jnp.max(jnp.abs(values), axis=-1, initial=0)
-    safe = (largest > 0) & jnp.isfinite(largest)
-    unit = jnp.where(safe, largest, 1)
-    return unit * jnp.sqrt(jnp.sum(jnp.square(values / unit[..., None]), axis=-1))
+    sizes = jnp.abs(widened(values))
+    largest = jnp.max(sizes, axis=-1, initial=0)
+    # A compiler may divide by multiplying with 1 / unit, which must not underflow either.
+    bounds = 2.0**-100, 2.0**100
+    unit = jnp.where(jnp.isfinite(largest), jnp.clip(largest, *bounds), 1)
+    return unit * jnp.sqrt(jnp.sum(jnp.square(sizes / unit[..., None]), axis=-1))

@@ -86,7 +86,7 @@ class GhostPass:
 
     def _is_grouped(self, step: Step) -> bool:
         """Whether a batch of samples makes a grouped convolution of the step."""
-        if not step.convolves:
+        if not step.contains("conv_general_dilated"):
             return False
         is_plain = step.name == "conv_general_dilated"
         return not (is_plain and step.operands[1] in self.found.fixed)

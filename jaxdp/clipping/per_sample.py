@@ -140,7 +140,9 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
         clip_norm = clip_norm.astype(norms.dtype)
         is_clipped = norms > clip_norm
         factor = jnp.where(is_clipped, clip_norm / jnp.where(is_clipped, norms, 1), 1)
-        sums = ghost_pass.weighted_sum(measured, jnp.where(mask, factor, 0))
+        # A traced clip norm that is none (negative, NaN) lets nothing through.
+        counts = mask & (clip_norm >= 0)
+        sums = ghost_pass.weighted_sum(measured, jnp.where(counts, factor, 0))
         return sums, jnp.where(mask, norms, 0)
 
     microbatch_size = min(microbatch_size or len(mask), ghost_pass.largest_microbatch)

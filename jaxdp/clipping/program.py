@@ -5,7 +5,7 @@ the layers that made it are written. Control flow and functions with derivative 
 stay single steps.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -57,16 +57,17 @@ class Step(NamedTuple):
         """Whether the operation contains a program of its own: a loop, a branch, a rule."""
         return bool(_inner_programs(self.equation))
 
-    @property
-    def convolves(self) -> bool:
-        """Whether it is a convolution or contains one."""
+    def equations(self) -> Iterator[JaxprEqn]:
+        """The operation, and all those of the programs in it."""
         pending = [self.equation]
         while pending:
             equation = pending.pop()
-            if equation.primitive.name == "conv_general_dilated":
-                return True
+            yield equation
             pending += [inner for program in _inner_programs(equation) for inner in program.eqns]
-        return False
+
+    def contains(self, *names: str) -> bool:
+        """Whether it is one of the named operations or has one in a program of its own."""
+        return any(equation.primitive.name in names for equation in self.equations())
 
     def evaluate(self, inputs: Sequence[Any]) -> list[Any]:
         """The values of `results` from those of `inputs`."""

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from jaxdp.clipping.program import Program, trace
@@ -56,7 +57,7 @@ def trace_loss(
     """Trace the loss at one sample of the batch's shape; weights are the inexact arrays.
 
     Raises:
-        ValueError: the loss is not a real scalar, or reduces over a named axis.
+        ValueError: the loss is not a real scalar, or reaches other samples by a named axis.
     """
     leaves, structure = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
     static = eqx.filter(model, eqx.is_inexact_array, inverse=True)
@@ -79,6 +80,20 @@ def trace_loss(
         if "axis name" not in str(error):
             raise
         raise ValueError(
-            f"expected a loss of one sample alone, got one that reduces over the batch: {error}"
+            f"expected a loss of one sample alone, got one that reaches others: {error}"
         ) from error
+    for step in program.steps:
+        for equation in step.equations():
+            if names := _named_axes(equation.params):
+                raise ValueError(
+                    "expected a loss of one sample alone, got one that reaches other samples by "
+                    f"{equation.primitive.name} over the axis {', '.join(names)}"
+                )
     return program
+
+
+def _named_axes(params: dict[str, Any]) -> list[str]:
+    """The axes bound outside the loss that an operation runs over."""
+    axes = [params.get("axes", ()), params.get("axis_name", ())]
+    flat = [axis for group in axes for axis in (group if isinstance(group, tuple) else (group,))]
+    return [str(axis) for axis in flat if not isinstance(axis, (int, np.integer))]

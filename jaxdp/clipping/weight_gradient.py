@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.clipping.program import Program, Step
 from jaxdp.clipping.unfolding import is_unfoldable, kernel_gradient
-from jaxdp.clipping.weight_uses import Use, View
+from jaxdp.clipping.weight_uses import Use, View, is_narrow
 
 
 class Capture(eqx.Module):
@@ -60,8 +60,8 @@ class WeightGradient:
             if not capture.operands:
                 gradient = self._of_use(use, Capture({}, weighted(scale, capture.cotangent)))
             else:
-                _, pull = jax.vjp(outputs, widened(self.known[use.value]))
-                (gradient,) = pull(scaled(scale, capture.cotangent))
+                view = widened(self.known[use.value])
+                gradient = _pull(outputs, view, scaled(scale, capture.cotangent))
             parts.append(self._through_view(use.view, use.value, gradient))
         return sum(parts[1:], parts[0])
 
@@ -72,8 +72,7 @@ class WeightGradient:
             kernel = self.program.shapes[use.value]
             return kernel_gradient(use.step.equation, kernel, widened(inputs), cotangent)
         view = widened(self.known[use.value])
-        _, pull = jax.vjp(lambda view: self._output(use, view, capture.operands), view)
-        return pull(cotangent)[0]
+        return _pull(lambda view: self._output(use, view, capture.operands), view, cotangent)
 
     def _output(self, use, view, operands):
         """The use's output as a function of the weight's view."""
@@ -98,15 +97,12 @@ class WeightGradient:
                 values.update(zip(step.results, results, strict=True))
             return values[value]
 
-        _, pull = jax.vjp(function, widened(self.known[source]))
-        return pull(gradient)[0]
+        return _pull(function, widened(self.known[source]), gradient)
 
 
 def widened(value: Any) -> Any:
     """A floating array in float32 at least; anything else as it is."""
-    if jnp.issubdtype(value.dtype, jnp.floating) and jnp.finfo(value.dtype).bits < 32:
-        return value.astype(jnp.float32)
-    return value
+    return value.astype(jnp.float32) if is_narrow(value.dtype) else value
 
 
 def scaled(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> Array:
@@ -119,10 +115,16 @@ def weighted(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -
     return jnp.tensordot(scale, widened(values), 1, precision=lax.Precision.HIGHEST)
 
 
+def _pull(function, at: Array, cotangent: Array) -> Array:
+    """The transposed derivative of a function at a point."""
+    output, pull = jax.vjp(function, at)
+    return pull(cotangent.astype(output.dtype))[0]
+
+
 def _evaluate(step: Step, inputs: list[Any]) -> list[Any]:
     """The step on widened values: products at the highest precision, nothing narrowed again."""
     params = step.equation.params
-    if step.name == "convert_element_type" and _is_narrow(params["new_dtype"]):
+    if step.name == "convert_element_type" and is_narrow(params["new_dtype"]):
         return inputs
     if step.name == "dot_general":
         lhs, rhs = (inputs[step.inputs.index(operand)] for operand in step.operands)
@@ -141,7 +143,3 @@ def _evaluate(step: Step, inputs: list[Any]) -> list[Any]:
         options = {name: params[name] for name in names}
         return [lax.conv_general_dilated(lhs, rhs, precision=lax.Precision.HIGHEST, **options)]
     return step.evaluate(inputs)
-
-
-def _is_narrow(dtype: Any) -> bool:
-    return jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 32

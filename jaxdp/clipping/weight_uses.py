@@ -35,6 +35,10 @@ _REARRANGEMENTS = {
 }
 
 
+# Their backward pass is not linear: that of a sum is not the sum of those of its terms.
+_NOT_LINEAR_BACKWARD = ("custom_vjp_call", "custom_vjp_call_jaxpr", "reduce_precision")
+
+
 class View(NamedTuple):
     """A value made from one weight and constants.
 
@@ -101,13 +105,15 @@ def find_uses(program: Program) -> WeightUses:
 
 
 def _classify(program: Program, not_covered: frozenset[int]) -> tuple[WeightUses, frozenset[int]]:
-    """One pass in which the weights of `not_covered` count as the sample's own values."""
+    """One pass in which the weights of `not_covered` are left alone."""
     views = {
         value: View(weight, (), True)
         for weight, value in enumerate(program.weights)
         if weight not in not_covered
     }
     constants = set(program.constants)
+    # Made of weights not covered, and of nothing of the sample.
+    left_alone = {program.weights[weight] for weight in not_covered}
     uses: list[Use] = []
     also: set[int] = set()
     for step in program.steps:
@@ -117,9 +123,16 @@ def _classify(program: Program, not_covered: frozenset[int]) -> tuple[WeightUses
         differentiable = step.name != "stop_gradient" and _is_inexact(program, step.results)
         if not others and (not viewed or not differentiable) and not step.equation.effects:
             constants.update(step.results)
+        elif others and left_alone.issuperset(others):
+            left_alone.update(step.results)
+            also |= weights if differentiable else set()
         elif not viewed or not differentiable:
             continue
-        elif len(weights) > 1 or step.equation.effects:
+        elif (
+            len(weights) > 1
+            or step.equation.effects
+            or (not others and step.contains(*_NOT_LINEAR_BACKWARD))
+        ):
             also |= weights
         elif not others:
             view = _derived(step, [views[value] for value in viewed], program.shapes)
@@ -144,7 +157,9 @@ def _derived(step: Step, sources: Sequence[View], shapes: dict[int, ShapedArray]
     steps: dict[int, Step] = {}
     for source in sources:
         steps.update((id(known), known) for known in source.steps)
-    same_entries = all(source.is_rearrangement for source in sources) and (
+    is_real = jnp.issubdtype(shapes[step.results[0]].dtype, jnp.floating)
+    same_entries = all(source.is_rearrangement for source in sources) and is_real
+    same_entries = same_entries and (
         step.name in _REARRANGEMENTS
         or (
             step.name == "broadcast_in_dim"
@@ -159,15 +174,16 @@ def _is_use(step: Step, viewed: Sequence[int], view: View, shapes: dict[int, Sha
     once = len(viewed) == 1 and step.operands.count(viewed[0]) == 1
     if not once or len(step.results) != 1 or len(step.outputs) != 1 or step.holds_program:
         return False
-    if step.convolves and not is_unfoldable(step, viewed[0]):
+    if step.contains("conv_general_dilated") and not is_unfoldable(step, viewed[0]):
         return False
     values = (viewed[0], *step.results, *(v for made in view.steps for v in made.inputs))
-    if all(not _is_narrow(shapes[value].dtype) for value in values):
+    if all(not is_narrow(shapes[value].dtype) for value in values):
         return True
     # A gradient is summed in float32 at least, whatever the weight's own precision.
     widens = all(made.name in (*_REARRANGEMENTS, "broadcast_in_dim") for made in view.steps)
     return step.name in _WIDENED and widens
 
 
-def _is_narrow(dtype: Any) -> bool:
+def is_narrow(dtype: Any) -> bool:
+    """Whether it is a floating-point type of less than 32 bits."""
     return jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 32

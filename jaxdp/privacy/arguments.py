@@ -62,3 +62,8 @@ def answer(host: Callable[..., float], traced: Callable[..., Any], *values: Any)
         return host(*(float(value) for value in known))
     columns = (np.broadcast_to(value, shape).ravel().tolist() for value in known)
     return np.asarray([host(*row) for row in zip(*columns, strict=True)]).reshape(shape)
+
+
+def is_probability(delta: Any) -> Any:
+    """Whether a traced delta lies strictly between 0 and 1 and is not subnormal."""
+    return (delta >= jnp.finfo(delta.dtype).tiny) & (delta < 1)

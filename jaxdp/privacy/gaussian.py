@@ -22,7 +22,12 @@ import numpy as np
 from jax.scipy.special import ndtr as traced_ndtr
 from scipy.special import erfcx, ndtr
 
-from jaxdp.privacy.arguments import answer, check_delta, check_non_negative
+from jaxdp.privacy.arguments import (
+    answer,
+    check_delta,
+    check_non_negative,
+    is_probability,
+)
 from jaxdp.privacy.bisection import largest_within, traced_largest_within
 from jaxdp.privacy.mills import mills_ratio, mills_ratio_and_gap
 
@@ -185,7 +190,7 @@ def _traced_epsilon(mu, delta):
     root = traced_largest_within(lambda e: _traced_delta(mu, e) > delta, mu)
     is_free = _traced_delta(mu, jnp.zeros_like(mu)) <= delta
     epsilon = jnp.where(jnp.isinf(mu), jnp.inf, jnp.where(is_free, 0, root))
-    return jnp.where((mu >= 0) & _is_probability(delta), epsilon, jnp.nan)
+    return jnp.where((mu >= 0) & is_probability(delta), epsilon, jnp.nan)
 
 
 @_traced_epsilon.defjvp
@@ -202,7 +207,7 @@ def _(primals, tangents):
 def _traced_mu(epsilon, delta):
     root = traced_largest_within(lambda mu: _traced_delta(mu, epsilon) <= delta, epsilon)
     mu = jnp.where(jnp.isinf(epsilon), jnp.inf, root)
-    return jnp.where((epsilon >= 0) & _is_probability(delta), mu, jnp.nan)
+    return jnp.where((epsilon >= 0) & is_probability(delta), mu, jnp.nan)
 
 
 @_traced_mu.defjvp
@@ -213,7 +218,3 @@ def _(primals, tangents):
     _, density, far_term, _ = _traced_curve(jnp.where(has_slope, mu, 1), epsilon)
     slope = (tangents[1] + far_term * tangents[0]) / density
     return mu, jnp.where(has_slope, slope, 0)
-
-
-def _is_probability(delta):
-    return (delta >= jnp.finfo(delta.dtype).tiny) & (delta < 1)

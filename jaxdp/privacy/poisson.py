@@ -73,7 +73,8 @@ class PoissonSampler(AbstractSampler):
 
     @property
     def adjacency(self):
-        return ADD_OR_REMOVE_ONE
+        # The number of records is public, so neighbours have the same: one of them adds nothing.
+        return ZERO_OUT_ONE
 
     @property
     def expected_batch_size(self):

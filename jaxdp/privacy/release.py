@@ -94,6 +94,8 @@ class Release(eqx.Module):
 def compose(*releases: Release) -> Release:
     """Several releases from the same data as one, each free to look at those before it.
 
+    What papers state of the parts says nothing of the whole, so no published claim is kept.
+
     Raises:
         ValueError: their neighbours differ, so that no common guarantee follows.
     """

@@ -12,7 +12,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdp.privacy.arguments import answer, check_delta, check_non_negative
+from jaxdp.privacy.arguments import (
+    answer,
+    check_delta,
+    check_non_negative,
+    is_probability,
+)
 from jaxdp.privacy.bisection import largest_within, traced_largest_within
 
 _ROUNDING = 1e-12
@@ -112,7 +117,7 @@ def _traced_epsilon(zcdp, delta):
     excess = _best_excess(proper, delta)
     tail = (-jnp.log(delta) - jnp.log1p(excess)) / excess
     epsilon = jnp.maximum((1 + excess) * proper + tail - jnp.log1p(1 / excess), 0)
-    is_valid = (zcdp >= 0) & _is_probability(delta)
+    is_valid = (zcdp >= 0) & is_probability(delta)
     return jnp.where(is_valid, jnp.where(is_proper, epsilon, lax.stop_gradient(zcdp)), jnp.nan)
 
 
@@ -127,7 +132,7 @@ def _traced_zcdp(epsilon, delta):
 
     excess = traced_largest_within(is_above, epsilon)
     zcdp = jnp.maximum(level - jnp.log1p(excess), 0) / excess**2
-    is_valid = (epsilon >= 0) & _is_probability(delta)
+    is_valid = (epsilon >= 0) & is_probability(delta)
     return jnp.where(is_valid, jnp.where(jnp.isinf(epsilon), jnp.inf, zcdp), jnp.nan)
 
 
@@ -138,7 +143,3 @@ def _(primals, tangents):
     excess = _best_excess(jnp.where(has_slope, zcdp, 1), primals[1])
     slope = (tangents[0] + tangents[1] / (primals[1] * excess)) / (1 + excess)
     return zcdp, jnp.where(has_slope, slope, 0)
-
-
-def _is_probability(delta):
-    return (delta >= jnp.finfo(delta.dtype).tiny) & (delta < 1)

@@ -120,7 +120,7 @@ def test_poisson_batches_are_amplified_and_state_their_neighbours():
     full = jaxdp.privacy.gaussian_epsilon(10.0, 1e-5)
     assert amplified.epsilon < full / 10
     assert amplified.mu is None
-    assert "add-or-remove-one" in amplified.assumptions[0]
+    assert "zero-out-one" in amplified.assumptions[0]
     shuffled = _optimiser(num_steps=100, noise_multiplier=1.0, sampler=ShuffledEpochs(1000, 10))
     # One epoch: no amplification, a record is in one batch.
     assert jaxdp.account(shuffled, delta=1e-5).mu == pytest.approx(2.0)
@@ -148,6 +148,32 @@ def test_poisson_batches_sum_each_record_at_the_stated_rate():
     assert_mean_close(included, np.full(RECORDS, 0.25))
     with pytest.raises(AssertionError):
         assert_mean_close(included, np.full(RECORDS, 0.3))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_weights_and_state_keep_their_types(dtype):
+    data = _data()
+    optimiser = _optimiser(optax.adam(0.1), num_steps=3)
+    weight = jnp.ones(3, dtype)
+
+    def step(carry, _):
+        return optimiser.step(squared_loss, *carry, *data, key=jr.key(0)), None
+
+    (found, _), _ = jax.lax.scan(step, (weight, optimiser.init(weight)), length=3)
+    assert found.dtype == dtype
+    assert np.all(np.asarray(found) != 1)
+
+
+def test_a_traced_clip_norm_that_is_none_lets_no_gradient_through():
+    inputs, labels = _data()
+
+    def clipped(clip_norm):
+        return jaxdp.clipped_gradient_sum(
+            squared_loss, jnp.ones(3), inputs, labels, clip_norm=clip_norm
+        )[0]
+
+    for clip_norm in (jnp.nan, -1.0):
+        np.testing.assert_array_equal(jax.jit(clipped)(clip_norm), 0)
 
 
 def test_nothing_is_released_after_the_last_step():

@@ -175,6 +175,77 @@ def _own_rule(model, inputs, target):
     return _scaled_sum(weight, layer(inputs)) * (1 + target)
 
 
+def _both_mapped(layers, inputs, target):
+    """A product with batch axes: each layer has inputs of its own."""
+    hidden = jnp.einsum("abc,ac->ab", layers, jnp.stack([inputs, inputs**2, inputs[::-1]]))
+    return jnp.sum(jnp.sin(hidden)) * (1 + target)
+
+
+def _looked_up(mode):
+    """Rows by a gather of one mode, some of them outside of the table, on either side."""
+
+    def loss(table, words, target):
+        rows = table.at[words - 3].get(mode=mode, fill_value=0, wrap_negative_indices=False)
+        weights = jnp.arange(1.0, 6.0) * jnp.where(jnp.arange(5) % 2 == 0, 1, -1)
+        return jnp.sum(jnp.sin(rows.sum(1)) * weights) * (1 + target)
+
+    return loss
+
+
+def _few_bits(table, words, target):
+    """Whole numbers that cannot hold the number of rows."""
+    rows = jax.vmap(lambda word: jax.lax.dynamic_index_in_dim(table, word, 0, False))(words)
+    return jnp.sum(jnp.sin(rows) * jnp.array([1.0, -0.9, 0.5, -2.0, 1.1])[:, None]) * (1 + target)
+
+
+def _either_row(table, inputs, target):
+    return jnp.sum(jnp.where(inputs > 0, table[0], table[1]) * jnp.sin(inputs)) * (1 + target)
+
+
+def _alone(weight, inputs, target):
+    return jnp.sum(weight**2) / 2
+
+
+def _transposed(layer, inputs, target):
+    return jnp.sum(jnp.sin(layer(inputs.reshape(2, 2))) * (1 + target))
+
+
+def _groups_of_the_batch(kernel, inputs, target):
+    found = jax.lax.conv_general_dilated(
+        jnp.stack([inputs, 2 * inputs])[:, None], kernel, (1,), "SAME", batch_group_count=2
+    )
+    return jnp.sum(jnp.tanh(found) * (1 + target))
+
+
+def _complex(weight, inputs, target):
+    return jnp.sum(jnp.abs(weight @ jnp.fft.fft(inputs)) ** 2) * (1 + target)
+
+
+@jax.custom_vjp
+def _sign_of_gradient(weight):
+    return weight
+
+
+_sign_of_gradient.defvjp(lambda weight: (weight, None), lambda _, g: (jnp.sign(g),))
+
+
+def _straight_through(weight, inputs, target):
+    return jnp.sum(_sign_of_gradient(weight) @ inputs) * (target - 1)
+
+
+def _rounded(weight, inputs, target):
+    return jnp.sum(jax.lax.reduce_precision(weight, 8, 7) @ inputs) * (target - 0.9)
+
+
+def _added_low_rank(factors, inputs, target):
+    whole, left, right = factors
+    return cross_entropy(lambda x: (whole + left @ right) @ x, inputs, target)
+
+
+def _bytes(key):
+    return jr.randint(key, (BATCH, 5), 0, 256).astype(jnp.uint8)
+
+
 def _ensemble_layers():
     return eqx.filter_vmap(lambda key: eqx.nn.Linear(4, 2, key=key))(jr.split(_KEY, 3))
 
@@ -211,6 +282,34 @@ FAMILIES = {
         {0, 1},
     ),
     "function of a weight": (_squashed, jr.normal(_KEY, (4, 4)), _vectors, set()),
+    "products with batch axes": (_both_mapped, jr.normal(_KEY, (3, 5, 4)), _vectors, set()),
+    "rows, clipped": (_looked_up("clip"), jr.normal(_KEY, (6, 3)), _words, set()),
+    "rows, filled": (_looked_up("fill"), jr.normal(_KEY, (6, 3)), _words, set()),
+    "rows, promised": (_looked_up("promise_in_bounds"), jr.normal(_KEY, (6, 3)), _words, set()),
+    "rows by bytes": (_few_bits, jr.normal(_KEY, (300, 3)), _bytes, set()),
+    "two views of one weight": (_either_row, jr.normal(_KEY, (2, 4)), _vectors, {0}),
+    "loss of the weight alone": (_alone, jr.normal(_KEY, (4,)), _vectors, {0}),
+    "transposed convolution": (
+        _transposed,
+        eqx.nn.ConvTranspose1d(2, 3, 2, stride=2, key=_KEY),
+        _vectors,
+        set(),
+    ),
+    "groups of the batch": (
+        _groups_of_the_batch,
+        jr.normal(_KEY, (4, 1, 3)),
+        _vectors,
+        {0},
+    ),
+    "complex intermediates": (_complex, jr.normal(_KEY, (4, 4)), _vectors, set()),
+    "sign of the gradient": (_straight_through, jnp.ones((4, 4)), _vectors, {0}),
+    "rounded weight": (_rounded, jr.normal(_KEY, (4, 4)), _vectors, {0}),
+    "low-rank change of a weight": (
+        _added_low_rank,
+        (jr.normal(_KEY, (4, 4)), jr.normal(_KEY, (4, 2)), jr.normal(_KEY, (2, 4))),
+        _vectors,
+        {0, 1, 2},
+    ),
     "derivative rule of its own": (_own_rule, (jnp.arange(4.0), _linear()), _vectors, {0}),
 }
 

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxdp
+from jaxdp.clipping import ghost_pass
 from jaxdp.clipping.ghost_pass import GhostPass
 from jaxdp.clipping.traced_loss import trace_loss
 
@@ -177,13 +178,18 @@ def test_a_loss_that_is_not_finite_is_flagged_though_its_gradient_is():
     np.testing.assert_allclose(total, np.full(2, 0.5**0.5), rtol=1e-6)
 
 
-@pytest.mark.parametrize("size", [1e-30, 1e-12, 1e12, 1e25])
+@pytest.mark.parametrize("size", [1e-30, 1e-12, 1e12, 1e25, 1.8e37])
 def test_norms_neither_overflow_nor_underflow(size):
     inputs = jnp.asarray(size * np.array([[3.0, 4.0]]), jnp.float32)
-    _, norms = jaxdp.clipped_gradient_sum(
-        lambda weight, x, y: weight @ x, jnp.ones(2), inputs, jnp.zeros(1), clip_norm=1.0
-    )
-    np.testing.assert_allclose(norms, 5 * size, rtol=1e-6)
+    clip_norm = min(1.0, size)
+    for loss in (lambda weight, x, y: weight @ x, lambda weight, x, y: jnp.sum(weight * x)):
+        total, norms = jaxdp.clipped_gradient_sum(
+            loss, jnp.ones(2), inputs, jnp.zeros(1), clip_norm=clip_norm
+        )
+        np.testing.assert_allclose(norms, 5 * size, rtol=1e-6)
+        # Scaling by less than float32 can hold lets nothing through.
+        expected = [0.6, 0.8] if size < 1e37 else [0, 0]
+        np.testing.assert_allclose(total / clip_norm, expected, rtol=1e-6)
 
 
 def test_a_zero_gradient_adds_zero():
@@ -293,13 +299,19 @@ def test_no_array_of_the_program_holds_every_gradient(model, inputs, loss):
 
 
 def _sizes(jaxpr):
-    for equation in jaxpr.eqns:
+    for equation in _equations(jaxpr):
         yield from (variable.aval.size for variable in equation.outvars)
+
+
+def _equations(jaxpr):
+    """Every equation of a program and of the programs in it."""
+    for equation in jaxpr.eqns:
+        yield equation
         for value in equation.params.values():
             for leaf in value if isinstance(value, (tuple, list)) else (value,):
                 inner = getattr(leaf, "jaxpr", leaf)
                 if hasattr(inner, "eqns"):
-                    yield from _sizes(inner)
+                    yield from _equations(inner)
 
 
 def test_the_linear_model_has_its_closed_form():
@@ -333,13 +345,30 @@ def test_layers_that_mix_samples_are_refused_by_name():
     model = {"layers": [NETWORK[1], eqx.nn.BatchNorm(4, "batch", mode="batch")]}
     with pytest.raises(ValueError, match=r"BatchNorm at model\['layers'\]\[1\].*GroupNorm"):
         jaxdp.clipped_gradient_sum(NETWORK[0], model, *_batch("network", 0), clip_norm=1.0)
-    with pytest.raises(ValueError, match="reduces over the batch"):
-        jaxdp.clipped_gradient_sum(
-            lambda model, x, y: jax.lax.pmean(cross_entropy(model, x, y), "batch"),
-            NETWORK[1],
-            *_batch("network", 0),
-            clip_norm=1.0,
-        )
+
+
+def test_losses_that_reach_other_samples_by_a_named_axis_are_refused():
+    def loss(model, x, y):
+        return jax.lax.pmean(cross_entropy(model, x, y), "batch")
+
+    def in_a_loop(model, x, y):
+        return jax.lax.fori_loop(0, 2, lambda _, total: total + loss(model, x, y), 0.0)
+
+    def clipped(loss):
+        return jaxdp.clipped_gradient_sum(loss, NETWORK[1], *_batch("network", 0), clip_norm=1.0)[1]
+
+    for unbound in (loss, in_a_loop):
+        with pytest.raises(ValueError, match=r"reaches others"):
+            clipped(unbound)
+        bound = jax.vmap(lambda _, loss=unbound: clipped(loss), axis_name="batch")
+        with pytest.raises(ValueError, match="psum over the axis batch"):
+            bound(jnp.zeros(2))
+
+    def inner(model, x, y):
+        # An axis that the loss binds itself is its own affair.
+        return jax.vmap(lambda x: jax.lax.pmean(x, "own"), axis_name="own")(model(x))[0]
+
+    assert clipped(inner).shape == (BATCH,)
 
 
 @pytest.mark.parametrize(
@@ -365,3 +394,74 @@ def test_wrong_calls_are_refused(change, error, message):
     arguments = {"loss": NETWORK[0], "model": NETWORK[1], "inputs": inputs, "targets": labels}
     with pytest.raises(error, match=message):
         jaxdp.clipped_gradient_sum(**{**arguments, "clip_norm": 1.0, **change})
+
+
+@pytest.mark.parametrize(
+    "family", ["network", "convolutions", "attention", "wide layer at positions"]
+)
+def test_products_that_measure_and_sum_gradients_are_of_the_highest_precision(family):
+    loss, model, _, _ = FAMILIES[family]
+    arrays, static = eqx.partition(model, eqx.is_array)
+    inputs, labels = _batch(family, 0)
+
+    def products(function):
+        jaxpr = jax.make_jaxpr(function)(arrays).jaxpr
+        names = ("dot_general", "conv_general_dilated")
+        found = [e for e in _equations(jaxpr) if e.primitive.name in names]
+        return [e.params["precision"] for e in found]
+
+    def plain(arrays):
+        # As many products as the backward pass to the inputs of every layer has.
+        model = eqx.combine(arrays, static)
+        return GhostPass(trace_loss(loss, model, inputs, labels), _weights(model))._backward(
+            jax.tree.leaves((inputs, labels))
+        )
+
+    def clipped(arrays):
+        model = eqx.combine(arrays, static)
+        return jaxdp.clipped_gradient_sum(loss, model, inputs, labels, clip_norm=1.0)
+
+    highest = (jax.lax.Precision.HIGHEST,) * 2
+    added = len(products(clipped)) - len(products(plain))
+    assert added > 0
+    assert products(plain).count(highest) == 0
+    assert products(clipped).count(highest) == added
+
+
+def _weights(model):
+    return jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+
+
+def test_formed_gradients_are_bounded_in_memory(monkeypatch):
+    loss, model, _, _ = FAMILIES["recurrent"]
+    batch = _batch("recurrent", 0)
+    sizes = []
+    honest = GhostPass._backward
+
+    def watched(self, samples):
+        sizes.append(len(samples[0]))
+        return honest(self, samples)
+
+    monkeypatch.setattr(GhostPass, "_backward", watched)
+    monkeypatch.setattr(ghost_pass, "_FORMED_NUMBERS", 300)
+    found = jaxdp.clipped_gradient_sum(lambda *sample: loss(*sample), model, *batch, clip_norm=0.5)
+    formed = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model.cell, eqx.is_array)))
+    assert set(sizes) == {300 // formed}
+    assert_agrees(found, reference(loss, model, *batch, 0.5), 0.5)
+
+
+def test_float64_weights_used_in_low_precision():
+    if not hasattr(jax, "enable_x64"):
+        pytest.skip("this release of jax has no local float64")
+    with jax.enable_x64(True):
+        weight, inputs = jr.normal(jr.key(0), (3, 4)), jr.normal(jr.key(1), (5, 4))
+        assert weight.dtype == jnp.float64
+
+        def loss(weight, x, y):
+            hidden = weight.astype(jnp.bfloat16) @ x.astype(jnp.bfloat16)
+            return jnp.sum(hidden.astype(float) ** 2)
+
+        total, norms = jaxdp.clipped_gradient_sum(loss, weight, inputs, jnp.zeros(5), clip_norm=1.0)
+        wanted, wanted_norms = reference(loss, weight, inputs, jnp.zeros(5), 1.0)
+        np.testing.assert_allclose(norms, wanted_norms, rtol=0.01)
+        np.testing.assert_allclose(total, wanted[0], atol=0.05)
