@@ -27,7 +27,7 @@ _ADDED = "add-or-remove-one"
 both_adjacencies = pytest.mark.parametrize("adjacency", _BOTH)
 
 
-def _composed_epsilon(rate, noise, num_steps, delta, reach=40.0, num_points=2**18):
+def _composed_epsilon(rate, noise, num_steps, delta, reach=16.0, num_points=2**21):
     """epsilon of one record more, from losses rounded down on a grid: a bound from below.
 
     P = (1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2), composed by Fourier transform.
