@@ -64,7 +64,7 @@ def clipped_gradient_sum(
     Raises:
         ValueError: the loss is not a scalar, batch axes differ, a concrete clip norm is negative
             or NaN, or a layer mixes samples (BatchNorm).
-        TypeError: a weight is complex, or an input is not an array.
+        TypeError: there is no weight, one is complex, or an input is not an array.
     """
     size = batch_size(inputs, targets)
     known = concrete(clip_norm)
@@ -105,6 +105,8 @@ def _clipped_sum(loss, model, inputs, targets, clip_norm, mask, microbatch_size)
     refuse_mixing_layers(model)
     _refuse_varying((model, inputs, targets))
     weights = eqx.filter(model, eqx.is_inexact_array)
+    if not jax.tree.leaves(weights):
+        raise TypeError("expected a model with floating-point arrays, its weights, got none")
     if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(weights)):
         raise TypeError("expected real weights, got a complex one")
     if size == 0:

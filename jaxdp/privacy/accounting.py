@@ -44,7 +44,7 @@ class Cost(eqx.Module):
         if strong:
             text += f" from {', '.join(strong)}"
         if self.published_epsilon is not None:
-            text += f"; published conversion: epsilon {self.published_epsilon:.4f}"
+            text += f"; published: epsilon {self.published_epsilon:.4f}"
         return "\n".join([text, *(f"  - {line}" for line in self.assumptions)])
 
 

@@ -387,6 +387,7 @@ def test_losses_that_reach_other_samples_by_a_named_axis_are_refused():
         ({"loss": lambda model, x, y: model(x)}, ValueError, r"real scalar.*shape \(3,\)"),
         ({"loss": lambda model, x, y: y}, ValueError, "real scalar, got int32"),
         ({"model": (NETWORK[1], jnp.ones(2) * 1j)}, TypeError, "real weights"),
+        ({"model": 1.0}, TypeError, "floating-point arrays, its weights, got none"),
     ],
 )
 def test_wrong_calls_are_refused(change, error, message):

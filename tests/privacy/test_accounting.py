@@ -81,7 +81,7 @@ def test_a_batch_of_algorithms_is_told_to_use_vmap():
 def test_prints_what_is_proved():
     text = str(jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5))
     assert text.startswith("privacy: (4.3772, 1e-05)-DP from 1-GDP, 0.5-zCDP")
-    assert "published conversion: epsilon 5.2985" in text
+    assert "published: epsilon 5.2985" in text
 
 
 def test_a_release_without_a_proof_costs_infinity_and_says_what_was_claimed():
@@ -95,7 +95,7 @@ def test_a_release_without_a_proof_costs_infinity_and_says_what_was_claimed():
     assert (cost.epsilon, cost.mu, cost.zcdp) == (float("inf"), None, None)
     assert cost.published_epsilon == 1.0
     assert "not proved: the stated sensitivity" in " ".join(cost.assumptions)
-    assert str(cost).startswith("privacy: (inf, 0.0001)-DP; published conversion: epsilon 1.0000")
+    assert str(cost).startswith("privacy: (inf, 0.0001)-DP; published: epsilon 1.0000")
     assert jaxdp.account(release, delta=1e-6).published_epsilon == float("inf")
 
 
