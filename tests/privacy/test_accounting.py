@@ -8,10 +8,10 @@ import jax.random as jr
 import numpy as np
 import pytest
 from helpers import assert_mean_close
+from privacy.worst_case import OneRecord
 
 import jaxdp
 from jaxdp.privacy import AbstractClaim, Gaussian, Release, StatedBudget, Unproved
-from jaxdp.problems import Samples
 
 
 def _algorithm(schedule, rho=1.0, num_steps=100):
@@ -125,39 +125,6 @@ def test_wrong_things_are_refused():
         jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=0.0)
 
 
-class _OneRecord(jaxdp.problems.AbstractProblem):
-    """A stream whose only record of any effect is the first; its sign is what neighbours differ in.
-
-    Later inputs are tiny, so that they are never capped nor contract.
-    """
-
-    sign: jax.Array
-
-    dim = 1
-    max_samples = None
-    is_valid = True
-
-    def prepare(self, key):
-        return None
-
-    def draw(self, prepared, key, index):
-        first = index == 0
-        inputs = jnp.where(first, 0.1, 1e-6)[None]
-        return Samples(inputs, jnp.where(first, self.sign * 1e6, 0))
-
-    def gradient(self, parameters, samples):
-        return samples.inputs * (samples.inputs @ parameters - samples.labels)[..., None]
-
-    def smoothness(self, samples):
-        return jnp.sum(samples.inputs**2, axis=-1)
-
-    def risk(self, prepared, parameters):
-        return parameters[0]
-
-    def in_input_coordinates(self, parameters):
-        return parameters
-
-
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_the_worst_case_reaches_the_claim(power):
     # The first record clipped at +C or -C moves the result by 2 eta_1 C; the noise of all steps
@@ -165,7 +132,7 @@ def test_the_worst_case_reaches_the_claim(power):
     rho, algorithm = 1.5, jaxdp.OnePassDPSGD(jaxdp.Polynomial(2.0, power), 1.0, 1.5, 20)
 
     def released(sign):
-        problem = _OneRecord(jnp.asarray(sign))
+        problem = OneRecord(jnp.asarray(sign))
         runs = jaxdp.simulate(
             problem, algorithm, key=jr.key(0), num_runs=20_000, keep_parameters=True, records=1
         )

@@ -1,15 +1,14 @@
 """Audits: how often they fail, how much they find, and what they are told to refuse."""
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from privacy.worst_case import OneRecord
 from scipy.stats import binom, norm
 
 import jaxdp
 from jaxdp.privacy import audit, audit_mu, gaussian_epsilon, gaussian_mu
-from jaxdp.problems import Samples
 
 
 def _gaussian(shift, key):
@@ -194,42 +193,12 @@ def test_the_mechanism_is_traced_once_and_run_in_batches():
     assert found(64, 0) == whole
 
 
-class _OneRecord(jaxdp.problems.AbstractProblem):
-    """A stream whose first record alone has an effect; neighbours differ in its sign."""
-
-    sign: jax.Array
-
-    dim = 1
-    max_samples = None
-    is_valid = True
-
-    def prepare(self, key):
-        return None
-
-    def draw(self, prepared, key, index):
-        first = index == 0
-        inputs = jnp.where(first, 0.1, 1e-6)[None]
-        return Samples(inputs, jnp.where(first, self.sign * 1e6, 0))
-
-    def gradient(self, parameters, samples):
-        return samples.inputs * (samples.inputs @ parameters - samples.labels)[..., None]
-
-    def smoothness(self, samples):
-        return jnp.sum(samples.inputs**2, axis=-1)
-
-    def risk(self, prepared, parameters):
-        return parameters[0]
-
-    def in_input_coordinates(self, parameters):
-        return parameters
-
-
 def test_audited_one_pass_dp_sgd_reaches_its_claim_and_not_more():
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(2.0), 1.0, 1.5, 10)
     claim = jaxdp.account(algorithm, delta=0.1)
 
     def released(sign, key):
-        runs = jaxdp.simulate(_OneRecord(sign), algorithm, key=key, keep_parameters=True, records=1)
+        runs = jaxdp.simulate(OneRecord(sign), algorithm, key=key, keep_parameters=True, records=1)
         return runs.parameters[0, 0]
 
     arguments = dict(num_trials=20_000, confidence=0.999, key=jr.key(0))
