@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
 TESTS = pathlib.Path(__file__).resolve().parent
 
 

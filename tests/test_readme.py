@@ -63,6 +63,7 @@ def test_readme_shows_what_the_front_page_prints(printed):
             assert float(row[column]) == pytest.approx(float(expected[column]), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_private_training_runs_as_it_stands_and_learns(tmp_path):
     after = """
 losses = jax.vmap(lambda x, y: loss(model, x, y))(inputs, labels)

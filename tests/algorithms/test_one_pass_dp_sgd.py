@@ -189,6 +189,7 @@ def test_length_stays_static_in_a_batch_and_may_be_traced():
     assert traced.num_steps.tolist() == [10, 20]
 
 
+@pytest.mark.slow
 def test_a_callable_module_keeps_its_parameters_under_vmap():
     class Line(eqx.Module):
         slope: jax.Array

@@ -195,6 +195,7 @@ def test_nothing_is_released_after_the_last_step():
     assert state.num_released == 2
 
 
+@pytest.mark.slow
 def test_any_optax_optimiser_learns_any_equinox_model():
     inputs, labels = _data(3)
     model = eqx.nn.MLP(3, "scalar", 8, 1, key=jr.key(0))

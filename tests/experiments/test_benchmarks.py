@@ -4,10 +4,12 @@ import dataclasses
 import sys
 
 import numpy as np
+import pytest
 
 from experiments.benchmarks import per_sample_clipping, simulators
 
 
+@pytest.mark.slow
 def test_simulators_smoke_version_measures_every_candidate(tmp_path):
     dataset = simulators.run(simulators.Config.smoke())
     assert dataset.seconds.shape == (5, 2)

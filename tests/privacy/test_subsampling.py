@@ -137,6 +137,7 @@ def test_below_its_resolution_the_grid_is_not_asked():
     assert subsampled_gaussian_epsilon(0.01, 1.0, 1000, 1e-12, _ADDED) <= found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "noise", "num_steps"),
     [

@@ -175,6 +175,7 @@ def test_keeps_its_digits_where_the_final_risk_is_tiny():
     np.testing.assert_allclose(final(jnp.float32), exact, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_printed_initial_values_are_refuted_by_simulation():
     # Erratum to AC (62): D_i(0) has no lambda_i. Here the two agree at t = 0 and nowhere after.
     dim = 200
@@ -193,6 +194,7 @@ def test_the_printed_initial_values_are_refuted_by_simulation():
         assert_mean_close(runs.risk, wrong.risk, bias=0.15 / dim)
 
 
+@pytest.mark.slow
 def test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not():
     case = CASES["beyond the cap"]
     problem = jaxdp.LinearRegression.isotropic(200, label_noise=0.3)

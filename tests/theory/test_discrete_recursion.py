@@ -55,6 +55,7 @@ def test_is_the_recursion_of_the_notes():
     np.testing.assert_allclose(predicted.risk, _recursion(**settings), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_large_batches_agree_with_simulation():
     batch, peak = 200, 0.9
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), 0.6, 1.0, 30, batch_size=batch)
