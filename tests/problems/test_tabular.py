@@ -145,6 +145,7 @@ def test_tables_that_cannot_be_learnt_are_refused(spoil, message):
             make(*spoil(*_table()))
 
 
+@pytest.mark.slow
 def test_simulation_on_a_gaussian_table_agrees_with_its_surrogate():
     rng = np.random.default_rng(2)
     inputs = rng.normal(size=(4000, 30))

@@ -56,6 +56,7 @@ def test_without_noise_or_gradient_noise_the_path_is_the_equation():
     np.testing.assert_allclose(path.risk[0], predicted.risk, rtol=0.02, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_alone_as_in_a_batch():
     few = jaxdp.HomogenizedSDE(num_steps=100)
     many = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=3, simulator=few)

@@ -80,6 +80,7 @@ def test_gap_of_the_mean_falls_with_the_dimension():
     assert gaps[2] < gaps[1] / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 5])
 def test_batches_small_against_the_dimension_change_nothing(batch_size):
     dim = 100

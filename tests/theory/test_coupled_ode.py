@@ -220,6 +220,7 @@ def test_capped_fraction_matches_simulation():
     )
 
 
+@pytest.mark.slow
 def test_clipped_fraction_matches_simulation():
     problem = jaxdp.LinearRegression.isotropic(200, label_noise=0.3)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 0.5, 1.0, 2000)

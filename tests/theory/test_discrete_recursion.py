@@ -93,6 +93,7 @@ def test_is_the_default_for_batches_only():
     assert label(2) == "recursion"
 
 
+@pytest.mark.slow
 def test_beyond_the_cap_large_batches_saturate():
     # Notes to AC, section 7(c): gamma = .02, peak 8, the cap on each sample holds the risk up.
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(8.0, 0.5), 1.0, 1.0, 50, batch_size=100)
