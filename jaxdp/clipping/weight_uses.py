@@ -33,8 +33,6 @@ _REARRANGEMENTS = {
     "copy_p",
     "convert_element_type",
 }
-
-
 # Their backward pass is not linear: that of a sum is not the sum of those of its terms.
 _NOT_LINEAR_BACKWARD = ("custom_vjp_call", "custom_vjp_call_jaxpr", "reduce_precision")
 
