@@ -1,7 +1,13 @@
 """How it is learnt: algorithms that simulators, theories and accountants read."""
 
 from jaxdp.algorithms.base import AbstractAlgorithm as AbstractAlgorithm
+from jaxdp.algorithms.base import AbstractFullBatchAlgorithm as AbstractFullBatchAlgorithm
+from jaxdp.algorithms.base import AbstractOnePassAlgorithm as AbstractOnePassAlgorithm
 from jaxdp.algorithms.base import Update as Update
+from jaxdp.algorithms.dp_gd import DPGD as DPGD
+from jaxdp.algorithms.dp_gd import AbstractCalibration as AbstractCalibration
+from jaxdp.algorithms.dp_gd import ExactCalibration as ExactCalibration
+from jaxdp.algorithms.dp_gd import PublishedCalibration as PublishedCalibration
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD as OnePassDPSGD
 from jaxdp.algorithms.optimiser import OptimiserState as OptimiserState
 from jaxdp.algorithms.optimiser import PrivateOptimiser as PrivateOptimiser

@@ -10,7 +10,8 @@ from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float, Int
 
-from jaxdp.algorithms.base import AbstractAlgorithm, Update
+from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Update
+from jaxdp.algorithms.length import Length, as_length
 from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import concrete, require_count, require_positive
@@ -30,13 +31,7 @@ from jaxdp.schedules import (
 _TRACED_MARGIN = {4: 2e-3, 8: 1e-6}
 
 
-class _Length(eqx.Module):
-    """A number of steps that is known when a loop is compiled."""
-
-    value: int = eqx.field(static=True)
-
-
-class OnePassDPSGD(AbstractAlgorithm):
+class OnePassDPSGD(AbstractOnePassAlgorithm):
     r"""AC Algorithm 1: each sample is used once, and only the last iterate is released.
 
     With $\eta_k = \tilde\eta(k/K)/K$ and $C = c\sqrt d$, for k = 1, ..., K:
@@ -69,7 +64,7 @@ class OnePassDPSGD(AbstractAlgorithm):
     clip: NormClip
     rho: Float[Array, ""]
     batch_size: int = eqx.field(static=True)
-    _length: _Length | Int[Array, ""]
+    _length: Length | Int[Array, ""]
 
     def __init__(self, learning_rate, clip_scale, rho, num_steps, *, batch_size=1):
         self.learning_rate = as_schedule(learning_rate)
@@ -77,7 +72,7 @@ class OnePassDPSGD(AbstractAlgorithm):
         self.clip = NormClip(clip_scale)
         self.rho = as_float(rho)
         self.batch_size = require_count("batch_size", batch_size)
-        self._length = _as_length(num_steps)
+        self._length = as_length(num_steps)
         require_positive("rho", self.rho, infinite=True)
         scale, strength = concrete(self.clip.scale), concrete(self.rho)
         if scale is not None and strength is not None and np.isinf(scale) > np.isinf(strength):
@@ -85,7 +80,7 @@ class OnePassDPSGD(AbstractAlgorithm):
                 f"expected a finite clip_scale with rho = {strength}: without clipping no finite "
                 "noise is private; use rho = inf for no noise"
             )
-        known = self._length.value if isinstance(self._length, _Length) else 0
+        known = self._length.value if isinstance(self._length, Length) else 0
         require_non_increasing(self.learning_rate, known + 1)
 
     @classmethod
@@ -118,11 +113,6 @@ class OnePassDPSGD(AbstractAlgorithm):
         return self.clip.scale
 
     @property
-    def num_steps(self) -> int | Int[Array, ""]:
-        """K, the number of updates."""
-        return self._length.value if isinstance(self._length, _Length) else self._length
-
-    @property
     def noise_ratio(self) -> Float[Array, ""]:
         """c / rho, the scale of the private noise; 0 without noise."""
         noiseless = jnp.isinf(self.rho)
@@ -133,15 +123,6 @@ class OnePassDPSGD(AbstractAlgorithm):
         in_range = (self.rho > 0) & (self.clip_scale > 0) & (self.num_steps >= 1)
         noise_is_enough = jnp.isfinite(self.clip_scale) | jnp.isinf(self.rho)
         return is_non_increasing(self.learning_rate) & in_range & noise_is_enough
-
-    def with_traced_length(self) -> "OnePassDPSGD":
-        """The same algorithm with `num_steps` as an array, which no compilation depends on."""
-        return eqx.tree_at(
-            lambda tree: tree._length,
-            self,
-            jnp.asarray(self.num_steps),
-            is_leaf=lambda node: isinstance(node, _Length),
-        )
 
     def aspect_ratio(self, dim: int | Float[Array, ""]) -> Float[Array, ""]:
         r"""$\gamma = d/(KB)$, dimensions per sample."""
@@ -211,25 +192,6 @@ class OnePassDPSGD(AbstractAlgorithm):
                 "noise is an exact Gaussian: a simulated run draws and adds it in floating point",
             ),
         )
-
-
-def _as_length(num_steps: Any) -> _Length | Int[Array, ""]:
-    if isinstance(num_steps, (int, np.integer)):
-        if num_steps >= 2**31:
-            raise ValueError(f"expected num_steps < 2^31, got {num_steps}")
-        return _Length(require_count("num_steps", num_steps))
-    array = jnp.asarray(num_steps)
-    if not jnp.issubdtype(array.dtype, jnp.integer):
-        raise TypeError(f"expected num_steps to be a whole number, got {num_steps}")
-    if array.shape != ():
-        raise ValueError(
-            f"expected num_steps to be a scalar, got shape {array.shape}; "
-            "make a batch with vmap over the constructor"
-        )
-    known = concrete(array)
-    if known is not None and known < 1:
-        raise ValueError(f"expected num_steps >= 1, got {int(known)}")
-    return array
 
 
 def _toward_zero(value: Any) -> Any:

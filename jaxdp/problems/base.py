@@ -1,4 +1,4 @@
-"""The abstract problem: where samples come from, their gradients, and the risk.
+"""The abstract problems: where samples come from, their gradients, and the risk.
 
 A stream draws fresh samples from its key. A table first splits its rows for the run (`prepare`) and
 then hands them out in order. A simulator knows neither from the other.
@@ -19,7 +19,16 @@ class Samples(eqx.Module):
 
 
 class AbstractProblem(eqx.Module):
-    """A supervised problem with parameters in `dim` dimensions, learnt from theta = 0."""
+    """A supervised problem, learnt from theta = 0."""
+
+    @property
+    @abc.abstractmethod
+    def is_valid(self) -> Bool[Array, ""]:
+        """Whether traced parameters keep what the constructor asks of concrete ones."""
+
+
+class AbstractSampleProblem(AbstractProblem):
+    """A problem that hands out samples one after the other, with parameters in `dim` dimensions."""
 
     @property
     @abc.abstractmethod
@@ -30,11 +39,6 @@ class AbstractProblem(eqx.Module):
     @abc.abstractmethod
     def max_samples(self) -> int | None:
         """How many samples one pass can draw; None when they never end."""
-
-    @property
-    @abc.abstractmethod
-    def is_valid(self) -> Bool[Array, ""]:
-        """Whether traced parameters keep what the constructor asks of concrete ones."""
 
     @abc.abstractmethod
     def prepare(self, key: Key[Array, ""]) -> Any:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import concrete, require_count, require_non_negative, require_positive
-from jaxdp.problems.base import AbstractProblem, Samples
+from jaxdp.problems.base import AbstractSampleProblem, Samples
 from jaxdp.problems.standardisation import covariance_basis, standardise
 
 _MEAN_TOLERANCE = 1e-5
@@ -38,7 +38,7 @@ class Blocks(eqx.Module):
     squared_target: Float[Array, " blocks"]
 
 
-class LinearRegression(AbstractProblem):
+class LinearRegression(AbstractSampleProblem):
     r"""Labels $y = x^\top\theta^* + z$ with $x \sim N(0, \Sigma)$, $z \sim N(0, \zeta^2)$.
 
     The risk is the excess risk $R(\theta) = \|\Sigma^{1/2}(\theta - \theta^*)\|^2 / 2$.

@@ -11,7 +11,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Int
 
 from jaxdp.core.arrays import as_float
-from jaxdp.problems.base import AbstractProblem, Samples
+from jaxdp.problems.base import AbstractSampleProblem, Samples
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.problems.standardisation import covariance_basis, standardise
 
@@ -32,7 +32,7 @@ class Split(eqx.Module):
     bias: Float[Array, ""]
 
 
-class TabularRegression(AbstractProblem):
+class TabularRegression(AbstractSampleProblem):
     r"""A table as a regression problem.
 
     The inputs are centred and scaled by one number to trace of covariance = dim, the labels

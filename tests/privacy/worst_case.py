@@ -7,7 +7,7 @@ import jaxdp
 from jaxdp.problems import Samples
 
 
-class OneRecord(jaxdp.problems.AbstractProblem):
+class OneRecord(jaxdp.problems.AbstractSampleProblem):
     """A stream whose only record of any effect is the first; its sign is what neighbours differ in.
 
     Later inputs are tiny, so that they are never capped nor contract.

@@ -1,0 +1,186 @@
+"""DP-GD's noise, its two calibrations, and what it costs."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdp
+
+BUDGET = {"learning_rate": 1e-3, "clip_norm": 2.0, "num_steps": 1000}  # eta T = 1
+DELTA = 1 / 2000
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "published", "exact"),
+    [
+        (0.5, 15.5958, 5.01416),
+        (1.0, 7.79790, 2.76667),
+        (4.0, 1.94947, 0.865548),
+        (8.0, 0.974737, 0.499742),
+    ],
+)
+def test_noise_scales_are_those_of_an_independent_computation(epsilon, published, exact):
+    for calibration, scale in [
+        (jaxdp.PublishedCalibration(), published),
+        (jaxdp.ExactCalibration(), exact),
+    ]:
+        algorithm = jaxdp.DPGD.calibrated(epsilon, DELTA, calibration=calibration, **BUDGET)
+        assert float(algorithm.noise_scale) == pytest.approx(scale, rel=3e-6)
+
+
+def test_account_shows_the_proved_and_the_published_epsilon():
+    exact = jaxdp.account(jaxdp.DPGD.calibrated(4.0, DELTA, **BUDGET), delta=DELTA)
+    published = jaxdp.account(
+        jaxdp.DPGD.calibrated(4.0, DELTA, calibration=jaxdp.PublishedCalibration(), **BUDGET),
+        delta=DELTA,
+    )
+    assert exact.epsilon == pytest.approx(4.0, rel=1e-6)
+    assert exact.epsilon <= 4.0
+    assert published.published_epsilon == pytest.approx(4.0, rel=1e-6)
+    assert published.published_epsilon <= 4.0
+    assert published.epsilon == pytest.approx(1.5081, abs=1e-4)
+    assert published.mu == pytest.approx(1 / 1.94947, rel=1e-5)
+
+
+@pytest.mark.parametrize("num_steps", [1, 7, 1000])
+def test_the_account_is_that_of_the_composed_gaussian_steps(num_steps):
+    algorithm = jaxdp.DPGD(0.01, 3.0, num_steps, 0.4)
+    # A step releases a sum of sensitivity 2C with noise of standard deviation C * multiplier.
+    step_mu = 2 / float(algorithm.noise_multiplier)
+    mu = jaxdp.account(algorithm, delta=1e-5).mu
+    assert mu == pytest.approx(math.sqrt(num_steps) * step_mu, rel=1e-6)
+
+
+def test_the_noise_multiplier_is_the_noise_on_the_sum_over_the_clip_norm():
+    algorithm, num_samples = jaxdp.DPGD(0.04, 3.0, 5, 0.7), 50
+    on_the_sum = float(algorithm.noise_std(num_samples)) * num_samples / 0.04
+    assert on_the_sum / 3.0 == pytest.approx(float(algorithm.noise_multiplier), rel=1e-6)
+    assert float(algorithm.noise_multiplier) == pytest.approx(2 * 0.7 / 0.2, rel=1e-6)
+    assert float(algorithm.diffusion(num_samples)) == pytest.approx(2 * 3 * 0.7 / 50, rel=1e-6)
+
+
+def test_no_noise_costs_infinitely_much():
+    cost = jaxdp.account(jaxdp.DPGD(0.1, jnp.inf, 3, 0.0), delta=1e-5)
+    assert cost.epsilon == math.inf
+    assert cost.published_epsilon == math.inf
+
+
+def test_beyond_its_range_the_proposition_states_no_epsilon():
+    # 8 log(1/delta) = 61: this noise is too small for the proposition, not for the proof.
+    cost = jaxdp.account(jaxdp.DPGD(1e-3, 2.0, 1000, 0.125), delta=DELTA)
+    assert cost.published_epsilon == math.inf
+    assert cost.epsilon < 61
+
+
+def test_traced_calibrations_agree_with_concrete_ones():
+    def scale(epsilon, num_steps, calibration):
+        return jaxdp.DPGD.calibrated(
+            epsilon,
+            DELTA,
+            learning_rate=1e-3,
+            clip_norm=2.0,
+            num_steps=num_steps,
+            calibration=calibration,
+        ).noise_scale
+
+    for calibration in (jaxdp.ExactCalibration(), jaxdp.PublishedCalibration()):
+        traced = jax.jit(lambda e, n, c=calibration: scale(e, n, c))(4.0, 1000)
+        assert float(traced) == pytest.approx(float(scale(4.0, 1000, calibration)), rel=1e-4)
+
+
+def test_a_traced_budget_outside_the_proposition_is_void():
+    def run(epsilon):
+        algorithm = jaxdp.DPGD.calibrated(
+            epsilon, DELTA, calibration=jaxdp.PublishedCalibration(), **BUDGET
+        )
+        return algorithm.is_valid, jaxdp.account(algorithm, delta=DELTA).mu
+
+    valid, mu = jax.jit(jax.vmap(run))(jnp.asarray([4.0, 62.0, -1.0]))
+    assert valid.tolist() == [True, False, False]
+    assert np.isinf(mu).tolist() == [False, True, True]
+
+
+def test_clipping_bounds_every_gradient_and_keeps_small_ones():
+    algorithm = jaxdp.DPGD(0.1, 1.5, 1, 0.0)
+    residuals = jnp.asarray([[0.0, 0.1, -5.0, 3.0]])
+    norms = jnp.asarray([2.0, 2.0, 2.0, 0.0])
+    slopes, clipped = algorithm.clipped_slopes(residuals, norms)
+    assert slopes[0].tolist() == pytest.approx([0.0, 0.2, -0.75, 6.0])
+    assert clipped[0].tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.0, 1.0, 5, 1.0), "learning_rate > 0, got 0"),
+        ((0.1, 0.0, 5, 1.0), "clip_norm > 0, got 0"),
+        ((0.1, -1.0, 5, 1.0), "clip_norm > 0, got -1"),
+        ((0.1, 1.0, 0, 1.0), "num_steps >= 1, got 0"),
+        ((0.1, 1.0, 5, -1.0), "noise_scale >= 0, got -1"),
+        ((0.1, jnp.inf, 5, 1.0), "expected a finite clip_norm with noise_scale"),
+        (([0.1, 0.2], 1.0, 5, 1.0), "learning_rate to be a scalar"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        jaxdp.DPGD(*arguments)
+
+
+def test_a_fractional_number_of_steps_is_refused():
+    with pytest.raises(TypeError, match=r"whole number, got 2\.5"):
+        jaxdp.DPGD(0.1, 1.0, 2.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "calibration", "message"),
+    [
+        (61.0, DELTA, jaxdp.PublishedCalibration(), r"8 log\(1/delta\) = 60.8"),
+        (0.0, DELTA, jaxdp.PublishedCalibration(), "epsilon > 0, got 0"),
+        (0.0, DELTA, jaxdp.ExactCalibration(), "epsilon > 0, got 0"),
+        (1.0, 1.0, jaxdp.ExactCalibration(), "0 < delta < 1, got 1"),
+    ],
+)
+def test_budgets_out_of_range_are_refused(epsilon, delta, calibration, message):
+    with pytest.raises(ValueError, match=message):
+        jaxdp.DPGD.calibrated(epsilon, delta, calibration=calibration, **BUDGET)
+
+
+def test_a_calibration_by_name_is_refused():
+    with pytest.raises(TypeError, match="expected a calibration such as"):
+        jaxdp.DPGD.calibrated(1.0, DELTA, calibration="exact", **BUDGET)
+
+
+def _mechanism(noise_scale):
+    """One record of 20 pulls as hard as clipping lets it, up or down; the others do nothing."""
+    algorithm = jaxdp.DPGD(0.01, 2.0, 10, noise_scale)
+    weights = jnp.ones((1, 1))
+
+    def run(label, key):
+        inputs = jnp.zeros((20, 1)).at[0, 0].set(0.5)
+        labels = jnp.zeros(20).at[0].set(1e6 * label)
+        problem = jaxdp.RandomFeatures.from_arrays(
+            inputs, labels, jnp.ones((1, 1)), jnp.zeros(1), weights, lambda x: x
+        )
+        runs = jaxdp.simulate(
+            problem,
+            algorithm,
+            key=key,
+            simulator=jaxdp.Iterates(),
+            records=1,
+            keep_parameters=True,
+        )
+        return runs.parameters[0, 0]
+
+    return run
+
+
+def test_the_worst_case_reaches_the_claim_and_half_the_noise_exceeds_it():
+    claim = float(jaxdp.DPGD(0.01, 2.0, 10, 0.3).mu)
+    settings = {"num_trials": 20_000, "key": jax.random.key(3)}
+    pair = jnp.ones(()), -jnp.ones(())
+    found = jaxdp.privacy.audit_mu(_mechanism(0.3), *pair, **settings)
+    assert 0.9 * claim < found <= claim
+    assert jaxdp.privacy.audit_mu(_mechanism(0.15), *pair, **settings) > claim
