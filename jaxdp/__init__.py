@@ -5,25 +5,33 @@ One description of a problem and an algorithm, three readers: `simulate` says wh
 """
 
 from jaxdp import privacy as privacy
+from jaxdp.algorithms import DPGD as DPGD
+from jaxdp.algorithms import ExactCalibration as ExactCalibration
 from jaxdp.algorithms import OnePassDPSGD as OnePassDPSGD
 from jaxdp.algorithms import PrivateOptimiser as PrivateOptimiser
+from jaxdp.algorithms import PublishedCalibration as PublishedCalibration
 from jaxdp.clipping import clipped_gradient_sum as clipped_gradient_sum
 from jaxdp.clipping import per_sample_gradient_norms as per_sample_gradient_norms
 from jaxdp.comparison import Comparison as Comparison
 from jaxdp.comparison import compare as compare
 from jaxdp.core.errors import NotCoveredError as NotCoveredError
+from jaxdp.core.hermite import hermite_coefficients as hermite_coefficients
 from jaxdp.core.trajectory import Status as Status
 from jaxdp.core.trajectory import Trajectory as Trajectory
 from jaxdp.privacy import Cost as Cost
 from jaxdp.privacy import account as account
 from jaxdp.problems import LinearRegression as LinearRegression
+from jaxdp.problems import RandomFeatures as RandomFeatures
 from jaxdp.problems import TabularRegression as TabularRegression
 from jaxdp.schedules import Constant as Constant
 from jaxdp.schedules import Hyperbolic as Hyperbolic
 from jaxdp.schedules import PiecewiseLinear as PiecewiseLinear
 from jaxdp.schedules import Polynomial as Polynomial
+from jaxdp.simulation import ClippedSDE as ClippedSDE
+from jaxdp.simulation import FunctionSpace as FunctionSpace
 from jaxdp.simulation import HomogenizedSDE as HomogenizedSDE
 from jaxdp.simulation import Iterates as Iterates
+from jaxdp.simulation import OrnsteinUhlenbeckSDE as OrnsteinUhlenbeckSDE
 from jaxdp.simulation import simulate as simulate
 from jaxdp.theory import CoupledODE as CoupledODE
 from jaxdp.theory import DiscreteRecursion as DiscreteRecursion

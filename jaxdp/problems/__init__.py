@@ -1,6 +1,13 @@
 """What is learnt: descriptions that simulators and theories read."""
 
 from jaxdp.problems.base import AbstractProblem as AbstractProblem
+from jaxdp.problems.base import AbstractSampleProblem as AbstractSampleProblem
 from jaxdp.problems.base import Samples as Samples
+from jaxdp.problems.features import AbstractFeatureProblem as AbstractFeatureProblem
+from jaxdp.problems.features import ReducedFeatures as ReducedFeatures
+from jaxdp.problems.kernel_solutions import SpectralGap as SpectralGap
 from jaxdp.problems.linear import LinearRegression as LinearRegression
+from jaxdp.problems.random_features import RandomFeatures as RandomFeatures
+from jaxdp.problems.random_features import gaussian_inputs as gaussian_inputs
+from jaxdp.problems.random_features import sphere_inputs as sphere_inputs
 from jaxdp.problems.tabular import TabularRegression as TabularRegression

@@ -7,9 +7,9 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Key
 
-from jaxdp.algorithms.base import AbstractAlgorithm
+from jaxdp.algorithms.base import AbstractOnePassAlgorithm
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.problems.base import AbstractProblem
+from jaxdp.problems.base import AbstractSampleProblem
 
 Progress = Callable[[float], None]
 """Called on the host with the share of the work that is done, in (0, 1]."""
@@ -37,7 +37,7 @@ class AbstractSimulator(eqx.Module):
         """Independent runs along a leading axis; arguments as in `jaxdp.simulate`."""
 
 
-def known_length(problem: AbstractProblem, algorithm: AbstractAlgorithm) -> int:
+def known_length(problem: AbstractSampleProblem, algorithm: AbstractOnePassAlgorithm) -> int:
     """The number of steps as a Python int, no more than the problem has samples for."""
     num_steps = algorithm.num_steps
     if not isinstance(num_steps, int):

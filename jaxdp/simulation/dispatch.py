@@ -8,10 +8,11 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.simulation.base import AbstractSimulator, Progress
+from jaxdp.simulation.function_space import FunctionSpace
 from jaxdp.simulation.iterates import Iterates
 
 # Exact in law, cheapest first.
-_DEFAULTS: tuple[AbstractSimulator, ...] = (Iterates(),)
+_DEFAULTS: tuple[AbstractSimulator, ...] = (FunctionSpace(), Iterates())
 
 
 def simulate(

@@ -4,6 +4,7 @@ Random numbers dominate the cost, so they are drawn in chunks of steps that fit 
 draw depends on its run's key and its step alone, never on the chunk. Memory is O(records).
 """
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -15,14 +16,17 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from jaxdp.algorithms.base import AbstractAlgorithm
+from jaxdp.algorithms.base import AbstractFullBatchAlgorithm, AbstractOnePassAlgorithm
+from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory, status_of, void_unless
-from jaxdp.problems.base import AbstractProblem
+from jaxdp.problems.base import AbstractSampleProblem
+from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator, known_length
+from jaxdp.simulation.full_batch import simulate_full_batch
 
 # Random numbers per draw over all runs: two megabytes of float32, measured best on two cores.
 _CHUNK_NUMBERS = 500_000
@@ -66,15 +70,34 @@ class Iterates(AbstractSimulator):
             require_count("chunk_size", self.chunk_size)
 
     def covers(self, problem, algorithm):
-        if not isinstance(problem, AbstractProblem):
-            return f"it needs a problem with samples and gradients, got {type(problem).__name__}"
-        if not isinstance(algorithm, AbstractAlgorithm):
-            return f"it needs an algorithm with steps, got {type(algorithm).__name__}"
-        return None
+        if isinstance(problem, AbstractSampleProblem):
+            if not isinstance(algorithm, AbstractOnePassAlgorithm):
+                return (
+                    "samples one after the other need an algorithm that uses each once, such as "
+                    f"OnePassDPSGD, got {type(algorithm).__name__}"
+                )
+            return None
+        if isinstance(problem, AbstractFeatureProblem):
+            if not isinstance(algorithm, AbstractFullBatchAlgorithm):
+                return (
+                    "features on fixed rows need a full-batch algorithm such as DPGD, got "
+                    f"{type(algorithm).__name__}"
+                )
+            if problem.num_features is None:
+                return "infinitely many features have no parameters; use FunctionSpace()"
+            return None
+        return f"it needs a problem with samples or features, got {type(problem).__name__}"
 
     def simulate(
         self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
     ) -> Trajectory:
+        run = _full_batch if isinstance(problem, AbstractFeatureProblem) else self._one_pass
+        trajectory = run(
+            problem, algorithm, key=key, num_runs=num_runs, records=records, progress=progress
+        )
+        return trajectory if keep_parameters else dataclasses.replace(trajectory, parameters=None)
+
+    def _one_pass(self, problem, algorithm, *, key, num_runs, records, progress) -> Trajectory:
         num_steps = known_length(problem, algorithm)
         at_record, slots = np.unique(record_steps(num_steps, records), return_inverse=True)
         starts, ends = at_record[:-1], at_record[1:]
@@ -110,7 +133,7 @@ class Iterates(AbstractSimulator):
             final_risk=final_risk,
             status=status_of(risk, final_risk),
             observables={"clipped_fraction": share(clipped), "capped_fraction": share(capped)},
-            parameters=parameters if keep_parameters else None,
+            parameters=parameters,
             label="simulated",
         )
         return void_unless(problem.is_valid & algorithm.is_valid, trajectory)
@@ -123,6 +146,15 @@ class Iterates(AbstractSimulator):
             return _Chunks(records=1, steps=-(-longest // per_record), per_record=per_record)
         groups = -(-num_records // min(num_records, target // longest))
         return _Chunks(records=-(-num_records // groups), steps=longest, per_record=1)
+
+
+def _full_batch(problem: AbstractFeatureProblem, algorithm, **options) -> Trajectory:
+    """Explicit features: training sees them all."""
+    train, test = problem.train_features(), problem.test_features()
+    unseen = jnp.zeros((problem.num_test, 0), test.dtype)
+    explicit = ReducedFeatures(train, test, unseen, problem.train_labels, problem.test_labels)
+    warn_if_unstable(explicit, algorithm)
+    return simulate_full_batch(explicit, algorithm, **options)
 
 
 def _blocks(starts, ends, size: int, group: int):
@@ -179,8 +211,8 @@ def _advance(problem, algorithm, runs, state, starts, ends, *, chunks: _Chunks):
 
 
 def _chunk(
-    problem: AbstractProblem,
-    algorithm: AbstractAlgorithm,
+    problem: AbstractSampleProblem,
+    algorithm: AbstractOnePassAlgorithm,
     run: _Run,
     state: _State,
     begins: Int[Array, " ranges"],
@@ -223,7 +255,7 @@ def _chunk(
     return lax.scan(record, state, drawn)
 
 
-def _samples(problem: AbstractProblem, run: _Run, steps, batch_size: int):
+def _samples(problem: AbstractSampleProblem, run: _Run, steps, batch_size: int):
     """The samples of each step, with a batch axis when there is more than one."""
     index = (steps - 1) * batch_size
     if batch_size > 1:

@@ -1,0 +1,265 @@
+r"""Least squares that is linear in its parameters, on fixed rows: features, and their reduction.
+
+Clipped gradients are combinations of the n training rows' features and the noise is isotropic, so
+a rotation of the parameters changes nothing. One rotation brings p features to at most n + m
+coordinates: the first r = min(n, p) are all that training sees, the others only carry noise.
+Source: the function-space view of PF (6.5); Derived here, test_function_space.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_float, float_dtype
+from jaxdp.core.checks import concrete
+from jaxdp.problems.base import AbstractProblem
+from jaxdp.problems.kernel_solutions import (
+    SpectralGap,
+    kernel_eigenvalues,
+    ridge_coefficients,
+    spectral_gap,
+)
+
+
+class AbstractFeatureProblem(AbstractProblem):
+    r"""Loss $(\varphi(x)^\top\theta - y)^2$; the risk is its mean over the test rows.
+
+    Attributes:
+        train_labels, test_labels: y of the rows that are learnt from, and of the others.
+    """
+
+    train_labels: eqx.AbstractVar[Float[Array, " train"]]
+    test_labels: eqx.AbstractVar[Float[Array, " test"]]
+
+    @property
+    @abc.abstractmethod
+    def num_features(self) -> int | None:
+        """p, the number of parameters; None when it is infinite."""
+
+    @abc.abstractmethod
+    def train_features(self) -> Float[Array, "train features"]:
+        """phi of the training rows.
+
+        Raises:
+            NotCoveredError: there are infinitely many.
+        """
+
+    @abc.abstractmethod
+    def test_features(self) -> Float[Array, "test features"]:
+        """phi of the test rows; errors as `train_features`."""
+
+    @abc.abstractmethod
+    def reduced(self) -> "ReducedFeatures":
+        """The same problem in at most num_train + num_test coordinates."""
+
+    @abc.abstractmethod
+    def host_features(self) -> tuple[np.ndarray, np.ndarray]:
+        """Features of the training and the test rows in float64, up to a common rotation."""
+
+    @property
+    def num_train(self) -> int:
+        """n, the number of training rows."""
+        return self.train_labels.shape[0]
+
+    @property
+    def num_test(self) -> int:
+        """m, the number of test rows."""
+        return self.test_labels.shape[0]
+
+    def interpolator_risk(self) -> float:
+        r"""Test error of the minimum-norm least-squares solution $\theta^* = \Phi^+ Y$ (PF (3.7)).
+
+        In float64 on the host, by QR and SVD of the features, never through their Gram matrix:
+        right at p = n too, where the risk peaks.
+        """
+        return self.ridge_risk(0.0)
+
+    def ridge_risk(self, ridge: float) -> float:
+        r"""Test error of the ridge solution $(\Phi^\top\Phi + \lambda I)^{-1}\Phi^\top Y$.
+
+        Source: PF (6.116). In float64 on the host.
+
+        Args:
+            ridge: $\lambda$ >= 0, in the units of the kernel; 0 is the limit, `interpolator_risk`.
+        """
+        train, test = self.host_features()
+        solution = ridge_coefficients(train, np.asarray(self.train_labels, np.float64), ridge)
+        return float(np.mean((test @ solution - np.asarray(self.test_labels, np.float64)) ** 2))
+
+    def kernel_eigenvalues(self) -> np.ndarray:
+        r"""Eigenvalues of $K = \Phi\Phi^\top$, (num_train,), falling; float64 on the host."""
+        return kernel_eigenvalues(self.host_features()[0])
+
+    def spectral_gap(self, rank: int) -> SpectralGap:
+        """The kernel's eigenvalues number `rank` and the next, and what to stop between them.
+
+        Args:
+            rank: how many eigenvalues lie above the gap: the number of inputs d for random
+                features with $d << n << d^2$ (PF Lemma C.5).
+        """
+        return spectral_gap(self.kernel_eigenvalues(), rank, self.num_train)
+
+
+class ReducedFeatures(AbstractFeatureProblem):
+    r"""A problem after the rotation: what training sees, and what it never does.
+
+    With coordinates c (r of them) and u (q of them), predictions are $Lc$ on the training rows and
+    $Mc + Nu$ on the test rows. $LL^\top$ is the training rows' kernel, $ML^\top$ the test rows'
+    with them, $MM^\top + NN^\top$ the test rows' own.
+
+    Args:
+        train_factor: L, (num_train, r).
+        test_factor: M, (num_test, r).
+        unseen_factor: N, (num_test, q); q may be 0.
+        train_labels, test_labels: y.
+
+    Raises:
+        ValueError: shapes do not match, or something is not finite.
+    """
+
+    train_factor: Float[Array, "train seen"]
+    test_factor: Float[Array, "test seen"]
+    unseen_factor: Float[Array, "test unseen"]
+    train_labels: Float[Array, " train"]
+    test_labels: Float[Array, " test"]
+
+    def __init__(self, train_factor, test_factor, unseen_factor, train_labels, test_labels):
+        self.train_factor = as_float(train_factor)
+        self.test_factor = as_float(test_factor)
+        self.unseen_factor = as_float(unseen_factor)
+        self.train_labels = as_float(train_labels)
+        self.test_labels = as_float(test_labels)
+        require_shape("train_labels", self.train_labels, (None,))
+        require_shape("test_labels", self.test_labels, (None,))
+        rows = {"train": len(self.train_labels), "test": len(self.test_labels)}
+        require_shape("train_factor", self.train_factor, (rows["train"], None))
+        require_shape("test_factor", self.test_factor, (rows["test"], None))
+        require_shape("unseen_factor", self.unseen_factor, (rows["test"], None))
+        for name, value in vars(self).items():
+            require_finite(name, value)
+        if self.train_factor.shape[1] != self.test_factor.shape[1]:
+            raise ValueError(
+                f"expected factors with one number of columns, got train_factor "
+                f"{self.train_factor.shape} and test_factor {self.test_factor.shape}"
+            )
+
+    @classmethod
+    def from_kernel(cls, kernel, train_labels, test_labels) -> "ReducedFeatures":
+        """The problem with a given kernel, computed in float64 on the host.
+
+        Args:
+            kernel: positive semi-definite, (n + m, n + m), training rows first.
+            train_labels, test_labels: shapes (n,) and (m,).
+
+        Raises:
+            TypeError: the kernel is traced.
+            ValueError: shapes do not match, or the kernel is not positive semi-definite.
+        """
+        train_labels, test_labels = as_float(train_labels), as_float(test_labels)
+        known = concrete(kernel)
+        if known is None:
+            raise TypeError("expected a kernel with known values, got a traced one")
+        require_shape("train_labels", train_labels, (None,))
+        require_shape("test_labels", test_labels, (None,))
+        size = len(train_labels) + len(test_labels)
+        if known.shape != (size, size):
+            raise ValueError(
+                f"expected a kernel of shape {(size, size)} for {len(train_labels)} training and "
+                f"{len(test_labels)} test rows, got {known.shape}"
+            )
+        require_finite("kernel", known)
+        dtype = float_dtype(train_labels, test_labels)
+        factors = split_factor(triangular_root(known), len(train_labels))
+        return cls(*(jnp.asarray(part, dtype) for part in factors), train_labels, test_labels)
+
+    @property
+    def num_features(self):
+        return self.train_factor.shape[1] + self.unseen_factor.shape[1]
+
+    @property
+    def is_valid(self):
+        leaves = (self.train_factor, self.test_factor, self.unseen_factor)
+        return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+
+    def train_features(self):
+        unseen = self.unseen_factor.shape[1]
+        return jnp.pad(self.train_factor, ((0, 0), (0, unseen)))
+
+    def test_features(self):
+        return jnp.concatenate([self.test_factor, self.unseen_factor], axis=1)
+
+    def host_features(self):
+        factors: Any = self.train_factor, self.test_factor
+        return tuple(np.asarray(factor, np.float64) for factor in factors)
+
+    def reduced(self):
+        return self
+
+    def feature_norms(self) -> Float[Array, " train"]:
+        r"""$\|\varphi(x_i)\|$ of the training rows."""
+        # At full precision: a norm that is too small clips too little.
+        squares = jnp.einsum(
+            "ij,ij->i", self.train_factor, self.train_factor, precision=Precision.HIGHEST
+        )
+        return jnp.sqrt(squares)
+
+    def stability_limit(self) -> float:
+        r"""$n/\lambda_{max}$: the step size from which unclipped gradient descent diverges."""
+        return self.num_train / largest_eigenvalue(np.asarray(self.train_factor))
+
+
+def split_factor(factor: Any, num_train: int) -> tuple[Any, Any, Any]:
+    """L, M and N from a lower-triangular root of the kernel of all rows, (rows, columns)."""
+    seen = min(num_train, factor.shape[1])
+    train, test = factor[:num_train], factor[num_train:]
+    return train[:, :seen], test[:, :seen], test[:, seen:]
+
+
+def largest_eigenvalue(features: np.ndarray) -> float:
+    r"""The largest eigenvalue of $\Phi\Phi^\top$, to about 1e-4, by Lanczos iterations."""
+    from scipy.sparse.linalg import svds
+
+    if min(features.shape) < 3:
+        return float(np.linalg.norm(features, 2) ** 2)
+    start = np.random.default_rng(0).standard_normal(min(features.shape))
+    values = svds(features, k=1, tol=1e-5, v0=start, return_singular_vectors=False)
+    return float(values[0]) ** 2
+
+
+def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
+    """Raise ValueError unless the value's shape is the one given; None stands for any length."""
+    fits = value.ndim == len(shape) and all(
+        want in (None, have) for want, have in zip(shape, value.shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("any" if length is None else str(length) for length in shape)
+        raise ValueError(f"expected {name} of shape ({wanted}), got {value.shape}")
+
+
+def require_finite(name: str, value: Any) -> None:
+    """Raise ValueError where a concrete array is not finite."""
+    known = concrete(value)
+    if known is not None and not np.isfinite(known).all():
+        count = int((~np.isfinite(known)).sum())
+        raise ValueError(f"expected finite {name}, got {count} entries that are not")
+
+
+def triangular_root(kernel: np.ndarray) -> np.ndarray:
+    """A lower-triangular R with R R^T = kernel, also where the kernel is singular."""
+    try:
+        return np.linalg.cholesky(kernel)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(kernel)
+    scale = np.abs(values).max()
+    # Rounding of a kernel that is computed in float32.
+    if values[0] < -1e-5 * scale:
+        raise ValueError(
+            f"expected a positive semi-definite kernel, got an eigenvalue {values[0]:.3g} beside "
+            f"the largest {scale:.3g}"
+        )
+    return np.linalg.qr((vectors * np.sqrt(np.maximum(values, 0))).T, mode="r").T

@@ -1,0 +1,78 @@
+r"""What no private training reaches: interpolation, ridge regression, and the spectrum behind them.
+
+Everything is computed in float64 on the host from the features themselves; their Gram matrix
+would square the condition number, which is unbounded at p = n.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxdp.core.checks import require_count, require_non_negative
+
+
+class SpectralGap(NamedTuple):
+    r"""Two neighbouring eigenvalues of the kernel, and what lies between them.
+
+    A ridge between the two keeps the modes above the gap and damps those below; gradient flow,
+    which learns a mode at the rate $2\lambda/n$, does the same when it is stopped between the two
+    times. Source: PF (6.116) and the text around it, Lemma C.5.
+
+    Attributes:
+        rank: how many eigenvalues lie above.
+        above, below: eigenvalues number `rank` and `rank + 1`.
+        num_train: n.
+    """
+
+    rank: int
+    above: float
+    below: float
+    num_train: int
+
+    @property
+    def ridge(self) -> float:
+        """The geometric mean of the two eigenvalues: a ridge between them."""
+        return float(np.sqrt(self.above * self.below))
+
+    @property
+    def stopping_times(self) -> tuple[float, float]:
+        r"""Times $n/(2\lambda)$ at which the modes above, and those below, are learnt."""
+        return self.num_train / (2 * self.above), self.num_train / (2 * self.below)
+
+
+def ridge_coefficients(features: np.ndarray, labels: np.ndarray, ridge: float) -> np.ndarray:
+    r"""$(\Phi^\top\Phi + \lambda I)^{-1}\Phi^\top Y$; at $\lambda = 0$ the limit $\Phi^+ Y$.
+
+    Args:
+        features: Phi, (num_train, num_features).
+        labels: Y, (num_train,).
+        ridge: lambda >= 0.
+
+    Raises:
+        ValueError: the ridge is negative or not finite.
+    """
+    require_non_negative("ridge", ridge)
+    left, values, right = np.linalg.svd(features, full_matrices=False)
+    floor = max(features.shape) * np.finfo(np.float64).eps * values.max(initial=0)
+    kept = values > (floor if ridge == 0 else 0)
+    values = np.where(kept, values, 1)
+    factors = np.where(kept, values / (values**2 + ridge), 0)
+    return right.T @ (factors * (left.T @ labels))
+
+
+def kernel_eigenvalues(features: np.ndarray) -> np.ndarray:
+    r"""Eigenvalues of $\Phi\Phi^\top$, (num_train,), falling; zeros where p < n."""
+    values = np.linalg.svd(features, compute_uv=False) ** 2
+    return np.pad(values, (0, len(features) - len(values)))
+
+
+def spectral_gap(eigenvalues: np.ndarray, rank: int, num_train: int) -> SpectralGap:
+    """The gap after eigenvalue number `rank`.
+
+    Raises:
+        ValueError: there are not that many eigenvalues.
+    """
+    rank = require_count("rank", rank)
+    if rank >= len(eigenvalues):
+        raise ValueError(f"expected rank < {len(eigenvalues)}, the number of rows, got {rank}")
+    return SpectralGap(rank, float(eigenvalues[rank - 1]), float(eigenvalues[rank]), num_train)

@@ -1,0 +1,278 @@
+r"""Random-features regression: $f(x) = \phi(Vx)^\top\theta$ with V fixed and theta learnt.
+
+Source: PF (1.2). With weights V of p rows it is explicit; without weights it is the limit of
+infinite width, known through its kernel.
+"""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax import lax
+from jax.core import Tracer
+from jax.lax import Precision
+from jaxtyping import Array, Float, Key
+
+from jaxdp.core.arrays import as_float, float_dtype
+from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.hermite import host_function
+from jaxdp.core.keys import purpose_key
+from jaxdp.problems.features import (
+    AbstractFeatureProblem,
+    ReducedFeatures,
+    require_finite,
+    require_shape,
+    split_factor,
+    triangular_root,
+)
+from jaxdp.problems.infinite_width import infinite_width_kernel
+
+# Above this many features a row the Gram matrix is well conditioned, and several times cheaper
+# than a QR factorisation.
+_GRAM_RATIO = 4
+_BLOCK_FEATURES = 4096
+_HOST_BLOCK = 8192
+
+Inputs = Callable[..., Float[Array, "count dim"]]
+
+
+def gaussian_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
+    """Rows of N(0, I), the paper's experiments."""
+    return jr.normal(key, (count, dim))
+
+
+def sphere_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
+    r"""Rows uniform on the sphere of radius $\sqrt{d}$, PF Assumption 1."""
+    normal = gaussian_inputs(count, dim, key=key)
+    return normal * jnp.sqrt(dim) / jnp.linalg.norm(normal, axis=1, keepdims=True)
+
+
+class RandomFeatures(AbstractFeatureProblem):
+    r"""Least squares on the features $\phi(Vx)$; the risk is the mean squared test error.
+
+    Made by `from_arrays` or `sample`. With weights = None it is the limit of infinitely many
+    features, with the kernel $E\,\phi(v\cdot x)\phi(v\cdot x')$, v ~ N(0, I/d), in units that do
+    not see p: an algorithm's learning rate stands for $\eta p$, its clip norm for $C/\sqrt p$,
+    its noise scale for $\sigma\sqrt p$.
+
+    Attributes:
+        train_inputs, test_inputs: x, (n, d) and (m, d).
+        train_labels, test_labels: y.
+        weights: V, (num_features, d), entries of variance 1/d; None for infinite width.
+        activation: phi, elementwise.
+    """
+
+    train_inputs: Float[Array, "train dim"] = eqx.field(converter=as_float)
+    train_labels: Float[Array, " train"] = eqx.field(converter=as_float)
+    test_inputs: Float[Array, "test dim"] = eqx.field(converter=as_float)
+    test_labels: Float[Array, " test"] = eqx.field(converter=as_float)
+    weights: Float[Array, "features dim"] | None = eqx.field(
+        converter=lambda weights: None if weights is None else as_float(weights)
+    )
+    activation: Callable[[Array], Array] = eqx.field(static=True)
+
+    def __check_init__(self):
+        if not callable(self.activation):
+            raise TypeError(f"expected activation to be a callable, got {self.activation!r}")
+        require_shape("train_inputs", self.train_inputs, (None, None))
+        rows, dim = self.train_inputs.shape
+        require_shape("train_labels", self.train_labels, (rows,))
+        require_shape("test_inputs", self.test_inputs, (None, dim))
+        require_shape("test_labels", self.test_labels, (self.test_inputs.shape[0],))
+        if self.weights is not None:
+            require_shape("weights", self.weights, (None, dim))
+        for field in ("train_inputs", "train_labels", "test_inputs", "test_labels", "weights"):
+            value = getattr(self, field)
+            if value is not None:
+                require_finite(field, value)
+                if 0 in value.shape:
+                    raise ValueError(f"expected a non-empty {field}, got shape {value.shape}")
+
+    @classmethod
+    def from_arrays(
+        cls,
+        train_inputs,
+        train_labels,
+        test_inputs,
+        test_labels,
+        weights,
+        activation: Callable[[Array], Array] = jnp.tanh,
+    ) -> "RandomFeatures":
+        """The problem of given rows and weights.
+
+        Args:
+            train_inputs, train_labels: shapes (n, d) and (n,).
+            test_inputs, test_labels: shapes (m, d) and (m,).
+            weights: V, (num_features, d), or None for infinite width.
+            activation: phi, elementwise: any traceable callable.
+
+        Raises:
+            TypeError, ValueError: shapes do not match, or something is not finite.
+        """
+        return cls(train_inputs, train_labels, test_inputs, test_labels, weights, activation)
+
+    @classmethod
+    def sample(
+        cls,
+        num_train: int,
+        num_test: int,
+        dim: int,
+        num_features: int | None,
+        *,
+        activation: Callable[[Array], Array] = jnp.tanh,
+        inputs: Inputs = gaussian_inputs,
+        key: Key[Array, ""],
+    ) -> "RandomFeatures":
+        """Sampled rows with labels sign(u.x), u uniform on the unit sphere, and sampled weights.
+
+        One key gives the same rows whatever the width.
+
+        Args:
+            num_train, num_test, dim: n, m, d.
+            num_features: p; None for infinite width.
+            activation: phi, elementwise.
+            inputs: how rows are drawn: `jaxdp.problems.gaussian_inputs`, the paper's experiments,
+                or `sphere_inputs`, or a callable like them.
+            key: a `jax.random.key`.
+        """
+        require_key(key)
+        num_train = require_count("num_train", num_train)
+        num_test = require_count("num_test", num_test)
+        dim = require_count("dim", dim)
+        data_key = purpose_key(key, "data")
+        teacher_key, train_key, test_key = jr.split(data_key, 3)
+        teacher = jr.normal(teacher_key, (dim,))
+        teacher = teacher / jnp.linalg.norm(teacher)
+        train = inputs(num_train, dim, key=train_key)
+        test = inputs(num_test, dim, key=test_key)
+
+        def labels(rows):
+            return jnp.sign(jnp.matmul(rows, teacher, precision=Precision.HIGHEST))
+
+        weights = None
+        if num_features is not None:
+            shape = (require_count("num_features", num_features), dim)
+            weights = jr.normal(purpose_key(key, "init"), shape) / jnp.sqrt(dim)
+        return cls.from_arrays(train, labels(train), test, labels(test), weights, activation)
+
+    @property
+    def dim(self) -> int:
+        """d, the number of inputs."""
+        return self.train_inputs.shape[1]
+
+    @property
+    def num_features(self):
+        return None if self.weights is None else self.weights.shape[0]
+
+    @property
+    def is_valid(self):
+        leaves = [leaf for leaf in jax.tree.leaves(self) if eqx.is_array(leaf)]
+        return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+
+    def train_features(self):
+        return self._features(self.train_inputs)
+
+    def test_features(self):
+        return self._features(self.test_inputs)
+
+    def reduced(self):
+        r"""The same problem in at most n + m coordinates.
+
+        By QR of the features where p <= 4(n + m) (right at p = n), else from their Gram matrix,
+        summed over blocks of features, by a Cholesky factorisation in float64; from the kernel
+        where the width is infinite.
+        """
+        if self.num_features is None:
+            return ReducedFeatures.from_kernel(
+                self.joint_kernel(), self.train_labels, self.test_labels
+            )
+        rows = self.num_train + self.num_test
+        is_known = not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self))
+        if self.num_features > _GRAM_RATIO * rows and is_known:
+            return ReducedFeatures.from_kernel(
+                self.joint_kernel(), self.train_labels, self.test_labels
+            )
+        return _reduced_by_qr(self)
+
+    def joint_kernel(self) -> np.ndarray | Float[Array, "rows rows"]:
+        r"""The kernel of all rows, training rows first, (n + m, n + m).
+
+        Explicit features: $\sum_j\phi(v_j\cdot x)\phi(v_j\cdot x')$, so that kernels of two sets of
+        weights add up. Infinite width: the mean instead of the sum, in float64.
+        """
+        inputs = (self.train_inputs, self.test_inputs)
+        if self.weights is None:
+            if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
+                raise TypeError(
+                    "expected inputs with known values for the kernel of infinite width, got "
+                    "traced ones; build the problem outside jit and vmap, or give it weights"
+                )
+            return infinite_width_kernel(self.activation, np.concatenate(inputs))
+        return _gram(self.activation, jnp.concatenate(inputs), self.weights)
+
+    def host_features(self):
+        if self.weights is None:
+            train, test, _ = split_factor(triangular_root(self.joint_kernel()), self.num_train)
+            return train, test
+        function = host_function(self.activation)
+        rows = np.concatenate([np.asarray(self.train_inputs), np.asarray(self.test_inputs)])
+
+        def features(weights):
+            products = rows.astype(np.float64) @ weights.T
+            return function(products.ravel()).reshape(products.shape)
+
+        both = np.concatenate([features(weights) for weights in self._host_blocks()], axis=1)
+        train, test = both[: self.num_train], both[self.num_train :]
+        if train.shape[1] <= train.shape[0]:
+            return train, test
+        orthonormal, upper = np.linalg.qr(train.T)
+        return upper.T, test @ orthonormal
+
+    def _host_blocks(self):
+        weights = np.asarray(self.weights, np.float64)
+        cuts = range(_HOST_BLOCK, len(weights), _HOST_BLOCK)
+        return np.split(weights, cuts)
+
+    def _features(self, inputs):
+        if self.weights is None:
+            raise NotCoveredError(
+                "infinitely many features cannot be written down; use FunctionSpace() or a theory"
+            )
+        products = jnp.matmul(inputs, self.weights.T, precision=Precision.HIGHEST)
+        return self.activation(products).astype(products.dtype)
+
+
+@eqx.filter_jit
+def _reduced_by_qr(problem: RandomFeatures) -> ReducedFeatures:
+    train, test = problem.train_features(), problem.test_features()
+    if problem.weights is None or train.shape[1] <= train.shape[0]:
+        factors = train, test, jnp.zeros((test.shape[0], 0), train.dtype)
+    else:
+        upper = jnp.linalg.qr(jnp.concatenate([train, test]).T, mode="r")
+        factors = split_factor(upper.T, train.shape[0])
+    return ReducedFeatures(*factors, problem.train_labels, problem.test_labels)
+
+
+@eqx.filter_jit
+def _gram(activation, inputs, weights):
+    """The Gram matrix of the rows' features, summed over blocks of them."""
+    count, dim = weights.shape
+    size = min(count, _BLOCK_FEATURES)
+    num_blocks = -(-count // size)
+    padded = jnp.pad(weights, ((0, num_blocks * size - count), (0, 0)))
+    is_feature = jnp.arange(num_blocks * size) < count
+    dtype = float_dtype(inputs, weights)
+
+    def add(total, block):
+        weights, is_feature = block
+        products = jnp.matmul(inputs, weights.T, precision=Precision.HIGHEST)
+        features = jnp.where(is_feature, activation(products), 0).astype(dtype)
+        return total + jnp.matmul(features, features.T, precision=Precision.HIGHEST), None
+
+    blocks = padded.reshape(num_blocks, size, dim), is_feature.reshape(num_blocks, size)
+    total, _ = lax.scan(add, jnp.zeros((len(inputs),) * 2, dtype), blocks)
+    return total

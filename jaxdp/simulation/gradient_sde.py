@@ -1,0 +1,218 @@
+r"""The diffusions behind full-batch private gradient descent: sampled paths, through diffrax.
+
+With constant noise $\Sigma = 2C\sigma/n$ and $\tau = \eta T$:
+
+$$ d\Theta = -\nabla\mathcal L_C(\Theta)\,dt + \Sigma\,dB \quad (3.5), \qquad
+   d\hat\Theta = -\nabla\mathcal L(\hat\Theta)\,dt + \Sigma\,dB \quad (6.1), $$
+
+the first with the clipped loss, the second without: the Ornstein-Uhlenbeck process. Both run in
+the coordinates that training sees (`ReducedFeatures`); the others are Brownian motions and are
+drawn at the records.
+"""
+
+import math
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import lineax
+import numpy as np
+from jax.core import Tracer
+from jax.lax import Precision
+from jaxtyping import Array, Bool
+
+from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.checks import require_count
+from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
+from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
+from jaxdp.simulation.base import AbstractSimulator
+
+_OWN_STREAM = 0x0FF5E7
+_LEAST_STEPS = 200
+# Steps within the time n / (2 lambda_max) of the fastest mode.
+_STEPS_PER_TIME = 4
+
+
+class ClippedSDE(AbstractSimulator):
+    """Paths of PF (3.5), the limit of `DPGD` for small steps at one noise.
+
+    Args:
+        num_steps: steps of the path, rounded up to a whole number per record; None takes enough
+            for the fastest mode of the kernel.
+    """
+
+    num_steps: int | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        _check(self.num_steps)
+
+    def covers(self, problem, algorithm):
+        return _reason(problem, algorithm)
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        options = (key, num_runs, records, keep_parameters, progress)
+        return _simulate(problem, algorithm, self.num_steps, jnp.asarray(True), *options)
+
+
+class OrnsteinUhlenbeckSDE(AbstractSimulator):
+    """Paths of PF (6.1), the same without clipping: what `OrnsteinUhlenbeck` solves exactly.
+
+    `clipped_fraction` counts the samples that clipping would have touched.
+
+    Args:
+        num_steps: as for `ClippedSDE`.
+    """
+
+    num_steps: int | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        _check(self.num_steps)
+
+    def covers(self, problem, algorithm):
+        return _reason(problem, algorithm)
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        options = (key, num_runs, records, keep_parameters, progress)
+        return _simulate(problem, algorithm, self.num_steps, jnp.asarray(False), *options)
+
+
+def _check(num_steps) -> None:
+    if num_steps is not None:
+        require_count("num_steps", num_steps)
+
+
+def _reason(problem, algorithm) -> str | None:
+    if not isinstance(problem, AbstractFeatureProblem):
+        return f"PF (3.5) needs features on fixed rows, got {type(problem).__name__}"
+    if not isinstance(algorithm, DPGD):
+        return f"PF (3.5) is the limit of DPGD, got {type(algorithm).__name__}"
+    return None
+
+
+def _simulate(
+    problem,
+    algorithm,
+    num_steps,
+    is_clipped: Bool[Array, ""],
+    key,
+    num_runs,
+    records,
+    keep_parameters,
+    progress,
+) -> Trajectory:
+    if keep_parameters:
+        raise ValueError(
+            "expected keep_parameters=False: the diffusion is simulated in reduced coordinates; "
+            "use Iterates()"
+        )
+    if not isinstance(algorithm.num_steps, int):
+        raise TypeError(
+            "expected algorithm.num_steps to be a Python int, because it sets the length of the "
+            "simulation's loop; got an array"
+        )
+    reduced = problem.reduced()
+    at_record, slots = np.unique(record_steps(algorithm.num_steps, records), return_inverse=True)
+    num_steps = _enough_steps(reduced, algorithm) if num_steps is None else num_steps
+    per_record = -(-num_steps // (len(at_record) - 1))
+    # Apart from the keys of other simulators, so that two of them can share a key.
+    keys = run_keys(jr.fold_in(key, _OWN_STREAM), num_runs)
+    shares = at_record / algorithm.num_steps
+    trajectory = _paths(reduced, algorithm, is_clipped, keys, shares, slots, per_record)
+    if progress is not None:
+        jax.block_until_ready(trajectory.risk)
+        progress(1.0)
+    return trajectory
+
+
+def _enough_steps(problem: ReducedFeatures, algorithm: DPGD) -> int:
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((problem, algorithm))):
+        raise TypeError(
+            "expected num_steps of the diffusion as a Python int, because the learning rate or "
+            "the features are traced; got None"
+        )
+    fastest = problem.stability_limit() / 2
+    return max(_LEAST_STEPS, math.ceil(_STEPS_PER_TIME * float(algorithm.duration) / fastest))
+
+
+@eqx.filter_jit
+def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots, per_record: int):
+    """Paths over [0, tau]; record j is the state at the share shares[slots[j]] of the time."""
+    dtype = float_dtype(problem, algorithm)
+    times = shares.astype(dtype) * algorithm.duration
+    inner = jnp.arange(per_record, dtype=dtype) / per_record
+    grid = times[:-1, None] + jnp.diff(times)[:, None] * inner
+    grid = jnp.append(grid.reshape(-1), times[-1])
+    norms, diffusion = problem.feature_norms(), algorithm.diffusion(problem.num_train)
+    seen, unseen = problem.train_factor.shape[1], problem.unseen_factor.shape[1]
+
+    def slopes(state):
+        residuals = _product(problem.train_factor, state) - problem.train_labels
+        clipped, touched = algorithm.clipped_slopes(residuals, norms)
+        return jnp.where(is_clipped, clipped, 2 * residuals), jnp.mean(touched, dtype=dtype)
+
+    def drift(time, state, _):
+        return -_product(problem.train_factor.T, slopes(state)[0]) / problem.num_train
+
+    def noise(time, state, _):
+        return lineax.DiagonalLinearOperator(jnp.full(seen, diffusion, dtype))
+
+    def one_run(key):
+        path_key, unseen_key = jr.split(purpose_key(key, "noise"))
+        path = diffrax.UnsafeBrownianPath(
+            jax.ShapeDtypeStruct((seen,), dtype), path_key, diffrax.SpaceTimeLevyArea
+        )
+
+        def save(time, state, _):
+            return _product(problem.test_factor, state), slopes(state)[1]
+
+        solution = diffrax.diffeqsolve(
+            diffrax.MultiTerm(diffrax.ODETerm(drift), diffrax.ControlTerm(noise, path)),
+            # Strong order 1.5 for additive noise, and order 2 where there is none.
+            diffrax.SRA1(),
+            grid[0],
+            grid[-1],
+            None,
+            jnp.zeros(seen, dtype),
+            saveat=diffrax.SaveAt(ts=times, fn=save),
+            stepsize_controller=diffrax.StepTo(grid),
+            max_steps=len(grid),
+            adjoint=diffrax.ForwardMode(),
+            throw=False,
+        )
+        predictions, touched = solution.ys  # pyright: ignore[reportGeneralTypeIssues]
+        steps = diffusion * jnp.sqrt(jnp.diff(times, prepend=times[:1]))
+        brownian = jnp.cumsum(
+            steps[:, None] * jr.normal(unseen_key, (len(times), unseen), dtype), axis=0
+        )
+        predictions = predictions + _product(brownian, problem.unseen_factor.T)
+        risks = jnp.mean((predictions - problem.test_labels) ** 2, axis=1)
+        return risks, touched, solution.result != diffrax.RESULTS.successful
+
+    risks, touched, stopped = jax.vmap(one_run)(keys)
+    areas = jnp.diff(times) * (touched[:, 1:] + touched[:, :-1]) / 2
+    area = jnp.concatenate([jnp.zeros_like(touched[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
+    fraction = area / jnp.where(times > 0, times, 1)
+    risks = risks[:, slots]
+    status = jnp.where(stopped, int(Status.SOLVER_STOPPED), status_of(risks, risks[:, -1]))
+    trajectory = Trajectory(
+        time=times[slots],
+        risk=risks,
+        final_risk=risks[:, -1],
+        status=status,
+        observables={"clipped_fraction": fraction[:, slots]},
+        label="SDE",
+    )
+    return void_unless(problem.is_valid & algorithm.is_valid, trajectory)
+
+
+def _product(left, right):
+    return jnp.matmul(left, right, precision=Precision.HIGHEST)

@@ -1,0 +1,110 @@
+"""What a random-features problem holds, how it is sampled, and what it refuses."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.problems import sphere_inputs
+
+SIZES = {"num_train": 30, "num_test": 20, "dim": 5}
+
+
+def test_a_sampled_problem_is_labelled_by_a_linear_teacher():
+    problem = jaxdp.RandomFeatures.sample(400, 10, 3, 7, key=jr.key(0))
+    assert problem.train_features().shape == (400, 7)
+    assert (problem.num_train, problem.num_test, problem.dim, problem.num_features) == (
+        400,
+        10,
+        3,
+        7,
+    )
+    assert set(np.asarray(problem.train_labels)) == {-1.0, 1.0}
+    # A half-space: least squares finds its normal.
+    inputs = np.asarray(problem.train_inputs)
+    normal = np.linalg.lstsq(inputs, np.asarray(problem.train_labels), rcond=None)[0]
+    assert np.mean(np.sign(inputs @ normal) == problem.train_labels) > 0.95
+
+
+def test_inputs_and_weights_have_the_stated_laws():
+    problem = jaxdp.RandomFeatures.sample(2000, 5, 10, 3000, key=jr.key(1))
+    # Variances of 20,000 and 30,000 normals: relative errors of .01 and .008.
+    assert np.var(problem.train_inputs) == pytest.approx(1.0, rel=5 * 0.01)
+    assert np.var(problem.weights) == pytest.approx(0.1, rel=5 * 0.0082)
+    on_sphere = jaxdp.RandomFeatures.sample(50, 5, 10, None, inputs=sphere_inputs, key=jr.key(1))
+    norms = np.linalg.norm(on_sphere.train_inputs, axis=1)
+    np.testing.assert_allclose(norms, np.sqrt(10), rtol=1e-6)
+
+
+def test_one_key_gives_the_same_rows_whatever_the_width():
+    narrow = jaxdp.RandomFeatures.sample(**SIZES, num_features=4, key=jr.key(2))
+    wide = jaxdp.RandomFeatures.sample(**SIZES, num_features=None, key=jr.key(2))
+    np.testing.assert_array_equal(narrow.train_inputs, wide.train_inputs)
+    np.testing.assert_array_equal(narrow.test_labels, wide.test_labels)
+
+
+def test_many_features_have_the_kernel_of_infinite_width():
+    wide = jaxdp.RandomFeatures.sample(**SIZES, num_features=200_000, key=jr.key(3))
+    limit = jaxdp.RandomFeatures.sample(**SIZES, num_features=None, key=jr.key(3))
+    # Means of 200,000 products below 1.
+    np.testing.assert_allclose(
+        wide.joint_kernel() / 200_000, limit.joint_kernel(), atol=5 / np.sqrt(200_000)
+    )
+    limit_risk = limit.interpolator_risk()
+    assert limit_risk == pytest.approx(wide.reduced().interpolator_risk(), rel=0.05)
+
+
+def test_infinitely_many_features_cannot_be_written_down():
+    problem = jaxdp.RandomFeatures.sample(**SIZES, num_features=None, key=jr.key(0))
+    with pytest.raises(jaxdp.NotCoveredError, match=r"use FunctionSpace\(\)"):
+        problem.train_features()
+    with pytest.raises(TypeError, match="known values for the kernel"):
+        jax.jit(lambda problem: problem.reduced())(problem)
+
+
+def test_a_batch_of_problems_is_made_and_reduced_with_vmap():
+    def factor(key):
+        return jaxdp.RandomFeatures.sample(8, 3, 2, 12, key=key).reduced().train_factor
+
+    batch = jax.vmap(factor)(jr.split(jr.key(0), 3))
+    alone = factor(jr.split(jr.key(0), 3)[1])
+    np.testing.assert_allclose(np.abs(batch[1]), np.abs(alone), atol=1e-5)
+
+
+GOOD = {
+    "train_inputs": np.ones((4, 3)),
+    "train_labels": np.ones(4),
+    "test_inputs": np.ones((2, 3)),
+    "test_labels": np.ones(2),
+    "weights": np.ones((5, 3)),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"train_labels": np.ones(5)}, ValueError, r"train_labels of shape \(4\), got \(5,\)"),
+        ({"test_inputs": np.ones((2, 4))}, ValueError, r"test_inputs of shape \(any, 3\)"),
+        ({"weights": np.ones((5, 4))}, ValueError, r"weights of shape \(any, 3\), got \(5, 4\)"),
+        ({"weights": np.ones((0, 3))}, ValueError, "non-empty weights"),
+        ({"train_inputs": np.full((4, 3), np.inf)}, ValueError, "finite train_inputs, got 12"),
+        ({"train_inputs": "table"}, TypeError, "expected real numbers"),
+        ({"activation": "tanh"}, TypeError, "activation to be a callable, got 'tanh'"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(change, error, message):
+    with pytest.raises(error, match=message):
+        jaxdp.RandomFeatures.from_arrays(**(GOOD | change))
+
+
+@pytest.mark.parametrize("change", [{"num_train": 0}, {"dim": -1}, {"num_features": 0}])
+def test_sizes_below_one_are_refused(change):
+    with pytest.raises(ValueError, match=f"expected {next(iter(change))} >= 1"):
+        jaxdp.RandomFeatures.sample(**(SIZES | {"num_features": 3} | change), key=jr.key(0))
+
+
+def test_the_activation_keeps_the_type_of_the_inputs():
+    problem = jaxdp.RandomFeatures.from_arrays(**GOOD, activation=lambda x: x > 0)
+    assert problem.train_features().dtype == jnp.float32

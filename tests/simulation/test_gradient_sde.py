@@ -1,0 +1,114 @@
+"""The two diffusions: against closed forms, and as limits of DP-GD."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+
+import jaxdp
+
+DURATION = 0.15
+
+
+def _problem():
+    return jaxdp.RandomFeatures.sample(30, 20, 6, 41, key=jr.key(5))
+
+
+def _algorithm(num_steps=10, clip_norm=4.0, noise_scale=0.8):
+    return jaxdp.DPGD(DURATION / num_steps, clip_norm, num_steps, noise_scale)
+
+
+def _exact_mean_risk(problem, algorithm):
+    """Of PF (6.1), by the matrix exponential of the explicit features: no jaxdp theory."""
+    train, test = (np.asarray(f(), float) for f in (problem.train_features, problem.test_features))
+    labels, on_test = (np.asarray(y, float) for y in (problem.train_labels, problem.test_labels))
+    n, tau = len(labels), float(algorithm.duration)
+    values, vectors = np.linalg.eigh(train.T @ train)
+    rates = 2 * np.maximum(values, 0) / n
+    start = vectors.T @ train.T @ labels * 2 / n
+    decay = np.where(rates > 1e-9, -np.expm1(-rates * tau) / np.maximum(rates, 1e-12), tau)
+    mean = vectors @ (decay * start)
+    double = np.where(rates > 1e-9, -np.expm1(-2 * rates * tau) / np.maximum(2 * rates, 1e-12), tau)
+    strength = (2 * float(algorithm.clip_norm) * float(algorithm.noise_scale) / n) ** 2
+    variance = strength * np.mean((test @ vectors) ** 2 @ double)
+    return np.mean((test @ mean - on_test) ** 2) + variance
+
+
+def test_the_unclipped_diffusion_has_its_exact_mean_risk():
+    problem = _problem()
+    runs = jaxdp.simulate(
+        problem,
+        _algorithm(),
+        key=jr.key(0),
+        num_runs=4000,
+        simulator=jaxdp.OrnsteinUhlenbeckSDE(),
+        records=2,
+    )
+    exact = _exact_mean_risk(problem, _algorithm())
+    assert_mean_close(runs.final_risk, exact)
+    wrong = _exact_mean_risk(problem, _algorithm(noise_scale=0.9))
+    with pytest.raises(AssertionError):
+        assert_mean_close(runs.final_risk, wrong)
+    assert float(runs.time[-1]) == pytest.approx(DURATION)
+
+
+@pytest.mark.slow
+def test_dp_gd_approaches_the_clipped_diffusion_at_order_one():
+    problem, key, num_runs = _problem(), jr.key(1), 50_000
+
+    def mean(num_steps, simulator):
+        algorithm = jaxdp.DPGD(0.6 / num_steps, 8.0, num_steps, 0.8)
+        runs = jaxdp.simulate(
+            problem, algorithm, key=key, num_runs=num_runs, simulator=simulator, records=1
+        )
+        assert 0.02 < float(runs.observables["clipped_fraction"][:, -1].mean()) < 0.98
+        risks = np.asarray(runs.final_risk, float)
+        return risks.mean(), risks.std() / np.sqrt(num_runs)
+
+    limit, limit_error = mean(10, jaxdp.ClippedSDE())
+    coarse, fine = (mean(num_steps, jaxdp.FunctionSpace()) for num_steps in (8, 64))
+    assert coarse[0] - limit > 20 * np.hypot(coarse[1], limit_error)
+    # Order one: an eighth of the step, an eighth of the gap; order 1/2 would leave .35 of it.
+    error = np.hypot(fine[1], limit_error)
+    gap = (coarse[0] - limit) / 8
+    assert abs(fine[0] - limit - gap) < 0.25 * gap + 4 * error
+    assert fine[0] - limit < (coarse[0] - limit) / np.sqrt(8) - 4 * error
+
+
+@pytest.mark.slow
+def test_without_clipping_both_diffusions_are_one():
+    problem, algorithm = _problem(), _algorithm(clip_norm=1e4, noise_scale=1e-4)
+    first, second = (
+        jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=3, simulator=simulator)
+        for simulator in (jaxdp.ClippedSDE(), jaxdp.OrnsteinUhlenbeckSDE())
+    )
+    np.testing.assert_allclose(first.risk, second.risk, rtol=1e-5)
+    assert np.all(first.observables["clipped_fraction"] == 0)
+
+
+def test_what_is_not_covered_is_said_before_any_work():
+    linear = jaxdp.LinearRegression.isotropic(4, label_noise=0.1)
+    for simulator in (jaxdp.ClippedSDE(), jaxdp.OrnsteinUhlenbeckSDE()):
+        with pytest.raises(jaxdp.NotCoveredError, match="features on fixed rows"):
+            jaxdp.simulate(linear, _algorithm(), key=jr.key(0), simulator=simulator)
+        with pytest.raises(ValueError, match="keep_parameters=False"):
+            jaxdp.simulate(
+                _problem(), _algorithm(), key=jr.key(0), simulator=simulator, keep_parameters=True
+            )
+    with pytest.raises(ValueError, match="num_steps >= 1, got 0"):
+        jaxdp.ClippedSDE(0)
+
+
+def test_a_traced_rate_needs_a_number_of_steps():
+    def run(rate, simulator):
+        algorithm = jaxdp.DPGD(rate, 2.0, 5, 0.5)
+        return jaxdp.simulate(_problem(), algorithm, key=jr.key(0), simulator=simulator).risk
+
+    with pytest.raises(TypeError, match="num_steps of the diffusion as a Python int"):
+        jax.jit(lambda rate: run(rate, jaxdp.ClippedSDE()))(0.01)
+    risks = jax.jit(jax.vmap(lambda rate: run(rate, jaxdp.ClippedSDE(20))))(
+        jnp.asarray([0.01, 0.02])
+    )
+    assert np.isfinite(risks).all()
