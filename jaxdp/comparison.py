@@ -1,13 +1,17 @@
 """Does theory agree with what happens? A table, and the largest gaps."""
 
 import dataclasses
+import warnings
 
 import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.core.trajectory import Status, Trajectory
 
+# Of the whole time.
 _SHOWN_TIMES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
+# Beyond it a theory of the unclipped process does not describe a clipped one.
+_LIKELY_EXIT = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +48,12 @@ class Comparison:
     def __str__(self):
         labels = [prediction.label or "predicted" for prediction in self.predictions]
         head = ["time", "simulated", "s.e.", *labels, "gap", "sigmas"]
-        shown = sorted({int(np.argmin(np.abs(self.time - time))) for time in _SHOWN_TIMES})
+        ends = self.time[-1]
+        shown = sorted({int(np.argmin(np.abs(self.time - time * ends))) for time in _SHOWN_TIMES})
+        digits = max(3, 2 - int(np.floor(np.log10(ends)))) if ends > 0 else 3
         rows = [
             _row(
-                f"{self.time[j]:.3f}",
+                f"{self.time[j]:.{digits}f}",
                 self.mean[j],
                 self.standard_error[j],
                 [float(prediction.risk[j]) for prediction in self.predictions],
@@ -70,6 +76,7 @@ class Comparison:
             lines.append(
                 f"{self.num_failed} of {self.num_runs} runs did not end well and are left out"
             )
+        lines += _exit_lines(self.predictions)
         # Ends its line, so that what is printed after it begins a new one.
         return "\n".join(lines) + "\n"
 
@@ -80,6 +87,10 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
     Args:
         simulated: a trajectory with one axis of runs.
         predictions: trajectories of single predictions; the first is the one gaps are taken of.
+
+    Warns:
+        UserWarning: a prediction of the unclipped process, whose paths are clipped with a
+            probability above .01.
 
     Raises:
         TypeError: something is no trajectory.
@@ -108,11 +119,13 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
                 f"expected predictions of risk shape {time.shape} like the simulation's records, "
                 f"got {prediction.risk.shape} from {prediction.label!r}"
             )
-        if not np.allclose(prediction.time, time, rtol=0, atol=1e-5):
+        if not np.allclose(prediction.time, time, rtol=0, atol=1e-5 * max(time[-1], 1e-30)):
             raise ValueError(
                 f"expected one clock, got other times from {prediction.label!r}: simulate and "
                 "predict the same algorithm with the same number of records"
             )
+    for line in _exit_lines(predictions):
+        warnings.warn(line, UserWarning, stacklevel=2)
     well = np.asarray(simulated.status) == Status.OK
     if not well.any():
         raise ValueError("expected at least one run that ended well; all of them failed")
@@ -135,6 +148,19 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         final_gap=float(final_gap),
         final_sigmas=float(final_gap / final_error) if final_error > 0 else float("nan"),
     )
+
+
+def _exit_lines(predictions: tuple[Trajectory, ...]) -> list[str]:
+    """What to say of predictions of the unclipped process where clipping is likely."""
+    lines = []
+    for prediction in predictions:
+        exits = prediction.observables.get("exit_probability")
+        if exits is not None and float(exits[-1]) > _LIKELY_EXIT:
+            lines.append(
+                f"{prediction.label or 'a prediction'} leaves clipping out, and a path is clipped "
+                f"with probability {float(exits[-1]):.2g} (PF (6.2)); ClippedFlow() includes it"
+            )
+    return lines
 
 
 def average(runs: Trajectory) -> Trajectory:

@@ -32,6 +32,8 @@ def plot_comparison(
     *predictions: Trajectory,
     beside: Sequence[Trajectory] = (),
     title: str = "",
+    time_label: str = "time $k/n$",
+    risk_label: str = "excess risk $R$",
 ) -> "Figure":
     """Simulated runs, predictions and the means of further runs on one axis.
 
@@ -42,8 +44,12 @@ def plot_comparison(
         predictions: single trajectories; the first is drawn solid, the others (bounds) dashed.
         beside: further runs (paths of the SDE, runs on a surrogate), each drawn as its mean.
         title: above the axis.
+        time_label, risk_label: of the axes.
     """
     from matplotlib.figure import Figure
+
+    ends = float(simulated.time[-1])
+    everything = (simulated, *predictions, *beside)
 
     figure = Figure(figsize=(6.4, 5.2), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.6))
@@ -55,20 +61,35 @@ def plot_comparison(
     styles = itertools.chain(_STYLES, itertools.repeat({}))
     for prediction, style in zip(predictions, styles, strict=False):
         _draw_prediction(above, below, prediction, reference, style)
+    has_jump = any(map(_has_jump, everything))
     for axes in (above, below):
-        axes.axvline(1.0, color="0.8", linewidth=0.8, zorder=0)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.set_xlim(0, _RELEASED_AT + 0.06)
+        axes.set_xlim(0, ends)
+        if has_jump:
+            axes.axvline(ends, color="0.8", linewidth=0.8, zorder=0)
+            axes.set_xlim(0, (_RELEASED_AT + 0.06) * ends)
     # Bounds far from the runs do not flatten what is to be seen.
     below.set_ylim(limits)
     above.set_ylim(bottom=0 if np.nanmin(_spread(simulated).mean) >= 0 else None)
-    above.set_ylabel("excess risk $R$")
+    above.set_ylabel(risk_label)
     above.set_title(title, fontsize="medium")
     above.legend(frameon=False)
     below.set_ylabel(f"minus {reference.label or 'prediction'}" if reference else "")
-    below.set_xticks([0, 0.25, 0.5, 0.75, 1.0, _RELEASED_AT], _TICKS)
-    below.set_xlabel("time $k/n$")
+    if has_jump:
+        ticks = ends * np.asarray([0, 0.25, 0.5, 0.75, 1.0, _RELEASED_AT])
+        named = ends == 1.0
+        below.set_xticks(
+            ticks, _TICKS if named else [*(f"{t:.2g}" for t in ticks[:-1]), _TICKS[-1]]
+        )
+    below.set_xlabel(time_label)
     return figure
+
+
+def _has_jump(trajectory: Trajectory) -> bool:
+    """Whether what is released comes after the last record."""
+    return not np.array_equal(
+        np.asarray(trajectory.final_risk), np.asarray(trajectory.risk)[..., -1], equal_nan=True
+    )
 
 
 class _Spread(NamedTuple):
@@ -109,9 +130,10 @@ def _draw_runs(
             linewidth=0,
             label="one standard deviation",
         )
-    place = _RELEASED_AT + (-0.02 if band else 0.02)
+    place = float(runs.time[-1]) * (_RELEASED_AT + (-0.02 if band else 0.02))
     marker = {"color": color, "fmt": "o" if band else "s", "markersize": 4}
-    above.errorbar([place], [spread.final], [spread.final_std], **marker)
+    if _has_jump(runs):
+        above.errorbar([place], [spread.final], [spread.final_std], **marker)
     if reference is None:
         return
     gap = spread.mean - np.asarray(reference.risk, np.float64)
@@ -119,7 +141,8 @@ def _draw_runs(
     low, high = gap - 2 * spread.error, gap + 2 * spread.error
     below.fill_between(runs.time, low, high, color=color, alpha=0.2, linewidth=0)
     final_gap = spread.final - float(reference.final_risk)
-    below.errorbar([place], [final_gap], [2 * spread.final_error], **marker)
+    if _has_jump(runs):
+        below.errorbar([place], [final_gap], [2 * spread.final_error], **marker)
 
 
 def _draw_prediction(
@@ -128,11 +151,13 @@ def _draw_prediction(
     label = prediction.label or "predicted"
     style = {"color": _ORANGE, "linewidth": 1.2, "linestyle": ":"} | style
     above.plot(prediction.time, prediction.risk, label=label, **style)
-    ends = [_RELEASED_AT - 0.04, _RELEASED_AT + 0.04]
-    above.plot(ends, [prediction.final_risk] * 2, **style)
+    ends = float(prediction.time[-1]) * np.asarray([_RELEASED_AT - 0.04, _RELEASED_AT + 0.04])
+    if _has_jump(prediction):
+        above.plot(ends, [prediction.final_risk] * 2, **style)
     if reference is not None:
         below.plot(prediction.time, prediction.risk - reference.risk, **style)
-        below.plot(ends, [prediction.final_risk - reference.final_risk] * 2, **style)
+        if _has_jump(prediction):
+            below.plot(ends, [prediction.final_risk - reference.final_risk] * 2, **style)
 
 
 def _spread(runs: Trajectory) -> _Spread:

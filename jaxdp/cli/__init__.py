@@ -1,0 +1,3 @@
+"""The command line: parse, call, print."""
+
+from jaxdp.cli.entry import main as main

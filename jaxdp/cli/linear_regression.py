@@ -1,0 +1,122 @@
+"""`jaxdp compare` for private linear regression, on synthetic data or on a table."""
+
+import argparse
+
+from jaxdp.cli.output import seeded_keys, settle, simulate_named, write
+
+_MOST_NAMED = 12
+_DEFAULTS = {"peak": 3.0, "power": 0.5, "clip_scale": 1.0, "rho": 1.0, "delta": 1e-5}
+_SYNTHETIC = {"dim": 1000, "label_noise": 0.3, "condition_number": 1.0}
+_OF_A_TABLE = {"target": None, "drop": "", "drop_constant": False}
+_OF_FEATURES = ("num_train", "num_test", "epsilon", "duration")
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Simulate, predict, tabulate and draw."""
+    import jaxdp
+    from jaxdp.comparison import average
+    from jaxdp.plots import plot_comparison
+
+    foreign = {name: "needs --num-features" for name in _OF_FEATURES}
+    is_table = "data" in options
+    if is_table:
+        foreign |= {
+            name: "describes synthetic data; leave it out with --data" for name in _SYNTHETIC
+        }
+        settle(options, _DEFAULTS | _OF_A_TABLE, foreign)
+        described, table = _table(options)
+        problem = described.surrogate
+        settle(options, {"num_steps": described.num_steps}, {})
+        if options.num_steps > described.num_steps:
+            raise ValueError(
+                f"expected --num-steps <= {described.num_steps}, half the rows, got "
+                f"{options.num_steps}"
+            )
+        title = f"{options.data.stem}: {_named(table.label_name)} from {problem.dim} columns"
+    else:
+        foreign |= {name: "needs --data" for name in _OF_A_TABLE}
+        settle(options, _DEFAULTS | _SYNTHETIC, foreign)
+        settle(options, {"num_steps": 10 * options.dim}, {})
+        described = problem = _synthetic(options)
+        title = (
+            f"$d$ = {options.dim}, $n$ = {options.num_steps}, "
+            f"$\\kappa$ = {options.condition_number:g}, $\\zeta$ = {options.label_noise:g}"
+        )
+    algorithm = jaxdp.OnePassDPSGD(
+        jaxdp.Polynomial(options.peak, options.power),
+        options.clip_scale,
+        options.rho,
+        options.num_steps,
+    )
+    cost = jaxdp.account(algorithm, delta=options.delta)
+    first_key, second_key = seeded_keys(options, 2)
+    name = "table" if is_table else "simulated"
+    simulated = simulate_named(name, described, algorithm, first_key, options.num_runs)
+    ode = jaxdp.predict(problem, algorithm).check()
+    if is_table:
+        bounds = []
+        beside = simulate_named("surrogate", problem, algorithm, second_key, options.num_runs)
+    else:
+        bounds = [
+            jaxdp.predict(problem, algorithm, theory()).check()
+            for theory in (jaxdp.LowerBound, jaxdp.UpperBound)
+        ]
+        beside = simulate_named(
+            "SDE", problem, algorithm, second_key, options.num_runs, jaxdp.HomogenizedSDE()
+        )
+    comparison = jaxdp.compare(simulated, ode, *bounds, average(beside))
+    figure = plot_comparison(simulated, ode, *bounds, beside=[beside], title=title)
+    numbers = {
+        "problem": repr(described) if is_table else "linear regression",
+        "dim": described.dim,
+        "num_steps": algorithm.num_steps,
+    }
+    if is_table:
+        numbers |= {"target": table.label_name, "inputs": list(table.input_names)}
+        shown = ", ".join(table.input_names[:_MOST_NAMED])
+        more = len(table.input_names) - _MOST_NAMED
+        more = f" and {more} more" if more > 0 else ""
+        heading = [
+            str(described),
+            f"target: {_named(table.label_name)}; inputs: {shown}{more}",
+            "standard errors are over runs; the ODE is a limit of many columns",
+        ]
+    else:
+        heading = [_plain(title)]
+        if options.condition_number == 1:
+            heading.append("isotropic: both bounds coincide with the ODE")
+    write(options, comparison, cost, figure, numbers, heading)
+
+
+def _synthetic(options: argparse.Namespace):
+    import jaxdp
+
+    kappa, noise = options.condition_number, options.label_noise
+    if kappa == 1:
+        return jaxdp.LinearRegression.isotropic(options.dim, label_noise=noise)
+    return jaxdp.LinearRegression.power_law(options.dim, condition_number=kappa, label_noise=noise)
+
+
+def _table(options: argparse.Namespace):
+    """The table as a problem, and as it was read."""
+    import jaxdp
+    from jaxdp.problems.datasets import read_table
+
+    drop = [name.strip() for name in options.drop.split(",") if name.strip()]
+    table = read_table(
+        options.data, options.target, drop=drop, drop_constant=options.drop_constant
+    ).scaled()
+    return jaxdp.TabularRegression(table.inputs, table.labels), table
+
+
+def _named(column: str) -> str:
+    """A column's name in a sentence."""
+    return f"column {column}" if column.isdigit() else column
+
+
+def _plain(title: str) -> str:
+    """A picture's title as text."""
+    greek = {"\\kappa": "kappa", "\\zeta": "zeta", "$": ""}
+    for mark, word in greek.items():
+        title = title.replace(mark, word)
+    return f"linear regression: {title}"

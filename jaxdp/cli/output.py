@@ -1,0 +1,147 @@
+"""What the command line does for every problem: the folder, progress, numbers, files."""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import math
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jaxdp.comparison import Comparison
+from jaxdp.core.trajectory import Trajectory
+
+
+def settle(options: argparse.Namespace, defaults: dict[str, Any], foreign: dict[str, str]) -> None:
+    """Fill in what was not given, and refuse what belongs to something else.
+
+    Args:
+        options: as parsed; filled in.
+        defaults: of the options that apply.
+        foreign: options that do not apply, and why.
+
+    Raises:
+        ValueError: such an option was given.
+    """
+    for name, reason in foreign.items():
+        if name in options:
+            raise ValueError(f"--{name.replace('_', '-')} {reason}")
+    for name, value in defaults.items():
+        if name not in options:
+            setattr(options, name, value)
+
+
+def seeded_keys(options: argparse.Namespace, count: int):
+    """Keys of the simulations; also makes the folder, so that a bad one costs nothing."""
+    import jax
+
+    if options.out.exists() and not options.out.is_dir():
+        raise ValueError(f"expected --out to be a folder, got the file {options.out}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    if not 0 <= options.seed < 2**63:
+        raise ValueError(f"expected 0 <= --seed < 2^63, got {options.seed}")
+    return jax.random.split(jax.random.key(options.seed), count)
+
+
+def simulate_named(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> Trajectory:
+    """Runs under a name, with a progress bar."""
+    import jaxdp
+
+    with _progress(name) as progress:
+        runs = jaxdp.simulate(
+            problem,
+            algorithm,
+            key=key,
+            num_runs=num_runs,
+            simulator=simulator,
+            progress=progress,
+        )
+    return dataclasses.replace(runs, label=name)
+
+
+def write(
+    options: argparse.Namespace,
+    comparison: Comparison,
+    cost,
+    figure,
+    described: dict[str, Any],
+    heading: list[str],
+) -> None:
+    """The picture, the numbers, and the table (or one JSON object) on standard output."""
+    picture, numbers = options.out / "compare.png", options.out / "compare.json"
+    figure.savefig(picture, dpi=160)
+    summary = described | _summary(options, comparison, cost)
+    summary["files"] = [str(picture), str(numbers)]
+    text = json.dumps(_without_nan(summary), indent=2)
+    numbers.write_text(text + "\n")
+    if options.json:
+        print(text)
+        return
+    print(*heading, comparison, cost, f"picture: {picture}", f"numbers: {numbers}", sep="\n")
+
+
+def _summary(options, comparison: Comparison, cost) -> dict[str, Any]:
+    """What the command found, as plain numbers."""
+    first, *rest = comparison.predictions
+
+    def prediction(trajectory):
+        return {"final_risk": float(trajectory.final_risk), "risk": _floats(trajectory.risk)}
+
+    return {
+        "num_runs": options.num_runs,
+        "seed": options.seed,
+        "options": {
+            name: str(value) if isinstance(value, pathlib.Path) else value
+            for name, value in vars(options).items()
+            if name != "command"
+        },
+        "time": _floats(comparison.time),
+        "simulated": {
+            "final_risk": comparison.final_mean,
+            "standard_error": comparison.final_standard_error,
+            "risk": _floats(comparison.mean),
+            "risk_standard_error": _floats(comparison.standard_error),
+        },
+        "predicted": prediction(first),
+        "beside": {trajectory.label: prediction(trajectory) for trajectory in rest},
+        "gap": comparison.final_gap,
+        "gap_in_standard_errors": comparison.final_sigmas,
+        "max_gap": comparison.max_gap,
+        "cost": {field.name: getattr(cost, field.name) for field in dataclasses.fields(cost)},
+    }
+
+
+def _floats(values) -> list[float]:
+    return [float(value) for value in values]
+
+
+def _without_nan(value: Any) -> Any:
+    """NaN and infinity, which JSON does not have, as null and "inf"."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+@contextlib.contextmanager
+def _progress(name: str) -> Iterator[Callable[[float], None]]:
+    """A progress bar on standard error, where that is a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(
+        total=100,
+        desc=name,
+        unit="%",
+        leave=False,
+        disable=None,
+        bar_format="{desc}: {percentage:3.0f}% |{bar}| {elapsed}<{remaining}",
+    ) as bar:
+
+        def advance(share: float) -> None:
+            bar.update(100 * share - bar.n)
+
+        yield advance
