@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Key
 from jaxdp.core.arrays import as_float, float_dtype
 from jaxdp.core.checks import require_count, require_key
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.hermite import host_function
+from jaxdp.core.hermite import evaluate_on_host
 from jaxdp.core.keys import purpose_key
 from jaxdp.problems.features import (
     AbstractFeatureProblem,
@@ -218,14 +218,13 @@ class RandomFeatures(AbstractFeatureProblem):
         if self.weights is None:
             train, test, _ = split_factor(triangular_root(self.joint_kernel()), self.num_train)
             return train, test
-        function = host_function(self.activation)
         rows = np.concatenate([np.asarray(self.train_inputs), np.asarray(self.test_inputs)])
-
-        def features(weights):
-            products = rows.astype(np.float64) @ weights.T
-            return function(products.ravel()).reshape(products.shape)
-
-        both = np.concatenate([features(weights) for weights in self._host_blocks()], axis=1)
+        blocks = [
+            evaluate_on_host(self.activation, rows.astype(np.float64) @ weights.T)
+            for weights in self._host_blocks()
+        ]
+        both = np.concatenate(blocks, axis=1)
+        require_finite("features", both)
         train, test = both[: self.num_train], both[self.num_train :]
         if train.shape[1] <= train.shape[0]:
             return train, test

@@ -1,5 +1,6 @@
 """A table made ready: checked, centred, scaled to trace = dim, and its covariance's eigenbasis.
 
+For images, whose pixels may be dead, the scaling of each column by its own standard deviation.
 Everything here runs once, on the host, in float64, and reads the table without privacy.
 """
 
@@ -11,6 +12,7 @@ import numpy as np
 _RANK_TOLERANCE = 1e-10
 # Squares of larger numbers leave the range of float64.
 LARGEST_VALUE = 1e100
+_PUBLISHED_OFFSET = 1e-8
 
 
 class Table(NamedTuple):
@@ -90,3 +92,66 @@ def covariance_basis(table: Table) -> CovarianceBasis:
     correlation = rotation.T @ (table.inputs.T @ table.labels) / rows
     solution = np.divide(correlation, values, out=np.zeros(dim), where=values > 0)
     return CovarianceBasis(values, rotation, solution)
+
+
+class ColumnScaling(NamedTuple):
+    """Columns less `means`, times `factors`; of training rows, for those and any others.
+
+    The statistics are read off the training rows without privacy: no account covers them.
+    """
+
+    means: np.ndarray
+    factors: np.ndarray
+
+    def __call__(self, rows: Any) -> np.ndarray:
+        """The rows scaled, in their own precision."""
+        rows = np.asarray(rows)
+        dtype = rows.dtype if rows.dtype.kind == "f" else np.float64
+        return ((rows - self.means) * self.factors).astype(dtype)
+
+
+def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
+    """Each column to mean 0 and variance 1, but none enlarged without bound.
+
+    A constant column becomes 0 on any rows, training or not; one that hardly varies is divided by
+    the floor instead of its standard deviation.
+
+    Args:
+        rows: the training rows, (rows, columns).
+        floor: the least divisor, as a share of the columns' root mean square deviation; >= 0.
+
+    Raises:
+        ValueError: the rows are not a table, or the floor is negative or not finite.
+    """
+    if not (np.isfinite(floor) and floor >= 0):
+        raise ValueError(f"expected a finite floor >= 0, got {floor}")
+    rows, deviations = _deviations(rows)
+    varies = rows.max(axis=0) > rows.min(axis=0)
+    divisors = np.maximum(deviations, floor * np.sqrt(np.mean(deviations**2)))
+    factors = np.divide(1.0, divisors, out=np.zeros(len(divisors)), where=varies)
+    return ColumnScaling(rows.mean(axis=0, dtype=np.float64), factors)
+
+
+def published_column_scaling(rows: Any) -> ColumnScaling:
+    """Each column divided by its standard deviation + 1e-8, as PF's experiments have it.
+
+    Only to reproduce them: a pixel that is dark in all training rows is multiplied by 1e8, and so
+    is every other image in which it is not dark, which ruins the prediction there. With few
+    training rows most images are of that kind.
+
+    Args:
+        rows: the training rows, (rows, columns).
+
+    Raises:
+        ValueError: the rows are not a table.
+    """
+    rows, deviations = _deviations(rows)
+    return ColumnScaling(rows.mean(axis=0, dtype=np.float64), 1 / (deviations + _PUBLISHED_OFFSET))
+
+
+def _deviations(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A table of training rows and the standard deviation of each column."""
+    rows = np.asarray(rows)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"expected rows of shape (rows, columns), got {rows.shape}")
+    return rows, rows.std(axis=0, dtype=np.float64)
