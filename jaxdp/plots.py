@@ -17,6 +17,8 @@ _BLUE, _ORANGE, _GREEN, _PURPLE, _BLACK = "#0072B2", "#E69F00", "#009E73", "#CC7
 # Released iterates are drawn beyond time 1, where the last step's noise has come.
 _RELEASED_AT = 1.06
 _TICKS = ["0", "¼", "½", "¾", "1", "\nreleased"]
+# More entries of a legend would cover the curves.
+_MOST_INSIDE = 6
 # The first prediction, then two bounds, then two tighter ones, thin.
 _STYLES = [
     {"color": _BLACK, "linewidth": 1.1, "linestyle": "-"},
@@ -73,7 +75,12 @@ def plot_comparison(
     above.set_ylim(bottom=0 if np.nanmin(_spread(simulated).mean) >= 0 else None)
     above.set_ylabel(risk_label)
     above.set_title(title, fontsize="medium")
-    above.legend(frameon=False)
+    handles, labels = above.get_legend_handles_labels()
+    if len(labels) > _MOST_INSIDE:
+        style = {"frameon": False, "fontsize": "small"}
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, **style)
+    else:
+        above.legend(frameon=False)
     below.set_ylabel(f"minus {reference.label or 'prediction'}" if reference else "")
     if has_jump:
         ticks = ends * np.asarray([0, 0.25, 0.5, 0.75, 1.0, _RELEASED_AT])

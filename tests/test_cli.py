@@ -119,6 +119,13 @@ def test_a_table_is_compared_with_its_surrogate(capsys, tmp_path):
         (["--seed", str(10**30)], "expected 0 <= --seed < 2^63"),
         (["--num-steps", "3000000000"], "num_steps < 2^31"),
         ([*SMALL, "--peak", "1e30"], "solver stopped"),
+        (["--epsilon", "2"], "--epsilon needs --num-features"),
+        (["--num-features", "9", "--rho", "2"], "--rho does not go with --num-features"),
+        (["--num-features", "0"], "num_features >= 1, got 0"),
+        (["--num-features", "many"], "invalid _whole_or_inf value: 'many'"),
+        (["--num-features", "9", "--num-train", "0"], "num_train >= 1, got 0"),
+        (["--num-features", "9", "--epsilon", "0"], "epsilon > 0, got 0"),
+        (["--num-features", "9", "--delta", "1"], "0 < delta < 1"),
     ],
 )
 def test_bad_input_ends_with_one_line_and_status_2(capsys, tmp_path, arguments, message):
@@ -127,6 +134,27 @@ def test_bad_input_ends_with_one_line_and_status_2(capsys, tmp_path, arguments, 
     assert out == ""
     assert message in err
     assert err.count("\n") == 1
+
+
+FEATURES = ["--num-train", "40", "--num-test", "20", "--dim", "5", "--num-steps", "6"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", ["60", "inf"])
+def test_random_features_show_the_algorithm_the_diffusions_and_the_theories(
+    capsys, tmp_path, width
+):
+    arguments = ["--num-features", width, *FEATURES, "--num-runs", "5", "--out", str(tmp_path)]
+    status, out, err = _run(capsys, *arguments)
+    assert (status, err) == (0, "")
+    for word in ("clipped flow", "OU SDE", "recursion", "gradient flow", "clipped SDE"):
+        assert word in out
+    assert "leaves clipping out" in out
+    found = json.loads((tmp_path / "compare.json").read_text())
+    assert found["num_features"] == (60 if width == "60" else "inf")
+    assert found["cost"]["epsilon"] == pytest.approx(4.0, abs=1e-4)
+    assert found["gap"] < 0.1
+    assert (tmp_path / "compare.png").stat().st_size > 10_000
 
 
 def test_a_folder_that_cannot_be_made_is_said_before_the_work(capsys, tmp_path):

@@ -127,3 +127,27 @@ def test_predictions_that_failed_are_refused():
 def test_a_prediction_is_no_simulation():
     with pytest.raises(ValueError, match="simulated runs of shape"):
         jaxdp.compare(PREDICTION, PREDICTION)
+
+
+def _unclipped(probability):
+    exits = {"exit_probability": jnp.asarray([0.0, 0.0, probability])}
+    return dataclasses.replace(PREDICTION, observables=exits, label="OU")
+
+
+def test_an_unclipped_theory_that_clipping_is_likely_to_spoil_is_warned_of():
+    with pytest.warns(UserWarning, match=r"OU leaves clipping out.*probability 0\.02"):
+        comparison = jaxdp.compare(RUNS, PREDICTION, _unclipped(0.02))
+    assert "with probability 0.02 (PF (6.2)); ClippedFlow() includes it" in str(comparison)
+    assert "clipped" not in str(jaxdp.compare(RUNS, PREDICTION, _unclipped(0.009)))
+
+
+def test_times_are_shown_on_their_own_scale():
+    def shorter(trajectory):
+        return dataclasses.replace(trajectory, time=trajectory.time * 1e-3)
+
+    table = str(jaxdp.compare(shorter(RUNS), shorter(PREDICTION)))
+    assert [line.split()[0] for line in table.splitlines()[2:5]] == [
+        "0.00000",
+        "0.00050",
+        "0.00100",
+    ]

@@ -64,12 +64,22 @@ def test_readme_shows_what_the_front_page_prints(printed):
 
 
 @pytest.mark.slow
+def test_random_features_run_as_they_stand_and_agree(tmp_path):
+    out = _run(_block("python", 1) + "\nprint(simulated.final_risk.mean())", tmp_path)
+    gap = re.search(r"final gap (\S+)", out)
+    assert gap is not None
+    assert float(gap[1].rstrip("(").split()[0]) < 0.01
+    assert "(4.0000, 0.00125)-DP" in out
+    assert 0.3 < float(out.split()[-1]) < 0.42
+
+
+@pytest.mark.slow
 def test_private_training_runs_as_it_stands_and_learns(tmp_path):
     after = """
 losses = jax.vmap(lambda x, y: loss(model, x, y))(inputs, labels)
 print(float(losses.mean() / labels.var()))
 """
-    *cost, ratio = _run(_block("python", 1) + after, tmp_path).strip().splitlines()
+    *cost, ratio = _run(_block("python", 2) + after, tmp_path).strip().splitlines()
     assert re.match(r"privacy: \((2\.9\d+|3\.0000), 1e-05\)-DP", cost[0])
     assert "neighbours: zero-out-one" in cost[1]
     assert float(ratio) < 0.2

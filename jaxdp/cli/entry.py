@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--drop", help="columns to leave out, by name or number, with commas between")
     add("--drop-constant", action="store_true", help="leave out columns that never vary")
     add = _adder(compare.add_argument_group("random features"))
-    add("--num-features", type=_width, help="width p, or inf")
+    add("--num-features", type=_whole_or_inf, help="width p, or inf")
     add("--num-train", type=int, help="training rows n [800]")
     add("--num-test", type=int, help="test rows [500]")
     add("--epsilon", type=float, help="of the budget [4]")
@@ -94,7 +94,7 @@ def _adder(group):
     return add
 
 
-def _width(text: str) -> int | None:
+def _whole_or_inf(text: str) -> int | None:
     return None if text == "inf" else int(text)
 
 

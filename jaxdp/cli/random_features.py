@@ -31,6 +31,7 @@ def compare(options: argparse.Namespace) -> None:
     """The algorithm, both diffusions, and every theory on one problem."""
     import jaxdp
     from jaxdp.comparison import average
+    from jaxdp.core.checks import require_count
     from jaxdp.plots import plot_comparison
 
     settle(
@@ -38,14 +39,12 @@ def compare(options: argparse.Namespace) -> None:
         _DEFAULTS,
         {name: "does not go with --num-features" for name in _OF_LINEAR_REGRESSION},
     )
+    for name in ("num_train", "num_test", "dim", "num_steps", "num_features"):
+        size = getattr(options, name)
+        if size is not None:
+            require_count(name, size)
     settle(options, {"delta": 1 / options.num_train}, {})
     width = options.num_features or 1
-    if width < 1:
-        raise ValueError(f"expected --num-features >= 1 or inf, got {options.num_features}")
-    for name in ("dim", "num_steps", "num_train", "num_test"):
-        if getattr(options, name) < 1:
-            flag = "--" + name.replace("_", "-")
-            raise ValueError(f"expected {flag} >= 1, got {getattr(options, name)}")
     algorithm = jaxdp.DPGD.calibrated(
         options.epsilon,
         options.delta,

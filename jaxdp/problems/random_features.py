@@ -242,7 +242,10 @@ class RandomFeatures(AbstractFeatureProblem):
                 "infinitely many features cannot be written down; use FunctionSpace() or a theory"
             )
         products = jnp.matmul(inputs, self.weights.T, precision=Precision.HIGHEST)
-        return self.activation(products).astype(products.dtype)
+        features = self.activation(products)
+        require_shape("features", features, products.shape)
+        require_finite("features", features)
+        return features.astype(products.dtype)
 
 
 @eqx.filter_jit
