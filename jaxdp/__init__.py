@@ -33,9 +33,13 @@ from jaxdp.simulation import HomogenizedSDE as HomogenizedSDE
 from jaxdp.simulation import Iterates as Iterates
 from jaxdp.simulation import OrnsteinUhlenbeckSDE as OrnsteinUhlenbeckSDE
 from jaxdp.simulation import simulate as simulate
+from jaxdp.theory import ClippedDiffusion as ClippedDiffusion
+from jaxdp.theory import ClippedFlow as ClippedFlow
 from jaxdp.theory import CoupledODE as CoupledODE
 from jaxdp.theory import DiscreteRecursion as DiscreteRecursion
+from jaxdp.theory import GradientFlow as GradientFlow
 from jaxdp.theory import LowerBound as LowerBound
+from jaxdp.theory import OrnsteinUhlenbeck as OrnsteinUhlenbeck
 from jaxdp.theory import TightLowerBound as TightLowerBound
 from jaxdp.theory import TightUpperBound as TightUpperBound
 from jaxdp.theory import UpperBound as UpperBound

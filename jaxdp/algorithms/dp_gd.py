@@ -63,12 +63,13 @@ class PublishedCalibration(AbstractCalibration):
 
     def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
         _require_budget(epsilon, delta)
-        known = concrete(epsilon), concrete(delta)
-        if None not in known and not known[0] < -8 * np.log(known[1]):
-            raise ValueError(
-                f"expected 0 < epsilon < 8 log(1/delta) = {-8 * np.log(known[1]):.6g}, the range "
-                f"of PF Proposition 3.2, got {epsilon}; ExactCalibration has no such limit"
-            )
+        if concrete(epsilon) is not None and concrete(delta) is not None:
+            largest = -8 * math.log(float(delta))
+            if not float(epsilon) < largest:
+                raise ValueError(
+                    f"expected 0 < epsilon < 8 log(1/delta) = {largest:.6g}, the range of PF "
+                    f"Proposition 3.2, got {epsilon}; ExactCalibration has no such limit"
+                )
         values = (epsilon, delta, learning_rate, num_steps)
         if all(concrete(value) is not None for value in values):
             duration = float(learning_rate) * int(num_steps)

@@ -7,6 +7,7 @@ Source: the function-space view of PF (6.5); Derived here, test_function_space.
 """
 
 import abc
+import math
 from typing import Any
 
 import equinox as eqx
@@ -175,7 +176,8 @@ class ReducedFeatures(AbstractFeatureProblem):
         require_finite("kernel", known)
         dtype = float_dtype(train_labels, test_labels)
         factors = split_factor(triangular_root(known), len(train_labels))
-        return cls(*(jnp.asarray(part, dtype) for part in factors), train_labels, test_labels)
+        train, test, unseen = (jnp.asarray(part, dtype) for part in factors)
+        return cls(train, test, unseen, train_labels, test_labels)
 
     @property
     def num_features(self):
@@ -209,8 +211,15 @@ class ReducedFeatures(AbstractFeatureProblem):
         return jnp.sqrt(squares)
 
     def stability_limit(self) -> float:
-        r"""$n/\lambda_{max}$: the step size from which unclipped gradient descent diverges."""
-        return self.num_train / largest_eigenvalue(np.asarray(self.train_factor))
+        r"""$n/\lambda_{max}$: the step size from which unclipped gradient descent diverges.
+
+        NaN where the factor is traced, infinite where it is zero.
+        """
+        known = concrete(self.train_factor)
+        if known is None:
+            return math.nan
+        largest = largest_eigenvalue(known)
+        return self.num_train / largest if largest > 0 else math.inf
 
 
 def split_factor(factor: Any, num_train: int) -> tuple[Any, Any, Any]:
@@ -227,8 +236,11 @@ def largest_eigenvalue(features: np.ndarray) -> float:
     if min(features.shape) < 3:
         return float(np.linalg.norm(features, 2) ** 2)
     start = np.random.default_rng(0).standard_normal(min(features.shape))
-    values = svds(features, k=1, tol=1e-5, v0=start, return_singular_vectors=False)
-    return float(values[0]) ** 2
+    if not features.any():
+        return 0.0
+    solve: Any = svds
+    found = solve(features, k=1, tol=1e-5, v0=start, return_singular_vectors=False)
+    return float(found[0]) ** 2
 
 
 def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
@@ -262,4 +274,5 @@ def triangular_root(kernel: np.ndarray) -> np.ndarray:
             f"expected a positive semi-definite kernel, got an eigenvalue {values[0]:.3g} beside "
             f"the largest {scale:.3g}"
         )
-    return np.linalg.qr((vectors * np.sqrt(np.maximum(values, 0))).T, mode="r").T
+    upper: Any = np.linalg.qr((vectors * np.sqrt(np.maximum(values, 0))).T, mode="r")
+    return upper.T

@@ -216,7 +216,9 @@ class RandomFeatures(AbstractFeatureProblem):
 
     def host_features(self):
         if self.weights is None:
-            train, test, _ = split_factor(triangular_root(self.joint_kernel()), self.num_train)
+            train, test, _ = split_factor(
+                triangular_root(np.asarray(self.joint_kernel())), self.num_train
+            )
             return train, test
         rows = np.concatenate([np.asarray(self.train_inputs), np.asarray(self.test_inputs)])
         blocks = [

@@ -44,7 +44,7 @@ class FunctionSpace(AbstractSimulator):
                 "parameters; use Iterates()"
             )
         reduced = problem.reduced()
-        warn_if_unstable(reduced, algorithm)
+        warn_if_unstable(algorithm, reduced.stability_limit)
         trajectory = simulate_full_batch(
             reduced,
             algorithm,

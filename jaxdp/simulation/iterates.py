@@ -153,7 +153,7 @@ def _full_batch(problem: AbstractFeatureProblem, algorithm, **options) -> Trajec
     train, test = problem.train_features(), problem.test_features()
     unseen = jnp.zeros((problem.num_test, 0), test.dtype)
     explicit = ReducedFeatures(train, test, unseen, problem.train_labels, problem.test_labels)
-    warn_if_unstable(explicit, algorithm)
+    warn_if_unstable(algorithm, explicit.stability_limit)
     return simulate_full_batch(explicit, algorithm, **options)
 
 

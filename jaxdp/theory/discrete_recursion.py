@@ -8,6 +8,8 @@ $$ D_i \leftarrow \bigl(1 - 2\lambda_i g\mu + (1 - 1/B)\lambda_i^2 g^2\mu^2\bigr
 the squared mean gradient, which B samples share, is what the differential equation loses.
 
 Derived: AC Algorithm 1's one-step second moments with batches; test_discrete_recursion.
+
+For DP-GD on features it is the exact recursion of the unclipped process, in closed form.
 """
 
 import dataclasses
@@ -17,23 +19,37 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory
+from jaxdp.theory.kernel_modes import kernel_modes, require_dp_gd
 from jaxdp.theory.linear_modes import as_trajectory, eigen_modes, require_one_pass
+from jaxdp.theory.unclipped import predict_finite_steps
 
 
 class DiscreteRecursion(AbstractTheory):
-    """K finite steps of the coupled equations: exact, as d grows, for batches proportional to d.
+    """The theory at a finite number of steps, for one-pass DP-SGD and for unclipped DP-GD.
 
-    Costs K steps. With a traced `num_steps` it can be differentiated forward only.
+    One pass: K finite steps of the coupled equations: exact, as d grows, for batches proportional
+    to d. Costs K steps. With a traced `num_steps` it can be differentiated forward only.
+
+    Full batches: the exact expected test error of `DPGD` without its clipping, whatever T, with
+    the probability in `exit_probability` that a path is clipped.
     """
 
     def covers(self, problem, algorithm):
+        if isinstance(problem, AbstractFeatureProblem):
+            return require_dp_gd(problem, algorithm)
         return require_one_pass(problem, algorithm)
 
     def predict(self, problem, algorithm, *, records):
+        if isinstance(problem, AbstractFeatureProblem):
+            modes = kernel_modes(problem)
+            warn_if_unstable(algorithm, modes.stability_limit)
+            return predict_finite_steps(modes, algorithm, records, label="recursion")
         trajectory = _recurse(eigen_modes(problem), algorithm, records)
         return dataclasses.replace(trajectory, label="recursion")
 

@@ -6,12 +6,13 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.theory.base import AbstractTheory
+from jaxdp.theory.clipped_flow import ClippedFlow
 from jaxdp.theory.coupled_ode import CoupledODE
 from jaxdp.theory.discrete_recursion import DiscreteRecursion
 
 # The first that covers the pair is the default.
-_ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), DiscreteRecursion())
-_IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE())
+_ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), ClippedFlow(), DiscreteRecursion())
+_IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE(), ClippedFlow())
 
 
 def predict(
@@ -27,7 +28,7 @@ def predict(
         problem: what is learnt.
         algorithm: how it is learnt; every number in it may be traced.
         theory: None takes the first that covers the pair: `CoupledODE` for samples one by one,
-            `DiscreteRecursion` for batches.
+            `DiscreteRecursion` for batches, `ClippedFlow` for full batches on features.
         records: record j of 0..records is the state after floor(j n / records) updates.
 
     Raises:
