@@ -13,7 +13,7 @@ PACKAGE = ROOT / "jaxdp"
 # A module imports only lower layers, or its own folder.
 LAYERS = [
     {"core"},
-    {"problems", "schedules", "clipping", "privacy"},
+    {"problems", "schedules", "clipping", "privacy", "networks"},
     {"algorithms"},
     {"simulation", "theory"},
     {"comparison"},

@@ -1,0 +1,174 @@
+"""A compiled loop around `PrivateOptimiser.step`, from the first step to the last.
+
+The account of the optimiser covers every noisy sum, and so every iterate; metrics that look at
+data are not part of it. Full batches (DP-GD) and Poisson batches (DP-SGD) differ in the sampler
+only.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+from jaxtyping import Array, Float, Key, PyTree
+
+from jaxdp.algorithms.optimiser import OptimiserState, PrivateOptimiser
+from jaxdp.clipping import clipped_gradient_sum
+from jaxdp.clipping.traced_loss import batch_size
+from jaxdp.core.checks import require_count, require_key
+
+_PROGRESS_BLOCKS = 20
+_ANY_NUMBER = np.iinfo(np.int32).max
+
+
+class NonPrivateOptimiser(eqx.Module):
+    """The baseline: an optax optimiser given the mean gradient of all records, as it is.
+
+    Args:
+        optimiser: any optax gradient transformation.
+        num_steps: T.
+
+    Raises:
+        ValueError, TypeError: num_steps is not a whole number >= 1.
+    """
+
+    optimiser: optax.GradientTransformation = eqx.field(static=True)
+    num_steps: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        require_count("num_steps", self.num_steps)
+
+    def init(self, model: PyTree) -> PyTree:
+        """The optax state before the first step."""
+        return self.optimiser.init(eqx.filter(model, eqx.is_inexact_array))
+
+    def step(
+        self,
+        loss: Callable[[Any, Any, Any], Float[Array, ""]],
+        model: PyTree,
+        state: PyTree,
+        inputs: PyTree[Array],
+        targets: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+        microbatch_size: int | None = None,
+    ) -> tuple[PyTree, PyTree]:
+        """One step on all records; nothing is drawn from the key."""
+        total, _ = clipped_gradient_sum(
+            loss, model, inputs, targets, clip_norm=jnp.inf, microbatch_size=microbatch_size
+        )
+        num_records = batch_size(inputs, targets)
+        weights, rest = eqx.partition(model, eqx.is_inexact_array)
+        mean = jax.tree.map(
+            lambda leaf, weight: (leaf / num_records).astype(weight.dtype), total, weights
+        )
+        updates, state = self.optimiser.update(mean, state, weights)
+        return eqx.combine(optax.apply_updates(weights, updates), rest), state
+
+
+class Training(eqx.Module):
+    """What a run of `train` ends with.
+
+    Attributes:
+        model: the last iterate, after all steps: what is released.
+        state: of the optimiser, after them.
+        steps: how many steps had been made at each record.
+        records: the metric at each of `steps`, with a leading axis; None without a metric.
+    """
+
+    model: PyTree
+    state: OptimiserState | PyTree
+    steps: tuple[int, ...] = eqx.field(static=True)
+    records: PyTree[Array]
+
+
+def train(
+    optimiser: PrivateOptimiser | NonPrivateOptimiser,
+    loss: Callable[[Any, Any, Any], Float[Array, ""]],
+    model: PyTree,
+    inputs: PyTree[Array],
+    targets: PyTree[Array],
+    *,
+    key: Key[Array, ""],
+    metric: Callable[[PyTree], PyTree[Array]] | None = None,
+    record_at: Sequence[int] | None = None,
+    microbatch_size: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Training:
+    """Make all `num_steps` steps of an optimiser, and measure the iterates on the way.
+
+    Steps between two records are one compiled loop. It is compiled once for a loss (the same
+    function object), an optax optimiser (likewise), a model's shapes and a number of records,
+    whatever the noise, clip norm and number of steps. Under `eqx.filter_vmap` over the key, the
+    model's weights or the noise multiplier, runs are made together.
+
+    Args:
+        optimiser: whose account is of one run; or the baseline without privacy.
+        loss: of one record, as in `jaxdp.clipped_gradient_sum`.
+        model: before the first step.
+        inputs: of all records, a pytree with a leading axis.
+        targets: likewise.
+        key: one for the run and for no other.
+        metric: of a model, a pytree of arrays; called outside the compiled loop. On the training
+            records it is private data, which the optimiser's account does not cover.
+        record_at: after how many steps to measure, increasing from 0 at the least; None: after
+            the last.
+        microbatch_size: as in `jaxdp.clipped_gradient_sum`.
+        progress: called on the host with the share of the steps that is done.
+
+    Raises:
+        ValueError: `record_at` does not increase within [0, num_steps], or as from
+            `PrivateOptimiser.step`.
+    """
+    require_key(key)
+    steps = (optimiser.num_steps,) if record_at is None else tuple(int(at) for at in record_at)
+    if any(late <= early for early, late in zip((-1, *steps), (*steps, np.inf), strict=True)) or (
+        steps and steps[-1] > optimiser.num_steps
+    ):
+        raise ValueError(
+            f"expected record_at to increase within [0, {optimiser.num_steps}], got {steps}"
+        )
+    inputs, targets = jax.tree.map(jnp.asarray, (inputs, targets))
+    state, records, done = optimiser.init(model), [], 0
+    # The steps are counted here, on the host, so that runs of any length share one compilation.
+    shared = dataclasses.replace(optimiser, num_steps=_ANY_NUMBER)
+    shared = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), shared)
+    for stop in _stops(optimiser.num_steps, steps, progress is not None):
+        count = jnp.asarray(stop - done, jnp.int32)
+        model, state = _advance(
+            shared, loss, model, state, inputs, targets, key, count, microbatch_size
+        )
+        done = stop
+        if progress is not None:
+            jax.block_until_ready(model)
+            progress(done / optimiser.num_steps)
+        if metric is not None and done in steps:
+            records.append(metric(model))
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
+    return Training(model, state, steps if metric is not None else (), stacked)
+
+
+def _stops(num_steps: int, steps: tuple[int, ...], is_reported: bool) -> list[int]:
+    """The numbers of steps after which the loop returns to the host."""
+    blocks = _PROGRESS_BLOCKS if is_reported else 1
+    return sorted({*steps, *(num_steps * block // blocks for block in range(1, blocks + 1))})
+
+
+@eqx.filter_jit
+def _advance(optimiser, loss, model, state, inputs, targets, key, count, microbatch_size):
+    """`count` steps, a traced number of them."""
+    arrays, static = eqx.partition((model, state), eqx.is_array)
+
+    def step(_, arrays):
+        model, state = eqx.combine(arrays, static)
+        moved = optimiser.step(
+            loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
+        )
+        return eqx.filter(moved, eqx.is_array)
+
+    return eqx.combine(lax.fori_loop(0, count, step, arrays), static)
