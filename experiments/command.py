@@ -1,6 +1,6 @@
 """What the command of every figure does: run, save, read back, draw, judge.
 
-`python -m experiments.<paper>.<figure> [--smoke] [--out DIR]` leaves `<figure>.nc` and
+`python -m experiments.<paper>.<figure> [--smoke | --paper] [--out DIR]` leaves `<figure>.nc` and
 `<figure>.png`; the picture and the verdicts are made from the file that was read back, so whoever
 has the file has all that the picture shows.
 """
@@ -27,6 +27,7 @@ Item = TypeVar("Item")
 
 RESULTS = pathlib.Path("experiments", "results")
 SMOKE_RESULTS = pathlib.Path("results", "smoke")
+PAPER_RESULTS = pathlib.Path("results", "paper")
 
 
 class Check(NamedTuple):
@@ -42,36 +43,54 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     folders: Mapping[str, str] | None = None,
+    optional_folders: Mapping[str, str] | None = None,
 ) -> int:
     """Run a figure's command; the exit status is 1 when one of its claims is false.
 
     Args:
-        figure: a module with `Config`, `run`, `claims` and `plot`.
+        figure: a module with `Config`, `run`, `claims` and `plot`; `--paper` is offered where
+            its `Config` has `paper`.
         arguments: those of the process when None.
         folders: further required options, name to help; each is a folder given to `run` by that
             name. Where the folder lies is not recorded.
+        optional_folders: likewise; one that is not given is None.
     """
     assert figure.__spec__ is not None
-    module, folders = figure.__spec__.name, folders or {}
+    module, folders, optional_folders = figure.__spec__.name, folders or {}, optional_folders or {}
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
-    parser.add_argument("--smoke", action="store_true", help="a small version, in seconds")
+    places = {None: RESULTS, "smoke": SMOKE_RESULTS, "paper": PAPER_RESULTS}
+    sizes = {"smoke": "a small version, in seconds", "paper": "the paper's size, in hours"}
+    group = parser.add_mutually_exclusive_group()
+    for size, description in sizes.items():
+        if size in vars(figure.Config):
+            group.add_argument(
+                f"--{size}", dest="size", action="store_const", const=size, help=description
+            )
     parser.add_argument(
         "--out",
         type=pathlib.Path,
-        help=f"folder to write to [{RESULTS}; results/smoke for --smoke]",
+        help=f"folder to write to [{RESULTS}; {SMOKE_RESULTS} or {PAPER_RESULTS} for those sizes]",
     )
-    for name, description in folders.items():
-        parser.add_argument(f"--{name}", type=pathlib.Path, required=True, help=description)
+    for name, description in {**folders, **optional_folders}.items():
+        parser.add_argument(
+            f"--{name}", type=pathlib.Path, required=name in folders, help=description
+        )
     options = parser.parse_args(arguments)
-    out = options.out or (SMOKE_RESULTS if options.smoke else RESULTS)
+    out = options.out or places[options.size]
     # Before the work, so that a folder that cannot be made costs nothing.
     out.mkdir(parents=True, exist_ok=True)
-    config = figure.Config.smoke() if options.smoke else figure.Config()
+    config = getattr(figure.Config, options.size)() if options.size else figure.Config()
     started = time.perf_counter()
-    dataset = figure.run(config, **{name: getattr(options, name) for name in folders})
+    given = {name: getattr(options, name) for name in (*folders, *optional_folders)}
+    dataset = figure.run(config, **given)
     seconds = time.perf_counter() - started
-    words = ["python", "-m", module, *(["--smoke"] if options.smoke else [])]
-    words += [word for name in folders for word in (f"--{name}", name.upper())]
+    words = ["python", "-m", module, *([f"--{options.size}"] if options.size else [])]
+    words += [
+        word
+        for name, folder in given.items()
+        if folder is not None
+        for word in (f"--{name}", name.upper())
+    ]
     dataset.attrs |= {
         "module": module,
         "command": " ".join(words),

@@ -1,0 +1,1 @@
+"""Figures of "Privacy for free in the over-parameterized regime" (PF)."""
