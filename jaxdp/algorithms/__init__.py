@@ -11,3 +11,6 @@ from jaxdp.algorithms.dp_gd import PublishedCalibration as PublishedCalibration
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD as OnePassDPSGD
 from jaxdp.algorithms.optimiser import OptimiserState as OptimiserState
 from jaxdp.algorithms.optimiser import PrivateOptimiser as PrivateOptimiser
+from jaxdp.algorithms.training import NonPrivateOptimiser as NonPrivateOptimiser
+from jaxdp.algorithms.training import Training as Training
+from jaxdp.algorithms.training import train as train

@@ -7,7 +7,12 @@ from jaxdp.problems.features import AbstractFeatureProblem as AbstractFeaturePro
 from jaxdp.problems.features import ReducedFeatures as ReducedFeatures
 from jaxdp.problems.kernel_solutions import SpectralGap as SpectralGap
 from jaxdp.problems.linear import LinearRegression as LinearRegression
+from jaxdp.problems.mnist import read_mnist as read_mnist
 from jaxdp.problems.random_features import RandomFeatures as RandomFeatures
 from jaxdp.problems.random_features import gaussian_inputs as gaussian_inputs
 from jaxdp.problems.random_features import sphere_inputs as sphere_inputs
+from jaxdp.problems.standardisation import column_scaling as column_scaling
+from jaxdp.problems.standardisation import (
+    published_column_scaling as published_column_scaling,
+)
 from jaxdp.problems.tabular import TabularRegression as TabularRegression
