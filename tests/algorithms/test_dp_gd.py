@@ -45,6 +45,28 @@ def test_account_shows_the_proved_and_the_published_epsilon():
     assert published.mu == pytest.approx(1 / 1.94947, rel=1e-5)
 
 
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.007, 1 / 3])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 7.0])
+def test_rounding_never_costs_more_than_the_budget(rate, epsilon):
+    settings = {"learning_rate": rate, "clip_norm": 1.0, "num_steps": 13}
+    for calibration in (jaxdp.ExactCalibration(), jaxdp.PublishedCalibration()):
+        algorithm = jaxdp.DPGD.calibrated(epsilon, 1e-5, calibration=calibration, **settings)
+        cost = jaxdp.account(algorithm, delta=1e-5)
+        assert cost.epsilon <= epsilon
+        if isinstance(calibration, jaxdp.PublishedCalibration):
+            assert cost.published_epsilon <= epsilon
+
+
+def test_a_traced_algorithm_out_of_range_has_no_guarantee():
+    def mu(clip_norm, noise_scale):
+        return jaxdp.account(jaxdp.DPGD(0.1, clip_norm, 3, noise_scale), delta=1e-5).mu
+
+    found = jax.jit(jax.vmap(mu))(
+        jnp.asarray([1.0, -1.0, jnp.inf, 1.0]), jnp.asarray([1.0, 1, 1, 0])
+    )
+    assert np.isinf(found).tolist() == [False, True, True, True]
+
+
 @pytest.mark.parametrize("num_steps", [1, 7, 1000])
 def test_the_account_is_that_of_the_composed_gaussian_steps(num_steps):
     algorithm = jaxdp.DPGD(0.01, 3.0, num_steps, 0.4)

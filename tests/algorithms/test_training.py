@@ -135,6 +135,7 @@ def test_the_baseline_is_plain_gradient_descent():
         _assert_weights(trained.model, weights)
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_however_often_it_is_recorded():
     def metric(model):
         return {"accuracy": accuracy(model, INPUTS, LABELS), "first": model.layers[0].weight[0, 0]}

@@ -79,6 +79,7 @@ def test_interpolation_is_the_minimum_norm_solution(num_features):
     assert problem.interpolator_risk() == pytest.approx(expected, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_interpolation_has_a_peak_and_ridge_regression_has_none():
     # Means over data sets: the risk at p = n is heavy-tailed.
     def risks(num_features, ridge):
@@ -109,6 +110,7 @@ def test_ridge_regression_solves_its_normal_equations():
         problem.ridge_risk(-1.0)
 
 
+@pytest.mark.slow
 def test_the_spectrum_has_a_gap_after_the_number_of_inputs():
     problem = jaxdp.RandomFeatures.sample(120, 5, 10, 1200, key=jr.key(0))
     gap = problem.spectral_gap(10)
@@ -123,6 +125,7 @@ def test_the_spectrum_has_a_gap_after_the_number_of_inputs():
         problem.spectral_gap(120)
 
 
+@pytest.mark.slow
 def test_the_stability_limit_is_that_of_the_largest_eigenvalue():
     problem = jaxdp.RandomFeatures.sample(60, 5, 6, 90, activation=jax.nn.relu, key=jr.key(1))
     features = np.asarray(problem.train_features(), float)

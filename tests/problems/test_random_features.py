@@ -28,6 +28,7 @@ def test_a_sampled_problem_is_labelled_by_a_linear_teacher():
     assert np.mean(np.sign(inputs @ normal) == problem.train_labels) > 0.95
 
 
+@pytest.mark.slow
 def test_inputs_and_weights_have_the_stated_laws():
     problem = jaxdp.RandomFeatures.sample(2000, 5, 10, 3000, key=jr.key(1))
     # Variances of 20,000 and 30,000 normals: relative errors of .01 and .008.
@@ -36,6 +37,20 @@ def test_inputs_and_weights_have_the_stated_laws():
     on_sphere = jaxdp.RandomFeatures.sample(50, 5, 10, None, inputs=sphere_inputs, key=jr.key(1))
     norms = np.linalg.norm(on_sphere.train_inputs, axis=1)
     np.testing.assert_allclose(norms, np.sqrt(10), rtol=1e-6)
+
+
+def test_rows_teacher_and_weights_are_independent():
+    problem = jaxdp.RandomFeatures.sample(500, 500, 50, 500, key=jr.key(4))
+    arrays = [problem.train_inputs, problem.test_inputs, problem.weights]
+    train, test, weights = (np.asarray(array, float).ravel() for array in arrays)
+    for first, second in ((train, test), (train, weights), (test, weights)):
+        # 25,000 pairs: a standard error of .0063.
+        assert abs(np.corrcoef(first, second)[0, 1]) < 5 * 0.0063
+    teacher = np.asarray(problem.test_labels) @ np.asarray(problem.test_inputs)
+    for rows in (problem.train_inputs[0], problem.test_inputs[0], problem.weights[0]):
+        # One cosine in 50 dimensions: a standard deviation of .14.
+        cosine = teacher @ np.asarray(rows) / np.linalg.norm(teacher) / np.linalg.norm(rows)
+        assert abs(cosine) < 5 * 0.14
 
 
 def test_one_key_gives_the_same_rows_whatever_the_width():
@@ -64,6 +79,7 @@ def test_infinitely_many_features_cannot_be_written_down():
         jax.jit(lambda problem: problem.reduced())(problem)
 
 
+@pytest.mark.slow
 def test_a_batch_of_problems_is_made_and_reduced_with_vmap():
     def factor(key):
         return jaxdp.RandomFeatures.sample(8, 3, 2, 12, key=key).reduced().train_factor

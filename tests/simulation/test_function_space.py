@@ -142,6 +142,20 @@ def test_function_space_has_the_law_of_the_iterates(num_features, activation, cl
     assert ks_2samp(first[:, 2], wrong[:, 2]).pvalue < 1e-3
 
 
+def test_noise_that_training_sees_and_noise_that_it_does_not_are_independent():
+    # One of each, no descent: the test row's prediction is their sum.
+    one, none = np.ones((1, 1)), np.zeros(1)
+    problem = ReducedFeatures(0 * one, one, one, none, none)
+    algorithm = jaxdp.DPGD(0.01, 1.0, 2, 3.0)
+    runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=20_000, records=2)
+    variance = 2 * float(algorithm.noise_std(1)) ** 2
+    for record, risks in enumerate(runs.risk.T[1:], start=1):
+        assert_mean_close(risks, record * variance)
+    # Increments of a random walk do not depend on where it stands.
+    first, second = np.asarray(runs.risk.T[1:], float)
+    assert_mean_close(second - first, variance)
+
+
 def test_the_mean_risk_is_that_of_the_box():
     problem = _problem(41)
     algorithm = _algorithm(problem)
@@ -203,6 +217,7 @@ def test_a_curve_against_the_number_of_steps_is_one_batch():
         np.testing.assert_allclose(time, its_time, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_records_are_true_times_and_the_last_is_what_is_released():
     problem = _problem(12)
     runs = jaxdp.simulate(problem, _algorithm(problem), key=jr.key(0), num_runs=2, records=5)
@@ -212,6 +227,7 @@ def test_records_are_true_times_and_the_last_is_what_is_released():
     np.testing.assert_allclose(runs.risk[:, 0], np.mean(problem.test_labels**2), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_run_number_i_does_not_depend_on_how_many_there_are():
     problem = _problem(41)
     options = {"key": jr.key(0), "records": 2}
@@ -231,6 +247,7 @@ def test_simulators_can_share_a_key():
     assert abs(np.corrcoef(first, second)[0, 1]) < 5 * 0.018
 
 
+@pytest.mark.slow
 def test_progress_reaches_the_end_and_changes_nothing():
     problem, seen = _problem(12), []
     algorithm = _algorithm(problem, num_steps=50)

@@ -24,6 +24,7 @@ def _small(dtype=np.float32, clip=0.5):
     return RandomFeatures.from_arrays(*arrays), settings
 
 
+@pytest.mark.slow
 def test_small_steps_tend_to_it():
     problem, settings = _small()
     limit = jaxdp.predict(problem, DPGD(**settings), ClippedDiffusion(RANK), records=3).check()
@@ -44,6 +45,7 @@ def test_small_steps_tend_to_it():
     np.testing.assert_allclose(gaps[0] / gaps[1], 4, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_without_clipping_it_is_ou():
     with jax.enable_x64():
         problem, settings = _small(np.float64, clip=5e3)
@@ -98,6 +100,7 @@ def test_derivatives_agree_with_differences():
         np.testing.assert_allclose(forward, reverse, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_solver_that_gives_up_says_so():
     problem, settings = _small()
     settings["learning_rate"] = 1e5

@@ -135,6 +135,7 @@ def test_without_clipping_it_is_the_recursion():
             np.testing.assert_array_equal(predicted.observables["clipped_fraction"], 0)
 
 
+@pytest.mark.slow
 def test_records_do_not_change_the_result():
     problem, settings = _small()
     fine = jaxdp.predict(problem, DPGD(**settings), ClippedFlow(), records=12)

@@ -88,6 +88,7 @@ def test_exits_in_one_dimension_are_exact():
         np.testing.assert_allclose(-np.log1p(-found), reflected, rtol=0.01, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_starting_outside_is_certain_and_an_infinite_limit_never_reached():
     data = rows(1, num_train=60, num_test=5, dim=10, num_features=40, activation=relu)
     settings = scaled(data, epsilon=10, clip=0.5, tau=2, num_steps=20)
@@ -116,6 +117,7 @@ def test_gradient_flow_leaves_when_a_residual_grows_to_its_limit():
         np.testing.assert_array_equal(found, [clip < start, expected])
 
 
+@pytest.mark.slow
 def test_does_not_depend_on_the_number_of_records():
     data = rows(1, num_train=60, num_test=5, dim=10, num_features=40, activation=relu)
     settings = scaled(data, epsilon=20, clip=3, tau=2, num_steps=40)

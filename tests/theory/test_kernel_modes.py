@@ -95,6 +95,7 @@ def test_theories_share_one_clock_and_start(theory):
     assert all(value.shape == (4,) for value in parts.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theory", THEORIES, ids=lambda theory: type(theory).__name__)
 def test_batches_of_learning_rates_clip_norms_and_lengths(theory):
     _, problem = _problem(12)

@@ -99,6 +99,7 @@ def test_ou_agrees_with_matrix_exponentials(name):
             np.testing.assert_allclose(parts["variance"][record], expected[1], rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_float32_keeps_five_digits(name):
     with jax.enable_x64():

@@ -44,6 +44,7 @@ def curves():
     return {name: _curve(_reduced(name), unit, DURATIONS) for name, unit in widths.items()}
 
 
+@pytest.mark.slow
 def test_curves_against_eta_t_p_over_d_collapse(curves):
     limit = np.asarray(curves[None])
     np.testing.assert_allclose(curves[6400], limit, rtol=0.05)
@@ -55,6 +56,7 @@ def test_curves_against_eta_t_p_over_d_collapse(curves):
     assert np.abs(slower - limit).max() > 0.2
 
 
+@pytest.mark.slow
 def test_private_descent_has_no_peak_where_interpolation_has_one():
     widths = (60, NUM_TRAIN, 1600)
     interpolated, private = [], []
