@@ -36,6 +36,9 @@ def test_the_first_weights_have_the_variance_of_he_initialisation():
         assert_mean_close(weight.ravel(), 0.0)
         with pytest.raises(AssertionError):
             assert_mean_close(1.33 * squares, 1.0)
+    first, second, last = (weight.ravel()[:3000] for weight in _weights(model))
+    for pair in ((first, second), (first, last), (second, last)):
+        assert abs(np.corrcoef(*pair)[0, 1]) < 5 / np.sqrt(3000)
     other = relu_network(100, 60, 50, num_hidden=2, key=jr.key(2))
     correlation = np.corrcoef(_weights(model)[0].ravel(), _weights(other)[0].ravel())[0, 1]
     assert abs(correlation) < 5 / np.sqrt(6000)
