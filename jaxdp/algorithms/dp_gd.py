@@ -12,11 +12,11 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.length import Length, as_length
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import concrete, require_non_negative, require_positive
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_delta
@@ -26,6 +26,8 @@ from jaxdp.privacy.release import AbstractClaim, Release
 
 # Covers the rounding of a concrete mu.
 _ROUNDING = 1e-15
+# The same of a traced one, by bytes of its type.
+_TRACED_MARGIN = {4: 2e-6, 8: 1e-14}
 
 
 class AbstractCalibration(eqx.Module):
@@ -73,10 +75,13 @@ class PublishedCalibration(AbstractCalibration):
         values = (epsilon, delta, learning_rate, num_steps)
         if all(concrete(value) is not None for value in values):
             duration = float(learning_rate) * int(num_steps)
-            return math.sqrt(-8 * duration * math.log(delta)) / epsilon * (1 + _ROUNDING)
+            root = math.sqrt(-8 * duration * math.log(float(delta)))
+            return root / float(epsilon) * (1 + _ROUNDING)
         logarithm = -8 * jnp.log(jnp.asarray(delta, float))
         scale = jnp.sqrt(learning_rate * num_steps * logarithm) / epsilon
-        return jnp.where((epsilon > 0) & (epsilon < logarithm), scale, jnp.nan)
+        scale *= 1 + _TRACED_MARGIN[scale.dtype.itemsize]
+        is_covered = (epsilon > 0) & (epsilon < logarithm) & (delta > 0)
+        return jnp.where(is_covered, scale, jnp.nan)
 
 
 class MomentBound(AbstractClaim):
@@ -128,9 +133,9 @@ class DPGD(AbstractFullBatchAlgorithm):
     _length: Length | Int[Array, ""]
 
     def __init__(self, learning_rate, clip_norm, num_steps, noise_scale):
-        self.learning_rate = as_float(learning_rate)
-        self.clip_norm = as_float(clip_norm)
-        self.noise_scale = as_float(noise_scale)
+        self.learning_rate = as_wide_float(learning_rate)
+        self.clip_norm = as_wide_float(clip_norm)
+        self.noise_scale = as_wide_float(noise_scale)
         self._length = as_length(num_steps)
         require_positive("learning_rate", self.learning_rate)
         require_positive("clip_norm", self.clip_norm, infinite=True)
@@ -140,6 +145,12 @@ class DPGD(AbstractFullBatchAlgorithm):
             raise ValueError(
                 f"expected a finite clip_norm with noise_scale = {scale}: without clipping no "
                 "finite noise is private; use noise_scale = 0 for no noise"
+            )
+        known = concrete(self._has_room_for_noise)
+        if known is not None and not known:
+            raise ValueError(
+                f"expected noise that {self.noise_scale.dtype} can hold, got clip_norm = {norm} "
+                f"with noise_scale = {scale}; rescale the features"
             )
 
     @classmethod
@@ -169,7 +180,7 @@ class DPGD(AbstractFullBatchAlgorithm):
             raise TypeError(
                 f"expected a calibration such as jaxdp.ExactCalibration(), got {calibration!r}"
             )
-        rate = as_float(learning_rate)
+        rate = as_wide_float(learning_rate)
         require_positive("learning_rate", rate)
         length = as_length(num_steps)
         steps = length.value if isinstance(length, Length) else length
@@ -180,9 +191,18 @@ class DPGD(AbstractFullBatchAlgorithm):
 
     @property
     def is_valid(self):
-        in_range = (self.learning_rate > 0) & (self.clip_norm > 0) & (self.noise_scale >= 0)
+        in_range = (self.learning_rate > 0) & jnp.isfinite(self.learning_rate)
+        in_range &= (self.clip_norm > 0) & (self.noise_scale >= 0) & jnp.isfinite(self.noise_scale)
         noise_is_enough = jnp.isfinite(self.clip_norm) | (self.noise_scale == 0)
-        return in_range & noise_is_enough & (jnp.asarray(self.num_steps) >= 1)
+        has_steps = jnp.asarray(self.num_steps) >= 1
+        return in_range & noise_is_enough & has_steps & self._has_room_for_noise
+
+    @property
+    def _has_room_for_noise(self) -> Bool[Array, ""]:
+        """Whether the noise neither vanishes nor overflows in this type, for 10^9 samples or 1."""
+        noise = jnp.sqrt(self.learning_rate) * 2 * self.clip_norm * self.noise_scale
+        least = 1e10 * jnp.finfo(noise.dtype).tiny
+        return (self.noise_scale == 0) | ((noise > least) & jnp.isfinite(noise))
 
     @property
     def duration(self) -> Float[Array, ""]:
@@ -197,10 +217,10 @@ class DPGD(AbstractFullBatchAlgorithm):
     @property
     def mu(self) -> float | Float[Array, ""]:
         r"""$\sqrt{\eta T}/\sigma$, the Gaussian DP of all iterates together."""
-        values = self.learning_rate, self.noise_scale, self.num_steps
+        values = self.learning_rate, self.noise_scale, self.num_steps, self.clip_norm
         known = [concrete(value) for value in values]
         if all(value is not None and value.shape == () for value in known):
-            rate, scale, steps = (float(value) for value in known)  # pyright: ignore
+            rate, scale, steps, _ = (float(value) for value in known)  # pyright: ignore
             return math.sqrt(rate * steps) / scale * (1 + _ROUNDING) if scale > 0 else math.inf
         # A description out of its range has no guarantee.
         is_private = self.is_valid & (self.noise_scale > 0)
@@ -245,6 +265,7 @@ class DPGD(AbstractFullBatchAlgorithm):
 
 def _require_budget(epsilon: Any, delta: Any) -> None:
     require_positive("epsilon", epsilon)
+    require_positive("delta", delta)
     check_delta(delta)
 
 
@@ -253,5 +274,5 @@ def _away_from_zero(scale: Any) -> Any:
     known = concrete(scale)
     if known is None:
         return scale
-    array = np.asarray(as_float(scale))
+    array = np.asarray(as_wide_float(scale))
     return np.nextafter(array, np.inf, dtype=array.dtype) if array < known else array

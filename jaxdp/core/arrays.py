@@ -31,6 +31,12 @@ def as_float(value: Any) -> Float[Array, "*shape"]:
     return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
 
 
+def as_wide_float(value: Any) -> Float[Array, "*shape"]:
+    """The same with float32 at least: half precision would lose small noise and factorisations."""
+    array = as_float(value)
+    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+
+
 def float_dtype(*trees: Any) -> jnp.dtype:
     """The floating-point type that all the floating-point arrays in the trees promote to."""
     leaves = [

@@ -11,12 +11,13 @@ import math
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import as_float, float_dtype
+from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.kernel_solutions import (
@@ -25,6 +26,9 @@ from jaxdp.problems.kernel_solutions import (
     ridge_coefficients,
     spectral_gap,
 )
+
+# Of a kernel of infinite width.
+KERNEL_ACCURACY = 1e-11
 
 
 class AbstractFeatureProblem(AbstractProblem):
@@ -63,6 +67,11 @@ class AbstractFeatureProblem(AbstractProblem):
         """Features of the training and the test rows in float64, up to a common rotation."""
 
     @property
+    @abc.abstractmethod
+    def host_accuracy(self) -> float:
+        """How far `host_features` may be off, relative to their norm."""
+
+    @property
     def num_train(self) -> int:
         """n, the number of training rows."""
         return self.train_labels.shape[0]
@@ -75,8 +84,9 @@ class AbstractFeatureProblem(AbstractProblem):
     def interpolator_risk(self) -> float:
         r"""Test error of the minimum-norm least-squares solution $\theta^* = \Phi^+ Y$ (PF (3.7)).
 
-        In float64 on the host, by QR and SVD of the features, never through their Gram matrix:
-        right at p = n too, where the risk peaks.
+        In float64 on the host. Explicit features are solved by QR and SVD, never through their
+        Gram matrix: right at p = n too, where the risk peaks. A reduced problem is solved as
+        exactly as its factors are known, a kernel without the directions below its rounding.
         """
         return self.ridge_risk(0.0)
 
@@ -89,7 +99,9 @@ class AbstractFeatureProblem(AbstractProblem):
             ridge: $\lambda$ >= 0, in the units of the kernel; 0 is the limit, `interpolator_risk`.
         """
         train, test = self.host_features()
-        solution = ridge_coefficients(train, np.asarray(self.train_labels, np.float64), ridge)
+        solution = ridge_coefficients(
+            train, np.asarray(self.train_labels, np.float64), ridge, self.host_accuracy
+        )
         return float(np.mean((test @ solution - np.asarray(self.test_labels, np.float64)) ** 2))
 
     def kernel_eigenvalues(self) -> np.ndarray:
@@ -130,11 +142,11 @@ class ReducedFeatures(AbstractFeatureProblem):
     test_labels: Float[Array, " test"]
 
     def __init__(self, train_factor, test_factor, unseen_factor, train_labels, test_labels):
-        self.train_factor = as_float(train_factor)
-        self.test_factor = as_float(test_factor)
-        self.unseen_factor = as_float(unseen_factor)
-        self.train_labels = as_float(train_labels)
-        self.test_labels = as_float(test_labels)
+        self.train_factor = as_wide_float(train_factor)
+        self.test_factor = as_wide_float(test_factor)
+        self.unseen_factor = as_wide_float(unseen_factor)
+        self.train_labels = as_wide_float(train_labels)
+        self.test_labels = as_wide_float(test_labels)
         require_shape("train_labels", self.train_labels, (None,))
         require_shape("test_labels", self.test_labels, (None,))
         rows = {"train": len(self.train_labels), "test": len(self.test_labels)}
@@ -143,6 +155,7 @@ class ReducedFeatures(AbstractFeatureProblem):
         require_shape("unseen_factor", self.unseen_factor, (rows["test"], None))
         for name, value in vars(self).items():
             require_finite(name, value)
+        require_rows(self.train_labels, self.test_labels)
         if self.train_factor.shape[1] != self.test_factor.shape[1]:
             raise ValueError(
                 f"expected factors with one number of columns, got train_factor "
@@ -161,12 +174,13 @@ class ReducedFeatures(AbstractFeatureProblem):
             TypeError: the kernel is traced.
             ValueError: shapes do not match, or the kernel is not positive semi-definite.
         """
-        train_labels, test_labels = as_float(train_labels), as_float(test_labels)
+        train_labels, test_labels = as_wide_float(train_labels), as_wide_float(test_labels)
         known = concrete(kernel)
         if known is None:
             raise TypeError("expected a kernel with known values, got a traced one")
         require_shape("train_labels", train_labels, (None,))
         require_shape("test_labels", test_labels, (None,))
+        require_rows(train_labels, test_labels)
         size = len(train_labels) + len(test_labels)
         if known.shape != (size, size):
             raise ValueError(
@@ -174,8 +188,12 @@ class ReducedFeatures(AbstractFeatureProblem):
                 f"{len(test_labels)} test rows, got {known.shape}"
             )
         require_finite("kernel", known)
+        largest = np.abs(known).max(initial=0)
+        gap = np.abs(known - known.T).max(initial=0)
+        if gap > 1e-4 * largest:
+            raise ValueError(f"expected a symmetric kernel, got entries that differ by {gap:.3g}")
         dtype = float_dtype(train_labels, test_labels)
-        factors = split_factor(triangular_root(known), len(train_labels))
+        factors = split_factor(triangular_root(known, _accuracy(kernel)), len(train_labels))
         train, test, unseen = (jnp.asarray(part, dtype) for part in factors)
         return cls(train, test, unseen, train_labels, test_labels)
 
@@ -185,7 +203,7 @@ class ReducedFeatures(AbstractFeatureProblem):
 
     @property
     def is_valid(self):
-        leaves = (self.train_factor, self.test_factor, self.unseen_factor)
+        leaves = jax.tree.leaves(self)
         return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
 
     def train_features(self):
@@ -198,6 +216,10 @@ class ReducedFeatures(AbstractFeatureProblem):
     def host_features(self):
         factors: Any = self.train_factor, self.test_factor
         return tuple(np.asarray(factor, np.float64) for factor in factors)
+
+    @property
+    def host_accuracy(self):
+        return float(jnp.finfo(self.train_factor.dtype).eps)
 
     def reduced(self):
         return self
@@ -261,18 +283,43 @@ def require_finite(name: str, value: Any) -> None:
         raise ValueError(f"expected finite {name}, got {count} entries that are not")
 
 
-def triangular_root(kernel: np.ndarray) -> np.ndarray:
-    """A lower-triangular R with R R^T = kernel, also where the kernel is singular."""
+def require_rows(train_labels: Any, test_labels: Any) -> None:
+    """Raise ValueError unless there is a training row and a test row."""
+    for name, labels in (("training", train_labels), ("test", test_labels)):
+        if not len(labels):
+            raise ValueError(f"expected at least one {name} row, got none")
+
+
+def triangular_root(kernel: np.ndarray, accuracy: float) -> np.ndarray:
+    """A lower-triangular R with R R^T = kernel, also where the kernel is singular.
+
+    Directions in which the kernel is not above its own rounding (duplicate rows, zero rows) are
+    left out: their root would be 10^4 to 10^8 times that rounding.
+
+    Args:
+        kernel: symmetric, (rows, rows).
+        accuracy: of its entries, relative to the largest one.
+    """
+    size = max(len(kernel), 1)
+    floor = 4 * accuracy * math.sqrt(size) * kernel.diagonal().max(initial=0)
     try:
-        return np.linalg.cholesky(kernel)
+        root = np.linalg.cholesky(kernel)
+        if root.diagonal().min() ** 2 > floor:
+            return root
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(kernel)
-    scale = np.abs(values).max()
-    # Rounding of a kernel that is computed in float32.
-    if values[0] < -1e-5 * scale:
+        pass
+    values, vectors = np.linalg.eigh(kernel)
+    if values[0] < -max(floor, 1e-5 * np.abs(values).max()):
         raise ValueError(
             f"expected a positive semi-definite kernel, got an eigenvalue {values[0]:.3g} beside "
-            f"the largest {scale:.3g}"
+            f"the largest {values[-1]:.3g}"
         )
-    upper: Any = np.linalg.qr((vectors * np.sqrt(np.maximum(values, 0))).T, mode="r")
+    values = np.where(values > floor, values, 0)
+    upper: Any = np.linalg.qr((vectors * np.sqrt(values)).T, mode="r")
     return upper.T
+
+
+def _accuracy(kernel: Any) -> float:
+    """Of a kernel's entries: its type's rounding, or that of the infinite-width series."""
+    dtype = getattr(kernel, "dtype", np.dtype(np.float64))
+    return max(float(jnp.finfo(dtype).eps) if dtype.kind == "f" else 0.0, KERNEL_ACCURACY)

@@ -1,7 +1,7 @@
 r"""What no private training reaches: interpolation, ridge regression, and the spectrum behind them.
 
-Everything is computed in float64 on the host from the features themselves; their Gram matrix
-would square the condition number, which is unbounded at p = n.
+Everything is computed in float64 on the host, from the features themselves where there are any;
+their Gram matrix would square the condition number, which is unbounded at p = n.
 """
 
 from typing import NamedTuple
@@ -37,24 +37,31 @@ class SpectralGap(NamedTuple):
     @property
     def stopping_times(self) -> tuple[float, float]:
         r"""Times $n/(2\lambda)$ at which the modes above, and those below, are learnt."""
-        return self.num_train / (2 * self.above), self.num_train / (2 * self.below)
+        above, below = (
+            self.num_train / (2 * value) if value > 0 else np.inf
+            for value in (self.above, self.below)
+        )
+        return above, below
 
 
-def ridge_coefficients(features: np.ndarray, labels: np.ndarray, ridge: float) -> np.ndarray:
+def ridge_coefficients(
+    features: np.ndarray, labels: np.ndarray, ridge: float, accuracy: float
+) -> np.ndarray:
     r"""$(\Phi^\top\Phi + \lambda I)^{-1}\Phi^\top Y$; at $\lambda = 0$ the limit $\Phi^+ Y$.
 
     Args:
         features: Phi, (num_train, num_features).
         labels: Y, (num_train,).
         ridge: lambda >= 0.
+        accuracy: of the features, relative to their norm; smaller singular values count as 0.
 
     Raises:
         ValueError: the ridge is negative or not finite.
     """
     require_non_negative("ridge", ridge)
     left, values, right = np.linalg.svd(features, full_matrices=False)
-    floor = max(features.shape) * np.finfo(np.float64).eps * values.max(initial=0)
-    kept = values > (floor if ridge == 0 else 0)
+    rounding = max(max(features.shape) * np.finfo(np.float64).eps, 4 * accuracy)
+    kept = values > (rounding * values.max(initial=0) if ridge == 0 else 0)
     values = np.where(kept, values, 1)
     factors = np.where(kept, values / (values**2 + ridge), 0)
     return right.T @ (factors * (left.T @ labels))

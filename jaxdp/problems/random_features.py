@@ -16,12 +16,13 @@ from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.arrays import as_float, float_dtype
+from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import require_count, require_key
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.hermite import evaluate_on_host
 from jaxdp.core.keys import purpose_key
 from jaxdp.problems.features import (
+    KERNEL_ACCURACY,
     AbstractFeatureProblem,
     ReducedFeatures,
     require_finite,
@@ -36,6 +37,9 @@ from jaxdp.problems.infinite_width import infinite_width_kernel
 _GRAM_RATIO = 4
 _BLOCK_FEATURES = 4096
 _HOST_BLOCK = 8192
+_ROOT_ACCURACY = 1e-9
+# Apart from the numbers of runs.
+_OWN_STREAM = 0xFFFF_5A3E
 
 Inputs = Callable[..., Float[Array, "count dim"]]
 
@@ -66,12 +70,12 @@ class RandomFeatures(AbstractFeatureProblem):
         activation: phi, elementwise.
     """
 
-    train_inputs: Float[Array, "train dim"] = eqx.field(converter=as_float)
-    train_labels: Float[Array, " train"] = eqx.field(converter=as_float)
-    test_inputs: Float[Array, "test dim"] = eqx.field(converter=as_float)
-    test_labels: Float[Array, " test"] = eqx.field(converter=as_float)
+    train_inputs: Float[Array, "train dim"] = eqx.field(converter=as_wide_float)
+    train_labels: Float[Array, " train"] = eqx.field(converter=as_wide_float)
+    test_inputs: Float[Array, "test dim"] = eqx.field(converter=as_wide_float)
+    test_labels: Float[Array, " test"] = eqx.field(converter=as_wide_float)
     weights: Float[Array, "features dim"] | None = eqx.field(
-        converter=lambda weights: None if weights is None else as_float(weights)
+        converter=lambda weights: None if weights is None else as_wide_float(weights)
     )
     activation: Callable[[Array], Array] = eqx.field(static=True)
 
@@ -143,6 +147,8 @@ class RandomFeatures(AbstractFeatureProblem):
         num_train = require_count("num_train", num_train)
         num_test = require_count("num_test", num_test)
         dim = require_count("dim", dim)
+        # Apart from the keys of simulators, so that a problem and its runs can share one.
+        key = jr.fold_in(key, _OWN_STREAM)
         data_key = purpose_key(key, "data")
         teacher_key, train_key, test_key = jr.split(data_key, 3)
         teacher = jr.normal(teacher_key, (dim,))
@@ -196,7 +202,10 @@ class RandomFeatures(AbstractFeatureProblem):
             return ReducedFeatures.from_kernel(
                 self.joint_kernel(), self.train_labels, self.test_labels
             )
-        return _reduced_by_qr(self)
+        reduced = _reduced_by_qr(self)
+        require_finite("features", reduced.train_factor)
+        require_finite("features", reduced.test_factor)
+        return reduced
 
     def joint_kernel(self) -> np.ndarray | Float[Array, "rows rows"]:
         r"""The kernel of all rows, training rows first, (n + m, n + m).
@@ -217,7 +226,7 @@ class RandomFeatures(AbstractFeatureProblem):
     def host_features(self):
         if self.weights is None:
             train, test, _ = split_factor(
-                triangular_root(np.asarray(self.joint_kernel())), self.num_train
+                triangular_root(np.asarray(self.joint_kernel()), KERNEL_ACCURACY), self.num_train
             )
             return train, test
         rows = np.concatenate([np.asarray(self.train_inputs), np.asarray(self.test_inputs)])
@@ -232,6 +241,11 @@ class RandomFeatures(AbstractFeatureProblem):
             return train, test
         orthonormal, upper = np.linalg.qr(train.T)
         return upper.T, test @ orthonormal
+
+    @property
+    def host_accuracy(self):
+        # Directions that a kernel's root keeps are far longer than this, the others far shorter.
+        return _ROOT_ACCURACY if self.weights is None else 0.0
 
     def _host_blocks(self):
         weights = np.asarray(self.weights, np.float64)

@@ -25,8 +25,8 @@ from jaxdp.problems.features import ReducedFeatures
 from jaxdp.simulation.base import Progress
 
 _PROGRESS_BLOCKS = 20
-# Apart from the steps' own numbers, which are never negative.
-_UNSEEN_STREAM = 0x0F5EE
+# Apart from the steps' own numbers, which are below 2^31.
+_UNSEEN_STREAM = 0xFFFF_F5EE
 
 Draw = Callable[[Key[Array, ""], Int[Array, ""], int, Any], Float[Array, " features"]]
 """Standard normals from a run's key, the number of the step, their number and their type."""

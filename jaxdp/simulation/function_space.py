@@ -16,7 +16,8 @@ from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.simulation.base import AbstractSimulator
 from jaxdp.simulation.full_batch import simulate_full_batch
 
-_OWN_STREAM = 0xF5
+# Apart from the numbers of runs.
+_OWN_STREAM = 0xFFFF_00F5
 
 
 class FunctionSpace(AbstractSimulator):

@@ -32,8 +32,9 @@ from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
 from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator
 
-_OWN_STREAM = 0x0FF5E7
-_LEAST_STEPS = 200
+# Apart from the numbers of runs.
+_OWN_STREAM = 0xFFFF_F5E7
+_LEAST_STEPS, _MOST_STEPS = 200, 1_000_000
 # Steps within the time n / (2 lambda_max) of the fastest mode.
 _STEPS_PER_TIME = 4
 
@@ -140,7 +141,14 @@ def _enough_steps(problem: ReducedFeatures, algorithm: DPGD) -> int:
             "the features are traced; got None"
         )
     fastest = problem.stability_limit() / 2
-    return max(_LEAST_STEPS, math.ceil(_STEPS_PER_TIME * float(algorithm.duration) / fastest))
+    wanted = _STEPS_PER_TIME * float(algorithm.duration) / fastest
+    if not wanted <= _MOST_STEPS:
+        raise ValueError(
+            f"expected a duration eta T below {_MOST_STEPS / _STEPS_PER_TIME * fastest:.3g}, which "
+            f"{_MOST_STEPS} steps of the diffusion resolve, got {float(algorithm.duration):.3g}; "
+            "pass num_steps to take longer ones"
+        )
+    return max(_LEAST_STEPS, math.ceil(wanted))
 
 
 @eqx.filter_jit

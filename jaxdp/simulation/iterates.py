@@ -84,7 +84,10 @@ class Iterates(AbstractSimulator):
                     f"{type(algorithm).__name__}"
                 )
             if problem.num_features is None:
-                return "infinitely many features have no parameters; use FunctionSpace()"
+                return (
+                    "infinitely many features cannot be written down; use FunctionSpace() or "
+                    "problem.reduced()"
+                )
             return None
         return f"it needs a problem with samples or features, got {type(problem).__name__}"
 

@@ -57,6 +57,41 @@ def test_rounding_never_costs_more_than_the_budget(rate, epsilon):
             assert cost.published_epsilon <= epsilon
 
 
+@pytest.mark.parametrize("epsilon", [5.637384, 1.1, 0.3])
+def test_the_published_calibration_rounds_toward_more_noise(epsilon):
+    def algorithm(epsilon):
+        return jaxdp.DPGD.calibrated(
+            epsilon,
+            1e-5,
+            learning_rate=0.1,
+            clip_norm=1.0,
+            num_steps=7,
+            calibration=jaxdp.PublishedCalibration(),
+        )
+
+    epsilon = jnp.float32(epsilon)
+    needed = math.sqrt(8 * math.log(1e5) * 7 * float(np.float32(0.1))) / float(epsilon)
+    assert float(algorithm(epsilon).noise_scale) >= needed
+    assert float(jax.jit(lambda e: algorithm(e).noise_scale)(epsilon)) >= needed
+
+
+def test_noise_below_the_smallest_number_is_refused():
+    with pytest.raises(ValueError, match="noise that float32 can hold"):
+        jaxdp.DPGD(1e-10, 1e-20, 10, 1e-16)
+    mu = jax.jit(lambda clip: jaxdp.account(jaxdp.DPGD(1e-10, clip, 10, 1e-16), delta=1e-5).mu)
+    assert math.isinf(mu(1e-20))
+
+
+def test_only_known_numbers_in_range_have_a_guarantee_where_one_is_traced():
+    def cost(clip_norm, num_steps):
+        return jaxdp.account(jaxdp.DPGD(0.01, clip_norm, num_steps, 1.0), delta=1e-5).epsilon
+
+    clips = jnp.asarray([1.0, jnp.inf, -1.0, 0.0, jnp.nan])
+    assert np.isinf(jax.vmap(lambda clip: cost(clip, 10))(clips)).tolist() == [False] + [True] * 4
+    lengths = jnp.asarray([1, 0, -1])
+    assert np.isinf(jax.vmap(lambda n: cost(1.0, n))(lengths)).tolist() == [False, True, True]
+
+
 def test_a_traced_algorithm_out_of_range_has_no_guarantee():
     def mu(clip_norm, noise_scale):
         return jaxdp.account(jaxdp.DPGD(0.1, clip_norm, 3, noise_scale), delta=1e-5).mu

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from experiments.benchmarks import per_sample_clipping, simulators
+from experiments.benchmarks import function_space, per_sample_clipping, simulators
 
 
 @pytest.mark.slow
@@ -17,6 +17,21 @@ def test_simulators_smoke_version_measures_every_candidate(tmp_path):
     assert set(simulators.claims(dataset)) == {check.claim for check in simulators.checks(dataset)}
     simulators.plot(dataset).savefig(tmp_path / "times.png")
     assert simulators.summary(dataset).count("\n|") == 7
+
+
+@pytest.mark.slow
+def test_function_space_smoke_version_measures_every_candidate(tmp_path):
+    dataset = function_space.run(function_space.Config.smoke())
+    assert dataset.seconds.shape == (5, 3)
+    assert dataset.reduced.data.tolist() == dataset.candidate.data[:3].tolist()
+    assert np.all(dataset.reduction > 0)
+    assert np.all(dataset.bytes.data[:4] > 0)
+    checks = function_space.checks(dataset)
+    assert set(function_space.claims(dataset)) == {check.claim for check in checks}
+    slow = dataset.assign(seconds=0 * dataset.seconds + np.arange(1, 6)[:, None])
+    assert not any(function_space.claims(slow).values())
+    function_space.plot(slow).savefig(tmp_path / "times.png")
+    assert function_space.summary(dataset).count("\n|") == 7
 
 
 def test_per_sample_clipping_measures_what_agrees_and_names_what_is_left_out(tmp_path, monkeypatch):

@@ -139,6 +139,7 @@ def test_the_stability_limit_is_that_of_the_largest_eigenvalue():
         ({"train_factor": np.ones((4, 2))}, r"train_factor of shape \(3, any\), got \(4, 2\)"),
         ({"test_factor": np.ones((2, 5))}, "one number of columns"),
         ({"unseen_factor": np.full((2, 1), np.nan)}, "finite unseen_factor, got 2 entries"),
+        ({"train_labels": [], "train_factor": np.ones((0, 2))}, "one training row"),
         ({"train_labels": 1.0}, r"train_labels of shape \(any\), got \(\)"),
     ],
 )
@@ -158,9 +159,49 @@ def test_factors_that_do_not_fit_are_refused(change, message):
     ("kernel", "message"),
     [
         (np.eye(4), r"kernel of shape \(5, 5\)"),
+        (np.arange(25.0).reshape(5, 5), "symmetric kernel, got entries that differ by 16"),
         (np.diag([1.0, 1, 1, 1, -1]), "positive semi-definite kernel, got an eigenvalue -1"),
     ],
 )
 def test_a_kernel_that_is_none_is_refused(kernel, message):
     with pytest.raises(ValueError, match=message):
         ReducedFeatures.from_kernel(kernel, np.ones(3), np.ones(2))
+
+
+def _repeated_rows(num_features):
+    """Rows in equal pairs with opposite labels, and a row of zeros."""
+    rng = np.random.default_rng(0)
+    train, test = rng.normal(size=(30, 5)), rng.normal(size=(20, 5))
+    train[1:20:2] = train[0:20:2]
+    train[-1] = 0
+    labels = rng.choice([-1.0, 1.0], 30)
+    labels[1:20:2] = -labels[0:20:2]
+    weights = None
+    if num_features is not None:
+        weights = rng.normal(size=(num_features, 5)) / np.sqrt(5)
+    return jaxdp.RandomFeatures.from_arrays(train, labels, test, np.sign(test[:, 0]), weights)
+
+
+@pytest.mark.parametrize("num_features", [None, 300, 120])
+def test_rows_that_repeat_do_not_spoil_interpolation(num_features):
+    problem = _repeated_rows(num_features)
+    kernel = np.asarray(problem.joint_kernel(), float)
+    on_train, on_test = kernel[:30, :30], kernel[30:, :30]
+    solution = np.linalg.pinv(on_train, rcond=1e-6) @ np.asarray(problem.train_labels)
+    expected = float(np.mean((on_test @ solution - problem.test_labels) ** 2))
+    assert problem.interpolator_risk() == pytest.approx(expected, rel=0.02)
+    assert problem.reduced().interpolator_risk() == pytest.approx(expected, rel=0.02)
+
+
+def test_half_precision_is_raised_to_single():
+    arrays = [np.asarray(array, np.float16) for array in _arrays(10, 4, 12)]
+    problem = jaxdp.RandomFeatures.from_arrays(*arrays)
+    assert problem.reduced().train_factor.dtype == jnp.float32
+    algorithm = jaxdp.DPGD(np.float16(1e-3), np.float16(0.01), 1000, np.float16(0.5))
+    assert float(algorithm.noise_std(60_000)) > 0
+
+
+def test_features_that_are_not_finite_are_refused():
+    problem = jaxdp.RandomFeatures.from_arrays(*_arrays(10, 4, 12), activation=jnp.log)
+    with pytest.raises(ValueError, match="expected finite features"):
+        problem.reduced()

@@ -1,0 +1,256 @@
+"""What PF Theorem 1 says of the excess risk, as far as it can be measured, and a fit."""
+
+import math
+
+import numpy as np
+import xarray
+
+from experiments.averages import over_runs
+from experiments.command import Check
+
+_SIGMAS = 4
+# Error of the best linear predictor of sign(u.x), Gaussian x.
+LINEAR_FLOOR = 1 - 2 / math.pi
+
+
+def best_risk(dataset: xarray.Dataset, prefix: str = "") -> xarray.DataArray:
+    """Test error of each seed with the hyper-parameters of the least mean, cell by cell."""
+    risk, settings = dataset[f"{prefix}risk"], ("time", "clip_scale")
+    where = risk.mean("seed").argmin(settings)
+    return risk.isel({name: where[name] for name in settings}).drop_vars(settings)
+
+
+def excess_risk(dataset: xarray.Dataset, prefix: str = "") -> xarray.DataArray:
+    """R_P of each seed."""
+    return best_risk(dataset, prefix) - dataset[f"{prefix}interpolator"]
+
+
+def terms(dim, num_train, epsilon):
+    """Theorem 1's three, with constants of one and without logarithms. Source: PF (4.4)."""
+    return dim / (num_train * epsilon), (dim / num_train) ** 0.5, (num_train / dim**1.5) ** 0.5
+
+
+def error(values: xarray.DataArray) -> xarray.DataArray:
+    """Standard error of the mean over seeds."""
+    return values.std("seed", ddof=1) / values.sizes["seed"] ** 0.5
+
+
+def num_cubics(dim: int) -> int:
+    """How many Hermite polynomials of degree three there are in d variables."""
+    return math.comb(dim + 2, 3)
+
+
+def privacy_limited(dataset: xarray.Dataset, calibration: str) -> tuple[np.ndarray, np.ndarray]:
+    r"""$d/(n\epsilon)$ and the mean R_P of cells in which privacy is what costs.
+
+    Those of 4 d <= n <= d^2, where theta* has a plateau, with .01 < R_P < .25, so that it is
+    neither lost in the noise nor near that of predicting nothing.
+    """
+    mean = excess_risk(dataset).mean("seed").sel(calibration=calibration)
+    inside = (dataset.num_train >= 4 * dataset.dim) & (dataset.num_train <= dataset.dim**2)
+    ratio, mean = xarray.broadcast(dataset.dim / (dataset.num_train * dataset.epsilon), mean)
+    kept = (inside & (mean > 0.01) & (mean < 0.25)).transpose(*mean.dims).data
+    return ratio.data[kept], mean.data[kept]
+
+
+def power_law(ratio: np.ndarray, excess: np.ndarray) -> tuple[float, float, float]:
+    """Exponent and its standard error, and the prefactor, of a least-squares line in logarithms.
+
+    NaN where fewer than four points leave the error open.
+    """
+    if len(ratio) < 4:
+        return math.nan, math.nan, math.nan
+    (slope, intercept), covariance = np.polyfit(np.log(ratio), np.log(excess), 1, cov=True)
+    return float(slope), float(covariance[0, 0] ** 0.5), float(np.exp(intercept))
+
+
+def checks(dataset: xarray.Dataset) -> list[Check]:
+    """Bounds, directions and one fit; each says what was obtained."""
+    return [
+        _below_the_bound(dataset),
+        _falls(dataset, "epsilon"),
+        _falls(dataset, "num_train"),
+        _exact_is_better(dataset),
+        _nearly_free(dataset),
+        *_exponents(dataset),
+        *_plateau(dataset),
+        *_finite_width(dataset),
+    ]
+
+
+def _below_the_bound(dataset: xarray.Dataset) -> Check:
+    mean = excess_risk(dataset).mean("seed")
+    first, second, third = terms(dataset.dim, dataset.num_train, dataset.epsilon)
+    bound = first + second + third
+    share = float((abs(mean) / bound).max())
+    return Check(
+        "|R_P| is below the sum of Theorem 1's terms with constants of one, everywhere",
+        f"at most {share:.0%} of it (the sum itself is at least {float(bound.min()):.2f}, more "
+        "than predicting nothing loses)",
+        share < 1,
+    )
+
+
+def _falls(dataset: xarray.Dataset, along: str) -> Check:
+    """The test error of DP-GD from one value to the next."""
+    risk = best_risk(dataset)
+    steps = risk.diff(along)
+    # Data sets of different sizes are independent.
+    spread = error(risk)
+    both = (
+        error(steps) if along == "epsilon" else (spread**2 + spread.shift({along: 1}) ** 2) ** 0.5
+    )
+    sigmas = (steps.mean("seed") / both).max()
+    word = {"epsilon": "epsilon", "num_train": "n"}[along]
+    return Check(
+        f"DP-GD's error never rises with {word}, within {_SIGMAS} standard errors",
+        f"by at most {float(steps.mean('seed').max()):+.4f}, {float(sigmas):+.1f} standard errors",
+        bool(sigmas < _SIGMAS),
+    )
+
+
+def _exact_is_better(dataset: xarray.Dataset) -> Check:
+    risk = best_risk(dataset)
+    gains = risk.sel(calibration="published") - risk.sel(calibration="exact")
+    mean = gains.mean("seed")
+    worst = float((mean / error(gains)).min())
+    return Check(
+        f"the exact calibration is never worse, within {_SIGMAS} standard errors",
+        f"better by {float(mean.min()):+.4f} to {float(mean.max()):.3f}",
+        worst > -_SIGMAS and float(mean.max()) > 0.05,
+    )
+
+
+def _nearly_free(dataset: xarray.Dataset) -> Check:
+    """At the largest d and n, where n is no more than d^2."""
+    dim = int(dataset.dim[-1])
+    last = {"dim": dim, "num_train": int(dataset.num_train[-1]), "calibration": "exact"}
+    here = excess_risk(dataset).sel(last)
+    mean, spread = here.mean("seed"), error(here)
+    first, final = float(mean[0]), float(mean[-1])
+    return Check(
+        f"R_P at d = {dim}, n = {last['num_train']} is at most .03 at the largest epsilon, a third "
+        "of that at the smallest",
+        f"{first:.3f} at epsilon = {float(dataset.epsilon[0]):g}, {final:.3f} ± "
+        f"{float(spread[-1]):.3f} at {float(dataset.epsilon[-1]):g}, exact",
+        final < min(0.03, first / 3),
+    )
+
+
+def _exponents(dataset: xarray.Dataset) -> list[Check]:
+    found = []
+    for name in dataset.calibration.data:
+        points = privacy_limited(dataset, name)
+        slope, spread, factor = power_law(*points)
+        found.append(
+            Check(
+                "where privacy is what costs, R_P goes like a power of d/(n epsilon) between one "
+                f"and two, within two standard errors ({name})",
+                f"{factor:.2g} (d/(n epsilon))^{slope:.2f} ± {spread:.2f} over "
+                f"{len(points[0])} cells",
+                slope > 1 - 2 * spread and slope < 2 + 2 * spread,
+            )
+        )
+    return found
+
+
+def _plateau(dataset: xarray.Dataset) -> list[Check]:
+    """theta* between d^(3/2) and d^2, and beyond."""
+    theta, found = dataset.interpolator, []
+    for dim in dataset.dim.data[dataset.dim.data >= 40]:
+        inside = (dataset.num_train >= dim**1.5) & (dataset.num_train <= dim**2)
+        here = over_runs(theta.sel(dim=dim, num_train=inside).transpose("seed", ...))
+        spread = float(np.ptp(here["mean"]))
+        values = ", ".join(f"{value:.3f}" for value in here["mean"])
+        found.append(
+            Check(
+                f"d = {dim}: theta* is level for d^1.5 <= n <= d^2, within .06, and above the best "
+                f"linear predictor's {LINEAR_FLOOR:.3f}",
+                f"{values} at n = {', '.join(map(str, dataset.num_train.data[inside]))}",
+                spread < 0.06 and float(here["mean"].min()) > LINEAR_FLOOR - 0.02,
+            )
+        )
+    dim = int(dataset.dim[0])
+    nearest = abs(np.log(dataset.num_train / num_cubics(dim))).argmin("num_train")
+    here = (
+        excess_risk(dataset).isel(num_train=nearest, epsilon=-1).sel(dim=dim, calibration="exact")
+    )
+    found.append(
+        Check(
+            f"d = {dim}: at n = {int(dataset.num_train[nearest])}, next to the {num_cubics(dim)} "
+            "cubics, theta* peaks again and DP-GD is better than it by .1 or more",
+            f"R_P = {float(here.mean()):.3f} ± {float(error(here)):.3f}",
+            float(here.mean()) < -0.1,
+        )
+    )
+    return found
+
+
+def _finite_width(dataset: xarray.Dataset) -> list[Check]:
+    """On the same rows; where n is below 4 d neither has learnt much."""
+    at = {"dim": dataset.finite_dim.item()}
+    gaps = best_risk(dataset, "finite_") - best_risk(dataset).sel(at, drop=True)
+    gaps = gaps.sel(num_train=dataset.num_train >= 4 * dataset.finite_dim)
+    gap, allowed = abs(gaps.mean("seed")), 0.03 + _SIGMAS * error(gaps)
+    share = float((gap / allowed).max())
+    theta = (dataset.finite_interpolator - dataset.interpolator.sel(at, drop=True)).mean("seed")
+    size = f"d = {at['dim']}, p = {int(dataset.finite_width)}"
+    ratio = float(dataset.finite_width / dataset.num_train[-1])
+    return [
+        Check(
+            f"{size}: DP-GD's error is that of infinite width, within .03 and {_SIGMAS} standard "
+            "errors",
+            f"at most {float(gap.max()):.3f} apart, {share:.0%} of what is allowed",
+            share < 1,
+        ),
+        Check(
+            f"{size}: theta* is worse than at infinite width where p = {ratio:g} n, by .05 or more",
+            f"by {float(theta[-1]):+.3f}; {float(theta[0]):+.3f} where p = "
+            f"{float(dataset.finite_width / dataset.num_train[0]):g} n",
+            float(theta[-1]) > 0.05,
+        ),
+    ]
+
+
+def summary(dataset: xarray.Dataset) -> str:
+    """What is seen, in a paragraph, and the excess risks."""
+    epsilons = dataset.epsilon.data
+    mean, spread = (of.sel(calibration="exact") for of in _mean_and_error(dataset))
+    rows = []
+    for dim in dataset.dim.data:
+        for num_train in dataset.num_train.data:
+            at = {"dim": dim, "num_train": num_train}
+            cells = [
+                f"{float(value):+.3f} ± {float(deviation):.3f}"
+                for value, deviation in zip(mean.sel(at), spread.sel(at), strict=True)
+            ]
+            theta = float(dataset.interpolator.sel(at).mean())
+            rows.append(f"| {dim} | {num_train} | {theta:.3f} | " + " | ".join(cells) + " |")
+    head = "| d | n | θ* | " + " | ".join(f"ε = {epsilon:g}" for epsilon in epsilons) + " |\n"
+    slopes = []
+    for name in dataset.calibration.data:
+        slope, deviation, factor = power_law(*privacy_limited(dataset, name))
+        slopes.append(f"{factor:.2g} (d/(nε))^({slope:.2f} ± {deviation:.2f}), {name}")
+    return (
+        f"Infinite width, delta = 1/n, τp/d and C/√p tuned in each cell by the mean test error "
+        f"(which is not private, and flatters R_P a little); ± is one standard error over "
+        f"{dataset.sizes['seed']} data sets.\n\n"
+        "Theorem 1 is an upper bound, and with constants of one it is larger than any risk at "
+        "these sizes; nothing here shows that it is tight. What is seen: between n = 4 d and d², "
+        "where privacy is what costs (.01 < R_P < .25), R_P is about "
+        f"{' and '.join(slopes)}: the first term's shape. The other two, which bound how far "
+        "early stopping is from interpolation, are not seen: at the largest d, n and epsilon "
+        f"R_P is {float(mean[-1, -1, -1]):.3f}.\n\n"
+        "R_P turns negative where interpolation hurts, and that is where n leaves the theorem's "
+        "range: theta* has a plateau, well beyond d^1.5, but its error rises again as n nears the "
+        "number of cubics, of the order of d³/6, before it learns them. DP-GD has no such peak, "
+        "for it does not interpolate. For the same reason DP-GD hardly sees a finite p, while "
+        "theta* needs p much larger than n. Where n is close to d both are poor.\n\n"
+        "R_P with the exact calibration:\n\n"
+        f"{head}{'|---' * (3 + len(epsilons))}|\n" + "\n".join(rows)
+    )
+
+
+def _mean_and_error(dataset: xarray.Dataset) -> tuple[xarray.DataArray, xarray.DataArray]:
+    excess = excess_risk(dataset)
+    return excess.mean("seed"), error(excess)
