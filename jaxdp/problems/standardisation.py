@@ -154,4 +154,6 @@ def _deviations(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     rows = np.asarray(rows)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"expected rows of shape (rows, columns), got {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError("expected finite rows, got NaN or infinite entries")
     return rows, rows.std(axis=0, dtype=np.float64)
