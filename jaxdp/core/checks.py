@@ -61,3 +61,21 @@ def require_key(key: Any) -> None:
         )
     if key.shape != ():
         raise ValueError(f"expected one key, got an array of keys of shape {key.shape}")
+
+
+def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
+    """Raise ValueError unless the value's shape is the one given; None stands for any length."""
+    fits = value.ndim == len(shape) and all(
+        want in (None, have) for want, have in zip(shape, value.shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("any" if length is None else str(length) for length in shape)
+        raise ValueError(f"expected {name} of shape ({wanted}), got {value.shape}")
+
+
+def require_finite(name: str, value: Any) -> None:
+    """Raise ValueError where a concrete array is not finite."""
+    known = concrete(value)
+    if known is not None and not np.isfinite(known).all():
+        count = int((~np.isfinite(known)).sum())
+        raise ValueError(f"expected finite {name}, got {count} entries that are not")

@@ -18,17 +18,20 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
-from jaxdp.core.checks import concrete
+from jaxdp.core.checks import concrete, require_finite, require_shape
 from jaxdp.problems.base import AbstractProblem
+from jaxdp.problems.kernel_factors import (
+    kernel_accuracy,
+    largest_eigenvalue,
+    split_factor,
+    triangular_root,
+)
 from jaxdp.problems.kernel_solutions import (
     SpectralGap,
     kernel_eigenvalues,
     ridge_coefficients,
     spectral_gap,
 )
-
-# Of a kernel of infinite width.
-KERNEL_ACCURACY = 1e-11
 
 
 class AbstractFeatureProblem(AbstractProblem):
@@ -155,7 +158,7 @@ class ReducedFeatures(AbstractFeatureProblem):
         require_shape("unseen_factor", self.unseen_factor, (rows["test"], None))
         for name, value in vars(self).items():
             require_finite(name, value)
-        require_rows(self.train_labels, self.test_labels)
+        _require_rows(self.train_labels, self.test_labels)
         if self.train_factor.shape[1] != self.test_factor.shape[1]:
             raise ValueError(
                 f"expected factors with one number of columns, got train_factor "
@@ -180,7 +183,7 @@ class ReducedFeatures(AbstractFeatureProblem):
             raise TypeError("expected a kernel with known values, got a traced one")
         require_shape("train_labels", train_labels, (None,))
         require_shape("test_labels", test_labels, (None,))
-        require_rows(train_labels, test_labels)
+        _require_rows(train_labels, test_labels)
         size = len(train_labels) + len(test_labels)
         if known.shape != (size, size):
             raise ValueError(
@@ -193,7 +196,7 @@ class ReducedFeatures(AbstractFeatureProblem):
         if gap > 1e-4 * largest:
             raise ValueError(f"expected a symmetric kernel, got entries that differ by {gap:.3g}")
         dtype = float_dtype(train_labels, test_labels)
-        factors = split_factor(triangular_root(known, _accuracy(kernel)), len(train_labels))
+        factors = split_factor(triangular_root(known, kernel_accuracy(kernel)), len(train_labels))
         train, test, unseen = (jnp.asarray(part, dtype) for part in factors)
         return cls(train, test, unseen, train_labels, test_labels)
 
@@ -244,82 +247,8 @@ class ReducedFeatures(AbstractFeatureProblem):
         return self.num_train / largest if largest > 0 else math.inf
 
 
-def split_factor(factor: Any, num_train: int) -> tuple[Any, Any, Any]:
-    """L, M and N from a lower-triangular root of the kernel of all rows, (rows, columns)."""
-    seen = min(num_train, factor.shape[1])
-    train, test = factor[:num_train], factor[num_train:]
-    return train[:, :seen], test[:, :seen], test[:, seen:]
-
-
-def largest_eigenvalue(features: np.ndarray) -> float:
-    r"""The largest eigenvalue of $\Phi\Phi^\top$, to about 1e-4, by Lanczos iterations."""
-    from scipy.sparse.linalg import svds
-
-    if min(features.shape) < 3:
-        return float(np.linalg.norm(features, 2) ** 2)
-    start = np.random.default_rng(0).standard_normal(min(features.shape))
-    if not features.any():
-        return 0.0
-    solve: Any = svds
-    found = solve(features, k=1, tol=1e-5, v0=start, return_singular_vectors=False)
-    return float(found[0]) ** 2
-
-
-def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
-    """Raise ValueError unless the value's shape is the one given; None stands for any length."""
-    fits = value.ndim == len(shape) and all(
-        want in (None, have) for want, have in zip(shape, value.shape, strict=True)
-    )
-    if not fits:
-        wanted = ", ".join("any" if length is None else str(length) for length in shape)
-        raise ValueError(f"expected {name} of shape ({wanted}), got {value.shape}")
-
-
-def require_finite(name: str, value: Any) -> None:
-    """Raise ValueError where a concrete array is not finite."""
-    known = concrete(value)
-    if known is not None and not np.isfinite(known).all():
-        count = int((~np.isfinite(known)).sum())
-        raise ValueError(f"expected finite {name}, got {count} entries that are not")
-
-
-def require_rows(train_labels: Any, test_labels: Any) -> None:
+def _require_rows(train_labels: Any, test_labels: Any) -> None:
     """Raise ValueError unless there is a training row and a test row."""
     for name, labels in (("training", train_labels), ("test", test_labels)):
         if not len(labels):
             raise ValueError(f"expected at least one {name} row, got none")
-
-
-def triangular_root(kernel: np.ndarray, accuracy: float) -> np.ndarray:
-    """A lower-triangular R with R R^T = kernel, also where the kernel is singular.
-
-    Directions in which the kernel is not above its own rounding (duplicate rows, zero rows) are
-    left out: their root would be 10^4 to 10^8 times that rounding.
-
-    Args:
-        kernel: symmetric, (rows, rows).
-        accuracy: of its entries, relative to the largest one.
-    """
-    size = max(len(kernel), 1)
-    floor = 4 * accuracy * math.sqrt(size) * kernel.diagonal().max(initial=0)
-    try:
-        root = np.linalg.cholesky(kernel)
-        if root.diagonal().min() ** 2 > floor:
-            return root
-    except np.linalg.LinAlgError:
-        pass
-    values, vectors = np.linalg.eigh(kernel)
-    if values[0] < -max(floor, 1e-5 * np.abs(values).max()):
-        raise ValueError(
-            f"expected a positive semi-definite kernel, got an eigenvalue {values[0]:.3g} beside "
-            f"the largest {values[-1]:.3g}"
-        )
-    values = np.where(values > floor, values, 0)
-    upper: Any = np.linalg.qr((vectors * np.sqrt(values)).T, mode="r")
-    return upper.T
-
-
-def _accuracy(kernel: Any) -> float:
-    """Of a kernel's entries: its type's rounding, or that of the infinite-width series."""
-    dtype = getattr(kernel, "dtype", np.dtype(np.float64))
-    return max(float(jnp.finfo(dtype).eps) if dtype.kind == "f" else 0.0, KERNEL_ACCURACY)

@@ -17,20 +17,13 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
-from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.checks import require_count, require_finite, require_key, require_shape
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.hermite import evaluate_on_host
 from jaxdp.core.keys import purpose_key
-from jaxdp.problems.features import (
-    KERNEL_ACCURACY,
-    AbstractFeatureProblem,
-    ReducedFeatures,
-    require_finite,
-    require_shape,
-    split_factor,
-    triangular_root,
-)
+from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.problems.infinite_width import infinite_width_kernel
+from jaxdp.problems.kernel_factors import KERNEL_ACCURACY, split_factor, triangular_root
 
 # Above this many features a row the Gram matrix is well conditioned, and several times cheaper
 # than a QR factorisation.
