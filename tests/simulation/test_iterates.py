@@ -94,7 +94,13 @@ CONFIGURATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name.startswith("hyperbolic") else [])
+        for name in CONFIGURATIONS
+    ],
+)
 def test_agrees_with_algorithm_1_as_printed(name):
     c = CONFIGURATIONS[name]
     target = np.linspace(0.1, 0.5, 12)
@@ -171,6 +177,7 @@ def _algorithm(num_steps=230, schedule=SQUARE_ROOT, rho=1.0, **more):
     return jaxdp.OnePassDPSGD(schedule, 1.0, rho, num_steps, **more)
 
 
+@pytest.mark.slow
 def test_values_do_not_depend_on_the_chunk():
     runs = [
         jaxdp.simulate(
@@ -276,6 +283,7 @@ def test_compiles_once_for_new_hyper_parameters():
     assert iterates._advance._cached._cache_size() == before
 
 
+@pytest.mark.slow
 def test_works_under_vmap_over_every_hyper_parameter():
     def final(peak, clip_scale, rho, label_noise):
         problem = jaxdp.LinearRegression.isotropic(20, label_noise=label_noise)

@@ -207,6 +207,7 @@ def test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not():
         assert_mean_close(runs.final_risk, 0.0973, bias=0.15 / 200)
 
 
+@pytest.mark.slow
 def test_capped_fraction_matches_simulation():
     problem = jaxdp.LinearRegression(np.repeat([1.6, 0.4], 10), np.full(20, 0.2), 0.3)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(35.0, 0.5), 0.3, 1.0, 200)
