@@ -66,6 +66,7 @@ class Config:
             times=(2.0, 8.0),
             clips=(0.003, 0.03, 0.3),
             num_seeds=3,
+            seed=6,
         )
 
 

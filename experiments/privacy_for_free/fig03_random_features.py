@@ -95,6 +95,7 @@ class Config:
             dim=20,
             widths=(50, 200, 800, 4000),
             num_seeds=5,
+            seed=0,
             times=_logspace(-0.2, 1.2, 8),
             tuned_widths=(50, 800, math.inf),
             tuned_clips=_logspace(-1, 0.5, 4),
