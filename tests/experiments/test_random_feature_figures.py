@@ -185,8 +185,10 @@ def _tuned_elsewhere(dataset):
     )
 
 
-def _dearer_at_any_budget(dataset):
-    return dataset.assign(interpolator=dataset.interpolator - 0.12)
+def _as_dear_at_any_budget(dataset):
+    # The same excess risk everywhere, up to a wiggle that leaves the fit an error.
+    wiggle = 0.001 * (dataset.num_train % 3)
+    return dataset.assign(risk=dataset.interpolator + 0.1 + wiggle + 0 * dataset.risk)
 
 
 def _rising_at_the_end(name, along):
@@ -217,8 +219,8 @@ _CHANGES = [
     (excess_risk, "rises with n", _rising_at_the_end("risk", "num_train")),
     (excess_risk, "never worse", _swapped),
     (excess_risk, "a third of that", _rising_at_the_end("risk", "epsilon")),
-    (excess_risk, "(published)", _dearer_at_any_budget),
-    (excess_risk, "(exact)", _dearer_at_any_budget),
+    (excess_risk, "(published)", _as_dear_at_any_budget),
+    (excess_risk, "(exact)", _as_dear_at_any_budget),
     (excess_risk, "is level", _rising_at_the_end("interpolator", "num_train")),
     (excess_risk, "cubics", _scaled("interpolator", 0.5)),
     (excess_risk, "that of infinite width", _scaled("finite_risk", 1.5)),
