@@ -80,22 +80,18 @@ def predict_finite_steps(
     noise_std = algorithm.noise_std(modes.num_train)
     limits = modes.slope_limits(algorithm) / 2
     rate = algorithm.learning_rate
-    bias, variance, exits = _finite_steps(modes, limits, rate, noise_std, at_record, time)
-    return as_trajectory(
-        modes,
-        algorithm,
-        time=time,
-        bias=bias,
-        variance=variance,
-        observables={"exit_probability": exits},
-        label=label,
-    )
+    recorded = _finite_steps(modes, limits, rate, noise_std, at_record, time)
+    return _as_prediction(modes, algorithm, time, recorded, label)
 
 
 def _in_continuous_time(modes, algorithm, diffusion, records, *, label) -> Trajectory:
     _, time = record_times(algorithm, records)
     limits = modes.slope_limits(algorithm) / 2
-    bias, variance, exits = _diffusion(modes, limits, diffusion, time)
+    return _as_prediction(modes, algorithm, time, _diffusion(modes, limits, diffusion, time), label)
+
+
+def _as_prediction(modes, algorithm, time, recorded, label) -> Trajectory:
+    bias, variance, exits = recorded
     return as_trajectory(
         modes,
         algorithm,
