@@ -7,21 +7,20 @@ has the file has all that the picture shows.
 
 import argparse
 import dataclasses
-import importlib.metadata
 import json
 import os
 import pathlib
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import NamedTuple, TypeVar
 
-import jax
 import xarray
 from tqdm import tqdm
+
+from jaxdp.sweeps.provenance import commit_of, versions_and_devices
 
 Item = TypeVar("Item")
 
@@ -126,23 +125,12 @@ def track(items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
 
 def provenance() -> dict[str, str]:
     """Versions, device, platform and commit; neither the host's name nor a path of its."""
-    device = jax.devices()[0]
-    facts = {
-        "jaxdp": _version("jaxdp-lab"),
-        "jax": jax.__version__,
-        "device": f"{len(jax.devices())} x {device.device_kind} ({device.platform})",
-        "platform": f"{platform.system()} {platform.machine()}, {_processor()}, "
-        f"{os.cpu_count()} cores",
-    }
-    commit = _commit()
+    facts = versions_and_devices()
+    facts["platform"] = (
+        f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores"
+    )
+    commit = commit_of(pathlib.Path(__file__).parent)
     return facts | ({"commit": commit} if commit else {})
-
-
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return "source tree, not installed"
 
 
 def _processor() -> str:
@@ -152,14 +140,3 @@ def _processor() -> str:
         lines = []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return next(iter(models), platform.processor() or "unnamed processor")
-
-
-def _commit() -> str | None:
-    """The source's commit, marked where files differ from it; None outside a repository."""
-    words = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    folder = pathlib.Path(__file__).parent
-    try:
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()

@@ -16,7 +16,7 @@ LAYERS = [
     {"problems", "schedules", "clipping", "privacy", "networks"},
     {"algorithms"},
     {"simulation", "theory"},
-    {"comparison"},
+    {"comparison", "sweeps"},
     {"plots"},
     {"cli"},
 ]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.plots import plot_comparison
+from jaxdp.plots import plot_comparison, plot_grid
 
 TIME = jnp.linspace(0, 1, 5)
 
@@ -50,3 +50,37 @@ def test_failed_runs_are_not_drawn():
     assert "simulated, mean of 1 run" in labels
     with pytest.raises(ValueError, match="a run that ended well"):
         plot_comparison(_trajectory(RUNS.risk, "simulated", status=1), ODE)
+
+
+def _grid(**axes):
+    import xarray
+
+    values = np.random.default_rng(0).uniform(0.1, 3, [len(values) for values in axes.values()])
+    return xarray.DataArray(values, coords=axes, dims=list(axes), name="risk")
+
+
+def test_a_map_marks_the_least_value_and_leaves_failed_cells_empty():
+    values = _grid(clip_scale=np.geomspace(0.1, 10, 5), peak=np.linspace(1, 20, 4), rho=[1.0])
+    values[3, 2], values[0, 0] = 0.01, np.nan
+    axes, bar = plot_grid(values).axes
+    mark = axes.lines[0]
+    assert (mark.get_xdata()[0], mark.get_ydata()[0]) == (values.peak[2], values.clip_scale[3])
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
+    assert np.ma.getmaskarray(axes.collections[0].get_array()).sum() == 1
+    # Beyond a hundred times the least value one colour stands for all.
+    assert bar.get_ylim() == pytest.approx((0.01, 1.0))
+
+
+def test_a_line_shows_one_axis_and_panels_the_others():
+    line = plot_grid(_grid(clip_scale=np.geomspace(0.1, 10, 5)))
+    assert line.axes[0].get_xlabel() == "clip scale $c$"
+    panels = plot_grid(
+        _grid(by=["a", "b"], clip_scale=np.ones(1), peak=np.arange(4.0), power=np.arange(3.0))
+    )
+    titles = [axes.get_title() for axes in panels.axes]
+    assert titles == ["a", "b", ""]
+
+
+def test_panels_that_are_left_out_are_counted():
+    values = _grid(clip_scale=np.arange(1.0, 5), peak=np.arange(4.0), rho=np.arange(1.0, 4))
+    assert "1 more" in plot_grid(values, most_panels=2).get_suptitle()

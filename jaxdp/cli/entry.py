@@ -22,9 +22,13 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, TypeError, RuntimeError, NotCoveredError, OSError, MemoryError) as error:
         print(f"jaxdp: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt as error:
+        print(f"jaxdp: {' '.join(str(error).split()) or 'interrupted'}", file=sys.stderr)
+        return 130
     except ModuleNotFoundError as error:
         print(
-            f"jaxdp: {error.name} is missing; install jaxdp with its extras [cli,plots,data]",
+            f"jaxdp: {error.name} is missing; install jaxdp with its extras "
+            "[cli,plots,data,sweeps]",
             file=sys.stderr,
         )
         return 2
@@ -82,7 +86,49 @@ def _parser() -> argparse.ArgumentParser:
     add("--epsilon", type=float, help="of the budget [4]")
     add("--duration", type=float, help="learning rate * steps * p / d [4.3]")
     compare.set_defaults(command=_compare)
+    _add_sweep(commands)
     return parser
+
+
+def _add_sweep(commands) -> None:
+    from jaxdp.cli.sweep import GRIDS
+
+    sweep = commands.add_parser(
+        "sweep",
+        help="the risk of private linear regression over a grid, predicted or simulated",
+        description=(
+            "The risk of what one-pass DP-SGD releases over a grid of its parameters, by the ODE, "
+            "by simulation, or both. A grid is a number, numbers with commas between, "
+            "first:last:count, or first:last:count:log."
+        ),
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    for name, (meaning, default) in GRIDS.items():
+        flag = f"--{name.replace('_', '-')}"
+        sweep.add_argument(flag, default=default, help=meaning, metavar="GRID")
+    sweep.add_argument(
+        "--by", choices=("ode", "simulation", "both"), default="ode", help="what to compute"
+    )
+    sweep.add_argument("--dim", type=int, default=1000, help="number of inputs d")
+    sweep.add_argument("--label-noise", type=float, default=0.3, help="zeta")
+    sweep.add_argument(
+        "--condition-number", type=float, default=1.0, help="kappa of a power-law spectrum"
+    )
+    sweep.add_argument("--num-runs", type=int, default=10, help="independent runs of a cell")
+    sweep.add_argument("--seed", type=int, default=0, help="of the simulation")
+    sweep.add_argument(
+        "--store",
+        type=pathlib.Path,
+        help="folder that keeps finished shards, to go on after a stop",
+    )
+    sweep.add_argument("--shard-size", type=int, help="cells of a shard [what fits the memory]")
+    sweep.add_argument("--quiet", action="store_true", help="no progress bar")
+    sweep.add_argument(
+        "--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder to write to"
+    )
+    sweep.add_argument("--json", action="store_true", help="print one JSON object")
+    sweep.set_defaults(command=_sweep)
 
 
 def _adder(group):
@@ -105,6 +151,12 @@ def _version() -> str:
         return importlib.metadata.version("jaxdp-lab")
     except importlib.metadata.PackageNotFoundError:
         return "source tree, not installed"
+
+
+def _sweep(options: argparse.Namespace) -> None:
+    from jaxdp.cli.sweep import sweep
+
+    sweep(options)
 
 
 def _compare(options: argparse.Namespace) -> None:

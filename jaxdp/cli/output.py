@@ -73,7 +73,7 @@ def write(
     figure.savefig(picture, dpi=160)
     summary = described | _summary(options, comparison, cost)
     summary["files"] = [str(picture), str(numbers)]
-    text = json.dumps(_without_nan(summary), indent=2)
+    text = as_json(summary)
     numbers.write_text(text + "\n")
     if options.json:
         print(text)
@@ -91,11 +91,7 @@ def _summary(options, comparison: Comparison, cost) -> dict[str, Any]:
     return {
         "num_runs": options.num_runs,
         "seed": options.seed,
-        "options": {
-            name: str(value) if isinstance(value, pathlib.Path) else value
-            for name, value in vars(options).items()
-            if name != "command"
-        },
+        "options": described_options(options),
         "time": _floats(comparison.time),
         "simulated": {
             "final_risk": comparison.final_mean,
@@ -112,12 +108,29 @@ def _summary(options, comparison: Comparison, cost) -> dict[str, Any]:
     }
 
 
+def described_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options that made a result, as text and numbers."""
+    return {
+        name: value.tolist() if hasattr(value, "tolist") else _text_of_path(value)
+        for name, value in vars(options).items()
+        if name != "command"
+    }
+
+
+def as_json(summary: dict[str, Any]) -> str:
+    """One JSON object; NaN and infinity, which JSON does not have, as null and "inf"."""
+    return json.dumps(_without_nan(summary), indent=2)
+
+
+def _text_of_path(value: Any) -> Any:
+    return str(value) if isinstance(value, pathlib.Path) else value
+
+
 def _floats(values) -> list[float]:
     return [float(value) for value in values]
 
 
 def _without_nan(value: Any) -> Any:
-    """NaN and infinity, which JSON does not have, as null and "inf"."""
     if isinstance(value, dict):
         return {key: _without_nan(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

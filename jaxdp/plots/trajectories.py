@@ -1,4 +1,4 @@
-"""Pictures: trajectories in, a matplotlib Figure out. No global style is touched."""
+"""Pictures of simulated and predicted trajectories."""
 
 import itertools
 from collections.abc import Sequence

@@ -1,0 +1,28 @@
+"""Grids of values as they are typed: 0.3; 0,0.5,1; 0.1:10:40; 0.1:10:40:log."""
+
+import numpy as np
+
+_FORMS = "a number, numbers with commas between, first:last:count or first:last:count:log"
+
+
+def grid(text: str) -> np.ndarray:
+    """The values that a text describes; each must be named once.
+
+    Raises:
+        ValueError: it describes none.
+    """
+    parts = text.split(":")
+    try:
+        if len(parts) == 1:
+            values = np.array([float(part) for part in text.split(",")])
+        elif len(parts) == 3 or (len(parts) == 4 and parts[3] == "log"):
+            spaced = np.linspace if len(parts) == 3 else np.geomspace
+            first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
+            values = spaced(first, last, count)
+        else:
+            raise ValueError("too many colons")
+    except ValueError as error:
+        raise ValueError(f"expected {_FORMS}, got {text!r}") from error
+    if not len(values) or len(np.unique(values)) != len(values) or not np.isfinite(values).all():
+        raise ValueError(f"expected finite values that differ, at least one, got {text!r}")
+    return values

@@ -1,0 +1,231 @@
+"""`jaxdp sweep`: the risk of private linear regression over a grid, by the ODE or simulated."""
+
+import argparse
+import dataclasses
+import functools
+import itertools
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jaxdp.cli.grids import grid
+from jaxdp.cli.output import as_json, described_options, seeded_keys
+
+if TYPE_CHECKING:
+    import xarray
+
+# Option, symbol in words, and the default grid.
+GRIDS = {
+    "clip_scale": ("c, the clip norm over sqrt(dim)", "0.1:10:20:log"),
+    "peak": ("learning rate at time 0", "1:20:20:log"),
+    "power": ("the learning rate decays as (1 - t)^power", "0.5"),
+    "aspect_ratio": ("gamma = dim / samples", "0.1"),
+    "rho": ("the result is (rho^2/2)-zCDP", "1"),
+}
+_MOST_LINES = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What is the same in every cell."""
+
+    dim: int
+    label_noise: float
+    condition_number: float
+    num_runs: int
+
+
+def sweep(options: argparse.Namespace) -> None:
+    """Compute the grid, save it, draw it, and say where the risk is least."""
+    import xarray
+
+    import jaxdp
+    from jaxdp.core.checks import require_count
+    from jaxdp.plots import plot_grid
+
+    require_count("--num-runs", options.num_runs)
+    setting = Setting(
+        require_count("--dim", options.dim),
+        options.label_noise,
+        options.condition_number,
+        options.num_runs,
+    )
+    axes = {name: grid(getattr(options, name)) for name in GRIDS}
+    _check(setting, axes)
+    ode_key, simulation_key = seeded_keys(options, 2)
+    found = []
+    if options.by in ("ode", "both"):
+        found.append(
+            jaxdp.sweep(
+                functools.partial(predicted_risk, setting),
+                axes,
+                key=ode_key,
+                **_kept(options, "ode"),
+            )
+        )
+    if options.by in ("simulation", "both"):
+        # Each number of steps is a program of its own.
+        looped = axes | {"aspect_ratio": tuple(axes["aspect_ratio"].tolist())}
+        found.append(
+            jaxdp.sweep(
+                functools.partial(simulated_risk, setting),
+                looped,
+                key=simulation_key,
+                **_kept(options, "simulation"),
+            )
+        )
+    dataset = xarray.Dataset(
+        {name: part[name] for part in found for name in part.data_vars},
+        attrs=found[-1].attrs | {"function": "; ".join(part.attrs["function"] for part in found)},
+    )
+    # The least of many simulated risks is too small; the prediction has no such bias.
+    risk = dataset["simulated" if options.by == "simulation" else "predicted"]
+    files = {
+        kind: options.out / f"sweep.{ending}"
+        for kind, ending in (("dataset", "nc"), ("picture", "png"), ("numbers", "json"))
+    }
+    dataset.to_netcdf(files["dataset"], engine="h5netcdf")
+    plot_grid(_side_by_side(dataset)).savefig(files["picture"], dpi=160)
+    best = _best(dataset, risk)
+    summary = {
+        "problem": "linear regression",
+        "options": described_options(options),
+        "by": options.by,
+        "best": best,
+        "cells": int(risk.size),
+        "failed": int((~np.isfinite(risk)).sum()),
+        "files": [str(path) for path in files.values()],
+    }
+    text = as_json(summary)
+    files["numbers"].write_text(text + "\n")
+    if options.json:
+        print(text)
+        return
+    print(*_lines(setting, dataset, risk), sep="\n")
+    print(*(f"{kind}: {path}" for kind, path in files.items()), sep="\n")
+
+
+def predicted_risk(
+    setting: Setting, *, key, clip_scale, peak, power, aspect_ratio, rho
+) -> dict[str, Any]:
+    """The risk of what is released, by the ODE."""
+    import jax.numpy as jnp
+
+    import jaxdp
+
+    num_steps = jnp.round(setting.dim / aspect_ratio).astype(int)
+    algorithm = _algorithm(clip_scale, peak, power, rho, num_steps)
+    predicted = jaxdp.predict(_problem(setting), algorithm, records=1)
+    return {"predicted": predicted.final_risk, "predicted_status": predicted.status}
+
+
+def simulated_risk(
+    setting: Setting, *, key, clip_scale, peak, power, aspect_ratio, rho
+) -> dict[str, Any]:
+    """Mean and standard error of the risk of what is released, over independent runs."""
+    import jax.numpy as jnp
+
+    import jaxdp
+
+    algorithm = _algorithm(clip_scale, peak, power, rho, round(setting.dim / aspect_ratio))
+    runs = jaxdp.simulate(
+        _problem(setting), algorithm, key=key, num_runs=setting.num_runs, records=1
+    )
+    risk, count = runs.final_risk, setting.num_runs
+    error = jnp.std(risk, ddof=1) / count**0.5 if count > 1 else jnp.asarray(jnp.nan)
+    return {
+        "simulated": risk.mean(),
+        "standard_error": error,
+        "simulated_status": runs.status.max(),
+    }
+
+
+def _problem(setting: Setting):
+    import jaxdp
+
+    kappa, noise = setting.condition_number, setting.label_noise
+    if kappa == 1:
+        return jaxdp.LinearRegression.isotropic(setting.dim, label_noise=noise)
+    return jaxdp.LinearRegression.power_law(setting.dim, condition_number=kappa, label_noise=noise)
+
+
+def _algorithm(clip_scale, peak, power, rho, num_steps):
+    import jaxdp
+
+    return jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), clip_scale, rho, num_steps)
+
+
+def _check(setting: Setting, axes: dict[str, np.ndarray]) -> None:
+    """Refuse what the library would: inside the sweep values are traced and cannot be looked at."""
+    _problem(setting)
+    first = {name: values[0] for name, values in axes.items()}
+    for name, values in axes.items():
+        for value in (values.min(), values.max()):
+            cell = first | {name: value}
+            ratio = cell.pop("aspect_ratio")
+            if not 0 < ratio <= setting.dim:
+                raise ValueError(
+                    f"expected 0 < --aspect-ratio <= --dim, at least one sample, got {ratio:g}"
+                )
+            _algorithm(**cell, num_steps=round(setting.dim / ratio))
+
+
+def _kept(options: argparse.Namespace, name: str) -> dict[str, Any]:
+    store = options.store and pathlib.Path(options.store) / name
+    return {"store": store, "shard_size": options.shard_size, "quiet": options.quiet}
+
+
+def _side_by_side(dataset: "xarray.Dataset") -> "xarray.DataArray":
+    """The risks, along an axis of who says so."""
+    import xarray
+
+    names = [name for name in ("predicted", "simulated") if name in dataset]
+    return xarray.concat([dataset[name] for name in names], "by").assign_coords(by=names)
+
+
+def _best(dataset: "xarray.Dataset", risk: "xarray.DataArray") -> dict[str, float] | None:
+    """The cell of the least risk, and all that is known there."""
+    if not np.isfinite(risk).any():
+        return None
+    place = risk.argmin(list(risk.dims))
+    cell = dataset.isel(place)  # pyright: ignore[reportArgumentType]
+    return {str(name): float(cell[name]) for name in (*GRIDS, *cell.data_vars)}
+
+
+def _lines(setting: Setting, dataset: "xarray.Dataset", risk: "xarray.DataArray") -> list[str]:
+    """The least risk over clip scale and peak, for each of the other values."""
+    heading = (
+        f"linear regression: d = {setting.dim}, kappa = {setting.condition_number:g}, "
+        f"zeta = {setting.label_noise:g}; {risk.size} cells, {risk.name} risk"
+    )
+    others = [name for name in GRIDS if name not in ("clip_scale", "peak")]
+    rows = [f"{' '.join(f'{name:>12}' for name in (*others, 'clip_scale', 'peak'))}    least risk"]
+    for values in itertools.islice(
+        itertools.product(*(dataset[name].data for name in others)), _MOST_LINES
+    ):
+        chosen = dict(zip(others, values, strict=True))
+        best = _best(dataset.sel(chosen), risk.sel(chosen))
+        if best is None:
+            continue
+        shown = " ".join(f"{best[name]:12.4g}" for name in (*others, "clip_scale", "peak"))
+        rows.append(f"{shown}    {best[str(risk.name)]:.6g}{_beside(best, risk)}")
+    hidden = int(np.prod([dataset.sizes[name] for name in others])) - _MOST_LINES
+    if hidden > 0:
+        rows.append(f"and {hidden} more, in the dataset")
+    failed = int((~np.isfinite(risk)).sum())
+    if failed:
+        rows.append(f"{failed} of {risk.size} cells did not end well: NaN")
+    return [heading, *rows]
+
+
+def _beside(best: dict[str, float], risk: "xarray.DataArray") -> str:
+    """What else is known at the best cell, in words."""
+    if "simulated" not in best:
+        return ""
+    error = f"+- {best['standard_error']:.2g}"
+    return (
+        f" {error}"
+        if risk.name == "simulated"
+        else f"  (simulated {best['simulated']:.6g} {error})"
+    )

@@ -1,0 +1,4 @@
+"""Pictures: results in, a matplotlib Figure out. No global style is touched."""
+
+from jaxdp.plots.grids import plot_grid as plot_grid
+from jaxdp.plots.trajectories import plot_comparison as plot_comparison

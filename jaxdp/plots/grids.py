@@ -1,0 +1,132 @@
+"""Pictures of a quantity over a grid: lines and maps."""
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from xarray import DataArray
+
+# Beyond this many times the least value a map is one colour: what is far off does not matter.
+_RANGE = 100
+_MOST_COLUMNS = 4
+_LABELS = {
+    "clip_scale": "clip scale $c$",
+    "peak": r"learning rate $\tilde\eta(0)$",
+    "power": r"power $\alpha$",
+    "aspect_ratio": r"aspect ratio $\gamma$",
+    "rho": r"$\rho$",
+}
+
+
+def plot_grid(values: "DataArray", *, label: str = "risk $R$", most_panels: int = 12) -> "Figure":
+    """A quantity over a grid: a line over one axis, a map over two, with the least value marked.
+
+    Of more axes the two longest of numbers make the map, each choice of the others' values a
+    panel.
+
+    Args:
+        values: with the grid's axes as coordinates; those of one value do not count.
+        label: of the quantity.
+        most_panels: further ones are left out, and the title says so.
+    """
+    from matplotlib.figure import Figure
+
+    values = values.squeeze(drop=True)
+    numeric = [dim for dim in values.dims if values[dim].dtype.kind in "iuf"]
+    drawn_over = sorted(numeric, key=lambda dim: -values.sizes[dim])[:2]
+    others = [dim for dim in values.dims if dim not in drawn_over]
+    choices = list(itertools.product(*(values[dim].data for dim in others)))
+    panels = [dict(zip(others, choice, strict=True)) for choice in choices[:most_panels]]
+    columns = min(len(panels), _MOST_COLUMNS)
+    rows = math.ceil(len(panels) / columns)
+    size = (5.0, 3.8) if len(panels) == 1 else (1.2 + 3.0 * columns, 2.9 * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    cells = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    is_map = len(drawn_over) > 1
+    drawn: Any = None
+    for axes, chosen in zip(cells.ravel(), panels, strict=False):
+        part = values.sel(chosen) if chosen else values
+        drawn = _draw_map(axes, part, _color_scale(values)) if is_map else _draw_line(axes, part)
+        named = ", ".join(_named(dim, value) for dim, value in chosen.items())
+        axes.set_title(named, fontsize="medium")
+    for axes in cells.ravel()[len(panels) :]:
+        axes.set_visible(False)
+    _label_axes(cells, [str(dim) for dim in values.dims if dim in drawn_over], label)
+    if is_map:
+        is_cut = bool((values > drawn.norm.vmax).any())
+        figure.colorbar(
+            drawn, ax=cells.ravel().tolist(), label=label, extend="max" if is_cut else "neither"
+        )
+    hidden = len(choices) - len(panels)
+    if hidden:
+        figure.suptitle(f"{hidden} more panels left out", fontsize="medium")
+    return figure
+
+
+def _draw_map(axes: "Axes", values: "DataArray", scale: Any) -> Any:
+    """A map over (vertical, horizontal), with a cross at the least value."""
+    vertical, horizontal = (values[dim].data for dim in values.dims)
+    drawn = axes.pcolormesh(
+        horizontal, vertical, values.data, norm=scale, cmap="viridis_r", shading="nearest"
+    )
+    # What shows where a cell did not end well.
+    axes.set_facecolor("0.85")
+    if np.isfinite(values.data).any():
+        row, column = np.unravel_index(np.nanargmin(values.data), values.shape)
+        axes.plot(horizontal[column], vertical[row], marker="x", color="black", markersize=7)
+    for set_scale, along in ((axes.set_xscale, horizontal), (axes.set_yscale, vertical)):
+        if _is_geometric(along):
+            set_scale("log")
+    return drawn
+
+
+def _draw_line(axes: "Axes", values: "DataArray") -> None:
+    along = values[values.dims[0]].data if values.dims else np.zeros(1)
+    axes.plot(along, np.atleast_1d(values.data), color="#0072B2", marker=".")
+    axes.spines[["top", "right"]].set_visible(False)
+    if _is_geometric(along):
+        axes.set_xscale("log")
+    if (values > 0).all():
+        axes.set_yscale("log")
+
+
+def _label_axes(cells: np.ndarray, dims: list[str], label: str) -> None:
+    names = [_LABELS.get(dim, dim) for dim in dims]
+    vertical, horizontal = (names[0], names[1]) if len(names) > 1 else (label, "".join(names))
+    for axes in cells[:, 0]:
+        axes.set_ylabel(vertical)
+    for axes in cells[-1]:
+        axes.set_xlabel(horizontal)
+
+
+def _color_scale(values: "DataArray") -> Any:
+    """Logarithmic from the least value to at most a hundred times that, else linear."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    finite = values.data[np.isfinite(values.data)]
+    if not finite.size:
+        return Normalize(0, 1)
+    least, most = float(finite.min()), float(finite.max())
+    if least <= 0:
+        return Normalize(least, most)
+    return LogNorm(least, max(min(most, _RANGE * least), least * (1 + 1e-6)))
+
+
+def _is_geometric(values: np.ndarray) -> bool:
+    """Whether neighbours' ratios vary less than their differences."""
+    if len(values) < 3 or (values <= 0).any():
+        return False
+    ratios, gaps = np.diff(np.log(values)), np.diff(values)
+    return np.ptp(ratios) / abs(ratios).mean() < np.ptp(gaps) / abs(gaps).mean()
+
+
+def _named(dim: Any, value: Any) -> str:
+    """A panel's value, with the symbol at the end of its axis's label."""
+    if isinstance(value, str):
+        return value
+    return f"{_LABELS.get(str(dim), str(dim)).split(' ')[-1]} = {value:.3g}"

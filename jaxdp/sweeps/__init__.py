@@ -1,0 +1,4 @@
+"""Do it many times: the cells of a grid, in shards, on every device, and kept on disk."""
+
+from jaxdp.sweeps.axes import cell_key as cell_key
+from jaxdp.sweeps.sweeping import sweep as sweep

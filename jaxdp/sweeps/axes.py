@@ -1,0 +1,193 @@
+"""The axes of a sweep: which values each takes, and how its cells are numbered.
+
+The values of tuples are looped over: one choice of a value from each is a *combination*, which
+has a program of its own. The values of arrays are vmapped: one choice from each is a *cell* of the
+combination, numbered in the axes' order, the last fastest.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Int, Key
+
+_LONGEST_LABEL = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Axes:
+    """The named axes of a sweep.
+
+    Attributes:
+        looped: the axes given as tuples.
+        mapped: the axes given as arrays, in the precision that was given.
+        names: all axes, in the order given.
+    """
+
+    looped: Mapping[str, tuple]
+    mapped: Mapping[str, np.ndarray]
+    names: tuple[str, ...]
+
+    @property
+    def num_combinations(self) -> int:
+        """How many programs there are."""
+        return math.prod(len(values) for values in self.looped.values())
+
+    @property
+    def num_cells(self) -> int:
+        """How many cells one combination has."""
+        return math.prod(len(values) for values in self.mapped.values())
+
+    def length(self, name: str) -> int:
+        """How many values an axis has."""
+        return len(self.looped[name]) if name in self.looped else len(self.mapped[name])
+
+    def looped_values(self, combination: int) -> dict[str, Any]:
+        """The looped values of a combination."""
+        places = self._looped_places(combination)
+        return {name: values[places[name]] for name, values in self.looped.items()}
+
+    def mapped_types(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """What the function sees of the mapped axes."""
+        return {
+            name: jax.ShapeDtypeStruct((), _device_type(values.dtype))
+            for name, values in self.mapped.items()
+        }
+
+    def mapped_values(self, cells: np.ndarray) -> dict[str, np.ndarray]:
+        """The mapped values of some cells."""
+        places = self._mapped_places(cells)
+        return {
+            name: values[places[name]].astype(_device_type(values.dtype))
+            for name, values in self.mapped.items()
+        }
+
+    def indices(self, combination: int, cells: np.ndarray) -> Int[np.ndarray, "cells axes"]:
+        """Each cell's index along every axis, in the axes' order."""
+        places = self._mapped_places(cells) | {
+            name: np.full(len(cells), place)
+            for name, place in self._looped_places(combination).items()
+        }
+        columns = [places[name] for name in self.names]
+        return np.stack(columns, axis=-1).astype(np.int32)
+
+    def coordinates(self) -> dict[str, np.ndarray]:
+        """The values by which the result is labelled."""
+        return {
+            name: self.mapped[name] if name in self.mapped else _labels(self.looped[name])
+            for name in self.names
+        }
+
+    def _looped_places(self, combination: int) -> dict[str, int]:
+        shape = [len(values) for values in self.looped.values()]
+        places = np.unravel_index(combination, shape) if shape else ()
+        return {name: int(place) for name, place in zip(self.looped, places, strict=True)}
+
+    def _mapped_places(self, cells: np.ndarray) -> dict[str, np.ndarray]:
+        shape = [len(values) for values in self.mapped.values()]
+        places = np.unravel_index(cells, shape) if shape else ()
+        return dict(zip(self.mapped, places, strict=True))
+
+
+def as_axes(axes: Any) -> Axes:
+    """The axes that a user gave.
+
+    Raises:
+        TypeError: an axis is neither a tuple nor a one-dimensional array of numbers.
+        ValueError: an axis is empty, is named "key", or has values that its type on the device
+            cannot hold.
+    """
+    if not isinstance(axes, Mapping) or not all(isinstance(name, str) for name in axes):
+        raise TypeError(f"expected axes to be a dict of names to values, got {axes!r}")
+    if not axes:
+        raise ValueError("expected at least one axis, got none")
+    if "key" in axes:
+        raise ValueError('expected axes of other names than "key", which every cell is given')
+    looped, mapped = {}, {}
+    for name, values in axes.items():
+        if isinstance(values, tuple):
+            looped[name] = values
+        elif isinstance(values, (np.ndarray, jax.Array)):
+            mapped[name] = _checked_array(name, values)
+        else:
+            raise TypeError(
+                f"expected axis {name} to be an array (vmapped) or a tuple (looped, one "
+                f"compilation per value), got {type(values).__name__}"
+            )
+        if len(values) == 0:
+            raise ValueError(f"expected axis {name} to have values, got none")
+    return Axes(looped, mapped, tuple(axes))
+
+
+def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
+    """The key of the cell at these indices along the axes, in the axes' order.
+
+    It does not depend on how long the axes are, on shards or on devices.
+    """
+    for index in indices:
+        key = jr.fold_in(key, index)
+    return key
+
+
+def is_x64() -> bool:
+    """Whether JAX keeps float64 here, in this thread."""
+    return _device_type(np.dtype(np.float64)) == np.float64
+
+
+def _checked_array(name: str, values: Any) -> np.ndarray:
+    if jnp.issubdtype(values.dtype, jax.dtypes.prng_key):
+        raise TypeError(
+            f"expected axis {name} to be numbers, got keys; each cell has a key of its own, made "
+            "from key="
+        )
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"expected axis {name} to be real numbers, got {array.dtype}; use a tuple for other "
+            "values"
+        )
+    if array.ndim != 1:
+        raise ValueError(f"expected axis {name} of shape (values,), got {array.shape}")
+    if np.isnan(array).any():
+        raise ValueError(f"expected axis {name} without NaN, got {int(np.isnan(array).sum())}")
+    with np.errstate(over="ignore"):
+        held = array.astype(_device_type(array.dtype))
+    exact = array.dtype.kind in "biu"
+    is_lost = held != array if exact else np.isfinite(array) & ~np.isfinite(held)
+    if is_lost.any():
+        raise ValueError(
+            f"expected values of axis {name} that {held.dtype} can hold, got "
+            f"{array[is_lost][0]}; enable jax_enable_x64 or use a tuple"
+        )
+    return array
+
+
+def _device_type(dtype: np.dtype) -> np.dtype:
+    """The type that JAX gives to an array of this one: that depends on jax_enable_x64."""
+    return jax.dtypes.canonicalize_dtype(dtype)
+
+
+def _labels(values: Sequence[Any]) -> np.ndarray:
+    """Coordinates of looped values: themselves when they are numbers or text, else a name."""
+    kinds = {type(value) for value in values}
+    if kinds == {bool} or kinds == {str} or kinds <= {int, float, np.float64, np.int64}:
+        return np.asarray(values)
+    names = [_label(value) for value in values]
+    counts = itertools.groupby(sorted(names))
+    repeated = {name for name, group in counts if len(list(group)) > 1}
+    # Descriptions of one kind may differ in numbers that their names do not show.
+    return np.asarray(
+        [f"{name} [{i}]" if name in repeated else name for i, name in enumerate(names)]
+    )
+
+
+def _label(value: Any) -> str:
+    name = getattr(value, "__qualname__", None) or str(value)
+    name = " ".join(name.split())
+    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 3]}..."

@@ -1,0 +1,76 @@
+"""What a store says about itself: the identity of its sweep, as JSON, and how another differs."""
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+_FORMAT = 1
+
+
+def digest_of(identity: Mapping[str, Any]) -> str:
+    """What a shard's file holds of its sweep's identity."""
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+
+
+def written(identity: Mapping[str, Any]) -> bytes:
+    """The content of a description."""
+    described = {"format": _FORMAT, **identity, "digest": digest_of(identity)}
+    return (json.dumps(described, indent=2) + "\n").encode()
+
+
+def read(path: pathlib.Path) -> dict[str, Any]:
+    """The identity that a description holds.
+
+    Raises:
+        ValueError: it is damaged, or something else.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+        form, digest = found.pop("format"), found.pop("digest")
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise _undescribed(path) from error
+    if form != _FORMAT:
+        raise ValueError(f"expected {path} of format {_FORMAT}, got {form}")
+    if digest != digest_of(found):
+        raise _undescribed(path)
+    return found
+
+
+def _undescribed(path: pathlib.Path) -> ValueError:
+    return ValueError(
+        f"expected {path} to describe a sweep, got something else, or damage; remove that file "
+        "if the folder is a sweep's: each shard says for itself which one it belongs to"
+    )
+
+
+def difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """The first thing in which two sweeps differ, in words."""
+    for part, value in wanted.items():
+        there = found.get(part)
+        if there == value:
+            continue
+        if part == "axes" and isinstance(there, list):
+            return _axes_difference(there, value)
+        if part == "function" and isinstance(there, dict):
+            names = [item.get("name", f"version {item.get('version')}") for item in (there, value)]
+            if names[0] == names[1]:
+                return f"its function {names[0]} has changed since"
+            return f"it was made by {names[0]}, not by {names[1]}"
+        if part == "key":
+            return "it was made with another key"
+        return f"it was made with {part} = {there}, not {value}"
+    return "it was described differently"
+
+
+def _axes_difference(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> str:
+    names = [[axis["name"] for axis in axes] for axes in (found, wanted)]
+    if names[0] != names[1]:
+        return f"its axes are {', '.join(names[0])}, not {', '.join(names[1])}"
+    there, here = next(pair for pair in zip(found, wanted, strict=True) if pair[0] != pair[1])
+    if there["kind"] != here["kind"]:
+        return f"its axis {here['name']} is given by {there['kind']}, not by {here['kind']}"
+    if there["length"] != here["length"]:
+        return f"its axis {here['name']} has {there['length']} values, not {here['length']}"
+    return f"its axis {here['name']} has other values"

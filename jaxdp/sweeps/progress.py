@@ -1,0 +1,95 @@
+"""What a sweep tells its user while it runs: a bar on the host, and what Ctrl-C does."""
+
+import concurrent.futures
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def progress_bar(name: str, total: int, done: int, *, quiet: bool) -> Iterator[Callable]:
+    """A bar with the remaining time on standard error; yields what advances it by some cells.
+
+    Absent where standard error is no terminal, where `quiet`, and where tqdm is not installed.
+    """
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        quiet = True
+    if quiet:
+        yield lambda cells: None
+        return
+    with tqdm(
+        desc=name, total=total, initial=done, unit="cell", disable=None, smoothing=0.1
+    ) as bar:
+        yield bar.update
+
+
+@contextlib.contextmanager
+def stop_on_interrupt() -> Iterator[threading.Event]:
+    """Ctrl-C sets the event that is yielded; a second one interrupts at once.
+
+    Only where Ctrl-C would raise `KeyboardInterrupt`: in the main thread, without a handler of
+    the user's own.
+    """
+    stop = threading.Event()
+    if not _would_raise():
+        yield stop
+        return
+
+    def handle(number, frame):
+        stop.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # The signal may have come amid another write to the same stream, or to a closed one.
+        with contextlib.suppress(RuntimeError, OSError, ValueError):
+            print("\nstopping after this shard; Ctrl-C again stops at once", file=sys.stderr)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C does nothing in a process that would end by it; only in its main thread."""
+    if not _would_raise():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def interruptible(function: Callable, *arguments: Any) -> Any:
+    """Call a function; Ctrl-C is noticed even while it computes on a device.
+
+    Signals reach Python between its own instructions, and a compiled program may run for hours
+    without one; so the program has a thread of its own, which is left behind on an interrupt.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*arguments)
+    outcome = concurrent.futures.Future()
+
+    def call():
+        try:
+            outcome.set_result(function(*arguments))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return outcome.result()
+
+
+def _would_raise() -> bool:
+    """Whether Ctrl-C raises `KeyboardInterrupt` here."""
+    return (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )

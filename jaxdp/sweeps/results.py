@@ -1,0 +1,110 @@
+"""What a sweep's function returns: a dict of arrays or a Trajectory, as named variables."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from jaxdp.core.trajectory import Status, Trajectory
+
+_LONG_NAMES = {
+    "time": "time of the record",
+    "risk": "risk",
+    "final_risk": "risk of the released iterate",
+    "status": "how the run ended",
+    "std": "predicted standard deviation of the risk",
+    "parameters": "released iterate",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """One variable of a cell.
+
+    Attributes:
+        name: of the variable.
+        dims: names of its own dimensions, after those of the axes.
+        attrs: its units and what it is.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    attrs: tuple[tuple[str, str], ...] = ()
+
+
+def variables_of(
+    result: Any, axis_names: Sequence[str]
+) -> tuple[tuple[Variable, ...], list[Array]]:
+    """What the function returned for one cell: descriptions and values.
+
+    Raises:
+        TypeError: it is neither a dict of arrays nor a Trajectory.
+        ValueError: it is empty, or a name is an axis's too.
+    """
+    found = _of_trajectory(result) if isinstance(result, Trajectory) else _of_dict(result)
+    if not found:
+        raise ValueError("expected the function to return at least one array, got none")
+    used = {name for variable, _ in found for name in (variable.name, *variable.dims)}
+    taken = used & set(axis_names)
+    if taken:
+        raise ValueError(
+            f"expected other names than the axes', got {', '.join(sorted(taken))} from the function"
+        )
+    return tuple(variable for variable, _ in found), [value for _, value in found]
+
+
+def _of_dict(result: Any) -> list[tuple[Variable, Array]]:
+    if not isinstance(result, dict) or not all(isinstance(name, str) for name in result):
+        raise TypeError(
+            f"expected the function to return a dict of arrays or a Trajectory, got "
+            f"{type(result).__name__}"
+        )
+    found = []
+    for name, value in result.items():
+        array = _as_array(name, value)
+        dims = tuple(f"{name}_dim_{axis}" for axis in range(array.ndim))
+        found.append((Variable(name, dims), array))
+    return found
+
+
+def _as_array(name: str, value: Any) -> Array:
+    is_tree = isinstance(value, (Trajectory, dict, list, tuple))
+    try:
+        array = None if is_tree else jnp.asarray(value)
+    except (TypeError, ValueError):
+        array = None
+    if array is None or jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        raise TypeError(
+            f"expected {name} to be an array of numbers, got {type(value).__name__}; return the "
+            "arrays that it holds under names of their own"
+        )
+    is_narrow = jnp.issubdtype(array.dtype, jnp.floating) and array.dtype.itemsize < 4
+    return array.astype(jnp.float32) if is_narrow else array
+
+
+def _of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Array]]:
+    count = trajectory.status.ndim
+    batch = ("run",) if count == 1 else tuple(f"run_{axis}" for axis in range(count))
+    dims = {
+        "time": ("record",),
+        "risk": (*batch, "record"),
+        "final_risk": batch,
+        "status": batch,
+        "std": (*batch, "record"),
+        "parameters": (*batch, "parameter"),
+    }
+    found = []
+    for name, own in dims.items():
+        value = getattr(trajectory, name)
+        if value is not None:
+            attrs = {"long_name": _LONG_NAMES[name], "units": "1"}
+            if name == "status":
+                attrs["meaning"] = ", ".join(f"{code.value} {code.name.lower()}" for code in Status)
+            found.append((Variable(name, own, tuple(attrs.items())), _as_array(name, value)))
+    for name, value in trajectory.observables.items():
+        attrs = {"long_name": name.replace("_", " "), "units": "1"}
+        found.append((Variable(name, dims["risk"], tuple(attrs.items())), _as_array(name, value)))
+    return found

@@ -1,0 +1,178 @@
+"""A folder that keeps what is finished: one file per shard, written whole or not at all.
+
+`sweep.json` says which sweep the folder belongs to. A shard is written under another name, flushed
+to the disk and renamed, so that a process killed at any time leaves no half a shard behind.
+Processes that share a folder need no locks: each writes whole files, and the same shard twice is
+the same file.
+"""
+
+import contextlib
+import errno
+import os
+import pathlib
+import time
+import uuid
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from jaxdp.sweeps import description
+from jaxdp.sweeps.shards import DamagedError, Place, Shard, packed, unpacked
+
+_DESCRIPTION = "sweep.json"
+_DAMAGED = ".damaged"
+# Files that a killed process left half written are cleared after this many seconds.
+_STALE = 3600
+# The folder is listed for at most this share of the time: a store has as many files as shards.
+_LISTING_SHARE = 0.05
+
+
+class Store:
+    """A folder of finished shards that belongs to one sweep.
+
+    Args:
+        folder: made when it is absent.
+        identity: what must agree for the folder to be resumed.
+
+    Raises:
+        ValueError: the folder belongs to another sweep, or holds other things.
+    """
+
+    def __init__(self, folder: str | os.PathLike, identity: Mapping[str, Any]):
+        self.folder = pathlib.Path(folder)
+        self._digest = description.digest_of(identity)
+        self._listed: set[Place] = set()
+        self._list_again = 0.0
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"expected store to be a folder, got the file {self.folder}")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._claim(dict(identity))
+        self._clear_stale()
+
+    def places(self) -> set[Place]:
+        """The shards that are here, by their names; those of other processes a little later."""
+        began = time.monotonic()
+        if began >= self._list_again:
+            found = {Place.of_file(entry.name) for entry in os.scandir(self.folder)}
+            self._listed = {place for place in found if place is not None}
+            now = time.monotonic()
+            self._list_again = now + (now - began) / _LISTING_SHARE
+        return set(self._listed)
+
+    def read(self, place: Place) -> Shard | None:
+        """A shard; None, with a warning that names its file, where it is damaged.
+
+        Raises:
+            ValueError: it belongs to another sweep.
+        """
+        path = self.folder / place.file_name
+        try:
+            shard, digest = unpacked(place, path.read_bytes())
+        except OSError as error:
+            # Another process has just put it aside, or replaced it on a network's disk.
+            if error.errno in (errno.ENOENT, errno.ESTALE):
+                return None
+            raise
+        except DamagedError as error:
+            aside = path.with_name(path.name + _DAMAGED)
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(path, aside)
+            # Last: where warnings are errors, the next call goes on.
+            warnings.warn(
+                f"the shard {path} is damaged ({error}); it is kept as {aside.name} and computed "
+                "again",
+                stacklevel=2,
+            )
+            return None
+        if digest != self._digest:
+            raise ValueError(
+                f"expected shards of one sweep in {self.folder}, got {path.name} of another; "
+                "use an empty folder"
+            )
+        return shard
+
+    def write(self, shard: Shard) -> None:
+        """Keep a shard.
+
+        Raises:
+            OSError: it could not be written (a full disk); what is in the folder stays whole.
+        """
+        self._write(shard.place.file_name, packed(shard, self._digest))
+        self._listed.add(shard.place)
+
+    def _write(self, name: str, content: bytes, *, exclusive: bool = False) -> None:
+        try:
+            self._write_and_rename(name, content, exclusive)
+        except OSError as error:
+            reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or error
+            raise OSError(
+                error.errno,
+                f"could not write {name} to {self.folder}: {reason}; all finished shards are "
+                "whole: once that is mended, call the sweep again with the same store",
+            ) from error
+
+    def _write_and_rename(self, name: str, content: bytes, exclusive: bool) -> None:
+        """Write a file under another name and rename it; exclusively: unless it exists."""
+        path = self.folder / name
+        partial = self.folder / f".{name}.{uuid.uuid4().hex}.partial"
+        try:
+            with open(partial, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            if not (exclusive and _can_link(partial, path)):
+                os.replace(partial, path)
+            _flush_folder(self.folder)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _claim(self, identity: dict[str, Any]) -> None:
+        path = self.folder / _DESCRIPTION
+        if not path.exists():
+            foreign = [entry.name for entry in os.scandir(self.folder) if not _is_own(entry.name)]
+            # The description may be another process's of just now.
+            if foreign and not path.exists():
+                raise ValueError(
+                    f"expected store to be an empty folder or that of a sweep, got {self.folder} "
+                    f"with {foreign[0]} in it"
+                )
+            self._write(_DESCRIPTION, description.written(identity), exclusive=True)
+        found = description.read(path)
+        if found != identity:
+            difference = description.difference(found, identity)
+            raise ValueError(
+                f"{self.folder} keeps another sweep: {difference}; use another folder, or give "
+                "version= from the start if the function is the same for you"
+            )
+
+    def _clear_stale(self) -> None:
+        for path in self.folder.glob(".*.partial"):
+            # Gone already, or in a folder that may only be read.
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _STALE:
+                    path.unlink()
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith(".") or Place.of_file(name.removesuffix(_DAMAGED)) is not None
+
+
+def _can_link(source: pathlib.Path, target: pathlib.Path) -> bool:
+    """Give a file its name unless the name is taken; False where the system has no links."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        pass
+    except OSError:
+        return False
+    return True
+
+
+def _flush_folder(folder: pathlib.Path) -> None:
+    """Make a rename last, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,218 @@
+"""The verb `sweep`: every cell of a grid, in shards."""
+
+import inspect
+import os
+import random
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Key
+
+from jaxdp.core.checks import require_count, require_key
+from jaxdp.sweeps.axes import Axes, as_axes
+from jaxdp.sweeps.dataset import as_dataset, require_alike
+from jaxdp.sweeps.execution import Work, compute, computed_by, fitting_size, sizes_by
+from jaxdp.sweeps.identity import identity_of, name_of
+from jaxdp.sweeps.progress import progress_bar, stop_on_interrupt
+from jaxdp.sweeps.shards import Place, Shard
+from jaxdp.sweeps.store import Store
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def sweep(
+    function: Callable[..., Any],
+    axes: Mapping[str, Any],
+    *,
+    key: Key[Array, ""],
+    store: str | os.PathLike | None = None,
+    executor: Any = None,
+    shard_size: int | None = None,
+    version: str | None = None,
+    quiet: bool = False,
+) -> "xarray.Dataset":
+    """Call a function at every point of a grid, compiled, on all local devices.
+
+    The function is traced once for each choice of looped values and vmapped over the rest, in
+    shards that fit the devices' memory. With a store nothing finished is ever lost or computed
+    again: call it again with the same arguments, after a stop, or from several machines at once.
+
+    Args:
+        function: called as `function(key=..., **{axis: value})`; returns a dict of arrays or a
+            Trajectory. It must be traceable by JAX.
+        axes: name to values. An array's values are vmapped; a tuple's are looped, with one
+            trace for each.
+        key: a `jax.random.key`; the key of cell (i, j, ...) is `jaxdp.sweeps.cell_key(key, i, j,
+            ...)`, whatever the shards and devices are.
+        store: a folder for finished shards, made when absent. It belongs to one function, one set
+            of axes and one key.
+        executor: anything with `submit(function, *arguments)` that gives an object with
+            `result()`; each task computes one shard on its process's devices. What it gets must
+            be picklable by the executor's means.
+        shard_size: cells of a shard; None sizes it by the compiled program's memory, so that a
+            sweep has about sixteen shards.
+        version: stands for the function in the store instead of its name and source.
+        quiet: no progress bar.
+
+    Returns:
+        A dataset with the axes as coordinates; its attributes say how it was made.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind, or the store is another sweep's.
+        MemoryError: a device ran out of memory; names the `shard_size` to try.
+        OSError: the store cannot be written; finished shards are whole.
+        KeyboardInterrupt: Ctrl-C, after the shard in flight; says how to go on.
+    """
+    require_key(key)
+    checked = as_axes(axes)
+    _require_callable(function, checked)
+    size = None if shard_size is None else require_count("shard_size", shard_size)
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise TypeError(
+            f"expected executor to have submit(function, *arguments), got {type(executor).__name__}"
+        )
+    if not (version is None or isinstance(version, str)):
+        raise TypeError(f"expected version to be a string, got {type(version).__name__}")
+    kept = None
+    if store is not None:
+        kept = Store(store, identity_of(function, checked, key, version))
+    work = Work(
+        function,
+        checked,
+        np.asarray(jr.key_data(key)),
+        str(jr.key_impl(key)),
+        uuid.uuid4().hex,
+    )
+    try:
+        shards = _Sweep(work, kept, executor, size, quiet).run()
+    finally:
+        work.forget()
+    facts = {"function": name_of(function), "key": _in_words(key)}
+    return as_dataset(checked, shards.values(), facts)
+
+
+class _Sweep:
+    """One call of `sweep`: what is done, and what is still to do."""
+
+    def __init__(self, work: Work, store: Store | None, executor: Any, size, quiet: bool):
+        self.work, self.store, self.executor = work, store, executor
+        self.size, self.quiet = size, quiet
+        self.shards: dict[Place, Shard] = {}
+        # For each combination, the cells that are done.
+        self.done = np.zeros((work.axes.num_combinations, work.axes.num_cells), bool)
+
+    def run(self) -> dict[Place, Shard]:
+        """Compute all that the store does not have."""
+        self._take_from_store()
+        name = name_of(self.work.function).rpartition(".")[2]
+        with (
+            progress_bar(name, self.done.size, int(self.done.sum()), quiet=self.quiet) as advance,
+            stop_on_interrupt() as stop,
+        ):
+            while not self.done.all():
+                for shard in self._computed(stop):
+                    if self.store is not None:
+                        self.store.write(shard)
+                    advance(self._add(shard))
+                if stop.is_set():
+                    raise KeyboardInterrupt(self._how_to_resume())
+        return self.shards
+
+    def _computed(self, stop: threading.Event) -> Iterator[Shard]:
+        """The shards that are not done, until `stop` is set."""
+        order = np.flatnonzero(~self.done.all(axis=1)).tolist()
+        if self.executor is not None:
+            sizes = sizes_by(self.executor, self.work, order, self.size)
+            tasks = [
+                (place, size)
+                for combination, size in zip(order, sizes, strict=True)
+                for place in self._missing(combination, size)
+            ]
+            yield from computed_by(self.executor, self.work, tasks, stop)
+            return
+        if self.store is not None:
+            # Processes that share a store go different ways.
+            random.SystemRandom().shuffle(order)
+        for combination in order:
+            size = self.size or fitting_size(self.work, combination)
+            places = self._missing(combination, size)
+            if self.store is not None:
+                random.SystemRandom().shuffle(places)
+            for place in places:
+                self._take_from_store()
+                if not self._is_done(place):
+                    yield compute(self.work, place, size)
+                if stop.is_set():
+                    return
+            # The next combination has a program of its own.
+            self.work.forget()
+
+    def _missing(self, combination: int, size: int) -> list[Place]:
+        """Places of the cells that are not done, cut at multiples of the shards' size."""
+        cells = len(self.done[combination])
+        places = []
+        for first in range(0, cells, size):
+            missing = np.flatnonzero(~self.done[combination, first : first + size]) + first
+            if len(missing):
+                places.append(Place(combination, int(missing[0]), int(missing[-1]) + 1))
+        return places
+
+    def _take_from_store(self) -> None:
+        """Read the shards that have come to the store."""
+        if self.store is None:
+            return
+        axes = self.work.axes
+        for place in sorted(self.store.places() - self.shards.keys()):
+            fits = place.combination < axes.num_combinations and place.stop <= axes.num_cells
+            shard = self.store.read(place) if fits else None
+            if shard is not None:
+                self._add(shard)
+
+    def _add(self, shard: Shard) -> int:
+        """Keep a shard; the number of its cells that were not done before."""
+        place = shard.place
+        if self.shards:
+            require_alike(next(iter(self.shards.values())), shard, self.work.axes)
+        self.shards[place] = shard
+        cells = self.done[place.combination, place.start : place.stop]
+        new = int((~cells).sum())
+        cells[:] = True
+        return new
+
+    def _is_done(self, place: Place) -> bool:
+        return bool(self.done[place.combination, place.start : place.stop].all())
+
+    def _how_to_resume(self) -> str:
+        share = f"{int(self.done.sum())} of {self.done.size} cells are done"
+        if self.store is None:
+            return f"stopped; {share} and lost: give store=FOLDER to keep them next time"
+        return (
+            f"stopped; {share} and kept in {self.store.folder}: call the sweep again with the same "
+            "arguments to go on"
+        )
+
+
+def _require_callable(function: Any, axes: Axes) -> None:
+    if not callable(function):
+        raise TypeError(f"expected a function, got {type(function).__name__}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(key=None, **dict.fromkeys(axes.names))
+    except TypeError as error:
+        wanted = ", ".join(("key", *axes.names))
+        raise TypeError(
+            f"expected a function of the keywords {wanted}, got {name_of(function)}{signature}: "
+            f"{error}"
+        ) from error
+
+
+def _in_words(key: Key[Array, ""]) -> str:
+    return f"{jr.key_impl(key)} {' '.join(map(str, np.asarray(jr.key_data(key)).ravel()))}"

@@ -1,0 +1,204 @@
+"""The verb `sweep` in one process: its cells are those of a plain loop."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.sweeps import cell_key, program
+from jaxdp.sweeps.program import Program
+
+KEY = jr.key(7)
+AXES = {"c": np.array([0.5, 1.0, 2.0]), "power": (0, 2), "seed": np.arange(4)}
+
+
+def noisy(key, c, power, seed):
+    """A random number and a vector, of all that a cell is given."""
+    noise = jr.normal(key) + jr.normal(jr.fold_in(jr.key(0), seed))
+    return {"value": c**power + noise, "powers": c ** jnp.arange(1 + power * 0 + 2)}
+
+
+@pytest.fixture(scope="module")
+def looped():
+    """The same by a Python loop: value (c, power, seed), powers (c, power, seed, 2)."""
+    shape = tuple(map(len, AXES.values()))
+    value, powers = np.zeros(shape), np.zeros((*shape, 3))
+    for cell in itertools.product(*map(range, shape)):
+        given = {name: AXES[name][i] for name, i in zip(AXES, cell, strict=True)}
+        found = noisy(cell_key(KEY, *cell), **given)
+        value[cell], powers[cell] = found["value"], found["powers"]
+    return value, powers
+
+
+@pytest.mark.parametrize("shard_size", [None, 1, 5, 12, 1000])
+def test_a_sweep_is_a_loop_whatever_its_shards(looped, shard_size):
+    dataset = jaxdp.sweep(noisy, AXES, key=KEY, shard_size=shard_size)
+    assert dataset["value"].dims == ("c", "power", "seed")
+    assert dataset["powers"].dims == ("c", "power", "seed", "powers_dim_0")
+    np.testing.assert_allclose(dataset["value"], looped[0], rtol=2e-6)
+    np.testing.assert_allclose(dataset["powers"], looped[1], rtol=2e-6)
+
+
+def test_the_order_of_the_axes_is_that_of_the_result(looped):
+    axes = {name: AXES[name] for name in ("power", "seed", "c")}
+
+    def without_noise(key, power, seed, c):
+        return {"value": 10 * c + power + 100 * seed}
+
+    value = jaxdp.sweep(without_noise, axes, key=KEY)["value"]
+    assert value.dims == ("power", "seed", "c")
+    assert float(value.sel(power=2, seed=3, c=0.5)) == 307
+
+
+def test_the_function_is_traced_once_for_each_looped_value(tmp_path):
+    calls = []
+
+    def counted(key, c, power):
+        calls.append(power)
+        return {"value": c**power}
+
+    axes = {"c": np.linspace(1, 2, 40), "power": (1, 2, 3)}
+    first = jaxdp.sweep(counted, axes, key=KEY, shard_size=7, store=tmp_path)
+    assert sorted(calls) == [1, 2, 3]
+    again = jaxdp.sweep(counted, axes, key=KEY, shard_size=7, store=tmp_path)
+    assert sorted(calls) == [1, 2, 3]
+    assert again.identical(first)
+
+
+def test_longer_axes_leave_the_cells_that_were_there_as_they_were():
+    axes = AXES | {"c": np.append(AXES["c"], 3.0)}
+    longer = jaxdp.sweep(noisy, axes, key=KEY)
+    shorter = jaxdp.sweep(noisy, AXES, key=KEY)
+    np.testing.assert_allclose(longer["value"][:3], shorter["value"], rtol=2e-6)
+
+
+def test_looped_axes_alone_are_enough():
+    def named(key, letter):
+        return {"code": jnp.asarray(ord(letter))}
+
+    dataset = jaxdp.sweep(named, {"letter": ("a", "b")}, key=KEY)
+    assert dataset["code"].sel(letter="b") == ord("b")
+
+
+def test_a_trajectory_becomes_labelled_records():
+    def risk(key, clip_scale):
+        risk = clip_scale * jnp.ones((2, 5)) + jr.normal(key, (2, 1))
+        time, status = jnp.arange(5) / 4, jnp.zeros(2, int)
+        return jaxdp.Trajectory(time, risk, 2 * risk[:, -1], status, {"clipped_fraction": -risk})
+
+    dataset = jaxdp.sweep(risk, {"clip_scale": np.array([0.5, 1.0])}, key=KEY)
+    assert dataset["risk"].dims == ("clip_scale", "run", "record")
+    assert dataset["final_risk"].dims == ("clip_scale", "run")
+    np.testing.assert_array_equal(dataset["clipped_fraction"], -dataset["risk"])
+    assert "parameters" not in dataset
+    np.testing.assert_allclose(dataset["time"], [0, 0.25, 0.5, 0.75, 1])
+    assert dataset["risk"].attrs["units"] == "1"
+    np.testing.assert_allclose(dataset["risk"][1], risk(cell_key(KEY, 1), 1.0).risk, rtol=1e-5)
+
+
+def test_clocks_that_differ_are_a_variable():
+    def clock(key, num_steps):
+        time = jnp.arange(3) / num_steps
+        zero = jnp.zeros(())
+        return jaxdp.Trajectory(time, time, zero, jnp.zeros((), int), {})
+
+    assert jaxdp.sweep(clock, {"num_steps": (2, 4)}, key=KEY)["time"].dims == (
+        "num_steps",
+        "record",
+    )
+    assert "time" in jaxdp.sweep(clock, {"num_steps": (4,)}, key=KEY).coords
+
+
+def test_provenance_units_and_coordinates_are_kept(tmp_path):
+    dataset = jaxdp.sweep(noisy, AXES, key=KEY)
+    for name, values in AXES.items():
+        np.testing.assert_array_equal(dataset[name], values)
+    assert dataset["c"].attrs["units"] == "1"
+    assert dataset.attrs["jax"] == jax.__version__
+    assert dataset.attrs["function"].endswith("test_sweep.noisy")
+    assert "cpu" in dataset.attrs["device"]
+    assert dataset.attrs["key"] == "threefry2x32 0 7"
+    # Everything in it can be written to a file and read back.
+    import xarray
+
+    dataset.to_netcdf(tmp_path / "sweep.nc", engine="h5netcdf")
+    assert xarray.load_dataset(tmp_path / "sweep.nc", engine="h5netcdf").identical(dataset)
+
+
+def test_shards_shrink_until_they_fit_the_memory(monkeypatch):
+    def wide(key, c):
+        return {"largest": jnp.cumsum(jr.normal(key, (1000,))).max() * c}
+
+    axes = {"c": np.ones(640)}
+    whole = jaxdp.sweep(wide, axes, key=KEY)
+    checked = jaxdp.sweeps.axes.as_axes(axes)
+    unlimited = Program(wide, checked, 0, KEY).fitting_size()
+    monkeypatch.setattr(program, "_CPU_BYTES", 100_000)
+    limited = Program(wide, checked, 0, KEY)
+    size = limited.fitting_size()
+    assert 1 <= size < unlimited == 64
+    assert limited._bytes(size) <= 100_000
+    np.testing.assert_array_equal(jaxdp.sweep(wide, axes, key=KEY)["largest"], whole["largest"])
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda key, c: c, "dict of arrays or a Trajectory"),
+        (lambda key, c: {"x": {"y": c}}, "expected x to be an array"),
+        (lambda key, c: {"x": key}, "expected x to be an array"),
+        (lambda c: {"x": c}, "function of the keywords key, c"),
+        (lambda key, d: {"x": d}, "function of the keywords key, c"),
+        ("name", "expected a function"),
+    ],
+)
+def test_wrong_functions_are_refused(function, message):
+    with pytest.raises(TypeError, match=message):
+        jaxdp.sweep(function, {"c": np.ones(2)}, key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda key, c: {}, "at least one array"),
+        (lambda key, c: {"c": c}, "other names than the axes', got c"),
+    ],
+)
+def test_wrong_results_are_refused(function, message):
+    with pytest.raises(ValueError, match=message):
+        jaxdp.sweep(function, {"c": np.ones(2)}, key=KEY)
+
+
+def test_shapes_that_a_looped_value_changes_are_refused():
+    def ragged(key, size):
+        return {"x": jnp.ones(size)}
+
+    with pytest.raises(ValueError, match=r"x is float32 of shape \(2,\) first.*at size = 3"):
+        jaxdp.sweep(ragged, {"size": (2, 3)}, key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "message"),
+    [
+        ({"key": 0}, TypeError, "jax.random.key"),
+        ({"shard_size": 0}, ValueError, "shard_size >= 1"),
+        ({"shard_size": 2.0}, TypeError, "shard_size to be a Python int"),
+        ({"executor": 3}, TypeError, "executor to have submit"),
+        ({"version": 3}, TypeError, "version to be a string"),
+    ],
+)
+def test_wrong_options_are_refused(wrong, kind, message):
+    with pytest.raises(kind, match=message):
+        jaxdp.sweep(noisy, AXES, **({"key": KEY} | wrong))
+
+
+def test_an_error_of_the_function_comes_through():
+    def failing(key, c):
+        raise ArithmeticError("the function's own")
+
+    with pytest.raises(ArithmeticError, match="the function's own"):
+        jaxdp.sweep(failing, {"c": np.ones(2)}, key=KEY)

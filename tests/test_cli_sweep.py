@@ -1,0 +1,110 @@
+"""`jaxdp sweep`: grids as they are typed, what it writes, and how bad input ends."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray
+
+import jaxdp
+from jaxdp import cli
+from jaxdp.cli.grids import grid
+
+SMALL = ["--dim", "20", "--num-runs", "4", "--quiet"]
+AXES = ["--clip-scale", "0.2,1", "--peak", "1:3:3"]
+
+
+def _run(capsys, *arguments):
+    try:
+        status = cli.main(["sweep", *arguments])
+    except SystemExit as stop:
+        status = stop.code
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("0.3", [0.3]),
+        ("0,0.5,1", [0, 0.5, 1]),
+        ("1:3:3", [1, 2, 3]),
+        ("0.1:10:3:log", [0.1, 1, 10]),
+    ],
+)
+def test_grids_are_what_they_say(text, values):
+    np.testing.assert_allclose(grid(text), values)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "1:2", "1:2:3:lin", "1:2:0", "0:1:3:log", "1,1", "nan", "1:2:x", "2:2:3"]
+)
+def test_other_texts_are_refused(text):
+    with pytest.raises(ValueError, match="expected"):
+        grid(text)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """One sweep by the ODE and by simulation, and the folder it wrote to."""
+    out = tmp_path_factory.mktemp("both")
+    options = [*SMALL, *AXES, "--aspect-ratio", "0.5", "--by", "both", "--json"]
+    assert cli.main(["sweep", *options, "--out", str(out), "--store", str(out / "kept")]) == 0
+    return out, options
+
+
+def test_prediction_and_simulation_of_each_cell_are_saved(both):
+    dataset = xarray.load_dataset(both[0] / "sweep.nc", engine="h5netcdf")
+    assert dataset["predicted"].dims == ("clip_scale", "peak", "power", "aspect_ratio", "rho")
+    assert dataset["predicted"].shape == dataset["simulated"].shape == (2, 3, 1, 1, 1)
+    problem = jaxdp.LinearRegression.isotropic(20, label_noise=0.3)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 0.2, 1.0, 40)
+    cell = dataset.sel(clip_scale=0.2, peak=3.0).squeeze()
+    expected = jaxdp.predict(problem, algorithm, records=1).final_risk
+    assert float(cell["predicted"]) == pytest.approx(float(expected), rel=1e-4)
+    gap = (dataset["simulated"] - dataset["predicted"]) / dataset["standard_error"]
+    assert float(abs(gap).max()) < 8
+    assert (both[0] / "sweep.png").stat().st_size > 10_000
+
+
+def test_json_names_the_best_cell_of_the_prediction(both, capsys):
+    # From its store, so nothing is computed.
+    status, out, err = _run(
+        capsys, *both[1], "--out", str(both[0]), "--store", str(both[0] / "kept")
+    )
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    dataset = xarray.load_dataset(both[0] / "sweep.nc", engine="h5netcdf")
+    assert found["best"]["predicted"] == pytest.approx(float(dataset["predicted"].min()))
+    assert found["best"]["simulated"] > 0
+    assert (found["cells"], found["failed"]) == (6, 0)
+    assert [path.endswith((".nc", ".png", ".json")) for path in found["files"]] == [True] * 3
+
+
+def test_a_store_of_another_grid_is_refused_in_one_line(both, capsys):
+    status, _, err = _run(
+        capsys, *SMALL, "--clip-scale", "0.3,1", "--out", str(both[0]), "--store", f"{both[0]}/kept"
+    )
+    assert status == 2
+    assert err.count("\n") == 1
+    assert "keeps another sweep" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--clip-scale", "0:1:3"], "clip_scale > 0"),
+        (["--power", "-1"], "power >= 0"),
+        (["--aspect-ratio", "30"], "expected 0 < --aspect-ratio <= --dim"),
+        (["--peak", "1:2"], "expected a number, numbers with commas"),
+        (["--num-runs", "0"], "--num-runs >= 1"),
+        (["--dim", "0"], "--dim >= 1"),
+        (["--label-noise", "-1"], "label_noise >= 0"),
+        (["--by", "guess"], "invalid choice"),
+        (["--shard-size", "0"], "shard_size >= 1"),
+    ],
+)
+def test_bad_input_ends_with_one_line_and_status_2(arguments, message, capsys, tmp_path):
+    status, out, err = _run(capsys, *SMALL, *arguments, "--out", str(tmp_path))
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
