@@ -37,7 +37,7 @@ except ImportError:
             [
                 *(sys.executable, "-m", "pip", "install", "--quiet"),
                 *("--constraint", str(constraints)),
-                "jaxdp-lab[plots] @ git+{address}",
+                "jaxdp-lab[plots,sweeps] @ git+{address}",
             ],
             check=True,
         )

@@ -105,7 +105,7 @@ def test_install_cell_pins_jax_and_jaxlib_as_they_are(path, monkeypatch):
     assert command[:4] == [sys.executable, "-m", "pip", "install"]
     assert pins == [f"{name}=={importlib.metadata.version(name)}" for name in ("jax", "jaxlib")]
     assert not {"--upgrade", "-U", "--force-reinstall", "--ignore-installed"} & set(command)
-    assert command[-1].startswith("jaxdp-lab[plots] @ git+https://")
+    assert command[-1].startswith("jaxdp-lab[plots,sweeps] @ git+https://")
 
 
 # In a process of its own, because Jupyter leaves sockets to the garbage collector. The kernel is
