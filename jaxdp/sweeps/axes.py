@@ -188,6 +188,13 @@ def _labels(values: Sequence[Any]) -> np.ndarray:
 
 
 def _label(value: Any) -> str:
-    name = getattr(value, "__qualname__", None) or str(value)
-    name = " ".join(name.split())
+    """A short name of a value; of a description, with its numbers."""
+    if isinstance(value, (np.ndarray, np.generic, jax.Array)):
+        name = f"{float(value):g}" if value.shape == () else f"array of shape {value.shape}"
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        named = ", ".join(f"{name}={_label(part)}" for name, part in parts.items())
+        name = f"{type(value).__name__}({named})"
+    else:
+        name = " ".join((getattr(value, "__qualname__", None) or str(value)).split())
     return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 3]}..."

@@ -64,8 +64,11 @@ def digest(value: Any) -> str:
 
 
 def _of_function(function: Any) -> str:
+    # Of an object that can be called, what it holds and what calling it does.
+    call = inspect.getattr_static(type(inspect.unwrap(function)), "__call__", None)
+    own_call = call if isinstance(call, types.FunctionType) else None
     try:
-        return digest(function)
+        return digest((function, own_call))
     except OSError as error:
         raise ValueError(
             f"expected a function whose source can be read, got {name_of(function)}; give "

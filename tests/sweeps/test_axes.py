@@ -6,6 +6,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+import jaxdp
 from jaxdp.sweeps import cell_key
 from jaxdp.sweeps.axes import as_axes
 
@@ -40,6 +41,7 @@ def test_coordinates_keep_the_precision_that_was_given():
         ((True, False), [True, False]),
         ((None, 3), ["None", "3"]),
         ((jnp.tanh, np.tanh), ["tanh [0]", "tanh [1]"]),
+        ((jaxdp.Polynomial(3.0, 0.5), None), ["Polynomial(peak=3, power=0.5)", "None"]),
     ],
 )
 def test_looped_values_are_labelled_by_themselves_or_by_name(values, labels):

@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -72,6 +73,27 @@ def test_closures_defaults_and_partial_arguments_are_seen():
     before = digest(with_default)
     with_default.__defaults__ = (2,)
     assert digest(with_default) != before
+
+
+def test_an_object_that_can_be_called_is_seen_with_what_it_holds():
+    class Scaled:
+        def __init__(self, factor):
+            self.factor = factor
+
+        def __call__(self, key, c):
+            return {"x": self.factor * c}
+
+    class Renamed(Scaled):
+        def __call__(self, key, c):
+            return {"y": self.factor * c}
+
+    Renamed.__qualname__, Renamed.__module__ = Scaled.__qualname__, Scaled.__module__
+    digests = [_identity(made)["function"]["digest"] for made in (Scaled(1), Scaled(2), Renamed(1))]
+    assert len(set(digests)) == 3
+    assert digests[0] == _identity(Scaled(1))["function"]["digest"]
+    assert (
+        _identity(jax.jit(_scaled)) == _identity(jax.jit(_scaled)) != _identity(_through_a_helper)
+    )
 
 
 def test_a_record_that_the_function_keeps_is_not_part_of_it():
