@@ -2,6 +2,7 @@
 
 import json
 import sys
+from unittest import mock
 
 import equinox as eqx
 import jax
@@ -107,6 +108,39 @@ def optimiser():
     return {"gap": _largest_gap(step(weight, *spread), alone), "moved": _largest_gap(alone, weight)}
 
 
+def _predicted(key, peak, clip_scale):
+    problem = jaxdp.LinearRegression.isotropic(40, label_noise=0.3)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), clip_scale, 1.0, 200)
+    return jaxdp.predict(problem, algorithm, records=5)
+
+
+def _simulated(key, peak, clip_scale):
+    problem = jaxdp.LinearRegression.isotropic(10, label_noise=0.3)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(peak), clip_scale, 1.0, 30)
+    reduced = jaxdp.Reduced()
+    return jaxdp.simulate(problem, algorithm, key=key, num_runs=2, simulator=reduced, records=5)
+
+
+def sweeps():
+    """Sweeps of 15 cells, in shards that eight devices do not share evenly, and on one device."""
+    axes = {"peak": np.linspace(0.5, 3.0, 5), "clip_scale": np.array([0.3, 1.0, 3.0])}
+    found = {}
+    for name, function in (("predicted", _predicted), ("simulated", _simulated)):
+        given = {"key": jr.key(0), "shard_size": 11, "quiet": True}
+        spread = jaxdp.sweep(function, axes, **given)
+        with mock.patch.object(jax, "local_devices", return_value=jax.devices()[:1]):
+            alone = jaxdp.sweep(function, axes, **given)
+        gaps = np.abs(spread["risk"] - alone["risk"]) / alone["risk"]
+        found[name] = {
+            "devices": [spread.attrs["device"], alone.attrs["device"]],
+            "gap": float(gaps.max()),
+            "spread": float(alone["final_risk"].max() / alone["final_risk"].min()),
+            "ended": int(np.sum(spread["status"].values == alone["status"].values)),
+        }
+    return found
+
+
 if __name__ == "__main__":
     assert jax.device_count() == 8
-    json.dump({"clipping": clipping(), "optimiser": optimiser()}, sys.stdout)
+    found = {"clipping": clipping(), "optimiser": optimiser(), "sweeps": sweeps()}
+    json.dump(found, sys.stdout)

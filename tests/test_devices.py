@@ -42,3 +42,17 @@ def test_a_checked_shard_map_is_refused(found):
 
 def test_a_private_step_does_not_see_the_devices(found):
     assert found["optimiser"]["gap"] < 1e-6 < 0.01 < found["optimiser"]["moved"]
+
+
+@pytest.mark.parametrize(
+    ("name", "runs", "rounding"),
+    # An adaptive solver keeps four digits in float32, and may place its steps by the last one.
+    [("predicted", 15, 1e-4), ("simulated", 30, 1e-6)],
+)
+def test_a_sweep_does_not_see_the_devices(found, name, runs, rounding):
+    swept = found["sweeps"][name]
+    assert [device.split()[0] for device in swept["devices"]] == ["8", "1"]
+    assert swept["ended"] == runs
+    assert swept["gap"] < rounding
+    # The cells themselves differ by far more.
+    assert swept["spread"] > 2

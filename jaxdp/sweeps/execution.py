@@ -85,7 +85,7 @@ def sizes_by(executor: Any, work: Work, combinations: Sequence[int], size: int |
     """The sizes of each combination's shards, on the devices of the executor's processes."""
     if size is not None:
         return [size] * len(combinations)
-    futures = [executor.submit(fitting_size, work, combination) for combination in combinations]
+    futures = [executor.submit(_elsewhere, fitting_size, work, each) for each in combinations]
     return [future.result() for future in futures]
 
 
@@ -133,10 +133,10 @@ def computed_by(
         raise error
 
 
-def _compute_elsewhere(work: Work, place: Place, size: int) -> Shard:
-    """Compute a shard for another process: that one decides what Ctrl-C does."""
+def _elsewhere(function: Callable, *arguments: Any) -> Any:
+    """Call a function for the process that submitted it: that one decides what Ctrl-C does."""
     with uninterrupted():
-        return compute(work, place, size)
+        return function(*arguments)
 
 
 def _run(work: Work, program: Program, place: Place, size: int) -> dict[str, np.ndarray]:
@@ -150,7 +150,7 @@ def _submit(
     """Submit all shards; the first that the executor does not take, and why."""
     for place, size in tasks:
         try:
-            waiting[place] = executor.submit(_compute_elsewhere, work, place, size)
+            waiting[place] = executor.submit(_elsewhere, compute, work, place, size)
         except Exception as error:
             return place, error
     return None

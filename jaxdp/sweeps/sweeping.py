@@ -109,16 +109,19 @@ class _Sweep:
     def run(self) -> dict[Place, Shard]:
         """Compute all that the store does not have."""
         self._take_from_store()
-        name = name_of(self.work.function).rpartition(".")[2]
+        name, shown = name_of(self.work.function).rpartition(".")[2], int(self.done.sum())
         with (
-            progress_bar(name, self.done.size, int(self.done.sum()), quiet=self.quiet) as advance,
+            progress_bar(name, self.done.size, shown, quiet=self.quiet) as advance,
             stop_on_interrupt() as stop,
         ):
             while not self.done.all():
                 for shard in self._computed(stop):
                     if self.store is not None:
                         self.store.write(shard)
-                    advance(self._add(shard))
+                    before = shown
+                    self._add(shard)
+                    shown = int(self.done.sum())
+                    advance(shown - before)
                 if stop.is_set():
                     raise KeyboardInterrupt(self._how_to_resume())
         return self.shards
@@ -173,16 +176,13 @@ class _Sweep:
             if shard is not None:
                 self._add(shard)
 
-    def _add(self, shard: Shard) -> int:
-        """Keep a shard; the number of its cells that were not done before."""
+    def _add(self, shard: Shard) -> None:
+        """Take a shard in; it must be like the others."""
         place = shard.place
         if self.shards:
             require_alike(next(iter(self.shards.values())), shard, self.work.axes)
         self.shards[place] = shard
-        cells = self.done[place.combination, place.start : place.stop]
-        new = int((~cells).sum())
-        cells[:] = True
-        return new
+        self.done[place.combination, place.start : place.stop] = True
 
     def _is_done(self, place: Place) -> bool:
         return bool(self.done[place.combination, place.start : place.stop].all())

@@ -1,0 +1,291 @@
+"""A store detects every damage, refuses what is not its own, and loses nothing to a full disk."""
+
+import errno
+import os
+import pathlib
+import shutil
+import tracemalloc
+import warnings
+
+import jax
+import jax.random as jr
+import numpy as np
+import pytest
+from sweeps import workload
+
+import jaxdp
+from jaxdp.sweeps import description
+from jaxdp.sweeps.axes import as_axes
+from jaxdp.sweeps.identity import identity_of
+from jaxdp.sweeps.results import Variable
+from jaxdp.sweeps.shards import DamagedError, Place, Shard, unpacked
+from jaxdp.sweeps.store import Store
+
+AXES, KEY = workload.AXES, jr.key(workload.SEED)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished store, which no test may change, and its sweep's result."""
+    folder = tmp_path_factory.mktemp("finished")
+    return folder, workload.run(workload.noisy, folder)
+
+
+@pytest.fixture
+def store(finished, tmp_path):
+    """A copy of the finished store."""
+    return pathlib.Path(shutil.copytree(finished[0], tmp_path / "store"))
+
+
+def _shards(store):
+    return sorted(store.glob("shard-*.npz"))
+
+
+def test_every_flipped_byte_of_a_shard_is_detected(finished):
+    path = _shards(finished[0])[0]
+    place, content = Place.of_file(path.name), path.read_bytes()
+    assert unpacked(place, content)[0].place == place
+    for position in range(len(content)):
+        flipped = bytearray(content)
+        flipped[position] ^= 1
+        with pytest.raises(DamagedError):
+            unpacked(place, bytes(flipped))
+
+
+def test_every_shortened_shard_is_detected(finished):
+    path = _shards(finished[0])[0]
+    content = path.read_bytes()
+    for length in range(len(content)):
+        with pytest.raises(DamagedError):
+            unpacked(Place.of_file(path.name), content[:length])
+    with pytest.raises(DamagedError):
+        unpacked(Place.of_file(path.name), content + b"0")
+
+
+def test_damaged_shards_are_named_put_aside_and_computed_again(finished, store):
+    flipped, short, empty, text, first, second, *sound = _shards(store)
+    untouched = {path: path.stat().st_mtime_ns for path in sound}
+    content = bytearray(flipped.read_bytes())
+    content[len(content) // 2] ^= 255
+    flipped.write_bytes(content)
+    short.write_bytes(short.read_bytes()[:-1000])
+    empty.write_bytes(b"")
+    text.write_text("not a shard")
+    # Their names swapped: whole files of equal shapes, with the numbers of other cells.
+    first.rename(store / "other")
+    second.rename(first)
+    (store / "other").rename(second)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        again = workload.run(workload.noisy, store)
+    damaged = [flipped, short, empty, text, first, second]
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == len(damaged)
+    for path in damaged:
+        assert any(str(path) in message for message in messages)
+        assert path.with_name(f"{path.name}.damaged").exists()
+    assert again.identical(finished[1])
+    assert {path: path.stat().st_mtime_ns for path in sound} == untouched
+    # What a finished sweep writes does not depend on what it went through.
+    own = {path.name for path in _shards(finished[0])}
+    now = workload.contents(store)
+    assert {name: now[name] for name in own} == {
+        name: digest for name, digest in workload.contents(finished[0]).items() if name in own
+    }
+
+
+def test_every_flipped_byte_of_the_description_is_detected(finished, tmp_path):
+    content = (finished[0] / "sweep.json").read_bytes()
+    path = tmp_path / "sweep.json"
+    path.write_bytes(content)
+    assert description.read(path)["axes"][0]["name"] == "gain"
+    for position in range(len(content)):
+        flipped = bytearray(content)
+        flipped[position] ^= 1 << position % 8
+        path.write_bytes(flipped)
+        with pytest.raises(ValueError, match=r"sweep\.json"):
+            description.read(path)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 1, "digest": "0"}', "[" * 9999]
+)
+def test_a_description_that_is_something_else_is_refused(store, content):
+    (store / "sweep.json").write_text(content)
+    before = workload.contents(store)
+    with pytest.raises(ValueError, match=r"sweep\.json to describe a sweep"):
+        workload.run(workload.noisy, store)
+    assert workload.contents(store) == before
+
+
+def _untraceable(key, **values):
+    raise AssertionError("a finished sweep was traced")
+
+
+def test_a_damaged_description_can_be_removed(finished, store):
+    (store / "sweep.json").unlink()
+    # As an earlier damage leaves it.
+    (store / "shard-000000-000000000-000000005.npz.damaged").write_bytes(b"")
+    assert workload.run(_untraceable, store).equals(finished[1])
+
+
+REFUSED = {
+    "its axis gain has other values": {"axes": AXES | {"gain": AXES["gain"] + 1e-15}},
+    "its axis gain has 10 values, not 11": {"axes": AXES | {"gain": np.linspace(0.5, 2.0, 11)}},
+    "its axis shift is given by array, not by tuple": {"axes": AXES | {"shift": (0, 1, 2, 3)}},
+    "its axes are gain, power, shift, not power, gain, shift": {
+        "axes": {name: AXES[name] for name in ("power", "gain", "shift")}
+    },
+    "its axes are gain, power, shift, not gain, power": {
+        "axes": {name: AXES[name] for name in ("gain", "power")}
+    },
+    "it was made with another key": {"key": jr.key(4)},
+    "it was made by version tests, not by version other": {"version": "other"},
+    "it was made by version tests, not by .*_untraceable": {"version": None},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_another_sweeps_store_is_refused_and_left_as_it_is(store, message):
+    before = workload.contents(store)
+    given = {"axes": AXES, "key": KEY, "version": "tests"} | REFUSED[message]
+    with pytest.raises(ValueError, match=message):
+        jaxdp.sweep(_untraceable, given.pop("axes"), store=store, quiet=True, **given)
+    assert workload.contents(store) == before
+
+
+def test_another_precision_is_refused(store):
+    if not hasattr(jax, "enable_x64"):
+        pytest.skip("this JAX has no jax.enable_x64")
+    before = workload.contents(store)
+    with (
+        jax.enable_x64(True),
+        pytest.raises(ValueError, match="made with jax_enable_x64 = False, not True"),
+    ):
+        workload.run(_untraceable, store)
+    assert workload.contents(store) == before
+
+
+def test_a_function_that_has_changed_is_refused(tmp_path):
+    def scaled_by(scale):
+        return lambda key, gain: {"value": scale * gain}
+
+    axes = {"gain": np.arange(3.0)}
+    jaxdp.sweep(scaled_by(2.0), axes, key=KEY, store=tmp_path, quiet=True)
+    before = workload.contents(tmp_path)
+    with pytest.raises(ValueError, match=r"its function .*scaled_by.* has changed since"):
+        jaxdp.sweep(scaled_by(3.0), axes, key=KEY, store=tmp_path, quiet=True)
+    assert workload.contents(tmp_path) == before
+
+
+def test_another_sweeps_shard_is_refused(store, tmp_path):
+    identity = identity_of(workload.noisy, as_axes(AXES), jr.key(4), "tests")
+    path = _shards(store)[3]
+    place = Place.of_file(path.name)
+    shard, _ = unpacked(place, path.read_bytes())
+    Store(tmp_path / "other", identity).write(shard)
+    shutil.copy(tmp_path / "other" / path.name, path)
+    before = workload.contents(store)
+    with pytest.raises(ValueError, match=f"shards of one sweep .* got {path.name} of another"):
+        workload.run(_untraceable, store)
+    assert workload.contents(store) == before
+
+
+def test_a_file_and_a_folder_of_other_things_are_refused(tmp_path):
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("mine")
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("mine")
+    with pytest.raises(ValueError, match=f"to be a folder, got the file {file}"):
+        workload.run(_untraceable, file)
+    with pytest.raises(ValueError, match=f"got {folder} with thesis.tex in it"):
+        workload.run(_untraceable, folder)
+    assert file.read_text() == "mine"
+    assert [path.name for path in folder.iterdir()] == ["thesis.tex"]
+
+
+def test_a_finished_store_may_be_read_only(finished, store, monkeypatch):
+    partial = store / ".shard.partial"
+    partial.write_bytes(b"half")
+    os.utime(partial, (0, 0))
+
+    def refused(*arguments, **options):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name in ("unlink", "link", "replace", "fsync"):
+        monkeypatch.setattr(os, name, refused)
+    assert workload.run(_untraceable, store).equals(finished[1])
+    assert partial.exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    tmp_path.chmod(0o555)
+    with pytest.raises(PermissionError, match=f"could not write sweep.json to {tmp_path}"):
+        workload.run(_untraceable, tmp_path)
+    tmp_path.chmod(0o755)
+
+
+def test_half_written_files_of_long_ago_are_cleared_and_new_ones_kept(store):
+    old, new = store / ".old.partial", store / ".new.partial"
+    old.write_bytes(b"")
+    new.write_bytes(b"")
+    os.utime(old, (0, 0))
+    workload.run(_untraceable, store)
+    assert not old.exists()
+    assert new.exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize("writes", [0, 3])
+def test_a_failed_write_is_an_error_that_names_the_store(finished, tmp_path, number, writes):
+    folder = tmp_path / "store"
+    shard, _ = unpacked(Place(0, 0, 5), _shards(finished[0])[0].read_bytes())
+    identity = identity_of(workload.noisy, as_axes(AXES), KEY, "tests")
+    fsync, left = os.fsync, [2 * writes]
+
+    def failing(handle):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(number, os.strerror(number))
+        fsync(handle)
+
+    def write():
+        kept = Store(folder, identity)
+        for start in range(0, 40, 5):
+            kept.write(Shard(Place(0, start, start + 5), shard.arrays, shard.variables, {}))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(OSError, match=f"to {folder}: ") as caught:
+            write()
+    assert caught.value.errno == number
+    assert "call the sweep again with the same store" in str(caught.value)
+    assert ("disk is full" in str(caught.value)) == (number == errno.ENOSPC)
+    names = {path.name for path in folder.iterdir()}
+    assert len(names) == writes
+    assert not any(name.endswith(".partial") for name in names)
+    write()
+    assert len(_shards(folder)) == 8
+
+
+def test_a_finished_sweep_is_read_once_in_memory_proportional_to_it(tmp_path, monkeypatch):
+    shards, cells, width = 64, 2, 10_000
+    axes = {"gain": np.arange(float(shards * cells))}
+    identity = identity_of(_untraceable, as_axes(axes), KEY, "tests")
+    kept = Store(tmp_path, identity)
+    values = np.arange(shards * cells * width, dtype=np.float32).reshape(-1, width)
+    variables = (Variable("value", ("place",)),)
+    for start in range(0, shards * cells, cells):
+        place = Place(0, start, start + cells)
+        kept.write(Shard(place, {"value": values[start : start + cells]}, variables, {}))
+    reads, read = [], Store.read
+    monkeypatch.setattr(Store, "read", lambda self, place: reads.append(place) or read(self, place))
+    tracemalloc.start()
+    found = jaxdp.sweep(_untraceable, axes, key=KEY, store=tmp_path, version="tests", quiet=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found["value"], values)
+    assert len(reads) == len(set(reads)) == shards
+    # The shards, and the whole that they are put into.
+    assert values.nbytes < peak < 2.2 * values.nbytes
