@@ -32,6 +32,7 @@ from jaxdp.simulation import FunctionSpace as FunctionSpace
 from jaxdp.simulation import HomogenizedSDE as HomogenizedSDE
 from jaxdp.simulation import Iterates as Iterates
 from jaxdp.simulation import OrnsteinUhlenbeckSDE as OrnsteinUhlenbeckSDE
+from jaxdp.simulation import Reduced as Reduced
 from jaxdp.simulation import simulate as simulate
 from jaxdp.sweeps import sweep as sweep
 from jaxdp.theory import ClippedDiffusion as ClippedDiffusion

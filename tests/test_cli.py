@@ -46,6 +46,7 @@ def test_json_is_one_object_that_says_the_same(capsys, tmp_path):
     assert set(found["beside"]) == {"lower bound", "upper bound", "SDE"}
 
 
+@pytest.mark.slow
 def test_options_reach_the_algorithm(capsys, tmp_path):
     _, out, _ = _run(
         capsys,

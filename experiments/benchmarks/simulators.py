@@ -1,28 +1,37 @@
-"""Time of a step of Algorithm 1: `Iterates`, its random numbers alone, and NumPy loops.
+"""Time of a step of Algorithm 1: `Iterates` and `Reduced`, their random numbers, NumPy loops.
 
-The loop is bound by random numbers, two for each parameter and step, so these are the yardstick.
-Candidates take turns in one process; the least time of each counts. Compilation is left out.
+Both simulators are bound by random numbers, `Iterates` by two a step for each parameter,
+`Reduced` by five a step; these are the yardsticks. Candidates take turns in one process; the least
+time of each counts. Compilation is left out.
 """
 
 import dataclasses
 import functools
+import math
 import sys
 import time
+from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 import xarray
-from jax import lax
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 import jaxdp
 from experiments import command, drawing
+from experiments.benchmarks.simulator_calls import (
+    normals_alone,
+    numpy_loop,
+    radial_numbers_alone,
+    simulate,
+)
 from experiments.command import Check
 
 ALONE, ITERATES, SINGLE = "random numbers alone", "Iterates", "Iterates, one run"
 NUMPY, NUMPY_SINGLE = "NumPy, batched", "NumPy, one run"
+NORMALS, RADIAL_ALONE = "five jax.random normals", "Reduced's numbers alone"
+REDUCED, WIDE = "Reduced", "Reduced, wide"
+SILENT, SILENT_WIDE = "Reduced, no noise", "Reduced, wide, no noise"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,91 +42,85 @@ class Config:
     num_steps: int = 4000
     num_runs: int = 10
     repeats: int = 5
+    wide_dim: int = 4000
+    reduced_runs: int = 2000
+    batches: tuple[int, ...] = (1, 10, 100, 1000, 10_000)
+    batch_steps: int = 10_000
 
     @classmethod
     def smoke(cls) -> "Config":
         """A version that takes seconds and whose times mean little."""
-        return cls(dim=100, num_steps=200, num_runs=4, repeats=2)
+        return cls(
+            dim=100,
+            num_steps=200,
+            num_runs=4,
+            repeats=2,
+            wide_dim=400,
+            reduced_runs=10,
+            batches=(1, 10),
+            batch_steps=200,
+        )
+
+
+def _candidates(config: Config) -> dict[str, tuple[Callable[[], None], int]]:
+    """What is called, and for how many runs."""
+    steps, few, many = config.num_steps, config.num_runs, config.reduced_runs
+    iterates, reduced = jaxdp.Iterates(), jaxdp.Reduced()
+
+    def calls(function, *arguments, runs: int, **more):
+        return functools.partial(function, *arguments, steps, runs, **more), runs
+
+    return {
+        ALONE: calls(normals_alone, 2 * config.dim, runs=few),
+        ITERATES: calls(simulate, iterates, config.dim, runs=few),
+        SINGLE: calls(simulate, iterates, config.dim, runs=1),
+        NUMPY: calls(numpy_loop, config.dim, runs=few),
+        NUMPY_SINGLE: calls(numpy_loop, config.dim, runs=1),
+        NORMALS: calls(normals_alone, 5, runs=many),
+        RADIAL_ALONE: calls(radial_numbers_alone, config.dim, runs=many),
+        REDUCED: calls(simulate, reduced, config.dim, runs=many),
+        WIDE: calls(simulate, reduced, config.wide_dim, runs=many),
+        SILENT: calls(simulate, reduced, config.dim, runs=many, rho=math.inf),
+        SILENT_WIDE: calls(simulate, reduced, config.wide_dim, runs=many, rho=math.inf),
+    }
 
 
 def run(config: Config) -> xarray.Dataset:
-    """Seconds of each candidate and repeat, and the steps that it made."""
-    candidates = {
-        ALONE: (functools.partial(_random_numbers, config), config.num_runs),
-        ITERATES: (functools.partial(_iterates, config, config.num_runs), config.num_runs),
-        SINGLE: (functools.partial(_iterates, config, 1), 1),
-        NUMPY: (functools.partial(_numpy, config, config.num_runs), config.num_runs),
-        NUMPY_SINGLE: (functools.partial(_numpy, config, 1), 1),
-    }
-    for function, _ in candidates.values():
+    """Seconds of each candidate and repeat, the steps that it made, and seconds of batches."""
+    candidates = _candidates(config)
+    batches = [
+        functools.partial(simulate, jaxdp.Reduced(), config.dim, config.batch_steps, count)
+        for count in config.batches
+    ]
+    functions = [*(function for function, _ in candidates.values()), *batches]
+    for function in functions:
         function()
-    seconds = np.zeros((len(candidates), config.repeats))
+    seconds = np.zeros((len(functions), config.repeats))
     for repeat in command.track(range(config.repeats), lambda repeat: f"repeat {repeat}"):
-        for i, (function, _) in enumerate(candidates.values()):
+        for i, function in enumerate(functions):
             started = time.perf_counter()
             function()
             seconds[i, repeat] = time.perf_counter() - started
     steps = [config.num_steps * runs for _, runs in candidates.values()]
+    alone, together = np.split(seconds, [len(candidates)])
     return xarray.Dataset(
         {
-            "seconds": (("candidate", "repeat"), seconds, {"units": "s"}),
+            "seconds": (("candidate", "repeat"), alone, {"units": "s"}),
             "steps": (("candidate",), steps, {"units": "steps of one run"}),
+            "batch_seconds": (("batch", "repeat"), together, {"units": "s"}),
         },
-        coords={"candidate": list(candidates)},
-        attrs={"dim": config.dim, "num_runs": config.num_runs},
+        coords={
+            "candidate": list(candidates),
+            "batch": ("batch", list(config.batches), {"units": "runs at once"}),
+        },
+        attrs={
+            "dim": config.dim,
+            "num_runs": config.num_runs,
+            "wide_dim": config.wide_dim,
+            "reduced_runs": config.reduced_runs,
+            "batch_steps": config.batch_steps,
+        },
     )
-
-
-def _iterates(config: Config, num_runs: int) -> None:
-    problem = jaxdp.LinearRegression.isotropic(config.dim, label_noise=0.3)
-    schedule = jaxdp.Polynomial(3.0, power=0.5)
-    algorithm = jaxdp.OnePassDPSGD(schedule, 1.0, 1.0, config.num_steps)
-    runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=num_runs)
-    jax.block_until_ready(runs.final_risk)
-
-
-def _random_numbers(config: Config) -> None:
-    keys = jr.split(jr.key(0), config.num_runs)
-    jax.block_until_ready(_drawn_alone(keys, config.dim, config.num_steps))
-
-
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def _drawn_alone(keys, dim: int, num_steps: int):
-    """Two normals per parameter and step, in chunks of about half a million, reduced to a sum."""
-    chunk = max(1, min(num_steps, 500_000 // (dim * len(keys))))
-
-    def one_run(key):
-        def draw(total, index):
-            steps = index * chunk + jnp.arange(chunk)
-
-            def normals(purpose):
-                purposed = jr.fold_in(key, purpose)
-                return jax.vmap(lambda step: jr.normal(jr.fold_in(purposed, step), (dim,)))(steps)
-
-            return total + normals(0).sum() + normals(1).sum(), None
-
-        return lax.scan(draw, 0.0, jnp.arange(num_steps // chunk))[0]
-
-    return jax.vmap(one_run)(keys)
-
-
-def _numpy(config: Config, num_runs: int) -> None:
-    """AC Algorithm 1 as a NumPy user writes it, all runs in one array, float32 throughout."""
-    rng = np.random.default_rng(0)
-    dim, count = config.dim, config.num_steps
-    root_dim, target = np.float32(dim**0.5), np.full(dim, dim**-0.5, np.float32)
-    theta = np.zeros((num_runs, dim), np.float32)
-    rates = (3 * np.sqrt(1 - np.arange(1, count + 1) / count) / count).astype(np.float32)
-    for k in range(count):
-        x = rng.standard_normal((num_runs, dim), np.float32)
-        noise = np.float32(0.3) * rng.standard_normal(num_runs, np.float32)
-        residual = np.einsum("rd,rd->r", x, theta - target) - noise
-        square = np.einsum("rd,rd->r", x, x)
-        clip = np.minimum(1, root_dim / (np.abs(residual) * np.sqrt(square)))
-        step = np.minimum(rates[k], 2 / square) * clip * residual
-        theta -= step[:, None] * x
-        std = np.float32(2 * root_dim * 3 / count**1.5)
-        theta += std * rng.standard_normal((num_runs, dim), np.float32)
 
 
 def _microseconds(dataset: xarray.Dataset) -> xarray.DataArray:
@@ -129,6 +132,8 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     """The goals, as measured here; never asserted by a test."""
     times = {str(c): float(_microseconds(dataset).sel(candidate=c)) for c in dataset.candidate.data}
     over, faster = times[ITERATES] / times[ALONE], times[NUMPY] / times[ITERATES]
+    twice, wider = times[REDUCED] / times[RADIAL_ALONE], times[WIDE] / times[REDUCED]
+    dim, wide, ratio = dataset.dim, dataset.wide_dim, times[ITERATES] / times[REDUCED]
     return [
         Check(
             "Iterates takes at most 1.25 times its random numbers",
@@ -140,6 +145,21 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             f"{faster:.1f} times",
             faster >= 2.5,
         ),
+        Check(
+            "Reduced takes at most twice its random numbers",
+            f"{twice:.2f} times",
+            twice <= 2,
+        ),
+        Check(
+            f"Reduced takes the same time at d = {wide} as at {dim}, within 15 %",
+            f"{wider:.2f} times",
+            abs(math.log(wider)) <= math.log(1.15),
+        ),
+        Check(
+            f"Reduced is at least d / 10 times faster a step than Iterates, d = {dim}",
+            f"{ratio:.0f} times",
+            ratio >= dim / 10,
+        ),
     ]
 
 
@@ -148,33 +168,61 @@ def claims(dataset: xarray.Dataset) -> dict[str, bool]:
     return {check.claim: check.holds for check in checks(dataset)}
 
 
+def _runs_per_second(dataset: xarray.Dataset) -> xarray.DataArray:
+    return dataset.batch / dataset.batch_seconds.min("repeat")
+
+
 def summary(dataset: xarray.Dataset) -> str:
-    """A table of the times."""
+    """Tables of the times."""
+    facts = dataset.attrs
     rows = "\n".join(
-        f"| {name} | {value:.2f} |"
+        f"| {name} | {value:.3g} |"
         for name, value in zip(dataset.candidate.data, _microseconds(dataset).data, strict=True)
     )
+    batches = "\n".join(
+        f"| {count} | {value:.0f} |"
+        for count, value in zip(dataset.batch.data, _runs_per_second(dataset).data, strict=True)
+    )
     return (
-        f"Microseconds a step and run at d = {dataset.attrs['dim']}, data and noise drawn inside "
-        f"(least of {dataset.sizes['repeat']} alternating repeats, {dataset.attrs['num_runs']} "
-        "runs together unless said otherwise). Only ratios within this table travel to other "
-        f"machines.\n\n| candidate | µs |\n|---|---|\n{rows}"
+        f"Microseconds a step and run at d = {facts['dim']} ({facts['wide_dim']} where wide), data "
+        f"and noise drawn inside (least of {dataset.sizes['repeat']} alternating repeats; "
+        f"{facts['num_runs']} runs together unless said otherwise, {facts['reduced_runs']} for "
+        "Reduced and its numbers). Only ratios within this table travel to other machines.\n\n"
+        f"| candidate | µs |\n|---|---|\n{rows}\n\n"
+        f"Runs of {facts['batch_steps']} steps that Reduced finishes in a second, with noise at "
+        f"d = {facts['dim']}:\n\n| runs at once | runs a second |\n|---|---|\n{batches}"
     )
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """The times as bars."""
-    times = _microseconds(dataset)
-    figure = Figure(figsize=(6.0, 2.4), layout="constrained")
-    axes = figure.subplots()
-    names = list(times.candidate.data)
-    colors = [drawing.BLUE if "Iterates" in name else drawing.GREY for name in names]
-    bars = axes.barh(names, times.data, color=colors, height=0.6)
-    axes.bar_label(bars, fmt="%.2f", padding=4, fontsize="small")
-    axes.invert_yaxis()
-    axes.set_xlabel("microseconds a step and run")
-    drawing.tidy(axes, f"Algorithm 1, $d$ = {dataset.attrs['dim']}")
+    """The times as bars, and the throughput of batches."""
+    times, rates = _microseconds(dataset), _runs_per_second(dataset)
+    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    names = [
+        name.replace("wide", f"$d$ = {dataset.attrs['wide_dim']}") for name in times.candidate.data
+    ]
+    colors = [_color(name) for name in names]
+    bars = left.barh(names, times.data, color=colors, height=0.6)
+    left.bar_label(bars, fmt="%.3g", padding=4, fontsize="small")
+    left.invert_yaxis()
+    left.set_xscale("log")
+    left.set_xlim(times.data.min() / 2, 6 * times.data.max())
+    left.set_xlabel("microseconds a step and run")
+    drawing.tidy(left, f"Algorithm 1, $d$ = {dataset.attrs['dim']}")
+    right.loglog(dataset.batch, rates, "o-", color=drawing.ORANGE)
+    right.yaxis.set_minor_formatter(NullFormatter())
+    right.set_ylim(10 ** np.floor(np.log10(rates.min())), 10 ** np.ceil(np.log10(rates.max())))
+    right.set_xlabel("runs at once")
+    right.set_ylabel("runs a second")
+    drawing.tidy(right, f"Reduced, {dataset.attrs['batch_steps']} steps a run")
     return figure
+
+
+def _color(name: str) -> str:
+    if "Iterates" in name:
+        return drawing.BLUE
+    return drawing.ORANGE if name.startswith("Reduced,") or name == REDUCED else drawing.GREY
 
 
 if __name__ == "__main__":

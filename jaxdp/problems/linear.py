@@ -29,12 +29,12 @@ class Blocks(eqx.Module):
 
     Attributes:
         eigenvalues: the distinct values.
-        sizes: their multiplicities.
+        sizes: their multiplicities, which set shapes and so are known when a loop is compiled.
         squared_target: squared norm of the target within each block.
     """
 
     eigenvalues: Float[Array, " blocks"]
-    sizes: Float[Array, " blocks"]
+    sizes: tuple[int, ...] = eqx.field(static=True)
     squared_target: Float[Array, " blocks"]
 
 
@@ -199,7 +199,7 @@ def _check(spectrum, target, label_noise):
 def _group(spectrum, target) -> Blocks:
     """One block per distinct eigenvalue; one per coordinate when the spectrum is traced."""
     if isinstance(spectrum, Tracer):
-        return Blocks(spectrum, jnp.ones_like(spectrum), target**2)
+        return Blocks(spectrum, (1,) * len(spectrum), target**2)
     values, member, sizes = np.unique(np.asarray(spectrum), return_inverse=True, return_counts=True)
     squared = jax.ops.segment_sum(target**2, member, num_segments=len(values))
-    return Blocks(as_float(values), as_float(sizes), squared)
+    return Blocks(as_float(values), tuple(sizes.tolist()), squared)

@@ -7,3 +7,4 @@ from jaxdp.simulation.gradient_sde import ClippedSDE as ClippedSDE
 from jaxdp.simulation.gradient_sde import OrnsteinUhlenbeckSDE as OrnsteinUhlenbeckSDE
 from jaxdp.simulation.homogenized_sde import HomogenizedSDE as HomogenizedSDE
 from jaxdp.simulation.iterates import Iterates as Iterates
+from jaxdp.simulation.reduced import Reduced as Reduced

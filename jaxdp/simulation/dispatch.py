@@ -10,9 +10,12 @@ from jaxdp.problems.base import AbstractProblem
 from jaxdp.simulation.base import AbstractSimulator, Progress
 from jaxdp.simulation.function_space import FunctionSpace
 from jaxdp.simulation.iterates import Iterates
+from jaxdp.simulation.reduced import Reduced
 
 # Exact in law, cheapest first.
-_DEFAULTS: tuple[AbstractSimulator, ...] = (FunctionSpace(), Iterates())
+_DEFAULTS: tuple[AbstractSimulator, ...] = (FunctionSpace(), Reduced(), Iterates())
+# Those of them that have parameters to return.
+_WITH_PARAMETERS: tuple[AbstractSimulator, ...] = (Iterates(),)
 
 
 def simulate(
@@ -34,7 +37,8 @@ def simulate(
         key: a `jax.random.key`; the same key gives the same runs, and run i is the same, to
             rounding, however many there are.
         num_runs: how many runs, along the leading axis of the result.
-        simulator: None takes the cheapest that is exact in law and covers the pair.
+        simulator: None takes the cheapest that is exact in law, covers the pair and has the
+            parameters if they are to be kept.
         records: record j of 0..records is the state after floor(j n / records) updates.
         keep_parameters: whether to return the released iterates, (num_runs, dim).
         progress: called on the host with the share done; not under `jit` or `vmap`.
@@ -48,7 +52,9 @@ def simulate(
     records = require_count("records", records)
     if not (simulator is None or isinstance(simulator, AbstractSimulator)):
         raise TypeError(f"expected simulator to be one such as jaxdp.Iterates(), got {simulator!r}")
-    candidates = _DEFAULTS if simulator is None else (simulator,)
+    candidates = _WITH_PARAMETERS if keep_parameters else _DEFAULTS
+    if simulator is not None:
+        candidates = (simulator,)
     reasons = []
     for candidate in candidates:
         reason = candidate.covers(problem, algorithm)

@@ -69,11 +69,12 @@ def eigen_modes(problem: LinearRegression) -> Modes:
     R = (1/d) sum lambda_i D_i and is wrong by hundreds of standard errors in simulation.
     """
     blocks, dim = problem.blocks, problem.dim
-    weights = blocks.eigenvalues * blocks.sizes / dim
+    sizes = jnp.asarray(blocks.sizes, blocks.eigenvalues.dtype)
+    weights = blocks.eigenvalues * sizes / dim
     return Modes(
         descent=blocks.eigenvalues,
         diffusion=blocks.eigenvalues,
-        initial=dim * blocks.squared_target / (2 * blocks.sizes),
+        initial=dim * blocks.squared_target / (2 * sizes),
         weights=weights,
         readout=weights,
         dim=jnp.asarray(dim, problem.spectrum.dtype),

@@ -64,7 +64,14 @@ def test_only_unrecognised_weights_fall_back_and_every_form_is_needed():
     assert forms == {"OuterProduct", "Rows", "Kept", "InBlocks"}
 
 
-@pytest.mark.parametrize("family", ["network", "recurrent", "per-sample keys"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        "network",
+        pytest.param("recurrent", marks=pytest.mark.slow),
+        pytest.param("per-sample keys", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("size", [1, 3, 20])
 def test_microbatches_need_not_divide_the_batch(family, size):
     loss, model, _, _ = FAMILIES[family]

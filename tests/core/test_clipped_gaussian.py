@@ -85,6 +85,7 @@ def test_without_variance_it_is_the_clip():
         assert np.isfinite(slopes(mean, variance, limit)).all()
 
 
+@pytest.mark.slow
 def test_an_infinite_limit_clips_nothing():
     mean, variance = jnp.full(2, 1.5), jnp.asarray([0.0, 2.0])
     arguments = mean, variance, jnp.full(2, jnp.inf)

@@ -12,11 +12,18 @@ from experiments.benchmarks import function_space, per_sample_clipping, simulato
 @pytest.mark.slow
 def test_simulators_smoke_version_measures_every_candidate(tmp_path):
     dataset = simulators.run(simulators.Config.smoke())
-    assert dataset.seconds.shape == (5, 2)
+    assert dataset.seconds.shape == (11, 2)
+    assert dataset.batch_seconds.shape == (2, 2)
     assert np.all(dataset.seconds > 0)
+    assert np.all(dataset.batch_seconds > 0)
     assert set(simulators.claims(dataset)) == {check.claim for check in simulators.checks(dataset)}
+    # Times a step at which no goal is met.
+    times = dict.fromkeys(dataset.candidate.data, 1.0)
+    times |= {"Iterates": 2, "NumPy, batched": 3, "Reduced": 3, "Reduced, wide": 30}
+    slow = dataset.assign(seconds=0 * dataset.seconds + dataset.steps * list(times.values()))
+    assert not any(simulators.claims(slow).values())
     simulators.plot(dataset).savefig(tmp_path / "times.png")
-    assert simulators.summary(dataset).count("\n|") == 7
+    assert simulators.summary(dataset).count("\n|") == 17
 
 
 @pytest.mark.slow
@@ -34,6 +41,7 @@ def test_function_space_smoke_version_measures_every_candidate(tmp_path):
     assert function_space.summary(dataset).count("\n|") == 7
 
 
+@pytest.mark.slow
 def test_per_sample_clipping_measures_what_agrees_and_names_what_is_left_out(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jax_privacy.clipping", None)
     unclipped = per_sample_clipping.CANDIDATES["non-private"]

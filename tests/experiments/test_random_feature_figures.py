@@ -29,6 +29,7 @@ def limit():
     return jaxdp.RandomFeatures.sample(40, 20, 6, None, key=jr.key(0))
 
 
+@pytest.mark.slow
 def test_nested_widths_are_the_problems_of_the_first_weights(limit):
     widths = [15, 40, 70, 100, 230]
     found = list(at_widths(limit, [*widths, math.inf], key=jr.key(1)))
@@ -50,6 +51,7 @@ def test_the_cheap_interpolator_is_the_one_by_svd(limit):
         assert interpolator_risk(reduced) == pytest.approx(reduced.interpolator_risk(), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_settings_run_together_are_those_of_a_calibrated_algorithm(limit):
     problem, tau = limit.reduced(), 20.0
     noises = [noise_per_root_time(4.0, 0.01, name) for name in ("published", "exact")]

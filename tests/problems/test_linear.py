@@ -15,7 +15,7 @@ def test_isotropic_has_the_asked_risk_and_one_block():
     problem = jaxdp.LinearRegression.isotropic(50, label_noise=0.3, initial_risk=0.7)
     np.testing.assert_allclose(problem.risk(None, jnp.zeros(50)), 0.7, rtol=1e-6)
     assert problem.blocks.eigenvalues.tolist() == [1.0]
-    assert problem.blocks.sizes.tolist() == [50.0]
+    assert problem.blocks.sizes == (50,)
     assert problem.dim == 50
 
 
@@ -42,7 +42,7 @@ def test_power_law_traced_equals_concrete():
 def test_equal_eigenvalues_are_grouped_and_their_targets_added():
     problem = jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], [1.0, 2.0, 3.0, 4.0], 0.1)
     assert problem.blocks.eigenvalues.tolist() == [0.5, 1.5]
-    assert problem.blocks.sizes.tolist() == [2.0, 2.0]
+    assert problem.blocks.sizes == (2, 2)
     assert problem.blocks.squared_target.tolist() == [20.0, 10.0]
 
 

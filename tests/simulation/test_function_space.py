@@ -54,7 +54,7 @@ def _algorithm(problem, num_steps=12, noise_scale=None, duration=3.0, clip=0.6):
 
 # p < n, p = n, n < p < n + m, p > n + m.
 @pytest.mark.parametrize(
-    "num_features", [12, pytest.param(30, marks=SLOW), 41, pytest.param(90, marks=SLOW)]
+    "num_features", [12, *(pytest.param(width, marks=SLOW) for width in (30, 41, 90))]
 )
 def test_paths_are_those_of_the_box_for_the_same_noise(num_features):
     with jax.enable_x64():
@@ -115,7 +115,7 @@ def _final_risks(problem, algorithm, simulator, key, num_runs=3000):
 
 
 CASES = [
-    (41, jnp.tanh, 0.6),
+    pytest.param(41, jnp.tanh, 0.6, marks=SLOW),
     pytest.param(12, jnp.tanh, 0.6, marks=SLOW),
     pytest.param(90, jnp.tanh, 0.2, marks=SLOW),
     pytest.param(90, jax.nn.relu, 0.6, marks=SLOW),
@@ -156,6 +156,7 @@ def test_noise_that_training_sees_and_noise_that_it_does_not_are_independent():
     assert_mean_close(second - first, variance)
 
 
+@pytest.mark.slow
 def test_the_mean_risk_is_that_of_the_box():
     problem = _problem(41)
     algorithm = _algorithm(problem, noise_scale=2.0)
@@ -199,6 +200,7 @@ def test_infinite_width_is_the_limit_of_many_features_in_its_own_units():
     assert_mean_close(risks["wide"] - risks["limit"].mean(), 0.0, bias=0.01)
 
 
+@pytest.mark.slow
 def test_a_curve_against_the_number_of_steps_is_one_batch():
     problem = _problem(90).reduced()
 
@@ -274,7 +276,13 @@ def test_kept_parameters_are_the_released_iterate():
     risk = np.mean((predictions - np.asarray(problem.test_labels)) ** 2, axis=1)
     np.testing.assert_allclose(risk, runs.final_risk, rtol=1e-5)
     with pytest.raises(ValueError, match="FunctionSpace knows the function"):
-        jaxdp.simulate(problem, _algorithm(problem), key=jr.key(0), keep_parameters=True)
+        jaxdp.simulate(
+            problem,
+            _algorithm(problem),
+            key=jr.key(0),
+            simulator=jaxdp.FunctionSpace(),
+            keep_parameters=True,
+        )
 
 
 def test_a_rate_beyond_the_stability_limit_is_said_before_running():

@@ -36,6 +36,7 @@ def _exact_mean_risk(problem, algorithm):
     return np.mean((test @ mean - on_test) ** 2) + variance
 
 
+@pytest.mark.slow
 def test_the_unclipped_diffusion_has_its_exact_mean_risk():
     # Wide: a good part of the noise is in coordinates that training never sees.
     problem = _problem(200)

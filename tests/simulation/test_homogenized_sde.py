@@ -22,7 +22,7 @@ def _algorithm(rho=1.0, power=0.5, peak=3.0):
     return jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), 1.0, rho, 10 * DIM)
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, 0.1])
+@pytest.mark.parametrize("power", [pytest.param(0.0, marks=pytest.mark.slow), 0.5, 0.1])
 def test_mean_risk_is_the_coupled_equations(power):
     algorithm = _algorithm(power=power)
     paths = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=150, simulator=SDE)
@@ -65,6 +65,7 @@ def test_a_run_is_the_same_alone_as_in_a_batch():
     assert not np.allclose(many.risk[0, 1:], many.risk[1, 1:], rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_kept_parameters_have_the_final_risk():
     few = jaxdp.HomogenizedSDE(num_steps=100)
     paths = jaxdp.simulate(
@@ -74,6 +75,7 @@ def test_kept_parameters_have_the_final_risk():
     np.testing.assert_allclose(risks, paths.final_risk, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_fewer_steps_than_records():
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 7)
     few = jaxdp.HomogenizedSDE(num_steps=70)

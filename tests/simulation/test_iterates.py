@@ -1,60 +1,21 @@
 """The simulator against AC Algorithm 1 as its box reads, and its contracts."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
 from helpers import assert_mean_close
+from one_pass_numpy import algorithm_1
 
 import jaxdp
 from jaxdp.simulation import iterates
 
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
-
-
-def algorithm_1(
-    rng, *, spectrum, target, label_noise, rate, clip_scale, rho, n, records, batch_size=1
-):
-    """AC Algorithm 1 line by line, with the noise of equation (2); returns R at the records.
-
-    Nothing here comes from jaxdp. `rate` is eta-tilde; theta_n's noise comes after the last record.
-    With batches, n counts steps: each is the mean of its samples' own steps, with noise over B.
-    """
-    d = len(spectrum)
-    clip_norm = clip_scale * np.sqrt(d)
-    eta = np.array([np.nan] + [rate(k / n) / n for k in range(1, n + 1)])
-    sigma = np.zeros(n + 1)
-    for k in range(1, n):
-        sigma[k] = np.sqrt(max(eta[k] ** 2 - eta[k + 1] ** 2, 0)) / rho
-    sigma[n] = eta[n] / rho
-
-    def risk(theta):
-        return np.sum(spectrum * (theta - target) ** 2) / 2
-
-    theta = np.zeros(d)
-    path = {0: risk(theta)}
-    num_clipped = num_capped = 0
-    for k in range(1, n + 1):
-        descent = np.zeros(d)
-        for _ in range(batch_size):
-            x = np.sqrt(spectrum) * rng.normal(size=d)
-            y = x @ target + label_noise * rng.normal()
-            g = x * (x @ theta - y)
-            g_bar = g * min(1, clip_norm / np.linalg.norm(g))
-            eta_bar = min(eta[k], 2 / np.sum(x**2))
-            descent += eta_bar * g_bar / batch_size
-            num_clipped += np.linalg.norm(g) > clip_norm
-            num_capped += eta[k] > 2 / np.sum(x**2)
-        b = rng.normal(size=d)
-        theta = theta - descent
-        if k == n:
-            path[n] = risk(theta)
-        theta = theta + 2 * clip_norm * sigma[k] * b / batch_size
-        path.setdefault(k, risk(theta))
-    at_records = [path[j * n // records] for j in range(records + 1)]
-    samples = n * batch_size
-    return at_records, risk(theta), num_clipped / samples, num_capped / samples
+# By name, where another simulator is the default.
+simulate_iterates = functools.partial(jaxdp.simulate, simulator=jaxdp.Iterates())
 
 
 CONFIGURATIONS = {
@@ -97,7 +58,7 @@ CONFIGURATIONS = {
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name.startswith("hyperbolic") else [])
+        pytest.param(name, marks=[] if name.startswith("square root") else [pytest.mark.slow])
         for name in CONFIGURATIONS
     ],
 )
@@ -126,7 +87,7 @@ def test_agrees_with_algorithm_1_as_printed(name):
             **change,
         }
         algorithm = jaxdp.OnePassDPSGD(c["schedule"], num_steps=c["n"], **settings)
-        return jaxdp.simulate(problem, algorithm, key=jr.key(11), num_runs=4000, records=10)
+        return simulate_iterates(problem, algorithm, key=jr.key(11), num_runs=4000, records=10)
 
     def assert_same_means(simulated):
         for ours, theirs in [
@@ -180,7 +141,7 @@ def _algorithm(num_steps=230, schedule=SQUARE_ROOT, rho=1.0, **more):
 @pytest.mark.slow
 def test_values_do_not_depend_on_the_chunk():
     runs = [
-        jaxdp.simulate(
+        simulate_iterates(
             PROBLEM,
             _algorithm(),
             key=jr.key(0),
@@ -194,9 +155,10 @@ def test_values_do_not_depend_on_the_chunk():
     np.testing.assert_allclose(runs[0], runs[2], rtol=2e-5)
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_alone_as_in_a_batch():
-    many = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=5)
-    alone = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=1)
+    many = simulate_iterates(PROBLEM, _algorithm(), key=jr.key(0), num_runs=5)
+    alone = simulate_iterates(PROBLEM, _algorithm(), key=jr.key(0), num_runs=1)
     np.testing.assert_allclose(alone.risk[0], many.risk[0], rtol=2e-5)
     np.testing.assert_allclose(alone.final_risk[0], many.final_risk[0], rtol=2e-5)
     assert not np.allclose(many.risk[0, 1:], many.risk[1, 1:], rtol=1e-3)
@@ -204,8 +166,10 @@ def test_a_run_is_the_same_alone_as_in_a_batch():
 
 def test_progress_reports_and_changes_nothing():
     shares = []
-    quiet = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=2)
-    loud = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=2, progress=shares.append)
+    quiet = simulate_iterates(PROBLEM, _algorithm(), key=jr.key(0), num_runs=2)
+    loud = simulate_iterates(
+        PROBLEM, _algorithm(), key=jr.key(0), num_runs=2, progress=shares.append
+    )
     np.testing.assert_allclose(loud.risk, quiet.risk, rtol=2e-5)
     for name, values in quiet.observables.items():
         np.testing.assert_allclose(loud.observables[name], values, rtol=1e-6)
@@ -215,17 +179,17 @@ def test_progress_reports_and_changes_nothing():
 
 def test_two_noise_levels_see_the_same_data():
     def path(rho):
-        return jaxdp.simulate(PROBLEM, _algorithm(rho=rho), key=jr.key(0)).risk
+        return simulate_iterates(PROBLEM, _algorithm(rho=rho), key=jr.key(0)).risk
 
     # Without noise the paths agree with a nearly noiseless one, not with another key's.
     np.testing.assert_allclose(path(1e6), path(jnp.inf), rtol=1e-3)
 
 
 def test_the_last_noise_comes_after_the_last_record():
-    noisy = jaxdp.simulate(
+    noisy = simulate_iterates(
         PROBLEM, _algorithm(schedule=jaxdp.Constant(3.0)), key=jr.key(0), num_runs=4000
     )
-    silent = jaxdp.simulate(
+    silent = simulate_iterates(
         PROBLEM, _algorithm(schedule=jaxdp.Constant(3.0), rho=jnp.inf), key=jr.key(0), num_runs=4000
     )
     np.testing.assert_allclose(noisy.risk, silent.risk, rtol=1e-5)
@@ -241,7 +205,7 @@ def test_the_last_noise_comes_after_the_last_record():
 def test_every_length_has_its_records(num_steps):
     # A rate that does not end at 0, so that every update changes the risk.
     algorithm = _algorithm(num_steps, schedule=jaxdp.Constant(3.0))
-    runs = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=2)
+    runs = simulate_iterates(PROBLEM, algorithm, key=jr.key(0), num_runs=2)
     expected = [j * num_steps // 100 / num_steps for j in range(101)]
     np.testing.assert_allclose(runs.time, expected, rtol=1e-6)
     assert runs.risk.shape == (2, 101)
@@ -253,7 +217,7 @@ def test_every_length_has_its_records(num_steps):
 def test_batches_average_and_use_each_sample_once():
     # One step from zero on a batch: theta_1 = eta mean_i clip(y_i x_i) exactly.
     algorithm = _algorithm(1, schedule=jaxdp.Constant(0.05), rho=jnp.inf, batch_size=64)
-    runs = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), keep_parameters=True)
+    runs = simulate_iterates(PROBLEM, algorithm, key=jr.key(0), keep_parameters=True)
     key = iterates.purpose_key(iterates.run_keys(jr.key(0), 1)[0], "sampling")
     samples = jax.vmap(lambda index: PROBLEM.draw(None, key, index))(jnp.arange(64))
     gradients = -np.asarray(samples.inputs) * np.asarray(samples.labels)[:, None]
@@ -262,22 +226,23 @@ def test_batches_average_and_use_each_sample_once():
     np.testing.assert_allclose(runs.parameters[0], -0.05 * clipped.mean(0), rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_batches_of_different_sizes_see_the_same_samples():
     # A tiny rate keeps the parameters at 0, where an average of all samples is the same.
     def moved(num_steps, batch_size):
         schedule = jaxdp.Constant(1e-3)
         algorithm = jaxdp.OnePassDPSGD(schedule, 1.0, jnp.inf, num_steps, batch_size=batch_size)
-        runs = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), keep_parameters=True)
+        runs = simulate_iterates(PROBLEM, algorithm, key=jr.key(0), keep_parameters=True)
         return runs.parameters[0]
 
     np.testing.assert_allclose(moved(60, 1), moved(12, 5), rtol=1e-2, atol=1e-6)
 
 
 def test_compiles_once_for_new_hyper_parameters():
-    jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=3)
+    simulate_iterates(PROBLEM, _algorithm(), key=jr.key(0), num_runs=3)
     before = iterates._advance._cached._cache_size()
-    jaxdp.simulate(PROBLEM, _algorithm(rho=2.0), key=jr.key(1), num_runs=3)
-    jaxdp.simulate(
+    simulate_iterates(PROBLEM, _algorithm(rho=2.0), key=jr.key(1), num_runs=3)
+    simulate_iterates(
         PROBLEM, _algorithm(schedule=jaxdp.Polynomial(2.0, power=1.0)), key=jr.key(1), num_runs=3
     )
     assert iterates._advance._cached._cache_size() == before
@@ -288,7 +253,7 @@ def test_works_under_vmap_over_every_hyper_parameter():
     def final(peak, clip_scale, rho, label_noise):
         problem = jaxdp.LinearRegression.isotropic(20, label_noise=label_noise)
         algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), clip_scale, rho, 60)
-        return jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=2).final_risk
+        return simulate_iterates(problem, algorithm, key=jr.key(0), num_runs=2).final_risk
 
     values = (
         jnp.asarray([2.0, 3.0]),
@@ -305,7 +270,7 @@ def test_a_traced_increasing_schedule_ends_with_a_status_not_with_less_noise():
     def status(slope):
         schedule = jaxdp.PiecewiseLinear([0.0, 1.0], jnp.stack([1.0, 1.0 + slope]))
         algorithm = jaxdp.OnePassDPSGD(schedule, 1.0, 1.0, 60)
-        return jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0)).status[0]
+        return simulate_iterates(PROBLEM, algorithm, key=jr.key(0)).status[0]
 
     statuses = jax.jit(jax.vmap(status))(jnp.asarray([-0.5, 0.5]))
     assert statuses.tolist() == [jaxdp.Status.OK, jaxdp.Status.INVALID]
@@ -316,7 +281,7 @@ def test_traced_parameters_out_of_range_are_void(simulator):
     def status(clip_scale, label_noise, scale):
         problem = jaxdp.LinearRegression(scale * jnp.ones(4), jnp.ones(4), label_noise)
         algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), clip_scale, 1.0, 60)
-        runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), simulator=simulator)
+        runs = simulate_iterates(problem, algorithm, key=jr.key(0), simulator=simulator)
         return runs.status[0], runs.final_risk[0]
 
     clips, noises = jnp.asarray([1.0, -1.0, 1.0, 1.0]), jnp.asarray([0.1, 0.1, -0.1, 0.1])
@@ -330,7 +295,7 @@ def test_traced_parameters_out_of_range_are_void(simulator):
 def test_simulators_can_share_a_key():
     algorithm = jaxdp.OnePassDPSGD(SQUARE_ROOT, 1.0, 0.15, 500)
     finals = [
-        jaxdp.simulate(
+        simulate_iterates(
             PROBLEM,
             algorithm,
             key=jr.key(0),
@@ -346,27 +311,29 @@ def test_simulators_can_share_a_key():
     assert abs(correlation) < 5 * 0.013
 
 
+@pytest.mark.slow
 def test_a_plain_callable_simulates_like_its_schedule():
     # 130 steps: compiled as a product, 130/130 is not 1.
     num_steps = 130
     plain = _algorithm(num_steps, schedule=lambda t: 3 * jnp.sqrt(1 - t))
-    expected = jaxdp.simulate(PROBLEM, _algorithm(num_steps), key=jr.key(0)).risk
-    found = jaxdp.simulate(PROBLEM, plain, key=jr.key(0)).check().risk
+    expected = simulate_iterates(PROBLEM, _algorithm(num_steps), key=jr.key(0)).risk
+    found = simulate_iterates(PROBLEM, plain, key=jr.key(0)).check().risk
     np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
 def test_diverged_runs_are_data():
     problem = jaxdp.LinearRegression(jnp.ones(20), jnp.full(20, 1e30), 0.1)
-    runs = jaxdp.simulate(problem, _algorithm(), key=jr.key(0), num_runs=2)
+    runs = simulate_iterates(problem, _algorithm(), key=jr.key(0), num_runs=2)
     assert runs.status.tolist() == [jaxdp.Status.DIVERGED] * 2
     with pytest.raises(RuntimeError, match="of 2 runs 2 diverged"):
         runs.check()
 
 
+@pytest.mark.slow
 def test_float64_is_kept():
     with jax.enable_x64():
         problem = jaxdp.LinearRegression.isotropic(5, label_noise=0.3)
-        runs = jaxdp.simulate(problem, _algorithm(50), key=jr.key(0))
+        runs = simulate_iterates(problem, _algorithm(50), key=jr.key(0))
         assert runs.risk.dtype == jnp.float64
 
 
@@ -383,14 +350,14 @@ def test_float64_is_kept():
 )
 def test_wrong_calls_are_refused(change, error, message):
     with pytest.raises(error, match=message):
-        jaxdp.simulate(PROBLEM, _algorithm(), **{"key": jr.key(0), **change})
+        simulate_iterates(PROBLEM, _algorithm(), **{"key": jr.key(0), **change})
 
 
 def test_a_traced_length_is_refused():
     with pytest.raises(TypeError, match="num_steps to be a Python int"):
-        jaxdp.simulate(PROBLEM, _algorithm(jnp.asarray(100)), key=jr.key(0))
+        simulate_iterates(PROBLEM, _algorithm(jnp.asarray(100)), key=jr.key(0))
 
 
 def test_pairs_that_are_not_covered_are_named():
     with pytest.raises(jaxdp.NotCoveredError, match="Iterates: it needs a problem"):
-        jaxdp.simulate("problem", _algorithm(), key=jr.key(0))
+        simulate_iterates("problem", _algorithm(), key=jr.key(0))

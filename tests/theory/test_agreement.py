@@ -1,5 +1,7 @@
 """Theory and simulation, which share no code, agree; and the same test sees what would be wrong."""
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.random as jr
@@ -37,9 +39,15 @@ def _assert_agrees(runs, predicted, dim):
     assert_mean_close(runs.final_risk, predicted.final_risk, bias=bias)
 
 
-@pytest.mark.parametrize("dim", [100, pytest.param(1000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("kappa", [1, 2])
+QUICK = [(100, "constant", 1), (100, "square root", 2)]
+SLOW = [
+    pytest.param(*case, marks=pytest.mark.slow)
+    for case in itertools.product(RUNS, SCHEDULES, (1, 2))
+    if case not in QUICK
+]
+
+
+@pytest.mark.parametrize(("dim", "schedule", "kappa"), [*QUICK, *SLOW])
 def test_ode_matches_simulation_within_error_bars(dim, schedule, kappa):
     problem, algorithm = _problem(dim, kappa), _algorithm(schedule, dim)
     runs = jaxdp.simulate(problem, algorithm, key=jr.key(2024), num_runs=RUNS[dim]).check()
@@ -96,6 +104,7 @@ def test_batches_small_against_the_dimension_change_nothing(batch_size):
     assert_mean_close(runs.final_risk, predicted.final_risk, bias=0.15 / dim)
 
 
+@pytest.mark.slow
 def test_runs_and_predictions_do_not_depend_on_jit():
     problem, algorithm = _problem(20, 1), _algorithm("square root", 20)
 

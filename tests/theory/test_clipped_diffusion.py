@@ -57,6 +57,7 @@ def test_without_clipping_it_is_ou():
     np.testing.assert_allclose(predicted.risk, ou.risk, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_float32_keeps_four_digits():
     with jax.enable_x64():
         problem, settings = _small(np.float64)

@@ -63,7 +63,7 @@ def _runs(data, settings, num_runs=2000):
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in ("paper", "noisy") else pytest.param(name, marks=SLOW) for name in CASES],
+    [name if name == "noisy" else pytest.param(name, marks=SLOW) for name in CASES],
 )
 def test_agrees_with_algorithm_1(name):
     sizes, described = CASES[name]
@@ -165,6 +165,7 @@ def test_does_not_depend_on_the_rotation():
     np.testing.assert_allclose(first.risk, second.risk, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_derivatives_agree_with_differences():
     with jax.enable_x64():
         problem, settings = _small(np.float64)

@@ -130,7 +130,21 @@ def _reference(case, times):
     )
 
 
-@pytest.mark.parametrize("name", CASES)
+# Each needs a compilation in each precision.
+QUICK = {64: ("constant", "square root", "singular power"), 32: ("a steep drop between knots",)}
+
+
+def _each_case(bits):
+    return pytest.mark.parametrize(
+        "name",
+        [
+            pytest.param(name, marks=[] if name in QUICK[bits] else [pytest.mark.slow])
+            for name in CASES
+        ],
+    )
+
+
+@_each_case(64)
 def test_agrees_with_an_independent_solution(name):
     case = CASES[name]
     with jax.enable_x64():
@@ -141,7 +155,7 @@ def test_agrees_with_an_independent_solution(name):
     np.testing.assert_allclose(predicted.final_risk, expected[-1] + jump, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", CASES)
+@_each_case(32)
 def test_float32_keeps_four_digits(name):
     case = CASES[name]
     predicted = jaxdp.predict(*_described(case)).check()
@@ -159,6 +173,7 @@ def test_values_of_the_notes():
     np.testing.assert_allclose(predicted.final_risk, 0.192240, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_keeps_its_digits_where_the_final_risk_is_tiny():
     # gamma = 10^-4, hyperbolic: R(1) = 5e-6 beside noise still to come of 3e-3 at the start.
     def final(dtype):
@@ -237,6 +252,7 @@ def test_clipped_fraction_matches_simulation():
 BOUNDS = [jaxdp.LowerBound(), jaxdp.TightLowerBound(), jaxdp.TightUpperBound(), jaxdp.UpperBound()]
 
 
+@pytest.mark.slow
 def test_bounds_are_ordered():
     problem = jaxdp.LinearRegression.power_law(30, condition_number=4.0, label_noise=0.3)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 0.8, 1.0, 200)

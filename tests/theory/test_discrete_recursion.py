@@ -133,7 +133,10 @@ def test_float32_keeps_its_digits_over_many_steps():
         np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-4)
 
 
-@pytest.mark.parametrize("peak", [jaxdp.Constant, lambda v: jaxdp.Polynomial(v, 0.5)])
+@pytest.mark.parametrize(
+    "peak",
+    [pytest.param(jaxdp.Constant, marks=pytest.mark.slow), lambda v: jaxdp.Polynomial(v, 0.5)],
+)
 def test_derivatives_are_finite_differences(peak):
     with jax.enable_x64():
         problem = jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3)

@@ -1,0 +1,54 @@
+"""A function of one cell that a batch of cells, under any number of `vmap`s, reaches as one array.
+
+`vmap` gives each array one more axis. Where a cell holds only few numbers its inner loops are then
+short; a function that lays out all cells side by side keeps them long.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+
+
+def side_by_side(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of one cell, from one of many.
+
+    Args:
+        function: of trees of arrays whose leading axis runs over the cells, or has length 1 where
+            all cells share a value; returns a tree of arrays, with all cells along their leading
+            axis. It must not close over traced values.
+    """
+
+    @custom_vmap
+    def many(*arguments):
+        return function(*arguments)
+
+    @many.def_vmap
+    def _(size, is_batched, *arguments):
+        is_batched = tuple(is_batched)
+        before = jax.tree.map(lambda leaf, new: leaf.shape[int(new)], arguments, is_batched)
+        cells = max(jax.tree.leaves(before))
+
+        def merge(leaf, new):
+            if not new and len(leaf) == 1:
+                return leaf
+            full = jnp.broadcast_to(leaf, (size, cells, *leaf.shape[1 + int(new) :]))
+            return full.reshape(size * cells, *full.shape[2:])
+
+        results = many(*jax.tree.map(merge, arguments, is_batched))
+        results = jax.tree.map(lambda leaf: leaf.reshape(size, cells, *leaf.shape[1:]), results)
+        return results, jax.tree.map(lambda _: True, results)
+
+    def one_of(many):
+        def one(*arguments):
+            results = many(*jax.tree.map(lambda leaf: leaf[None], arguments))
+            return jax.tree.map(lambda leaf: leaf[0], results)
+
+        return one
+
+    one = jax.custom_jvp(one_of(many))
+    # A function with its own rule for batches has no derivative in reverse; the plain one has.
+    one.defjvp(lambda primals, tangents: jax.jvp(one_of(function), primals, tangents))
+    return one

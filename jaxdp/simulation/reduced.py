@@ -1,0 +1,165 @@
+r"""The law of Algorithm 1 on Gaussian inputs, from one radius per distinct eigenvalue.
+
+Let $u = \theta - \theta^*$ and let $u^{(j)}$ be its part in the block of the eigenvalue
+$\lambda_j$ of multiplicity $d_j$, with $r_j = \|u^{(j)}\|$. A sample's part in the block is
+$\sqrt{\lambda_j}(g_j e_j + w_j)$ with $e_j = u^{(j)}/r_j$, $g_j$ standard normal, $w_j \perp e_j$
+and $q_j = \|w_j\|^2$ chi-square of $d_j - 1$ degrees, all independent. With the residual
+$\sum_j \sqrt{\lambda_j} g_j r_j - z$, $\|x\|^2 = \sum_j \lambda_j (g_j^2 + q_j)$ and s their
+clipped residual times the capped step,
+
+$$ p_j^2 = (r_j - s\sqrt{\lambda_j} g_j)^2 + s^2\lambda_j q_j, \qquad
+   r_j'^2 = (p_j + \tau a_j)^2 + \tau^2 q_j', $$
+
+where $\tau = 2C\sigma_k$ and the noise is split along and across the new direction: $a_j$ standard
+normal, $q_j'$ chi-square of $d_j - 1$ degrees. The law of r' given u depends on u through r alone,
+so r is a Markov chain, and $R = \sum_j \lambda_j r_j^2 / 2$: exact for every number of steps,
+dimension, clip norm and schedule.
+
+Derived: test_reduced checks it in law against `Iterates` and against Algorithm 1 as printed.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.checks import concrete
+from jaxdp.core.counter_normals import key_words
+from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import Trajectory, status_of, void_unless
+from jaxdp.problems.linear import LinearRegression
+from jaxdp.simulation.base import AbstractSimulator, known_length
+from jaxdp.simulation.radial_chain import (
+    Record,
+    State,
+    Streams,
+    add_noise,
+    advance,
+    draw,
+    risk_of,
+)
+
+# Apart from the numbers of runs.
+_OWN_STREAM = 0xFFFF_0AD1
+_PROGRESS_BLOCKS = 20
+
+
+class Reduced(AbstractSimulator):
+    """Exact in law, at a cost per step that does not see the dimension.
+
+    It covers Gaussian inputs whose covariance has few distinct eigenvalues, and has no parameters
+    to return.
+    """
+
+    def covers(self, problem, algorithm):
+        if not isinstance(problem, LinearRegression):
+            return (
+                "it needs Gaussian inputs (LinearRegression), got "
+                f"{type(problem).__name__}; use Iterates()"
+            )
+        if not isinstance(algorithm, OnePassDPSGD):
+            return f"it is the law of OnePassDPSGD, got {type(algorithm).__name__}"
+        if algorithm.batch_size > 1:
+            return (
+                "its steps take one sample each; use Iterates() for batch_size = "
+                f"{algorithm.batch_size}"
+            )
+        count = len(problem.blocks.sizes)
+        if count > max(2, problem.dim // 2):
+            return (
+                "it needs at most half as many distinct eigenvalues, known without tracing, as "
+                f"dimensions, got {count} of {problem.dim}; use Iterates()"
+            )
+        return None
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        if keep_parameters:
+            raise ValueError(
+                "expected keep_parameters=False: Reduced knows radii and not the parameters; "
+                "use Iterates()"
+            )
+        num_steps = known_length(problem, algorithm)
+        at_record, slots = np.unique(record_steps(num_steps, records), return_inverse=True)
+        starts, ends = at_record[:-1], at_record[1:]
+        # Apart from the keys of other simulators, so that two of them can share a key.
+        keys = run_keys(jr.fold_in(key, _OWN_STREAM), num_runs)
+        streams, state, first_record = _begin(problem, algorithm, keys)
+        recorded = [first_record]
+        block = len(ends) if progress is None else -(-len(ends) // _PROGRESS_BLOCKS)
+        for first in range(0, len(ends), block):
+            part = slice(first, first + block)
+            bounds = jnp.asarray(starts[part]), jnp.asarray(ends[part])
+            state, new = _advance(
+                problem,
+                algorithm,
+                streams,
+                state,
+                bounds,
+                longest=int((ends - starts).max()),
+                is_noisy=_is_noisy(algorithm),
+            )
+            recorded.append(new)
+            if progress is not None:
+                jax.block_until_ready(state)
+                progress(float(bounds[1][-1]) / num_steps)
+        samples, times = at_record[slots], at_record[slots] / num_steps
+        return _finish(problem, algorithm, streams, state, recorded, slots, samples, times)
+
+
+_advance = eqx.filter_jit(advance)
+
+
+def _is_noisy(algorithm: OnePassDPSGD) -> bool:
+    """Whether there may be noise before the last step's."""
+    rho = concrete(algorithm.rho)
+    is_silent = rho is not None and bool(np.isinf(rho))
+    return not (is_silent or algorithm.learning_rate.is_constant)
+
+
+@eqx.filter_jit
+def _begin(problem: LinearRegression, algorithm: OnePassDPSGD, keys):
+    def words(purpose):
+        return key_words(jax.vmap(lambda key: purpose_key(key, purpose))(keys))
+
+    dtype = jnp.promote_types(float_dtype(problem, algorithm), jnp.float32)
+    radii = jnp.sqrt(problem.blocks.squared_target).astype(dtype)
+    zero = jnp.zeros(len(keys), jnp.int32)
+    state = State(jnp.broadcast_to(radii[:, None], (len(radii), len(keys))), zero, zero)
+    record = Record(_risk(problem, state.radii)[None], zero[None], zero[None])
+    return Streams(words("sampling"), words("noise")), state, record
+
+
+def _risk(problem: LinearRegression, radii):
+    return risk_of(problem.blocks.eigenvalues[:, None], radii).astype(radii.dtype)
+
+
+@eqx.filter_jit
+def _finish(
+    problem, algorithm, streams: Streams, state: State, recorded, slots, samples, times
+) -> Trajectory:
+    """The last update's noise, and what was recorded as a Trajectory."""
+    dtype, last = state.radii.dtype, jnp.asarray([algorithm.num_steps])
+    noise = draw(streams.noise, last, problem.blocks.sizes, dtype)[0]
+    std = algorithm.noise_std(last, problem.dim)[0].astype(dtype)
+    noisy = jnp.where(std != 0, add_noise(state.radii, noise, std), state.radii)
+    final_risk = _risk(problem, noisy)
+    record: Record = jax.tree.map(lambda *parts: jnp.concatenate(parts).T[:, slots], *recorded)
+    counts = jnp.maximum(samples, 1).astype(dtype)
+    trajectory = Trajectory(
+        time=times.astype(dtype),
+        risk=record.risk,
+        final_risk=final_risk,
+        status=status_of(record.risk, final_risk),
+        observables={
+            "clipped_fraction": record.clipped / counts,
+            "capped_fraction": record.capped / counts,
+        },
+        label="simulated",
+    )
+    return void_unless(problem.is_valid & algorithm.is_valid, trajectory)

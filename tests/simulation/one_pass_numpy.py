@@ -1,0 +1,48 @@
+"""AC Algorithm 1 as its box reads, in NumPy: nothing here comes from jaxdp."""
+
+import numpy as np
+
+
+def algorithm_1(
+    rng, *, spectrum, target, label_noise, rate, clip_scale, rho, n, records, batch_size=1
+):
+    """AC Algorithm 1 line by line, with the noise of equation (2).
+
+    Returns R at the records, the final risk, and the shares of samples clipped and capped. `rate`
+    is eta-tilde; theta_n's noise comes after the last record.
+    With batches, n counts steps: each is the mean of its samples' own steps, with noise over B.
+    """
+    d = len(spectrum)
+    clip_norm = clip_scale * np.sqrt(d)
+    eta = np.array([np.nan] + [rate(k / n) / n for k in range(1, n + 1)])
+    sigma = np.zeros(n + 1)
+    for k in range(1, n):
+        sigma[k] = np.sqrt(max(eta[k] ** 2 - eta[k + 1] ** 2, 0)) / rho
+    sigma[n] = eta[n] / rho
+
+    def risk(theta):
+        return np.sum(spectrum * (theta - target) ** 2) / 2
+
+    theta = np.zeros(d)
+    path = {0: risk(theta)}
+    num_clipped = num_capped = 0
+    for k in range(1, n + 1):
+        descent = np.zeros(d)
+        for _ in range(batch_size):
+            x = np.sqrt(spectrum) * rng.normal(size=d)
+            y = x @ target + label_noise * rng.normal()
+            g = x * (x @ theta - y)
+            g_bar = g * min(1, clip_norm / np.linalg.norm(g))
+            eta_bar = min(eta[k], 2 / np.sum(x**2))
+            descent += eta_bar * g_bar / batch_size
+            num_clipped += np.linalg.norm(g) > clip_norm
+            num_capped += eta[k] > 2 / np.sum(x**2)
+        b = rng.normal(size=d)
+        theta = theta - descent
+        if k == n:
+            path[n] = risk(theta)
+        theta = theta + 2 * clip_norm * sigma[k] * b / batch_size
+        path.setdefault(k, risk(theta))
+    at_records = [path[j * n // records] for j in range(records + 1)]
+    samples = n * batch_size
+    return at_records, risk(theta), num_clipped / samples, num_capped / samples
