@@ -26,9 +26,13 @@ _CHUNK_NUMBERS, _CHUNK_STEPS = 500_000, 64
 
 
 class State(eqx.Module):
-    """Radii of the runs of one cell, and how many of their samples were clipped and capped."""
+    """Radii of the runs of one cell, and how many of their samples were clipped and capped.
+
+    `excess` is what rounding has added to the radii: steps of 10^-8 are not lost in float32.
+    """
 
     radii: Float[Array, "blocks runs"]
+    excess: Float[Array, "blocks runs"]
     clipped: Int[Array, " runs"]
     capped: Int[Array, " runs"]
 
@@ -93,9 +97,22 @@ def _labels(words: Words, steps, place: int, dtype) -> Float[Array, "steps lanes
     return normal_pairs(words, steps[:, None], jnp.asarray(place), dtype)[0]
 
 
-def add_noise(radii, noise, std):
-    """Radii after isotropic noise, split along and across them."""
-    return jnp.sqrt((radii + std * noise.real) ** 2 + std**2 * noise.imag)
+def add_noise(state: State, noise, std) -> State:
+    """The state after isotropic noise, split along and across the radii."""
+    return _moved(state, std * noise.real, std**2 * noise.imag)
+
+
+def _moved(state: State, along, square_across) -> State:
+    r"""The state with radii $\sqrt{(r + \text{along})^2 + \text{across}^2}$.
+
+    The change is formed without the difference of two radii, and added by Kahan's sum.
+    """
+    radii = state.radii
+    total = radii + jnp.sqrt((radii + along) ** 2 + square_across)
+    change = (along * (along + 2 * radii) + square_across) / jnp.where(total > 0, total, 1)
+    change -= state.excess
+    moved = jnp.maximum(radii + change, 0)
+    return State(moved, (moved - radii) - change, state.clipped, state.capped)
 
 
 def advance(
@@ -209,10 +226,7 @@ def _walk(lanes: _Lanes, state: State, todo: _Steps) -> State:
 
     def step(state: State, now: _Steps):
         state = _descend(lanes, state, now)
-        if now.noise is None:
-            return state, None
-        noisy = add_noise(state.radii, now.noise, now.stds)
-        return State(noisy, state.clipped, state.capped), None
+        return state if now.noise is None else add_noise(state, now.noise, now.stds), None
 
     return lax.scan(step, state, todo)[0]
 
@@ -226,8 +240,6 @@ def _descend(lanes: _Lanes, state: State, now: _Steps) -> State:
     factor = lanes.clip.factor(jnp.abs(residual) * jnp.sqrt(square), lanes.dim)
     limit = 2 / square
     pull = jnp.minimum(now.rates, limit) * factor * residual
-    return State(
-        jnp.sqrt((state.radii - pull * along) ** 2 + pull**2 * across),
-        state.clipped + ((factor < 1) & now.active),
-        state.capped + (limit < now.rates),
-    )
+    moved = _moved(state, -pull * along, pull**2 * across)
+    clipped = state.clipped + ((factor < 1) & now.active)
+    return State(moved.radii, moved.excess, clipped, state.capped + (limit < now.rates))

@@ -130,7 +130,8 @@ def _begin(problem: LinearRegression, algorithm: OnePassDPSGD, keys):
     dtype = jnp.promote_types(float_dtype(problem, algorithm), jnp.float32)
     radii = jnp.sqrt(problem.blocks.squared_target).astype(dtype)
     zero = jnp.zeros(len(keys), jnp.int32)
-    state = State(jnp.broadcast_to(radii[:, None], (len(radii), len(keys))), zero, zero)
+    radii = jnp.broadcast_to(radii[:, None], (len(radii), len(keys)))
+    state = State(radii, jnp.zeros_like(radii), zero, zero)
     record = Record(_risk(problem, state.radii)[None], zero[None], zero[None])
     return Streams(words("sampling"), words("noise")), state, record
 
@@ -147,8 +148,7 @@ def _finish(
     dtype, last = state.radii.dtype, jnp.asarray([algorithm.num_steps])
     noise = draw(streams.noise, last, problem.blocks.sizes, dtype)[0]
     std = algorithm.noise_std(last, problem.dim)[0].astype(dtype)
-    noisy = jnp.where(std != 0, add_noise(state.radii, noise, std), state.radii)
-    final_risk = _risk(problem, noisy)
+    final_risk = _risk(problem, add_noise(state, noise, std).radii)
     record: Record = jax.tree.map(lambda *parts: jnp.concatenate(parts).T[:, slots], *recorded)
     counts = jnp.maximum(samples, 1).astype(dtype)
     trajectory = Trajectory(

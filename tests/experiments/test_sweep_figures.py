@@ -135,7 +135,7 @@ _CHANGES = [
     (constant_clip, "adaptive root:", _reversed("num_steps", "predicted")),
     (constant_clip, "fixed root:", _reversed("num_steps", "predicted")),
     (constant_clip, "fixed log:", _reversed("num_steps", "predicted")),
-    (constant_clip, "is worse", _only_at({"rule": "constant"}, 2, "mean")),
+    (constant_clip, "is worse", _only_at({"rule": "constant"}, 4, "mean")),
     (constant_clip, "1 gradient in 1000", _all_clipped),
     (small_gamma, "alpha = 0: in the gamma", _by_logarithm(0.05, "risk")),
     (small_gamma, "alpha = 4: in the gamma", _by_logarithm(0.05, "risk")),

@@ -259,6 +259,18 @@ def test_the_front_page_agrees_with_its_prediction():
         assert_mean_close(runs.final_risk, 1.03 * predicted.final_risk, bias=5e-4)
 
 
+def test_steps_far_below_the_rounding_of_a_radius_are_not_lost():
+    # A step of 5e-8 changes no float32 of size 1.
+    problem = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3)
+    algorithm = _algorithm(jaxdp.Constant(0.5), 0.01, num_steps=100_000)
+    runs = _run(problem, algorithm, num_runs=40, records=1)
+    predicted = jaxdp.predict(problem, algorithm, records=1)
+    # The bias is of order 1/d of the change, which is .004.
+    assert_mean_close(runs.final_risk, predicted.final_risk, bias=5e-6)
+    with pytest.raises(AssertionError):
+        assert_mean_close(runs.final_risk, predicted.final_risk + 3e-5, bias=5e-6)
+
+
 @pytest.mark.slow
 def test_simulators_can_share_a_key():
     finals = [
