@@ -139,10 +139,8 @@ def _simulated(config: Config, gamma: float, num_steps: int, rates, powers, clip
         )
         return runs.final_risk, runs.observables["clipped_fraction"][:, -1].mean()
 
-    # With small rates a million steps are lost in part to the rounding of float32.
-    with jax.enable_x64():
-        keys = jr.split(key, len(rates))
-        found = jax.vmap(released)(keys, *map(jnp.asarray, (rates, powers, clip_scales)))
+    keys = jr.split(key, len(rates))
+    found = jax.vmap(released)(keys, *map(jnp.asarray, (rates, powers, clip_scales)))
     return tuple(map(np.asarray, found))
 
 
