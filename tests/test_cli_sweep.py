@@ -2,6 +2,7 @@
 
 import json
 
+import jax.random as jr
 import numpy as np
 import pytest
 import xarray
@@ -9,6 +10,7 @@ import xarray
 import jaxdp
 from jaxdp import cli
 from jaxdp.cli.grids import grid
+from jaxdp.cli.sweep import Setting, simulated_risk
 
 SMALL = ["--dim", "20", "--num-runs", "4", "--quiet"]
 AXES = ["--clip-scale", "0.2,1", "--peak", "1:3:3"]
@@ -48,7 +50,7 @@ def test_other_texts_are_refused(text):
 def both(tmp_path_factory):
     """One sweep by the ODE and by simulation, and the folder it wrote to."""
     out = tmp_path_factory.mktemp("both")
-    options = [*SMALL, *AXES, "--aspect-ratio", "0.5", "--by", "both", "--json"]
+    options = [*SMALL, *AXES, "--aspect-ratio", "0.3", "--by", "both", "--json"]
     assert cli.main(["sweep", *options, "--out", str(out), "--store", str(out / "kept")]) == 0
     return out, options
 
@@ -58,7 +60,7 @@ def test_prediction_and_simulation_of_each_cell_are_saved(both):
     assert dataset["predicted"].dims == ("clip_scale", "peak", "power", "aspect_ratio", "rho")
     assert dataset["predicted"].shape == dataset["simulated"].shape == (2, 3, 1, 1, 1)
     problem = jaxdp.LinearRegression.isotropic(20, label_noise=0.3)
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 0.2, 1.0, 40)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 0.2, 1.0, 67)
     cell = dataset.sel(clip_scale=0.2, peak=3.0).squeeze()
     expected = jaxdp.predict(problem, algorithm, records=1).final_risk
     assert float(cell["predicted"]) == pytest.approx(float(expected), rel=1e-4)
@@ -108,3 +110,23 @@ def test_bad_input_ends_with_one_line_and_status_2(arguments, message, capsys, t
     status, out, err = _run(capsys, *SMALL, *arguments, "--out", str(tmp_path))
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert message in err
+
+
+def test_simulated_risks_have_their_standard_error():
+    cell = dict(clip_scale=0.5, peak=2.0, power=0.5, aspect_ratio=0.3, rho=1.0)
+    setting = Setting(dim=12, label_noise=0.3, condition_number=1.0, num_runs=9)
+    found = simulated_risk(setting, key=jr.key(1), **cell)
+    problem = jaxdp.LinearRegression.isotropic(12, label_noise=0.3)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(2.0, 0.5), 0.5, 1.0, 40)
+    runs = np.asarray(
+        jaxdp.simulate(problem, algorithm, key=jr.key(1), num_runs=9, records=1).final_risk
+    )
+    np.testing.assert_allclose(found["simulated"], runs.mean(), rtol=1e-5)
+    np.testing.assert_allclose(found["standard_error"], runs.std(ddof=1) / 3, rtol=1e-4)
+
+
+def test_the_edge_of_a_grid_is_named(capsys, tmp_path):
+    # The best learning rate is far beyond 2.
+    edge = ["--clip-scale", "0.1,0.2,0.4", "--peak", "1:2:3", "--out", str(tmp_path)]
+    _, out, _ = _run(capsys, *SMALL, *edge)
+    assert "(at the edge of the grid: clip_scale, peak)" in out

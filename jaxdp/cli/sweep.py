@@ -58,7 +58,8 @@ def sweep(options: argparse.Namespace) -> None:
     if options.by in ("ode", "both"):
         found.append(
             jaxdp.sweep(
-                functools.partial(predicted_risk, setting),
+                # The equation does not depend on the number of runs, nor does its store.
+                functools.partial(predicted_risk, dataclasses.replace(setting, num_runs=1)),
                 axes,
                 key=ode_key,
                 **_kept(options, "ode"),
@@ -77,7 +78,11 @@ def sweep(options: argparse.Namespace) -> None:
         )
     dataset = xarray.Dataset(
         {name: part[name] for part in found for name in part.data_vars},
-        attrs=found[-1].attrs | {"function": "; ".join(part.attrs["function"] for part in found)},
+        attrs=found[-1].attrs
+        | {
+            "function": "; ".join(part.attrs["function"] for part in found),
+            "options": as_json(described_options(options)),
+        },
     )
     # The least of many simulated risks is too small; the prediction has no such bias.
     risk = dataset["simulated" if options.by == "simulation" else "predicted"]
@@ -86,7 +91,7 @@ def sweep(options: argparse.Namespace) -> None:
         for kind, ending in (("dataset", "nc"), ("picture", "png"), ("numbers", "json"))
     }
     dataset.to_netcdf(files["dataset"], engine="h5netcdf")
-    plot_grid(_side_by_side(dataset)).savefig(files["picture"], dpi=160)
+    plot_grid(_side_by_side(dataset), label="risk $R$").savefig(files["picture"], dpi=160)
     best = _best(dataset, risk)
     summary = {
         "problem": "linear regression",
@@ -209,7 +214,9 @@ def _lines(setting: Setting, dataset: "xarray.Dataset", risk: "xarray.DataArray"
         if best is None:
             continue
         shown = " ".join(f"{best[name]:12.4g}" for name in (*others, "clip_scale", "peak"))
-        rows.append(f"{shown}    {best[str(risk.name)]:.6g}{_beside(best, risk)}")
+        rows.append(
+            f"{shown}    {best[str(risk.name)]:.6g}{_beside(best, risk)}{_at_edge(best, risk)}"
+        )
     hidden = int(np.prod([dataset.sizes[name] for name in others])) - _MOST_LINES
     if hidden > 0:
         rows.append(f"and {hidden} more, in the dataset")
@@ -219,11 +226,22 @@ def _lines(setting: Setting, dataset: "xarray.Dataset", risk: "xarray.DataArray"
     return [heading, *rows]
 
 
+def _at_edge(best: dict[str, float], risk: "xarray.DataArray") -> str:
+    """Which of the tuned values is the first or the last of its grid, in words."""
+    names = [
+        name
+        for name in ("clip_scale", "peak")
+        if risk[name].size > 1 and best[name] in (risk[name].data.min(), risk[name].data.max())
+    ]
+    return f"  (at the edge of the grid: {', '.join(names)})" if names else ""
+
+
 def _beside(best: dict[str, float], risk: "xarray.DataArray") -> str:
     """What else is known at the best cell, in words."""
     if "simulated" not in best:
         return ""
-    error = f"+- {best['standard_error']:.2g}"
+    known = np.isfinite(best["standard_error"])
+    error = f"+- {best['standard_error']:.2g}" if known else "in one run"
     return (
         f" {error}"
         if risk.name == "simulated"

@@ -23,7 +23,7 @@ _LABELS = {
 }
 
 
-def plot_grid(values: "DataArray", *, label: str = "risk $R$", most_panels: int = 12) -> "Figure":
+def plot_grid(values: "DataArray", *, label: str = "", most_panels: int = 12) -> "Figure":
     """A quantity over a grid: a line over one axis, a map over two, with the least value marked.
 
     Of more axes the two longest of numbers make the map, each choice of the others' values a
@@ -31,11 +31,20 @@ def plot_grid(values: "DataArray", *, label: str = "risk $R$", most_panels: int 
 
     Args:
         values: with the grid's axes as coordinates; those of one value do not count.
-        label: of the quantity.
+        label: of the quantity; its name when empty.
         most_panels: further ones are left out, and the title says so.
     """
     from matplotlib.figure import Figure
 
+    if (
+        not hasattr(values, "squeeze")
+        or not hasattr(values, "dims")
+        or hasattr(values, "data_vars")
+    ):
+        raise TypeError(
+            f'expected a DataArray, such as dataset["risk"], got {type(values).__name__}'
+        )
+    label = label or str(values.name or "value")
     values = values.squeeze(drop=True)
     numeric = [dim for dim in values.dims if values[dim].dtype.kind in "iuf"]
     drawn_over = sorted(numeric, key=lambda dim: -values.sizes[dim])[:2]
@@ -72,7 +81,7 @@ def _draw_map(axes: "Axes", values: "DataArray", scale: Any) -> Any:
     """A map over (vertical, horizontal), with a cross at the least value."""
     vertical, horizontal = (values[dim].data for dim in values.dims)
     drawn = axes.pcolormesh(
-        horizontal, vertical, values.data, norm=scale, cmap="viridis_r", shading="nearest"
+        _edges(horizontal), _edges(vertical), values.data, norm=scale, cmap="viridis_r"
     )
     # What shows where a cell did not end well.
     axes.set_facecolor("0.85")
@@ -115,6 +124,15 @@ def _color_scale(values: "DataArray") -> Any:
     if least <= 0:
         return Normalize(least, most)
     return LogNorm(least, max(min(most, _RANGE * least), least * (1 + 1e-6)))
+
+
+def _edges(values: np.ndarray) -> np.ndarray:
+    """Edges of cells half way between the values, on the scale on which they are drawn."""
+    if _is_geometric(values):
+        return np.exp(_edges(np.log(values)))
+    middle = (values[1:] + values[:-1]) / 2
+    first, last = 2 * values[0] - middle[0], 2 * values[-1] - middle[-1]
+    return np.concatenate([[first], middle, [last]])
 
 
 def _is_geometric(values: np.ndarray) -> bool:

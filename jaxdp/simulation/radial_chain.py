@@ -92,6 +92,12 @@ def draw(
     return lax.complex(parallel, chi_square(across, tuple(size - 1 for size in sizes)))
 
 
+def _root(square):
+    """The root; of what stays 0 it has no derivative, and needs none."""
+    is_zero = square == 0
+    return jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, square)))
+
+
 def _labels(words: Words, steps, place: int, dtype) -> Float[Array, "steps lanes"]:
     """Standard normals, from the counter after those of the blocks."""
     return normal_pairs(words, steps[:, None], jnp.asarray(place), dtype)[0]
@@ -108,7 +114,7 @@ def _moved(state: State, along, square_across) -> State:
     The change is formed without the difference of two radii, and added by Kahan's sum.
     """
     radii = state.radii
-    total = radii + jnp.sqrt((radii + along) ** 2 + square_across)
+    total = radii + _root((radii + along) ** 2 + square_across)
     change = (along * (along + 2 * radii) + square_across) / jnp.where(total > 0, total, 1)
     change -= state.excess
     moved = jnp.maximum(radii + change, 0)
@@ -233,7 +239,7 @@ def _walk(lanes: _Lanes, state: State, todo: _Steps) -> State:
 
 def _descend(lanes: _Lanes, state: State, now: _Steps) -> State:
     """One gradient step."""
-    along = jnp.sqrt(lanes.eigenvalues) * now.samples.real
+    along = _root(lanes.eigenvalues) * now.samples.real
     across = lanes.eigenvalues * now.samples.imag
     residual = jnp.sum(along * state.radii, axis=0) - lanes.label_noise * now.labels
     square = jnp.sum(along**2 + across, axis=0)

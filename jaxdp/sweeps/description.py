@@ -56,7 +56,7 @@ def difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
         if part == "function" and isinstance(there, dict):
             names = [item.get("name", f"version {item.get('version')}") for item in (there, value)]
             if names[0] == names[1]:
-                return f"its function {names[0]} has changed since"
+                return f"its function {names[0]} has changed since (give version= to decide that)"
             return f"it was made by {names[0]}, not by {names[1]}"
         if part == "key":
             return "it was made with another key"

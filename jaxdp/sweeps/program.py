@@ -50,7 +50,15 @@ class Program:
 
         self._axes, self._combination, self._key = axes, combination, key
         self._devices = jax.local_devices()
-        jaxpr = jax.make_jaxpr(cell)(key, axes.mapped_types())
+        try:
+            jaxpr = jax.make_jaxpr(cell)(key, axes.mapped_types())
+        except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
+            traced = ", ".join(("key", *axes.mapped))
+            error.add_note(
+                f"a sweep traces its function: {traced} have no values then; use jax.numpy, or "
+                "make an axis a tuple, whose values are Python's own"
+            )
+            raise
         self._cell = jaxpr_as_fun(jaxpr)
         self._compiled: dict[int, Any] = {}
         self._lock = threading.Lock()

@@ -58,9 +58,11 @@ def variables_of(
 
 def _of_dict(result: Any) -> list[tuple[Variable, Array]]:
     if not isinstance(result, dict) or not all(isinstance(name, str) for name in result):
+        is_number = hasattr(result, "dtype") or isinstance(result, (int, float))
+        got = "an array" if is_number else type(result).__name__
         raise TypeError(
-            f"expected the function to return a dict of arrays or a Trajectory, got "
-            f"{type(result).__name__}"
+            "expected the function to return a dict of arrays, such as {'risk': ...}, or a "
+            f"Trajectory, got {got}"
         )
     found = []
     for name, value in result.items():

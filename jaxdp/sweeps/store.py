@@ -140,10 +140,7 @@ class Store:
         found = description.read(path)
         if found != identity:
             difference = description.difference(found, identity)
-            raise ValueError(
-                f"{self.folder} keeps another sweep: {difference}; use another folder, or give "
-                "version= from the start if the function is the same for you"
-            )
+            raise ValueError(f"{self.folder} keeps another sweep: {difference}; use another folder")
 
     def _clear_stale(self) -> None:
         for path in self.folder.glob(".*.partial"):

@@ -190,7 +190,7 @@ class _Sweep:
     def _how_to_resume(self) -> str:
         share = f"{int(self.done.sum())} of {self.done.size} cells are done"
         if self.store is None:
-            return f"stopped; {share} and lost: give store=FOLDER to keep them next time"
+            return f"stopped; {share} and lost: give a store to keep them next time"
         return (
             f"stopped; {share} and kept in {self.store.folder}: call the sweep again with the same "
             "arguments to go on"

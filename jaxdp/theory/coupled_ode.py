@@ -67,8 +67,9 @@ class CoupledODE(AbstractModalTheory):
     $\min(\tilde\eta, 2/(\gamma B))$ and the noise is not capped; simulation agrees.
     For batches it is the limit of a batch small against d; `DiscreteRecursion` has the others.
 
-    Keeps 1e-6 absolute in float64 and 1e-4 relative in float32. Where a rate beyond about 10^5
-    makes the equations stiff, the solver may give up: `Status.SOLVER_STOPPED`, with NaN risks.
+    Keeps 1e-6 absolute in float64 and 1e-4 relative in float32, there of risks above 1e-9. Where a
+    rate beyond about 10^5 makes the equations stiff, the solver may give up:
+    `Status.SOLVER_STOPPED`, with NaN risks.
 
     Source: AC (62), (63), Proposition 5. Derived (beyond the cap):
     test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
@@ -106,24 +107,21 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
         return strength * (schedule(time) ** 2 - last_square)
 
     def field(clock, state, _):
-        time, speed = 1 - (1 - clock) ** 2, 2 * (1 - clock)
+        time, speed = clock * (2 - clock), 2 * (1 - clock)
         shifted, _ = state
         modal = shifted - noise_to_come(time)
         second_moment = modes.second_moment(modes.risk(modal))
         descent, variance = algorithm.clip.moments(second_moment)
-        rate = jnp.minimum(schedule(time), cap)
+        # By the clock: at the kink rounding would take the other side's derivative.
+        rate = jnp.where(starts_above & (clock < leaves), cap, schedule(time))
         drift = -2 * rate * descent * modes.descent * modal
         spread = rate**2 * gamma * variance * second_moment / 2 * modes.diffusion
         return (drift + spread) * speed, (1 - descent) * speed
 
-    start = (
-        modes.initial.astype(dtype) + noise_to_come(jnp.zeros((), dtype)),
-        # The clipped area counts from 1, so that the relative tolerance is an absolute one for it.
-        jnp.ones((), dtype),
-    )
-    kinks = jnp.append(schedule.kinks.astype(dtype), _leaves_cap(schedule, cap))
-    # The error of the whole is at most some ten times the tolerance of a step.
-    rtol, atol = (1e-8, 1e-15) if dtype == jnp.float64 else (1e-6, 1e-13)
+    zero = jnp.zeros((), dtype)
+    start = modes.initial.astype(dtype) + noise_to_come(zero), zero
+    starts_above, leaves = schedule(zero) > cap, _on_the_clock(_leaves_cap(schedule, cap))
+    rtol, atol = (1e-9, 1e-15) if dtype == jnp.float64 else (1e-6, 1e-13)
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
         diffrax.Tsit5(),
@@ -133,7 +131,8 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
         start,
         saveat=_saved(time),
         stepsize_controller=diffrax.ClipStepSizeController(
-            diffrax.PIDController(rtol=rtol, atol=atol), jump_ts=_on_the_clock(kinks)
+            diffrax.PIDController(rtol=rtol, atol=atol, norm=_norm_of_the_modes),
+            jump_ts=jnp.append(_on_the_clock(schedule.kinks.astype(dtype)), leaves),
         ),
         adjoint=adjoint,
         max_steps=_MAX_STEPS,
@@ -150,14 +149,22 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
         risk=risk,
         # AC Proposition 5: the noise of the last step, which comes after time 1.
         final_risk=risk[-1] + strength * last_square,
-        clipped_area=clipped_area - 1,
+        clipped_area=clipped_area,
         stopped=solution.result != diffrax.RESULTS.successful,
     )
 
 
+def _norm_of_the_modes(error):
+    """Root mean square; the clipped area goes along, its rounding must not set the step."""
+    modal, _ = error
+    return jnp.sqrt(jnp.mean(modal**2))
+
+
 def _on_the_clock(time):
     """s in t = 1 - (1 - s)^2; what lies beyond the end stays there."""
-    return jnp.where(time < 1, 1 - jnp.sqrt(1 - jnp.minimum(time, 1)), time)
+    before = jnp.minimum(time, 1)
+    # 1 - sqrt(1 - t), in a form that keeps the digits of a small t.
+    return jnp.where(time < 1, before / (1 + jnp.sqrt(1 - before)), time)
 
 
 def _saved(time):

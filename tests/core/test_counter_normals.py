@@ -75,3 +75,12 @@ def test_float64_numbers_are_normal_to_all_their_digits():
         assert stats.kstest(column, "norm")[1] > 1e-3
     # Not float32 numbers made wide.
     assert np.mean(first == first.astype(np.float32)) < 1e-3
+
+
+def test_neighbouring_counters_are_uncorrelated_in_float64():
+    # Two hashes make a pair there; none may be shared with the next pair.
+    with jax.enable_x64():
+        words, steps = key_words(jr.key(0)), jnp.arange(20_000)
+        first, second = normal_pairs(words, steps[:, None], jnp.arange(2), jnp.float64)
+        columns = np.concatenate([first, second], axis=1)
+    assert np.abs(np.corrcoef(columns.T) - np.eye(4)).max() < 5 / np.sqrt(20_000)

@@ -272,6 +272,32 @@ def test_steps_far_below_the_rounding_of_a_radius_are_not_lost():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("derivative", [jax.grad, jax.jacfwd])
+@pytest.mark.parametrize("null_target", [0.0, 0.4])
+def test_derivatives_are_finite_with_eigenvalues_of_zero(derivative, null_target):
+    target = np.repeat([0.4, null_target], 5)
+    problem = jaxdp.LinearRegression(np.repeat([2.0, 0.0], 5), target, 0.3)
+
+    def mean(clip_scale):
+        algorithm = _algorithm(jaxdp.Constant(3.0), clip_scale, jnp.inf, 20)
+        return _run(problem, algorithm, num_runs=50).final_risk.mean()
+
+    difference = (mean(0.503) - mean(0.497)) / 0.006
+    np.testing.assert_allclose(derivative(mean)(0.5), difference, rtol=5e-2)
+
+
+@pytest.mark.slow
+def test_a_run_does_not_depend_on_its_batch_whatever_the_generator():
+    keys = jr.split(jr.key(0, impl="rbg"), 3)
+
+    def risk(key):
+        options = dict(num_runs=2, records=2, simulator=jaxdp.Reduced())
+        return jaxdp.simulate(_problem(), _algorithm(), key=key, **options).final_risk
+
+    np.testing.assert_allclose(jax.vmap(risk)(keys)[2], risk(keys[2]), rtol=2e-5)
+
+
+@pytest.mark.slow
 def test_simulators_can_share_a_key():
     finals = [
         np.asarray(_run(_problem(), _algorithm(), num_runs=2000, simulator=simulator).final_risk)

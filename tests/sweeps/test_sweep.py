@@ -148,7 +148,7 @@ def test_shards_shrink_until_they_fit_the_memory(monkeypatch):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda key, c: c, "dict of arrays or a Trajectory"),
+        (lambda key, c: c, "dict of arrays, such as .*, or a Trajectory, got an array"),
         (lambda key, c: {"x": {"y": c}}, "expected x to be an array"),
         (lambda key, c: {"x": key}, "expected x to be an array"),
         (lambda c: {"x": c}, "function of the keywords key, c"),

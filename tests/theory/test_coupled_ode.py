@@ -381,3 +381,37 @@ def test_contract_of_every_theory(theory):
 def test_a_theorys_class_is_not_a_theory():
     with pytest.raises(TypeError, match="expected theory to be one such as"):
         jaxdp.predict(*_described(CASES["constant"]), jaxdp.CoupledODE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", [jaxdp.Hyperbolic, jaxdp.Polynomial])
+def test_gradients_beyond_the_cap_are_finite_differences(schedule):
+    def final(shape):
+        problem = jaxdp.LinearRegression.isotropic(40, label_noise=0.3)
+        algorithm = jaxdp.OnePassDPSGD(schedule(60.0, shape), 0.3, 1.0, 400)
+        return jaxdp.predict(problem, algorithm, jaxdp.CoupledODE(), records=1).final_risk
+
+    with jax.enable_x64():
+        place = jnp.asarray(0.2 if schedule is jaxdp.Hyperbolic else 1.0)
+        value = jax.jit(final)
+        difference = (value(place + 1e-4) - value(place - 1e-4)) / 2e-4
+        np.testing.assert_allclose(jax.grad(final)(place), difference, rtol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("schedule", "num_steps"),
+    [(jaxdp.Hyperbolic(1e5, 2e-5), 10**8), (jaxdp.Polynomial(3.0, 0.5), 10**4)],
+)
+def test_early_records_keep_their_digits_in_float32(schedule, num_steps):
+    def predicted():
+        problem = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3)
+        algorithm = jaxdp.OnePassDPSGD(schedule, 1.0, 1.0, num_steps)
+        return jaxdp.predict(problem, algorithm, jaxdp.CoupledODE(), records=10_000)
+
+    narrow = predicted()
+    with jax.enable_x64():
+        wide = predicted()
+    np.testing.assert_allclose(narrow.risk, wide.risk, rtol=1e-4)
+    shares = [runs.observables["clipped_fraction"] for runs in (narrow, wide)]
+    np.testing.assert_allclose(*shares, atol=1e-5)
