@@ -55,9 +55,10 @@ def require_count(name: str, value: Any) -> int:
 def require_key(key: Any) -> None:
     """Raise TypeError unless `key` is one `jax.random.key`."""
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
+        is_old = getattr(key, "dtype", None) == np.uint32
         raise TypeError(
             f"expected key to be a jax.random.key, for example jax.random.key(0), "
-            f"got {type(key).__name__}"
+            f"got {'a key of the old kind, PRNGKey' if is_old else type(key).__name__}"
         )
     if key.shape != ():
         raise ValueError(f"expected one key, got an array of keys of shape {key.shape}")

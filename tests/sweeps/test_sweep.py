@@ -185,6 +185,7 @@ def test_shapes_that_a_looped_value_changes_are_refused():
     ("wrong", "kind", "message"),
     [
         ({"key": 0}, TypeError, "jax.random.key"),
+        ({"key": jr.PRNGKey(0)}, TypeError, "a key of the old kind"),
         ({"shard_size": 0}, ValueError, "shard_size >= 1"),
         ({"shard_size": 2.0}, TypeError, "shard_size to be a Python int"),
         ({"executor": 3}, TypeError, "executor to have submit"),
