@@ -62,7 +62,7 @@ def test_ctrl_c_stops_after_the_shard_in_flight_and_says_how_to_go_on(
 
 def test_without_a_store_ctrl_c_says_what_would_have_kept_the_cells(monkeypatch):
     _interrupting(monkeypatch, {1})
-    with pytest.raises(KeyboardInterrupt, match=r"5 of 40 cells .* lost: give store=FOLDER"):
+    with pytest.raises(KeyboardInterrupt, match=r"5 of 40 cells .* lost: give a store"):
         _run(workload.slow)
 
 
