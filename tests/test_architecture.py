@@ -15,9 +15,9 @@ LAYERS = [
     {"core"},
     {"problems", "schedules", "clipping", "privacy", "networks"},
     {"algorithms"},
-    {"simulation", "theory"},
+    {"simulation", "theory", "kernels"},
     {"comparison", "sweeps"},
-    {"plots"},
+    {"plots", "estimators"},
     {"cli"},
 ]
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -1,0 +1,1 @@
+"""Private kernel learning: kernels, feature maps, and learners whose release is a function."""
