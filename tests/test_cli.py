@@ -19,6 +19,7 @@ def _run(capsys, *arguments):
     return status, captured.out, captured.err
 
 
+@pytest.mark.slow
 def test_compare_prints_a_table_and_writes_its_files(capsys, tmp_path):
     status, out, err = _run(capsys, *SMALL, "--out", str(tmp_path / "new"))
     assert (status, err) == (0, "")
@@ -79,6 +80,7 @@ def test_options_reach_the_algorithm(capsys, tmp_path):
     assert jump == pytest.approx(2 * (0.5 * 1 * 0.4 / 2) ** 2, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_table_is_compared_with_its_surrogate(capsys, tmp_path):
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(300, 3)) * [1, 100, 0.01]

@@ -16,8 +16,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import xarray
@@ -25,10 +23,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-import jaxdp
 from experiments import command
 from experiments.aggressive_clipping.constant_clip_checks import checks as checks
-from experiments.aggressive_clipping.tuning import Setting, tune
+from experiments.aggressive_clipping.tuning import Setting, simulated, tune
 from experiments.averages import over_runs
 from experiments.drawing import BLACK, BLUE, GREEN, ORANGE, RED, tidy
 
@@ -80,9 +77,11 @@ def run(config: Config) -> xarray.Dataset:
     name_of = "gamma = {0[0]:g}, n = {0[1]}".format
     for number, (gamma, length) in enumerate(command.track(cells, name_of)):
         at = config.gammas.index(gamma), slice(None), config.num_steps.index(length)
-        given = (values[name][at] for name in ("rate", "power", "clip_scale"))
+        given = (values[name][at] for name in ("power", "clip_scale", "rate"))
         key = jr.fold_in(jr.key(config.seed), number)
-        risks, clipped = _simulated(config, gamma, length, *given, key=key)
+        risks, clipped = simulated(
+            Setting(), round(gamma * length), length, *given, key=key, num_runs=config.num_runs
+        )
         for name, value in over_runs(risks.T).items():
             values[name][at] = value
         values["clipped_fraction"][at] = clipped
@@ -121,27 +120,6 @@ def _tuned(config: Config) -> dict[str, np.ndarray]:
     chosen = {name: np.take_along_axis(part, best, -1)[..., 0] for name, part in tuned.items()}
     chosen["predicted"] = chosen.pop("risk")
     return chosen | {"power": np.asarray(_POWERS)[best[..., 0]]}
-
-
-def _simulated(config: Config, gamma: float, num_steps: int, rates, powers, clip_scales, *, key):
-    """Released risks, one row for each rule, and the share of gradients that were clipped."""
-    dim = round(gamma * num_steps)
-
-    def released(key, rate, power, clip_scale):
-        problem, algorithm = Setting().describe(dim, rate, power, clip_scale, num_steps)
-        runs = jaxdp.simulate(
-            problem,
-            algorithm,
-            key=key,
-            num_runs=config.num_runs,
-            simulator=jaxdp.Reduced(),
-            records=1,
-        )
-        return runs.final_risk, runs.observables["clipped_fraction"][:, -1].mean()
-
-    keys = jr.split(key, len(rates))
-    found = jax.vmap(released)(keys, *map(jnp.asarray, (rates, powers, clip_scales)))
-    return tuple(map(np.asarray, found))
 
 
 def claims(dataset: xarray.Dataset) -> dict[str, bool]:

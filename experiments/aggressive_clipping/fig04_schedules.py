@@ -10,18 +10,15 @@ import itertools
 import sys
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-import jaxdp
 from experiments import command
 from experiments.aggressive_clipping.fig04_checks import checks as checks
-from experiments.aggressive_clipping.tuning import Setting, tune
+from experiments.aggressive_clipping.tuning import Setting, simulated, tune
 from experiments.averages import over_runs
 from experiments.drawing import BLACK, BLUE, GREEN, ORANGE, RED, tidy
 
@@ -59,7 +56,10 @@ def run(config: Config) -> xarray.Dataset:
     ):
         at = clip_scale[:, number], rate[:, number]
         key = jr.fold_in(jr.key(config.seed), number)
-        columns.append(over_runs(_simulated(config, length, *at, key=key).T))
+        risks, _ = simulated(
+            Setting(), config.dim, length, config.powers, *at, key=key, num_runs=config.num_runs
+        )
+        columns.append(over_runs(risks.T))
     variables = {name: np.stack([column[name] for column in columns], 1) for name in columns[0]}
     variables |= {
         "predicted": risk,
@@ -73,24 +73,6 @@ def run(config: Config) -> xarray.Dataset:
         {"power": list(config.powers), "num_steps": list(config.num_steps)},
         {"dim": config.dim, "num_runs": config.num_runs},
     )
-
-
-def _simulated(config: Config, num_steps: int, clip_scales, rates, *, key) -> np.ndarray:
-    """Released risks, one row for each power."""
-
-    def released(key, power, clip_scale, rate):
-        problem, algorithm = Setting().describe(config.dim, rate, power, clip_scale, num_steps)
-        return jaxdp.simulate(
-            problem,
-            algorithm,
-            key=key,
-            num_runs=config.num_runs,
-            simulator=jaxdp.Reduced(),
-            records=1,
-        ).final_risk
-
-    powers, clip_scales, rates = map(jnp.asarray, (config.powers, clip_scales, rates))
-    return np.asarray(jax.vmap(released)(jr.split(key, len(powers)), powers, clip_scales, rates))
 
 
 def claims(dataset: xarray.Dataset) -> dict[str, bool]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
@@ -112,6 +113,23 @@ def predicted(setting: Setting, power, gamma, clip_scale, rate, *, rho=None) -> 
             for first in range(0, flat[0].size, _MOST_CELLS)
         ]
     return np.concatenate([np.asarray(part) for part in parts]).reshape(given[0].shape)
+
+
+def simulated(
+    setting: Setting, dim: int, num_steps: int, powers, clip_scales, rates, *, key, num_runs
+):
+    """Released risks, one row for each case, and the share of gradients that each case clips."""
+
+    def released(key, power, clip_scale, rate):
+        problem, algorithm = setting.describe(dim, rate, power, clip_scale, num_steps)
+        simulator = jaxdp.Reduced()
+        runs = jaxdp.simulate(
+            problem, algorithm, key=key, num_runs=num_runs, simulator=simulator, records=1
+        )
+        return runs.final_risk, runs.observables["clipped_fraction"][:, -1].mean()
+
+    cases = map(jnp.asarray, (powers, clip_scales, rates))
+    return tuple(map(np.asarray, jax.vmap(released)(jr.split(key, len(powers)), *cases)))
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -158,7 +158,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         Check(
             f"Reduced is at least d / 10 times faster a step than Iterates, d = {dim}",
             f"{ratio:.0f} times",
-            ratio >= dim / 10,
+            bool(ratio >= dim / 10),
         ),
     ]
 

@@ -82,6 +82,7 @@ def test_noise_below_the_smallest_number_is_refused():
     assert math.isinf(mu(1e-20))
 
 
+@pytest.mark.slow
 def test_only_known_numbers_in_range_have_a_guarantee_where_one_is_traced():
     def cost(clip_norm, num_steps):
         return jaxdp.account(jaxdp.DPGD(0.01, clip_norm, num_steps, 1.0), delta=1e-5).epsilon

@@ -74,6 +74,7 @@ def test_derivatives_are_exact():
         np.testing.assert_allclose(second, first[0], rtol=1e-9, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_without_variance_it_is_the_clip():
     mean = jnp.asarray([-3.0, -0.5, 0.0, 0.7, 2.0])
     variance, limit = jnp.zeros(5), jnp.ones(5)

@@ -84,6 +84,7 @@ def test_held_out_risk_is_unbiased_and_without_the_correction_it_is_not():
         assert_mean_close(np.add(risks, biases), 0, sigmas=4)
 
 
+@pytest.mark.slow
 def test_collinear_columns_do_not_matter_to_the_risk():
     inputs, labels = _table(rows=80)
     doubled = np.concatenate([inputs, inputs[:, :1]], axis=1)

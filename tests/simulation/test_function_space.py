@@ -142,6 +142,7 @@ def test_function_space_has_the_law_of_the_iterates(num_features, activation, cl
     assert ks_2samp(first[:, 2], wrong[:, 2]).pvalue < 1e-3
 
 
+@pytest.mark.slow
 def test_noise_that_training_sees_and_noise_that_it_does_not_are_independent():
     # One of each, no descent: the test row's prediction is their sum.
     one, none = np.ones((1, 1)), np.zeros(1)

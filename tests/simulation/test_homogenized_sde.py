@@ -22,7 +22,10 @@ def _algorithm(rho=1.0, power=0.5, peak=3.0):
     return jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), 1.0, rho, 10 * DIM)
 
 
-@pytest.mark.parametrize("power", [pytest.param(0.0, marks=pytest.mark.slow), 0.5, 0.1])
+@pytest.mark.parametrize(
+    "power",
+    [pytest.param(0.0, marks=pytest.mark.slow), pytest.param(0.5, marks=pytest.mark.slow), 0.1],
+)
 def test_mean_risk_is_the_coupled_equations(power):
     algorithm = _algorithm(power=power)
     paths = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=150, simulator=SDE)
@@ -47,6 +50,7 @@ def test_clipped_fraction_is_the_predicted_one():
     np.testing.assert_allclose(paths.observables["clipped_fraction"].mean(0), predicted, atol=3e-3)
 
 
+@pytest.mark.slow
 def test_without_noise_or_gradient_noise_the_path_is_the_equation():
     # One label noise of 0, gamma tiny: the diffusion is almost deterministic.
     problem = jaxdp.LinearRegression.isotropic(10, label_noise=0.0)

@@ -164,6 +164,7 @@ def test_a_run_is_the_same_alone_as_in_a_batch():
     assert not np.allclose(many.risk[0, 1:], many.risk[1, 1:], rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_progress_reports_and_changes_nothing():
     shares = []
     quiet = simulate_iterates(PROBLEM, _algorithm(), key=jr.key(0), num_runs=2)
@@ -185,6 +186,7 @@ def test_two_noise_levels_see_the_same_data():
     np.testing.assert_allclose(path(1e6), path(jnp.inf), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_last_noise_comes_after_the_last_record():
     noisy = simulate_iterates(
         PROBLEM, _algorithm(schedule=jaxdp.Constant(3.0)), key=jr.key(0), num_runs=4000
@@ -321,6 +323,7 @@ def test_a_plain_callable_simulates_like_its_schedule():
     np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_diverged_runs_are_data():
     problem = jaxdp.LinearRegression(jnp.ones(20), jnp.full(20, 1e30), 0.1)
     runs = simulate_iterates(problem, _algorithm(), key=jr.key(0), num_runs=2)

@@ -259,6 +259,7 @@ def test_the_front_page_agrees_with_its_prediction():
         assert_mean_close(runs.final_risk, 1.03 * predicted.final_risk, bias=5e-4)
 
 
+@pytest.mark.slow
 def test_steps_far_below_the_rounding_of_a_radius_are_not_lost():
     # A step of 5e-8 changes no float32 of size 1.
     problem = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3)

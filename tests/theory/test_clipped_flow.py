@@ -121,6 +121,7 @@ def test_without_noise_it_is_clipped_descent(described, expected, rank):
     np.testing.assert_array_equal(predicted.observables["variance"], 0)
 
 
+@pytest.mark.slow
 def test_without_clipping_it_is_the_recursion():
     with jax.enable_x64():
         problem, settings = _small(np.float64)

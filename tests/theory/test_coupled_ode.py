@@ -281,6 +281,7 @@ def test_bounds_coincide_for_isotropic_data():
         )
 
 
+@pytest.mark.slow
 def test_limits_without_noise_and_clipping_have_a_closed_form():
     # R' = -2 eta R + eta^2 gamma (R + zeta^2/2): linear, with constant coefficients.
     problem = jaxdp.LinearRegression.isotropic(30, label_noise=0.5)
@@ -321,7 +322,8 @@ def test_works_under_vmap_over_every_field():
         np.testing.assert_allclose(together[i], alone, rtol=2e-5)
 
 
-@pytest.mark.parametrize("mode", ["forward", pytest.param("reverse", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
 def test_gradients_are_finite_differences(mode):
     with jax.enable_x64():
         point = tuple(jnp.asarray(value) for value in POINT)
@@ -349,6 +351,7 @@ def test_one_compilation_serves_every_length():
     assert coupled_ode._solve._cached._cache_size() == before
 
 
+@pytest.mark.slow
 def test_a_traced_schedule_that_increases_is_void():
     def status(last):
         problem = jaxdp.LinearRegression.isotropic(30, label_noise=0.3)

@@ -133,6 +133,7 @@ def test_float32_keeps_its_digits_over_many_steps():
         np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "peak",
     [pytest.param(jaxdp.Constant, marks=pytest.mark.slow), lambda v: jaxdp.Polynomial(v, 0.5)],
