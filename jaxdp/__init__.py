@@ -4,6 +4,10 @@ One description of a problem and an algorithm, three readers: `simulate` says wh
 `predict` what theory says, `account` what it costs.
 """
 
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+from jaxdp import kernels as kernels
 from jaxdp import privacy as privacy
 from jaxdp.algorithms import DPGD as DPGD
 from jaxdp.algorithms import ExactCalibration as ExactCalibration
@@ -46,3 +50,15 @@ from jaxdp.theory import TightLowerBound as TightLowerBound
 from jaxdp.theory import TightUpperBound as TightUpperBound
 from jaxdp.theory import UpperBound as UpperBound
 from jaxdp.theory import predict as predict
+
+if TYPE_CHECKING:
+    from jaxdp import estimators as estimators
+
+
+def __getattr__(name: str) -> _Any:
+    """`jaxdp.estimators` needs scikit-learn, so it is imported when it is asked for."""
+    if name == "estimators":
+        import importlib
+
+        return importlib.import_module("jaxdp.estimators")
+    raise AttributeError(f"module 'jaxdp' has no attribute {name!r}")

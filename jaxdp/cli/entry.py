@@ -4,6 +4,8 @@ import argparse
 import pathlib
 import sys
 
+from jaxdp.cli.model_options import add_models
+
 
 class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
@@ -87,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--duration", type=float, help="learning rate * steps * p / d [4.3]")
     compare.set_defaults(command=_compare)
     _add_sweep(commands)
+    add_models(commands)
     return parser
 
 

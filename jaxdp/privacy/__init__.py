@@ -19,6 +19,7 @@ from jaxdp.privacy.mechanisms import Composition as Composition
 from jaxdp.privacy.mechanisms import Gaussian as Gaussian
 from jaxdp.privacy.mechanisms import Unproved as Unproved
 from jaxdp.privacy.mechanisms import ZeroConcentrated as ZeroConcentrated
+from jaxdp.privacy.objective_perturbation import ObjectivePerturbation as ObjectivePerturbation
 from jaxdp.privacy.one_run_auditing import audit_one_run as audit_one_run
 from jaxdp.privacy.one_run_auditing import num_correct_guesses as num_correct_guesses
 from jaxdp.privacy.one_run_auditing import one_run_epsilon as one_run_epsilon

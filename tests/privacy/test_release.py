@@ -13,6 +13,7 @@ from jaxdp.privacy import (
     AbstractMechanism,
     Composition,
     Gaussian,
+    ObjectivePerturbation,
     PoissonSampler,
     PoissonSubsampledGaussian,
     PublishedConversion,
@@ -36,6 +37,7 @@ MECHANISMS = [
     Composition((Gaussian(0.8), ZeroConcentrated(0.3))),
     PoissonSubsampledGaussian(_SAMPLER, 2.0, 50),
     Composition((PoissonSubsampledGaussian(_SAMPLER, 2.0, 50), Gaussian(0.8))),
+    ObjectivePerturbation(0.2, 0.25, 0.002),
     Unproved("nobody has tried"),
 ]
 each_mechanism = pytest.mark.parametrize(

@@ -1,0 +1,179 @@
+r"""Which functions a random projection keeps: PK section 4.4, on the torus.
+
+An element $\beta\cdot h_M$ of the projected space has independent coefficients of variance
+$\mu_l\lVert\beta\rVert^2/M$ (section 4.4 leaves out the 1/M), while the target's are
+$\mu_l^r\alpha_l$. For r = 1/2 the two decay alike. A smoother target is approximated in the
+projected space no better than $\mu_M$, where M eigenfunctions would leave $\mu_M^{2r}$.
+"""
+
+import dataclasses
+import itertools
+import sys
+
+import numpy as np
+import xarray
+from matplotlib.figure import Figure
+
+from experiments import command
+from experiments.command import Check
+from experiments.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, tidy
+from experiments.private_kernel_learning.torus import Torus
+from jaxdp.theory import predicted_excess_risk
+
+_COLORS = BLUE, GREEN, ORANGE
+_NO_RIDGE = 1e-12
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Sizes; elements have a random beta of norm 1 in `element_projections` dimensions."""
+
+    capacity: float = 0.5
+    sources: tuple[float, ...] = (0.5, 0.75, 1.0)
+    num_points: int = 1024
+    element_projections: int = 100
+    num_elements: int = 400
+    counts: tuple[int, ...] = (8, 16, 32, 64, 128, 256)
+    num_runs: int = 16
+    seed: int = 0
+
+    @classmethod
+    def smoke(cls) -> "Config":
+        return cls(num_points=256, num_elements=150, counts=(8, 16, 32, 64), num_runs=12)
+
+
+def run(config: Config) -> xarray.Dataset:
+    """Coefficients of random elements and of targets; errors of the best approximations."""
+    rng = np.random.default_rng(config.seed)
+    tori = [Torus.power_law(config.capacity, r, config.num_points) for r in config.sources]
+    elements = np.array([_element(tori[0], config, rng) for _ in range(config.num_elements)])
+    errors = [
+        [[_distance(torus, count, rng) for _ in range(config.num_runs)] for count in config.counts]
+        for torus in tori
+    ]
+    predicted, leading = [], []
+    for torus in tori:
+        spectrum = torus.spectrum()
+        predicted.append(
+            [
+                predicted_excess_risk(spectrum, ridge=_NO_RIDGE, num_projections=count).total
+                for count in config.counts
+            ]
+        )
+        leading.append([spectrum.squared_target[count:].sum() for count in config.counts])
+    dims = ("source", "count")
+    return xarray.Dataset(
+        {
+            "elements": (("draw", "mode"), elements),
+            "eigenvalues": ("mode", tori[0].spectrum().eigenvalues),
+            "targets": (("source", "mode"), np.array([torus.coefficients for torus in tori])),
+            "error": ((*dims, "run"), np.array(errors)),
+            "error_predicted": (dims, np.array(predicted)),
+            "error_leading": (dims, np.array(leading)),
+        },
+        {
+            "source": list(config.sources),
+            "count": list(config.counts),
+            "mode": np.arange(1, config.num_points),
+        },
+        {"capacity": config.capacity, "element_projections": config.element_projections},
+    )
+
+
+def _element(torus: Torus, config: Config, rng) -> np.ndarray:
+    """Coefficients of beta . h_M for one draw of both, beta uniform on the sphere."""
+    direction = rng.standard_normal(config.element_projections)
+    paths = torus.paths(config.element_projections, rng)
+    waves = np.fft.rfft(paths @ (direction / np.linalg.norm(direction))) / torus.num_points
+    pairs = np.stack([waves.real, -waves.imag], axis=1)[1:-1] * 2**0.5
+    return np.concatenate([[waves[0].real], pairs.ravel()])
+
+
+def _distance(torus: Torus, count: int, rng) -> float:
+    """Mean square of the target less its best approximation by M paths."""
+    paths = torus.paths(count, rng)
+    found = np.linalg.lstsq(paths, torus.values, rcond=None)[0]
+    return float(np.mean((paths @ found - torus.values) ** 2))
+
+
+def claims(dataset: xarray.Dataset) -> dict[str, bool]:
+    """Each claim and whether the dataset bears it out."""
+    return {check.claim: check.holds for check in checks(dataset)}
+
+
+def checks(dataset: xarray.Dataset) -> list[Check]:
+    """The law of the coefficients, the error's, and what a smoother target loses."""
+    squares = dataset.elements**2 * dataset.element_projections / dataset.eigenvalues
+    means = squares.mean("draw").values
+    error = (2 / dataset.sizes["draw"]) ** 0.5
+    whole = abs(means.mean() - 1) / (error / len(means) ** 0.5)
+    logs = np.log(dataset.mode.values)
+    trend = abs(np.polyfit(logs, means - 1, 1)[0]) / (error / logs.std() / len(logs) ** 0.5)
+    ratio = dataset.error / dataset.error_predicted
+    gap = np.abs(ratio.mean("run") - 1)
+    spread = ratio.std("run", ddof=1) / dataset.sizes["run"] ** 0.5
+    loss = (dataset.error.mean("run") / dataset.error_leading).isel(count=-1).values
+    growth = [
+        np.polyfit(np.log(at["count"]), np.log(at.error.mean("run") / at.error_leading), 1)[0]
+        for _, at in dataset.groupby("source", squeeze=False)
+        for at in [at.squeeze("source")]
+    ]
+    limits = (2 * dataset.source.values - 1) / dataset.capacity
+    return [
+        Check(
+            "coefficients of beta . h_M have variance mu_l |beta|^2 / M at every l, to 4 errors",
+            f"{whole:.1f} errors in the mean, {trend:.1f} in the trend with ln l",
+            bool(whole < 4 and trend < 4),
+        ),
+        Check(
+            "the target's distance to the projected space is as predicted, to 4 errors and 10%",
+            f"largest gap {float(gap.max()):.1%}, errors up to {float(spread.max()):.1%}",
+            bool((gap < 4 * spread + 0.1).all()),
+        ),
+        Check(
+            "against as many leading eigenfunctions the projection loses more the larger r is, "
+            "and for r > 1/2 the more the larger M is",
+            ", ".join(
+                f"r = {r:g}: {value:.0f} times at the largest M, growing as M^{rate:.2f} (limit "
+                f"{limit:.1f})"
+                for r, value, rate, limit in zip(
+                    dataset.source.values, loss, growth, limits, strict=True
+                )
+            ),
+            bool((np.diff(loss) > 0).all() and all(rate > 0.5 for rate in growth[1:])),
+        ),
+    ]
+
+
+def plot(dataset: xarray.Dataset) -> Figure:
+    """Coefficients over l; errors over M."""
+    figure = Figure(figsize=(8.8, 3.7), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    modes = dataset.mode.values
+    scale = dataset.element_projections**0.5
+    left.plot(modes, scale * np.abs(dataset.elements[0]), ".", color=GREY, markersize=2,
+              label=r"$\sqrt{M}\,\beta\cdot h_M$, one draw")  # fmt: skip
+    left.plot(modes, dataset.eigenvalues**0.5, color=BLACK, linewidth=1, label=r"$\sqrt{\mu_l}$")
+    for source, color in zip(dataset.source.values, itertools.cycle(_COLORS)):
+        at = dataset.sel(source=source)
+        label = f"$r = {source:g}$"
+        left.plot(modes, np.abs(at.targets), color=color, linewidth=1, label=f"target, {label}")
+        error = 2 * at.error.std("run", ddof=1) / at.sizes["run"] ** 0.5
+        right.errorbar(at["count"], at.error.mean("run"), error, color=color, marker="o",
+                       linestyle="none", markersize=4, label=label)  # fmt: skip
+        right.plot(at["count"], at.error_predicted, color=color, linewidth=1)
+        right.plot(at["count"], at.error_leading, color=color, linewidth=1, linestyle="--")
+    right.plot([], [], color=BLACK, linewidth=1, label="predicted")
+    right.plot([], [], color=BLACK, linewidth=1, linestyle="--", label="$M$ eigenfunctions")
+    left.set_ylim(bottom=1e-7)
+    left.set_xlabel("$l$")
+    right.set_xlabel("$M$")
+    for axes, title in ((left, "Coefficients"), (right, "Squared distance to the target")):
+        axes.set(xscale="log", yscale="log")
+        axes.legend(frameon=False, fontsize="x-small")
+        tidy(axes, title)
+    return figure
+
+
+if __name__ == "__main__":
+    sys.exit(command.main(sys.modules[__name__]))

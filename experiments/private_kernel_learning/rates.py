@@ -1,0 +1,208 @@
+r"""How the excess risk of private kernel learning falls with privacy: PK's theorems on the torus.
+
+x-axes are $n\mu$, n times the mu of the Gaussian noise, for $n\epsilon$: at a given delta the two
+differ by a factor. n is a billion, so that privacy alone is seen. Every learner is tuned as an
+oracle would, unless the rule of Theorem 11 is named. Theory is `predicted_excess_risk`; published
+exponents are those of `random_projection_rate`, sharper ones those of `filtered_noise_rate`.
+"""
+
+import dataclasses
+import sys
+
+import numpy as np
+import xarray
+from matplotlib.figure import Figure
+
+from experiments import command
+from experiments.private_kernel_learning import rates_beyond, rates_runs
+from experiments.private_kernel_learning.rates_checks import checks as checks
+from experiments.private_kernel_learning.rates_drawing import drawn
+from experiments.private_kernel_learning.rates_runs import Setting
+from experiments.private_kernel_learning.rates_table import table
+from experiments.private_kernel_learning.torus import Torus
+
+SQUARED = ("random projection", "Theorem 11", "Fourier features")
+LOGISTIC = ("random projection", "Fourier features", "no projection", "functional")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Sizes; each part has its own grid, and all have the same number of runs."""
+
+    capacity: float = 0.5
+    sources: tuple[float, ...] = (0.55, 0.95)
+    num_points: int = 2048
+    levels: tuple[float, ...] = (300, 750, 1900, 4800, 12000, 30000)
+    frequencies: tuple[int, ...] = (8, 32, 128, 400)
+    logistic_points: int = 256
+    logistic_features: int = 200
+    logistic_levels: tuple[float, ...] = (1e3, 3e3, 1e4, 3e4, 1e5)
+    feature_level: float = 3000.0
+    counts: tuple[int, ...] = (8, 16, 32, 64, 128, 256, 512)
+    rough_capacity: float = 0.3
+    rough_source: float = 0.55
+    powers: tuple[float, ...] = (1.0, 0.8, 0.6, 0.4)
+    power_levels: tuple[float, ...] = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8)
+    num_power_runs: int = 2
+    dim_points: tuple[int, ...] = (16, 64, 256, 1024, 4096, 16384)
+    num_runs: int = 16
+    seed: int = 0
+
+    @classmethod
+    def smoke(cls) -> "Config":
+        return cls(
+            num_points=512,
+            levels=(300, 1000, 3300),
+            frequencies=(8, 64),
+            logistic_points=128,
+            logistic_features=64,
+            logistic_levels=(1e3, 1e4),
+            feature_level=1000.0,
+            counts=(8, 32, 128),
+            powers=(1.0, 0.6),
+            power_levels=(1e3, 1e5, 1e7),
+            num_power_runs=1,
+            dim_points=(16, 64, 256),
+            num_runs=8,
+        )
+
+
+def run(config: Config) -> xarray.Dataset:
+    """Runs and predictions of every part."""
+    parts = [_squared(config), _logistic(config), _features(config), _powers(config), _dims(config)]
+    return xarray.merge(parts).assign_attrs(
+        capacity=config.capacity, rough_capacity=config.rough_capacity,
+        rough_source=config.rough_source, feature_level=config.feature_level,
+    )  # fmt: skip
+
+
+def _squared(config: Config) -> xarray.Dataset:
+    cells = [(source, level) for source in config.sources for level in config.levels]
+    found = []
+    for number, (source, level) in enumerate(command.track(cells, "squared loss {}".format)):
+        torus = Torus.power_law(config.capacity, source, config.num_points)
+        setting = Setting(torus, level, config.num_runs, config.seed + number)
+        found.append(rates_runs.squared_loss(setting, source, config.capacity, config.frequencies))
+    shape = len(config.sources), len(config.levels)
+    runs = np.array([[risks[name] for name in SQUARED] for risks, _, _ in found])
+    names = list(found[0][1])
+    predicted = np.array([[risks[name] for name in names] for _, risks, _ in found])
+    safe, safe_predicted = (np.array([at[i] for _, _, at in found]) for i in (0, 1))
+    return xarray.Dataset(
+        {
+            "squared": (("source", "level", "learner", "run"), runs.reshape(*shape, 3, -1)),
+            "squared_predicted": (("source", "level", "formula"), predicted.reshape(*shape, -1)),
+            "outside": (("source", "level", "run"), safe.reshape(*shape, -1)),
+            "outside_predicted": (("source", "level"), safe_predicted.reshape(shape)),
+        },
+        {
+            "source": list(config.sources),
+            "level": list(config.levels),
+            "learner": list(SQUARED),
+            "formula": names,
+        },
+    )
+
+
+def _logistic(config: Config) -> xarray.Dataset:
+    cells = [(source, level) for source in config.sources for level in config.logistic_levels]
+    found = []
+    for number, (source, level) in enumerate(command.track(cells, "logistic loss {}".format)):
+        torus = Torus.power_law(config.capacity, source, config.logistic_points)
+        setting = Setting(torus, level, config.num_runs, config.seed + 1000 + number)
+        found.append(rates_runs.logistic_loss(setting, config.logistic_features))
+    shape = len(config.sources), len(config.logistic_levels)
+    runs = np.array([[risks[name] for name in LOGISTIC] for risks, _ in found])
+    names = list(found[0][1])
+    predicted = np.array([[risks[name] for name in names] for _, risks in found])
+    dims = ("source", "logistic_level", "objective")
+    return xarray.Dataset(
+        {
+            "logistic": ((*dims, "run"), runs.reshape(*shape, len(LOGISTIC), -1)),
+            "logistic_predicted": ((*dims[:2], "quadratic"), predicted.reshape(*shape, -1)),
+        },
+        {
+            "source": list(config.sources),
+            "logistic_level": list(config.logistic_levels),
+            "objective": list(LOGISTIC),
+            "quadratic": names,
+        },
+    )
+
+
+def _features(config: Config) -> xarray.Dataset:
+    source = config.sources[0]
+    torus = Torus.power_law(config.capacity, source, config.num_points // 2)
+    setting = Setting(torus, config.feature_level, config.num_runs, config.seed + 2000)
+    runs = rates_beyond.by_features(setting, source, config.counts)
+    squared, logistic, predicted, bounds = runs
+    return xarray.Dataset(
+        {
+            "by_count": (("loss", "count", "run"), np.stack([squared, logistic])),
+            "count_predicted": ("count", predicted),
+            "count_bound": ("count", bounds),
+        },
+        {"loss": ["squared", "logistic"], "count": list(config.counts)},
+    )
+
+
+def _powers(config: Config) -> xarray.Dataset:
+    torus = Torus.power_law(config.rough_capacity, config.rough_source, 2 * config.num_points)
+    spectrum = torus.spectrum()
+    few = config.power_levels[: config.num_power_runs]
+    runs = np.full((len(config.powers), len(config.power_levels), config.num_runs), np.nan)
+    for i, power in enumerate(config.powers):
+        for j, level in enumerate(few):
+            setting = Setting(torus, level, config.num_runs, config.seed + 3000 + j)
+            runs[i, j] = rates_beyond.power_runs(setting, power)
+    predicted = [
+        [rates_beyond.predicted_by_power(torus, level, power) for level in config.power_levels]
+        for power in config.powers
+    ]
+    canonical = [rates_runs.least_canonical(spectrum, x, np.inf) for x in config.power_levels]
+    dims = ("power", "power_level")
+    return xarray.Dataset(
+        {
+            "by_power": ((*dims, "run"), runs),
+            "power_predicted": ((*dims, "noisy"), np.array(predicted)),
+            "power_canonical": ("power_level", canonical),
+        },
+        {
+            "power": list(config.powers),
+            "power_level": list(config.power_levels),
+            "noisy": ["C and u", "u alone"],
+        },
+    )
+
+
+def _dims(config: Config) -> xarray.Dataset:
+    few = Torus.power_law(config.capacity, config.sources[0], config.dim_points[0])
+    setting = Setting(few, config.feature_level, config.num_runs, config.seed + 4000)
+    found = rates_beyond.by_dim(setting, config.capacity, config.dim_points, 512)
+    projected, predicted, whole, whole_predicted = found
+    return xarray.Dataset(
+        {
+            "by_dim": (("linear", "dim", "run"), np.stack([projected, whole])),
+            "dim_predicted": (("linear", "dim"), np.stack([predicted, whole_predicted])),
+        },
+        {"linear": ["projected", "unprojected"], "dim": [x - 1 for x in config.dim_points]},
+    )
+
+
+def claims(dataset: xarray.Dataset) -> dict[str, bool]:
+    """Each claim and whether the dataset bears it out."""
+    return {check.claim: check.holds for check in checks(dataset)}
+
+
+def summary(dataset: xarray.Dataset) -> str:
+    """Exponents found beside those printed and derived."""
+    return table(dataset)
+
+
+def plot(dataset: xarray.Dataset) -> Figure:
+    """Six panels: both losses, feature counts, rougher kernels, dimension."""
+    return drawn(dataset)
+
+
+if __name__ == "__main__":
+    sys.exit(command.main(sys.modules[__name__]))

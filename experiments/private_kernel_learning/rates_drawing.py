@@ -1,0 +1,109 @@
+"""The six panels of the rates."""
+
+from typing import Any
+
+import numpy as np
+import xarray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
+
+_LEVEL = r"$n\mu$"
+_COLORS = {
+    "random projection": BLUE,
+    "Theorem 11": SKY,
+    "Fourier features": ORANGE,
+    "no projection": GREEN,
+    "functional": RED,
+    "canonical": GREY,
+}
+_MARKERS = {"random projection": "o", "Theorem 11": "v", "Fourier features": "s",
+            "no projection": "D", "functional": "^"}  # fmt: skip
+_SHADES = BLUE, GREEN, ORANGE, RED, PURPLE
+
+
+def drawn(dataset: xarray.Dataset) -> Figure:
+    """Squared and logistic loss at the largest r and, in the squared one, at the least."""
+    figure = Figure(figsize=(11, 6.6), layout="constrained")
+    panels = figure.subplots(2, 3)
+    for axes, place in zip(panels[0][:2], (0, -1), strict=True):
+        _squared(axes, dataset.isel(source=place))
+    _logistic(panels[0][2], dataset.isel(source=-1))
+    _counts(panels[1][0], dataset)
+    _powers(panels[1][1], dataset)
+    _dims(panels[1][2], dataset)
+    for axes in panels.flat:
+        axes.set(xscale="log", yscale="log")
+        axes.legend(frameon=False, fontsize="x-small", loc="best")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("excess risk")
+    return figure
+
+
+def _squared(axes: Axes, at: xarray.Dataset) -> None:
+    for name in at.learner.values:
+        _points(axes, at.squared.sel(learner=name), "level", str(name))
+    for name, style in (("random projection", "-"), ("canonical", "--")):
+        label = f"{name}, predicted" if name == "canonical" else "predicted"
+        axes.plot(at.level, at.squared_predicted.sel(formula=name), style, color=_COLORS[name],
+                  linewidth=1, label=label)  # fmt: skip
+    axes.set_xlabel(_LEVEL)
+    tidy(axes, f"Squared loss, $r = {float(at.source):g}$")
+
+
+def _logistic(axes: Axes, at: xarray.Dataset) -> None:
+    for name in at.objective.values:
+        _points(axes, at.logistic.sel(objective=name), "logistic_level", str(name))
+    for name in at.quadratic.values:
+        curve = at.logistic_predicted.sel(quadratic=name)
+        axes.plot(at.logistic_level, curve, color=_COLORS[str(name)], linewidth=1)
+    axes.set_xlabel(_LEVEL)
+    tidy(axes, f"Logistic loss, $r = {float(at.source):g}$")
+
+
+def _counts(axes: Axes, dataset: xarray.Dataset) -> None:
+    for loss, color, marker in (("squared", BLUE, "o"), ("logistic", GREEN, "D")):
+        _errors(axes, dataset.by_count.sel(loss=loss), "count", color, marker, f"{loss} loss")
+    axes.plot(dataset["count"], dataset.count_predicted, color=BLUE, linewidth=1, label="predicted")
+    # The bound's constants are arbitrary: only its shape is compared.
+    scaled = dataset.count_bound * float(dataset.count_predicted.min() / dataset.count_bound.min())
+    axes.plot(dataset["count"], scaled, color=BLACK, linestyle=":", linewidth=1.2,
+              label="Lemmas 13, 14 (shifted)")  # fmt: skip
+    axes.set_xlabel("$M$")
+    tidy(axes, f"Features, $n\\mu = {dataset.feature_level:g}$")
+
+
+def _powers(axes: Axes, dataset: xarray.Dataset) -> None:
+    for power, color in zip(dataset.power.values, _SHADES, strict=False):
+        curve = dataset.power_predicted.sel(power=power, noisy="C and u")
+        axes.plot(dataset.power_level, curve, color=color, linewidth=1, label=f"$b = {power:g}$")
+        _errors(axes, dataset.by_power.sel(power=power), "power_level", color, "o", None)
+    axes.plot(dataset.power_level, dataset.power_canonical, "--", color=GREY, linewidth=1,
+              label="canonical")  # fmt: skip
+    axes.set_xlabel(_LEVEL)
+    tidy(axes, rf"$\beta = \gamma = {dataset.rough_capacity:g}$: kernel $\mu_l^b$")
+
+
+def _dims(axes: Axes, dataset: xarray.Dataset) -> None:
+    for name, color, marker in (("projected", BLUE, "o"), ("unprojected", RED, "^")):
+        axes.plot(dataset.dim, dataset.dim_predicted.sel(linear=name), color=color, linewidth=1)
+        _errors(axes, dataset.by_dim.sel(linear=name), "dim", color, marker, name)
+    axes.set_xlabel("$d$")
+    tidy(axes, f"Linear kernel, $n\\mu = {dataset.feature_level:g}$")
+
+
+def _points(axes: Axes, runs: xarray.DataArray, level: str, name: str) -> None:
+    _errors(axes, runs, level, _COLORS[name], _MARKERS[name], name)
+
+
+def _errors(
+    axes: Axes, runs: xarray.DataArray, at: str, color: str, marker: str, label: str | None
+) -> None:
+    """Means with two standard errors, where there are runs."""
+    seen = runs.dropna(at)
+    if not seen.size:
+        return
+    style: dict[str, Any] = {"color": color, "marker": marker, "linestyle": "none"}
+    error = 2 * seen.std("run", ddof=1) / seen.sizes["run"] ** 0.5
+    axes.errorbar(np.asarray(seen[at]), seen.mean("run"), error, markersize=4, label=label, **style)

@@ -1,0 +1,215 @@
+"""`jaxdp fit` and `jaxdp predict`: a private function of a table's columns, kept in a file.
+
+What a fit reads besides the numbers themselves (which line is the header, which columns are used,
+their ranges, the classes) is said on the command line, not found in the data.
+"""
+
+import argparse
+import csv
+import dataclasses
+import pathlib
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jaxdp.cli.output import as_json, described_options
+from jaxdp.problems.datasets import NumericTable, read_inputs, read_whole_table
+
+if TYPE_CHECKING:
+    from jaxdp.kernels import ReleasedFunction
+
+_MOST_NAMED = 12
+_SHARED = (
+    "epsilon",
+    "delta",
+    "input_bound",
+    "num_projections",
+    "num_features",
+    "ridge",
+    "public_seed",
+)
+
+
+def fit(options: argparse.Namespace) -> None:
+    """Learn a function from a table, with its privacy proved, and save it."""
+    _check_destination(options.out)
+    table = read_whole_table(
+        options.data,
+        options.target,
+        drop=[name for name in options.drop.split(",") if name],
+        header=not options.no_header,
+        is_text_label=options.classify,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        release = _classified(options, table) if options.classify else _regressed(options, table)
+    for warning in caught:
+        print(f"jaxdp: warning: {' '.join(str(warning.message).split())}", file=sys.stderr)
+    release.save(options.out)
+    summary = {
+        "rows": len(table.labels),
+        "inputs": list(table.input_names),
+        "target": table.label_name,
+        "options": described_options(options),
+        "cost": _plain_cost(release),
+        "files": [str(options.out)],
+    }
+    if options.json:
+        print(as_json(summary))
+        return
+    shown = ", ".join(table.input_names[:_MOST_NAMED])
+    more = len(table.input_names) - _MOST_NAMED
+    print(
+        f"{table.label_name} from {shown}{f' and {more} more' if more > 0 else ''}; "
+        f"{len(table.labels)} rows",
+        release.cost,
+        f"model: {options.out}",
+        sep="\n",
+    )
+
+
+def predict(options: argparse.Namespace) -> None:
+    """A saved function at the rows of a table."""
+    from jaxdp.kernels import load
+
+    if options.out is not None:
+        _check_destination(options.out)
+    release = load(options.model)
+    known = release.columns
+    names = known.inputs if known else tuple(map(str, range(release.features.dim)))
+    values = np.asarray(release(read_inputs(options.data, names)))
+    # As few digits as tell the number from its neighbours.
+    cells = {"score" if known and known.classes else "prediction": [str(v) for v in values]}
+    if known and known.classes:
+        cells = {"class": [known.classes[int(value > 0)] for value in values], **cells}
+    if options.out is not None:
+        with options.out.open("w", newline="") as file:
+            _write(file, cells)
+    if options.json:
+        found: dict[str, Any] = {
+            name: column if name == "class" else [float(cell) for cell in column]
+            for name, column in cells.items()
+        }
+        files = [str(options.out)] if options.out is not None else []
+        summary = {"rows": len(values), "target": known.label if known else None, **found}
+        print(as_json(summary | {"cost": _plain_cost(release), "files": files}))
+    elif options.out is None:
+        _write(sys.stdout, cells)
+    else:
+        print(f"{len(values)} predictions: {options.out}")
+
+
+def _regressed(options: argparse.Namespace, table: NumericTable) -> "ReleasedFunction":
+    from jaxdp.estimators import DPKernelRidge
+    from jaxdp.kernels import Columns
+
+    if "label_bound" not in options:
+        raise ValueError("expected --label-bound, a public bound of the target, or --classify")
+    if "classes" in options:
+        raise ValueError("--classes needs --classify")
+    columns = Columns(table.input_names, table.label_name)
+    learner = DPKernelRidge(**_given(options, table, "label_bound", "intercept_share"))
+    release = learner.fit(table.inputs, table.labels).release_
+    return dataclasses.replace(release, columns=columns)
+
+
+def _classified(options: argparse.Namespace, table: NumericTable) -> "ReleasedFunction":
+    from jaxdp.estimators import DPKernelClassifier
+    from jaxdp.kernels import Columns
+
+    for name in ("label_bound", "intercept_share"):
+        if name in options:
+            raise ValueError(f"--{name.replace('_', '-')} does not go with --classify")
+    if "classes" not in options:
+        raise ValueError("expected --classes A,B with --classify: they are public, not read")
+    classes = _classes(options.classes)
+    columns = Columns(table.input_names, table.label_name, classes)
+    labels = _class_names(table, classes)
+    learner = DPKernelClassifier(classes=classes, **_given(options, table))
+    release = learner.fit(table.inputs, labels).release_
+    return dataclasses.replace(release, columns=columns)
+
+
+def _given(options: argparse.Namespace, table: NumericTable, *more: str) -> dict[str, Any]:
+    """The estimator's keywords that were given; the others have its defaults."""
+    from jaxdp.kernels import Gaussian
+
+    found = {name: getattr(options, name) for name in (*_SHARED, *more) if name in options}
+    if "scale" in options:
+        found["kernel"] = Gaussian(options.scale)
+    if "input_range" in options:
+        found["input_range"] = _ranges(options.input_range, table.input_names)
+    return found
+
+
+def _ranges(text: str, names: tuple[str, ...]) -> tuple[Any, Any]:
+    """LOW:HIGH for all columns, or a file with a line `column,low,high` for each."""
+    path = pathlib.Path(text)
+    try:
+        if not path.is_file():
+            low, high = map(float, text.split(":"))
+            return low, high
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+        rows = rows[1:] if rows and rows[0][1:] == ["low", "high"] else rows
+        ranges = {name: (float(low), float(high)) for name, low, high in rows}
+    except ValueError:
+        raise ValueError(
+            f"expected --input-range LOW:HIGH, or a file with lines column,low,high, got {text!r}"
+        ) from None
+    missing = [name for name in names if name not in ranges]
+    if missing:
+        raise ValueError(f"{path}: no range of the column {missing[0]!r}")
+    low, high = zip(*(ranges[name] for name in names), strict=True)
+    return low, high
+
+
+def _classes(text: str) -> tuple[str, str]:
+    """Both names, in the order in which the estimator has its classes."""
+    names = [name.strip() for name in text.split(",")]
+    if len(names) != 2 or names[0] == names[1] or not all(names):
+        raise ValueError(f"expected two --classes with a comma between, got {text!r}")
+    low, high = sorted(names)
+    return low, high
+
+
+def _class_names(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
+    """The label of each row as one of the two names; numbers are compared as numbers."""
+    labels, wanted = table.labels, np.array(classes, object)
+    if labels.dtype.kind == "f":
+        try:
+            wanted = np.array([float(name) for name in classes])
+        except ValueError:
+            raise ValueError(
+                f"expected --classes that the target holds, got {','.join(classes)} for the "
+                f"numbers of {table.label_name!r}"
+            ) from None
+    else:
+        labels = np.array([str(label).strip() for label in labels], object)
+    is_class = labels[:, None] == wanted
+    foreign = np.flatnonzero(~is_class.any(axis=1))
+    if foreign.size:
+        raise ValueError(
+            f"expected {classes[0]!r} or {classes[1]!r} in column {table.label_name!r}, data row "
+            f"{foreign[0] + 1}, got {labels[foreign[0]]!s}"
+        )
+    return np.array(classes)[is_class.argmax(axis=1)]
+
+
+def _plain_cost(release: "ReleasedFunction") -> dict[str, Any]:
+    cost = release.cost
+    return {field.name: getattr(cost, field.name) for field in dataclasses.fields(cost)}
+
+
+def _check_destination(path: pathlib.Path) -> None:
+    """Before the work: no budget is spent on what cannot be written."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"expected --out to be a file in a folder that exists, got {path}")
+
+
+def _write(file: Any, cells: dict[str, list[str]]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(cells)
+    writer.writerows(zip(*cells.values(), strict=True))

@@ -1,0 +1,146 @@
+"""Kernels, and the feature maps that stand for them.
+
+A kernel compares two inputs; a feature map turns one input into a vector, whatever the other rows
+are: a learner that adds noise to sums of features needs no more to be private.
+"""
+
+import abc
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import require_shape
+
+
+class AbstractFeatureMap(eqx.Module):
+    r"""$z: R^d \to R^M$, one input at a time: row i of the result depends on row i alone.
+
+    Arrays and numbers in its fields are all that it depends on; none of them comes from private
+    data.
+    """
+
+    @abc.abstractmethod
+    def __call__(self, inputs: Float[Array, "n dim"]) -> Float[Array, "n outputs"]:
+        """z of every row.
+
+        Raises:
+            ValueError: the inputs are not rows of `dim` numbers.
+        """
+
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int:
+        """d, how many numbers an input has."""
+
+    @property
+    @abc.abstractmethod
+    def num_outputs(self) -> int:
+        """M, how many features there are."""
+
+    @property
+    @abc.abstractmethod
+    def norm_bound(self) -> float:
+        """What |z(x)| never exceeds but by rounding, for any x at all; infinite where unproved."""
+
+
+class AbstractKernel(eqx.Module):
+    """A positive semi-definite function of two inputs."""
+
+    @abc.abstractmethod
+    def __call__(
+        self, first: Float[Array, "n dim"], second: Float[Array, "m dim"]
+    ) -> Float[Array, "n m"]:
+        """The Gram matrix $k(x_i, y_j)$.
+
+        Raises:
+            ValueError: the inputs are not rows of as many numbers.
+        """
+
+    @abc.abstractmethod
+    def diagonal(self, inputs: Float[Array, "n dim"]) -> Float[Array, " n"]:
+        """k(x, x) of every row."""
+
+    @abc.abstractmethod
+    def bound(self, radius: float = math.inf) -> float:
+        r"""$\kappa$, the largest $\sqrt{k(x, x)}$ over $|x| \le$ `radius`; it may be infinite.
+
+        Raises:
+            ValueError: the kernel asks for a radius, and it is not positive.
+        """
+
+    @abc.abstractmethod
+    def features(self, num_features: int, dim: int, *, key: Key[Array, ""]) -> AbstractFeatureMap:
+        r"""A random map with $E[z(x) \cdot z(y)] = k(x, y)$.
+
+        Args:
+            num_features: how many independent random draws it is made of; maps that are exact
+                need none and ignore it.
+            dim: d, of the inputs.
+            key: of the draws, in float32 whatever the configuration: one key, one map.
+
+        Raises:
+            NotCoveredError: the kernel has none; use `NystromFeatures`.
+        """
+
+
+class AbstractStationaryKernel(AbstractKernel):
+    r"""A kernel $k(x, y) = k_0(x - y) = k_0(0)\,E\cos(\omega \cdot (x - y))$ (Bochner)."""
+
+    @property
+    @abc.abstractmethod
+    def variance(self) -> Float[Array, ""]:
+        """$k_0(0)$."""
+
+    @abc.abstractmethod
+    def frequencies(
+        self, num_frequencies: int, dim: int, *, key: Key[Array, ""]
+    ) -> Float[Array, "frequencies dim"]:
+        r"""Independent draws of $\omega$; the first ones do not depend on how many there are.
+
+        Raises:
+            NotCoveredError: this kernel of the family has no such law.
+        """
+
+
+def as_rows(name: str, value: Any, dim: int | None = None) -> Float[Array, "n dim"]:
+    """The value as a floating-point matrix of one input a row, in float32 at least.
+
+    Raises:
+        ValueError: it is not one, or its rows are not of length `dim`.
+        TypeError: it is not made of real numbers.
+    """
+    rows = as_wide_float(value)
+    require_shape(name, rows, (None, dim))
+    return rows
+
+
+def row_pair(first: Any, second: Any) -> tuple[Float[Array, "n dim"], Float[Array, "m dim"]]:
+    """Both arguments of a kernel as matrices of one type; errors as `as_rows`."""
+    first = as_rows("first", first)
+    second = as_rows("second", second, first.shape[1])
+    dtype = jnp.promote_types(first.dtype, second.dtype)
+    return first.astype(dtype), second.astype(dtype)
+
+
+# Compiled, or the differences would all be held at once, (n, m, d).
+@jax.jit
+def squared_distances(
+    first: Float[Array, "n dim"], second: Float[Array, "m dim"]
+) -> Float[Array, "n m"]:
+    r"""$|x_i - y_j|^2$ by differences: exactly 0 where the rows agree.
+
+    Relative errors of a few units of rounding, however near the points lie; the expansion
+    $|x|^2 + |y|^2 - 2 x \cdot y$ would leave only an absolute one of $|x|^2$ units.
+    """
+    return jnp.sum((first[:, None, :] - second[None, :, :]) ** 2, axis=-1)
+
+
+def safe_sqrt(squares: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The root, with derivative 0 instead of an infinite one where it is 0."""
+    is_positive = squares > 0
+    return jnp.where(is_positive, jnp.sqrt(jnp.where(is_positive, squares, 1)), 0)

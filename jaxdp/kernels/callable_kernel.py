@@ -1,0 +1,70 @@
+"""A kernel given by any function of two inputs."""
+
+import math
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+from jaxdp.core.checks import require_positive
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.kernels.base import AbstractKernel, as_rows, row_pair
+
+
+class CallableKernel(AbstractKernel):
+    r"""k(x, y) = function(x, y), mapped over all pairs of rows.
+
+    Nothing checks that it is positive semi-definite; where a Gram matrix turns out not to be,
+    whoever factorises it says so.
+
+    Args:
+        function: of two inputs, (d,) each, to a scalar; traceable by JAX.
+        largest_norm: what $\sqrt{k(x, x)}$ never exceeds, for any x; infinite if unknown. It is
+            believed.
+
+    Raises:
+        ValueError: the largest norm is not positive.
+    """
+
+    function: Callable[[Float[Array, " dim"], Float[Array, " dim"]], Float[Array, ""]]
+    largest_norm: float = eqx.field(static=True, default=math.inf)
+
+    def __check_init__(self):
+        require_positive("largest_norm", self.largest_norm, infinite=True)
+
+    def __call__(self, first, second):
+        first, second = row_pair(first, second)
+        return _pairs(self.function, first, second)
+
+    def diagonal(self, inputs):
+        rows = as_rows("inputs", inputs)
+        return _checked(jax.vmap(self.function)(rows, rows), (len(rows),))
+
+    def bound(self, radius=math.inf):
+        del radius
+        return self.largest_norm
+
+    def features(self, num_features, dim, *, key):
+        del num_features, dim, key
+        raise NotCoveredError(
+            "a CallableKernel has no random features, for only its values are known: use "
+            "NystromFeatures(kernel, landmarks) on public landmarks"
+        )
+
+
+# Compiled, so that what the function computes for a pair is never held for all pairs.
+@eqx.filter_jit
+def _pairs(function, first, second):
+    row = jax.vmap(function, in_axes=(None, 0))
+    values = jax.vmap(row, in_axes=(0, None))(first, second)
+    return _checked(values, (len(first), len(second)))
+
+
+def _checked(values, shape):
+    if values.shape != shape:
+        raise ValueError(
+            f"expected a function of two inputs to a scalar, got one to shape "
+            f"{values.shape[len(shape) :]}"
+        )
+    return values

@@ -1,0 +1,222 @@
+r"""Private kernel classification by objective perturbation: a public projection, a function.
+
+PK Algorithm 2 with four changes. (1) Each record's features come from a public seed and that
+record alone, and are clipped to a public bound. (2) The noise is calibrated by a bound that is
+proved (`objective_calibration`); the published one is violated for some budgets. (3) What is
+released is an approximate minimiser, with the noise that hides how far it is from the exact one.
+(4) The solver ends with a certificate, or nothing is released.
+
+*Proof.* Fix the public seed: z is a fixed function of one input, rounded onto a grid such that
+$|z| \le B$ in exact arithmetic. `objective_calibration` proves the rest, for every data set, seed
+and input. Neighbours differ in one record (replace-one), n is public. The ridge stands inside the
+objective, so trying several on private data costs the budget of each.
+
+Outside the guarantee: that a fit raised an error, whether for its arguments or because the solver
+did not meet its tolerance, its running time, and warnings.
+"""
+
+import hashlib
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.core.checks import require_count, require_positive
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
+from jaxdp.kernels.bounded import ClippedFeatures
+from jaxdp.kernels.fit_arguments import check_budget, check_seeds, digest_of, training_table
+from jaxdp.kernels.losses import AbstractMarginLoss, Logistic, check_loss
+from jaxdp.kernels.objective_calibration import ObjectiveCalibration, objective_perturbation_std
+from jaxdp.kernels.objective_solver import minimise
+from jaxdp.kernels.perturbed_objective import PerturbedObjective
+from jaxdp.kernels.public_features import public_bound, public_features, unit_features
+from jaxdp.kernels.released import ReleasedFunction
+from jaxdp.privacy.release import Release
+from jaxdp.privacy.secret_noise import secret_normals
+
+# The noise for the tolerance is that of a Gaussian mechanism with this share of the shift R: it
+# makes the linear term's noise larger by 5e-5 of itself.
+_APPROXIMATION_SHARE = 0.01
+_ASSUMPTIONS = (
+    "public, and chosen without looking at the data: the number of records, the bounds, the kernel "
+    "or feature map, the seed of the features, the loss and the ridge; inputs are scaled by public "
+    "ranges, if at all",
+    "the loss is convex, and its slope and curvature are bounded as it states",
+    "the noise, and a seed that it is drawn from, stay secret",
+    "the noise is normal up to float64: what that differs from the real line is not accounted for",
+    "errors, such as a tolerance that is not met, warnings and running times are not released",
+)
+
+
+class PrivateKernelClassifier(eqx.Module):
+    r"""$(\epsilon, \delta)$-DP kernel classification, proved for a published projection.
+
+    Args:
+        kernel: k; None is allowed where a feature map is given.
+        num_projections: M, how many Gaussian-process paths the features are.
+        num_features: L, of the random features that the paths are made of.
+        loss: $\ell$, of the margin y f(x).
+        ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
+            floor that the proof needs. None: as large as the noise, $\sigma B/n$ with the floor's
+            $\sigma$, so that the linear term moves no score by more than 1 in standard deviation.
+        max_steps: of the solver, >= 1; None for a number that is enough for every data set, by a
+            bound in exact arithmetic.
+        tolerance: of the gradient's norm over $c_1 B$, > 0; the noise on the coefficients is
+            proportional to it.
+        input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
+            bounded nowhere else.
+        feature_map: instead of sample paths, a map of one input that is public: drawn without the
+            data.
+
+    Raises:
+        ValueError, TypeError: an argument is out of its range, or the loss is not what it states.
+    """
+
+    kernel: AbstractKernel | None
+    num_projections: int = eqx.field(static=True, default=200)
+    num_features: int = eqx.field(static=True, default=2048)
+    loss: AbstractMarginLoss = eqx.field(default_factory=Logistic)
+    ridge: float | None = eqx.field(static=True, default=None)
+    max_steps: int | None = eqx.field(static=True, default=None)
+    tolerance: float = eqx.field(static=True, converter=float, default=1e-9)
+    input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
+    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
+
+    def __check_init__(self):
+        for name in ("num_projections", "num_features", "max_steps"):
+            if getattr(self, name) is not None:
+                require_count(name, getattr(self, name))
+        for name in ("ridge", "tolerance", "input_bound"):
+            if getattr(self, name) is not None:
+                require_positive(name, getattr(self, name))
+        check_loss(self.loss)
+        public_bound(self.kernel, self.feature_map, self.input_bound)
+
+    @property
+    def feature_bound(self) -> float:
+        """B: what the map or the kernel guarantees, and features are clipped to."""
+        return public_bound(self.kernel, self.feature_map, self.input_bound)
+
+    def features(self, dim: int, public_seed: int) -> ClippedFeatures:
+        """The clipped map that a fit with this seed uses: no data are asked for."""
+        sizes = self.num_projections, self.num_features, dim
+        maps = self.kernel, self.feature_map
+        return public_features(*maps, sizes, input_bound=self.input_bound, public_seed=public_seed)
+
+    def calibration(self, num_samples: int, epsilon: float, delta: float) -> ObjectiveCalibration:
+        """The noise and the ridge that a fit uses, in units of B = 1.
+
+        Raises:
+            ValueError, TypeError: an argument is out of its range.
+        """
+        check_budget(epsilon, delta)
+
+        def calibrated(ridge: float) -> ObjectiveCalibration:
+            return objective_perturbation_std(
+                float(epsilon),
+                float(delta),
+                input_bound=1.0,
+                lipschitz=self.loss.lipschitz,
+                smoothness=self.loss.smoothness,
+                num_samples=num_samples,
+                ridge=ridge,
+                margin_loss=self.loss.is_decreasing,
+                approximation_share=_APPROXIMATION_SHARE,
+            )
+
+        if self.ridge is not None:
+            return calibrated(self.ridge / self.feature_bound**2)
+        return calibrated(calibrated(0.0).noise_std / num_samples)
+
+    def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
+        r"""Standard deviations of the noise.
+
+        Returns:
+            "b": on every entry of the linear term, which stands over n in the objective.
+            "coefficients": on every coefficient of the approximate minimiser.
+
+        Raises:
+            ValueError, TypeError: an argument is out of its range.
+        """
+        found, bound = self.calibration(num_samples, epsilon, delta), self.feature_bound
+        coefficient_std = found.coefficient_std(self.tolerance * self.loss.lipschitz)
+        return {"b": found.noise_std * bound, "coefficients": coefficient_std / bound}
+
+    def fit(
+        self,
+        inputs: Float[Any, "n dim"],
+        labels: Float[Any, " n"],
+        *,
+        epsilon: float,
+        delta: float,
+        public_seed: int,
+        noise_seed: int | None = None,
+    ) -> ReleasedFunction:
+        """Learn from a table and release a score, positive where +1 is likelier.
+
+        Args:
+            inputs: one record a row; scale them by public ranges, never by their own statistics.
+            labels: -1 or +1, one for each.
+            epsilon: > 0 and finite.
+            delta: in (0, 1).
+            public_seed: of the features; it is published with the function.
+            noise_seed: None for the operating system's entropy. One that is given must stay as
+                secret as the data; different tables or budgets have independent noise under it.
+
+        Raises:
+            ValueError, TypeError: an argument is out of its range, or not finite.
+            RuntimeError: the solver did not meet its tolerance; nothing is released.
+        """
+        check_budget(epsilon, delta)
+        check_seeds(public_seed, noise_seed)
+        table, targets = training_table(inputs, labels)
+        if not np.all(np.abs(targets) == 1):
+            other = targets[np.abs(targets) != 1][0]
+            raise ValueError(f"expected labels -1 and +1 alone, got {other:g}")
+        features = self.features(table.shape[1], int(public_seed))
+        context = b""
+        if noise_seed is not None:
+            public = (float(epsilon), float(delta), *self._public(features))
+            context = digest_of(table, targets, *public)
+
+        def normals(purpose: str) -> Float[np.ndarray, " outputs"]:
+            count = features.num_outputs
+            return secret_normals(count, purpose=purpose, seed=noise_seed, context=context)
+
+        calibration = self.calibration(len(table), epsilon, delta)
+        objective = PerturbedObjective(
+            unit_features(features, table),
+            targets,
+            self.loss,
+            calibration.ridge,
+            calibration.noise_std * normals("linear term"),
+            input_bound=1.0,
+        )
+        gradient_norm = self.tolerance * self.loss.lipschitz
+        found = minimise(objective, tolerance=gradient_norm, max_steps=self.max_steps)
+        hidden = calibration.coefficient_std(gradient_norm) * normals("coefficients")
+        coefficients = (found.coefficients + hidden) / self.feature_bound
+        dtype = jnp.promote_types(jnp.asarray(table[:0]).dtype, jnp.float32)
+        return ReleasedFunction(
+            features=features,
+            coefficients=jnp.asarray(coefficients, dtype),
+            public_seed=int(public_seed),
+            statement=Release(
+                "an approximate minimiser of a perturbed objective, with noise, and its function",
+                "replace-one",
+                calibration.mechanism,
+                _ASSUMPTIONS,
+            ),
+            delta=float(delta),
+        )
+
+    def _public(self, features: ClippedFeatures) -> tuple[Any, ...]:
+        """All that is public and tells two fits of one table apart."""
+        parts = (features, self.loss)
+        hashed = hashlib.sha256(repr(parts).encode())
+        for leaf in jax.tree.leaves(parts):
+            hashed.update(np.asarray(leaf).tobytes())
+        return hashed.hexdigest(), self.ridge, self.tolerance, self.max_steps

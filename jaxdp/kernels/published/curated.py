@@ -1,0 +1,154 @@
+r"""Functions that are released by a curator who answers queries, not as an object.
+
+Sample paths that are drawn jointly with the training inputs are known at those inputs and at the
+points asked for. Continuing them conditionally has the law of drawing all at once, so a curator may
+answer query after query; but the state from which the answers come tells the training inputs.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdp.kernels.base import AbstractKernel
+from jaxdp.kernels.exact_paths import ExactPaths
+from jaxdp.kernels.gram import host_rows
+from jaxdp.kernels.published.noise_source import NoiseSource
+from jaxdp.privacy.accounting import Cost, account
+from jaxdp.privacy.release import Release
+
+
+class SecretPaths:
+    r"""M exact paths of GP(0, k) over $\sqrt M$, drawn at each point when it is first asked for.
+
+    The one object of this package that changes: what has been answered stays so. Its normals come
+    from the operating system or a secret seed, never from a key that could be drawn again.
+
+    Args:
+        kernel: k.
+        num_paths: M.
+        source: of the normals.
+        input_bound: points are scaled down to this norm first; None leaves them.
+    """
+
+    def __init__(
+        self,
+        kernel: AbstractKernel,
+        num_paths: int,
+        source: NoiseSource,
+        *,
+        input_bound: float | None = None,
+    ):
+        self._kernel, self._num_paths, self._input_bound = kernel, num_paths, input_bound
+        self._source = source
+        self._paths: ExactPaths | None = None
+        self._places: dict[bytes, int] = {}
+
+    def at(self, points: Float[Any, "n dim"]) -> Float[np.ndarray, "n paths"]:
+        """The paths at the points; those seen before have the values that they had.
+
+        Raises:
+            ValueError, TypeError: the points are not finite rows of as many numbers as before.
+        """
+        # A zero has two signs.
+        rows = scaled_down(host_rows("inputs", points), self._input_bound) + 0.0
+        names = [row.tobytes() for row in rows]
+        fresh = {name: row for name, row in zip(names, rows, strict=True)}
+        fresh = {name: row for name, row in fresh.items() if name not in self._places}
+        if fresh:
+            self._continue(np.stack(list(fresh.values())))
+            places = range(len(self._places), len(self._places) + len(fresh))
+            self._places.update(zip(fresh, places, strict=True))
+        assert self._paths is not None
+        return self._paths.values[[self._places[name] for name in names]]
+
+    def _continue(self, rows: Float[np.ndarray, "n dim"]) -> None:
+        """Draw the paths at further points, given what they are at the earlier ones."""
+        # The factor depends on no normals; those of this key give way to secret ones.
+        key, size = jr.key(0), (len(rows), self._num_paths)
+        if self._paths is None:
+            known = ExactPaths.sample(self._kernel, rows, self._num_paths, key=key)
+            earlier = np.zeros((0, self._num_paths))
+        else:
+            known = self._paths.continued(rows, key=key)
+            earlier = self._paths.normals
+        drawn = self._source.normals(size, f"path from point {len(earlier)} on", rows.tobytes())
+        normals = np.concatenate([earlier, drawn])
+        self._paths = eqx.tree_at(lambda paths: paths.normals, known, normals)
+
+
+class CuratedFunction:
+    r"""$f(x) = m(x) + \beta \cdot h_M(x)$ with exact paths: its curator evaluates it.
+
+    What it answers is covered by its cost, for queries that depend on no secret; what it holds is
+    not, so it cannot be saved. Values are those of the paths at exactly these inputs, in float64:
+    an input in another precision is another input.
+
+    Attributes:
+        coefficients: beta, (M,), where they are public; None where nothing but values is.
+        delta: at which `cost` states epsilon.
+    """
+
+    def __init__(
+        self,
+        paths: SecretPaths,
+        weights: Float[np.ndarray, " paths"],
+        statement: Release,
+        delta: float,
+        *,
+        mean: Callable[[np.ndarray], np.ndarray] | None = None,
+    ):
+        self._paths, self._weights, self._mean = paths, weights, mean
+        self._statement, self.delta = statement, delta
+        self.coefficients = jnp.asarray(weights) if mean is None else None
+
+    def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, " m"]:
+        """Its values at the inputs, the paths being continued to those not asked for before.
+
+        $O((n + m)^3)$ for n points known and m new ones.
+
+        Raises:
+            ValueError, TypeError: not finite rows of `dim` numbers.
+        """
+        rows = host_rows("inputs", inputs)
+        values = self._paths.at(rows) @ self._weights
+        return jnp.asarray(values if self._mean is None else values + self._mean(rows))
+
+    @property
+    def cost(self) -> Cost:
+        """What the answers cost together, at the delta of the fit."""
+        return account(self._statement, delta=self.delta)
+
+    def release(self) -> Release:
+        """What is answered; `jaxdp.account` reads it at any delta."""
+        return self._statement
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Never writes anything.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            f"expected a function that may be published, to be written to {os.fspath(path)}; this "
+            "one holds training inputs and secret paths: save its answers, or fit without "
+            "test_inputs"
+        )
+
+    def __repr__(self):
+        return f"CuratedFunction(epsilon={self.cost.epsilon:.4g}, delta={self.delta:g})"
+
+
+def scaled_down(
+    rows: Float[np.ndarray, "n dim"], bound: float | None
+) -> Float[np.ndarray, "n dim"]:
+    """The rows, those beyond the bound shortened to it; None leaves them as they are."""
+    if bound is None:
+        return rows
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * (bound / np.maximum(norms, bound))

@@ -1,0 +1,113 @@
+r"""Algorithm 1 with u clipped by its norm, as the text after PK Lemma 14 proposes: not private.
+
+Two mistakes, either of which is enough. The *average* u is clipped to norm T; a record moves the
+result by $\min(2T, \cdot)$ and not by $2T/n$. And what is added is printed without a random vector,
+as one number: here that number times one standard normal, on every coordinate alike, so that the
+differences of coordinates are released as they are.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.core.checks import require_count, require_non_negative, require_positive
+from jaxdp.kernels.base import AbstractKernel
+from jaxdp.kernels.blocks import row_blocks
+from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_table
+from jaxdp.kernels.published.algorithm1 import Algorithm1
+from jaxdp.kernels.published.calibration import classic_multiplier
+from jaxdp.kernels.published.noise_source import NoiseSource
+from jaxdp.kernels.published.statements import statement
+from jaxdp.kernels.published.statistics import (
+    Statistics,
+    averaged_statistics,
+    perturbed,
+    ridge_solution,
+)
+from jaxdp.kernels.released import ReleasedFunction
+from jaxdp.privacy.mechanisms import Unproved
+
+_WHAT = "a noisy average C, the average u clipped to a norm with one noise on all its coordinates"
+_FALSE = (
+    "the average is clipped, which leaves a record an influence of up to 2T and not 2T/n, and the "
+    "noise is one number for all coordinates, so that their differences are released without any"
+)
+
+
+class NormClippedAlgorithm1(eqx.Module):
+    r"""PK Algorithm 1 with $\tilde u = \min(1, T/|u|)\,u + 2T c(\delta/4)/(n\epsilon) \cdot e$.
+
+    e is one standard normal for all coordinates: the print has no random variable at all. Labels
+    are not truncated. Source: PK Section 4.2, after Lemma 14.
+
+    Args:
+        kernel, num_projections, ridge: as `Algorithm1`.
+        norm_bound: T > 0, of u.
+        num_features, input_bound: as `Algorithm1`.
+
+    Raises:
+        ValueError, TypeError: an argument is out of its range, or the kernel unbounded.
+    """
+
+    kernel: AbstractKernel
+    num_projections: int = eqx.field(static=True)
+    ridge: float = eqx.field(static=True, converter=float)
+    norm_bound: float = eqx.field(static=True, converter=float)
+    num_features: int = eqx.field(static=True, default=2048, kw_only=True)
+    input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __check_init__(self):
+        require_non_negative("ridge", self.ridge)
+        require_positive("norm_bound", self.norm_bound)
+        self._unclipped()
+
+    def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
+        """Standard deviations "C", on its diagonal, and "u", of the one number added to it.
+
+        Raises:
+            ValueError, TypeError: an argument is out of its range.
+        """
+        stds = self._unclipped().noise_std(num_samples, epsilon, delta)
+        multiplier = 2 * self.norm_bound * classic_multiplier(delta / 4)
+        return {"C": stds["C"], "u": multiplier / (require_count("n", num_samples) * epsilon)}
+
+    def fit(
+        self,
+        inputs: Float[Any, "n dim"],
+        labels: Float[Any, " n"],
+        *,
+        epsilon: float,
+        delta: float,
+        public_seed: int,
+        noise_seed: int | None = None,
+    ) -> ReleasedFunction:
+        """Learn from a table; arguments and errors as those of `Algorithm1.fit`."""
+        check_budget(epsilon, delta)
+        check_seeds(public_seed, noise_seed)
+        table, targets = training_table(inputs, labels)
+        features = self._unclipped().features(table.shape[1], int(public_seed))
+        size = self.num_projections
+        covariance, correlation = averaged_statistics(
+            row_blocks(features, table), targets, num_outputs=size, norm_bound=features.norm_bound
+        )
+        stds = self.noise_std(len(table), epsilon, delta)
+        budget = float(epsilon), float(delta)
+        source = NoiseSource.of_fit(self, table, targets, (public_seed, noise_seed), budget)
+        noisy = perturbed(Statistics(covariance, correlation), {**stds, "u": 0.0}, source)
+        clipped = correlation * min(1.0, self.norm_bound / max(np.linalg.norm(correlation), 1e-300))
+        number = source.normals(1, "u, one number")[0]
+        released = Statistics(noisy.covariance, clipped + stds["u"] * number)
+        return ReleasedFunction(
+            features=features,
+            coefficients=ridge_solution(released, self.ridge),
+            public_seed=int(public_seed),
+            statement=statement(_WHAT, Unproved(_FALSE), epsilon=epsilon, delta=delta),
+            delta=float(delta),
+        )
+
+    def _unclipped(self) -> Algorithm1:
+        """The algorithm of which this is a variant; its label bound is not used."""
+        sizes = {"num_features": self.num_features, "input_bound": self.input_bound}
+        return Algorithm1(self.kernel, self.num_projections, self.ridge, 1.0, **sizes)

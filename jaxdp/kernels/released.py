@@ -1,0 +1,125 @@
+"""What private kernel learners release: a function of new inputs, with its cost.
+
+It holds public features, noisy coefficients and numbers that were known before the data were
+seen. No training row is in it, nor an expansion on the training rows, nor how long the fit took.
+"""
+
+import os
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import require_finite, require_positive, require_shape
+from jaxdp.kernels.base import AbstractFeatureMap, as_rows
+from jaxdp.kernels.blocks import blockwise
+from jaxdp.kernels.columns import Columns
+from jaxdp.kernels.fit_arguments import check_seeds
+from jaxdp.kernels.model_file import written
+from jaxdp.privacy.accounting import Cost, account
+from jaxdp.privacy.arguments import check_delta
+from jaxdp.privacy.release import Release
+
+
+class ReleasedFunction(eqx.Module):
+    r"""$f(x) = b + \beta \cdot z(x)$, clipped to $[-T, T]$ where there is a label bound.
+
+    Works under `jit`, `vmap` and `grad`; concrete inputs are evaluated a block of rows at a time.
+
+    Attributes:
+        features: z, drawn from the public seed.
+        coefficients: beta, (M,).
+        intercept: b.
+        label_bound: T, or None for the score of a classifier.
+        public_seed: what the features were drawn from.
+        statement: what was released, and what is proved about it.
+        delta: at which `cost` states epsilon.
+        columns: names of the table's columns, where they were given.
+
+    Raises:
+        ValueError: a part is of the wrong shape, not finite or out of its range, or the names are
+            not as many as the inputs.
+        TypeError: the seed is not an int.
+    """
+
+    features: AbstractFeatureMap
+    coefficients: Float[Array, " outputs"] = eqx.field(converter=as_float)
+    statement: Release
+    delta: float = eqx.field(static=True)
+    public_seed: int = eqx.field(static=True)
+    intercept: Float[Array, ""] = eqx.field(converter=as_float, default=0.0)
+    label_bound: float | None = eqx.field(static=True, default=None)
+    columns: Columns | None = None
+
+    def __check_init__(self):
+        require_shape("coefficients", self.coefficients, (self.features.num_outputs,))
+        require_shape("intercept", self.intercept, ())
+        for name, value in (("coefficients", self.coefficients), ("intercept", self.intercept)):
+            require_finite(name, value)
+            if not jnp.issubdtype(value.dtype, jnp.floating):
+                raise TypeError(f"expected {name} of floating-point numbers, got {value.dtype}")
+        check_delta(self.delta)
+        check_seeds(self.public_seed, None)
+        if self.label_bound is not None:
+            require_positive("label_bound", self.label_bound)
+        if self.columns is not None and len(self.columns.inputs) != self.features.dim:
+            raise ValueError(
+                f"expected names of {self.features.dim} columns, got {len(self.columns.inputs)}"
+            )
+
+    def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, " m"]:
+        """Its values at new inputs.
+
+        Args:
+            inputs: one a row, in the units of the training inputs.
+
+        Raises:
+            ValueError: not rows of `dim` finite numbers.
+        """
+        if isinstance(inputs, Tracer):
+            return _values(self, inputs)
+        table = inputs if isinstance(inputs, (np.ndarray, Array)) else np.asarray(inputs)
+        require_shape("inputs", table, (None, self.features.dim))
+        require_finite("inputs", table)
+        return jnp.asarray(blockwise(eqx.Partial(_values, self), table))
+
+    @property
+    def cost(self) -> Cost:
+        """What the release costs at the delta of the fit."""
+        return account(self.statement, delta=self.delta)
+
+    def release(self) -> Release:
+        """What was made public; `jaxdp.account` reads it at any delta."""
+        return self.statement
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write everything to one file that `jaxdp.kernels.load` reads back, bit by bit.
+
+        The file is written whole or not at all; no code is in it.
+
+        Raises:
+            TypeError: a part of it has no written form, such as a kernel that is a user's function.
+            OSError: the file cannot be written.
+        """
+        written(path, self)
+
+    def __repr__(self):
+        return (
+            f"ReleasedFunction(dim={self.features.dim}, num_outputs={self.features.num_outputs}, "
+            f"label_bound={self.label_bound}, epsilon={self.cost.epsilon:.4g}, "
+            f"delta={self.delta:g})"
+        )
+
+
+def _values(function: ReleasedFunction, inputs: Any) -> Float[Array, " m"]:
+    features = function.features(as_rows("inputs", inputs, function.features.dim))
+    # As many digits as there are: a product in bf16 or TF32 would lose most of them.
+    scores = jnp.matmul(features, function.coefficients, precision=Precision.HIGHEST)
+    values = scores + function.intercept
+    bound = function.label_bound
+    return values if bound is None else jnp.clip(values, -bound, bound)

@@ -1,0 +1,116 @@
+r"""The privacy of an objective perturbed by a Gaussian linear term, as a curve.
+
+Why a minimiser is no less private than these curves stands with its calibration, in
+`jaxdp.kernels.objective_calibration`: for every pair of neighbours its privacy loss is at most
+
+$$ r + \max_v \frac{2 b \cdot v + \|v\|^2}{2\sigma^2}, \qquad b \sim N(0, \sigma^2 I), $$
+
+over the vertices v of a parallelogram that depends on the pair alone, plus that of a Gaussian
+mechanism $\mu_2$ where the minimiser is approximate. Given v, the two losses together are those of
+a Gaussian mechanism $\sqrt{\|v\|^2/\sigma^2 + \mu_2^2}$, and a maximum of increasing functions is
+at most their sum: with $H(\mu, e)$ the hockey-stick divergence of `gaussian_delta`,
+
+$$ \delta(r + e) \le \sum_v H\bigl(\sqrt{\|v\|^2/\sigma^2 + \mu_2^2},\, e\bigr), \qquad e \ge 0. $$
+
+*Slopes of any sign.* The vertices are $\pm p, \pm q$ with $\|p\|^2 + \|q\|^2 \le R^2\sigma^2$.
+Let $G(x) = H(\sqrt{x + \mu_2^2}, e)$. The supremum of $2G(x) + 2G(R^2 - x)$ over x in $[0, R^2]$
+lies at an end or in the middle: with $X = R^2 + 2\mu_2^2$ and $x + \mu_2^2 = X(1 - w)/2$, the sign
+of its derivative in x is that of
+
+$$ (1 - w^2)\Bigl(\frac{\operatorname{artanh} w}{w} + \frac{X}{8}\Bigr) - \frac{2e^2}{X}, $$
+
+because $\partial H/\partial\mu = \varphi(e/\mu - \mu/2)$. This decreases in w on (0, 1), as
+$(1 - w^2)\operatorname{artanh}(w)/w = 1 - \sum_{k \ge 1} 2w^{2k}/(4k^2 - 1)$ does, so that
+from the end to the middle the sum first falls and then rises, or does one of the two alone.
+
+*Slopes of known sign.* The vertices are 0, two of norm at most $R\sigma/2$, and one of at most
+$R\sigma$.
+
+Derived: tests/privacy/test_objective_perturbation.py checks both by quadrature and on grids.
+"""
+
+import math
+
+import equinox as eqx
+import jax
+
+from jaxdp.core.checks import concrete
+from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.arguments import check_non_negative, host_scalar
+from jaxdp.privacy.bisection import largest_within
+from jaxdp.privacy.gaussian import gaussian_delta
+from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
+
+# Above the rounding of square roots, sums and of the bisection.
+_ROUNDING = 1e-12
+
+
+class ObjectivePerturbation(AbstractMechanism):
+    r"""A minimiser of a convex objective with a Gaussian linear term, proved (epsilon, delta)-DP.
+
+    Args:
+        shift: R, twice the largest norm of a record's gradient over the standard deviation of the
+            linear term, >= 0; infinite for no noise.
+        log_jacobian: r >= 0, the largest logarithm of the ratio of two neighbours' Jacobians.
+        approximation_mu: $\mu_2$ >= 0, of the Gaussian noise that hides how far the minimiser is
+            from the exact one; 0 for the exact one.
+        has_signed_slopes: whether a record's label tells the sign of its slope, as for decreasing
+            margin losses. The bound is then smaller.
+
+    Raises:
+        ValueError: a number is negative or not a number.
+    """
+
+    shift: float = eqx.field(converter=lambda value: host_scalar("shift", value))
+    log_jacobian: float = eqx.field(converter=lambda value: host_scalar("log_jacobian", value))
+    approximation_mu: float = eqx.field(
+        default=0.0, converter=lambda value: host_scalar("approximation_mu", value)
+    )
+    has_signed_slopes: bool = eqx.field(static=True, default=False)
+
+    @property
+    def proved(self):
+        return Proved(None, None)
+
+    @property
+    def adjacencies(self):
+        return (REPLACE_ONE,)
+
+    @property
+    def assumptions(self):
+        return ()
+
+    def delta(self, epsilon: float) -> float:
+        """A bound on the smallest delta at epsilon; 1 where epsilon is below the Jacobian's part.
+
+        Raises:
+            ValueError: epsilon is negative or not a number.
+        """
+        check_non_negative("epsilon", epsilon)
+        excess = (epsilon - self.log_jacobian) * (1 - _ROUNDING) if epsilon < math.inf else math.inf
+        return self._delta_beyond(excess) if excess >= 0 else 1.0
+
+    def epsilon(self, delta, adjacency):
+        if any(concrete(value) is None for value in (delta, *jax.tree.leaves(self))):
+            raise TypeError(
+                "expected concrete arguments, got traced ones: objective perturbation is accounted "
+                "for on the host, outside jit, vmap and grad"
+            )
+        if self._delta_beyond(0.0) <= delta:
+            return self.log_jacobian
+        excess = largest_within(lambda excess: self._delta_beyond(excess) > delta)
+        return self.log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)
+
+    def _delta_beyond(self, excess: float) -> float:
+        """The sum over the vertices, at the pair of neighbours for which it is largest."""
+
+        def bound(shift: float) -> float:
+            mu = math.hypot(shift, self.approximation_mu) * (1 + _ROUNDING)
+            return gaussian_delta(mu, excess)
+
+        if self.has_signed_slopes:
+            total = bound(self.shift) + 2 * bound(self.shift / 2) + bound(0.0)
+        else:
+            middle = bound(self.shift / math.sqrt(2))
+            total = 2 * max(bound(self.shift) + bound(0.0), 2 * middle)
+        return min(1.0, total * (1 + _ROUNDING))

@@ -1,0 +1,232 @@
+"""One draw for a whole grid of private ridge regressions: its cells are fits."""
+
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+
+import jaxdp.kernels.ridge
+from experiments.private_kernel_learning import synthetic, year_splits
+from experiments.private_kernel_learning.feature_draws import (
+    CLIPPED_PATHS,
+    COSINES,
+    EXACT_PATHS,
+    PAIRS,
+    FeatureDraw,
+)
+from experiments.private_kernel_learning.ridge_grid import (
+    FORMS,
+    Grid,
+    UnitNoise,
+    errors,
+    solutions,
+)
+from experiments.private_kernel_learning.ridge_methods import (
+    INTERCEPT_SHARE,
+    METHODS,
+    Bounds,
+    Budget,
+    Method,
+)
+from experiments.private_kernel_learning.synthetic import Split
+from jaxdp.kernels import CosineFeatures, FourierFeatures, Gaussian, PrivateKernelRidge
+from jaxdp.kernels.joint_release import JointNoise, noise_of, num_normals
+from jaxdp.kernels.published import Algorithm1, Algorithm3
+from jaxdp.kernels.published.noise_source import NoiseSource
+from jaxdp.kernels.ridge_rules import ridge_path
+from jaxdp.problems.year_prediction import Songs
+
+_EPSILON, _BOUND, _SIZE, _RIDGE = 2.0, 1.5, 8, 3
+_BOUNDS = Bounds(_BOUND, 0.7)
+_GRID = Grid((0.5, _EPSILON), (4, _SIZE))
+
+
+@pytest.fixture(scope="module")
+def split():
+    random = np.random.default_rng(0)
+    inputs, labels = random.random((60, 3)), random.normal(size=60)
+    return Split(inputs[:40], labels[:40], inputs[40:], labels[40:])
+
+
+def _cell(method, features, split, noise):
+    """The last M and epsilon, at lambda = n^-.3."""
+    fixed = FeatureDraw(lambda *_, **__: None, lambda columns, size: columns[:, :size])
+    columns = np.asarray(features(split.inputs), np.float64)
+    method = Method(fixed, method.noise_std)
+    found = errors(method, columns, Gaussian(1.0), split, _BOUNDS, _GRID, noise)
+    return found[:, -1, -1, _RIDGE]
+
+
+def _fitted(learner, split):
+    budget = Budget(_EPSILON, split.num_train)
+    labels = np.clip(split.train_labels, -_BOUND, _BOUND)
+    release = learner.fit(
+        split.train_inputs, labels, epsilon=_EPSILON, delta=budget.delta, public_seed=4
+    )
+    return np.mean((np.asarray(release(split.test_inputs), np.float64) - split.test_labels) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("RP, certified", {}),
+        (
+            "RP, certified with intercept",
+            {"intercept_share": INTERCEPT_SHARE, "residual_bound": _BOUNDS.residual},
+        ),
+    ],
+)
+def test_a_certified_cell_is_the_certified_fit_with_the_same_noise(
+    split, monkeypatch, name, options
+):
+    normals = np.random.default_rng(1).standard_normal(num_normals(_SIZE))
+    monkeypatch.setattr(jaxdp.kernels.ridge, "secret_normals", lambda n, **_: normals[:n])
+    ridge = _GRID.ridges(split.num_train)[_RIDGE]
+    learner = PrivateKernelRidge(
+        Gaussian(1.0), _SIZE, 32, label_bound=_BOUND, ridge=ridge, **options
+    )
+    noise = UnitNoise(*noise_of(normals, _SIZE, JointNoise(1.0, 1.0)), normals[0])
+    features = learner.features(3, 4)
+    cell = _cell(METHODS[name], features, split, noise)
+    fitted = _fitted(learner, split)
+    np.testing.assert_allclose(cell[FORMS.index("repaired")], fitted, rtol=1e-5)
+    # The published noise is another scale.
+    other = _cell(METHODS["RP, published"], features, split, noise)
+    assert abs(other[FORMS.index("repaired")] / fitted - 1) > 0.01
+
+
+@pytest.mark.parametrize("name", ["RP, published", "RFF, published"])
+def test_a_published_cell_is_the_published_fit_with_the_same_noise(split, monkeypatch, name):
+    random = np.random.default_rng(2)
+    square, vector = random.standard_normal((_SIZE, _SIZE)), random.standard_normal(_SIZE)
+    drawn = {"C": square, "u": vector}
+    monkeypatch.setattr(NoiseSource, "normals", lambda self, shape, purpose: drawn[purpose])
+    learner_class = {"RP, published": Algorithm1, "RFF, published": Algorithm3}[name]
+    ridge = _GRID.ridges(split.num_train)[_RIDGE]
+    learner = learner_class(Gaussian(1.0), _SIZE, ridge, _BOUND)
+    noise = UnitNoise((square + square.T) / 2, vector, 0.0)
+    cell = _cell(METHODS[name], learner.features(3, 4), split, noise)
+    fitted = _fitted(learner, split)
+    np.testing.assert_allclose(cell[FORMS.index("as printed")], fitted, rtol=1e-5)
+    assert abs(cell[FORMS.index("repaired")] / fitted - 1) > 0.01
+
+
+def test_unit_noise_has_variance_one_on_the_diagonal_and_a_half_off_it():
+    noise = UnitNoise.draw(200, np.random.default_rng(3))
+    np.testing.assert_array_equal(noise.matrix, noise.matrix.T)
+    diagonal, upper = np.diag(noise.matrix) ** 2, noise.matrix[np.triu_indices(200, 1)] ** 2
+    for squares, variance in ((diagonal, 1.0), (upper, 0.5), (noise.vector**2, 1.0)):
+        assert_mean_close(squares, variance, sigmas=5)
+        with pytest.raises(AssertionError):
+            assert_mean_close(squares, 2 * variance, sigmas=5)
+
+
+def test_the_repaired_solution_is_the_certified_learners():
+    random = np.random.default_rng(4)
+    square, vector = random.standard_normal((6, 6)), random.standard_normal(6)
+    matrix, ridges = square + square.T, np.array([0.1, 1.0])
+    printed, repaired = solutions(matrix, vector, ridges)
+    np.testing.assert_allclose(repaired.T, ridge_path(matrix, vector, ridges), rtol=1e-9)
+    for column, ridge in enumerate(ridges):
+        solved = np.linalg.solve(matrix + ridge * np.eye(6), vector)
+        np.testing.assert_allclose(printed[:, column], solved, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_the_first_columns_are_a_draw_of_that_many():
+    inputs, kernel, key = np.random.default_rng(5).random((7, 3)), Gaussian(1.0), jr.key(0)
+    for draw in (CLIPPED_PATHS, COSINES, PAIRS):
+        most, few = draw.draw(kernel, inputs, 12, key=key), draw.draw(kernel, inputs, 4, key=key)
+        np.testing.assert_allclose(draw.leading(most, 4), draw.leading(few, 4), rtol=1e-5)
+        assert abs(draw.leading(most, 4) - most[:, :4]).max() > 0.1
+    waves = FourierFeatures.sample(kernel, 2, 3, key=key)(inputs)
+    pairs = PAIRS.draw(kernel, inputs, 12, key=key)
+    np.testing.assert_allclose(PAIRS.leading(pairs, 4), waves, rtol=1e-6)
+    waves = CosineFeatures.sample(kernel, 4, 3, key=key)(inputs)
+    cosines = COSINES.draw(kernel, inputs, 12, key=key)
+    np.testing.assert_allclose(COSINES.leading(cosines, 4), waves, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_features_are_the_kernels_and_only_the_certified_ones_are_bounded():
+    inputs, kernel = np.random.default_rng(6).random((20, 2)), Gaussian(1.0)
+    for draw in (EXACT_PATHS, COSINES, PAIRS):
+        rows = draw.leading(draw.draw(kernel, inputs, 4000, key=jr.key(1)), 2000)
+        np.testing.assert_allclose(rows @ rows.T, kernel(inputs, inputs), atol=0.15)
+    norms = {
+        draw: np.linalg.norm(draw.leading(draw.draw(kernel, inputs, 20, key=jr.key(2)), 10), axis=1)
+        for draw in (EXACT_PATHS, CLIPPED_PATHS, COSINES, PAIRS)
+    }
+    assert norms[EXACT_PATHS].max() > 1.05
+    assert norms[COSINES].max() > 1.05
+    assert norms[CLIPPED_PATHS].max() <= 1 + 1e-12
+    np.testing.assert_allclose(norms[PAIRS], 1, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_synthetic_labels_are_the_target_and_truncated_noise():
+    split = synthetic.draw(4000, 10, 4, key=jr.key(3))
+    again = synthetic.draw(4000, 10, 4, key=jr.key(3))
+    np.testing.assert_array_equal(split.train_labels, again.train_labels)
+    assert split.test_inputs.shape == (10, 4)
+    assert split.inputs.min() >= 0
+    assert split.inputs.max() <= 1
+    # The target has no more than a few hundred dimensions on a cube of four.
+    powers = np.stack(np.meshgrid(*[range(5)] * 4), -1).reshape(-1, 4)
+    powers = powers[powers.sum(axis=1) <= 4]
+    basis = np.prod(split.train_inputs[:, None] ** powers, axis=-1)
+    fitted = np.linalg.lstsq(basis, split.train_labels, rcond=None)[0]
+    residuals = split.train_labels - basis @ fitted
+    assert abs(residuals).max() < 1.2 * synthetic.NOISE_BOUND
+    squares = residuals**2 * len(basis) / (len(basis) - len(powers))
+    assert_mean_close(squares, synthetic.NOISE_VARIANCE, sigmas=5)
+    with pytest.raises(AssertionError):
+        assert_mean_close(squares, synthetic.NOISE_STD**2, sigmas=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", list(synthetic.LABEL_BOUNDS))
+def test_public_bounds_are_quantiles_of_the_model(dim):
+    tables = [
+        synthetic.draw(200, 0, dim, key=jr.fold_in(jr.key(9), number)).train_labels
+        for number in range(800)
+    ]
+    rests = [table - table.mean() for table in tables]
+    for values, bound in (
+        (tables, synthetic.LABEL_BOUNDS[dim]),
+        (rests, synthetic.RESIDUAL_BOUNDS[dim]),
+    ):
+        shares = np.mean(np.abs(values) > bound, axis=1)
+        # Two digits of a bound leave the share open by a quarter.
+        assert_mean_close(shares, 0.01, sigmas=4, bias=0.0025)
+        with pytest.raises(AssertionError):
+            assert_mean_close(shares, 0.02, sigmas=4, bias=0.0025)
+
+
+@pytest.fixture(scope="module")
+def songs():
+    random = np.random.default_rng(7)
+    return Songs(random.normal(50, 20, (200, 90)), random.integers(1950, 2011, 200).astype(float))
+
+
+def test_public_songs_are_neither_trained_nor_tested_on(songs):
+    split = year_splits.draw(songs, 1000, key=jr.key(4))
+    assert len(split.train_labels) == len(split.test_labels) == 12
+    left = {row.tobytes() for row in songs.inputs[year_splits.NUM_PUBLIC :]}
+    drawn = [row.tobytes() for row in split.inputs]
+    assert len(set(drawn)) == 24
+    assert set(drawn) <= left
+    assert abs(split.train_labels).max() <= year_splits.BOUNDS.label
+    with pytest.raises(ValueError, match="more than 179 songs"):
+        year_splits.draw(Songs(songs.inputs[:179], songs.years[:179]), 1000, key=jr.key(4))
+
+
+def test_another_song_moves_a_songs_features_in_the_papers_units_only(songs):
+    split = year_splits.draw(songs, 20, key=jr.key(5))
+    rows = split.train_inputs.copy()
+    rows[0] = 1e6
+    other = split._replace(train_inputs=rows)
+    public, leaky = year_splits.publicly_scaled, year_splits.scaled_by_training_rows
+    np.testing.assert_array_equal(public(split).train_inputs[1:], public(other).train_inputs[1:])
+    np.testing.assert_array_equal(public(split).test_inputs, public(other).test_inputs)
+    assert abs(leaky(split).train_inputs[1:] - leaky(other).train_inputs[1:]).max() > 0.1

@@ -1,0 +1,155 @@
+"""The torus on which rates are measured is the one they are about; claims, true and falsified."""
+
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+
+from experiments import command
+from experiments.private_kernel_learning import basis_selection, rates
+from experiments.private_kernel_learning.torus import Torus, drawn_table, synthesised
+from experiments.private_kernel_learning.torus_learners import (
+    clipped,
+    drawn_classes,
+    logistic_excess,
+    objective_risks,
+    ridge_risks,
+)
+from jaxdp.kernels import TorusKernel
+
+
+@pytest.fixture(scope="module")
+def torus():
+    return Torus.power_law(0.5, 0.75, 64)
+
+
+def test_the_grid_s_functions_are_the_kernel_s_eigenfunctions(torus):
+    inputs = np.arange(64)[:, None] / 64
+    kernel = TorusKernel(torus.spectrum().eigenvalues)
+    basis = np.asarray(kernel.eigenfunctions(inputs))
+    np.testing.assert_allclose(synthesised(np.eye(63)), basis, atol=2e-5)
+    np.testing.assert_allclose(basis.T @ basis / 64, np.eye(63), atol=2e-5)
+    np.testing.assert_allclose(synthesised(torus.coefficients[:, None])[:, 0], torus.values)
+    np.testing.assert_allclose(np.asarray(kernel.diagonal(inputs)), 1, atol=1e-5)
+    largest = TorusKernel.power_law(63, capacity=0.5).eigenvalues
+    np.testing.assert_allclose(torus.spectrum().eigenvalues, largest / largest.sum(), rtol=1e-5)
+
+
+def test_paths_and_fourier_features_have_the_kernel_as_mean(torus):
+    rng = np.random.default_rng(0)
+    inputs = np.arange(64)[:, None] / 64
+    kernel = np.asarray(TorusKernel(torus.spectrum().eigenvalues)(inputs[:8], inputs))
+    paths = [rows[:8] @ rows.T for rows in (torus.paths(20, rng) for _ in range(400))]
+    waves = [
+        rows[:8] @ rows.T
+        for rows in (torus.fourier_features(torus.fourier_counts(20, rng)) for _ in range(400))
+    ]
+    for found in (paths, waves):
+        assert_mean_close(found, kernel, bias=1e-5)
+        with pytest.raises(AssertionError):
+            assert_mean_close(found, kernel * 4 / 3, bias=1e-5)
+    rows = torus.fourier_features(torus.fourier_counts(20, rng))
+    np.testing.assert_allclose(np.sum(rows**2, axis=1), 1)
+
+
+def test_a_table_holds_the_rows_it_says(torus):
+    table = drawn_table(torus, 1000, 0.5, np.random.default_rng(1))
+    assert table.shares.sum() == pytest.approx(1)
+    counts = table.shares * 1000
+    np.testing.assert_allclose(counts, np.round(counts), atol=1e-9)
+    signs = (table.labels * 1000 - counts * torus.values) / 0.5
+    assert np.all(np.abs(signs) <= counts + 1e-9)
+    halves = (signs + counts) / 2
+    np.testing.assert_allclose(halves, np.round(halves), atol=1e-6)
+    classes = drawn_classes(torus, 1000, np.random.default_rng(1))
+    assert np.all(np.abs(classes.labels) <= classes.shares + 1e-12)
+
+
+def test_without_noise_and_with_every_feature_the_target_is_found(torus):
+    everything = synthesised(np.diag(torus.spectrum().eigenvalues ** 0.5))
+    rng = np.random.default_rng(2)
+    table = drawn_table(torus, 10**12, 0.5, rng)
+    risks = ridge_risks(torus, table, everything, [1e-3, 1e-7], bound=1, level=np.inf, rng=rng)
+    assert risks[1] < 1e-7 < risks[0]
+    classes = drawn_classes(torus, 10**12, rng)
+    level = {"level": 1e10, "rng": rng}
+    found = objective_risks(torus, classes, everything, [1e-3, 1e-7], **level)
+    assert 0 <= found[1] < 1e-8 < found[0]
+    assert logistic_excess(torus, torus.values) == 0
+
+
+def test_clipping_leaves_short_rows_alone():
+    rows = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+    np.testing.assert_allclose(clipped(rows, 1.0), [[0.6, 0.8], [0.3, 0.4], [0, 0]])
+
+
+def _tilted(name, axis, power, **where):
+    """A variable times a power of one of its axes, everywhere or at one place."""
+
+    def change(dataset):
+        factor = (dataset[axis] / dataset[axis][0]) ** power
+        changed = dataset[name] * factor
+        if where:
+            ((dim, value),) = where.items()
+            changed = changed.where(dataset[dim] == value, dataset[name])
+        return dataset.assign({name: changed.transpose(*dataset[name].dims)})
+
+    return change
+
+
+def _times(name, factor, **where):
+    def change(dataset):
+        changed = dataset[name] * factor
+        if where:
+            ((dim, value),) = where.items()
+            changed = changed.where(dataset[dim] == value, dataset[name])
+        return dataset.assign({name: changed})
+
+    return change
+
+
+RATES = [
+    _times("outside", 2.0),
+    _tilted("squared", "level", 0.4, learner="random projection"),
+    _times("squared", 0.1, learner="Theorem 11"),
+    _tilted("squared", "level", -1.0, learner="Fourier features"),
+    _tilted("logistic", "logistic_level", 0.4, objective="no projection"),
+    _times("logistic", 0.1, objective="functional"),
+    _tilted("by_count", "count", 1.0),
+    _tilted("power_predicted", "power_level", 0.1),
+    _tilted("by_dim", "dim", 0.3),
+]
+BASIS = [
+    _tilted("elements", "mode", 0.1),
+    _times("error", 2.0),
+    _tilted("error", "count", -3.0),
+]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rates")
+    arguments = ["--smoke", "--out", str(folder)]
+    statuses = [command.main(figure, arguments) for figure in (rates, basis_selection)]
+    return folder, statuses
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("figure", "changes"), [(rates, RATES), (basis_selection, BASIS)])
+def test_every_claim_holds_and_each_can_fail(results, figure, changes):
+    folder, statuses = results
+    assert statuses == [0, 0]
+    name = figure.__name__.rpartition(".")[2]
+    dataset = command.read(folder / f"{name}.nc")
+    assert (folder / f"{name}.png").stat().st_size > 20_000
+    found = figure.checks(dataset)
+    assert len(found) == len(changes)
+    assert all(check.holds for check in found), found
+    for place, change in enumerate(changes):
+        changed = figure.checks(change(dataset))[place]
+        assert not changed.holds, changed
+
+
+@pytest.mark.slow
+def test_the_summary_names_every_learner(results):
+    text = rates.summary(command.read(results[0] / "rates.nc"))
+    assert all(name in text for name in (*rates.SQUARED, *rates.LOGISTIC))

@@ -1,0 +1,55 @@
+"""Every kernel and every kind of feature map, for the contracts that all of them keep."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from jaxdp import kernels
+
+DIM = 3
+# One shape for both: what is compiled for one serves the other.
+INPUTS = np.random.default_rng(0).uniform(-1.0, 1.0, (6, DIM)).astype(np.float32)
+LANDMARKS = np.random.default_rng(1).uniform(-1.0, 1.0, (6, DIM)).astype(np.float32)
+
+KERNELS = {
+    "gaussian": kernels.Gaussian(0.75),
+    "laplace": kernels.Laplace(0.75),
+    "matern 1.5": kernels.Matern(0.75, 1.5),
+    "matern 2.5": kernels.Matern(0.75, 2.5),
+    "matern 5.5": kernels.Matern(0.75, 5.5),
+    "inner product": kernels.InnerProduct(),
+    "polynomial": kernels.Polynomial(3, 0.5),
+    "steps": kernels.ArcCosine(0),
+    "ReLU": kernels.ArcCosine(1),
+    "callable": kernels.CallableKernel(lambda x, y: jnp.exp(x @ y)),
+}
+RADIAL = {name: KERNELS[name] for name in ("gaussian", "laplace", "matern 2.5")}
+TORUS = kernels.TorusKernel.power_law(7, capacity=0.5)
+
+
+def _maps():
+    gaussian, key = KERNELS["gaussian"], jr.key(0)
+    paths = kernels.SamplePaths.sample(gaussian, 4, 16, DIM, key=key)
+    yield "paired", kernels.FourierFeatures.sample(gaussian, 16, DIM, key=key)
+    yield "cosine", kernels.CosineFeatures.sample(gaussian, 16, DIM, key=key)
+    yield "orthogonal", kernels.OrthogonalFeatures.sample(gaussian, 16, DIM, key=key)
+    yield "heavy tails", kernels.FourierFeatures.sample(KERNELS["laplace"], 16, DIM, key=key)
+    yield "identity", KERNELS["inner product"].features(1, DIM, key=key)
+    yield "products", KERNELS["polynomial"].features(16, DIM, key=key)
+    yield "steps", KERNELS["steps"].features(16, DIM, key=key)
+    yield "ReLU", KERNELS["ReLU"].features(16, DIM, key=key)
+    yield "paths", paths
+    yield "nystrom", kernels.NystromFeatures(gaussian, LANDMARKS)
+    yield "pathwise", kernels.PathwiseFeatures.sample(gaussian, LANDMARKS, 4, 16, key=key)
+    yield "clipped", kernels.ClippedFeatures(paths, 1.2)
+    yield "ranges", kernels.RangeScaling(paths, -np.ones(DIM), np.full(DIM, 2.0))
+
+
+MAPS = dict(_maps())
+
+
+@eqx.filter_jit
+def values(feature_map, rows):
+    """Compiled once for all tests that look at the same map and shape."""
+    return feature_map(rows)

@@ -1,0 +1,130 @@
+"""The curve of objective perturbation: its vertices against quadrature, its inverse, its limits."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from jaxdp.privacy import ObjectivePerturbation, gaussian_delta
+
+# The step's square over the integrand's own scale, one.
+_QUADRATURE = 1e-3
+_NODES = np.linspace(-9, 9, 361)
+_WEIGHTS = np.exp(-(_NODES**2) / 2) / np.sqrt(2 * np.pi) * (_NODES[1] - _NODES[0])
+
+
+def _divergence(mu, exponent):
+    """H_exponent of N(0, 1) and N(mu, 1); the exponent may be negative and an array."""
+    if mu == 0:
+        return np.maximum(-np.expm1(exponent), 0)
+    ratio = exponent / mu
+    return ndtr(mu / 2 - ratio) - np.exp(exponent) * ndtr(-mu / 2 - ratio)
+
+
+def _integrated(vertices, approximation_mu, excess):
+    """E over a standard normal b in the plane of H_{excess - max loss}(approximation_mu)."""
+    first, second = np.meshgrid(_NODES, _NODES, indexing="ij")
+    losses = [v[0] * first + v[1] * second + (v @ v) / 2 for v in vertices]
+    left = excess - np.max(losses, axis=0)
+    return _WEIGHTS @ _divergence(approximation_mu, left) @ _WEIGHTS
+
+
+@pytest.mark.parametrize("approximation_mu", [0.0, 0.05])
+@pytest.mark.parametrize("excess", [0.5, 2.0])
+def test_the_sum_over_vertices_covers_every_pair_of_records(excess, approximation_mu):
+    shift = 0.8
+    bounds = {
+        signed: ObjectivePerturbation(shift, 0.0, approximation_mu, signed).delta(excess)
+        for signed in (True, False)
+    }
+    largest = {True: 0.0, False: 0.0}
+    for angle in np.linspace(0, np.pi, 5):
+        for length in (1.0, 0.6):
+            p = shift / 2 * np.asarray([1.0, 0.0])
+            q = shift / 2 * length * np.asarray([np.cos(angle), np.sin(angle)])
+            pairs = {True: [0 * p, p, q, p + q], False: [p + q, p - q, -p - q, q - p]}
+            for signed, vertices in pairs.items():
+                found = _integrated(vertices, approximation_mu, excess)
+                assert found <= bounds[signed] * (1 + _QUADRATURE), (signed, angle)
+                largest[signed] = max(largest[signed], found)
+    # The sum exceeds the maximum where two losses are large together: less so at a large excess.
+    share = 0.9 if excess == 2.0 else 0.6
+    for signed in (True, False):
+        assert largest[signed] > share * bounds[signed]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shift=st.floats(0.05, 6), excess=st.floats(0, 8), mu=st.floats(0, 3), angle=st.floats(0, 1.6)
+)
+def test_the_worst_parallelogram_is_flat_or_square(shift, excess, mu, angle):
+    bound = ObjectivePerturbation(shift, 0.0, mu).delta(excess)
+    sides = (shift * math.cos(angle), shift * math.sin(angle))
+    total = 2 * sum(gaussian_delta(math.hypot(side, mu), excess) for side in sides)
+    assert min(total, 1) <= bound * (1 + 1e-9)
+
+
+def test_flat_and_square_are_each_the_worst_somewhere():
+    for shift, excess, worst in ((0.3, 1.0, "flat"), (3.0, 0.2, "square")):
+        flat = 2 * gaussian_delta(shift, excess)
+        square = 4 * gaussian_delta(shift / math.sqrt(2), excess)
+        assert (square > flat) == (worst == "square")
+        found = ObjectivePerturbation(shift, 0.0).delta(excess)
+        assert found == pytest.approx(min(1, max(flat, square)), rel=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shift=st.floats(0.01, 5),
+    log_jacobian=st.floats(0, 3),
+    mu=st.floats(0, 1),
+    signed=st.booleans(),
+    exponent=st.floats(-9, -1),
+)
+def test_epsilon_inverts_delta(shift, log_jacobian, mu, signed, exponent):
+    mechanism, delta = ObjectivePerturbation(shift, log_jacobian, mu, signed), 10**exponent
+    epsilon = mechanism.epsilon(delta, "replace-one")
+    assert epsilon >= log_jacobian
+    assert mechanism.delta(epsilon * (1 + 1e-9)) <= delta * (1 + 1e-6)
+    if epsilon > log_jacobian * (1 + 1e-6):
+        assert mechanism.delta(log_jacobian + (epsilon - log_jacobian) * (1 - 1e-6)) > delta
+
+
+def test_known_signs_never_cost_more():
+    for shift in (0.1, 0.5, 2.0):
+        for excess in (0.0, 0.3, 2.0):
+            known, any_sign = (
+                ObjectivePerturbation(shift, 0.1, 0.01, signed).delta(0.1 + excess)
+                for signed in (True, False)
+            )
+            assert known <= any_sign
+
+
+def test_limits_are_answered():
+    assert ObjectivePerturbation(0.0, 0.0).epsilon(1e-5, "replace-one") == 0.0
+    assert ObjectivePerturbation(0.0, 0.7).epsilon(1e-5, "replace-one") == 0.7
+    for nothing_hidden in (
+        ObjectivePerturbation(math.inf, 0.1),
+        ObjectivePerturbation(1.0, math.inf),
+    ):
+        assert nothing_hidden.epsilon(1e-5, "replace-one") == math.inf
+        assert nothing_hidden.delta(3.0) == 1.0
+    assert ObjectivePerturbation(1.0, 0.5).delta(0.4) == 1.0
+    assert ObjectivePerturbation(1.0, 0.5).delta(math.inf) == 0.0
+
+
+def test_wrong_and_traced_numbers_are_refused():
+    for wrong in (-1.0, math.nan):
+        for place in range(3):
+            numbers = [1.0, 1.0, 1.0]
+            numbers[place] = wrong
+            with pytest.raises(ValueError, match=r"expected \w+ >= 0"):
+                ObjectivePerturbation(*numbers)
+        with pytest.raises(ValueError, match="expected epsilon >= 0"):
+            ObjectivePerturbation(1.0, 0.1).delta(wrong)
+    with pytest.raises(TypeError, match="expected concrete arguments"):
+        jax.jit(lambda shift: ObjectivePerturbation(shift, 0.1).epsilon(1e-5, "replace-one"))(1.0)

@@ -1,0 +1,252 @@
+"""`jaxdp fit` and `jaxdp predict`: what they write and print, and how bad input ends."""
+
+import json
+
+import numpy as np
+import pytest
+
+from jaxdp import cli, kernels
+
+SMALL = ["--num-projections", "20", "--num-features", "32"]
+BUDGET = ["--epsilon", "8", "--delta", "1e-5"]
+RANDOM = np.random.default_rng(0)
+INPUTS = np.round(RANDOM.uniform(0, 10, (512, 2)), 4)
+LABELS = np.round(np.sin(INPUTS[:, 0] / 3) / 2, 5)
+
+
+def _run(capsys, *arguments):
+    try:
+        status = cli.main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        status = stop.code
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def _table(path, names, *columns):
+    rows = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
+    path.write_text("\n".join(([",".join(names)] if names else []) + rows) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table, the function fitted on it, and a classifier."""
+    folder = tmp_path_factory.mktemp("models")
+    first, second = INPUTS.T
+    table = _table(folder / "table.csv", "aby", first, second, LABELS)
+    common = [*BUDGET, *SMALL, "--input-range", "0:10"]
+    fit = ["fit", str(table), *common, "--target", "y", "--label-bound", "1"]
+    assert cli.main([*fit, "--out", str(folder / "model.npz")]) == 0
+    kinds = np.where(first > 5, "high", "low")
+    table = _table(folder / "kinds.csv", ["kind", "a", "b"], kinds, first, second)
+    fit = ["fit", str(table), *common, "--target", "kind", "--classify", "--classes", "low,high"]
+    assert cli.main([*fit, "--out", str(folder / "kinds.npz")]) == 0
+    return folder
+
+
+def test_predictions_come_by_column_name(folder, capsys, tmp_path):
+    texts = ["text"] * 5
+    new = _table(tmp_path / "new.csv", ["b", "z", "a"], INPUTS[:5, 1], texts, INPUTS[:5, 0])
+    status, out, err = _run(capsys, "predict", folder / "model.npz", new)
+    assert (status, err) == (0, "")
+    name, *cells = out.splitlines()
+    assert name == "prediction"
+    expected = np.asarray(kernels.load(folder / "model.npz")(INPUTS[:5]))
+    np.testing.assert_array_equal(np.array(cells, np.float32), expected)
+    # And they are predictions: the other order of the columns would not do.
+    np.testing.assert_allclose(expected, LABELS[:5], atol=0.3)
+
+
+def test_the_target_may_be_in_the_new_table_and_is_not_looked_at(folder, capsys, tmp_path):
+    _, with_target, _ = _run(capsys, "predict", folder / "model.npz", folder / "table.csv")
+    other = _table(tmp_path / "other.csv", "aby", *INPUTS.T, ["?"] * len(LABELS))
+    _, with_gaps, _ = _run(capsys, "predict", folder / "model.npz", other)
+    assert with_target == with_gaps
+
+
+def test_tables_without_names_are_read_by_position(folder, capsys, tmp_path):
+    bare = _table(tmp_path / "bare.csv", "", *INPUTS.T)
+    named = _table(tmp_path / "named.csv", "ab", *INPUTS.T)
+    _, first, _ = _run(capsys, "predict", folder / "model.npz", bare)
+    _, second, _ = _run(capsys, "predict", folder / "model.npz", named)
+    assert first == second
+
+
+def test_predictions_as_a_file_and_as_one_json_object(folder, capsys, tmp_path):
+    model, table, out_file = folder / "model.npz", folder / "table.csv", tmp_path / "found.csv"
+    status, out, _ = _run(capsys, "predict", model, table, "--json", "--out", out_file)
+    found = json.loads(out)
+    assert status == 0
+    assert (found["rows"], found["target"], found["files"]) == (512, "y", [str(out_file)])
+    assert found["cost"]["epsilon"] == pytest.approx(8, rel=1e-6)
+    cells = out_file.read_text().splitlines()[1:]
+    np.testing.assert_array_equal(np.array(cells, float), found["prediction"])
+
+
+def test_classes_are_named_and_go_with_the_sign_of_the_score(folder, capsys):
+    status, out, err = _run(capsys, "predict", folder / "kinds.npz", folder / "kinds.csv")
+    assert (status, err) == (0, "")
+    name, *rows = out.splitlines()
+    assert name == "class,score"
+    classes, scores = zip(*(row.split(",") for row in rows), strict=True)
+    signs = np.array(scores, float) > 0
+    assert len({*zip(classes, signs, strict=True)}) == 2
+    agree = np.mean(np.array(classes) == np.where(INPUTS[:, 0] > 5, "high", "low"))
+    assert agree > 0.9
+
+
+def test_fit_says_what_it_costs_in_one_json_object(folder, capsys, tmp_path):
+    out_file = tmp_path / "model.npz"
+    arguments = [*BUDGET, *SMALL, "--label-bound", "0.25", "--intercept-share", "0.2", "--ridge"]
+    arguments += ["0.5", "--public-seed", "4", "--scale", "3", "--drop", "b", "--out", out_file]
+    status, out, err = _run(capsys, "fit", folder / "table.csv", *arguments, "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert (found["rows"], found["inputs"], found["target"]) == (512, ["a"], "y")
+    assert found["cost"]["epsilon"] <= 8
+    assert found["files"] == [str(out_file)]
+    # Whoever holds the data is told of clipped labels; the file is not.
+    assert err.count("\n") == 1
+    assert "beyond label_bound = 0.25" in err
+    assert b"beyond label_bound" not in out_file.read_bytes()
+    release = kernels.load(out_file)
+    assert (release.label_bound, release.public_seed) == (0.25, 4)
+    assert release.columns == kernels.Columns(("a",), "y")
+    assert release.intercept != 0
+    scales = np.linalg.norm(release.features.base.base.frequencies, axis=1) * 3
+    assert scales.max() < 6
+
+
+def test_the_table_printed_names_columns_and_cost(folder, capsys, tmp_path):
+    arguments = [*BUDGET, *SMALL, "--label-bound", "1", "--out", tmp_path / "model.npz"]
+    status, out, err = _run(capsys, "fit", folder / "table.csv", *arguments)
+    assert (status, err) == (0, "")
+    assert "y from a, b; 512 rows" in out
+    assert "privacy: (8.0000, 1e-05)-DP" in out
+    assert f"model: {tmp_path / 'model.npz'}" in out
+
+
+def test_which_lines_are_rows_does_not_depend_on_the_numbers(capsys, tmp_path):
+    # Told from its numbers, the first line of this table would be a header.
+    bare = _table(tmp_path / "bare.csv", "", [0, *INPUTS[:, 0]], [1, *LABELS])
+    arguments = [*BUDGET, *SMALL, "--label-bound", "1", "--out", tmp_path / "m.npz", "--json"]
+    _, out, _ = _run(capsys, "fit", bare, *arguments, "--no-header")
+    assert json.loads(out)["rows"] == 513
+    status, _, err = _run(capsys, "fit", bare, *arguments)
+    assert status == 2
+    assert "expected a line of column names, got numbers" in err
+
+
+def test_constant_columns_are_kept(capsys, tmp_path):
+    table = _table(tmp_path / "flat.csv", "aby", INPUTS[:, 0], [1] * 512, [0.5] * 512)
+    arguments = [*BUDGET, *SMALL, "--label-bound", "1", "--out", tmp_path / "m.npz", "--json"]
+    _, out, _ = _run(capsys, "fit", table, *arguments)
+    assert json.loads(out)["inputs"] == ["a", "b"]
+
+
+def test_ranges_may_stand_in_a_file(folder, capsys, tmp_path):
+    ranges = _table(tmp_path / "ranges.csv", ["column", "low", "high"], "yba", [0, 2, 1], [1, 8, 9])
+    arguments = [*BUDGET, *SMALL, "--label-bound", "1", "--out", tmp_path / "m.npz"]
+    status, _, _ = _run(capsys, "fit", folder / "table.csv", *arguments, "--input-range", ranges)
+    assert status == 0
+    scaling = kernels.load(tmp_path / "m.npz").features.base.base
+    np.testing.assert_array_equal([scaling.low, scaling.high], [[1, 2], [9, 8]])
+
+
+REGRESSION = [*BUDGET, "--label-bound", "1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--label-bound", "1", "--delta", "1e-5"], "required: --epsilon"),
+        (["--label-bound", "1", "--epsilon", "1"], "required: --delta"),
+        (["--epsilon", "0", "--delta", "1e-5", "--label-bound", "1"], "0 < epsilon < infinity"),
+        (["--epsilon", "1", "--delta", "2", "--label-bound", "1"], "0 < delta < 1"),
+        (BUDGET, "expected --label-bound"),
+        ([*BUDGET, "--label-bound", "-1"], "label_bound > 0"),
+        ([*REGRESSION, "--target", "x"], "no column 'x'"),
+        ([*REGRESSION, "--drop", "a,b"], "no input column besides"),
+        ([*REGRESSION, "--ridge", "0"], "ridge > 0"),
+        ([*REGRESSION, "--num-projections", "0"], "num_projections >= 1"),
+        ([*REGRESSION, "--scale", "-1"], "scale > 0"),
+        ([*REGRESSION, "--intercept-share", "1"], "intercept_share < 1"),
+        ([*REGRESSION, "--input-range", "0:10", "--input-bound", "1"], "got both"),
+        ([*REGRESSION, "--input-range", "3"], "expected --input-range LOW:HIGH"),
+        ([*REGRESSION, "--input-range", "3:2"], "low < high"),
+        ([*REGRESSION, "--classes", "0,1"], "--classes needs --classify"),
+        ([*REGRESSION, "--classify"], "--label-bound does not go with --classify"),
+        ([*BUDGET, "--classify"], "expected --classes A,B"),
+        ([*BUDGET, "--classify", "--classes", "0"], "expected two --classes"),
+        ([*BUDGET, "--classify", "--classes", "0,1"], "expected '0' or '1' in column 'y'"),
+        ([*BUDGET, "--classify", "--classes", "a,b"], "expected --classes that the target holds"),
+        ([*REGRESSION, "--out", "nowhere/model.npz"], "in a folder that exists"),
+    ],
+)
+def test_bad_options_of_fit_end_with_one_line_and_status_2(folder, capsys, arguments, message):
+    given = [] if "--out" in arguments else ["--out", folder / "never.npz"]
+    status, out, err = _run(capsys, "fit", folder / "table.csv", *arguments, *given)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not (folder / "never.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,y\n1,2\n3,red\n", "holds 'red'"),
+        ("a,y\n1,2\nblue,3\n", "column 'a' holds text"),
+        ("a,y\n1,2\n,3\n", "missing or infinite values (1 in the first, from data row 2)"),
+        ("a,y\n1,2\n1e300,3\n", "missing or infinite values"),
+        ("a,a,y\n1,2,3\n4,5,6\n", "got 'a' twice"),
+        ("a,y\n", "a header and no rows"),
+        ("a,y\n1,2\n", "2 is required"),
+    ],
+)
+def test_tables_that_cannot_be_learnt_from_are_refused(capsys, tmp_path, text, message):
+    (tmp_path / "table.csv").write_text(text)
+    out = ["--out", tmp_path / "m.npz"]
+    status, _, err = _run(capsys, "fit", tmp_path / "table.csv", *REGRESSION, *out)
+    assert (status, err.count("\n")) == (2, 1)
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,c\n1,2\n", "no column 'b'; expected columns 'a', 'b', got columns 'a', 'c'"),
+        ("1,2,3\n4,5,6\n", "no columns 'a', 'b'; expected columns 'a', 'b', got 3 without names"),
+        ("a,b\n1,2\n3,\n", "expected a number in column 'b', data row 2, got nan"),
+        ("a,b\n1,2\n3,red\n", "expected a number in column 'b', data row 2, got red"),
+        ("a,b\n1,2\n1e999,4\n", "expected a number in column 'a', data row 2, got inf"),
+    ],
+)
+def test_tables_that_do_not_fit_the_model_are_refused(folder, capsys, tmp_path, text, message):
+    (tmp_path / "new.csv").write_text(text)
+    status, out, err = _run(capsys, "predict", folder / "model.npz", tmp_path / "new.csv")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+def test_broken_models_are_refused(folder, capsys, tmp_path):
+    whole = (folder / "model.npz").read_bytes()
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 1
+    for content in (whole[:-9], bytes(damaged), b"a,b\n1,2\n"):
+        (tmp_path / "broken.npz").write_bytes(content)
+        status, _, err = _run(capsys, "predict", tmp_path / "broken.npz", folder / "table.csv")
+        assert (status, err.count("\n")) == (2, 1)
+        assert "broken.npz: " in err
+    status, _, err = _run(capsys, "predict", tmp_path / "none.npz", folder / "table.csv")
+    assert status == 2
+    assert "none.npz" in err
+
+
+def test_help_says_what_is_public(capsys):
+    status, out, _ = _run(capsys, "fit", "--help")
+    assert status == 0
+    for text in ("Public", "number of rows", "--label-bound", "--input-range", "--json", "--out"):
+        assert text in " ".join(out.split())
+    status, out, _ = _run(capsys, "predict", "--help")
+    assert (status, "--json" in out) == (0, True)

@@ -1,0 +1,262 @@
+"""The scikit-learn face: conventions, what the random state means, and what a fit releases."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import jaxdp
+from jaxdp.estimators import PUBLIC_SEED, DPKernelClassifier, DPKernelRidge
+
+SMALL = {"num_projections": 20, "num_features": 32}
+ROWS = 1024
+RANDOM = np.random.default_rng(0)
+INPUTS = RANDOM.uniform(-1, 1, (ROWS, 2))
+LABELS = np.sin(2 * INPUTS[:, 0]) / 2 + 0.05 * RANDOM.normal(size=ROWS)
+KINDS = np.where(INPUTS[:, 0] > 0, "right", "left")
+
+# The warning is tested below; elsewhere a seed is what makes a test repeatable.
+seeded = pytest.mark.filterwarnings("ignore:random_state must stay secret")
+
+
+def _ridge(**settings):
+    return DPKernelRidge(5.0, 1e-5, 1.0, **{**SMALL, **settings})
+
+
+def _classifier(**settings):
+    return DPKernelClassifier(5.0, 1e-5, **{**SMALL, "classes": ("left", "right"), **settings})
+
+
+@pytest.fixture(scope="module")
+def ridge():
+    return _ridge().fit(INPUTS, LABELS)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return _classifier().fit(INPUTS, KINDS)
+
+
+@pytest.mark.parametrize("estimator", [_ridge(), _classifier()], ids=["ridge", "classifier"])
+def test_arguments_are_kept_as_they_are_and_cloned(estimator):
+    arguments = estimator.get_params()
+    assert arguments["num_projections"] == 20
+    assert clone(estimator).get_params() == arguments
+    assert estimator.set_params(num_features=7) is estimator
+    assert estimator.num_features == 7
+    with pytest.raises(NotFittedError):
+        estimator.predict(INPUTS)
+
+
+def test_predictions_are_the_released_function(ridge):
+    np.testing.assert_array_equal(ridge.predict(INPUTS), np.asarray(ridge.release_(INPUTS)))
+    assert np.abs(ridge.predict(100 * INPUTS)).max() <= 1
+    assert ridge.n_features_in_ == 2
+    assert ridge.release_.public_seed == PUBLIC_SEED
+    with pytest.raises(ValueError, match="expecting 2 features"):
+        ridge.predict(INPUTS[:, :1])
+
+
+def test_a_fit_costs_its_budget(ridge, classifier):
+    for estimator in (ridge, classifier):
+        assert estimator.cost_ == estimator.release_.cost
+        assert estimator.cost_.epsilon == pytest.approx(5, rel=1e-6)
+        assert estimator.cost_.epsilon <= 5
+
+
+def test_something_is_learnt(ridge, classifier):
+    assert ridge.score(INPUTS, LABELS) > 0.5
+    assert classifier.score(INPUTS, KINDS) > 0.9
+    # The same rows with other labels: the score tells.
+    other = np.random.default_rng(1).permutation(ROWS)
+    assert ridge.score(INPUTS, LABELS[other]) < 0
+    assert classifier.score(INPUTS, KINDS[other]) < 0.6
+
+
+@seeded
+def test_the_estimator_is_the_learner():
+    found = _ridge(ridge=0.01, intercept_share=0.2, residual_bound=0.7, random_state=3)
+    learner = jaxdp.kernels.PrivateKernelRidge(
+        kernel=jaxdp.kernels.Gaussian(np.sqrt(2)),
+        **SMALL,
+        label_bound=1.0,
+        ridge=0.01,
+        intercept_share=0.2,
+        residual_bound=0.7,
+    )
+    budget = {"epsilon": 5.0, "delta": 1e-5}
+    release = learner.fit(INPUTS, LABELS, **budget, public_seed=PUBLIC_SEED, noise_seed=3)
+    found = found.fit(INPUTS, LABELS).release_
+    np.testing.assert_array_equal(found.coefficients, release.coefficients)
+    assert found.intercept == release.intercept != 0
+
+
+def test_a_random_state_warns_that_it_must_stay_secret():
+    with pytest.warns(UserWarning, match="must stay secret"):
+        first = _ridge(random_state=1).fit(INPUTS, LABELS).release_.coefficients
+    with pytest.warns(UserWarning, match="must stay secret"):
+        again = _ridge(random_state=1).fit(INPUTS, LABELS).release_.coefficients
+    np.testing.assert_array_equal(first, again)
+
+
+def test_without_a_random_state_no_two_fits_are_the_same(ridge):
+    again = _ridge().fit(INPUTS, LABELS)
+    assert not np.any(again.release_.coefficients == ridge.release_.coefficients)
+
+
+@seeded
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [(np.random.RandomState(0), TypeError), (True, TypeError), (PUBLIC_SEED, ValueError)],
+    ids=["generator", "bool", "public"],
+)
+def test_other_random_states_are_refused(state, error):
+    with pytest.raises(error, match=r"random_state|noise_seed"):
+        _ridge(random_state=state).fit(INPUTS, LABELS)
+
+
+@seeded
+def test_public_ranges_are_mapped_to_the_unit_cube():
+    low, high = np.array([0.0, -50.0]), np.array([10.0, 50.0])
+    raw = low + (INPUTS + 1) / 2 * (high - low)
+    ranged = _ridge(input_range=(low, high), random_state=3).fit(raw, LABELS)
+    plain = _ridge(random_state=3).fit(INPUTS, LABELS)
+    # The noise differs, as the tables do; the features of the rows are the same.
+    np.testing.assert_allclose(
+        ranged.release_.features(raw), plain.release_.features(INPUTS), atol=2e-6
+    )
+    beyond = np.array([[1e6, 0.0], [10.0, 0.0]])
+    np.testing.assert_array_equal(*ranged.release_.features(beyond))
+
+
+def test_an_input_bound_is_the_scale_of_the_default_kernel():
+    estimator = _ridge(input_bound=0.5).fit(INPUTS, LABELS)
+    inner = estimator.release_.features.base
+    assert inner.radius == 0.5
+    assert estimator.get_params()["kernel"] is None
+
+
+def test_labels_beyond_the_bound_warn_and_the_release_keeps_silent():
+    estimator = _ridge().set_params(label_bound=0.25)
+    with pytest.warns(UserWarning, match="labels are beyond label_bound = 0.25"):
+        estimator.fit(INPUTS, LABELS)
+    said = (repr(estimator.release_), *estimator.cost_.assumptions)
+    assert not any("beyond" in line for line in said)
+    assert np.abs(estimator.predict(INPUTS)).max() <= 0.25
+
+
+def test_scores_are_positive_for_the_second_class(classifier):
+    np.testing.assert_array_equal(classifier.classes_, ["left", "right"])
+    scores, predicted = classifier.decision_function(INPUTS), classifier.predict(INPUTS)
+    np.testing.assert_array_equal(predicted == "right", scores > 0)
+
+
+def test_classes_that_are_read_from_the_labels_are_an_assumption(classifier):
+    assert not any("read from the data" in line for line in classifier.cost_.assumptions)
+    found = _classifier(classes=None).fit(INPUTS, KINDS)
+    assert any("read from the data" in line for line in found.cost_.assumptions)
+    assert found.cost_.epsilon == classifier.cost_.epsilon
+    np.testing.assert_array_equal(found.classes_, classifier.classes_)
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "message"),
+    [
+        (None, np.arange(ROWS) % 3, "expected two classes, got 3"),
+        (None, np.zeros(ROWS, int), "expected two classes, got 1"),
+        (("left", "up"), KINDS, "expected labels of the classes"),
+        (("a", "b", "c"), KINDS, "expected two classes, got 3"),
+        (None, LABELS, "Unknown label type"),
+    ],
+    ids=["three", "one", "foreign", "three named", "numbers"],
+)
+def test_other_classes_are_refused(classes, labels, message):
+    with pytest.raises(ValueError, match=message):
+        _classifier(classes=classes).fit(INPUTS, labels)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"delta": 1.0}, "0 < delta < 1"),
+        ({"label_bound": -1.0}, "label_bound > 0"),
+        ({"ridge": -1.0}, "ridge > 0"),
+        ({"input_bound": 1.0, "input_range": (0, 1)}, "input_bound or input_range, got both"),
+        ({"input_range": (1, 0)}, "low < high"),
+        ({"kernel": jaxdp.kernels.InnerProduct()}, "input_bound"),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+def test_wrong_arguments_are_refused_at_fit(settings, message):
+    with pytest.raises(ValueError, match=message):
+        _ridge().set_params(**settings).fit(INPUTS, LABELS)
+
+
+def test_missing_values_are_refused():
+    spoiled = INPUTS.copy()
+    spoiled[3, 1] = np.nan
+    for estimator, labels in ((_ridge(), LABELS), (_classifier(), KINDS)):
+        with pytest.raises(ValueError, match="contains NaN"):
+            estimator.fit(spoiled, labels)
+
+
+def test_pipelines_and_cross_validation_work():
+    # A step that is fixed beforehand, so the guarantee holds.
+    halved = FunctionTransformer(lambda inputs: inputs / 2)
+    scores = cross_val_score(make_pipeline(halved, _ridge()), INPUTS, LABELS, cv=2)
+    assert scores.min() > 0.3
+
+
+@pytest.mark.slow
+def test_a_grid_search_chooses_among_fits():
+    search = GridSearchCV(_ridge(), {"ridge": [0.01, 1e6]}, cv=2).fit(INPUTS, LABELS)
+    assert search.best_params_ == {"ridge": 0.01}
+    assert search.best_estimator_.cost_.epsilon == pytest.approx(5, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_column_names_of_a_frame_are_kept_and_asked_for(ridge):
+    import pandas
+
+    frame = pandas.DataFrame(INPUTS, columns=["a", "b"])
+    named = _ridge().fit(frame, LABELS)
+    assert list(named.feature_names_in_) == ["a", "b"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        named.predict(frame.rename(columns={"a": "c"}))
+
+
+@pytest.mark.slow
+@seeded
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPKernelRidge(1.0, 1e-5, 1e3, num_projections=10, num_features=16, random_state=1),
+        DPKernelClassifier(1.0, 1e-3, num_projections=10, num_features=16, random_state=1),
+    ],
+    ids=["ridge", "classifier"],
+)
+def test_scikit_learn_finds_no_fault(estimator):
+    from sklearn.utils.estimator_checks import check_estimator
+
+    expected = {
+        "check_methods_subset_invariance": "float32 products of blocks of other shapes round "
+        "otherwise, in the seventh digit",
+    }
+    with warnings.catch_warnings():
+        # The checks provoke warnings on purpose.
+        warnings.simplefilter("ignore")
+        found = check_estimator(
+            estimator, expected_failed_checks=expected, on_fail=None, on_skip=None
+        )
+    checks = {status: [] for status in ("passed", "failed", "skipped", "xfail")}
+    for result in found:
+        checks[result["status"]].append((result["check_name"], result["exception"]))
+    assert not checks["failed"]
+    assert {name for name, _ in checks["skipped"]} <= {"check_array_api_input"}
+    assert len(checks["passed"]) >= 45
