@@ -1,5 +1,6 @@
 """`jaxdp fit` and `jaxdp predict`: what they write and print, and how bad input ends."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -71,6 +72,11 @@ def test_tables_without_names_are_read_by_position(folder, capsys, tmp_path):
     _, first, _ = _run(capsys, "predict", folder / "model.npz", bare)
     _, second, _ = _run(capsys, "predict", folder / "model.npz", named)
     assert first == second
+    # Nor need the model have names, when it was saved by other means than the command.
+    release = kernels.load(folder / "model.npz")
+    dataclasses.replace(release, columns=None).save(tmp_path / "nameless.npz")
+    _, third, _ = _run(capsys, "predict", tmp_path / "nameless.npz", named)
+    assert third == second
 
 
 def test_predictions_as_a_file_and_as_one_json_object(folder, capsys, tmp_path):

@@ -42,7 +42,15 @@ def classifier():
     return _classifier().fit(INPUTS, KINDS)
 
 
-@pytest.mark.parametrize("estimator", [_ridge(), _classifier()], ids=["ridge", "classifier"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        _ridge(),
+        _ridge(kernel=jaxdp.kernels.Matern(2.0, 1.5), ridge=jaxdp.kernels.SelectedRidge()),
+        _classifier(loss=jaxdp.kernels.HuberHinge(0.5)),
+    ],
+    ids=["ridge", "described ridge", "classifier"],
+)
 def test_arguments_are_kept_as_they_are_and_cloned(estimator):
     arguments = estimator.get_params()
     assert arguments["num_projections"] == 20

@@ -64,7 +64,8 @@ def run(config: Config) -> xarray.Dataset:
     dims = ("source", "count")
     return xarray.Dataset(
         {
-            "elements": (("draw", "mode"), elements),
+            "element": ("mode", elements[0]),
+            "mean_square": ("mode", np.mean(elements**2, axis=0)),
             "eigenvalues": ("mode", tori[0].spectrum().eigenvalues),
             "targets": (("source", "mode"), np.array([torus.coefficients for torus in tori])),
             "error": ((*dims, "run"), np.array(errors)),
@@ -76,7 +77,11 @@ def run(config: Config) -> xarray.Dataset:
             "count": list(config.counts),
             "mode": np.arange(1, config.num_points),
         },
-        {"capacity": config.capacity, "element_projections": config.element_projections},
+        {
+            "capacity": config.capacity,
+            "element_projections": config.element_projections,
+            "num_elements": config.num_elements,
+        },
     )
 
 
@@ -103,9 +108,8 @@ def claims(dataset: xarray.Dataset) -> dict[str, bool]:
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
     """The law of the coefficients, the error's, and what a smoother target loses."""
-    squares = dataset.elements**2 * dataset.element_projections / dataset.eigenvalues
-    means = squares.mean("draw").values
-    error = (2 / dataset.sizes["draw"]) ** 0.5
+    means = (dataset.mean_square * dataset.element_projections / dataset.eigenvalues).values
+    error = (2 / dataset.num_elements) ** 0.5
     whole = abs(means.mean() - 1) / (error / len(means) ** 0.5)
     logs = np.log(dataset.mode.values)
     trend = abs(np.polyfit(logs, means - 1, 1)[0]) / (error / logs.std() / len(logs) ** 0.5)
@@ -151,7 +155,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
     left, right = figure.subplots(1, 2)
     modes = dataset.mode.values
     scale = dataset.element_projections**0.5
-    left.plot(modes, scale * np.abs(dataset.elements[0]), ".", color=GREY, markersize=2,
+    left.plot(modes, scale * np.abs(dataset.element), ".", color=GREY, markersize=2,
               label=r"$\sqrt{M}\,\beta\cdot h_M$, one draw")  # fmt: skip
     left.plot(modes, dataset.eigenvalues**0.5, color=BLACK, linewidth=1, label=r"$\sqrt{\mu_l}$")
     for source, color in zip(dataset.source.values, itertools.cycle(_COLORS)):

@@ -3,6 +3,7 @@
 import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from experiments.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, tidy
 from experiments.private_kernel_learning.data_free import DRAWN
@@ -21,9 +22,8 @@ def against_epsilon(axes: Axes, dataset: xarray.Dataset, title: str) -> None:
     style = {"color": PURPLE, "marker": "s", "label": "the same, chosen without data"}
     _curve(axes, free, "epsilon", **style)
     _levels(axes, dataset)
-    axes.set(xscale="log", yscale="log")
     axes.set_xlabel(r"$\varepsilon$")
-    tidy(axes, title)
+    _logarithmic(axes, title)
 
 
 def against_projections(axes: Axes, dataset: xarray.Dataset, title: str) -> None:
@@ -31,8 +31,7 @@ def against_projections(axes: Axes, dataset: xarray.Dataset, title: str) -> None
     for name in dataset.learner.values:
         _curve(axes, shown(dataset).sel(learner=name), "num_projections", **_style(name))
     _levels(axes, dataset)
-    axes.set(xscale="log", yscale="log")
-    tidy(axes, title)
+    _logarithmic(axes, title)
 
 
 def legend(figure: Figure, axes: Axes) -> None:
@@ -40,6 +39,22 @@ def legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     style = {"frameon": False, "fontsize": "small"}
     figure.legend(handles, labels, loc="outside lower center", ncols=3, **style)
+
+
+def _logarithmic(axes: Axes, title: str) -> None:
+    """Both axes, with plain numbers; 2 and 5 are marked too where there are few powers of ten."""
+    axes.set(xscale="log", yscale="log")
+    tidy(axes, title)
+    low, high = axes.get_ylim()
+    if high < _FEW * low:
+        axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+        axes.yaxis.set_minor_formatter(_PLAIN)
+        axes.tick_params(axis="y", which="minor", labelsize="small")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(_PLAIN)
+
+
+_FEW, _PLAIN = 50, StrMethodFormatter("{x:g}")
 
 
 def _curve(axes: Axes, runs: xarray.DataArray, along: str, **style) -> None:
@@ -66,4 +81,4 @@ def _levels(axes: Axes, dataset: xarray.Dataset) -> None:
     noiseless = float(dataset.noiseless.min("num_projections").mean("repetition").min())
     line = {"linewidth": 1.0, "zorder": 0}
     axes.axhline(constant, color=GREY, linestyle=":", label="mean label, no privacy", **line)
-    axes.axhline(noiseless, color=BLACK, linestyle="-.", label="best, no privacy", **line)
+    axes.axhline(noiseless, color=BLACK, linestyle="-.", label="no privacy, no intercept", **line)

@@ -4,8 +4,6 @@ The paper's Figures 4, 5 and 6 are d = 10, 20 and 30; its Figure 2 is a part of 
 are those of Figure 1: `--synthetic` names the folder of its result, which is then read, not run.
 """
 
-import dataclasses
-import json
 import pathlib
 import sys
 
@@ -18,6 +16,7 @@ from experiments.private_kernel_learning.error_drawing import against_projection
 from experiments.private_kernel_learning.fig01_synthetic import Config as Config
 from experiments.private_kernel_learning.fig02_checks import checks as checks
 from experiments.private_kernel_learning.fig02_checks import summary as summary
+from experiments.private_kernel_learning.saved_runs import runs_of
 
 _VARIABLES = ["error", "fixed_error", "noiseless", "constant"]
 FOLDER = {"synthetic": "folder with fig01_synthetic.nc of the same size; without it that is run"}
@@ -35,11 +34,7 @@ def run(config: Config, synthetic: pathlib.Path | None = None) -> xarray.Dataset
     """
     if synthetic is None:
         return fig01_synthetic.run(config)[_VARIABLES]
-    path = synthetic / "fig01_synthetic.nc"
-    saved = command.read(path)
-    if json.loads(saved.attrs["config"]) != json.loads(json.dumps(dataclasses.asdict(config))):
-        raise ValueError(f"{path}: made with another configuration: {saved.attrs['config']}")
-    return saved[_VARIABLES].assign_attrs(runs_seconds=saved.attrs["seconds"])
+    return runs_of(synthetic / "fig01_synthetic.nc", config)[_VARIABLES]
 
 
 def claims(dataset: xarray.Dataset) -> dict[str, bool]:

@@ -51,8 +51,8 @@ class Config:
     bandwidths: tuple[float, ...] = (2**4, 2**4.5, 2**5, 2**5.5, 2**6)
     num_songs: int = 2000
     epsilons: tuple[float, ...] = (0.1, 10**-0.5, 1.0, 10**0.5, 10.0)
-    num_projections: tuple[int, ...] = (10, 20, 40, 70, 100, 150, 250, 400, 600)
-    repetitions: int = 12
+    num_projections: tuple[int, ...] = (10, 20, 40, 70, 100, 150, 250, 400)
+    repetitions: int = 8
     seed: int = 7
 
     @classmethod
@@ -67,7 +67,7 @@ class Config:
 
     @classmethod
     def paper(cls) -> "Config":
-        return cls(num_projections=(*cls.num_projections, 1000), repetitions=100)
+        return cls(num_projections=(*cls.num_projections, 600, 1000), repetitions=100)
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:

@@ -160,9 +160,15 @@ def _powers(config: Config) -> xarray.Dataset:
         for power in config.powers
     ]
     canonical = [rates_runs.least_canonical(spectrum, x, np.inf) for x in config.power_levels]
+    weights = (0.0, 1.1 * config.rough_capacity)
+    known = [
+        [rates_beyond.predicted_in_known_basis(torus, x, weight) for x in config.power_levels]
+        for weight in weights
+    ]
     dims = ("power", "power_level")
     return xarray.Dataset(
         {
+            "known_basis": (("weight", "power_level"), known),
             "by_power": ((*dims, "run"), runs),
             "power_predicted": ((*dims, "noisy"), np.array(predicted)),
             "power_canonical": ("power_level", canonical),
@@ -171,6 +177,7 @@ def _powers(config: Config) -> xarray.Dataset:
             "power": list(config.powers),
             "power_level": list(config.power_levels),
             "noisy": ["C and u", "u alone"],
+            "weight": list(weights),
         },
     )
 

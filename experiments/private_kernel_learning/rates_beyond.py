@@ -78,6 +78,28 @@ def predicted_by_power(torus: Torus, level: float, power: float) -> tuple[float,
     )
 
 
+def predicted_in_known_basis(torus: Torus, level: float, power: float) -> float:
+    """The certified release of the first d eigenfunctions, weighted by mu^power; all tuned.
+
+    A known basis may be cut off, and what is lost no longer depends on the ridge. A flat weight
+    (power 0) gives u the noise of the canonical estimator, but makes the coefficients large, which
+    multiply the noise on C.
+    """
+    spectrum, weights = torus.spectrum(), torus.spectrum(power).eigenvalues
+    found = []
+    for half in np.unique(np.geomspace(1, len(torus.eigenvalues) // 4, 24).astype(int)):
+        count = 2 * int(half) + 1
+        kept = np.where(np.arange(len(weights)) < count, weights, 0.0)
+        known = KernelSpectrum(kept / kept.sum(), spectrum.squared_target)
+        ridges = np.geomspace(1e-7, 10, 24) * known.eigenvalues[count - 1]
+        noise = joint_noise(level)
+        found += [
+            predicted_excess_risk(known, ridge=ridge, num_outputs=count, noise=noise).total
+            for ridge in ridges
+        ]
+    return min(found)
+
+
 def by_dim(setting: Setting, capacity: float, points: Sequence[int], most_outputs: int):
     r"""The linear kernel on $x = (\sqrt{\mu_l}\phi_l)_{l<d}$, |x| = 1: random projection, and none.
 

@@ -81,6 +81,8 @@ def _powers(axes: Axes, dataset: xarray.Dataset) -> None:
         _errors(axes, dataset.by_power.sel(power=power), "power_level", color, "o", None)
     axes.plot(dataset.power_level, dataset.power_canonical, "--", color=GREY, linewidth=1,
               label="canonical")  # fmt: skip
+    axes.plot(dataset.power_level, dataset.known_basis[-1], "-.", color=BLACK, linewidth=1,
+              label="known basis, certified")  # fmt: skip
     axes.set_xlabel(_LEVEL)
     tidy(axes, rf"$\beta = \gamma = {dataset.rough_capacity:g}$: kernel $\mu_l^b$")
 

@@ -13,10 +13,8 @@ import sys
 import jax.random as jr
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
 from experiments import command
-from experiments.drawing import tidy
 from experiments.private_kernel_learning.public_tables import CLASSIFICATION, PublicTable, load
 from experiments.private_kernel_learning.ridge_grid import Budget
 from experiments.private_kernel_learning.table_classification import (
@@ -28,9 +26,10 @@ from experiments.private_kernel_learning.table_regression import (
     regression_baselines,
     regression_errors,
 )
-from experiments.private_kernel_learning.uci_checks import STYLES
+from experiments.private_kernel_learning.uci_checks import LEARNERS
 from experiments.private_kernel_learning.uci_checks import checks as checks
 from experiments.private_kernel_learning.uci_checks import summary as summary
+from experiments.private_kernel_learning.uci_drawing import plot as plot
 from jaxdp.kernels import Gaussian
 
 
@@ -58,7 +57,7 @@ class Config:
     @classmethod
     def smoke(cls) -> "Config":
         return cls(
-            tables=(("concrete", 500, 3), ("adult", 400, 3)),
+            tables=(("concrete", 600, 4), ("adult", 400, 3)),
             epsilons=(1.0, 10.0),
             num_projections=40,
             oracle=(20, 40),
@@ -89,55 +88,18 @@ def claims(dataset: xarray.Dataset) -> dict[str, bool]:
     return {check.claim: check.holds for check in checks(dataset)}
 
 
-def plot(dataset: xarray.Dataset) -> Figure:
-    """A panel for each table: error against epsilon, what is published dashed."""
-    count = dataset.sizes["table"]
-    columns = min(4, count)
-    rows = -(-count // columns)
-    figure = Figure(figsize=(0.6 + 2.1 * columns, 1.2 + 1.8 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    shift = 1.04 ** np.linspace(-3, 3, len(STYLES))
-    for axes, name in zip(panels, dataset.table.values, strict=False):
-        at = dataset.sel(table=name)
-        for (learner, style), factor in zip(STYLES.items(), shift, strict=True):
-            known = at.error.sel(learner=learner).dropna("split", how="all")
-            if not known.size:
-                continue
-            mean, error = known.mean("split"), known.std("split", ddof=1)
-            error = error / np.sqrt(known.sizes["split"])
-            epsilons = dataset.epsilon.values * factor
-            axes.errorbar(epsilons, mean, error, **style, label=learner, linewidth=1.2)
-        is_class = at.kind.item() == CLASSIFICATION
-        tidy(axes, name.replace("-tertiary-structure", ""))
-        axes.set_xscale("log")
-        axes.set_ylim(0, 0.55 if is_class else 1.6)
-        axes.set_ylabel("wrong class" if is_class else "MSE / variance", fontsize="small")
-        axes.set_xlabel("$\\epsilon$")
-    for axes in panels[count:]:
-        axes.axis("off")
-    known = {}
-    for axes in panels[:count]:
-        known |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    entries = {learner: known[learner] for learner in STYLES if learner in known}
-    figure.legend(
-        entries.values(), entries, loc="outside lower center", ncols=4, frameon=False,
-        fontsize="small",
-    )  # fmt: skip
-    return figure
-
-
 def _one(config: Config, table: PublicTable, number: int, which: int) -> list[dict[str, float]]:
     """All errors on one split, for each budget."""
     data_key, draw_key = jr.split(jr.fold_in(jr.fold_in(jr.key(config.seed), number), which))
     split = table.split(config.test_share, key=data_key)
     sizes = Sizes(config.num_projections, config.oracle, config.num_features)
-    draw = Draw.of(split, Gaussian(table.scale), sizes, key=draw_key)
+    drawn = Draw.of(split, Gaussian(table.scale), sizes, key=draw_key)
     baselines, errors = regression_baselines, regression_errors
     if table.kind == CLASSIFICATION:
         baselines, errors = classification_baselines, classification_errors
-    seed, known = 100 * number + which, baselines(table, draw, sizes)
+    seed, known = 100 * number + which, baselines(table, drawn, sizes)
     return [
-        known | dict(errors(table, draw, sizes, Budget(epsilon, split.num_train), seed=seed))
+        known | dict(errors(table, drawn, sizes, Budget(epsilon, split.num_train), seed=seed))
         for epsilon in config.epsilons
     ]
 
@@ -145,11 +107,11 @@ def _one(config: Config, table: PublicTable, number: int, which: int) -> list[di
 def _dataset(config: Config, table: PublicTable, runs) -> xarray.Dataset:
     """Errors by method, budget and split; NaN where a learner does not apply."""
     values = [
-        [[found.get(learner, np.nan) for found in errors] for errors in runs] for learner in STYLES
+        [[found.get(name, np.nan) for found in errors] for errors in runs] for name in LEARNERS
     ]
     error = xarray.DataArray(
         np.array(values).transpose(0, 2, 1),
-        {"learner": list(STYLES), "epsilon": list(config.epsilons), "split": range(len(runs))},
+        {"learner": LEARNERS, "epsilon": list(config.epsilons), "split": range(len(runs))},
         ("learner", "epsilon", "split"),
     )
     return xarray.Dataset(

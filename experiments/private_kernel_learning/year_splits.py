@@ -26,7 +26,7 @@ def _numbers(text: str) -> Float[np.ndarray, " numbers"]:
     return np.array([float(word) for word in text.split()])
 
 
-_CENTRES = _numbers(
+CENTRES = _numbers(
     """
     45 25 -1.9 5.7 -3.6 -9.9 1.6 -.36 4.6 3.8 -1.1 3 30 2600 2200 1800 950 1000 620 610 350 380 390
     270 43 -45 -240 -26 100 64 -12 46 -6.6 9 -19 58 -120 370 -210 -46 -19 42 -55 .2 2.3 -20 130 180
@@ -34,7 +34,7 @@ _CENTRES = _numbers(
     -1.3 -21 -5.7 -65 -14 -120 18 6.5 -110 39 57 .51 30 -14 2.9 31 .56
     """
 )
-_SCALES = _numbers(
+SCALES = _numbers(
     """
     4.1 39 29 19 17 12 12 8.4 8.9 6.5 5.7 7.2 20 1900 1300 1100 440 580 240 260 120 140 230 110 110
     710 670 310 170 140 97 52 59 74 47 95 430 490 260 190 130 100 73 40 42 71 490 250 210 130 95 73
@@ -73,7 +73,7 @@ def draw(songs: Songs, num_songs: int, *, key: Key[Array, ""]) -> Split:
 
 def publicly_scaled(split: Split) -> Split:
     """The columns in the public units."""
-    return _scaled(split, _CENTRES, _SCALES)
+    return _scaled(split, CENTRES, SCALES)
 
 
 def scaled_by_training_rows(split: Split) -> Split:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdp.cli.declared import class_names, ranges, two_classes
 from jaxdp.cli.output import as_json, described_options
 from jaxdp.problems.datasets import NumericTable, read_inputs, read_whole_table
 
@@ -45,7 +46,7 @@ def fit(options: argparse.Namespace) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         release = _classified(options, table) if options.classify else _regressed(options, table)
-    for warning in caught:
+    for warning in (one for one in caught if issubclass(one.category, UserWarning)):
         print(f"jaxdp: warning: {' '.join(str(warning.message).split())}", file=sys.stderr)
     release.save(options.out)
     summary = {
@@ -124,9 +125,9 @@ def _classified(options: argparse.Namespace, table: NumericTable) -> "ReleasedFu
             raise ValueError(f"--{name.replace('_', '-')} does not go with --classify")
     if "classes" not in options:
         raise ValueError("expected --classes A,B with --classify: they are public, not read")
-    classes = _classes(options.classes)
+    classes = two_classes(options.classes)
     columns = Columns(table.input_names, table.label_name, classes)
-    labels = _class_names(table, classes)
+    labels = class_names(table, classes)
     learner = DPKernelClassifier(classes=classes, **_given(options, table))
     release = learner.fit(table.inputs, labels).release_
     return dataclasses.replace(release, columns=columns)
@@ -140,62 +141,8 @@ def _given(options: argparse.Namespace, table: NumericTable, *more: str) -> dict
     if "scale" in options:
         found["kernel"] = Gaussian(options.scale)
     if "input_range" in options:
-        found["input_range"] = _ranges(options.input_range, table.input_names)
+        found["input_range"] = ranges(options.input_range, table.input_names)
     return found
-
-
-def _ranges(text: str, names: tuple[str, ...]) -> tuple[Any, Any]:
-    """LOW:HIGH for all columns, or a file with a line `column,low,high` for each."""
-    path = pathlib.Path(text)
-    try:
-        if not path.is_file():
-            low, high = map(float, text.split(":"))
-            return low, high
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
-        rows = rows[1:] if rows and rows[0][1:] == ["low", "high"] else rows
-        ranges = {name: (float(low), float(high)) for name, low, high in rows}
-    except ValueError:
-        raise ValueError(
-            f"expected --input-range LOW:HIGH, or a file with lines column,low,high, got {text!r}"
-        ) from None
-    missing = [name for name in names if name not in ranges]
-    if missing:
-        raise ValueError(f"{path}: no range of the column {missing[0]!r}")
-    low, high = zip(*(ranges[name] for name in names), strict=True)
-    return low, high
-
-
-def _classes(text: str) -> tuple[str, str]:
-    """Both names, in the order in which the estimator has its classes."""
-    names = [name.strip() for name in text.split(",")]
-    if len(names) != 2 or names[0] == names[1] or not all(names):
-        raise ValueError(f"expected two --classes with a comma between, got {text!r}")
-    low, high = sorted(names)
-    return low, high
-
-
-def _class_names(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
-    """The label of each row as one of the two names; numbers are compared as numbers."""
-    labels, wanted = table.labels, np.array(classes, object)
-    if labels.dtype.kind == "f":
-        try:
-            wanted = np.array([float(name) for name in classes])
-        except ValueError:
-            raise ValueError(
-                f"expected --classes that the target holds, got {','.join(classes)} for the "
-                f"numbers of {table.label_name!r}"
-            ) from None
-    else:
-        labels = np.array([str(label).strip() for label in labels], object)
-    is_class = labels[:, None] == wanted
-    foreign = np.flatnonzero(~is_class.any(axis=1))
-    if foreign.size:
-        raise ValueError(
-            f"expected {classes[0]!r} or {classes[1]!r} in column {table.label_name!r}, data row "
-            f"{foreign[0] + 1}, got {labels[foreign[0]]!s}"
-        )
-    return np.array(classes)[is_class.argmax(axis=1)]
 
 
 def _plain_cost(release: "ReleasedFunction") -> dict[str, Any]:

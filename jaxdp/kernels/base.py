@@ -1,7 +1,8 @@
 """Kernels, and the feature maps that stand for them.
 
 A kernel compares two inputs; a feature map turns one input into a vector, whatever the other rows
-are: a learner that adds noise to sums of features needs no more to be private.
+are: a learner that adds noise to sums of features needs no more to be private. Every call is
+compiled as a whole, so that used alone too it never holds all the differences or phases at once.
 """
 
 import abc

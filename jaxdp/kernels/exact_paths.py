@@ -64,7 +64,8 @@ class ExactPaths(eqx.Module):
             kernel: k, positive semi-definite.
             points: x, (n, d).
             num_paths: M >= 1.
-            key: of the normals; those of the first points do not depend on how many there are.
+            key: of the normals, by NumPy's generator, which is good statistically and no more;
+                those of the first points do not depend on how many there are.
 
         Raises:
             ValueError: the points are not finite rows, or the kernel is not finite or not
@@ -122,7 +123,10 @@ class ExactPaths(eqx.Module):
 
 
 def _deviations(kernel, points):
-    return np.sqrt(np.maximum(host_diagonal(kernel, points), 0))
+    diagonal = host_diagonal(kernel, points)
+    if diagonal.min() < -1e-12 * np.abs(diagonal).max():
+        raise _indefinite(kernel)
+    return np.sqrt(np.maximum(diagonal, 0))
 
 
 def _inverse_outer(first, second):
@@ -137,10 +141,13 @@ def _factor(kernel, correlations, explained):
     try:
         return np.linalg.cholesky(correlations)
     except np.linalg.LinAlgError:
-        raise ValueError(
-            f"expected a positive semi-definite kernel, {type(kernel).__name__} is not at these "
-            "points"
-        ) from None
+        raise _indefinite(kernel) from None
+
+
+def _indefinite(kernel):
+    return ValueError(
+        f"expected a positive semi-definite kernel, {type(kernel).__name__} is not at these points"
+    )
 
 
 def _normals(num_points, num_paths, key):

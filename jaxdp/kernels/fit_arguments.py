@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import warnings
 from typing import Any
 
 import jax.numpy as jnp
@@ -46,6 +47,19 @@ def training_table(
         if np.abs(block).max() > largest:
             raise ValueError(f"expected inputs of magnitude at most {largest:.3g}")
     return table, targets.astype(np.float64)
+
+
+def clipped_labels(labels: Float[np.ndarray, " n"], bound: float) -> Float[np.ndarray, " n"]:
+    """The labels within the bound; a warning to whoever fits where that changes any of them."""
+    beyond = int(np.count_nonzero(np.abs(labels) > bound))
+    if beyond:
+        warnings.warn(
+            f"{beyond} of {len(labels)} labels are beyond label_bound = {bound:g} and are clipped; "
+            "this is for the curator alone: the number is not private",
+            UserWarning,
+            stacklevel=3,
+        )
+    return np.clip(labels, -bound, bound)
 
 
 def check_budget(epsilon: Any, delta: Any) -> None:

@@ -81,12 +81,14 @@ class ReleasedFunction(eqx.Module):
         Raises:
             ValueError: not rows of `dim` finite numbers.
         """
+        # Without statement and seed, which are other for each release: one compilation for all.
+        parts = self.features, self.coefficients, self.intercept, self.label_bound
         if isinstance(inputs, Tracer):
-            return _values(self, inputs)
+            return _values(*parts, inputs)
         table = inputs if isinstance(inputs, (np.ndarray, Array)) else np.asarray(inputs)
         require_shape("inputs", table, (None, self.features.dim))
         require_finite("inputs", table)
-        return jnp.asarray(blockwise(eqx.Partial(_values, self), table))
+        return jnp.asarray(blockwise(eqx.Partial(_values, *parts), table))
 
     @property
     def cost(self) -> Cost:
@@ -108,6 +110,10 @@ class ReleasedFunction(eqx.Module):
         """
         written(path, self)
 
+    def __hash__(self):
+        # `jax.jit(released)` asks for one, and arrays have none.
+        return hash((self.public_seed, self.delta, self.label_bound))
+
     def __repr__(self):
         return (
             f"ReleasedFunction(dim={self.features.dim}, num_outputs={self.features.num_outputs}, "
@@ -116,10 +122,14 @@ class ReleasedFunction(eqx.Module):
         )
 
 
-def _values(function: ReleasedFunction, inputs: Any) -> Float[Array, " m"]:
-    features = function.features(as_rows("inputs", inputs, function.features.dim))
+def _values(
+    features: AbstractFeatureMap,
+    coefficients: Float[Array, " outputs"],
+    intercept: Float[Array, ""],
+    bound: float | None,
+    inputs: Any,
+) -> Float[Array, " m"]:
+    rows = features(as_rows("inputs", inputs, features.dim))
     # As many digits as there are: a product in bf16 or TF32 would lose most of them.
-    scores = jnp.matmul(features, function.coefficients, precision=Precision.HIGHEST)
-    values = scores + function.intercept
-    bound = function.label_bound
+    values = jnp.matmul(rows, coefficients, precision=Precision.HIGHEST) + intercept
     return values if bound is None else jnp.clip(values, -bound, bound)

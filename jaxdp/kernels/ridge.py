@@ -19,28 +19,23 @@ to accuracy alone. Neighbours differ in one record (replace-one), n is public.
 Outside the guarantee: that a fit raised an error, its running time, and warnings.
 """
 
-import math
-import warnings
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_count, require_positive
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.blocks import row_blocks
 from jaxdp.kernels.bounded import ClippedFeatures
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, digest_of, training_table
-from jaxdp.kernels.joint_release import (
-    MAX_BLOCK_ROWS,
-    JointNoise,
-    exact_sums,
-    grid_bits,
-    noisy_sums,
-    num_normals,
-    unit_labels,
+from jaxdp.kernels.fit_arguments import (
+    check_budget,
+    check_seeds,
+    clipped_labels,
+    digest_of,
+    training_table,
 )
 from jaxdp.kernels.public_features import public_bound, public_features
 from jaxdp.kernels.released import ReleasedFunction
@@ -51,10 +46,15 @@ from jaxdp.kernels.ridge_rules import (
     NoisyStatistics,
     ridge_path,
 )
+from jaxdp.kernels.ridge_statistics import (
+    RidgeNoise,
+    normals_of,
+    released_mean,
+    released_statistics,
+)
 from jaxdp.privacy.gaussian import gaussian_mu
 from jaxdp.privacy.mechanisms import Gaussian
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.secret_noise import secret_normals
 
 _ASSUMPTIONS = (
     "public, and chosen without looking at the data: the number of records, the bounds, the kernel "
@@ -63,6 +63,10 @@ _ASSUMPTIONS = (
     "the noise is normal up to float64: what that differs from the real line is not accounted for",
     "errors, warnings and running times are not released",
 )
+
+
+def _float_or_none(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 class PrivateKernelRidge(eqx.Module):
@@ -78,7 +82,7 @@ class PrivateKernelRidge(eqx.Module):
         ridge: $\lambda$, added to the averaged statistics (C/n + lambda I); or a rule. None is
             `NoiseRidge`, as large as the noise.
         intercept_share: in [0, 1), the part of $\mu^2$ that is spent on the mean label. With
-            strong privacy little but the mean can be learnt: .1 to .2 keep it.
+            strong privacy little but the mean can be learnt: .2 and a residual bound of T/2 keep it.
         input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
             bounded nowhere else.
         feature_map: instead of sample paths, a map of one input that is public: drawn without the
@@ -97,9 +101,13 @@ class PrivateKernelRidge(eqx.Module):
     label_bound: float = eqx.field(static=True, converter=float, kw_only=True)
     ridge: Any = eqx.field(default=None)
     intercept_share: float = eqx.field(static=True, converter=float, default=0.0)
-    input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
+    input_bound: float | None = eqx.field(
+        static=True, converter=_float_or_none, default=None, kw_only=True
+    )
     feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
-    residual_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
+    residual_bound: float | None = eqx.field(
+        static=True, converter=_float_or_none, default=None, kw_only=True
+    )
     balance: float = eqx.field(static=True, converter=float, default=1.0, kw_only=True)
 
     def __check_init__(self):
@@ -138,14 +146,14 @@ class PrivateKernelRidge(eqx.Module):
             ValueError, TypeError: an argument is out of its range.
         """
         num_samples = require_count("num_samples", num_samples)
-        mean_std, joint = self._noise(epsilon, delta)
+        mean, joint = self._noise(epsilon, delta)
         bound = self.feature_bound
         found = {
             "C": joint.covariance * bound**2 / num_samples,
             "u": joint.correlation * bound * self._residual_bound / num_samples,
         }
         if self.intercept_share:
-            found["intercept"] = mean_std * self.label_bound / num_samples
+            found["intercept"] = mean * self.label_bound / num_samples
         return found
 
     def fit(
@@ -177,39 +185,21 @@ class PrivateKernelRidge(eqx.Module):
         check_seeds(public_seed, noise_seed)
         table, targets = training_table(inputs, labels)
         features = self.features(table.shape[1], int(public_seed))
-        targets = _clipped_labels(targets, self.label_bound)
+        targets = clipped_labels(targets, self.label_bound)
         context = b""
         if noise_seed is not None:
-            public = (float(epsilon), float(delta), int(public_seed), features.num_outputs)
-            context = digest_of(table, targets, *public, *self._numbers())
-
-        def normals(count: int, purpose: str) -> Float[np.ndarray, " count"]:
-            return secret_normals(count, purpose=purpose, seed=noise_seed, context=context)
-
-        mean_std, joint = self._noise(epsilon, delta)
-        bits = grid_bits(len(table), max(*joint, mean_std))
-        intercept = 0.0
-        if self.intercept_share:
-            total = unit_labels(targets, self.label_bound, bits).sum()
-            total += np.rint(normals(1, "intercept")[0] * mean_std * 2.0**bits)
-            mean = total / (len(table) * 2.0**bits)
-            intercept = float(np.clip(mean, -1, 1)) * self.label_bound
-        sums = exact_sums(
-            row_blocks(features, table, rows=MAX_BLOCK_ROWS),
+            public = float(epsilon), float(delta), int(public_seed)
+            context = digest_of(table, targets, *public, *self._fingerprint())
+        noise, normals = self._noise(epsilon, delta), normals_of(noise_seed, context)
+        intercept = released_mean(targets, self.label_bound, noise, normals)
+        statistics = released_statistics(
+            features,
+            table,
             targets - intercept,
-            num_outputs=features.num_outputs,
-            feature_bound=self.feature_bound,
-            label_bound=self._residual_bound,
-            bits=bits,
-        )
-        drawn = normals(num_normals(features.num_outputs), "C and u")
-        covariance, correlation = noisy_sums(sums, drawn, joint, bits)
-        statistics = NoisyStatistics(
-            covariance / len(table),
-            correlation / len(table),
-            JointNoise(*(std / len(table) for std in joint)),
-            len(table),
-            float(epsilon),
+            bounds=(self.feature_bound, self._residual_bound),
+            noise=noise,
+            normals=normals,
+            epsilon=float(epsilon),
         )
         dtype = jnp.promote_types(jnp.asarray(table[:0]).dtype, jnp.float32)
         return ReleasedFunction(
@@ -224,19 +214,22 @@ class PrivateKernelRidge(eqx.Module):
 
     @property
     def _residual_bound(self) -> float:
-        return self.label_bound if self.residual_bound is None else float(self.residual_bound)
+        return self.label_bound if self.residual_bound is None else self.residual_bound
 
-    def _numbers(self) -> tuple[float, ...]:
-        bounds = self.feature_bound, self.label_bound, self._residual_bound
-        return (*bounds, self.intercept_share, self.balance)
+    def _fingerprint(self) -> tuple[Any, ...]:
+        """What decides the released statistics, besides records, budget and seed."""
+        maps = self.kernel, self.feature_map
+        sizes = self.num_projections, self.num_features
+        bounds = self.input_bound, self.feature_bound, self.label_bound, self._residual_bound
+        arrays = eqx.filter(maps, eqx.is_array)
+        values = [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(arrays)]
+        shares = self.intercept_share, self.balance
+        return (*sizes, *bounds, *shares, str(jax.tree.structure(arrays)), *values)
 
-    def _noise(self, epsilon: float, delta: float) -> tuple[float, JointNoise]:
-        """Of the sum of labels for T = 1, and of the sums C and u for B = R = 1."""
+    def _noise(self, epsilon: float, delta: float) -> RidgeNoise:
         check_budget(epsilon, delta)
-        mu, share = gaussian_mu(epsilon, delta), self.intercept_share
-        joint = JointNoise.calibrated(mu * math.sqrt(1 - share), self.balance)
-        mean_std = 2 / (mu * math.sqrt(share)) * (1 + 1e-10) if share else 0.0
-        return mean_std, joint
+        mu = gaussian_mu(epsilon, delta)
+        return RidgeNoise.calibrated(mu, self.intercept_share, self.balance)
 
     def _coefficients(self, statistics: NoisyStatistics, public_seed: int):
         rule, bound = self.ridge, self.feature_bound
@@ -253,16 +246,3 @@ class PrivateKernelRidge(eqx.Module):
         if self.intercept_share:
             what = f"a noisy mean label, {what}"
         return Release(what, "replace-one", Gaussian(gaussian_mu(epsilon, delta)), _ASSUMPTIONS)
-
-
-def _clipped_labels(labels: Float[np.ndarray, " n"], bound: float) -> Float[np.ndarray, " n"]:
-    """The labels within the bound, with a warning to the curator where that changes any."""
-    beyond = int(np.count_nonzero(np.abs(labels) > bound))
-    if beyond:
-        warnings.warn(
-            f"{beyond} of {len(labels)} labels are beyond label_bound = {bound:g} and are clipped; "
-            "this is for the curator alone: the number is not private",
-            UserWarning,
-            stacklevel=3,
-        )
-    return np.clip(labels, -bound, bound)

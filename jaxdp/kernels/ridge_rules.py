@@ -83,7 +83,8 @@ class NoiseRidge(AbstractRidgeRule):
 
     The learner's default has the factor 1 where an intercept is released, and 1/2 where the
     coefficients have to carry the mean of the labels too, which a large ridge shrinks. Measured on
-    the synthetic problem of PK Section 5, where these are within a grid step of the best.
+    the synthetic problem of PK Section 5: from epsilon = 1 on, the errors are at most a fifth above
+    those of the best ridge.
 
     Args:
         factor: > 0.

@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdp.problems.standardisation import LARGEST_VALUE
-from jaxdp.problems.table_files import is_number, read_columns
-
-_MOST_NAMED = 5
+from jaxdp.problems.table_columns import chosen_columns, listed, require_numbers
+from jaxdp.problems.table_files import read_columns
 
 
 class NumericTable(NamedTuple):
@@ -51,13 +50,13 @@ def read_table(
     """
     path = pathlib.Path(path)
     names, columns = read_columns(path)
-    label, kept = _chosen(path, names, columns, target, drop)
-    _require_numbers(path, names, columns, [*kept, label], label)
+    label, kept = chosen_columns(path, names, columns, target, drop)
+    require_numbers(path, names, columns, [*kept, label], label)
     rows = len(columns[label])
     constant = [i for i in kept if rows > 1 and columns[i].max() == columns[i].min()]
     if constant and not drop_constant:
         raise ValueError(
-            f"{path}: {_listed('column', [names[i] for i in constant])} never "
+            f"{path}: {listed('column', [names[i] for i in constant])} never "
             f"{'varies' if len(constant) == 1 else 'vary'}; leave out with --drop-constant"
         )
     kept = [i for i in kept if i not in constant]
@@ -103,8 +102,8 @@ def read_whole_table(
     """
     path = pathlib.Path(path)
     names, columns = read_columns(path, header=header)
-    label, kept = _chosen(path, names, columns, target, drop)
-    _require_numbers(path, names, columns, kept if is_text_label else [*kept, label], label)
+    label, kept = chosen_columns(path, names, columns, target, drop)
+    require_numbers(path, names, columns, kept if is_text_label else [*kept, label], label)
     return NumericTable(
         inputs=np.stack([columns[i] for i in kept], axis=1),
         labels=columns[label],
@@ -116,7 +115,8 @@ def read_whole_table(
 def read_inputs(path: str | pathlib.Path, wanted: Sequence[str]) -> np.ndarray:
     """The named columns of a table, in the order asked for; it may have others.
 
-    A table without header gives them by their numbers, or, where they have names, by position.
+    Where either the table or those asked for have numbers instead of names, as many columns as
+    are asked for are taken by position.
 
     Args:
         path: the file.
@@ -128,14 +128,14 @@ def read_inputs(path: str | pathlib.Path, wanted: Sequence[str]) -> np.ndarray:
     path = pathlib.Path(path)
     names, columns = read_columns(path)
     missing = [name for name in wanted if name not in names]
-    is_nameless = names == [str(i) for i in range(len(names))]
-    if missing and is_nameless and len(missing) == len(wanted) == len(names):
+    is_nameless = _is_numbered(names) or _is_numbered(wanted)
+    if missing and is_nameless and len(wanted) == len(names):
         names = list(wanted)
     elif missing:
-        shown = f"{len(names)} without names" if is_nameless else _listed("column", names)
+        shown = f"{len(names)} without names" if _is_numbered(names) else listed("column", names)
         raise ValueError(
-            f"{path}: no {_listed('column', missing)}; expected "
-            f"{_listed('column', list(wanted))}, got {shown}"
+            f"{path}: no {listed('column', missing)}; expected "
+            f"{listed('column', list(wanted))}, got {shown}"
         )
     chosen = [columns[names.index(name)] for name in wanted]
     for name, column in zip(wanted, chosen, strict=True):
@@ -149,74 +149,8 @@ def read_inputs(path: str | pathlib.Path, wanted: Sequence[str]) -> np.ndarray:
     return np.stack(chosen, axis=1).astype(np.float64)
 
 
-def _chosen(
-    path: pathlib.Path,
-    names: list[str],
-    columns: list[np.ndarray],
-    target: str | int | None,
-    drop: Sequence[str],
-) -> tuple[int, list[int]]:
-    """Positions of the label and of the inputs."""
-    dropped = {_column(name, names, path) for name in drop}
-    label = _column(len(names) - 1 if target is None else target, names, path)
-    if label in dropped:
-        raise ValueError(f"{path}: column {names[label]!r} is both target and dropped")
-    kept = [i for i in range(len(names)) if i != label and i not in dropped]
-    if not kept:
-        raise ValueError(f"{path}: no input column besides the target {names[label]!r}")
-    if len(columns[label]) == 0:
-        raise ValueError(f"{path}: a header and no rows")
-    return label, kept
-
-
-def _column(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
-    """Position of a column given by name or by number."""
-    if str(wanted) in names:
-        return names.index(str(wanted))
-    try:
-        position = int(wanted)
-    except ValueError:
-        position = len(names)
-    if not -len(names) <= position < len(names):
-        shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
-        raise ValueError(
-            f"{path}: no column {str(wanted)!r}; there are {len(names)}: {shown} (or by number "
-            f"from 0 to {len(names) - 1})"
-        )
-    return position % len(names)
-
-
-def _require_numbers(
-    path: pathlib.Path, names: list[str], columns: list[np.ndarray], used: list[int], label: int
-) -> None:
-    """Refuse text, then missing values, naming every column so that one more try is enough."""
-    text = [i for i in used if columns[i].dtype.kind != "f"]
-    if label in text:
-        raise ValueError(
-            f"{path}: the target {names[label]!r} holds {_example(columns[label])}; choose another "
-            "or turn it into numbers"
-        )
-    if text:
-        raise ValueError(
-            f"{path}: {_listed('column', [names[i] for i in text])} hold"
-            f"{'s' if len(text) == 1 else ''} text, for example {_example(columns[text[0]])}; "
-            f"leave out with --drop {_numbered(text)} or turn into numbers"
-        )
-    spoiled = [i for i in used if not np.all(np.abs(columns[i]) < LARGEST_VALUE)]
-    if spoiled:
-        missing = np.flatnonzero(~(np.abs(columns[spoiled[0]]) < LARGEST_VALUE))
-        kept = [i for i in spoiled if i != label]
-        advice = f", or leave out with --drop {_numbered(kept)}" if kept else ""
-        raise ValueError(
-            f"{path}: {_listed('column', [names[i] for i in spoiled])} with missing or infinite "
-            f"values ({missing.size} in the first, from data row {missing[0] + 1}); fill or remove "
-            f"those rows{advice}"
-        )
-
-
-def _example(column: np.ndarray) -> str:
-    """The first cell that is no number."""
-    return repr(next((cell for cell in column if not is_number(str(cell))), column[0]))
+def _is_numbered(names: Sequence[str]) -> bool:
+    return list(names) == [str(i) for i in range(len(names))]
 
 
 def _number(cell: object) -> float:
@@ -224,13 +158,3 @@ def _number(cell: object) -> float:
         return float(cell)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
         return np.nan
-
-
-def _numbered(columns: list[int]) -> str:
-    return ",".join(map(str, columns))
-
-
-def _listed(noun: str, names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:_MOST_NAMED])
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{noun}{'s' if len(names) > 1 else ''} {shown}{more}"

@@ -16,13 +16,12 @@ def filtered_noise_rate(
     source: float,
     capacity: float,
     compatibility: float | None = None,
-    power: float = 1.0,
 ) -> KernelRate:
     r"""What Algorithms 1 to 4 reach when the ridge's filtering of the noise is counted.
 
-    Derived (to first order, not a theorem): the noise on u, or b, adds
-    $s^2\operatorname{tr}C(C + \lambda)^{-2} \le s^2N(\lambda)/\lambda$, whatever M is; PK Lemma 14
-    bounds it by $s^2M/\lambda$. Balanced with $\lambda^{2r}$ it gives $\lambda =
+    Derived (to first order, not a theorem): noise of standard deviation s on u, or on b/n, adds
+    $s^2\operatorname{tr}C(C + \lambda)^{-2} \le s^2N(\lambda)/\lambda$ to the risk, whatever M is;
+    PK Lemma 14 bounds it by $s^2M/\lambda$. Balanced with $\lambda^{2r}$ it gives $\lambda =
     (n\epsilon)^{-2/(2r+\gamma+1)}$ and the risk $(n\epsilon)^{-4r/(2r+\gamma+1)}$: the minimax rate
     at beta = 1 for *every* r, where the theorems reach it at r = 1/2 alone. The noise on C asks for
     $M \lesssim (\lambda n\epsilon)^2$, and the projection for $M \gtrsim

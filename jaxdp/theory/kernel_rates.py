@@ -2,8 +2,8 @@ r"""How fast the excess risk of private kernel learning falls: the exponents of 
 
 With r the source exponent, gamma the capacity, alpha the compatibility and beta the embedding
 exponent (PK Assumptions 4, 3, 9 and 7), every theorem has the form $n^{-a} + (n\epsilon)^{-b}$, up
-to logarithms, for labels, n and epsilon with $\epsilon \ge 1/n$. delta enters by logarithms alone.
-All constants are taken as 1.
+to logarithms, for $\epsilon \ge 1/n$. delta enters by logarithms alone. All constants are taken as
+1.
 """
 
 import math
@@ -72,8 +72,8 @@ def minimax_rate(source: float, capacity: float, embedding: float = 1.0) -> Kern
 def random_projection_rate(source: float, capacity: float) -> KernelRate:
     """Published for Algorithm 1, and for Algorithm 2 under local strong convexity.
 
-    Source: PK Theorems 11, 19 and 58. An upper bound; `filtered_noise_rate` is below it for
-    every r > 1/2.
+    Source: PK Theorems 11, 19 and 58. An upper bound; `filtered_noise_rate` is faster for every
+    r > 1/2.
 
     Args:
         source: r in [1/2, 1].

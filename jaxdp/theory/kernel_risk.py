@@ -16,7 +16,7 @@ import math
 import numpy as np
 from scipy.optimize import minimize
 
-from jaxdp.core.checks import require_non_negative, require_positive
+from jaxdp.core.checks import require_count, require_non_negative, require_positive
 from jaxdp.theory.kernel_spectrum import KernelSpectrum
 from jaxdp.theory.ridge_equivalent import ExcessRisk, ReleaseNoise, RidgeEquivalent, TunedRisk
 
@@ -125,7 +125,8 @@ def canonical_excess_risk(
     Raises:
         ValueError: an argument is out of its range.
     """
-    _check_release(num_terms, num_samples, label_noise, ReleaseNoise(vector=noise))
+    num_terms = require_count("num_terms", num_terms)
+    _check_release(math.inf, num_samples, label_noise, ReleaseNoise(vector=noise))
     target = spectrum.squared_target * spectrum.multiplicities
     kept = target[:num_terms].sum()
     variance = (num_terms * (target.sum() + label_noise**2) - kept) / num_samples

@@ -75,8 +75,8 @@ class KernelSpectrum(eqx.Module):
         Args:
             capacity: gamma, in (0, .95]; nearer 1 no range of numbers holds the trace.
             source: r > 0.
-                num_exact: indices that are summed one by one.
-            num_ranges: ranges of the others.
+            num_exact: indices that are summed one by one.
+            ranges_per_decade: of the others.
 
         Raises:
             ValueError: an exponent is out of its range.

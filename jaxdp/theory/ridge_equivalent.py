@@ -24,6 +24,7 @@ look Gaussian; on the torus it is within the simulation's error from N = 8 on.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from scipy.optimize import brentq
@@ -34,6 +35,9 @@ from jaxdp.theory.kernel_spectrum import KernelSpectrum
 # eigenvalue where noise on that eigenvalue's feature would be lost in rounding.
 _DECADES = 30
 _LEAST_SHARE = 1e-7
+_TOLERANCE = 1e-13
+# Of ln kappa, past where it ends: more than the root's error.
+_BEYOND = 1e-12
 
 
 class ExcessRisk(NamedTuple):
@@ -106,12 +110,10 @@ class RidgeEquivalent(NamedTuple):
         if self._margin(high) <= 0:
             return None
         if self._margin(low) <= 0:
-            low = brentq(self._margin, low, high, xtol=1e-13) + 1e-12
+            low = _root(self._margin, low, high) + _BEYOND
         if self.ridge(math.exp(low)) > ridge:
             return None
-        return math.exp(
-            brentq(lambda log: self.ridge(math.exp(log)) - ridge, low, high, xtol=1e-13)
-        )
+        return math.exp(_root(lambda log: self.ridge(math.exp(log)) - ridge, low, high))
 
     def risk(self, effective: float) -> ExcessRisk:
         """Every part, from kappa."""
@@ -130,7 +132,7 @@ class RidgeEquivalent(NamedTuple):
         per_entry = self.noise.vector**2 + self._variance * squared_norm
         private = per_entry * self._gain(effective) / self._determinacy(effective)
         private += self.noise.coefficients**2 * self.spectrum.trace
-        return ExcessRisk(bias, lost, error * (dim - spread) / rows, private)
+        return ExcessRisk(*map(float, (bias, lost, error * (dim - spread) / rows, private)))
 
     @property
     def _variance(self) -> float:
@@ -178,3 +180,7 @@ class RidgeEquivalent(NamedTuple):
         dim = self.spectrum.effective_dimension(effective)
         room = 1 - dim / min(self.num_projections, self.num_samples)
         return min(room, self._determinacy(effective)) if room > 0 else room
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    return float(brentq(function, low, high, xtol=_TOLERANCE))  # pyright: ignore[reportArgumentType]

@@ -22,11 +22,12 @@ from experiments.private_kernel_learning.ridge_grid import (
     solutions,
 )
 from experiments.private_kernel_learning.ridge_methods import (
-    INTERCEPT_SHARE,
     METHODS,
     Bounds,
     Budget,
     Method,
+    intercept_share,
+    with_intercept,
 )
 from experiments.private_kernel_learning.synthetic import Split
 from jaxdp.kernels import CosineFeatures, FourierFeatures, Gaussian, PrivateKernelRidge
@@ -39,6 +40,7 @@ from jaxdp.problems.year_prediction import Songs
 _EPSILON, _BOUND, _SIZE, _RIDGE = 2.0, 1.5, 8, 3
 _BOUNDS = Bounds(_BOUND, 0.7)
 _GRID = Grid((0.5, _EPSILON), (4, _SIZE))
+_SHARE = intercept_share(_BOUNDS, Budget(_EPSILON, 40))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def _fitted(learner, split):
         ("RP, certified", {}),
         (
             "RP, certified with intercept",
-            {"intercept_share": INTERCEPT_SHARE, "residual_bound": _BOUNDS.residual},
+            {"intercept_share": _SHARE, "residual_bound": _BOUNDS.residual},
         ),
     ],
 )
@@ -109,6 +111,20 @@ def test_a_published_cell_is_the_published_fit_with_the_same_noise(split, monkey
     fitted = _fitted(learner, split)
     np.testing.assert_allclose(cell[FORMS.index("as printed")], fitted, rtol=1e-5)
     assert abs(cell[FORMS.index("repaired")] / fitted - 1) > 0.01
+
+
+def test_the_intercepts_noise_is_a_tenth_of_the_residuals_bound_where_that_is_affordable():
+    bounds = Bounds(2.0, 0.5)
+    for epsilon, num_samples, kept in (
+        (0.3, 1000, True),
+        (0.05, 1000, False),
+        (10, 10**6, False),
+    ):
+        budget = Budget(epsilon, num_samples)
+        learner = with_intercept(Gaussian(1.0), 8, bounds, budget)
+        share, std = learner.intercept_share, learner.noise_std(*budget.arguments)["intercept"]
+        assert 0.1 <= share <= 0.9
+        assert np.isclose(std, 0.05, rtol=1e-6) == kept
 
 
 def test_unit_noise_has_variance_one_on_the_diagonal_and_a_half_off_it():

@@ -35,8 +35,11 @@ CASES = [(kind, name) for kind in SAMPLERS for name in RADIAL]
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_fourier_features_are_unbiased(kind, name):
     kernel = RADIAL[name]
-    terms = _terms(SAMPLERS[kind](kernel, NUM, DIM, key=jr.key(1)), PAIR)
+    feature_map = SAMPLERS[kind](kernel, NUM, DIM, key=jr.key(1))
+    terms = _terms(feature_map, PAIR)
     assert_mean_close(terms, float(kernel(PAIR, PAIR)[0, 1]), bias=1e-6)
+    # At 0 no frequency hides a phase that is not uniform.
+    assert_mean_close(_terms(feature_map, 0 * PAIR), 1.0, bias=1e-6)
     wrong = float(kernel(1.3 * PAIR, 1.3 * PAIR)[0, 1])
     with pytest.raises(AssertionError, match="gap"):
         assert_mean_close(terms, wrong)

@@ -79,7 +79,8 @@ def test_brute_force_finds_the_sensitivity(balance):
     best = min(
         minimize(negative, generator.normal(size=10), method="L-BFGS-B").fun for _ in range(20)
     )
-    assert -best == pytest.approx(unit_sensitivity(balance), rel=1e-9)
+    # At a = 2 the top is flat to fourth order: a search ends where differences drown in rounding.
+    assert 1 - 1e-7 <= -best / unit_sensitivity(balance) <= 1
 
 
 def test_known_sensitivities():

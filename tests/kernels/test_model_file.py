@@ -15,7 +15,7 @@ import pytest
 
 import jaxdp
 from jaxdp import kernels
-from jaxdp.kernels import model_file
+from jaxdp.kernels import model_file, model_parts
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.privacy import Composition, Gaussian, Release, StatedBudget, Unproved
 
@@ -95,7 +95,7 @@ def test_every_public_feature_map_and_kernel_has_a_written_form():
         if isinstance(cls, type) and issubclass(cls, bases) and not name.startswith("Abstract")
     }
     # What holds a user's function cannot be written.
-    unwritten = public - set(model_file._importable().values())
+    unwritten = public - set(model_parts.importable().values())
     assert {cls.__name__ for cls in unwritten} == {"CallableKernel"}
 
 
@@ -146,7 +146,7 @@ def test_a_byte_changed_anywhere_is_noticed(saved, tmp_path):
     for place in sorted(places):
         changed = bytearray(content)
         changed[place] ^= int(generator.integers(1, 256))
-        with pytest.raises(model_file._Refused, match=r"digest does not fit|not a file"):
+        with pytest.raises(model_parts.Refused, match=r"digest does not fit|not a file"):
             model_file._unpacked(bytes(changed))
     _assert_refused(bytes(changed), "digest does not fit", tmp_path)
 

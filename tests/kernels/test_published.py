@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import pathlib
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -120,7 +121,7 @@ def test_noise_is_that_of_the_closed_forms():
         "C": 2 * kappa**2 * scope * multiplier,
         "u": 2 * kappa * t * math.sqrt(scope) * multiplier,
     }
-    linear = {"input_bound": kappa}
+    linear: Any = {"input_bound": kappa}
     found = Algorithm1(InnerProduct(), m, 0.1, t, **linear).noise_std(n, eps, delta)
     assert found == pytest.approx(first, rel=1e-12)
 
@@ -215,7 +216,10 @@ def test_joint_paths_are_projected_on_as_in_the_box(monkeypatch):
     np.testing.assert_allclose(release(fresh), paths[20:] @ expected, rtol=1e-2, atol=1e-4)
 
 
-def test_clipping_the_average_is_as_printed_and_its_one_number_hides_no_difference(monkeypatch):
+@pytest.mark.parametrize("scale", [20.0, 1.0])
+def test_clipping_the_average_is_as_printed_and_its_one_number_hides_no_difference(
+    scale, monkeypatch
+):
     import jaxdp.kernels.published.norm_clipped as module
 
     solved = []
@@ -225,12 +229,12 @@ def test_clipping_the_average_is_as_printed_and_its_one_number_hides_no_differen
     )
     drawn = _Drawn(monkeypatch)
     learner, (inputs, labels) = _learners()["NormClippedAlgorithm1"], _table()
-    release = learner.fit(inputs, 20 * labels, **BUDGET, noise_seed=NOISE_SEED)
+    release = learner.fit(inputs, scale * labels, **BUDGET, noise_seed=NOISE_SEED)
     z = np.asarray(release.features(inputs), np.float64)
-    u = z.T @ (20 * labels) / len(labels)
-    assert np.linalg.norm(u) > learner.norm_bound
-    clipped = u * learner.norm_bound / np.linalg.norm(u)
-    added = solved[0][0].correlation - clipped
+    u = z.T @ (scale * labels) / len(labels)
+    norm = np.linalg.norm(u)
+    assert (norm > learner.norm_bound) == (scale == 20.0)
+    added = solved[0][0].correlation - u * min(1.0, learner.norm_bound / norm)
     number = learner.noise_std(len(labels), 1.0, 1e-5)["u"] * drawn.normals["u, one number"]
     np.testing.assert_allclose(added, np.full(8, number), atol=1e-6)
     assert abs(number) > 1e-4

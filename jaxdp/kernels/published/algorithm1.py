@@ -107,7 +107,11 @@ class Algorithm1(eqx.Module):
             ValueError, TypeError: an argument is out of its range.
         """
         check_budget(epsilon, delta)
-        scale = 2 * classic_multiplier(delta / 4) / (require_count("n", num_samples) * epsilon)
+        scale = (
+            2
+            * classic_multiplier(delta / 4)
+            / (require_count("num_samples", num_samples) * epsilon)
+        )
         bound = self._tail_bound(delta)
         return {"C": scale * 2 * bound**2, "u": scale * 2 * bound * self.label_bound}
 

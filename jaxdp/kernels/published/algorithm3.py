@@ -90,7 +90,11 @@ class Algorithm3(eqx.Module):
             ValueError, TypeError: an argument is out of its range.
         """
         check_budget(epsilon, delta)
-        scale = 2 * classic_multiplier(delta / 2) / (require_count("n", num_samples) * epsilon)
+        scale = (
+            2
+            * classic_multiplier(delta / 2)
+            / (require_count("num_samples", num_samples) * epsilon)
+        )
         return {"C": scale * 2, "u": scale * 2**0.5 * self.label_bound}
 
     def fit(

@@ -71,7 +71,10 @@ class NormClippedAlgorithm1(eqx.Module):
         """
         stds = self._unclipped().noise_std(num_samples, epsilon, delta)
         multiplier = 2 * self.norm_bound * classic_multiplier(delta / 4)
-        return {"C": stds["C"], "u": multiplier / (require_count("n", num_samples) * epsilon)}
+        return {
+            "C": stds["C"],
+            "u": multiplier / (require_count("num_samples", num_samples) * epsilon),
+        }
 
     def fit(
         self,

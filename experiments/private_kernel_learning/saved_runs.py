@@ -1,0 +1,24 @@
+"""Runs that one figure saved and another draws: read only if they are of the size asked for."""
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import xarray
+
+from experiments import command
+
+
+def runs_of(path: pathlib.Path, config: Any) -> xarray.Dataset:
+    """The saved dataset, with `runs_seconds`, what it took to make.
+
+    Raises:
+        ValueError: it was made with another configuration.
+    """
+    saved = command.read(path)
+    # As JSON has it, which knows no tuples.
+    wanted = json.loads(json.dumps(dataclasses.asdict(config)))
+    if json.loads(saved.attrs["config"]) != wanted:
+        raise ValueError(f"{path}: made with another configuration: {saved.attrs['config']}")
+    return saved.assign_attrs(runs_seconds=saved.attrs["seconds"])

@@ -1,0 +1,18 @@
+"""Private learners with the conventions of scikit-learn: fit, predict, score, clone, pipelines.
+
+Every fit is a release of its own and spends its own budget. k-fold cross-validation fits k times
+on overlapping rows, a grid search of g cells k g times and once more: such releases compose
+(`jaxdp.privacy.compose`), and the score that a search chooses by is computed from the data without
+any privacy. So that a choice costs nothing, use `ridge=jaxdp.kernels.SelectedRidge()` or data that
+are public.
+
+In a Pipeline, what is learnt from the data before them breaks the guarantee: a StandardScaler, PCA
+or imputer lets one record change the inputs of all others. Maps that are fixed beforehand keep it;
+for the scale of the columns there is `input_range`.
+
+Left out: the announcement of an error and the running time are outside every guarantee here.
+"""
+
+from jaxdp.estimators.arguments import PUBLIC_SEED as PUBLIC_SEED
+from jaxdp.estimators.kernel_classifier import DPKernelClassifier as DPKernelClassifier
+from jaxdp.estimators.kernel_ridge import DPKernelRidge as DPKernelRidge

@@ -1,0 +1,126 @@
+"""Private kernel ridge regression as an estimator."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from jaxdp.estimators.arguments import (
+    PUBLIC_SEED,
+    budget_and_seeds,
+    feature_map_of,
+    kernel_of,
+    training_data,
+    values_of,
+)
+from jaxdp.kernels import (
+    AbstractFeatureMap,
+    AbstractKernel,
+    AbstractRidgeRule,
+    PrivateKernelRidge,
+)
+from jaxdp.privacy import Cost
+
+
+class DPKernelRidge(RegressorMixin, BaseEstimator):
+    r"""Private kernel ridge regression: `jaxdp.kernels.PrivateKernelRidge` for scikit-learn.
+
+    Args:
+        epsilon: > 0, of the budget of one fit; neighbours differ in one record.
+        delta: in (0, 1).
+        label_bound: T > 0, public; labels beyond it are clipped, with a UserWarning at fit that
+            the release does not mention. Predictions lie in [-T, T].
+        input_bound: a public Euclidean norm to which longer rows are scaled down; needed where
+            the kernel has no bound.
+        input_range: (low, high), public ranges of the columns, each a number or one per column;
+            they are mapped to [-1, 1]. Instead of `input_bound`.
+        kernel: None for a Gaussian kernel of scale `input_bound`, or the root of the number of
+            columns, which suits columns of about unit size.
+        num_projections: M, how many random functions are fitted.
+        num_features: L, of what these are made.
+        ridge: a positive number, a rule of `jaxdp.kernels`, or None for the data-free rule.
+        intercept_share: the part in [0, 1) of the budget spent on the mean label.
+        residual_bound: of the labels less that mean; None for `label_bound`.
+        feature_map: a public feature map instead of M random functions of the kernel.
+        public_seed: what the features are drawn from; it is published.
+        random_state: None for noise from the operating system. An int makes fits repeatable, and
+            whoever knows it can take the noise off: a UserWarning says that it must stay secret.
+
+    Attributes:
+        release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
+        cost_: what it costs.
+        n_features_in_, feature_names_in_: of the inputs at fit.
+
+    `score` reads the data that it is given without privacy.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        label_bound: float,
+        input_bound: float | None = None,
+        *,
+        input_range: tuple[Any, Any] | None = None,
+        kernel: AbstractKernel | None = None,
+        num_projections: int = 200,
+        num_features: int = 2048,
+        ridge: float | AbstractRidgeRule | None = None,
+        intercept_share: float = 0.0,
+        residual_bound: float | None = None,
+        feature_map: AbstractFeatureMap | None = None,
+        public_seed: int = PUBLIC_SEED,
+        random_state: int | None = None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.label_bound = label_bound
+        self.input_bound = input_bound
+        self.input_range = input_range
+        self.kernel = kernel
+        self.num_projections = num_projections
+        self.num_features = num_features
+        self.ridge = ridge
+        self.intercept_share = intercept_share
+        self.residual_bound = residual_bound
+        self.feature_map = feature_map
+        self.public_seed = public_seed
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "DPKernelRidge":
+        """Spend the budget on one release.
+
+        Args:
+            X: inputs, one a row.
+            y: labels, one a row.
+
+        Raises:
+            ValueError, TypeError: data or arguments are not as described.
+        """
+        inputs, labels = training_data(self, X, y, y_numeric=True)
+        learner = PrivateKernelRidge(
+            kernel=kernel_of(self, inputs.shape[1]),
+            num_projections=self.num_projections,
+            num_features=self.num_features,
+            label_bound=self.label_bound,
+            ridge=self.ridge,
+            intercept_share=self.intercept_share,
+            input_bound=self.input_bound,
+            feature_map=feature_map_of(self),
+            residual_bound=self.residual_bound,
+        )
+        self.release_ = learner.fit(inputs, labels, **budget_and_seeds(self))
+        self.cost_: Cost = self.release_.cost
+        return self
+
+    def predict(self, X: Any) -> Float[np.ndarray, " m"]:
+        """The released function at new inputs."""
+        return values_of(self, X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        # A few dozen records and a small epsilon: mostly noise.
+        tags.regressor_tags.poor_score = True
+        return tags

@@ -1,0 +1,114 @@
+"""What private kernel ridge regression makes public of a table: a mean label, and (C, u).
+
+Everything here is computed on the host, in exact arithmetic up to the noise; what follows from
+what it returns is post-processing.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.kernels.base import AbstractFeatureMap
+from jaxdp.kernels.blocks import row_blocks
+from jaxdp.kernels.joint_release import (
+    MAX_BLOCK_ROWS,
+    JointNoise,
+    exact_sums,
+    grid_bits,
+    noisy_sums,
+    num_normals,
+    unit_labels,
+)
+from jaxdp.kernels.ridge_rules import NoisyStatistics
+from jaxdp.privacy.secret_noise import secret_normals
+
+_ROUNDING = 1e-10
+
+# (how many, what for) -> standard normals
+Normals = Callable[[int, str], Float[np.ndarray, " count"]]
+
+
+class RidgeNoise(NamedTuple):
+    """Standard deviations of the noise on sums, for features and labels of bound one.
+
+    Attributes:
+        mean: on the sum of the labels; 0 where none is released.
+        joint: on C and u.
+    """
+
+    mean: float
+    joint: JointNoise
+
+    @classmethod
+    def calibrated(cls, mu: float, share: float, balance: float) -> "RidgeNoise":
+        r"""For mu in all; the mean label, of sensitivity 2, has the share of $\mu^2$."""
+        mean = 2 / (mu * math.sqrt(share)) * (1 + _ROUNDING) if share else 0.0
+        return cls(mean, JointNoise.calibrated(mu * math.sqrt(1 - share), balance))
+
+    def grid_bits(self, num_samples: int) -> int:
+        """q of the grid on which all that is released lies."""
+        return grid_bits(num_samples, max(self.mean, *self.joint))
+
+
+def normals_of(seed: int | None, context: bytes) -> Normals:
+    """A source of secret normals, with a stream for each purpose."""
+
+    def normals(count: int, purpose: str) -> Float[np.ndarray, " count"]:
+        return secret_normals(count, purpose=purpose, seed=seed, context=context)
+
+    return normals
+
+
+def released_mean(
+    labels: Float[np.ndarray, " n"], bound: float, noise: RidgeNoise, normals: Normals
+) -> float:
+    """The noisy mean of labels within the bound; 0 where none is released."""
+    if not noise.mean:
+        return 0.0
+    bits = noise.grid_bits(len(labels))
+    total = unit_labels(labels, bound, bits).sum()
+    total += np.rint(normals(1, "intercept")[0] * noise.mean * 2.0**bits)
+    return float(np.clip(total / (len(labels) * 2.0**bits), -1, 1)) * bound
+
+
+def released_statistics(
+    features: AbstractFeatureMap,
+    table: Float[np.ndarray, "n dim"],
+    targets: Float[np.ndarray, " n"],
+    *,
+    bounds: tuple[float, float],
+    noise: RidgeNoise,
+    normals: Normals,
+    epsilon: float,
+) -> NoisyStatistics:
+    """Noisy averages of z z^T and y z over the records, computed a block of rows at a time.
+
+    Args:
+        features: z, public.
+        table, targets: the records.
+        bounds: to which features and targets are clipped.
+        noise: on the sums.
+        normals: where it comes from.
+        epsilon: of the whole release, handed on to the rules.
+    """
+    bits, num_samples = noise.grid_bits(len(table)), len(table)
+    sums = exact_sums(
+        row_blocks(features, table, rows=MAX_BLOCK_ROWS),
+        targets,
+        num_outputs=features.num_outputs,
+        feature_bound=bounds[0],
+        label_bound=bounds[1],
+        bits=bits,
+    )
+    drawn = normals(num_normals(features.num_outputs), "C and u")
+    covariance, correlation = noisy_sums(sums, drawn, noise.joint, bits)
+    return NoisyStatistics(
+        covariance / num_samples,
+        correlation / num_samples,
+        JointNoise(*(std / num_samples for std in noise.joint)),
+        num_samples,
+        epsilon,
+    )

@@ -1,0 +1,196 @@
+"""PK Figures 1 to 12: smoke versions, and claims that can be false."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+import experiments
+from experiments import command, report
+from experiments.private_kernel_learning import (
+    fig01_synthetic,
+    fig02_projection_dimension,
+    fig03_year_prediction,
+    fig08_year_projection_dimension,
+)
+from experiments.private_kernel_learning.year_splits import CENTRES, SCALES
+
+FIGURES = [
+    fig01_synthetic,
+    fig02_projection_dimension,
+    fig03_year_prediction,
+    fig08_year_projection_dimension,
+]
+_RESULTS = pathlib.Path(experiments.__file__).parent / "results"
+
+
+def _name(figure):
+    return figure.__name__.rpartition(".")[2]
+
+
+@pytest.fixture(scope="module")
+def saved():
+    """The results that the report shows."""
+    return {_name(figure): command.read(_RESULTS / f"{_name(figure)}.nc") for figure in FIGURES}
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_every_claim_holds_of_the_saved_results(saved, figure):
+    claims = figure.claims(saved[_name(figure)])
+    assert claims
+    assert all(claims.values()), claims
+
+
+def test_report_has_a_row_for_every_claim(saved):
+    text, holds = report.page(saved, "results")
+    assert holds
+    for figure in FIGURES:
+        for check in figure.checks(saved[_name(figure)]):
+            assert check.claim.replace("|", "\\|") in text
+
+
+def test_figures_of_one_run_show_the_same_errors(saved):
+    for first, second in ((FIGURES[0], FIGURES[1]), (FIGURES[2], FIGURES[3])):
+        run, drawn = saved[_name(first)], saved[_name(second)]
+        np.testing.assert_array_equal(run.error, drawn.error)
+        assert drawn.attrs["runs_seconds"] == run.attrs["seconds"]
+
+
+def _scaled(name, factor, **where):
+    """The variable times a factor, where the coordinates have these values."""
+
+    def change(dataset):
+        here = True
+        for axis, values in where.items():
+            here = here & dataset[axis].isin(values)
+        changed = dataset[name] * (here * (factor - 1) + 1)
+        return dataset.assign({name: changed.transpose(*dataset[name].dims)})
+
+    return change
+
+
+def _reversed(name, axis):
+    return lambda dataset: dataset.assign(
+        {name: dataset[name].copy(data=dataset[name].isel({axis: slice(None, None, -1)}).values)}
+    )
+
+
+def _constant(name, axis):
+    return lambda dataset: dataset.assign(
+        {
+            name: dataset[name]
+            .mean(axis)
+            .broadcast_like(dataset[name])
+            .transpose(*dataset[name].dims)
+        }
+    )
+
+
+_RP, _RFF = "RP, certified", "RFF, certified"
+_CENTRED = "RP, certified with intercept"
+_CHANGES = [
+    (fig01_synthetic, "not borne out", _scaled("error", 0.1, learner=["RP, published"])),
+    (fig01_synthetic, "they tie", _scaled("error", 1.2, learner=[_RFF])),
+    (fig01_synthetic, "two thirds", _scaled("error", 3, learner=[_RP])),
+    (fig01_synthetic, "negative eigenvalues", _reversed("error", "form")),
+    (fig01_synthetic, "private intercept", _scaled("error", 10, learner=[_CENTRED])),
+    (fig01_synthetic, "loses at most a quarter", _scaled("data_free", 2)),
+    (fig01_synthetic, "it is better than", _scaled("constant", 0.5)),
+    (fig01_synthetic, "without noise", _scaled("noiseless", 0.4)),
+    (fig01_synthetic, "without noise", _scaled("noiseless", 3)),
+    (fig01_synthetic, "nowhere worse", _scaled("error", 1.3, learner=[_RFF])),
+    (fig01_synthetic, "agrees with", _scaled("error", 2)),
+    (fig01_synthetic, "does not beat", _scaled("constant", 30)),
+    (fig02_projection_dimension, "smaller at the smallest", _reversed("error", "epsilon")),
+    (fig02_projection_dimension, "half as much", _constant("error", "num_projections")),
+    (
+        fig02_projection_dimension,
+        "pays little",
+        _scaled("error", 3, learner=[_RP], num_projections=[1000]),
+    ),
+    (fig02_projection_dimension, "resonances", _reversed("fixed_error", "form")),
+    (fig03_year_prediction, "not borne out", _scaled("error", 0.1, learner=["RP, published"])),
+    (fig03_year_prediction, "lose to the mean label at", _scaled("constant", 100)),
+    (fig03_year_prediction, "smaller mean error", _scaled("error", 9, learner=[_RFF])),
+    (fig03_year_prediction, "an intercept makes", _scaled("error", 3, learner=[_CENTRED])),
+    (fig03_year_prediction, "loses at most half", _scaled("data_free", 3)),
+    (fig03_year_prediction, "public units", _scaled("noiseless", 1.5)),
+    (fig08_year_projection_dimension, "a fifth", _constant("error", "num_projections")),
+    (
+        fig08_year_projection_dimension,
+        "pays less",
+        _scaled("error", 5, learner=[_RP], num_projections=[400]),
+    ),
+    (fig08_year_projection_dimension, "resonances", _reversed("fixed_error", "form")),
+]
+
+
+@pytest.mark.parametrize(("figure", "claim", "change"), _CHANGES)
+def test_a_claim_is_false_of_data_that_do_not_bear_it_out(saved, figure, claim, change):
+    claims = figure.claims(change(saved[_name(figure)]))
+    (name,) = [name for name in claims if claim in name]
+    assert not claims[name]
+
+
+def test_runs_of_another_size_are_not_drawn():
+    with pytest.raises(ValueError, match="another configuration"):
+        fig02_projection_dimension.run(fig02_projection_dimension.Config.smoke(), _RESULTS)
+    with pytest.raises(ValueError, match="another configuration"):
+        fig08_year_projection_dimension.run(
+            fig08_year_projection_dimension.Config.smoke(), year=_RESULTS
+        )
+
+
+def test_the_papers_size_is_offered_and_is_the_papers():
+    for figure in FIGURES:
+        config = figure.Config.paper()
+        assert config.repetitions == 100
+        assert max(config.num_projections) == 1000
+    assert fig01_synthetic.Config.paper().dims == (10, 20, 30)
+    assert fig03_year_prediction.Config.paper().num_songs == 2000
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder like the real one, of made-up songs whose year depends on their timbre."""
+    folder = tmp_path_factory.mktemp("data") / "yearmsd"
+    folder.mkdir()
+    random = np.random.default_rng(8)
+    moods = random.normal(size=(600, 3))
+    units = moods @ random.normal(size=(3, 90)) / 2 + random.normal(size=(600, 90)) / 3
+    years = np.clip(np.round(1995 + 9 * moods[:, 0] + random.normal(size=600)), 1922, 2011)
+    table = np.column_stack([years, CENTRES + SCALES * units])
+    np.savetxt(folder / "songs.csv", table, delimiter=",")
+    return folder.parent
+
+
+@pytest.mark.slow
+def test_smoke_versions_write_their_files_and_their_claims_hold(tmp_path, data):
+    folder = str(tmp_path)
+    arguments = {
+        fig01_synthetic: {},
+        fig02_projection_dimension: {"synthetic": folder},
+        fig03_year_prediction: {"data": str(data)},
+        fig08_year_projection_dimension: {"year": folder},
+    }
+    for figure, given in arguments.items():
+        words = [word for name, value in given.items() for word in (f"--{name}", value)]
+        options = getattr(figure, "FOLDER", None)
+        command.main(figure, ["--smoke", "--out", folder, *words], optional_folders=options)
+        dataset = command.read(tmp_path / f"{_name(figure)}.nc")
+        claims = figure.claims(dataset)
+        assert claims
+        assert all(claims.values()), claims
+        shown = "".join(f" --{name} {name.upper()}" for name in given)
+        assert dataset.attrs["command"] == f"python -m {figure.__name__} --smoke{shown}"
+        assert json.loads(dataset.attrs["config"])
+        assert folder not in str(dataset.attrs)
+        assert figure.summary(dataset).count("\n|") > 3
+        assert (tmp_path / f"{_name(figure)}.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_without_songs_there_is_one_clear_error(tmp_path):
+    with pytest.raises(ValueError, match="no such file"):
+        fig03_year_prediction.run(fig03_year_prediction.Config.smoke(), tmp_path)
