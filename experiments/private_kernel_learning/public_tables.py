@@ -1,7 +1,8 @@
 """Real tables in public units: columns and targets by ranges that no record of a table moves.
 
-The ranges are round numbers for what the columns are (physical limits, scales of questionnaires),
-typed here by somebody who had seen the documentation of the sets; whatever lies beyond is clipped.
+The ranges are round numbers for what the columns are (physical limits, scales of questionnaires);
+whatever lies beyond is clipped. They were typed with the sets' documentation and the tables' own
+extremes in view: here they stand for what a curator would know beforehand.
 Rows of one table share a split's randomness and nothing else.
 """
 
