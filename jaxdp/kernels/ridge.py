@@ -82,7 +82,7 @@ class PrivateKernelRidge(eqx.Module):
         ridge: $\lambda$, added to the averaged statistics (C/n + lambda I); or a rule. None is
             `NoiseRidge`, as large as the noise.
         intercept_share: in [0, 1), the part of $\mu^2$ that is spent on the mean label. With
-            strong privacy little but the mean can be learnt: .2 and a residual bound of T/2 keep it.
+            strong privacy little but the mean can be learnt: .2, and a residual bound T/2, keep it.
         input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
             bounded nowhere else.
         feature_map: instead of sample paths, a map of one input that is public: drawn without the

@@ -109,6 +109,11 @@ _CHANGES = [
         "pays little",
         _scaled("error", 3, learner=[_RP], num_projections=[1000]),
     ),
+    (
+        fig02_projection_dimension,
+        "steepest rise",
+        _scaled("error", 9, learner=["RP, published"], num_projections=[100]),
+    ),
     (fig02_projection_dimension, "resonances", _reversed("fixed_error", "form")),
     (fig03_year_prediction, "not borne out", _scaled("error", 0.1, learner=["RP, published"])),
     (fig03_year_prediction, "lose to the mean label at", _scaled("constant", 100)),
