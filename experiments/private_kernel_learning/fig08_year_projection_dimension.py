@@ -54,7 +54,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
     """A row for each bandwidth, a column for each epsilon."""
     rows, columns = dataset.sizes["bandwidth"], dataset.sizes["epsilon"]
     figure = Figure(figsize=(2.3 * columns + 0.8, 2.0 * rows + 1.0), layout="constrained")
-    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    panels = figure.subplots(rows, columns, sharex=True, sharey="col", squeeze=False)
     for row, bandwidth in zip(panels, dataset.bandwidth.values, strict=True):
         power = np.log2(bandwidth)
         for axes, epsilon in zip(row, dataset.epsilon.values, strict=True):

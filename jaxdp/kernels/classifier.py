@@ -15,11 +15,9 @@ Outside the guarantee: that a fit raised an error, whether for its arguments or 
 did not meet its tolerance, its running time, and warnings.
 """
 
-import hashlib
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -40,6 +38,8 @@ from jaxdp.privacy.secret_noise import secret_normals
 # The noise for the tolerance is that of a Gaussian mechanism with this share of the shift R: it
 # makes the linear term's noise larger by 5e-5 of itself.
 _APPROXIMATION_SHARE = 0.01
+# Where two losses are compared.
+_MARGINS = np.linspace(-16, 16, 513)
 _ASSUMPTIONS = (
     "public, and chosen without looking at the data: the number of records, the bounds, the kernel "
     "or feature map, the seed of the features, the loss and the ridge; inputs are scaled by public "
@@ -164,7 +164,7 @@ class PrivateKernelClassifier(eqx.Module):
             delta: in (0, 1).
             public_seed: of the features; it is published with the function.
             noise_seed: None for the operating system's entropy. One that is given must stay as
-                secret as the data; different tables or budgets have independent noise under it.
+                secret as the data; fits that hide other numbers have independent noise under it.
 
         Raises:
             ValueError, TypeError: an argument is out of its range, or not finite.
@@ -177,18 +177,19 @@ class PrivateKernelClassifier(eqx.Module):
             other = targets[np.abs(targets) != 1][0]
             raise ValueError(f"expected labels -1 and +1 alone, got {other:g}")
         features = self.features(table.shape[1], int(public_seed))
+        rows = unit_features(features, table)
+        calibration = self.calibration(len(table), epsilon, delta)
         context = b""
         if noise_seed is not None:
-            public = (float(epsilon), float(delta), *self._public(features))
-            context = digest_of(table, targets, *public)
+            public = float(epsilon), float(delta), int(public_seed)
+            context = digest_of(rows, targets, *public, *self._fingerprint(calibration))
 
-        def normals(purpose: str) -> Float[np.ndarray, " outputs"]:
-            count = features.num_outputs
-            return secret_normals(count, purpose=purpose, seed=noise_seed, context=context)
+        def normals(purpose: str, more: bytes = b"") -> Float[np.ndarray, " outputs"]:
+            count, known = features.num_outputs, context and context + more
+            return secret_normals(count, purpose=purpose, seed=noise_seed, context=known)
 
-        calibration = self.calibration(len(table), epsilon, delta)
         objective = PerturbedObjective(
-            unit_features(features, table),
+            rows,
             targets,
             self.loss,
             calibration.ridge,
@@ -196,9 +197,10 @@ class PrivateKernelClassifier(eqx.Module):
             input_bound=1.0,
         )
         gradient_norm = self.tolerance * self.loss.lipschitz
-        found = minimise(objective, tolerance=gradient_norm, max_steps=self.max_steps)
-        hidden = calibration.coefficient_std(gradient_norm) * normals("coefficients")
-        coefficients = (found.coefficients + hidden) / self.feature_bound
+        found = minimise(objective, tolerance=gradient_norm, max_steps=self.max_steps).coefficients
+        hidden = normals("coefficients", found.tobytes())
+        coefficients = found + calibration.coefficient_std(gradient_norm) * hidden
+        coefficients = coefficients / self.feature_bound
         dtype = jnp.promote_types(jnp.asarray(table[:0]).dtype, jnp.float32)
         return ReleasedFunction(
             features=features,
@@ -213,10 +215,12 @@ class PrivateKernelClassifier(eqx.Module):
             delta=float(delta),
         )
 
-    def _public(self, features: ClippedFeatures) -> tuple[Any, ...]:
-        """All that is public and tells two fits of one table apart."""
-        parts = (features, self.loss)
-        hashed = hashlib.sha256(repr(parts).encode())
-        for leaf in jax.tree.leaves(parts):
-            hashed.update(np.asarray(leaf).tobytes())
-        return hashed.hexdigest(), self.ridge, self.tolerance, self.max_steps
+    def _fingerprint(self, calibration: ObjectiveCalibration) -> tuple[Any, ...]:
+        """What decides the release, besides features, labels, budget and seed.
+
+        A loss is told by its values: two of a user's own may have one name. Features are hashed as
+        numbers too, for the same map differs by its rounding from one device to another.
+        """
+        slopes = np.asarray(self.loss.slope(_MARGINS), np.float64).tobytes()
+        sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
+        return type(self.loss).__name__, slopes, *sizes

@@ -23,6 +23,17 @@ from jaxdp.kernels.model_parts import Refused, check, decoded, encoded
 _FORMAT, _VERSION = "jaxdp released function", 1
 _HEADER = "header"
 _DIGEST_BYTES = 64
+# Of zipfile and NumPy. Encryption and unknown methods are RuntimeErrors, and a header may claim an
+# array larger than any memory.
+_UNREADABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    MemoryError,
+    zipfile.BadZipFile,
+)
 
 
 def written(path: str | os.PathLike, function: eqx.Module) -> None:
@@ -73,11 +84,11 @@ def _unpacked(content: bytes) -> eqx.Module:
     try:
         header = json.loads(arrays.pop(_HEADER).tobytes())
         kind, version, parts = header["format"], header["version"], header["function"]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise Refused("not a file of a released function: it has no header") from None
     if kind != _FORMAT:
         raise Refused(f"not a file of a released function, but of {kind!r}")
-    if version != _VERSION:
+    if type(version) is not int or version != _VERSION:
         raise Refused(f"expected version {_VERSION} of the format, got {version!r}")
     try:
         function = decoded(parts, arrays)
@@ -97,9 +108,11 @@ def _entries(content: bytes) -> dict[str, np.ndarray]:
                 raise Refused("compressed entries")
             if len({info.filename for info in infos}) < len(infos):
                 raise Refused("entries of the same name")
+            if any(not info.filename.endswith(".npy") for info in infos):
+                raise Refused("entries that are no arrays")
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         raise Refused(f"not an archive of arrays ({error})") from None
 
 

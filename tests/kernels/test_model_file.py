@@ -260,6 +260,95 @@ def test_compressed_archives_are_refused(saved, tmp_path):
     _assert_refused(body + digest, "compressed entries", tmp_path)
 
 
+def _resealed(path, change):
+    """The archive with changed members, by name, and a digest that fits."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+        archive.comment = b"0" * 64
+    return _sealed(buffer.getvalue()[:-64])
+
+
+def _sealed(body):
+    return body + model_file.hashlib.sha256(body).hexdigest().encode()
+
+
+def _npy(header, content=b""):
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, header)  # pyright: ignore[reportAttributeAccessIssue]
+    return buffer.getvalue() + content
+
+
+def _text(content):
+    """A header of these bytes."""
+    shape = {"descr": "|u1", "fortran_order": False, "shape": (len(content),)}
+    return {"header.npy": _npy(shape, content)}
+
+
+_HUGE = {"descr": "<f8", "fortran_order": False, "shape": (10**15,)}
+MEMBERS = {
+    "bytes beside the arrays": ({"notes": b"abc"}, "entries that are no arrays"),
+    "a path": ({"../../evil.npy": _npy({**_HUGE, "shape": (0,)})}, "belong to nothing"),
+    "a header that is no array": ({"header": b"{}"}, "entries that are no arrays"),
+    "more numbers than there is memory": ({"array_0.npy": _npy(_HUGE)}, "not an archive of arrays"),
+    "fewer numbers than claimed": (
+        {"array_0.npy": _npy({**_HUGE, "shape": (9,)}, b"0" * 8)},
+        "not an archive of arrays",
+    ),
+    "pickles": (
+        {"array_0.npy": _npy({**_HUGE, "descr": "|O", "shape": (1,)}, b"cos\nsystem\n.")},
+        "not an archive of arrays",
+    ),
+    "lists within lists": (_text(b"[" * 10**5), "it has no header"),
+    "a number without end": (_text(b"1" * 10**4), "it has no header"),
+}
+
+
+@pytest.mark.parametrize("members", MEMBERS)
+def test_archives_that_are_forged_are_refused_and_nothing_else_is_raised(members, saved, tmp_path):
+    changed, reason = MEMBERS[members]
+    _assert_refused(_resealed(saved, lambda found: found.update(changed)), reason, tmp_path)
+
+
+def test_the_same_members_under_a_new_digest_are_read(saved, tmp_path):
+    """So that what is refused above is refused for what was changed."""
+    path = tmp_path / "again.npz"
+    path.write_bytes(_resealed(saved, lambda found: None))
+    assert np.array_equal(kernels.load(path)(INPUTS), _function()(INPUTS))
+
+
+def test_any_byte_changed_under_a_digest_that_fits_raises_nothing_but_a_value_error(saved, tmp_path):
+    body, generator = saved.read_bytes()[:-64], np.random.default_rng(3)
+    path = tmp_path / "wrong.npz"
+    refused = 0
+    # The archive's own directory is at its end: half of the changes go there.
+    places = generator.integers(0, len(body), 60).tolist()
+    for place in (*places, *generator.integers(len(body) - 700, len(body), 60)):
+        changed = bytearray(body)
+        changed[place] ^= int(generator.integers(1, 256))
+        path.write_bytes(_sealed(bytes(changed)))
+        try:
+            kernels.load(path)
+        except ValueError:
+            refused += 1
+    assert refused > 60
+
+
+@pytest.mark.parametrize("version", [2, 1.0, True, "1", None])
+def test_another_version_is_refused(version, saved, tmp_path):
+    _assert_refused(_forged(saved, _set("version", value=version)), "expected version 1", tmp_path)
+
+
+def test_nothing_is_written_where_there_is_no_folder(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        _function().save(tmp_path / "absent" / "model.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_does_not_grow_with_the_records(tmp_path):
     """No training row is in it, nor an expansion on the training rows."""
     learner = kernels.PrivateKernelRidge(kernels.Gaussian(1.0), 6, 8, label_bound=1.0)

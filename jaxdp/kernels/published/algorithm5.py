@@ -14,7 +14,6 @@ if that point's gradient has norm $\tau$ at most, which is added to the sensitiv
 """
 
 import functools
-import math
 from typing import Any
 
 import equinox as eqx
@@ -114,6 +113,7 @@ class Algorithm5(eqx.Module):
         std = self.noise_std(len(rows), epsilon, delta)["f"]
         budget = float(epsilon), float(delta)
         source = NoiseSource.of_fit(self, table, targets, (public_seed, noise_seed), budget)
+        source = source.hiding(rows, weights)
         paths = SecretPaths(self.kernel, 1, source, input_bound=self.input_bound)
         if test_inputs is not None:
             paths.at(test_inputs)
@@ -137,7 +137,8 @@ class Algorithm5(eqx.Module):
         # A root of the Gram matrix: f = G beta has the norm of beta.
         root = vectors * np.sqrt(np.maximum(values, 0))
         nothing = np.zeros(len(rows))
-        largest = math.sqrt(float(np.max(np.sum(root**2, axis=1))))
+        # No function of the inputs: the tolerance is part of what the cost says.
+        largest = kernel_size(self.kernel, self.input_bound) * (1 + _ROUNDING)
         objective = PerturbedObjective(root, labels, self.loss, self.ridge, nothing, largest)
         tolerance = least_tolerance(objective)
         found = minimise(objective, tolerance=tolerance)

@@ -145,6 +145,7 @@ class CanonicalEstimator(eqx.Module):
         budget = float(epsilon), float(delta)
         source = NoiseSource.of_fit(self, table, targets, (public_seed, noise_seed), budget)
         averages = np.clip(targets, -1, 1) @ self._within(rows) / len(table)
+        source = source.hiding(averages, std)
         mechanism = self._mechanism(len(table) * std)
         remarks = () if isinstance(mechanism, Unproved) else (_FALSE,)
         return ReleasedFunction(

@@ -77,7 +77,10 @@ class SecretPaths:
         else:
             known = self._paths.continued(rows, key=key)
             earlier = self._paths.normals
-        drawn = self._source.normals(size, f"path from point {len(earlier)} on", rows.tobytes())
+        # Another history is followed by other normals: two continuations that shared them would
+        # give their difference away.
+        self._source = self._source.hiding(rows)
+        drawn = self._source.normals(size, f"path from point {len(earlier)} on")
         normals = np.concatenate([earlier, drawn])
         self._paths = eqx.tree_at(lambda paths: paths.normals, known, normals)
 

@@ -43,7 +43,21 @@ class NoiseSource(NamedTuple):
         public = hashed.hexdigest(), int(public_seed), *map(float, budget)
         return cls(noise_seed, digest_of(table, targets, *public))
 
-    def normals(self, shape: Any, purpose: str, more: bytes = b"") -> Float[np.ndarray, "..."]:
+    def hiding(self, *numbers: Any) -> "NoiseSource":
+        """The source of noise for these numbers alone.
+
+        Fits of one context may differ in them: by the rounding of another device, by a function of
+        the same name, by paths that were drawn elsewhere. With the same noise their difference
+        would be released as it is.
+        """
+        if self.seed is None:
+            return self
+        hashed = hashlib.sha256(self.context)
+        for array in map(np.asarray, numbers):
+            hashed.update(repr((array.shape, str(array.dtype))).encode())
+            hashed.update(np.ascontiguousarray(array).tobytes())
+        return self._replace(context=hashed.digest())
+
+    def normals(self, shape: Any, purpose: str) -> Float[np.ndarray, "..."]:
         """Independent standard normals, others for every purpose."""
-        context = self.context + more
-        return secret_normals(shape, purpose=purpose, seed=self.seed, context=context)
+        return secret_normals(shape, purpose=purpose, seed=self.seed, context=self.context)

@@ -100,7 +100,7 @@ class NormClippedAlgorithm1(eqx.Module):
         source = NoiseSource.of_fit(self, table, targets, (public_seed, noise_seed), budget)
         noisy = perturbed(Statistics(covariance, correlation), {**stds, "u": 0.0}, source)
         clipped = correlation * min(1.0, self.norm_bound / max(np.linalg.norm(correlation), 1e-300))
-        number = source.normals(1, "u, one number")[0]
+        number = source.hiding(clipped).normals(1, "u, one number")[0]
         released = Statistics(noisy.covariance, clipped + stds["u"] * number)
         return ReleasedFunction(
             features=features,

@@ -66,6 +66,7 @@ def perturbed(statistics: Statistics, stds: dict[str, float], source: NoiseSourc
         source: of the noise.
     """
     size = len(statistics.correlation)
+    source = source.hiding(*statistics, stds["C"], stds["u"])
     square, vector = source.normals((size, size), "C"), source.normals(size, "u")
     return Statistics(
         statistics.covariance + stds["C"] * (square + square.T) / 2,
