@@ -30,11 +30,16 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         _less_noise(dataset),
         _projected(dataset),
         _intercept(dataset),
-        *_data_free(dataset),
+        _data_free_gain(dataset),
         _noiseless(dataset),
     ]
     if dataset.attrs["num_train"] == NUM_TRAIN:
-        found += [_acceptance(dataset), _agreement(dataset), _useless(dataset)]
+        found += [
+            _acceptance(dataset),
+            _agreement(dataset),
+            _useless(dataset),
+            _data_free_loss(dataset),
+        ]
     return found
 
 
@@ -82,17 +87,14 @@ def _less_noise(dataset: xarray.Dataset) -> Check:
 
 def _projected(dataset: xarray.Dataset) -> Check:
     """Post-processing, which anyone may do with the published release."""
-    errors = dataset.error.sel(learner=_PUBLISHED).min("num_projections")
-    gain = errors.sel(form="as printed") - errors.sel(form="repaired")
-    estimate = mean_and_error(gain)
-    ratios = errors.sel(form="as printed").mean("repetition") / errors.sel(
-        form="repaired", drop=True
-    ).mean("repetition")
+    errors = dataset.error.sel(learner=_PUBLISHED).min("num_projections").mean("repetition")
+    ratios = errors.sel(form="as printed") / errors.sel(form="repaired", drop=True)
+    typical = float(np.exp(np.log(ratios).mean()))
     return Check(
-        "without negative eigenvalues, and clipped, the published release too has a smaller mean "
-        "error in every cell, at no cost",
-        f"{float(ratios.min()):.2f} to {float(ratios.max()):.2f} times smaller",
-        bool((estimate.mean > 0).all()),
+        "without negative eigenvalues, and clipped, the published release too has a mean error 1.5 "
+        "times smaller in the geometric mean over cells, at no cost",
+        f"{typical:.2f} times, {float(ratios.min()):.2f} to {float(ratios.max()):.2f}",
+        typical > 1.5,
     )
 
 
@@ -112,24 +114,26 @@ def _intercept(dataset: xarray.Dataset) -> Check:
     )
 
 
-def _data_free(dataset: xarray.Dataset) -> list[Check]:
+def _data_free_gain(dataset: xarray.Dataset) -> Check:
+    free = dataset.data_free.sel(procedure=DRAWN).isel(epsilon=-1)
+    ratio = free.mean("repetition") / dataset.constant.mean("repetition")
+    return Check(
+        "chosen without data, the learner with an intercept is better than the mean label at the "
+        "largest epsilon, at every d",
+        ", ".join(f"{float(value):.2f} times" for value in ratio),
+        bool((ratio < 1).all()),
+    )
+
+
+def _data_free_loss(dataset: xarray.Dataset) -> Check:
     """Beside the mean label without privacy, which costs nothing here and a budget in life."""
     free = dataset.data_free.sel(procedure=DRAWN)
     ratio = free.mean("repetition") / dataset.constant.mean("repetition")
-    gain = mean_and_error(dataset.constant - free.isel(epsilon=-1))
-    return [
-        Check(
-            "chosen without data, the learner with an intercept loses at most a quarter to the "
-            "mean label at any epsilon",
-            f"{float(ratio.min()):.2f} to {float(ratio.max()):.2f} times its error",
-            float(ratio.max()) < 1.25,
-        ),
-        Check(
-            "at the largest epsilon it is better than the mean label at every d",
-            ", ".join(f"{float(value):.2f} times" for value in ratio.isel(epsilon=-1)),
-            bool((gain.mean > 0).all()),
-        ),
-    ]
+    return Check(
+        "it loses at most a quarter to the mean label at any epsilon",
+        f"{float(ratio.min()):.2f} to {float(ratio.max()):.2f} times its error",
+        float(ratio.max()) < 1.25,
+    )
 
 
 def _noiseless(dataset: xarray.Dataset) -> Check:

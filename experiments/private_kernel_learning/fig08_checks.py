@@ -6,6 +6,8 @@ from experiments.command import Check
 from experiments.private_kernel_learning.error_averages import shown
 
 _PUBLISHED, _CERTIFIED = "RP, published", "RP, certified"
+# Of the points on a curve, to say where it rises.
+_FEWEST = 6
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
@@ -16,7 +18,16 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     medians = dataset.fixed_error.sel(learner=_PUBLISHED).median("repetition")
     peaks = medians.sel(form="as printed") / medians.sel(form="repaired", drop=True)
     most = peaks.max(("epsilon", "num_projections")).values
+    resonances = Check(
+        "the peaks are resonances of an indefinite matrix: at lambda = n^-.4 its positive part "
+        "has a median error ten times smaller at some M, for every bandwidth",
+        ", ".join(f"{value:.0f} times" for value in most),
+        bool((most > 10).all()),
+    )
+    if dataset.sizes["num_projections"] < _FEWEST:
+        return [resonances]
     return [
+        resonances,
         Check(
             "as published, the largest M costs random projection a fifth more than the best one, "
             "at some epsilon for every bandwidth",
@@ -27,12 +38,6 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             "the certified learner pays less for it in the mean over all cells",
             f"{float(certified.mean()):.2f} times against {float(published.mean()):.2f}",
             float(certified.mean()) < float(published.mean()),
-        ),
-        Check(
-            "the peaks are resonances of an indefinite matrix: at lambda = n^-.4 its positive part "
-            "has a median error ten times smaller at some M, for every bandwidth",
-            ", ".join(f"{value:.0f} times" for value in most),
-            bool((most > 10).all()),
         ),
     ]
 

@@ -39,14 +39,20 @@ def training_table(
             f"got {table.shape[0]} of {table.shape[1]}"
         )
     require_finite("labels", targets)
-    largest = float(jnp.finfo(jnp.asarray(table[:0]).dtype).max)
+    check_magnitudes(table)
+    return table, targets.astype(np.float64)
+
+
+def check_magnitudes(table: Float[Any, "n dim"]) -> None:
+    """Raise ValueError unless all inputs are finite in the precision of the features."""
+    dtype = jnp.asarray(table[:0]).dtype
+    largest = float(jnp.finfo(dtype).max) if jnp.issubdtype(dtype, jnp.floating) else math.inf
     # A block at a time: a boolean as large as the table would be all the memory a fit needs.
     for start in range(0, len(table), ROWS):
-        block = table[start : start + ROWS]
+        block = np.asarray(table[start : start + ROWS])
         require_finite("inputs", block)
-        if np.abs(block).max() > largest:
+        if np.abs(block).max(initial=0) > largest:
             raise ValueError(f"expected inputs of magnitude at most {largest:.3g}")
-    return table, targets.astype(np.float64)
 
 
 def clipped_labels(labels: Float[np.ndarray, " n"], bound: float) -> Float[np.ndarray, " n"]:

@@ -122,8 +122,10 @@ class PerturbedObjective(eqx.Module):
         """
         smoothness, ridge = self.smoothness, self.ridge
         pull = self.loss.lipschitz * self.input_bound + self._linear_norm / len(self.labels)
-        ratio = 9 * smoothness**2 * (smoothness + ridge) * pull**2 / (ridge**3 * tolerance**2)
-        return 1 + math.ceil(math.sqrt(smoothness / ridge) * math.log(max(ratio, math.e)))
+        # Logarithms of each: their product may overflow.
+        ratio = 2 * math.log(3 * smoothness / ridge) + math.log1p(smoothness / ridge)
+        ratio += 2 * (math.log(pull) - math.log(tolerance))
+        return 1 + math.ceil(math.sqrt(smoothness / ridge) * max(ratio, 1.0))
 
     @property
     def _linear_norm(self) -> float:

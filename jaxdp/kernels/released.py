@@ -19,7 +19,7 @@ from jaxdp.core.checks import require_finite, require_positive, require_shape
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows
 from jaxdp.kernels.blocks import blockwise
 from jaxdp.kernels.columns import Columns
-from jaxdp.kernels.fit_arguments import check_seeds
+from jaxdp.kernels.fit_arguments import check_magnitudes, check_seeds
 from jaxdp.kernels.model_file import written
 from jaxdp.privacy.accounting import Cost, account
 from jaxdp.privacy.arguments import check_delta
@@ -87,7 +87,7 @@ class ReleasedFunction(eqx.Module):
             return _values(*parts, inputs)
         table = inputs if isinstance(inputs, (np.ndarray, Array)) else np.asarray(inputs)
         require_shape("inputs", table, (None, self.features.dim))
-        require_finite("inputs", table)
+        check_magnitudes(table)
         return jnp.asarray(blockwise(eqx.Partial(_values, *parts), table))
 
     @property
@@ -129,7 +129,11 @@ def _values(
     bound: float | None,
     inputs: Any,
 ) -> Float[Array, " m"]:
-    rows = features(as_rows("inputs", inputs, features.dim))
+    given = as_rows("inputs", inputs, features.dim)
+    found = features(given)
+    # As when learning: an input so large that its features overflow has none.
+    is_lost = ~jnp.isfinite(found).all(axis=1) & jnp.isfinite(given).all(axis=1)
+    rows = jnp.where(is_lost[:, None], 0, found)
     # As many digits as there are: a product in bf16 or TF32 would lose most of them.
     values = jnp.matmul(rows, coefficients, precision=Precision.HIGHEST) + intercept
     return values if bound is None else jnp.clip(values, -bound, bound)

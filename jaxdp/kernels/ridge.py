@@ -176,7 +176,7 @@ class PrivateKernelRidge(eqx.Module):
             delta: in (0, 1).
             public_seed: of the features; it is published with the function.
             noise_seed: None for the operating system's entropy. One that is given must stay as
-                secret as the data; different tables or budgets have independent noise under it.
+                secret as the data; fits that hide other numbers have independent noise under it.
 
         Raises:
             ValueError, TypeError: an argument is out of its range, or not finite.

@@ -4,9 +4,9 @@ Everything here is computed on the host, in exact arithmetic up to the noise; wh
 what it returns is post-processing.
 """
 
+import hashlib
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -27,8 +27,13 @@ from jaxdp.privacy.secret_noise import secret_normals
 
 _ROUNDING = 1e-10
 
-# (how many, what for) -> standard normals
-Normals = Callable[[int, str], Float[np.ndarray, " count"]]
+
+class Normals(Protocol):
+    """Standard normals: how many, what for, and the numbers that they hide."""
+
+    def __call__(
+        self, count: int, purpose: str, *hidden: Any
+    ) -> Float[np.ndarray, " count"]: ...
 
 
 class RidgeNoise(NamedTuple):
@@ -54,10 +59,19 @@ class RidgeNoise(NamedTuple):
 
 
 def normals_of(seed: int | None, context: bytes) -> Normals:
-    """A source of secret normals, with a stream for each purpose."""
+    """A source of secret normals, with a stream for each purpose and for all that is hidden.
 
-    def normals(count: int, purpose: str) -> Float[np.ndarray, " count"]:
-        return secret_normals(count, purpose=purpose, seed=seed, context=context)
+    With a seed, two fits have the same noise where they add it to the same numbers, and nowhere
+    else: were it the same for two sums that differ, if only by the rounding of another device or
+    by a function of the same name, their difference would be released as it is.
+    """
+
+    def normals(count: int, purpose: str, *hidden: Any) -> Float[np.ndarray, " count"]:
+        hashed = hashlib.sha256(context)
+        for numbers in hidden if seed is not None else ():
+            hashed.update(repr(np.shape(numbers)).encode() + np.asarray(numbers).tobytes())
+        known = hashed.digest()
+        return secret_normals(count, purpose=purpose, seed=seed, context=known)
 
     return normals
 
@@ -70,7 +84,8 @@ def released_mean(
         return 0.0
     bits = noise.grid_bits(len(labels))
     total = unit_labels(labels, bound, bits).sum()
-    total += np.rint(normals(1, "intercept")[0] * noise.mean * 2.0**bits)
+    normal = normals(1, "intercept", total, noise.mean, bits)[0]
+    total += np.rint(normal * noise.mean * 2.0**bits)
     return float(np.clip(total / (len(labels) * 2.0**bits), -1, 1)) * bound
 
 
@@ -103,7 +118,8 @@ def released_statistics(
         label_bound=bounds[1],
         bits=bits,
     )
-    drawn = normals(num_normals(features.num_outputs), "C and u")
+    hidden = *sums, *noise.joint, bits
+    drawn = normals(num_normals(features.num_outputs), "C and u", *hidden)
     covariance, correlation = noisy_sums(sums, drawn, noise.joint, bits)
     return NoisyStatistics(
         covariance / num_samples,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from helpers import assert_mean_close
 
-import jaxdp.kernels.ridge
+import jaxdp.kernels.ridge_statistics
 from experiments.private_kernel_learning import synthetic, year_splits
 from experiments.private_kernel_learning.feature_draws import (
     CLIPPED_PATHS,
@@ -82,7 +82,9 @@ def test_a_certified_cell_is_the_certified_fit_with_the_same_noise(
     split, monkeypatch, name, options
 ):
     normals = np.random.default_rng(1).standard_normal(num_normals(_SIZE))
-    monkeypatch.setattr(jaxdp.kernels.ridge, "secret_normals", lambda n, **_: normals[:n])
+    monkeypatch.setattr(
+        jaxdp.kernels.ridge_statistics, "secret_normals", lambda count, **_: normals[:count]
+    )
     ridge = _GRID.ridges(split.num_train)[_RIDGE]
     learner = PrivateKernelRidge(
         Gaussian(1.0), _SIZE, 32, label_bound=_BOUND, ridge=ridge, **options
@@ -102,7 +104,7 @@ def test_a_published_cell_is_the_published_fit_with_the_same_noise(split, monkey
     random = np.random.default_rng(2)
     square, vector = random.standard_normal((_SIZE, _SIZE)), random.standard_normal(_SIZE)
     drawn = {"C": square, "u": vector}
-    monkeypatch.setattr(NoiseSource, "normals", lambda self, shape, purpose: drawn[purpose])
+    monkeypatch.setattr(NoiseSource, "normals", lambda self, shape, purpose, *_: drawn[purpose])
     learner_class = {"RP, published": Algorithm1, "RFF, published": Algorithm3}[name]
     ridge = _GRID.ridges(split.num_train)[_RIDGE]
     learner = learner_class(Gaussian(1.0), _SIZE, ridge, _BOUND)

@@ -1,6 +1,7 @@
 """The private classifier: its box in NumPy, its audit on worst-case records, its planted bug."""
 
 import math
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 from helpers import assert_mean_close
 from kernels.perturbed_minimisers import huber_hinge, logistic, minimisers
 from scipy.interpolate import CubicSpline
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 import jaxdp
 from jaxdp.kernels import (
+    AbstractMarginLoss,
     FourierFeatures,
     Gaussian,
     HuberHinge,
@@ -278,13 +280,34 @@ def test_one_secret_seed_gives_each_fit_noise_of_its_own(monkeypatch):
         (_learner(HuberHinge(0.25)), (inputs, labels)),
         (_learner(ridge=0.3), (inputs, labels)),
         (PrivateKernelClassifier(Gaussian(2.0), 20, 64), (inputs, labels)),
+        (_learner(_UsersOwn(lambda: 0.5)), (inputs, labels)),
+        (_learner(_UsersOwn(lambda: 0.7)), (inputs, labels)),
+        # The same objective from other settings of the solver, and so another minimum.
+        (_learner(tolerance=1e-8), (inputs, labels)),
     ):
         _fit(learner, table)
+    _fit(_learner(), epsilon=2.0)
     correlations = np.corrcoef(drawn)
     assert np.abs(correlations - np.eye(len(drawn))).max() < 0.9
     first, again = (_fit(_learner()).coefficients for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, _fit(_learner(), noise_seed=None).coefficients)
+
+
+class _UsersOwn(AbstractMarginLoss):
+    """A logistic loss whose repr does not tell the function in it from another."""
+
+    number: Callable[[], float]
+    lipschitz, smoothness, is_decreasing = 1.0, 1.0, True
+
+    def value(self, margins):
+        return np.logaddexp(0.0, -self.number() * margins) / self.number()
+
+    def slope(self, margins):
+        return -expit(-self.number() * margins)
+
+    def curvature(self, margins):
+        return self.number() * self.slope(margins) * (-1 - self.slope(margins))
 
 
 def test_a_feature_map_that_is_public_is_used():

@@ -194,6 +194,12 @@ def test_no_row_is_longer_than_the_bound_in_exact_arithmetic(row):
     np.testing.assert_allclose(units * bound / 2**21, true, atol=bound / 2**21)
 
 
+def test_labels_are_clipped_and_no_label_is_longer_than_the_bound():
+    labels = np.asarray([-9.0, -1.5, -1e-9, 0.2, 1.5, np.nextafter(1.5, 2), 1e308])
+    units = unit_labels(labels, 1.5, 21)
+    assert units.tolist() == [-(2.0**21), -(2.0**21), 0, 279620, 2.0**21, 2.0**21, 2.0**21]
+
+
 def test_a_row_that_is_not_finite_adds_nothing():
     rows = np.asarray([[1.0, 0.0], [np.nan, 1.0], [np.inf, 0.0]])
     assert unit_rows(rows, 2.0, 21).tolist() == [[2.0**20, 0], [0, 0], [0, 0]]

@@ -71,8 +71,8 @@ class _Drawn:
         self.normals = {}
         original = NoiseSource.normals
 
-        def recorded(source, shape, purpose, more=b""):
-            self.normals[purpose] = factor * original(source, shape, purpose, more)
+        def recorded(source, shape, purpose):
+            self.normals[purpose] = factor * original(source, shape, purpose)
             return self.normals[purpose]
 
         monkeypatch.setattr(NoiseSource, "normals", recorded)
@@ -484,6 +484,46 @@ def test_seeded_fits_agree_and_other_tables_budgets_or_learners_have_other_noise
     ]
     for one, other in itertools.combinations([first, *others], 2):
         assert np.abs(one - other).min() > 1e-6
+
+
+def test_one_seed_gives_functions_of_one_name_noise_of_their_own(monkeypatch):
+    """Their averages could be subtracted otherwise: a repr tells no lambda from another."""
+    drawn, (inputs, labels) = _Drawn(monkeypatch), _table(8)
+    found = []
+    for function in (lambda rows: rows, lambda rows: rows**2):
+        learner = CanonicalEstimator(function, 2, 0.5, 1.0)
+        learner.fit(inputs, labels, **BUDGET, noise_seed=NOISE_SEED)
+        found.append(drawn.normals["theta"])
+    assert np.abs(found[0] - found[1]).min() > 1e-6
+
+
+def test_one_seed_gives_paths_of_another_history_normals_of_their_own(monkeypatch):
+    """Two continuations that shared them would differ by what no noise hides."""
+    drawn, (inputs, labels) = _Drawn(monkeypatch), _signed_table()
+    found = []
+    for first in (inputs[:1], inputs[1:2] + 2, inputs[:1]):
+        release = Algorithm5(KERNEL, 0.1, Logistic()).fit(
+            inputs, labels, **BUDGET, noise_seed=NOISE_SEED, test_inputs=first
+        )
+        release(inputs[4:6])
+        found.append(drawn.normals["path from point 1 on"])
+    assert np.abs(found[0] - found[1]).min() > 1e-6
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("name", ["Algorithm2", "Algorithm5"])
+def test_what_a_release_says_of_itself_depends_on_neither_records_nor_noise(name):
+    kernel = InnerProduct()
+    learner = {
+        "Algorithm2": Algorithm2(kernel, 8, 0.1, Logistic(), num_features=8, input_bound=1.0),
+        "Algorithm5": Algorithm5(kernel, 0.1, Logistic(), input_bound=1.0),
+    }[name]
+    inputs, labels = _signed_table()
+    costs = {
+        learner.fit(scale * inputs, labels, **BUDGET, noise_seed=seed).cost
+        for scale, seed in ((1e-3, 7), (1.0, 8), (10.0, 9))
+    }
+    assert len(costs) == 1
 
 
 # Wrong arguments.

@@ -57,6 +57,19 @@ def test_the_sum_over_vertices_covers_every_pair_of_records(excess, approximatio
         assert largest[signed] > share * bounds[signed]
 
 
+def test_every_vertex_is_counted():
+    for shift, mu, excess in ((0.8, 0.5, 0.5), (0.3, 0.0, 0.2), (2.0, 1.0, 3.0)):
+        none, half, root, whole = (
+            gaussian_delta(math.hypot(part * shift, mu), excess)
+            for part in (0, 1 / 2, 1 / math.sqrt(2), 1)
+        )
+        known, any_sign = (
+            ObjectivePerturbation(shift, 0.0, mu, signed).delta(excess) for signed in (True, False)
+        )
+        assert known == pytest.approx(whole + 2 * half + none, rel=1e-9)
+        assert any_sign == pytest.approx(2 * max(whole + none, 2 * root), rel=1e-9)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     shift=st.floats(0.05, 6), excess=st.floats(0, 8), mu=st.floats(0, 3), angle=st.floats(0, 1.6)
