@@ -31,6 +31,7 @@ def test_compare_prints_a_table_and_writes_its_files(capsys, tmp_path):
     assert f"picture: {tmp_path / 'new' / 'compare.png'}" in out
 
 
+@pytest.mark.slow
 def test_json_is_one_object_that_says_the_same(capsys, tmp_path):
     status, out, _ = _run(
         capsys, *SMALL, "--condition-number", "2", "--json", "--out", str(tmp_path)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
@@ -196,6 +197,15 @@ def test_bad_options_of_fit_end_with_one_line_and_status_2(folder, capsys, argum
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert message in err
     assert not (folder / "never.npz").exists()
+
+
+def test_a_pipe_or_device_is_not_replaced_by_a_model(folder, capsys, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    given = "fit", folder / "table.csv", *REGRESSION, "--out", tmp_path / "pipe"
+    status, out, err = _run(capsys, *given)
+    assert (status, out) == (2, "")
+    assert "expected --out to be a file" in err
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def _plain_cost(release: "ReleasedFunction") -> dict[str, Any]:
 
 def _check_destination(path: pathlib.Path) -> None:
     """Before the work: no budget is spent on what cannot be written."""
-    if path.is_dir() or not path.parent.is_dir():
+    if (path.exists() and not path.is_file()) or not path.parent.is_dir():
         raise ValueError(f"expected --out to be a file in a folder that exists, got {path}")
 
 

@@ -118,6 +118,9 @@ def _entries(content: bytes) -> dict[str, np.ndarray]:
 
 def _replace(path: pathlib.Path, content: bytes) -> None:
     """Flushed under another name and renamed: a reader sees the old file or the whole new one."""
+    # To rename over a device, a pipe or a socket would put a file in its place.
+    if path.exists() and not path.is_file():
+        raise OSError(f"expected {path} to be a file, or not to exist")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -43,7 +43,13 @@ def assert_agrees(found, expected, clip_norm, *, rtol=2e-6):
         assert np.linalg.norm(np.ravel(leaf - wanted)) <= 2 * rtol * size
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+_LONG = ("attention", "recurrent")
+
+
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in _LONG)) for name in FAMILIES],
+)
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**31), log_clip=st.floats(-2, 2))
 def test_equals_clipping_one_by_one(family, seed, log_clip):
@@ -144,6 +150,7 @@ def test_a_record_that_is_not_finite_adds_nothing_and_is_flagged(family):
         jax.tree.map(np.testing.assert_array_equal, total, without)
 
 
+@pytest.mark.slow
 def test_a_broken_record_stays_alone_where_convolutions_fall_back():
     # Gradients of a batch of kernels are grouped convolutions, which may join the groups.
     kernel = jr.normal(jr.key(0), (2, 2, 3))

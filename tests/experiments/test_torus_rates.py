@@ -78,6 +78,7 @@ def test_without_noise_and_with_every_feature_the_target_is_found(torus):
     assert logistic_excess(torus, torus.values) == 0
 
 
+@pytest.mark.slow
 def test_fourier_features_have_the_risk_of_their_own_spectrum(torus):
     """Frequencies drawn m times among M have the eigenvalue m/2M; the others are lost."""
     rng, ridge, level = np.random.default_rng(4), 0.04, 1000.0

@@ -314,6 +314,15 @@ def test_archives_that_are_forged_are_refused_and_nothing_else_is_raised(members
     _assert_refused(_resealed(saved, lambda found: found.update(changed)), reason, tmp_path)
 
 
+def test_two_entries_of_one_name_are_refused(saved, tmp_path):
+    buffer = io.BytesIO(saved.read_bytes())
+    with zipfile.ZipFile(buffer, "a") as archive:
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("header.npy", archive.read("header.npy"))
+        archive.comment = b"0" * 64
+    _assert_refused(_sealed(buffer.getvalue()[:-64]), "entries of the same name", tmp_path)
+
+
 def test_the_same_members_under_a_new_digest_are_read(saved, tmp_path):
     """So that what is refused above is refused for what was changed."""
     path = tmp_path / "again.npz"
@@ -321,7 +330,7 @@ def test_the_same_members_under_a_new_digest_are_read(saved, tmp_path):
     assert np.array_equal(kernels.load(path)(INPUTS), _function()(INPUTS))
 
 
-def test_any_byte_changed_under_a_digest_that_fits_raises_nothing_but_a_value_error(saved, tmp_path):
+def test_any_byte_changed_under_a_digest_that_fits_raises_a_value_error_or_nothing(saved, tmp_path):
     body, generator = saved.read_bytes()[:-64], np.random.default_rng(3)
     path = tmp_path / "wrong.npz"
     refused = 0
@@ -343,10 +352,17 @@ def test_another_version_is_refused(version, saved, tmp_path):
     _assert_refused(_forged(saved, _set("version", value=version)), "expected version 1", tmp_path)
 
 
-def test_nothing_is_written_where_there_is_no_folder(tmp_path):
+def test_nothing_is_written_where_there_is_no_folder_or_no_file_could_stand(tmp_path):
     with pytest.raises(FileNotFoundError):
         _function().save(tmp_path / "absent" / "model.npz")
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("folder", "pipe"):
+        with pytest.raises(OSError, match="to be a file, or not to exist"):
+            _function().save(tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "pipe"]
 
 
 def test_a_file_does_not_grow_with_the_records(tmp_path):

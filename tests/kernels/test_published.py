@@ -516,7 +516,7 @@ def test_what_a_release_says_of_itself_depends_on_neither_records_nor_noise(name
     kernel = InnerProduct()
     learner = {
         "Algorithm2": Algorithm2(kernel, 8, 0.1, Logistic(), num_features=8, input_bound=1.0),
-        "Algorithm5": Algorithm5(kernel, 0.1, Logistic(), input_bound=1.0),
+        "Algorithm5": Algorithm5(kernel, 1e-3, HuberHinge(1e-4), input_bound=1.0),
     }[name]
     inputs, labels = _signed_table()
     costs = {

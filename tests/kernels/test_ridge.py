@@ -472,7 +472,7 @@ def test_an_input_whose_features_overflow_has_none_as_when_learning():
 
 def test_a_release_refuses_inputs_that_it_cannot_read():
     release = _fit(_learner())
-    with pytest.raises(ValueError, match="expected inputs of magnitude at most 3.4"):
+    with pytest.raises(ValueError, match="expected inputs of magnitude at most"):
         release(np.full((2, 3), 1e39))
     with pytest.raises(ValueError, match="expected inputs of shape"):
         release(np.ones((2, 4)))

@@ -193,6 +193,7 @@ def test_the_mechanism_is_traced_once_and_run_in_batches():
     assert found(64, 0) == whole
 
 
+@pytest.mark.slow
 def test_audited_one_pass_dp_sgd_reaches_its_claim_and_not_more():
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(2.0), 1.0, 1.5, 10)
     claim = jaxdp.account(algorithm, delta=0.1)

@@ -189,6 +189,7 @@ def test_the_mean_risk_is_that_of_the_box():
         assert_mean_close(box(1.33 * sigma), predicted.mean(), bias=5 * error)
 
 
+@pytest.mark.slow
 def test_infinite_width_is_the_limit_of_many_features_in_its_own_units():
     limit = _problem(None)
     wide = _problem(100_000)
@@ -241,6 +242,7 @@ def test_run_number_i_does_not_depend_on_how_many_there_are():
     np.testing.assert_allclose(few.risk, many.risk[:2], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_simulators_can_share_a_key():
     problem = _problem(41)
     first, second = (

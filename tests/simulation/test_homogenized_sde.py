@@ -22,10 +22,8 @@ def _algorithm(rho=1.0, power=0.5, peak=3.0):
     return jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), 1.0, rho, 10 * DIM)
 
 
-@pytest.mark.parametrize(
-    "power",
-    [pytest.param(0.0, marks=pytest.mark.slow), pytest.param(0.5, marks=pytest.mark.slow), 0.1],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("power", [0.0, 0.5, 0.1])
 def test_mean_risk_is_the_coupled_equations(power):
     algorithm = _algorithm(power=power)
     paths = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=150, simulator=SDE)

@@ -71,6 +71,7 @@ def test_large_batches_agree_with_simulation():
         assert_mean_close(runs.risk[:, 1:], without[1:], bias=bias)
 
 
+@pytest.mark.slow
 def test_many_small_steps_tend_to_the_differential_equation():
     gaps = []
     for num_steps in (250, 1000, 4000):
@@ -117,6 +118,7 @@ def test_traced_length_gives_the_same_prediction():
     np.testing.assert_allclose(traced, [final(40), final(130)], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_float32_keeps_its_digits_over_many_steps():
     def final(dtype):
         problem = jaxdp.LinearRegression.isotropic(100, label_noise=jnp.asarray(0.3, dtype))

@@ -137,6 +137,7 @@ def test_recursion_is_the_recursion(name, largest_loss):
     assert predicted.label == "recursion"
 
 
+@pytest.mark.slow
 def test_a_diverged_recursion_says_so():
     _, problem = _case("wide", dtype=np.float32)
     with pytest.warns(UserWarning, match="stability limit of gradient descent, got 10"):
@@ -145,7 +146,13 @@ def test_a_diverged_recursion_says_so():
         predicted.check()
 
 
-@pytest.mark.parametrize(("described", "expected"), REFERENCE)
+@pytest.mark.parametrize(
+    ("described", "expected"),
+    [
+        pytest.param(*case, marks=[] if place == 1 else [pytest.mark.slow])
+        for place, case in enumerate(REFERENCE)
+    ],
+)
 def test_reference_values(described, expected):
     seed, num_train, dim, width, name, rate, num_steps, clip, sigma = described
     host, traced = ACTIVATIONS[name]
