@@ -31,9 +31,7 @@ _ROUNDING = 1e-10
 class Normals(Protocol):
     """Standard normals: how many, what for, and the numbers that they hide."""
 
-    def __call__(
-        self, count: int, purpose: str, *hidden: Any
-    ) -> Float[np.ndarray, " count"]: ...
+    def __call__(self, count: int, purpose: str, *hidden: Any) -> Float[np.ndarray, " count"]: ...
 
 
 class RidgeNoise(NamedTuple):

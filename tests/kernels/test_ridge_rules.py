@@ -120,6 +120,14 @@ def test_the_selected_ridge_is_near_the_best_and_follows_the_noise():
     assert worst - good > 0.3 * abs(good)
 
 
+def test_what_is_selected_for_the_noisier_copy_is_made_smaller_for_the_whole():
+    statistics = _statistics(0.003)[0]
+    for share in (0.5, 3.0):
+        # One ridge to choose from: a quarter of the noise's norm, for noise sqrt(1 + share) larger.
+        chosen = SelectedRidge(1, share, 1).choose(statistics, public_seed=0)
+        assert chosen * math.sqrt(1 + share) == pytest.approx(statistics.noise_norm / 4)
+
+
 def test_a_selection_is_repeated_by_the_public_seed():
     released = _statistics(0.01)[0]
     rule = SelectedRidge(num_splits=2)

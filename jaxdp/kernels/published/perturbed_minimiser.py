@@ -33,9 +33,7 @@ from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
 
 _WHAT = "the minimiser of an objective with a noisy linear term, and the function made of it"
-_EXACT = (
-    "proved of the exact minimiser; this one is found to rounding, and no noise hides the rest"
-)
+_EXACT = "proved of the exact minimiser; this one is found to rounding, and no noise hides the rest"
 _UNBOUNDED = "nothing bounds the features of a published projection, and the paper's proof is wrong"
 # Of the norm of the gradient, where rounding allows for it.
 _TOLERANCE = 1e-11
