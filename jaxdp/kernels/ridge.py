@@ -19,10 +19,10 @@ to accuracy alone. Neighbours differ in one record (replace-one), n is public.
 Outside the guarantee: that a fit raised an error, its running time, and warnings.
 """
 
+import math
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -188,8 +188,7 @@ class PrivateKernelRidge(eqx.Module):
         targets = clipped_labels(targets, self.label_bound)
         context = b""
         if noise_seed is not None:
-            public = float(epsilon), float(delta), int(public_seed)
-            context = digest_of(table, targets, *public, *self._fingerprint())
+            context = digest_of(table, targets, float(epsilon), float(delta), int(public_seed))
         noise, normals = self._noise(epsilon, delta), normals_of(noise_seed, context)
         intercept = released_mean(targets, self.label_bound, noise, normals)
         statistics = released_statistics(
@@ -216,19 +215,11 @@ class PrivateKernelRidge(eqx.Module):
     def _residual_bound(self) -> float:
         return self.label_bound if self.residual_bound is None else self.residual_bound
 
-    def _fingerprint(self) -> tuple[Any, ...]:
-        """What decides the released statistics, besides records, budget and seed."""
-        maps = self.kernel, self.feature_map
-        sizes = self.num_projections, self.num_features
-        bounds = self.input_bound, self.feature_bound, self.label_bound, self._residual_bound
-        arrays = eqx.filter(maps, eqx.is_array)
-        values = [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(arrays)]
-        shares = self.intercept_share, self.balance
-        return (*sizes, *bounds, *shares, str(jax.tree.structure(arrays)), *values)
-
     def _noise(self, epsilon: float, delta: float) -> RidgeNoise:
         check_budget(epsilon, delta)
         mu = gaussian_mu(epsilon, delta)
+        if not math.isfinite(mu):
+            raise ValueError(f"expected an epsilon that some noise is calibrated to, got {epsilon}")
         return RidgeNoise.calibrated(mu, self.intercept_share, self.balance)
 
     def _coefficients(self, statistics: NoisyStatistics, public_seed: int):

@@ -28,7 +28,8 @@ from jaxdp.kernels.published import (
 from jaxdp.kernels.published.noise_source import NoiseSource
 from jaxdp.privacy import gaussian_delta, gaussian_epsilon
 
-REFERENCE = pathlib.Path("/work/shared/reference/private_kernel_learning.json")
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+REFERENCE = _ROOT.parent / "shared" / "reference" / "private_kernel_learning.json"
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 5}
 NOISE_SEED = 7
 KERNEL = Gaussian(0.8)

@@ -413,6 +413,7 @@ def test_an_intercept_keeps_strong_privacy_from_losing_to_the_constant_predictor
         ({"epsilon": -1.0}, ValueError, "0 < epsilon < infinity"),
         ({"epsilon": math.inf}, ValueError, "0 < epsilon < infinity"),
         ({"epsilon": math.nan}, ValueError, "0 < epsilon < infinity"),
+        ({"epsilon": 1e300}, ValueError, "noise is calibrated"),
         ({"epsilon": "1"}, TypeError, "expected epsilon to be a number"),
         ({"delta": 0.0}, ValueError, "0 < delta < 1"),
         ({"delta": 1.0}, ValueError, "0 < delta < 1"),
