@@ -140,6 +140,7 @@ def test_which_lines_are_rows_does_not_depend_on_the_numbers(capsys, tmp_path):
     arguments = [*BUDGET, *SMALL, "--label-bound", "1", "--out", tmp_path / "m.npz", "--json"]
     _, out, _ = _run(capsys, "fit", bare, *arguments, "--no-header")
     assert json.loads(out)["rows"] == 513
+    (tmp_path / "m.npz").unlink()
     status, _, err = _run(capsys, "fit", bare, *arguments)
     assert status == 2
     assert "expected a line of column names, got numbers" in err
@@ -181,11 +182,13 @@ REGRESSION = [*BUDGET, "--label-bound", "1"]
         ([*REGRESSION, "--intercept-share", "1"], "intercept_share < 1"),
         ([*REGRESSION, "--input-range", "0:10", "--input-bound", "1"], "got both"),
         ([*REGRESSION, "--input-range", "3"], "expected --input-range LOW:HIGH"),
-        ([*REGRESSION, "--input-range", "3:2"], "low < high"),
+        ([*REGRESSION, "--input-range", "3:2"], "low < high of column 'a', got 3 and 2"),
         ([*REGRESSION, "--classes", "0,1"], "--classes needs --classify"),
         ([*REGRESSION, "--classify"], "--label-bound does not go with --classify"),
         ([*BUDGET, "--classify"], "expected --classes A,B"),
         ([*BUDGET, "--classify", "--classes", "0"], "expected two --classes"),
+        ([*BUDGET, "--classify", "--classes", "no,no"], "expected two classes that differ"),
+        ([*BUDGET, "--classify", "--classes", "1,1.0"], "expected two classes that differ"),
         ([*BUDGET, "--classify", "--classes", "0,1"], "expected '0' or '1' in column 'y'"),
         ([*BUDGET, "--classify", "--classes", "a,b"], "expected --classes that the target holds"),
         ([*REGRESSION, "--out", "nowhere/model.npz"], "in a folder that exists"),
@@ -208,6 +211,50 @@ def test_a_pipe_or_device_is_not_replaced_by_a_model(folder, capsys, tmp_path):
     assert (tmp_path / "pipe").is_fifo()
 
 
+def test_argument_mistakes_come_before_the_table_is_looked_for(capsys):
+    _, _, err = _run(capsys, "fit", "nowhere.csv", *BUDGET)
+    assert "expected --label-bound" in err
+    _, _, err = _run(capsys, "fit", "nowhere.csv", *REGRESSION)
+    assert "nowhere.csv: no such file" in err
+
+
+def test_a_file_of_ranges_is_refused_by_the_name_of_the_column(folder, capsys, tmp_path):
+    ranges = _table(tmp_path / "ranges.csv", "", "ab", [0, 9], [10, 1])
+    given = [*REGRESSION, "--input-range", ranges, "--out", tmp_path / "m.npz"]
+    status, _, err = _run(capsys, "fit", folder / "table.csv", *given)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "low < high of column 'b', got 9 and 1" in err
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link], ids=["itself", "symbolic", "hard"])
+@pytest.mark.parametrize("read", ["table.csv", "ranges.csv", "model.npz", "new.csv"])
+def test_no_file_that_is_read_is_written_over(folder, capsys, tmp_path, read, link):
+    for name in ("table.csv", "model.npz"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    _table(tmp_path / "new.csv", "ab", [1], [2])
+    _table(tmp_path / "ranges.csv", "", "ab", [0, 0], [10, 10])
+    before, out = (tmp_path / read).read_bytes(), tmp_path / read
+    if link is not None:
+        out = tmp_path / "linked"
+        link(tmp_path / read, out)
+    given = [tmp_path / "table.csv", *REGRESSION, "--input-range", tmp_path / "ranges.csv"]
+    command = ["fit", *given] if read in ("table.csv", "ranges.csv") else ["predict"]
+    given = [] if command[0] == "fit" else [tmp_path / "model.npz", tmp_path / "new.csv"]
+    status, printed, err = _run(capsys, *command, *given, "--out", out)
+    assert (status, printed, err.count("\n")) == (2, "", 1)
+    assert f"expected --out to be another file than {tmp_path / read}, got {out}" in err
+    assert (tmp_path / read).read_bytes() == before
+
+
+def test_a_fit_writes_over_no_earlier_release(folder, capsys):
+    before = (folder / "model.npz").read_bytes()
+    given = "fit", folder / "table.csv", *REGRESSION, "--out", folder / "model.npz"
+    status, out, err = _run(capsys, *given)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "model.npz exists; a release that was paid for is not overwritten" in err
+    assert (folder / "model.npz").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -215,9 +262,12 @@ def test_a_pipe_or_device_is_not_replaced_by_a_model(folder, capsys, tmp_path):
         ("a,y\n1,2\nblue,3\n", "column 'a' holds text"),
         ("a,y\n1,2\n,3\n", "missing or infinite values (1 in the first, from data row 2)"),
         ("a,y\n1,2\n1e300,3\n", "missing or infinite values"),
-        ("a,a,y\n1,2,3\n4,5,6\n", "got 'a' twice"),
+        (
+            "a,a,y\n1,2,3\n4,5,6\n",
+            "table.csv: expected names of columns that differ, got 'a' twice",
+        ),
         ("a,y\n", "a header and no rows"),
-        ("a,y\n1,2\n", "2 is required"),
+        ("a,y\n1,2\n", "table.csv: expected at least 2 rows, got 1"),
     ],
 )
 def test_tables_that_cannot_be_learnt_from_are_refused(capsys, tmp_path, text, message):
@@ -256,13 +306,20 @@ def test_broken_models_are_refused(folder, capsys, tmp_path):
         assert "broken.npz: " in err
     status, _, err = _run(capsys, "predict", tmp_path / "none.npz", folder / "table.csv")
     assert status == 2
-    assert "none.npz" in err
+    assert f"{tmp_path / 'none.npz'}: no such file" in err
 
 
 def test_help_says_what_is_public(capsys):
     status, out, _ = _run(capsys, "fit", "--help")
     assert status == 0
-    for text in ("Public", "number of rows", "--label-bound", "--input-range", "--json", "--out"):
+    for text in (
+        "Public",
+        "number of rows",
+        "--label-bound",
+        "--input-range=-1:1",
+        "--json",
+        "--out",
+    ):
         assert text in " ".join(out.split())
     status, out, _ = _run(capsys, "predict", "--help")
     assert (status, "--json" in out) == (0, True)

@@ -120,11 +120,16 @@ def test_without_a_random_state_no_two_fits_are_the_same(ridge):
 @seeded
 @pytest.mark.parametrize(
     ("state", "error"),
-    [(np.random.RandomState(0), TypeError), (True, TypeError), (PUBLIC_SEED, ValueError)],
-    ids=["generator", "bool", "public"],
+    [
+        (np.random.RandomState(0), TypeError),
+        (True, TypeError),
+        (PUBLIC_SEED, ValueError),
+        (-1, ValueError),
+    ],
+    ids=["generator", "bool", "public", "negative"],
 )
 def test_other_random_states_are_refused(state, error):
-    with pytest.raises(error, match=r"random_state|noise_seed"):
+    with pytest.raises(error, match="expected random_state"):
         _ridge(random_state=state).fit(INPUTS, LABELS)
 
 
@@ -177,11 +182,12 @@ def test_classes_that_are_read_from_the_labels_are_an_assumption(classifier):
     [
         (None, np.arange(ROWS) % 3, "expected two classes, got 3"),
         (None, np.zeros(ROWS, int), "expected two classes, got 1"),
-        (("left", "up"), KINDS, "expected labels of the classes"),
+        (("left", "up"), KINDS, r"of the classes \['left', 'up'\], got 'right'"),
+        (("up", "up"), KINDS, "expected two classes that differ, got 'up' twice"),
         (("a", "b", "c"), KINDS, "expected two classes, got 3"),
         (None, LABELS, "Unknown label type"),
     ],
-    ids=["three", "one", "foreign", "three named", "numbers"],
+    ids=["three", "one", "foreign", "equal", "three named", "numbers"],
 )
 def test_other_classes_are_refused(classes, labels, message):
     with pytest.raises(ValueError, match=message):
@@ -196,7 +202,10 @@ def test_other_classes_are_refused(classes, labels, message):
         ({"label_bound": -1.0}, "label_bound > 0"),
         ({"ridge": -1.0}, "ridge > 0"),
         ({"input_bound": 1.0, "input_range": (0, 1)}, "input_bound or input_range, got both"),
-        ({"input_range": (1, 0)}, "low < high"),
+        ({"input_range": (1, 0)}, "expected input_range with low < high, got 1.0 and 0.0"),
+        ({"input_range": (0, np.inf)}, "finite numbers in input_range"),
+        ({"input_range": (-1, [1, 1, 1])}, r"input_range .* 2 columns, got \[1, 1, 1\]"),
+        ({"input_bound": 0}, "expected finite input_bound > 0"),
         ({"kernel": jaxdp.kernels.InnerProduct()}, "input_bound"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
@@ -204,6 +213,42 @@ def test_other_classes_are_refused(classes, labels, message):
 def test_wrong_arguments_are_refused_at_fit(settings, message):
     with pytest.raises(ValueError, match=message):
         _ridge().set_params(**settings).fit(INPUTS, LABELS)
+
+
+@pytest.mark.parametrize("estimator", [_ridge(), _classifier()], ids=["ridge", "classifier"])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kernel": "rbf"}, "expected kernel .*, got str"),
+        ({"kernel": "rbf", "input_range": (-1, 1)}, "expected kernel .*, got str"),
+        (
+            {"kernel": jaxdp.kernels.Gaussian, "input_range": (-1, 1)},
+            "expected kernel .*, got the class Gaussian",
+        ),
+        ({"kernel": jaxdp.Polynomial(1.0, 1.0)}, "expected kernel .*, got Polynomial"),
+        ({"feature_map": np.sin}, "expected feature_map .*, got ufunc"),
+        ({"feature_map": np.sin, "input_range": (-1, 1)}, "expected feature_map .*, got ufunc"),
+        ({"input_range": 1.0}, "expected input_range to be .*, got 1.0"),
+        ({"input_range": "-1:1"}, "expected input_range to be .*, got '-1:1'"),
+        ({"input_range": (-1, "1")}, "expected input_range to be .*, got '1'"),
+        ({"input_bound": "1"}, "expected input_bound to be a number, got '1'"),
+        ({"ridge": "auto"}, "expected ridge to be .*, got 'auto'"),
+        ({"ridge": jaxdp.kernels.SelectedRidge}, "expected ridge to be .*SelectedRidge"),
+    ],
+)
+def test_arguments_of_another_kind_are_named_as_they_were_given(estimator, settings, message):
+    with pytest.raises(TypeError, match=message):
+        clone(estimator).set_params(**settings).fit(
+            INPUTS, KINDS if "classes" in estimator.get_params() else LABELS
+        )
+
+
+def test_a_loss_and_a_label_bound_of_another_kind_are_refused():
+    with pytest.raises(TypeError, match="expected loss .*, got the class HuberHinge"):
+        _classifier(loss=jaxdp.kernels.HuberHinge).fit(INPUTS, KINDS)
+    for bound in (None, "1"):
+        with pytest.raises(TypeError, match="expected label_bound to be a number, got"):
+            _ridge().set_params(label_bound=bound).fit(INPUTS, LABELS)
 
 
 def test_missing_values_are_refused():

@@ -149,6 +149,23 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     ]
 
 
+def summary(dataset: xarray.Dataset) -> str:
+    """Squared distances to the target, projected and in eigenfunctions, at each M."""
+    lines = [
+        "Mean squared distance of the target to M sample paths, and to as many eigenfunctions; "
+        f"torus, capacity {dataset.capacity:g}, {dataset.sizes['run']} runs.",
+        "",
+        "| M | " + " | ".join(f"r = {r:g} | eigenfunctions" for r in dataset.source.values) + " |",
+        "|---" * (1 + 2 * dataset.sizes["source"]) + "|",
+    ]
+    for count in dataset["count"].values:
+        at = dataset.sel(count=count)
+        pairs = zip(at.error.mean("run").values, at.error_leading.values, strict=True)
+        cells = (f"{found:.2e} | {leading:.2e}" for found, leading in pairs)
+        lines.append(f"| {count} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def plot(dataset: xarray.Dataset) -> Figure:
     """Coefficients over l; errors over M."""
     figure = Figure(figsize=(8.8, 3.7), layout="constrained")

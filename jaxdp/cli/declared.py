@@ -1,7 +1,13 @@
-"""What is said about a table on the command line: the ranges of its columns, and its classes."""
+"""What is said on the command line: files, and a table's ranges and classes.
 
+All of it is checked before a fit, so that no budget is spent on what ends in an error.
+"""
+
+import argparse
 import csv
+import math
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,17 +15,53 @@ import numpy as np
 from jaxdp.problems.datasets import NumericTable
 
 
+def check_files(read: Sequence[pathlib.Path], out: pathlib.Path | None) -> None:
+    """Raise ValueError unless the files can be read and `out` is another, in a known folder."""
+    for path in read:
+        if not path.is_file():
+            raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
+    if out is None:
+        return
+    if (out.exists() and not out.is_file()) or not out.parent.is_dir():
+        raise ValueError(f"expected --out to be a file in a folder that exists, got {out}")
+    # Links of either kind are followed: it is the content that would be lost.
+    taken = next((path for path in read if out.exists() and out.samefile(path)), None)
+    if taken is not None:
+        raise ValueError(f"expected --out to be another file than {taken}, got {out}")
+
+
+def check_fit(options: argparse.Namespace) -> None:
+    """Raise ValueError where the options of `jaxdp fit` do not go together, or lack one."""
+    from jaxdp.kernels.fit_arguments import check_budget
+
+    check_budget(options.epsilon, options.delta)
+    if options.classify:
+        for name in ("label_bound", "intercept_share"):
+            if name in options:
+                raise ValueError(f"--{name.replace('_', '-')} does not go with --classify")
+        if "classes" not in options:
+            raise ValueError("expected --classes A,B with --classify: they are public, not read")
+        two_classes(options.classes)
+        return
+    if "classes" in options:
+        raise ValueError("--classes needs --classify")
+    if "label_bound" not in options:
+        raise ValueError("expected --label-bound, a public bound of the target, or --classify")
+
+
 def ranges(text: str, names: tuple[str, ...]) -> tuple[Any, Any]:
-    """LOW:HIGH for all columns, or a file with a line `column,low,high` for each."""
+    """LOW:HIGH for all columns, or a file with a line `column,low,high` for each.
+
+    Raises:
+        ValueError: it is neither, a column has no range, or a range is empty.
+    """
     path = pathlib.Path(text)
     try:
-        if not path.is_file():
+        if path.is_file():
+            known = _range_file(path)
+        else:
             low, high = map(float, text.split(":"))
-            return low, high
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
-        rows = rows[1:] if rows and rows[0][1:] == ["low", "high"] else rows
-        known = {name: (float(low), float(high)) for name, low, high in rows}
+            known = dict.fromkeys(names, (low, high))
     except ValueError:
         raise ValueError(
             f"expected --input-range LOW:HIGH, or a file with lines column,low,high, got {text!r}"
@@ -27,15 +69,31 @@ def ranges(text: str, names: tuple[str, ...]) -> tuple[Any, Any]:
     missing = [name for name in names if name not in known]
     if missing:
         raise ValueError(f"{path}: no range of the column {missing[0]!r}")
+    for name in names:
+        low, high = known[name]
+        if not -math.inf < low < high < math.inf:
+            raise ValueError(
+                f"expected --input-range with finite low < high of column {name!r}, got {low:g} "
+                f"and {high:g}"
+            )
     low, high = zip(*(known[name] for name in names), strict=True)
     return low, high
+
+
+def _range_file(path: pathlib.Path) -> dict[str, tuple[float, float]]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+    rows = rows[1:] if rows and rows[0][1:] == ["low", "high"] else rows
+    return {name: (float(low), float(high)) for name, low, high in rows}
 
 
 def two_classes(text: str) -> tuple[str, str]:
     """Both names, in the order in which the estimator has its classes."""
     names = [name.strip() for name in text.split(",")]
-    if len(names) != 2 or names[0] == names[1] or not all(names):
+    if len(names) != 2 or not all(names):
         raise ValueError(f"expected two --classes with a comma between, got {text!r}")
+    if names[0] == names[1]:
+        raise ValueError(f"expected two classes that differ, got --classes {text}")
     low, high = sorted(names)
     return low, high
 
@@ -51,6 +109,8 @@ def class_names(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
                 f"expected --classes that the target holds, got {','.join(classes)} for the "
                 f"numbers of {table.label_name!r}"
             ) from None
+        if wanted[0] == wanted[1]:
+            raise ValueError(f"expected two classes that differ, got --classes {','.join(classes)}")
     else:
         labels = np.array([str(label).strip() for label in labels], object)
     is_class = labels[:, None] == wanted

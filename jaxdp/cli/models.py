@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.cli.declared import class_names, ranges, two_classes
+from jaxdp.cli.declared import check_files, check_fit, class_names, ranges, two_classes
 from jaxdp.cli.output import as_json, described_options
 from jaxdp.problems.datasets import NumericTable, read_inputs, read_whole_table
 
@@ -35,7 +35,15 @@ _SHARED = (
 
 def fit(options: argparse.Namespace) -> None:
     """Learn a function from a table, with its privacy proved, and save it."""
-    _check_destination(options.out)
+    check_fit(options)
+    # Besides the table a file of ranges is read, where one is given.
+    more = pathlib.Path(getattr(options, "input_range", ""))
+    check_files([options.data, *([more] if more.is_file() else [])], options.out)
+    if options.out.exists():
+        raise ValueError(
+            f"{options.out} exists; a release that was paid for is not overwritten: remove it or "
+            "choose another --out"
+        )
     table = read_whole_table(
         options.data,
         options.target,
@@ -43,6 +51,7 @@ def fit(options: argparse.Namespace) -> None:
         header=not options.no_header,
         is_text_label=options.classify,
     )
+    _check_table(options.data, table)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         release = _classified(options, table) if options.classify else _regressed(options, table)
@@ -75,8 +84,7 @@ def predict(options: argparse.Namespace) -> None:
     """A saved function at the rows of a table."""
     from jaxdp.kernels import load
 
-    if options.out is not None:
-        _check_destination(options.out)
+    check_files([options.model, options.data], options.out)
     release = load(options.model)
     known = release.columns
     names = known.inputs if known else tuple(map(str, range(release.features.dim)))
@@ -106,10 +114,6 @@ def _regressed(options: argparse.Namespace, table: NumericTable) -> "ReleasedFun
     from jaxdp.estimators import DPKernelRidge
     from jaxdp.kernels import Columns
 
-    if "label_bound" not in options:
-        raise ValueError("expected --label-bound, a public bound of the target, or --classify")
-    if "classes" in options:
-        raise ValueError("--classes needs --classify")
     columns = Columns(table.input_names, table.label_name)
     learner = DPKernelRidge(**_given(options, table, "label_bound", "intercept_share"))
     release = learner.fit(table.inputs, table.labels).release_
@@ -120,11 +124,6 @@ def _classified(options: argparse.Namespace, table: NumericTable) -> "ReleasedFu
     from jaxdp.estimators import DPKernelClassifier
     from jaxdp.kernels import Columns
 
-    for name in ("label_bound", "intercept_share"):
-        if name in options:
-            raise ValueError(f"--{name.replace('_', '-')} does not go with --classify")
-    if "classes" not in options:
-        raise ValueError("expected --classes A,B with --classify: they are public, not read")
     classes = two_classes(options.classes)
     columns = Columns(table.input_names, table.label_name, classes)
     labels = class_names(table, classes)
@@ -150,10 +149,14 @@ def _plain_cost(release: "ReleasedFunction") -> dict[str, Any]:
     return {field.name: getattr(cost, field.name) for field in dataclasses.fields(cost)}
 
 
-def _check_destination(path: pathlib.Path) -> None:
-    """Before the work: no budget is spent on what cannot be written."""
-    if (path.exists() and not path.is_file()) or not path.parent.is_dir():
-        raise ValueError(f"expected --out to be a file in a folder that exists, got {path}")
+def _check_table(path: pathlib.Path, table: NumericTable) -> None:
+    """What the learner and the model's file would refuse too, without naming the table."""
+    names = (*table.input_names, table.label_name)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{path}: expected names of columns that differ, got {twice!r} twice")
+    if len(table.labels) < 2:
+        raise ValueError(f"{path}: expected at least 2 rows, got {len(table.labels)}")
 
 
 def _write(file: Any, cells: dict[str, list[str]]) -> None:

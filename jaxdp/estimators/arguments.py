@@ -1,6 +1,7 @@
 """What the estimators share: data as scikit-learn checks them, and the learner's arguments."""
 
 import math
+import reprlib
 import warnings
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jaxdp.core.checks import require_positive
 from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
@@ -32,14 +34,21 @@ def training_data(
 
 
 def kernel_of(estimator: Any, dim: int) -> AbstractKernel:
-    """The estimator's kernel on its inputs; every choice in it is free of the data."""
+    """The estimator's kernel on its inputs; every choice in it is free of the data.
+
+    Raises:
+        ValueError, TypeError: it, the bound or the ranges are not as described.
+    """
     radius, given, kernel = estimator.input_bound, estimator.input_range, estimator.kernel
     if radius is not None and given is not None:
         raise ValueError("expected input_bound or input_range, got both")
+    if radius is not None:
+        _check_bound(radius)
     if kernel is None:
         kernel = Gaussian(math.sqrt(dim) if radius is None else radius)
     if given is None:
         return kernel
+    require_kind("kernel", kernel, AbstractKernel, "jaxdp.kernels.Gaussian(1.0)")
     return RangedKernel(kernel, *_ranges(given, dim))
 
 
@@ -48,22 +57,80 @@ def feature_map_of(estimator: Any) -> AbstractFeatureMap | None:
     given, features = estimator.input_range, estimator.feature_map
     if given is None or features is None:
         return features
+    require_kind("feature_map", features, AbstractFeatureMap, "jaxdp.kernels.FourierFeatures")
     return RangeScaling(features, *_ranges(given, features.dim))
 
 
-def _ranges(given: tuple[Any, Any], dim: int) -> list[np.ndarray]:
-    """Both ends of the range of every column."""
-    return [np.broadcast_to(np.asarray(end, np.float64), (dim,)) for end in given]
+def require_kind(name: str, value: Any, kind: type, example: str) -> None:
+    """Raise TypeError unless the value is an object of that class; the class itself is none."""
+    if not isinstance(value, kind):
+        got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+        raise TypeError(f"expected {name} such as {example}, got {got}")
+
+
+def _check_bound(radius: Any) -> None:
+    # Here, because the default kernel takes it for its scale and would call it by that name.
+    if np.ndim(radius) == 0 and np.asarray(radius).dtype.kind not in "fiu":
+        raise TypeError(f"expected input_bound to be a number, got {radius!r}")
+    require_positive("input_bound", radius)
+
+
+def _ranges(given: Any, dim: int) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
+    """Both ends of the range of every column.
+
+    Raises:
+        TypeError: it is no pair, or not of numbers.
+        ValueError: an end has another number of columns, or a range is empty.
+    """
+    expected = (
+        "expected input_range to be (low, high), each a number or one for each of the "
+        f"{dim} columns"
+    )
+    is_sequence = isinstance(given, (tuple, list)) or np.ndim(given) > 0
+    if not is_sequence or len(given) != 2:
+        raise TypeError(f"{expected}, got {reprlib.repr(given)}")
+    low, high = (_of_columns(end, dim, expected) for end in given)
+    if not (np.isfinite(low) & np.isfinite(high)).all():
+        raise ValueError(f"expected finite numbers in input_range, got {reprlib.repr(given)}")
+    if not (low < high).all():
+        column = int((low < high).argmin())
+        raise ValueError(
+            f"expected input_range with low < high, got {low[column]} and {high[column]} in "
+            f"column {column}"
+        )
+    return low, high
+
+
+def _of_columns(end: Any, dim: int, expected: str) -> Float[np.ndarray, " dim"]:
+    try:
+        numbers = np.asarray(end)
+        if numbers.dtype.kind in "US":
+            raise TypeError
+        return np.broadcast_to(numbers.astype(np.float64), (dim,))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{expected}, got {reprlib.repr(end)}") from None
 
 
 def budget_and_seeds(estimator: Any) -> dict[str, Any]:
-    """The keywords of every learner's fit."""
+    """The keywords of every learner's fit.
+
+    Raises:
+        TypeError: the random state is neither None nor an int.
+        ValueError: it is negative, or the public seed.
+    """
     secret = estimator.random_state
     if secret is not None:
         if isinstance(secret, bool) or not isinstance(secret, (int, np.integer)):
             raise TypeError(
                 "expected random_state to be None (noise from the operating system) or an int, "
                 f"got {type(secret).__name__}"
+            )
+        if secret < 0:
+            raise ValueError(f"expected random_state >= 0, got {secret}")
+        if np.array_equal(secret, estimator.public_seed):
+            raise ValueError(
+                "expected random_state, which must stay secret, to differ from public_seed, which "
+                f"is published, got {secret} for both"
             )
         warnings.warn(
             "random_state must stay secret: whoever knows it can take the noise off the release",

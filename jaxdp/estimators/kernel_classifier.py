@@ -13,6 +13,7 @@ from jaxdp.estimators.arguments import (
     budget_and_seeds,
     feature_map_of,
     kernel_of,
+    require_kind,
     training_data,
     values_of,
 )
@@ -49,6 +50,9 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
         cost_: what it costs.
         classes_: the two labels in ascending order.
         n_features_in_, feature_names_in_: of the inputs at fit.
+
+    In a grid search or cross-validation every fit spends its own budget, and `cost_` is that of
+    one fit alone. `release_` takes columns by their position; `predict` checks their names.
 
     `score` reads the data that it is given without privacy.
     """
@@ -103,11 +107,13 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
         inputs, labels = training_data(self, X, y, y_numeric=False)
         check_classification_targets(labels)
         self.classes_ = _two_classes(self.classes, labels)
+        loss = Logistic() if self.loss is None else self.loss
+        require_kind("loss", loss, AbstractMarginLoss, "jaxdp.kernels.Logistic()")
         learner = PrivateKernelClassifier(
             kernel=kernel_of(self, inputs.shape[1]),
             num_projections=self.num_projections,
             num_features=self.num_features,
-            loss=Logistic() if self.loss is None else self.loss,
+            loss=loss,
             ridge=self.ridge,
             max_steps=self.max_steps,
             **({} if self.tolerance is None else {"tolerance": self.tolerance}),
@@ -150,11 +156,15 @@ def _two_classes(given: tuple[Any, Any] | None, labels: np.ndarray) -> np.ndarra
             "Only binary classification is supported: expected two classes, got "
             f"{len(classes)} classes"
         )
+    if len(classes) < 2 and np.size(given) == 2:
+        raise ValueError(f"expected two classes that differ, got {classes.tolist()[0]!r} twice")
     if len(classes) < 2:
         raise ValueError(f"expected two classes, got {len(classes)} class")
     foreign = np.setdiff1d(found, classes)
     if len(foreign):
-        raise ValueError(f"expected labels of the classes {classes.tolist()}, got {foreign[0]!r}")
+        raise ValueError(
+            f"expected labels of the classes {classes.tolist()}, got {foreign.tolist()[0]!r}"
+        )
     return classes
 
 

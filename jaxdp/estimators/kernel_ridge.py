@@ -52,6 +52,9 @@ class DPKernelRidge(RegressorMixin, BaseEstimator):
         cost_: what it costs.
         n_features_in_, feature_names_in_: of the inputs at fit.
 
+    In a grid search or cross-validation every fit spends its own budget, and `cost_` is that of
+    one fit alone. `release_` takes columns by their position; `predict` checks their names.
+
     `score` reads the data that it is given without privacy.
     """
 

@@ -1,4 +1,8 @@
-"""Private kernel learning: kernels, feature maps, and learners whose release is a function."""
+"""Private kernel learning: kernels, feature maps, and learners whose release is a function.
+
+PK in the docstrings is "Optimal differentially private kernel learning with random projection".
+The proofs stand in the docstrings of the modules `ridge` and `objective_calibration`.
+"""
 
 from jaxdp.kernels import published as published
 from jaxdp.kernels.arc_cosine import ArcCosine as ArcCosine

@@ -6,12 +6,15 @@ compiled as a whole, so that used alone too it never holds all the differences o
 """
 
 import abc
+import dataclasses
 import math
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_wide_float
@@ -51,6 +54,11 @@ class AbstractFeatureMap(eqx.Module):
 
 class AbstractKernel(eqx.Module):
     """A positive semi-definite function of two inputs."""
+
+    def __repr__(self):
+        # With its numbers: two kernels that are compared may differ in nothing else.
+        fields = (f"{f.name}={_shown(getattr(self, f.name))}" for f in dataclasses.fields(self))
+        return f"{type(self).__name__}({', '.join(fields)})"
 
     @abc.abstractmethod
     def __call__(
@@ -145,3 +153,9 @@ def safe_sqrt(squares: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """The root, with derivative 0 instead of an infinite one where it is 0."""
     is_positive = squares > 0
     return jnp.where(is_positive, jnp.sqrt(jnp.where(is_positive, squares, 1)), 0)
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, jax.Array) or isinstance(value, Tracer):
+        return repr(value)
+    return np.array2string(np.asarray(value), separator=", ", threshold=6)

@@ -16,7 +16,8 @@ class CallableKernel(AbstractKernel):
     r"""k(x, y) = function(x, y), mapped over all pairs of rows.
 
     Nothing checks that it is positive semi-definite; where a Gram matrix turns out not to be,
-    whoever factorises it says so.
+    whoever factorises it says so. A user's function has no written form: what is released with this
+    kernel in it (on Nystrom features) can be used, and not saved.
 
     Args:
         function: of two inputs, (d,) each, to a scalar; traceable by JAX.

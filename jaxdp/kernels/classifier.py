@@ -22,10 +22,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.checks import require_count, require_positive
+from jaxdp.core.checks import require_count
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.bounded import ClippedFeatures
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, digest_of, training_table
+from jaxdp.kernels.fit_arguments import (
+    check_budget,
+    check_seeds,
+    digest_of,
+    plain_number,
+    require_positive_number,
+    training_table,
+)
 from jaxdp.kernels.losses import AbstractMarginLoss, Logistic, check_loss
 from jaxdp.kernels.objective_calibration import ObjectiveCalibration, objective_perturbation_std
 from jaxdp.kernels.objective_solver import minimise
@@ -76,13 +83,15 @@ class PrivateKernelClassifier(eqx.Module):
     """
 
     kernel: AbstractKernel | None
-    num_projections: int = eqx.field(static=True, default=200)
-    num_features: int = eqx.field(static=True, default=2048)
+    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
+    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
     loss: AbstractMarginLoss = eqx.field(default_factory=Logistic)
-    ridge: float | None = eqx.field(static=True, default=None)
-    max_steps: int | None = eqx.field(static=True, default=None)
-    tolerance: float = eqx.field(static=True, converter=float, default=1e-9)
-    input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
+    ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
+    max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
+    tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
+    input_bound: float | None = eqx.field(
+        static=True, converter=plain_number, default=None, kw_only=True
+    )
     feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
@@ -91,7 +100,7 @@ class PrivateKernelClassifier(eqx.Module):
                 require_count(name, getattr(self, name))
         for name in ("ridge", "tolerance", "input_bound"):
             if getattr(self, name) is not None:
-                require_positive(name, getattr(self, name))
+                require_positive_number(name, getattr(self, name))
         check_loss(self.loss)
         public_bound(self.kernel, self.feature_map, self.input_bound)
 

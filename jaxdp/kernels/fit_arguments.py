@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.checks import require_finite, require_shape
+from jaxdp.core.checks import require_finite, require_positive, require_shape
 from jaxdp.kernels.blocks import ROWS
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.secret_noise import check_noise_seed
@@ -29,7 +29,11 @@ def training_table(
             features are computed in.
     """
     table, targets = _real("inputs", inputs), _real("labels", labels)
-    require_shape("inputs", table, (None, None))
+    if table.ndim != 2:
+        raise ValueError(
+            f"expected inputs of shape (records, columns), got {table.shape}; "
+            "inputs.reshape(-1, 1) makes one column"
+        )
     require_shape("labels", targets, (None,))
     if len(table) != len(targets):
         raise ValueError(f"expected one label for each of {len(table)} rows, got {len(targets)}")
@@ -77,6 +81,19 @@ def check_budget(epsilon: Any, delta: Any) -> None:
     if not 0 < float(epsilon) < math.inf:
         raise ValueError(f"expected 0 < epsilon < infinity, got {epsilon}")
     check_delta(delta)
+
+
+def plain_number(value: Any) -> Any:
+    """A number as Python's own, so that it can be static; anything else as it is, to be refused."""
+    is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiu"
+    return np.asarray(value).item() if is_number else value
+
+
+def require_positive_number(name: str, value: Any) -> None:
+    """Raise TypeError unless it is a number, ValueError unless it is positive and finite."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"expected {name} to be a number, got {value!r}")
+    require_positive(name, value)
 
 
 def check_seeds(public_seed: Any, noise_seed: Any) -> None:

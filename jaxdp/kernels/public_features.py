@@ -14,6 +14,9 @@ from jaxdp.kernels.joint_release import MAX_BITS, unit_rows
 from jaxdp.kernels.norm_scaling import NormScaling
 from jaxdp.kernels.sample_paths import SamplePaths
 
+# Features are float32.
+_LARGEST_BOUND = 1e38
+
 
 def public_bound(
     kernel: AbstractKernel | None,
@@ -23,20 +26,36 @@ def public_bound(
     """B: what the map guarantees, or else the kernel on the ball that inputs are brought into.
 
     Raises:
-        TypeError: neither a kernel nor a map is given.
+        TypeError: neither a kernel nor a map is given, or something else in its place.
         ValueError: nothing bounds the features.
     """
     if kernel is None and feature_map is None:
         raise TypeError("expected a kernel or a feature_map, got neither")
+    for name, value, kind, example in (
+        ("kernel", kernel, AbstractKernel, "jaxdp.kernels.Gaussian(1.0)"),
+        ("feature_map", feature_map, AbstractFeatureMap, "jaxdp.kernels.FourierFeatures"),
+    ):
+        if value is not None and not isinstance(value, kind):
+            got = value.__name__ if isinstance(value, type) else type(value).__name__
+            raise TypeError(f"expected {name} such as {example}, got {got}")
     if feature_map is not None and math.isfinite(feature_map.norm_bound):
         return feature_map.norm_bound
     radius = math.inf if input_bound is None else input_bound
     bound = math.inf if kernel is None else kernel.bound(radius)
-    if not math.isfinite(bound):
+    if bound <= _LARGEST_BOUND:
+        return bound
+    if kernel is None:
+        raise ValueError(
+            "expected a feature_map with a bound of its own: wrap it in ClippedFeatures(map, bound)"
+        )
+    if input_bound is None:
         raise ValueError(
             "expected input_bound: the features of this kernel are bounded only on a ball"
         )
-    return bound
+    raise ValueError(
+        f"expected a kernel that is bounded on |x| <= {input_bound:g}, got one that overflows "
+        "there or states no bound (a CallableKernel: give largest_norm)"
+    )
 
 
 def public_features(

@@ -35,6 +35,8 @@ from jaxdp.kernels.fit_arguments import (
     check_seeds,
     clipped_labels,
     digest_of,
+    plain_number,
+    require_positive_number,
     training_table,
 )
 from jaxdp.kernels.public_features import public_bound, public_features
@@ -65,10 +67,6 @@ _ASSUMPTIONS = (
 )
 
 
-def _float_or_none(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
 class PrivateKernelRidge(eqx.Module):
     r"""$(\epsilon, \delta)$-DP kernel ridge regression, proved for a published projection.
 
@@ -96,30 +94,37 @@ class PrivateKernelRidge(eqx.Module):
     """
 
     kernel: AbstractKernel | None
-    num_projections: int = eqx.field(static=True, default=200)
-    num_features: int = eqx.field(static=True, default=2048)
-    label_bound: float = eqx.field(static=True, converter=float, kw_only=True)
+    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
+    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
+    label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     ridge: Any = eqx.field(default=None)
-    intercept_share: float = eqx.field(static=True, converter=float, default=0.0)
+    intercept_share: float = eqx.field(static=True, converter=plain_number, default=0.0)
     input_bound: float | None = eqx.field(
-        static=True, converter=_float_or_none, default=None, kw_only=True
+        static=True, converter=plain_number, default=None, kw_only=True
     )
     feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
     residual_bound: float | None = eqx.field(
-        static=True, converter=_float_or_none, default=None, kw_only=True
+        static=True, converter=plain_number, default=None, kw_only=True
     )
-    balance: float = eqx.field(static=True, converter=float, default=1.0, kw_only=True)
+    balance: float = eqx.field(static=True, converter=plain_number, default=1.0, kw_only=True)
 
     def __check_init__(self):
         require_count("num_projections", self.num_projections)
         require_count("num_features", self.num_features)
-        for name in ("label_bound", "balance", "residual_bound", "input_bound"):
+        for name in ("label_bound", "balance"):
+            require_positive_number(name, getattr(self, name))
+        for name in ("residual_bound", "input_bound"):
             if getattr(self, name) is not None:
-                require_positive(name, getattr(self, name))
-        if not 0 <= self.intercept_share < 1:
+                require_positive_number(name, getattr(self, name))
+        if not isinstance(self.intercept_share, (int, float)) or not 0 <= self.intercept_share < 1:
             raise ValueError(f"expected 0 <= intercept_share < 1, got {self.intercept_share}")
         public_bound(self.kernel, self.feature_map, self.input_bound)
         if self.ridge is not None and not isinstance(self.ridge, AbstractRidgeRule):
+            if np.ndim(self.ridge) or np.asarray(self.ridge).dtype.kind not in "fiu":
+                raise TypeError(
+                    "expected ridge to be None, a number or a rule such as "
+                    f"jaxdp.kernels.SelectedRidge(), got {self.ridge!r}"
+                )
             require_positive("ridge", self.ridge)
 
     @property

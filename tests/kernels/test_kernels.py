@@ -233,3 +233,10 @@ def test_wrong_arguments_are_named():
         kernels.Polynomial(2.0, 1.0)
     with pytest.raises(TypeError, match=r"jax\.random\.key"):
         KERNELS["polynomial"].features(3, 3, key=0)
+
+
+def test_a_kernel_shows_its_numbers(capsys):
+    assert repr(kernels.Gaussian(1.5)) == "Gaussian(scale=1.5)"
+    assert repr(kernels.Polynomial(3, 1.0)) == "Polynomial(degree=3, constant=1.)"
+    jax.jit(lambda scale: print(kernels.Gaussian(scale)))(2.0)
+    assert "Tracer" in capsys.readouterr().out

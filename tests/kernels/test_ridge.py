@@ -16,9 +16,11 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.kernels import (
     FourierFeatures,
     Gaussian,
+    IdentityFeatures,
     InnerProduct,
     Matern,
     NystromFeatures,
+    Polynomial,
     PrivateKernelRidge,
     SamplePaths,
     SelectedRidge,
@@ -455,6 +457,15 @@ def test_wrong_arguments_of_fit_are_refused(wrong, kind, message):
         ({"input_bound": math.inf}, ValueError, "input_bound > 0"),
         ({"kernel": InnerProduct()}, ValueError, "expected input_bound"),
         ({"kernel": None}, TypeError, "expected a kernel or a feature_map"),
+        ({"kernel": "rbf"}, TypeError, r"kernel such as jaxdp.kernels.Gaussian\(1.0\), got str"),
+        ({"kernel": Gaussian}, TypeError, "kernel such as .*, got Gaussian"),
+        ({"feature_map": np.sin}, TypeError, "expected feature_map such as"),
+        ({"label_bound": None}, TypeError, "expected label_bound to be a number, got None"),
+        ({"label_bound": "1"}, TypeError, "expected label_bound to be a number, got '1'"),
+        ({"input_bound": "1"}, TypeError, "expected input_bound to be a number, got '1'"),
+        ({"ridge": "auto"}, TypeError, "expected ridge to be None, a number or a rule"),
+        ({"kernel": None, "feature_map": IdentityFeatures(3)}, ValueError, "ClippedFeatures"),
+        ({"kernel": Polynomial(20, 1.0), "input_bound": 1e3}, ValueError, "overflows"),
     ],
 )
 def test_wrong_arguments_of_the_learner_are_refused(wrong, kind, message):
