@@ -8,10 +8,6 @@ Public, and not to be chosen by looking at the data: every option; the number of
 the columns, which the model file keeps; their ranges. Neighbouring tables differ in one row. The
 noise comes from the operating system. What is printed on standard error (labels that were clipped,
 cells that are no numbers) is for whoever holds the data and no part of the release."""
-_RANGE = (
-    "LOW:HIGH of all columns, written with = as in --input-range=-1:1, or a file with lines "
-    "column,low,high"
-)
 
 
 def add_models(commands) -> None:
@@ -48,7 +44,10 @@ def _add_fit(commands) -> None:
     add("--epsilon", type=float, required=True, help="of the budget, > 0")
     add("--delta", type=float, required=True, help="of the budget, in (0, 1)")
     add("--label-bound", type=float, help="the target is clipped to -T..T, public")
-    add("--input-range", metavar="RANGE", help=_RANGE)
+    add(
+        "--input-range",
+        help="LOW:HIGH of all columns (--input-range=-1:1), or a file of lines column,low,high",
+    )
     add("--input-bound", type=float, help="rows are scaled down to this norm, instead of ranges")
     add("--scale", type=float, help="of the Gaussian kernel [root of columns, or --input-bound]")
     add("--num-projections", type=int, help="functions that are fitted [200]")

@@ -156,7 +156,7 @@ def _two_classes(given: tuple[Any, Any] | None, labels: np.ndarray) -> np.ndarra
             "Only binary classification is supported: expected two classes, got "
             f"{len(classes)} classes"
         )
-    if len(classes) < 2 and np.size(given) == 2:
+    if len(classes) < 2 and given is not None and np.size(given) == 2:
         raise ValueError(f"expected two classes that differ, got {classes.tolist()[0]!r} twice")
     if len(classes) < 2:
         raise ValueError(f"expected two classes, got {len(classes)} class")
