@@ -122,7 +122,7 @@ def test_a_table_is_compared_with_its_surrogate(capsys, tmp_path):
         (["--seed", "-1"], "expected 0 <= --seed < 2^63, got -1"),
         (["--seed", str(10**30)], "expected 0 <= --seed < 2^63"),
         (["--num-steps", "3000000000"], "num_steps < 2^31"),
-        ([*SMALL, "--peak", "1e30"], "solver stopped"),
+        pytest.param([*SMALL, "--peak", "1e30"], "solver stopped", marks=pytest.mark.slow),
         (["--epsilon", "2"], "--epsilon needs --num-features"),
         (["--num-features", "9", "--rho", "2"], "--rho does not go with --num-features"),
         (["--num-features", "0"], "num_features >= 1, got 0"),

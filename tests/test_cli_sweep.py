@@ -112,6 +112,7 @@ def test_bad_input_ends_with_one_line_and_status_2(arguments, message, capsys, t
     assert message in err
 
 
+@pytest.mark.slow
 def test_simulated_risks_have_their_standard_error():
     cell = dict(clip_scale=0.5, peak=2.0, power=0.5, aspect_ratio=0.3, rho=1.0)
     setting = Setting(dim=12, label_noise=0.3, condition_number=1.0, num_runs=9)
@@ -125,6 +126,7 @@ def test_simulated_risks_have_their_standard_error():
     np.testing.assert_allclose(found["standard_error"], runs.std(ddof=1) / 3, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_edge_of_a_grid_is_named(capsys, tmp_path):
     # The best learning rate is far beyond 2.
     edge = ["--clip-scale", "0.1,0.2,0.4", "--peak", "1:2:3", "--out", str(tmp_path)]

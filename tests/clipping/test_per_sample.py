@@ -78,7 +78,9 @@ def test_only_unrecognised_weights_fall_back_and_every_form_is_needed():
         pytest.param("per-sample keys", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("size", [1, 3, 20])
+@pytest.mark.parametrize(
+    "size", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(20, marks=pytest.mark.slow)]
+)
 def test_microbatches_need_not_divide_the_batch(family, size):
     loss, model, _, _ = FAMILIES[family]
     batch = _batch(family, 1)

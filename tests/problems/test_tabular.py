@@ -97,6 +97,7 @@ def test_collinear_columns_do_not_matter_to_the_risk():
     assert np.all(np.isfinite(runs.check().risk))
 
 
+@pytest.mark.slow
 def test_parameters_act_on_the_users_inputs():
     inputs, labels = _table()
     problem = jaxdp.TabularRegression(inputs, labels)

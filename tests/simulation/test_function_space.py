@@ -265,6 +265,7 @@ def test_progress_reaches_the_end_and_changes_nothing():
     np.testing.assert_allclose(listened.risk, quiet.risk, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_kept_parameters_are_the_released_iterate():
     problem = _problem(12)
     runs = jaxdp.simulate(
@@ -288,6 +289,7 @@ def test_kept_parameters_are_the_released_iterate():
         )
 
 
+@pytest.mark.slow
 def test_a_rate_beyond_the_stability_limit_is_said_before_running():
     problem = _problem(90, jax.nn.relu)
     limit = problem.reduced().stability_limit()

@@ -41,6 +41,7 @@ def test_mean_risk_is_the_coupled_equations(power):
         assert_agrees(_algorithm(peak=4.0, power=power))
 
 
+@pytest.mark.slow
 def test_clipped_fraction_is_the_predicted_one():
     algorithm = _algorithm()
     paths = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=150, simulator=SDE)

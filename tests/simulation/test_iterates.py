@@ -55,13 +55,8 @@ CONFIGURATIONS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name.startswith("square root") else [pytest.mark.slow])
-        for name in CONFIGURATIONS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_agrees_with_algorithm_1_as_printed(name):
     c = CONFIGURATIONS[name]
     target = np.linspace(0.1, 0.5, 12)
@@ -178,6 +173,7 @@ def test_progress_reports_and_changes_nothing():
     assert shares[-1] == 1
 
 
+@pytest.mark.slow
 def test_two_noise_levels_see_the_same_data():
     def path(rho):
         return simulate_iterates(PROBLEM, _algorithm(rho=rho), key=jr.key(0)).risk
@@ -203,7 +199,9 @@ def test_the_last_noise_comes_after_the_last_record():
         assert_mean_close(jump, 2 * (3 * 20 / 230) ** 2 * 1.1)
 
 
-@pytest.mark.parametrize("num_steps", [1, 7, 100, 130])
+@pytest.mark.parametrize(
+    "num_steps", [*(pytest.param(length, marks=pytest.mark.slow) for length in (1, 7, 100)), 130]
+)
 def test_every_length_has_its_records(num_steps):
     # A rate that does not end at 0, so that every update changes the risk.
     algorithm = _algorithm(num_steps, schedule=jaxdp.Constant(3.0))
@@ -216,6 +214,7 @@ def test_every_length_has_its_records(num_steps):
     np.testing.assert_array_equal(changes, np.diff(steps) > 0)
 
 
+@pytest.mark.slow
 def test_batches_average_and_use_each_sample_once():
     # One step from zero on a batch: theta_1 = eta mean_i clip(y_i x_i) exactly.
     algorithm = _algorithm(1, schedule=jaxdp.Constant(0.05), rho=jnp.inf, batch_size=64)
@@ -268,6 +267,7 @@ def test_works_under_vmap_over_every_hyper_parameter():
     np.testing.assert_allclose(together[1], alone, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_traced_increasing_schedule_ends_with_a_status_not_with_less_noise():
     def status(slope):
         schedule = jaxdp.PiecewiseLinear([0.0, 1.0], jnp.stack([1.0, 1.0 + slope]))

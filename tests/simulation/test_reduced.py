@@ -116,6 +116,7 @@ def test_a_run_is_the_same_alone_as_in_a_batch():
     assert not np.allclose(many.risk[0, 1:], many.risk[1, 1:], rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "records",
     [12, pytest.param(45, marks=pytest.mark.slow), pytest.param(66, marks=pytest.mark.slow)],
@@ -192,6 +193,7 @@ BATCH = (
 )
 
 
+@pytest.mark.slow
 def test_a_batch_of_cells_gives_what_each_cell_gives():
     together = jax.jit(jax.vmap(_final))(*BATCH)
     for cell in range(2):

@@ -39,15 +39,8 @@ def _assert_agrees(runs, predicted, dim):
     assert_mean_close(runs.final_risk, predicted.final_risk, bias=bias)
 
 
-QUICK = [(100, "constant", 1)]
-SLOW = [
-    pytest.param(*case, marks=pytest.mark.slow)
-    for case in itertools.product(RUNS, SCHEDULES, (1, 2))
-    if case not in QUICK
-]
-
-
-@pytest.mark.parametrize(("dim", "schedule", "kappa"), [*QUICK, *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize(("dim", "schedule", "kappa"), itertools.product(RUNS, SCHEDULES, (1, 2)))
 def test_ode_matches_simulation_within_error_bars(dim, schedule, kappa):
     problem, algorithm = _problem(dim, kappa), _algorithm(schedule, dim)
     runs = jaxdp.simulate(problem, algorithm, key=jr.key(2024), num_runs=RUNS[dim]).check()

@@ -68,6 +68,7 @@ def test_float32_keeps_four_digits():
     np.testing.assert_allclose(predicted.risk, exact.risk, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_cost_does_not_see_the_number_of_steps():
     problem, settings = _small()
     few = jaxdp.predict(problem, DPGD(**settings), ClippedDiffusion(RANK), records=3)

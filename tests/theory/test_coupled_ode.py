@@ -271,6 +271,7 @@ def test_bounds_are_ordered():
     np.testing.assert_allclose(lower.final_risk, 0.0540396, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_bounds_coincide_for_isotropic_data():
     problem = jaxdp.LinearRegression.isotropic(30, label_noise=0.3)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 1.0, 1.0, 300)
@@ -313,6 +314,7 @@ def _final(peak, power, clip_scale, rho, label_noise, num_steps, adjoint=None):
 POINT = (3.0, 0.5, 1.0, 1.0, 0.3)
 
 
+@pytest.mark.slow
 def test_works_under_vmap_over_every_field():
     grid = [jnp.asarray([value, value * 1.1]) for value in POINT]
     counts = jnp.asarray([300, 600])
@@ -364,7 +366,14 @@ def test_a_traced_schedule_that_increases_is_void():
     assert np.isfinite(risks).tolist() == [True, False]
 
 
-@pytest.mark.parametrize("theory", [jaxdp.CoupledODE(), jaxdp.DiscreteRecursion(), *BOUNDS])
+@pytest.mark.parametrize(
+    "theory",
+    [
+        jaxdp.CoupledODE(),
+        jaxdp.DiscreteRecursion(),
+        *(pytest.param(bound, marks=pytest.mark.slow) for bound in BOUNDS),
+    ],
+)
 def test_contract_of_every_theory(theory):
     problem = jaxdp.LinearRegression.power_law(10, condition_number=2.0, label_noise=0.3)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 1.0, 1.0, 95)

@@ -107,6 +107,7 @@ def test_beyond_the_cap_large_batches_saturate():
         assert_mean_close(runs.final_risk, 0.0164, bias=0.01)
 
 
+@pytest.mark.slow
 def test_traced_length_gives_the_same_prediction():
     def final(num_steps):
         algorithm = jaxdp.OnePassDPSGD(
