@@ -40,7 +40,9 @@ def _assert_agrees(runs, predicted, dim):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dim", "schedule", "kappa"), itertools.product(RUNS, SCHEDULES, (1, 2)))
+@pytest.mark.parametrize(
+    ("dim", "schedule", "kappa"), list(itertools.product(RUNS, SCHEDULES, (1, 2)))
+)
 def test_ode_matches_simulation_within_error_bars(dim, schedule, kappa):
     problem, algorithm = _problem(dim, kappa), _algorithm(schedule, dim)
     runs = jaxdp.simulate(problem, algorithm, key=jr.key(2024), num_runs=RUNS[dim]).check()
