@@ -27,7 +27,7 @@ records; the kernel is Gaussian, its scale the root of the number of variables; 
 data-free λ, at the oracle's rows the least test error over M and λ, which no private procedure
 knows. Algorithm 5 costs n³ and is run on the small census alone. Predictions of every learner are
 clipped to the label bound, which is free. "certified, intercept" spends a tenth of the budget on
-the mean label, "selected" chooses λ and M from the noisy statistics. "constant" and "non-private"
+the mean label, "selected" chooses λ from the noisy statistics too. "constant" and "non-private"
 (best λ for the test rows) are not private."""
 _READING = """\
 How the default run reads:
