@@ -52,6 +52,24 @@ class AbstractFeatureMap(eqx.Module):
         """What |z(x)| never exceeds but by rounding, for any x at all; infinite where unproved."""
 
 
+class AbstractInputScaling(AbstractFeatureMap):
+    """$z(s(x))$: a map of inputs that are brought into a public set first; `base` is z."""
+
+    base: AbstractFeatureMap
+
+    @property
+    def dim(self):
+        return self.base.dim
+
+    @property
+    def num_outputs(self):
+        return self.base.num_outputs
+
+    @property
+    def norm_bound(self):
+        return self.base.norm_bound
+
+
 class AbstractKernel(eqx.Module):
     """A positive semi-definite function of two inputs."""
 

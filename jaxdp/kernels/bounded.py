@@ -7,7 +7,12 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import concrete, require_finite, require_positive, require_shape
-from jaxdp.kernels.base import AbstractFeatureMap, as_rows, safe_sqrt
+from jaxdp.kernels.base import (
+    AbstractFeatureMap,
+    AbstractInputScaling,
+    as_rows,
+    safe_sqrt,
+)
 
 
 class ClippedFeatures(AbstractFeatureMap):
@@ -51,7 +56,7 @@ class ClippedFeatures(AbstractFeatureMap):
         return min(float(self.bound), self.base.norm_bound)
 
 
-class RangeScaling(AbstractFeatureMap):
+class RangeScaling(AbstractInputScaling):
     r"""A map of inputs whose columns are clipped to public ranges and brought to [-1, 1].
 
     Ranges that are read from the table (its minimum and maximum, its standard deviation) would
@@ -65,7 +70,6 @@ class RangeScaling(AbstractFeatureMap):
         ValueError: not d finite numbers each, or a range is empty.
     """
 
-    base: AbstractFeatureMap
     low: Float[Array, " dim"] = eqx.field(converter=as_float)
     high: Float[Array, " dim"] = eqx.field(converter=as_float)
 
@@ -87,15 +91,3 @@ class RangeScaling(AbstractFeatureMap):
         within = jnp.clip(rows, low, high)
         # Halved first, so that no range overflows.
         return self.base((within / 2 - low / 2) / (high / 2 - low / 2) * 2 - 1)
-
-    @property
-    def dim(self):
-        return self.base.dim
-
-    @property
-    def num_outputs(self):
-        return self.base.num_outputs
-
-    @property
-    def norm_bound(self):
-        return self.base.norm_bound

@@ -7,10 +7,10 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
-from jaxdp.kernels.base import AbstractFeatureMap, as_rows, safe_sqrt
+from jaxdp.kernels.base import AbstractInputScaling, as_rows, safe_sqrt
 
 
-class NormScaling(AbstractFeatureMap):
+class NormScaling(AbstractInputScaling):
     r"""$z(x \min(1, R / |x|))$: a map of inputs that are scaled down to a public norm.
 
     Args:
@@ -21,7 +21,6 @@ class NormScaling(AbstractFeatureMap):
         ValueError: the radius is not positive and finite, or not a scalar.
     """
 
-    base: AbstractFeatureMap
     radius: Float[Array, ""] = eqx.field(converter=as_float)
 
     def __check_init__(self):
@@ -35,15 +34,3 @@ class NormScaling(AbstractFeatureMap):
         unit = rows / largest
         squares = jnp.einsum("ij,ij->i", unit, unit, precision=Precision.HIGHEST)[:, None]
         return self.base(unit * (radius / jnp.maximum(safe_sqrt(squares), radius / largest)))
-
-    @property
-    def dim(self):
-        return self.base.dim
-
-    @property
-    def num_outputs(self):
-        return self.base.num_outputs
-
-    @property
-    def norm_bound(self):
-        return self.base.norm_bound

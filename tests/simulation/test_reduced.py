@@ -117,10 +117,7 @@ def test_a_run_is_the_same_alone_as_in_a_batch():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "records",
-    [12, pytest.param(45, marks=pytest.mark.slow), pytest.param(66, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("records", [12, 45, 66])
 def test_a_path_is_the_same_however_it_is_recorded(records):
     # Ranges of 10 steps against ranges of 5, of 1 or 2, and of 1 or none.
     few = _run(_problem(), _algorithm())
