@@ -16,9 +16,9 @@ Written by `python -m experiments.report` from the files in `results/`, where ev
 tables below comes from. A figure's command saves its data, reads them back, draws them, judges its
 claims, and ends with status 1 when one is false. `--smoke` runs a version of seconds, `--paper` the
 paper's own size where there is one, `--out` says where to write. DATA is a folder with `uci/`
-(white-space tables, target last, and `adult.csv`), `mnist/` (IDX files, plain or gzip) and
-`yearmsd/` (the year-prediction set, or its first rows); where `--data` is optional, scikit-learn
-fetches what is missing.
+(white-space tables, target last, and `adult.csv`), `mnist/` (IDX files, plain or gzip), `yearmsd/`
+(the year-prediction set, or its first rows) and `cifar10/` (binary batches, parts of them, or an
+.npz); where `--data` is optional, scikit-learn fetches what is missing.
 
 {machines}
 

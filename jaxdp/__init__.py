@@ -7,6 +7,7 @@ One description of a problem and an algorithm, three readers: `simulate` says wh
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from jaxdp import attacks as attacks
 from jaxdp import kernels as kernels
 from jaxdp import privacy as privacy
 from jaxdp.algorithms import DPGD as DPGD

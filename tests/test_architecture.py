@@ -15,7 +15,7 @@ LAYERS = [
     {"core"},
     {"problems", "schedules", "clipping", "privacy", "networks"},
     {"algorithms"},
-    {"simulation", "theory", "kernels"},
+    {"simulation", "theory", "kernels", "attacks"},
     {"comparison", "sweeps"},
     {"plots", "estimators"},
     {"cli"},

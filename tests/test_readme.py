@@ -114,3 +114,12 @@ print(float(jnp.mean((release(inputs) - signal) ** 2) / signal.var()), release.c
     # Its noise is drawn anew; of twenty runs the mean was .078 and the standard deviation .008.
     assert ratio < 0.15
     assert epsilon == pytest.approx(1, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_rows_are_found_as_it_stands_and_blurred_by_privacy_as_predicted(tmp_path):
+    leaked, private, predicted = map(float, _run(_block("python", 6), tmp_path).split())
+    assert leaked < 1e-3
+    # One draw of the noise: of six the mean was .267 and the standard deviation .026.
+    assert private == pytest.approx(0.267, abs=0.13)
+    assert predicted == pytest.approx(private, rel=0.4)

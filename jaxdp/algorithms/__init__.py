@@ -8,6 +8,10 @@ from jaxdp.algorithms.dp_gd import DPGD as DPGD
 from jaxdp.algorithms.dp_gd import AbstractCalibration as AbstractCalibration
 from jaxdp.algorithms.dp_gd import ExactCalibration as ExactCalibration
 from jaxdp.algorithms.dp_gd import PublishedCalibration as PublishedCalibration
+from jaxdp.algorithms.gradient_descent import Descent as Descent
+from jaxdp.algorithms.gradient_descent import DescentStatus as DescentStatus
+from jaxdp.algorithms.gradient_descent import fit_last_layer as fit_last_layer
+from jaxdp.algorithms.gradient_descent import gradient_descent as gradient_descent
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD as OnePassDPSGD
 from jaxdp.algorithms.optimiser import OptimiserState as OptimiserState
 from jaxdp.algorithms.optimiser import PrivateOptimiser as PrivateOptimiser

@@ -4,6 +4,7 @@ import argparse
 import pathlib
 import sys
 
+from jaxdp.cli.attack_options import add_reconstruct
 from jaxdp.cli.model_options import add_models
 
 
@@ -90,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     compare.set_defaults(command=_compare)
     _add_sweep(commands)
     add_models(commands)
+    add_reconstruct(commands)
     return parser
 
 

@@ -48,7 +48,7 @@ def simulate_named(name: str, problem, algorithm, key, num_runs: int, simulator=
     """Runs under a name, with a progress bar."""
     import jaxdp
 
-    with _progress(name) as progress:
+    with progress_bar(name) as progress:
         runs = jaxdp.simulate(
             problem,
             algorithm,
@@ -141,7 +141,7 @@ def _without_nan(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _progress(name: str) -> Iterator[Callable[[float], None]]:
+def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error, where that is a terminal."""
     from tqdm import tqdm
 
@@ -150,7 +150,7 @@ def _progress(name: str) -> Iterator[Callable[[float], None]]:
         desc=name,
         unit="%",
         leave=False,
-        disable=None,
+        disable=quiet or None,
         bar_format="{desc}: {percentage:3.0f}% |{bar}| {elapsed}<{remaining}",
     ) as bar:
 

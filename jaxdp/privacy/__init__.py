@@ -25,6 +25,12 @@ from jaxdp.privacy.one_run_auditing import num_correct_guesses as num_correct_gu
 from jaxdp.privacy.one_run_auditing import one_run_epsilon as one_run_epsilon
 from jaxdp.privacy.poisson import PoissonSampler as PoissonSampler
 from jaxdp.privacy.poisson import PoissonSubsampledGaussian as PoissonSubsampledGaussian
+from jaxdp.privacy.reconstruction_bounds import (
+    approximate_reconstruction_bound as approximate_reconstruction_bound,
+)
+from jaxdp.privacy.reconstruction_bounds import error_lower_bound as error_lower_bound
+from jaxdp.privacy.reconstruction_bounds import reconstruction_bound as reconstruction_bound
+from jaxdp.privacy.reconstruction_bounds import sphere_log_baseline as sphere_log_baseline
 from jaxdp.privacy.release import AbstractClaim as AbstractClaim
 from jaxdp.privacy.release import PublishedConversion as PublishedConversion
 from jaxdp.privacy.release import Release as Release

@@ -3,6 +3,7 @@
 from jaxdp.problems.base import AbstractProblem as AbstractProblem
 from jaxdp.problems.base import AbstractSampleProblem as AbstractSampleProblem
 from jaxdp.problems.base import Samples as Samples
+from jaxdp.problems.cifar10 import read_cifar10 as read_cifar10
 from jaxdp.problems.features import AbstractFeatureProblem as AbstractFeatureProblem
 from jaxdp.problems.features import ReducedFeatures as ReducedFeatures
 from jaxdp.problems.kernel_solutions import SpectralGap as SpectralGap

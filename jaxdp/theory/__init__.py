@@ -25,6 +25,18 @@ from jaxdp.theory.kernel_risk import tuned_excess_risk as tuned_excess_risk
 from jaxdp.theory.kernel_spectrum import KernelSpectrum as KernelSpectrum
 from jaxdp.theory.kernel_spectrum import compatibility as compatibility
 from jaxdp.theory.kernel_spectrum import effective_dimension as effective_dimension
+from jaxdp.theory.local_reconstruction import (
+    last_iterate_reconstruction_errors as last_iterate_reconstruction_errors,
+)
+from jaxdp.theory.local_reconstruction import (
+    local_reconstruction_errors as local_reconstruction_errors,
+)
+from jaxdp.theory.reconstruction_error import (
+    mu_at_reconstruction_error as mu_at_reconstruction_error,
+)
+from jaxdp.theory.reconstruction_error import (
+    one_step_reconstruction_error as one_step_reconstruction_error,
+)
 from jaxdp.theory.ridge_equivalent import ExcessRisk as ExcessRisk
 from jaxdp.theory.ridge_equivalent import ReleaseNoise as ReleaseNoise
 from jaxdp.theory.unclipped import GradientFlow as GradientFlow

@@ -1,0 +1,1 @@
+"""DR: reading the training set off the trained weights."""

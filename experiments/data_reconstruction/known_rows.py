@@ -1,0 +1,170 @@
+r"""All rows but one are known: the case n << p << dn that DR's Conclusions leave open.
+
+With n - 1 rows known there are d + n - 1 unknowns, not dn: the last row's direction, and a
+coefficient for each. A ReLU asks for a little more, because it is silent on half of the neurons:
+the other half alone must fix d numbers, so that p has to pass $\max(d + n - 1, 2d)$; for tanh the
+count is right. Beyond that one row is found with certainty, while of n unknown ones nothing is seen
+before dn. The unknown row of a tanh is found up to its sign.
+"""
+
+import dataclasses
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments import command
+from experiments.data_reconstruction.known_rows_checks import checks as checks
+from experiments.data_reconstruction.known_rows_checks import summary as summary
+from experiments.data_reconstruction.sphere_rows import attack_key, chance_error, least_width, train
+from experiments.drawing import BLUE, GREY, RED, tidy
+from jaxdp.attacks import reconstruct, row_errors
+
+ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
+KNOWN = ("all but one", "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """One size; each attacker has widths of his own.
+
+    Attributes:
+        dim, num_samples: d and n.
+        widths: p over d + n - 1, of the attack on one unknown row.
+        all_widths: p over dn, of the attack on all rows.
+        starts, all_starts: of the attack on one unknown row, and on all.
+    """
+
+    dim: int = 40
+    num_samples: int = 20
+    widths: tuple[float, ...] = (0.5, 0.7, 0.9, 1.05, 1.2, 1.35, 1.5, 1.8, 2.5, 5.0)
+    all_widths: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0, 10.0)
+    num_seeds: int = 6
+    starts: int = 8
+    all_starts: int = 1
+    max_passes: int = 600
+
+    @classmethod
+    def smoke(cls) -> "Config":
+        return cls(
+            dim=8,
+            num_samples=4,
+            widths=(0.6, 1.0, 4.0),
+            all_widths=(0.5, 10.0),
+            num_seeds=2,
+            starts=4,
+            max_passes=400,
+        )
+
+    def num_features(self, known: str) -> list[int]:
+        """The widths p at which one attacker is run."""
+        counted, unknowns = self.num_samples + self.dim - 1, self.dim * self.num_samples
+        ratios = (
+            [ratio * counted for ratio in self.widths]
+            if known == KNOWN[0]
+            else [ratio * unknowns for ratio in self.all_widths]
+        )
+        return [max(round(ratio), self.num_samples + 1) for ratio in ratios]
+
+
+def run(config: Config) -> xarray.Dataset:
+    """Attack with and without the other rows, at every width with every seed."""
+    widths = sorted({width for known in KNOWN for width in config.num_features(known)})
+    names, dims = [*ACTIVATIONS], ("activation", "known", "num_features", "seed")
+    shape = (len(names), len(KNOWN), len(widths), config.num_seeds)
+    error, converged = np.full(shape, np.nan), np.full(shape, np.nan)
+    cells = [
+        (a, k, widths.index(width))
+        for a in range(len(names))
+        for k, known in enumerate(KNOWN)
+        for width in config.num_features(known)
+    ]
+    for place in command.track(
+        cells, lambda cell: f"{names[cell[0]]}, {KNOWN[cell[1]]} known, p = {widths[cell[2]]}"
+    ):
+        for seed in range(config.num_seeds):
+            cell = _cell(config, names[place[0]], KNOWN[place[1]], widths[place[2]], seed)
+            error[(*place, seed)], converged[(*place, seed)] = cell
+    thresholds = [
+        [
+            least_width(config.dim, config.num_samples, known, has_dead_half=name == "relu")
+            for known in (config.num_samples - 1, 0)
+        ]
+        for name in names
+    ]
+    chances = [
+        [
+            chance_error(count, config.dim, allow_sign_flips=name == "tanh")
+            for count in (1, config.num_samples)
+        ]
+        for name in names
+    ]
+    return xarray.Dataset(
+        {
+            "error": (dims, error),
+            "converged": (dims, converged),
+            "threshold": (dims[:2], thresholds),
+            "chance": (dims[:2], chances),
+        },
+        {"activation": names, "known": list(KNOWN), "num_features": widths},
+        attrs={"dim": config.dim, "num_samples": config.num_samples, "starts": config.starts},
+    )
+
+
+def claims(dataset: xarray.Dataset) -> dict[str, bool]:
+    """Each claim and whether the dataset bears it out."""
+    return {check.claim: check.holds for check in checks(dataset)}
+
+
+def plot(dataset: xarray.Dataset) -> Figure:
+    """A panel for each activation: the error of one unknown row, and of n."""
+    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+    panels = figure.subplots(1, dataset.sizes["activation"], sharey=True)
+    for axes, name in zip(panels, dataset.activation.values, strict=True):
+        _draw(axes, dataset.sel(activation=name))
+        tidy(axes, f"{name}, $d$ = {dataset.dim}, $n$ = {dataset.num_samples}")
+        axes.set_xlabel("number of features $p$")
+    panels[0].set_ylabel("error of the unknown rows")
+    panels[0].legend(frameon=False, fontsize="small", loc="upper right")
+    return figure
+
+
+def _cell(config: Config, name: str, known: str, width: int, seed: int) -> tuple[float, bool]:
+    trained = train(config.num_samples, config.dim, width, seed, ACTIVATIONS[name])
+    others = trained.inputs[:-1] if known == KNOWN[0] else None
+    found = reconstruct(
+        trained.target,
+        config.num_samples,
+        key=attack_key(seed),
+        known_inputs=others,
+        num_starts=config.starts if known == KNOWN[0] else config.all_starts,
+        max_passes=config.max_passes,
+    )
+    missing = 0 if others is None else len(others)
+    errors = row_errors(
+        trained.inputs[missing:], found.inputs[missing:], allow_sign_flips=name == "tanh"
+    )
+    return float(errors.mean()), found.converged
+
+
+def _draw(axes: Axes, part: xarray.Dataset) -> None:
+    counted = part.attrs["dim"] + part.attrs["num_samples"] - 1
+    for known, color, marker in zip(KNOWN, (BLUE, RED), "^o", strict=True):
+        runs = part.sel(known=known).dropna("num_features")
+        label = "one row unknown, $n - 1$ known" if known == KNOWN[0] else "all rows unknown"
+        style = {"color": color, "marker": marker, "markersize": 4}
+        axes.plot(runs.num_features, runs.error.mean("seed"), label=label, **style)
+        for seed in range(runs.sizes["seed"]):
+            dots = {"color": color, "markersize": 2, "linestyle": "", "alpha": 0.5}
+            axes.plot(runs.num_features, runs.error.isel(seed=seed), ".", **dots)
+        axes.axvline(runs.threshold.item(), color=color, linewidth=0.9, linestyle="--", zorder=0)
+    axes.axvline(counted, color=GREY, linewidth=0.9, linestyle=":", zorder=0)
+    axes.set_xscale("log")
+
+
+if __name__ == "__main__":
+    sys.exit(command.main(sys.modules[__name__]))

@@ -1,0 +1,216 @@
+r"""The attack on images with V never in memory: a block of features at a time, made from a key.
+
+The same weights, parameters and start twice, each in a process of its own: with V as an array, and
+as `RegeneratedWeights`; the optimiser cuts an array into blocks of its own, so the steps differ. At
+full size (d = 3072, n = 100, p = 10 d n) V would take 37.7 GB; here the same code runs at d = 192.
+The victim is trained before, elsewhere: the peaks are the attacker's.
+"""
+
+import dataclasses
+import functools
+import multiprocessing
+import pathlib
+import resource
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import xarray
+from matplotlib.figure import Figure
+
+from experiments import command
+from experiments.command import Check
+from experiments.data_reconstruction.natural_images import (
+    FOLDER,
+    Images,
+    attack,
+    frogs_and_trucks,
+    match,
+    train,
+)
+from experiments.drawing import BLUE, RED, tidy
+from jaxdp.attacks import RandomFeaturesTarget, RegeneratedWeights
+from jaxdp.attacks.objective import loss_and_gradient
+
+_WAYS = ("V in memory", "V regenerated")
+_FOUND = 0.01
+# The block, its hash and its features.
+_MOST_BLOCKS = 3
+# Of kibibytes, which Linux counts in.
+_KILO = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """The images, p / (d n), and how many blocks V comes in."""
+
+    images: Images = dataclasses.field(default_factory=lambda: Images(num_samples=50))
+    width: float = 10.0
+    num_blocks: int = 10
+    max_passes: int = 1500
+    seed: int = 0
+
+    @classmethod
+    def smoke(cls) -> "Config":
+        return cls(images=Images(4, side=4, made_up=True), num_blocks=4, max_passes=300)
+
+    @classmethod
+    def paper(cls) -> "Config":
+        return cls(images=Images(num_samples=100, side=32))
+
+
+def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
+    """Attack with V in memory and without.
+
+    Args:
+        config: the setting.
+        data: folder with `cifar10/`; None fetches the images.
+    """
+    pictures = frogs_and_trucks(config.images, data)
+    num_samples, dim = pictures.rows.inputs.shape
+    weights = _weights(config)
+    target = train(
+        pictures,
+        weights.num_features,
+        jax.nn.relu,
+        key=jr.key(config.seed),
+        block_size=weights.block_size,
+    ).target
+    ends = {}
+    for way in command.track(_WAYS, str):
+        # A new process each: a peak can only rise.
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            call = functools.partial(_alone, config, way == _WAYS[0], np.asarray(target.parameters))
+            ends[way] = process.submit(call).result()
+    names = ["peak", "before", "temporary", "seconds", "passes", "loss"]
+    values: dict[str, Any] = {name: ("way", [ends[way][name] for way in _WAYS]) for name in names}
+    errors = [match(pictures, ends[way]["inputs"]).errors for way in _WAYS]
+    values["row_errors"] = (("way", "image"), np.stack(errors))
+    facts = {"num_samples": num_samples, "dim": dim, "num_features": weights.num_features}
+    facts |= {"weight_bytes": 4 * dim * weights.num_features, "num_blocks": weights.num_blocks}
+    return xarray.Dataset(values, {"way": list(_WAYS)}, attrs=facts)
+
+
+def checks(dataset: xarray.Dataset) -> list[Check]:
+    """The images are found all the same, and V's memory is saved."""
+    errors = dataset.row_errors.mean("image")
+    size, ways = dataset.attrs["weight_bytes"], [dataset.sel(way=way) for way in _WAYS]
+    held = [one.temporary.item() for one in ways]
+    seconds = [one.seconds.item() for one in ways]
+    share = _MOST_BLOCKS / dataset.attrs["num_blocks"]
+    return [
+        Check(
+            f"the images are found without V in memory (error below {_FOUND})",
+            f"{errors[1].item():.1e}; {errors[0].item():.1e} with it",
+            bool((errors < _FOUND).all()),
+        ),
+        Check(
+            f"without V in memory one evaluation of loss and gradient holds less than "
+            f"{_MOST_BLOCKS:g} of V's {dataset.attrs['num_blocks']} blocks beside what it is given",
+            f"{held[1] / 1e6:.2f} MB, {held[1] / size:.1%} of V; with it, V included, "
+            f"{(size + held[0]) / 1e6:.1f} MB; {seconds[1] / seconds[0]:.1f} times the time",
+            held[1] < share * size,
+        ),
+    ]
+
+
+def claims(dataset: xarray.Dataset) -> dict[str, bool]:
+    """Each claim and whether the dataset bears it out."""
+    return {check.claim: check.holds for check in checks(dataset)}
+
+
+def summary(dataset: xarray.Dataset) -> str:
+    """What is shown, and both runs in numbers."""
+    lines = [
+        "| | peak of the process, MB | before the attack, MB | temporaries, MB | seconds | passes "
+        "| seconds a pass | loss | error |",
+        "|" + "---|" * 9,
+    ]
+    for way in dataset.way.values:
+        at = dataset.sel(way=way)
+        cells = [str(way), *(f"{at[name].item() / 1e6:.1f}" for name in ("peak", "before"))]
+        cells += [f"{at.temporary.item() / 1e6:.2f}", f"{at.seconds.item():.1f}"]
+        cells += [f"{at.passes.item():.0f}", f"{(at.seconds / at.passes).item():.2f}"]
+        cells += [f"{value.item():.1e}" for value in (at.loss, at.row_errors.mean())]
+        lines.append(f"| {' | '.join(cells)} |")
+    text = (
+        f"{dataset.num_samples} images, d = {dataset.dim}, p = {dataset.attrs['num_features']}, V "
+        f"of {dataset.attrs['weight_bytes'] / 1e6:.1f} MB in {dataset.attrs['num_blocks']} blocks. "
+        "Peaks are of whole processes, the compiler's memory included, which is most of them; "
+        "temporaries are XLA's count for one evaluation of loss and gradient. Seconds include "
+        "compilation."
+    )
+    return text + "\n\n" + "\n".join(lines)
+
+
+def plot(dataset: xarray.Dataset) -> Figure:
+    """Memory and time of both, and the errors of all images."""
+    figure = Figure(figsize=(9.0, 3.0), layout="constrained")
+    memory, seconds, errors = figure.subplots(1, 3)
+    colors = [RED, BLUE]
+    size = dataset.attrs["weight_bytes"] / 1e6
+    memory.bar(_WAYS, dataset.temporary / 1e6, color=colors, width=0.5)
+    style = {"color": "w", "edgecolor": RED, "hatch": "//", "width": 0.5}
+    memory.bar(_WAYS[:1], [size], bottom=dataset.temporary[:1] / 1e6, **style)
+    memory.annotate("V", (0, size / 2), ha="center", color=RED, backgroundcolor="w")
+    memory.set_ylabel("MB")
+    tidy(memory, "held for loss and gradient")
+    seconds.bar(_WAYS, dataset.seconds, color=colors, width=0.5)
+    seconds.set_ylabel("seconds")
+    tidy(seconds, "time of the attack")
+    for way, color in zip(_WAYS, colors, strict=True):
+        values = np.sort(dataset.row_errors.sel(way=way))
+        errors.plot(np.arange(1, len(values) + 1), values, ".-", color=color, label=way)
+    errors.set_yscale("log")
+    errors.set_xlabel("image, by error")
+    errors.set_ylabel("error")
+    tidy(errors, "what is found")
+    errors.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def _weights(config: Config) -> RegeneratedWeights:
+    num_features = round(config.width * config.images.dim * config.images.num_samples)
+    block_size = -(-num_features // config.num_blocks)
+    key = jr.key(config.seed)
+    return RegeneratedWeights(key, num_features, config.images.dim, block_size=block_size)
+
+
+def _alone(config: Config, in_memory: bool, parameters: np.ndarray) -> dict:
+    """The attack, in this process alone, and what it took."""
+    before = _peak()
+    weights = _weights(config)
+    target = RandomFeaturesTarget(
+        weights.materialise() if in_memory else weights, jax.nn.relu, jnp.asarray(parameters)
+    )
+    found = attack(
+        target,
+        config.images.num_samples,
+        key=jr.fold_in(jr.key(config.seed), 1),
+        max_passes=config.max_passes,
+    )
+    peak = _peak()
+    compiled = jax.jit(loss_and_gradient).lower(target, jnp.asarray(found.inputs)).compile()
+    analysis = compiled.memory_analysis()
+    return {
+        "peak": peak,
+        "before": before,
+        "temporary": analysis.temp_size_in_bytes if analysis else np.nan,
+        "seconds": found.seconds,
+        "passes": found.num_passes,
+        "loss": found.loss,
+        "inputs": found.inputs,
+    }
+
+
+def _peak() -> float:
+    """Bytes: the most that this process has held."""
+    return _KILO * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+if __name__ == "__main__":
+    sys.exit(command.main(sys.modules[__name__], optional_folders=FOLDER))

@@ -1,0 +1,166 @@
+"""What the figures on networks share: photographs, networks trained on them, attacks on those.
+
+Networks are trained in two ways: every layer by gradient descent, as in DR, and the last layer
+alone, whose change lies exactly in the span of the rows' features.
+"""
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from experiments.data_reconstruction.natural_images import FROG, TRUCK, made_up_images
+from jaxdp.algorithms import fit_last_layer, gradient_descent
+from jaxdp.attacks import AbstractTarget, reconstruct, reconstruction_error, span_residual
+from jaxdp.attacks.objective import checked_loss
+from jaxdp.networks import AbstractLastLayerNetwork
+from jaxdp.problems.cifar10 import read_cifar10
+from jaxdp.problems.images import ImageRows, first_of_classes, on_sphere, pooled
+
+TRAININGS = ["last layer", "all layers"]
+NUM_CLASSES = 10
+_FROGS_AND_TRUCKS = (FROG, TRUCK)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """The first images of every class, or of frogs and trucks, as rows; and how to attack.
+
+    Attributes:
+        num_each: images of each class.
+        is_binary: frogs (-1) against trucks (1); otherwise ten classes, one-hot.
+        side: of the pooled images.
+        is_grey: the mean of the colours.
+        max_passes: of an attack.
+        made_up: smooth random fields in the place of photographs, for which no file is needed.
+    """
+
+    num_each: int
+    is_binary: bool
+    side: int = 8
+    is_grey: bool = False
+    max_passes: int = 1000
+    made_up: bool = False
+
+    @property
+    def num_classes(self) -> int:
+        return len(_FROGS_AND_TRUCKS) if self.is_binary else NUM_CLASSES
+
+    @property
+    def num_samples(self) -> int:
+        return self.num_each * self.num_classes
+
+    @property
+    def dim(self) -> int:
+        return self.side**2 * (1 if self.is_grey else 3)
+
+
+class Photographs(NamedTuple):
+    """Rows of norm sqrt(d) and their labels, (n, 1) or one-hot (n, 10)."""
+
+    rows: ImageRows
+    labels: np.ndarray
+
+    @property
+    def inputs(self) -> jax.Array:
+        return jnp.asarray(self.rows.inputs, jnp.float32)
+
+
+def photographs(task: Task, data: pathlib.Path | None) -> Photographs:
+    """The images of a task, class by class.
+
+    Args:
+        task: which of them.
+        data: folder with `cifar10/`; None fetches them.
+    """
+    which = _FROGS_AND_TRUCKS if task.is_binary else range(NUM_CLASSES)
+    if task.made_up:
+        images = made_up_images(task.num_samples).images
+    else:
+        stored = read_cifar10(None if data is None else data / "cifar10")
+        images = first_of_classes(stored, tuple(which), task.num_each).images
+    small = pooled(images, task.side) / 255
+    rows = on_sphere(small.mean(axis=-1, keepdims=True) if task.is_grey else small)
+    number = np.repeat(np.arange(task.num_classes), task.num_each)
+    labels = 2.0 * number[:, None] - 1 if task.is_binary else np.eye(NUM_CLASSES)[number]
+    return Photographs(rows, labels)
+
+
+class Trained(NamedTuple):
+    """A network after training, its mean square error, steps (0: closed form) and seconds."""
+
+    network: AbstractLastLayerNetwork
+    loss: float
+    num_steps: int
+    seconds: float
+
+
+def train(network: AbstractLastLayerNetwork, pictures: Photographs, training: str) -> Trained:
+    """Train a network in one of `TRAININGS`."""
+    started = time.perf_counter()
+    if training == "all layers":
+        descent = gradient_descent(network, pictures.inputs, pictures.labels).check()
+        seconds = time.perf_counter() - started
+        return Trained(descent.model, descent.loss, descent.num_steps, seconds)
+    fitted = fit_last_layer(network, pictures.inputs, pictures.labels)
+    outputs = np.asarray(jax.vmap(fitted)(pictures.inputs), np.float64)
+    loss = float(np.mean((outputs - pictures.labels) ** 2))
+    return Trained(fitted, loss, 0, time.perf_counter() - started)
+
+
+class Found(NamedTuple):
+    """What an attack found, and how the truth would have scored."""
+
+    inputs: np.ndarray
+    measures: dict[str, float]
+
+
+def attack(
+    make_target: Callable[..., AbstractTarget],
+    start: AbstractLastLayerNetwork,
+    trained: Trained,
+    pictures: Photographs,
+    *,
+    max_passes: int,
+    key: jax.Array,
+) -> Found:
+    """Reconstruct from what training changed in the last layer.
+
+    Args:
+        make_target: of `jaxdp.attacks`, from the trained network and the first last layer.
+        start: the network before training; only its last layer is looked at.
+        trained: after it.
+        pictures: what it was trained on, to measure by.
+        max_passes: of the attack.
+        key: of the attack.
+    """
+    target = make_target(trained.network, start.last)
+    started = time.perf_counter()
+    found = reconstruct(target, len(pictures.labels), key=key, max_passes=max_passes)
+    seconds = time.perf_counter() - started
+    measures = {
+        "train_loss": trained.loss,
+        "steps": trained.num_steps,
+        "train_seconds": trained.seconds,
+        "error": reconstruction_error(pictures.rows.inputs, found.inputs),
+        "residual": span_residual(pictures.inputs, found.inputs, target),
+        "loss": found.loss,
+        "true_loss": checked_loss(target, pictures.inputs),
+        "passes": float(found.num_passes),
+        "attack_seconds": seconds,
+    }
+    return Found(np.asarray(found.inputs), measures)
+
+
+def chance(pictures: Photographs, num_guesses: int = 20) -> float:
+    """The mean error of independent points on the sphere."""
+    count, dim = pictures.rows.inputs.shape
+    guesses = np.asarray(jr.normal(jr.key(1), (num_guesses, count, dim)), np.float64)
+    guesses *= np.sqrt(dim) / np.linalg.norm(guesses, axis=-1, keepdims=True)
+    return float(np.mean([reconstruction_error(pictures.rows.inputs, one) for one in guesses]))

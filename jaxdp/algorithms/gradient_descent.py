@@ -1,0 +1,224 @@
+r"""Full-batch gradient descent on the square loss, without noise: how the attacked networks learn.
+
+DR trains them by up to $10^6$ steps of $10^{-5}$. Here the step is a share of the largest stable
+one, read off the curvature as training goes: hundreds of steps along the same gradient flow.
+What is trained so is not private; `DPGD` and `PrivateOptimiser` are.
+"""
+
+import enum
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, ArrayLike, Float, PyTree
+
+from jaxdp.core.checks import concrete, require_count, require_finite, require_shape
+from jaxdp.networks.base import AbstractLastLayerNetwork
+
+# Steps between two looks at the curvature, and products of a look; the first look has no start.
+_CHUNK = 25
+_PRODUCTS, _FIRST_PRODUCTS = 4, 20
+_HALVINGS = 20
+
+
+class DescentStatus(enum.IntEnum):
+    """How a descent ended."""
+
+    CONVERGED = 0  # the loss is at most the tolerance
+    MAX_STEPS = 1  # it is not, after all the steps that were allowed
+    STALLED = 2  # no step lowers it any more: the rounding floor, or a loss that is not finite
+
+
+class Descent(eqx.Module):
+    """What a run of `gradient_descent` ends with.
+
+    Attributes:
+        model: after the last step.
+        loss: its mean square error, over records and outputs.
+        num_steps: that were made.
+        learning_rate: of the last step, on that mean.
+        status: a `DescentStatus`.
+    """
+
+    model: PyTree
+    loss: float = eqx.field(static=True)
+    num_steps: int = eqx.field(static=True)
+    learning_rate: float = eqx.field(static=True)
+    status: DescentStatus = eqx.field(static=True)
+
+    def check(self) -> "Descent":
+        """Return self when the tolerance was met.
+
+        Raises:
+            RuntimeError: it was not; says how far the descent came.
+        """
+        if self.status is not DescentStatus.CONVERGED:
+            ending = self.status.name.lower().replace("_", " ")
+            raise RuntimeError(
+                f"gradient descent: {ending} after {self.num_steps} steps, loss {self.loss:.3g}"
+            )
+        return self
+
+
+def gradient_descent(
+    model: PyTree,
+    inputs: Float[Array, "records in"],
+    labels: Float[Array, "records outputs"],
+    *,
+    tolerance: float = 1e-7,
+    max_steps: int = 100_000,
+    share: float = 0.25,
+    progress: Callable[[int, float], None] | None = None,
+) -> Descent:
+    r"""Train every weight of a model by gradient descent, until its loss is a tolerance.
+
+    The loss is $\frac{1}{nk}\sum_{ij}(f_j(x_i) - y_{ij})^2$, the mean that DR's step of $10^{-5}$
+    refers to. With J the Jacobian of all outputs by all weights its Gauss-Newton matrix is
+    $\frac{2}{nk}J^\top J$, and gradient descent is stable below $2/\lambda_{max}$ of it; the step
+    is a `share` of that, by power iteration on $JJ^\top$, looked at again as training goes. A share
+    of 1/2 or less does not overshoot, and the weights it ends at differ from the gradient flow's
+    (those of DR's tiny steps) in proportion to the share: by less than half of it, relative to how
+    far they moved, in a network small enough for its features to move much.
+    Derived: test_the_path_is_that_of_many_tiny_steps.
+
+    Args:
+        model: takes one input to its outputs; all its inexact arrays are trained.
+        inputs: of all records.
+        labels: of all records, one-hot for instance.
+        tolerance: of the loss, >= 0.
+        max_steps: at most so many.
+        share: of the largest stable step, in (0, 1); smaller follows the flow more closely.
+        progress: called on the host, now and then, with the number of steps and the loss.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, not finite or of another shape.
+    """
+    require_count("max_steps", max_steps)
+    if not 0 < share < 1:
+        raise ValueError(f"expected share in (0, 1), got {share}")
+    if not tolerance >= 0:
+        raise ValueError(f"expected tolerance >= 0, got {tolerance}")
+    inputs, labels = _records(model, inputs, labels)
+    # Any direction does that is not, by some symmetry, orthogonal to the one looked for.
+    direction = jnp.cos(jnp.arange(labels.size, dtype=labels.dtype) ** 2).reshape(labels.shape)
+    direction, _ = _curvature(model, inputs, direction, jnp.asarray(_FIRST_PRODUCTS))
+    loss, rate, num_steps, halvings = float(_loss(model, inputs, labels)), 0.0, 0, 0
+    while loss > tolerance and num_steps < max_steps and halvings < _HALVINGS:
+        direction, curvature = _curvature(model, inputs, direction, jnp.asarray(_PRODUCTS))
+        rate = share * 2**-halvings * labels.size / float(curvature)
+        # As arrays, so that all chunks share one compilation.
+        count = jnp.asarray(min(_CHUNK, max_steps - num_steps), jnp.int32)
+        numbers = jnp.asarray(rate, labels.dtype), jnp.asarray(tolerance, labels.dtype)
+        moved, taken, after = _advance(model, inputs, labels, *numbers, count)
+        # Where the curvature has grown within the chunk, it is made again with shorter steps.
+        if not float(after) < loss:
+            halvings += 1
+            continue
+        model, loss, num_steps = moved, float(after), num_steps + int(taken)
+        if progress is not None:
+            progress(num_steps, loss)
+    status = DescentStatus.MAX_STEPS if loss > tolerance else DescentStatus.CONVERGED
+    if not np.isfinite(loss) or (status and halvings == _HALVINGS):
+        status = DescentStatus.STALLED
+    return Descent(model, loss, num_steps, rate, status)
+
+
+def fit_last_layer(
+    model: AbstractLastLayerNetwork,
+    inputs: Float[Array, "records in"],
+    labels: Float[Array, "records outputs"],
+) -> AbstractLastLayerNetwork:
+    r"""Where gradient descent on the last layer alone ends: the nearest weights that fit.
+
+    The last layer moves by $(Y - f(X))^\top (\Phi^+)^\top$, which is in the span of the rows'
+    features, as DR (2) has it for random features; the features stay as they are. With fewer
+    features than records it is the least-squares fit. In float64 on the host.
+
+    Args:
+        model: before training.
+        inputs: of all records.
+        labels: of all records.
+
+    Raises:
+        ValueError: a shape does not fit, or a value is not finite.
+    """
+    inputs, labels = _records(model, inputs, labels)
+    features = np.asarray(_features(model, inputs), np.float64)
+    last = np.asarray(model.last, np.float64)
+    residuals = np.asarray(labels, np.float64) - features @ last.T
+    moved = last + np.linalg.lstsq(features, residuals)[0].T
+    return eqx.tree_at(lambda model: model.last, model, jnp.asarray(moved, model.last.dtype))
+
+
+def _records(model, inputs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
+    """Inputs and labels as arrays that fit the model."""
+    inputs, labels = jnp.asarray(inputs, float), jnp.asarray(labels, float)
+    require_shape("inputs", inputs, (None, None))
+    require_finite("inputs", inputs)
+    require_finite("labels", labels)
+    outputs = eqx.filter_eval_shape(jax.vmap(model), inputs)
+    if labels.shape != outputs.shape or concrete(labels) is None:
+        raise ValueError(
+            f"expected concrete labels of the outputs' shape {outputs.shape}, got {labels.shape}"
+        )
+    return inputs, labels
+
+
+def _split(model, inputs):
+    """The weights, and all records' outputs as a function of them."""
+    weights, rest = eqx.partition(model, eqx.is_inexact_array)
+    return weights, lambda weights: jax.vmap(eqx.combine(weights, rest))(inputs)
+
+
+@eqx.filter_jit
+def _curvature(model, inputs, direction, count):
+    r"""Power iteration on $JJ^\top$ from a direction: the new one, and the eigenvalue."""
+    weights, outputs = _split(model, inputs)
+    _, pull = jax.vjp(outputs, weights)
+
+    def product(_, state):
+        direction = state[0] / jnp.linalg.norm(state[0])
+        _, direction = jax.jvp(outputs, (weights,), pull(direction))
+        return direction, jnp.linalg.norm(direction)
+
+    return lax.fori_loop(0, count, product, (direction, jnp.zeros((), direction.dtype)))
+
+
+@eqx.filter_jit
+def _features(model, inputs):
+    return jax.vmap(model.features)(inputs)
+
+
+@eqx.filter_jit
+def _loss(model, inputs, labels):
+    return jnp.mean((jax.vmap(model)(inputs) - labels) ** 2)
+
+
+@eqx.filter_jit
+def _advance(model, inputs, labels, rate, tolerance, count):
+    """Up to `count` steps, fewer where the tolerance is met: the model, their number, its loss."""
+    weights, outputs = _split(model, inputs)
+
+    def residuals(weights):
+        found, pull = jax.vjp(outputs, weights)
+        return found - labels, pull
+
+    def step(state):
+        weights, taken, _ = state
+        errors, pull = residuals(weights)
+        (gradient,) = pull(errors * (2 / labels.size))
+        is_done = jnp.mean(errors**2) <= tolerance
+        size = jnp.where(is_done, 0, rate)
+        weights = jax.tree.map(lambda weight, slope: weight - size * slope, weights, gradient)
+        return weights, taken + ~is_done, is_done
+
+    def goes_on(state):
+        return (state[1] < count) & ~state[2]
+
+    start = (weights, jnp.zeros((), jnp.int32), jnp.asarray(False))
+    weights, taken, _ = lax.while_loop(goes_on, step, start)
+    _, rest = eqx.partition(model, eqx.is_inexact_array)
+    return eqx.combine(weights, rest), taken, jnp.mean((outputs(weights) - labels) ** 2)

@@ -1,0 +1,26 @@
+"""What leaks: reconstructing the training inputs from trained parameters.
+
+DR in the docstrings is "A law of data reconstruction for random features (and beyond)".
+"""
+
+from jaxdp.attacks.base import AbstractTarget as AbstractTarget
+from jaxdp.attacks.informed import without_known_rows as without_known_rows
+from jaxdp.attacks.interpolation import gradient_descent_parameters as gradient_descent_parameters
+from jaxdp.attacks.interpolation import minimum_norm_parameters as minimum_norm_parameters
+from jaxdp.attacks.measures import matching as matching
+from jaxdp.attacks.measures import reconstruction_error as reconstruction_error
+from jaxdp.attacks.measures import row_errors as row_errors
+from jaxdp.attacks.measures import span_residual as span_residual
+from jaxdp.attacks.network_target import NetworkTarget as NetworkTarget
+from jaxdp.attacks.network_victims import network_target as network_target
+from jaxdp.attacks.network_victims import two_layer_target as two_layer_target
+from jaxdp.attacks.optimisers import AbstractOptimiser as AbstractOptimiser
+from jaxdp.attacks.optimisers import Attempt as Attempt
+from jaxdp.attacks.optimisers import CurvatureScaledMomentum as CurvatureScaledMomentum
+from jaxdp.attacks.optimisers import Ending as Ending
+from jaxdp.attacks.optimisers import LevenbergMarquardt as LevenbergMarquardt
+from jaxdp.attacks.optimisers import MomentumDescent as MomentumDescent
+from jaxdp.attacks.random_features_target import RandomFeaturesTarget as RandomFeaturesTarget
+from jaxdp.attacks.reconstruction import Reconstruction as Reconstruction
+from jaxdp.attacks.reconstruction import reconstruct as reconstruct
+from jaxdp.attacks.regenerated_weights import RegeneratedWeights as RegeneratedWeights

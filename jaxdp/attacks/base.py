@@ -1,0 +1,129 @@
+r"""What an attacker holds, block by block of its features, and nothing else.
+
+Targets know neither inputs nor labels: only how features depend on an input, and the parameters
+$\theta$ (or what training added to them) that lie in the span of the training rows' features.
+Source: DR (10) and (11).
+"""
+
+import abc
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import concrete, require_finite
+
+
+class Linearisation(NamedTuple):
+    r"""The features of a block at n inputs, and their derivative there.
+
+    Attributes:
+        features: $\Phi$, (n, rows).
+        push_forward: directions (n, d) to changes of the features, (n, rows).
+        pull_back: its transpose, cotangents (n, rows) to (n, d).
+    """
+
+    features: Float[Array, "n rows"]
+    push_forward: Callable[[Float[Array, "n dim"]], Float[Array, "n rows"]]
+    pull_back: Callable[[Float[Array, "n rows"]], Float[Array, "n dim"]]
+
+
+class AbstractBlock(eqx.Module):
+    r"""Some of the features, with their rows of $\theta$, (rows, k).
+
+    Rows that only fill up the last block have features and parameters zero.
+    """
+
+    parameters: eqx.AbstractVar[Float[Array, "rows outputs"]]
+
+    @abc.abstractmethod
+    def features(self, inputs: Float[Array, "n dim"]) -> Float[Array, "n rows"]:
+        """The features of the inputs."""
+
+    @abc.abstractmethod
+    def linearised(self, inputs: Float[Array, "n dim"]) -> Linearisation:
+        """The features of the inputs and their derivative."""
+
+    @abc.abstractmethod
+    def row_coupling(
+        self, inputs: Float[Array, "n dim"], *, key: Key[Array, ""]
+    ) -> Float[Array, "n n"]:
+        r"""$\operatorname{tr}(J_i^\top J_j)/d$ of the features' Jacobians $J_i$, or an estimate."""
+
+
+class AbstractTarget(eqx.Module):
+    r"""Features of an input, and the parameters in the span of the training rows' features.
+
+    Attributes:
+        parameters: $\theta$, (p,) or (p, k) for k outputs.
+    """
+
+    parameters: eqx.AbstractVar[Float[Array, "..."]]
+
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int:
+        """d, the length of an input."""
+
+    @property
+    @abc.abstractmethod
+    def num_blocks(self) -> int:
+        """How many blocks the features come in."""
+
+    @abc.abstractmethod
+    def block(self, index: Int[Array, ""] | int) -> AbstractBlock:
+        """The block of this number; all have the same shape, and the number may be traced."""
+
+    @abc.abstractmethod
+    def in_blocks(self, num_rows: int) -> "AbstractTarget":
+        """The same target in blocks of about this many features, where it can be had in others."""
+
+    @abc.abstractmethod
+    def widened(self) -> "AbstractTarget":
+        """The same target in float64; call it where x64 is enabled."""
+
+    @property
+    def num_features(self) -> int:
+        """p."""
+        return self.parameters.shape[0]
+
+    @property
+    def num_outputs(self) -> int:
+        """k, 1 for parameters (p,)."""
+        return 1 if self.parameters.ndim == 1 else self.parameters.shape[1]
+
+    def features(self, inputs: Float[Array, "n dim"]) -> Float[Array, "n features"]:
+        """All features of the inputs, in memory whole: for small problems."""
+        blocks = jax.lax.map(
+            lambda index: self.block(index).features(inputs), jnp.arange(self.num_blocks)
+        )
+        order = jax.lax.map(self._positions, jnp.arange(self.num_blocks)).reshape(-1)
+        stacked = jnp.moveaxis(blocks, 0, 1).reshape(len(inputs), -1)
+        whole = jnp.zeros((len(inputs), self.num_features), stacked.dtype)
+        return whole.at[:, order].add(stacked, mode="drop")
+
+    @abc.abstractmethod
+    def _positions(self, index: Int[Array, ""]) -> Int[Array, " rows"]:
+        """Which feature each row of a block is; p or more for one that fills up."""
+
+
+def as_parameters(value) -> Float[Array, "..."]:
+    """Parameters as a floating-point array.
+
+    Raises:
+        ValueError: not (p,) or (p, k), not finite, or all zero.
+        TypeError: not made of real numbers.
+    """
+    parameters = as_wide_float(value)
+    if parameters.ndim not in (1, 2) or 0 in parameters.shape:
+        raise ValueError(f"expected parameters of shape (p,) or (p, k), got {parameters.shape}")
+    require_finite("parameters", parameters)
+    known = concrete(parameters)
+    if known is not None and not np.any(known):
+        raise ValueError("expected parameters that training has changed, got zeros only")
+    return parameters

@@ -1,0 +1,63 @@
+r"""The informed adversary of private training: every record but one is known, labels as well.
+
+Source: Balle, Cherubin and Hayes (2022). Nothing of the known records has to be fitted then: their
+clipped gradients are subtracted, and what remains is one row's features times a positive number,
+plus the noise. Least squares for that one row is maximum likelihood after one step, where it is
+clipped; `reconstruct(..., known_inputs=...)` is for an adversary who has no labels, or only the
+last iterate of many.
+"""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.attacks.random_features_target import RandomFeaturesTarget
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import require_shape
+
+
+def without_known_rows(
+    iterates: Float[Array, "iterates features"],
+    weights: Float[Array, "features dim"],
+    activation: Callable[[Array], Array],
+    algorithm: AbstractFullBatchAlgorithm,
+    known_inputs: Float[Array, "known dim"],
+    known_labels: Float[Array, " known"],
+    *,
+    num_samples: int,
+) -> RandomFeaturesTarget:
+    r"""What the steps between consecutive iterates say of the records that are not known.
+
+    $\sum_t \bigl(\theta_t - \theta_{t-1}\bigr) + \frac{\eta}{n}\sum_{t,i} \mathrm{clip}(g_i)$ over
+    the known i. One unknown record leaves its clipped gradients and the noise of all steps, and is
+    found by `reconstruct(target, 1, key=key)`.
+
+    Args:
+        iterates: $\theta_0, \dots, \theta_T$, beginning where training did; (T + 1, p).
+        weights: V in memory.
+        activation: phi, elementwise.
+        algorithm: as it was run; the noise does not matter.
+        known_inputs, known_labels: (m, d) and (m,), fewer than n.
+        num_samples: n, by which the algorithm divides.
+
+    Raises:
+        ValueError: shapes do not match, or all records are known.
+    """
+    iterates, weights = as_wide_float(iterates), as_wide_float(weights)
+    inputs, labels = as_wide_float(known_inputs), as_wide_float(known_labels)
+    require_shape("weights", weights, (None, None))
+    require_shape("iterates", iterates, (None, weights.shape[0]))
+    require_shape("known_inputs", inputs, (None, weights.shape[1]))
+    require_shape("known_labels", labels, (inputs.shape[0],))
+    if len(iterates) < 2:
+        raise ValueError(f"expected two iterates or more, got {len(iterates)}")
+    if len(inputs) >= num_samples:
+        raise ValueError(f"expected fewer known rows than {num_samples}, got {len(inputs)}")
+    features = activation(jnp.matmul(inputs, weights.T, precision=Precision.HIGHEST))
+    residuals = jnp.matmul(iterates[:-1], features.T, precision=Precision.HIGHEST) - labels
+    slopes, _ = algorithm.clipped_slopes(residuals, jnp.linalg.norm(features, axis=1))
+    known = algorithm.learning_rate / num_samples * jnp.sum(slopes, axis=0) @ features
+    return RandomFeaturesTarget(weights, activation, iterates[-1] - iterates[0] + known)

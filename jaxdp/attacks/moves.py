@@ -1,0 +1,180 @@
+r"""Moves between descents: spare rows come in, and the rows that matter least go out.
+
+A guess of n rows is caught easily: two of its rows share one input, or a row has settled between
+two. With spare rows it is not, and afterwards the least significant rows are the spare ones. What a
+plain guess misses is named by where its residual points, and by the negatives of its rows.
+Derived: that this finds all rows where descent alone misses some, test_moves.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from jaxdp.attacks.base import AbstractTarget
+from jaxdp.attacks.objective import accumulate_products, residual, ridged_inverse
+from jaxdp.attacks.optimisers.base import onto_sphere
+
+
+@eqx.filter_jit
+def with_spares(
+    guesses: Float[Array, "starts n dim"],
+    is_fresh: Bool[Array, " starts"],
+    count: int,
+    *,
+    num_known: int,
+    key: Key[Array, ""],
+) -> Float[Array, "starts rows dim"]:
+    """The guesses with `count` rows more: one half negatives of their rows, the others random.
+
+    Where `is_fresh`, the rows of the guess are drawn anew, but for the known ones.
+    """
+    _, num_rows, dim = guesses.shape
+    key_rows, key_random = jr.split(key)
+    # Fewer where there are fewer rows.
+    chosen = num_known + jr.permutation(key_rows, num_rows - num_known)[: count // 2]
+    normal = jr.normal(key_random, (num_rows + count - len(chosen), dim), guesses.dtype)
+    random = onto_sphere(normal)
+
+    def widened(guess, is_fresh):
+        is_replaced = is_fresh & (jnp.arange(num_rows) >= num_known)
+        guess = jnp.where(is_replaced[:, None], random[:num_rows], guess)
+        return jnp.concatenate([guess, -guess[chosen], random[num_rows:]])
+
+    return jax.vmap(widened)(guesses, is_fresh)
+
+
+def most_significant(
+    target: AbstractTarget,
+    inputs: Float[Array, "starts rows dim"],
+    num_kept: int,
+    *,
+    num_known: int,
+) -> Float[Array, "starts kept dim"]:
+    """The rows of each guess without which the loss would rise most, the known ones first.
+
+    Rows are left out one after another: two that stand for the same input are not both.
+    """
+    gram, moments = _products(target, inputs)
+    kept = [
+        kept_rows(np.asarray(each, np.float64), np.asarray(moment, np.float64), num_kept, num_known)
+        for each, moment in zip(gram, moments, strict=True)
+    ]
+    return _taken(inputs, np.stack(kept))
+
+
+def kept_rows(
+    gram: Float[np.ndarray, "rows rows"],
+    moments: Float[np.ndarray, "rows outputs"],
+    num_kept: int,
+    num_known: int,
+) -> Int[np.ndarray, " kept"]:
+    r"""Backward elimination by what leaving out one row adds to the squared residual.
+
+    That is $\|\alpha_i\|^2/(K^{-1})_{ii}$; $K^{-1}$ without a row follows from $K^{-1}$.
+    """
+    rounding = 1e-7 * np.trace(gram) / len(gram)
+    inverse = np.linalg.inv(gram + rounding * np.eye(len(gram)))
+    rows = np.arange(len(gram))
+    while len(rows) > num_kept:
+        coefficients = inverse @ moments[rows]
+        significance = np.sum(coefficients**2, axis=1) / np.diag(inverse)
+        significance[rows < num_known] = np.inf
+        # A NaN goes first.
+        least = int(np.argmin(np.nan_to_num(significance, nan=-1.0, posinf=np.inf)))
+        left = np.delete(np.arange(len(rows)), least)
+        column = inverse[left, least]
+        inverse = inverse[np.ix_(left, left)] - np.outer(column, column) / inverse[least, least]
+        rows = rows[left]
+    return rows
+
+
+@eqx.filter_jit
+def _taken(inputs, rows):
+    return jnp.take_along_axis(inputs, rows[:, :, None], axis=1)
+
+
+@eqx.filter_jit
+def _products(target, inputs):
+    products = jax.vmap(lambda rows: accumulate_products(target, rows))(inputs)
+    return products.gram, products.moments
+
+
+def reseeded(
+    target: AbstractTarget, inputs: Float[Array, "starts n dim"], *, num_known: int
+) -> Float[Array, "starts n dim"]:
+    r"""The guesses with the least significant row put where the residual without it points.
+
+    A missing input x leaves $\alpha\varphi(x)$ and little else in the residual r, and
+    $J_i^\top r$ then points along $\pm x$ for features with an odd part. Of those of all rows and
+    their mean, with either sign, the one is taken whose features lower the loss most.
+    """
+    return _reseeded(target, inputs, jnp.asarray(num_known))
+
+
+@eqx.filter_jit
+def _reseeded(target, inputs, num_known):
+    return jax.vmap(lambda rows: _reseeded_rows(target, rows, num_known))(inputs)
+
+
+def _reseeded_rows(target, inputs, num_known):
+    numbers = jnp.arange(len(inputs))
+    products = accumulate_products(target, inputs)
+    inverse = ridged_inverse(products.gram)
+    significance = jnp.sum((inverse @ products.moments) ** 2, axis=1) / jnp.diag(inverse)
+    least = jnp.argmin(jnp.where(numbers < num_known, jnp.inf, significance))
+    is_kept = numbers != least
+    inverse = inverse - jnp.outer(inverse[least], inverse[least]) / inverse[least, least]
+    inverse = jnp.where(is_kept[:, None] & is_kept, inverse, 0)
+    coefficients = inverse @ products.moments
+    candidates = _pointed(target, inputs, coefficients)
+    gains = _gains(target, inputs, candidates, coefficients, inverse)
+    best = candidates[jnp.argmax(jnp.nan_to_num(gains, nan=-jnp.inf))]
+    return jnp.where(is_kept[:, None], inputs, best)
+
+
+def _pointed(target, inputs, coefficients):
+    """Where the residual points, seen from each row and from all, with either sign."""
+
+    def power(total, index):
+        block = target.block(index)
+        left = residual(block.features(inputs), block.parameters, coefficients)
+        return total + left.T @ left, None
+
+    outputs = target.num_outputs
+    blocks = jnp.arange(target.num_blocks)
+    total, _ = lax.scan(power, jnp.zeros((outputs, outputs), inputs.dtype), blocks)
+    # The combination of the outputs that most of the residual lies in.
+    combination = jnp.linalg.eigh(total)[1][:, -1] if outputs > 1 else jnp.ones(1, inputs.dtype)
+
+    def pull(total, index):
+        block = target.block(index)
+        linearised = block.linearised(inputs)
+        left = residual(linearised.features, block.parameters, coefficients) @ combination
+        cotangents = jnp.broadcast_to(left, linearised.features.shape)
+        return total + linearised.pull_back(cotangents), None
+
+    pulled, _ = lax.scan(pull, jnp.zeros_like(inputs), blocks)
+    ways = onto_sphere(jnp.concatenate([pulled, pulled.mean(0, keepdims=True)]))
+    return jnp.concatenate([ways, -ways])
+
+
+def _gains(target, inputs, candidates, coefficients, inverse):
+    """By how much each candidate, added to the guess, lowers the squared residual."""
+
+    def add(sums, index):
+        block = target.block(index)
+        features, others = block.features(candidates), block.features(inputs)
+        left = residual(others, block.parameters, coefficients)
+        parts = features @ left, features @ others.T, jnp.sum(features**2, axis=1)
+        return jax.tree.map(jnp.add, sums, parts), None
+
+    rows, count = len(inputs), len(candidates)
+    shapes = (count, target.num_outputs), (count, rows), (count,)
+    zeros = tuple(jnp.zeros(shape, inputs.dtype) for shape in shapes)
+    (moments, cross, own), _ = lax.scan(add, zeros, jnp.arange(target.num_blocks))
+    outside = own - jnp.sum((cross @ inverse) * cross, axis=1)
+    return jnp.sum(moments**2, axis=1) / jnp.maximum(outside, 1e-4 * own)

@@ -1,0 +1,104 @@
+"""The penultimate layer of a trained network as a target, whatever its layers are.
+
+Source: DR Section 5.3: the last layer's change lies in the span of the penultimate features.
+"""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float
+
+from jaxdp.attacks.base import AbstractBlock, AbstractTarget, Linearisation, as_parameters
+from jaxdp.core.checks import require_count, require_finite
+
+# Independent directions that the Jacobians' inner products are averaged over.
+_PROBES = 4
+
+
+class NetworkBlock(AbstractBlock):
+    """All features of a network."""
+
+    parameters: Float[Array, "rows outputs"]
+    network: Callable[[Array], Array]
+
+    def features(self, inputs):
+        return jax.vmap(self.network)(inputs)
+
+    def linearised(self, inputs):
+        features, push_forward = jax.linearize(self.features, inputs)
+        transposed = jax.linear_transpose(push_forward, inputs)
+        return Linearisation(features, push_forward, lambda cotangents: transposed(cotangents)[0])
+
+    def row_coupling(self, inputs, *, key):
+        # E <J_i^T z, J_j^T z> = tr(J_i J_j^T) for the same standard normal z in every row.
+        features, pull_back = jax.vjp(self.features, inputs)
+
+        def probed(key):
+            probe = jr.normal(key, features.shape[1:], features.dtype)
+            (pulled,) = pull_back(jnp.broadcast_to(probe, features.shape))
+            return pulled @ pulled.T
+
+        products = jax.lax.map(probed, jr.split(key, _PROBES))
+        return products.mean(0) / inputs.shape[1]
+
+
+class NetworkTarget(AbstractTarget):
+    r"""What the attacker of a network holds: its trained layers, and the last one's change.
+
+    Args:
+        features: an Equinox module (or any callable pytree) from one input (d,) to the penultimate
+            layer (p,).
+        parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k).
+        dim: d.
+
+    Raises:
+        ValueError: the features are not (p,), something is not finite, or all parameters are zero.
+        TypeError: `features` is no callable, or `dim` no whole number.
+    """
+
+    parameters: Float[Array, "..."]
+    network: Callable[[Array], Array]
+    input_size: int = eqx.field(static=True)
+
+    def __init__(self, features, parameters, dim):
+        if not callable(features):
+            raise TypeError(f"expected features to be a callable, got {features!r}")
+        self.parameters = as_parameters(parameters)
+        self.input_size = require_count("dim", dim)
+        self.network = features
+        for leaf in jax.tree.leaves(eqx.filter(features, eqx.is_inexact_array)):
+            require_finite("weights of the network", leaf)
+        made = eqx.filter_eval_shape(features, jnp.zeros(dim, self.parameters.dtype))
+        shape = getattr(made, "shape", None)
+        if shape != (self.num_features,):
+            raise ValueError(
+                f"expected features of shape ({self.num_features},), one for each row of the "
+                f"parameters, got {shape}"
+            )
+
+    @property
+    def dim(self):
+        return self.input_size
+
+    @property
+    def num_blocks(self):
+        return 1
+
+    def block(self, index):
+        return NetworkBlock(
+            self.parameters.reshape(self.num_features, self.num_outputs), self.network
+        )
+
+    def in_blocks(self, num_rows):
+        return self
+
+    def widened(self):
+        return jax.tree.map(
+            lambda leaf: leaf.astype(jnp.float64) if eqx.is_inexact_array(leaf) else leaf, self
+        )
+
+    def _positions(self, index):
+        return jnp.arange(self.num_features)

@@ -1,0 +1,165 @@
+r"""The attack's loss: how much of $\theta$ lies outside the span of the guessed inputs' features.
+
+With $\Phi$ the features of the guess and $\alpha$ the least-squares coefficients, the loss is
+$\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$, DR (11), always as the sum of the squared residual:
+$\theta^\top\theta - v^\top\alpha$ cancels in float32 and stops on rounding noise.
+"""
+
+import contextlib
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.attacks.base import AbstractTarget
+
+# Of the mean diagonal of the Gram matrix, in units of the rounding: enough for a factor to exist
+# where two rows coincide, and below what the residual sees.
+_RIDGE = 8.0
+# Features of a block in float64.
+_WIDE_ROWS = 65536
+
+
+class Evaluation(NamedTuple):
+    r"""The loss at a guess, and what goes with it.
+
+    Attributes:
+        loss: relative to $\|\theta\|^2$.
+        gradient: of the loss in the inputs, (n, d).
+        coefficients: $\alpha$, (n, k).
+    """
+
+    loss: Float[Array, ""]
+    gradient: Float[Array, "n dim"]
+    coefficients: Float[Array, "n outputs"]
+
+
+class Products(NamedTuple):
+    r"""$K = \Phi\Phi^\top$, $v = \Phi\theta$ and $\|\theta\|^2$, of all features or of a block."""
+
+    gram: Float[Array, "n n"]
+    moments: Float[Array, "n outputs"]
+    power: Float[Array, ""]
+
+
+def loss_and_gradient(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Evaluation:
+    r"""The loss and its gradient, in two passes over the blocks and memory for one of them.
+
+    $\partial L/\partial x_i = -2 J_i^\top R\alpha_i/\|\theta\|^2$, R = $\theta - \Phi^\top\alpha$:
+    the coefficients minimise, so their own change drops out.
+    Source: DR Appendix D. Derived: for several outputs, test_objective.
+    """
+    if target.num_blocks == 1:
+        block = target.block(0)
+        linearised = block.linearised(inputs)
+        products = block_products(linearised.features, block.parameters)
+        coefficients = solve_coefficients(products)
+        power, pulled = _residual_parts(linearised, block.parameters, coefficients)
+    else:
+        products = accumulate_products(target, inputs)
+        coefficients = solve_coefficients(products)
+
+        def add(sums, index):
+            block = target.block(index)
+            parts = _residual_parts(block.linearised(inputs), block.parameters, coefficients)
+            return jax.tree.map(jnp.add, sums, parts), None
+
+        zero = jnp.zeros((), inputs.dtype), jnp.zeros_like(inputs)
+        (power, pulled), _ = lax.scan(add, zero, jnp.arange(target.num_blocks))
+    return Evaluation(power / products.power, -2 * pulled / products.power, coefficients)
+
+
+def relative_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Float[Array, ""]:
+    """The loss alone."""
+    if target.num_blocks == 1:
+        block = target.block(0)
+        features = block.features(inputs)
+        products = block_products(features, block.parameters)
+        coefficients = solve_coefficients(products)
+        return jnp.sum(residual(features, block.parameters, coefficients) ** 2) / products.power
+    products = accumulate_products(target, inputs)
+    coefficients = solve_coefficients(products)
+
+    def add(power, index):
+        block = target.block(index)
+        left = residual(block.features(inputs), block.parameters, coefficients)
+        return power + jnp.sum(left**2), None
+
+    zero = jnp.zeros((), inputs.dtype)
+    power, _ = lax.scan(add, zero, jnp.arange(target.num_blocks))
+    return power / products.power
+
+
+def checked_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> float:
+    """The loss computed in float64, in blocks, whatever the target's precision."""
+    with _in_float64():
+        wide = target.widened().in_blocks(_WIDE_ROWS)
+        return float(_jitted_loss(wide, jnp.asarray(inputs, jnp.float64)))
+
+
+def accumulate_products(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Products:
+    """The first pass."""
+
+    def add(sums, index):
+        block = target.block(index)
+        return jax.tree.map(jnp.add, sums, block_products(block.features(inputs), block.parameters)), None
+
+    rows, outputs = len(inputs), target.num_outputs
+    zero = Products(*(jnp.zeros(shape, inputs.dtype) for shape in ((rows, rows), (rows, outputs), ())))
+    sums, _ = lax.scan(add, zero, jnp.arange(target.num_blocks))
+    return sums
+
+
+def solve_coefficients(products: Products) -> Float[Array, "n outputs"]:
+    r"""$\alpha = K^{-1}v$ by Cholesky."""
+    factor = jax.scipy.linalg.cho_factor(_ridged(products.gram))
+    return jax.scipy.linalg.cho_solve(factor, products.moments)
+
+
+def ridged_inverse(gram: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    r"""$K^{-1}$, with the same ridge of the size of the rounding."""
+    factor = jax.scipy.linalg.cho_factor(_ridged(gram))
+    return jax.scipy.linalg.cho_solve(factor, jnp.eye(len(gram), dtype=gram.dtype))
+
+
+def residual(features, parameters, coefficients) -> Float[Array, "rows outputs"]:
+    r"""$\theta - \Phi^\top\alpha$ of a block."""
+    return parameters - jnp.matmul(features.T, coefficients, precision=Precision.HIGHEST)
+
+
+def block_products(features, parameters) -> Products:
+    """Those of one block."""
+    # At full precision: rounding here is rounding in the coefficients.
+    return Products(
+        jnp.matmul(features, features.T, precision=Precision.HIGHEST),
+        jnp.matmul(features, parameters, precision=Precision.HIGHEST),
+        jnp.sum(parameters**2),
+    )
+
+
+def _ridged(gram):
+    ridge = _RIDGE * jnp.finfo(gram.dtype).eps * jnp.trace(gram) / len(gram)
+    return gram + ridge * jnp.eye(len(gram), dtype=gram.dtype)
+
+
+def _residual_parts(linearised, parameters, coefficients):
+    """The squared residual, and the residual pulled back to the inputs."""
+    left = residual(linearised.features, parameters, coefficients)
+    return jnp.sum(left**2), linearised.pull_back(coefficients @ left.T)
+
+
+def _in_float64() -> contextlib.AbstractContextManager:
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+
+    return enable_x64(True)
+
+
+@eqx.filter_jit
+def _jitted_loss(target, inputs):
+    return relative_loss(target, inputs)

@@ -1,0 +1,134 @@
+r"""Steps of momentum on the loss of a block, scaled by the curvature that its rows share.
+
+In directions $u_i$ of the rows, the loss's Gauss-Newton form is about
+$\sum_{ij} C_{ij}\,u_i\cdot u_j$ with $C_{ij} = \alpha_i\cdot\alpha_j\,
+\operatorname{tr}(J_i^\top J_j)/d$: rows are coupled wherever the features' slopes are not centred
+(for ReLU, $C_{ij}$ is half of $C_{ii}$ between rows of equal weight), and a row's own curvature
+falls with the square of its coefficient. Solving with C, n x n, makes all of them equally fast.
+Derived: the form, and what it gains over its diagonal, test_scaled_steps.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from jaxdp.attacks.base import AbstractBlock, AbstractTarget
+from jaxdp.attacks.objective import block_products, residual, solve_coefficients
+from jaxdp.attacks.optimisers.base import onto_sphere
+
+# Of the mean curvature: below the square of the smallest coefficient that matters.
+_LEAST_CURVATURE = 1e-9
+
+
+class Scaling(NamedTuple):
+    """How far a step goes.
+
+    Attributes:
+        step_size: of the curvature-scaled gradient.
+        momentum: of heavy ball, in [0, 1).
+        damping: share of its own curvature that is added to each row's.
+        longest_step: of a row before momentum, in units of its length.
+    """
+
+    step_size: Float[Array, ""]
+    momentum: Float[Array, ""]
+    damping: Float[Array, ""]
+    longest_step: Float[Array, ""]
+
+
+class Descent(NamedTuple):
+    """Where a descent is: its rows, their velocity, the mean of the last blocks' losses."""
+
+    inputs: Float[Array, "starts n dim"]
+    velocity: Float[Array, "starts n dim"]
+    loss: Float[Array, " starts"]
+
+
+@eqx.filter_jit
+def descend(
+    target: AbstractTarget,
+    state: Descent,
+    scaling: Scaling,
+    is_active: Bool[Array, " starts"],
+    *,
+    order: Int[Array, " most"],
+    num_steps: Int[Array, ""],
+    num_known: Int[Array, ""],
+    key: Key[Array, ""],
+) -> Descent:
+    """Steps on the blocks of these numbers, the same for all starts; those not active stay."""
+
+    def step(number, state):
+        # Generated once for all starts.
+        block = target.block(order[number])
+        probe = jr.fold_in(key, number)
+        moved = jax.vmap(
+            lambda inputs, velocity: scaled_step(
+                block, inputs, velocity, scaling, num_known=num_known, key=probe
+            )
+        )(state.inputs, state.velocity)
+        late = number >= num_steps // 2
+        total = state.loss + jnp.where(late, moved.loss / (num_steps - num_steps // 2), 0)
+        return Descent(moved.inputs, moved.velocity, total)
+
+    begun = state._replace(loss=jnp.zeros_like(state.loss))
+    ended = lax.fori_loop(0, num_steps, step, begun)
+    return jax.tree.map(
+        lambda new, old: jnp.where(is_active.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+        ended,
+        state,
+    )
+
+
+def scaled_step(
+    block: AbstractBlock,
+    inputs: Float[Array, "n dim"],
+    velocity: Float[Array, "n dim"],
+    scaling: Scaling,
+    *,
+    num_known: Int[Array, ""] | int,
+    key: Key[Array, ""],
+) -> Descent:
+    """One step of one start; a step that is not finite is not taken."""
+    linearised = block.linearised(inputs)
+    products = block_products(linearised.features, block.parameters)
+    coefficients = solve_coefficients(products)
+    left = residual(linearised.features, block.parameters, coefficients)
+    is_free = (jnp.arange(len(inputs)) >= num_known)[:, None]
+    pulled = tangent(inputs, linearised.pull_back(coefficients @ left.T))
+    curvature = block.row_coupling(inputs, key=key) * (coefficients @ coefficients.T)
+    direction = _solve_curvature(curvature, jnp.where(is_free, pulled, 0), is_free, scaling.damping)
+    lengths = jnp.linalg.norm(direction, axis=1, keepdims=True)
+    longest = scaling.longest_step * jnp.sqrt(inputs.shape[1]).astype(inputs.dtype)
+    direction = direction * jnp.minimum(1, longest / jnp.maximum(lengths, longest / 2))
+    moved = scaling.momentum * tangent(inputs, velocity) + scaling.step_size * direction
+    reached = jnp.where(is_free, onto_sphere(inputs + moved), inputs)
+    is_finite = jnp.isfinite(reached).all()
+    return Descent(
+        jnp.where(is_finite, reached, inputs),
+        jnp.where(is_finite, moved, 0),
+        jnp.sum(left**2) / products.power,
+    )
+
+
+def tangent(
+    inputs: Float[Array, "n dim"], directions: Float[Array, "n dim"]
+) -> Float[Array, "n dim"]:
+    """The part of each row's direction that is orthogonal to the row."""
+    lengths = jnp.sum(inputs**2, axis=1, keepdims=True)
+    return directions - inputs * jnp.sum(inputs * directions, axis=1, keepdims=True) / lengths
+
+
+def _solve_curvature(curvature, pulled, is_free, damping):
+    """The scaled directions; rows that are held fixed are decoupled from the others."""
+    curvature = jnp.where(is_free & is_free.T, curvature, 0)
+    own = jnp.diag(curvature)
+    mean = jnp.sum(own) / jnp.sum(is_free)
+    added = damping * own + jnp.where(is_free[:, 0], _LEAST_CURVATURE, 1) * mean
+    factor = jax.scipy.linalg.cho_factor(curvature + jnp.diag(added))
+    return jax.scipy.linalg.cho_solve(factor, pulled)

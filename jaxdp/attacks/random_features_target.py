@@ -1,0 +1,157 @@
+r"""Random features $\phi(Vx)$ as a target, V in memory or regenerated a block at a time.
+
+Several outputs make it the two-layer network too: V the trained first layer, the parameters the
+last layer's change. Source: DR (3) and Section 5.2.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+from jax.lax import Precision
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxdp.attacks.base import AbstractBlock, AbstractTarget, Linearisation, as_parameters
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import require_count, require_shape
+
+
+class NeuronBlock(AbstractBlock):
+    """Some neurons of one layer.
+
+    Attributes:
+        weights: rows of V.
+        is_used: false for rows that only fill up.
+        activation: phi, elementwise.
+    """
+
+    parameters: Float[Array, "rows outputs"]
+    weights: Float[Array, "rows dim"]
+    is_used: Bool[Array, " rows"]
+    activation: Callable[[Array], Array] = eqx.field(static=True)
+
+    def features(self, inputs):
+        return jnp.where(self.is_used, self.activation(self._arguments(inputs)), 0)
+
+    def linearised(self, inputs):
+        features, slopes = self._values_and_slopes(inputs)
+        return Linearisation(
+            features,
+            lambda directions: slopes * (directions @ self.weights.T),
+            lambda cotangents: (slopes * cotangents) @ self.weights,
+        )
+
+    def row_coupling(self, inputs, *, key):
+        # The rows of V are alike in length.
+        _, slopes = self._values_and_slopes(inputs)
+        return slopes @ slopes.T * (jnp.mean(self.weights**2))
+
+    def _arguments(self, inputs):
+        # At full precision: accelerators' default products leave a loss of 1e-6 at the truth.
+        return jnp.matmul(inputs, self.weights.T, precision=Precision.HIGHEST)
+
+    def _values_and_slopes(self, inputs):
+        arguments = self._arguments(inputs)
+        values, slopes = jax.jvp(self.activation, (arguments,), (jnp.ones_like(arguments),))
+        return jnp.where(self.is_used, values, 0), jnp.where(self.is_used, slopes, 0)
+
+
+class RandomFeaturesTarget(AbstractTarget):
+    r"""What the attacker of $f(x) = \phi(Vx)^\top\theta$ holds.
+
+    Args:
+        weights: V, (p, d), or `RegeneratedWeights`.
+        activation: phi, elementwise.
+        parameters: $\theta$ (less where training began), (p,) or (p, k).
+        block_size: how many features of a V in memory are looked at together; None for all.
+
+    Raises:
+        ValueError: shapes do not match, something is not finite, or all parameters are zero.
+        TypeError: the activation is no callable, or something is not made of real numbers.
+    """
+
+    parameters: Float[Array, "..."]
+    weights: Any
+    activation: Callable[[Array], Array] = eqx.field(static=True)
+    block_size: int = eqx.field(static=True)
+
+    def __init__(self, weights, activation, parameters, *, block_size=None):
+        if not callable(activation):
+            raise TypeError(f"expected activation to be a callable, got {activation!r}")
+        self.parameters = as_parameters(parameters)
+        self.activation = activation
+        if hasattr(weights, "block"):
+            count, self.block_size = weights.num_features, weights.block_size
+        else:
+            weights = as_float(weights)
+            require_shape("weights", weights, (None, None))
+            if not isinstance(weights, Tracer) and not _is_finite(weights):
+                raise ValueError("expected finite weights, got entries that are not")
+            count = len(weights)
+            self.block_size = min(require_count("block_size", block_size or count), count)
+        self.weights = weights
+        if count != self.num_features:
+            raise ValueError(
+                f"expected one row of parameters for each of the {count} features, "
+                f"got shape {self.parameters.shape}"
+            )
+
+    @property
+    def dim(self):
+        return self.weights.dim if self._is_regenerated else self.weights.shape[1]
+
+    @property
+    def num_blocks(self):
+        return -(-self.num_features // self.block_size)
+
+    def block(self, index):
+        positions = self._positions(index)
+        rows = (
+            self.weights.block(index)
+            if self._is_regenerated
+            else jax.lax.dynamic_slice_in_dim(self.weights, self._start(index), self.block_size)
+        )
+        return NeuronBlock(
+            self._parameter_rows(positions),
+            rows.astype(self.parameters.dtype),
+            positions < self.num_features,
+            self.activation,
+        )
+
+    def in_blocks(self, num_rows):
+        if self._is_regenerated:
+            return self
+        return dataclasses.replace(self, block_size=min(num_rows, self.num_features))
+
+    def widened(self):
+        # The weights are widened a block at a time: V in float64 may not fit.
+        return dataclasses.replace(self, parameters=self.parameters.astype(jnp.float64))
+
+    @property
+    def _is_regenerated(self) -> bool:
+        return hasattr(self.weights, "block")
+
+    def _start(self, index: Int[Array, ""] | int):
+        """Where a block begins; the last one begins early, so that V need not be padded."""
+        return jnp.minimum(index * self.block_size, self.num_features - self.block_size)
+
+    def _positions(self, index):
+        begin = index * self.block_size
+        if self._is_regenerated:
+            return begin + jnp.arange(self.block_size)
+        positions = self._start(index) + jnp.arange(self.block_size)
+        return jnp.where(positions >= begin, positions, self.num_features)
+
+    def _parameter_rows(self, positions):
+        columns = self.parameters.reshape(self.num_features, self.num_outputs)
+        return jnp.take(columns, positions, axis=0, mode="fill", fill_value=0)
+
+
+@jax.jit
+def _is_finite(weights):
+    # On the device and without a copy: V may fill its memory.
+    return jnp.isfinite(weights).all()

@@ -1,0 +1,139 @@
+"""Reconstructing the training inputs from trained parameters: the verb and its answer.
+
+Source: DR (11) and Section 5.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from jaxdp.attacks.base import AbstractTarget
+from jaxdp.attacks.objective import checked_loss
+from jaxdp.attacks.optimisers.base import AbstractOptimiser, Ending, Progress, onto_sphere
+from jaxdp.attacks.optimisers.curvature_scaled import CurvatureScaledMomentum
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import (
+    require_count,
+    require_finite,
+    require_key,
+    require_positive,
+    require_shape,
+)
+from jaxdp.core.keys import purpose_key, run_keys
+
+
+class Reconstruction(eqx.Module):
+    r"""What an attack found.
+
+    Attributes:
+        inputs: the rows of the best start, on the sphere of radius $\sqrt d$; known ones first, as
+            they were given.
+        loss: $\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$ there, computed in float64.
+        converged: whether that loss is at most the tolerance.
+        num_passes: full-pass equivalents, of all starts.
+        status: why the best start ended.
+        losses: of each start, in the precision of the target.
+    """
+
+    inputs: Float[Array, "n dim"]
+    loss: float
+    converged: bool
+    num_passes: float
+    status: Ending
+    losses: Float[Array, " starts"]
+
+
+def reconstruct(
+    target: AbstractTarget,
+    num_samples: int,
+    *,
+    key: Key[Array, ""],
+    optimiser: AbstractOptimiser | None = None,
+    max_passes: float = 2000,
+    num_starts: int = 1,
+    known_inputs: Any = None,
+    tolerance: float = 1e-7,
+    progress: Progress | None = None,
+) -> Reconstruction:
+    r"""Look for n inputs whose features span the trained parameters.
+
+    Above $p = dn$ features they are the training inputs, in some order; below, others do as well.
+
+    Args:
+        target: what the attacker holds.
+        num_samples: n, how many inputs there were.
+        key: of the starts and of the optimiser.
+        optimiser: None for `CurvatureScaledMomentum()`.
+        max_passes: at most this many full-pass equivalents for each start.
+        num_starts: independent starts, side by side; the best is returned.
+        known_inputs: m < n inputs that the attacker knows, (m, d); held fixed.
+        tolerance: of the relative loss.
+        progress: called on the host with the passes so far and the best loss.
+
+    Raises:
+        ValueError: p <= n, where any inputs span everything; shapes or numbers out of range.
+        TypeError: an argument is of another type.
+    """
+    if not isinstance(target, AbstractTarget):
+        raise TypeError(f"expected a target of jaxdp.attacks, got {type(target).__name__}")
+    require_key(key)
+    require_count("num_samples", num_samples)
+    require_count("num_starts", num_starts)
+    require_positive("max_passes", max_passes)
+    require_positive("tolerance", tolerance)
+    if target.num_features <= num_samples:
+        raise ValueError(
+            f"expected more features than samples, got p = {target.num_features} and n = "
+            f"{num_samples}: the features of any n inputs span all parameters, and nothing is "
+            "learnt of them"
+        )
+    known = _known_rows(known_inputs, num_samples, target)
+    optimiser = CurvatureScaledMomentum() if optimiser is None else optimiser
+    attempt = optimiser.minimise(
+        target,
+        _starts(known, num_samples, target.dim, run_keys(purpose_key(key, "init"), num_starts)),
+        key=purpose_key(key, "sampling"),
+        max_passes=max_passes,
+        tolerance=tolerance,
+        num_known=len(known),
+        progress=progress,
+    )
+    losses = np.asarray(attempt.loss, np.float64)
+    best = int(np.argmin(np.where(np.isnan(losses), np.inf, losses)))
+    inputs = attempt.inputs[best]
+    loss = checked_loss(target, inputs)
+    return Reconstruction(
+        inputs=inputs,
+        loss=loss,
+        converged=loss <= tolerance,
+        num_passes=attempt.num_passes + 1.0,
+        status=Ending(int(attempt.status[best])),
+        losses=attempt.loss,
+    )
+
+
+def _known_rows(known_inputs: Any, num_samples: int, target: AbstractTarget) -> Array:
+    dtype = target.parameters.dtype
+    if known_inputs is None:
+        return jnp.zeros((0, target.dim), dtype)
+    known = as_float(known_inputs)
+    require_shape("known_inputs", known, (None, target.dim))
+    require_finite("known_inputs", known)
+    if len(known) >= num_samples:
+        raise ValueError(
+            f"expected fewer known inputs than the {num_samples} samples, got {len(known)}"
+        )
+    return known.astype(dtype)
+
+
+@eqx.filter_jit
+def _starts(known, num_samples, dim, keys):
+    shape = num_samples - len(known), dim
+    free = jax.vmap(lambda key: onto_sphere(jr.normal(key, shape, known.dtype)))(keys)
+    fixed = jnp.broadcast_to(known, (len(keys), *known.shape))
+    return jnp.concatenate([fixed, free], axis=1)

@@ -1,0 +1,51 @@
+"""The two-layer network that DR trains and attacks.
+
+Source: DR Section 5.2. All k outputs share the h features: the last layer has p(L) = k h numbers,
+but what it gives away is a span of k directions among h features.
+"""
+
+import math
+
+import jax
+import jax.random as jr
+from jaxtyping import Array, Float, Key
+
+from jaxdp.core.checks import require_count
+from jaxdp.core.keys import purpose_key
+from jaxdp.networks.base import AbstractLastLayerNetwork
+
+
+class TwoLayerNetwork(AbstractLastLayerNetwork):
+    r"""$f(x) = W_2\,\mathrm{ReLU}(W_1 x)$, without biases.
+
+    The first weights are independent, $N(0, 1/d)$ in $W_1$ and $N(0, 1/h)$ in $W_2$.
+    Source: DR Section 5.2.
+
+    Args:
+        in_size: d.
+        width: h.
+        num_outputs: k.
+        key: of the weights.
+
+    Raises:
+        ValueError, TypeError: a size is not a whole number >= 1.
+    """
+
+    hidden: Float[Array, "width in"]
+    last: Float[Array, "outputs width"]
+
+    def __init__(self, in_size: int, width: int, num_outputs: int, *, key: Key[Array, ""]):
+        sizes = {"in_size": in_size, "width": width, "num_outputs": num_outputs}
+        for name, value in sizes.items():
+            require_count(name, value)
+        first, second = jr.split(purpose_key(key, "init"))
+        self.hidden = jr.normal(first, (width, in_size)) / math.sqrt(in_size)
+        self.last = jr.normal(second, (num_outputs, width)) / math.sqrt(width)
+
+    @property
+    def in_size(self) -> int:
+        return self.hidden.shape[1]
+
+    def features(self, input: Float[Array, " in"]) -> Float[Array, " width"]:
+        r"""$\mathrm{ReLU}(W_1 x)$."""
+        return jax.nn.relu(self.hidden @ input)

@@ -1,0 +1,107 @@
+"""Pictures of images: what was trained on, and below each what was found."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+# In widths of an image: between neighbours, between blocks of rows, for a caption.
+_GAP, _BLOCK_GAP, _CAPTION = 0.06, 0.22, 0.2
+# Inches.
+_IMAGE, _LABEL = 0.62, 0.9
+
+
+def plot_images(
+    *rows: Any,
+    labels: Sequence[str] = (),
+    captions: Sequence[Sequence[str]] = (),
+    columns: int = 10,
+    title: str = "",
+    figure: "Figure | SubFigure | None" = None,
+) -> "Figure | SubFigure":
+    """Stacks of images, one below the other: the truth in odd rows, what was found in even ones.
+
+    Stacks of more than `columns` images are broken like lines of text. An image stands below its
+    fellows in the other stacks.
+
+    Args:
+        rows: each (images, height, width) or (images, height, width, 3): whole numbers from 0 to
+            255, or numbers in [0, 1], beyond which they are cut.
+        labels: of the stacks, at the left.
+        captions: of each stack's images, below them; an empty sequence for none.
+        columns: images side by side.
+        title: above all.
+        figure: one to draw into; a new one, of a size that suits the images, when None.
+
+    Raises:
+        ValueError: stacks of different length, of no images or not of images, or captions and
+            labels that do not go with them.
+    """
+    from matplotlib.figure import Figure
+
+    stacks = [_colours(stack) for stack in rows]
+    counts = {len(stack) for stack in stacks}
+    if len(counts) != 1 or 0 in counts:
+        raise ValueError(f"expected stacks of as many images each, got {[*map(len, stacks)]}")
+    (count,) = counts
+    for name, given in (("labels", labels), ("captions", captions)):
+        if len(given) not in (0, len(stacks)):
+            raise ValueError(f"expected {name} for {len(stacks)} stacks, got {len(given)}")
+    for given in captions:
+        if len(given) not in (0, count):
+            raise ValueError(f"expected captions of {count} images, got {len(given)}")
+    columns = min(columns, count)
+    heights = [
+        1 + (_CAPTION if captions and len(captions[number]) else 0) + _GAP
+        for number in range(len(stacks))
+    ]
+    block = sum(heights) + _BLOCK_GAP
+    num_blocks = math.ceil(count / columns)
+    width, height = columns * (1 + _GAP), num_blocks * block - _BLOCK_GAP
+    if figure is None:
+        size = (
+            _IMAGE * width + (_LABEL if labels else 0) + 0.1,
+            _IMAGE * height + (0.35 if title else 0.1),
+        )
+        figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    for number, stack in enumerate(stacks):
+        for which, image in enumerate(stack):
+            line, column = divmod(which, columns)
+            top = line * block + sum(heights[:number])
+            caption = captions[number][which] if captions and len(captions[number]) else ""
+            _draw(axes, image, column * (1 + _GAP), top, caption)
+            if labels and column == 0:
+                style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": "small"}
+                axes.text(-0.1, top + 0.5, labels[number], **style)
+    axes.set(xlim=(0, width - _GAP), ylim=(height, 0), aspect="equal")
+    axes.set_axis_off()
+    axes.set_title(title, loc="left", fontsize="medium")
+    return figure
+
+
+def _draw(axes: "Axes", image: np.ndarray, left: float, top: float, caption: str) -> None:
+    axes.imshow(image, extent=(left, left + 1, top + 1, top), interpolation="nearest")
+    if caption:
+        style: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": "x-small"}
+        axes.text(left + 0.5, top + 1.02, caption, **style)
+
+
+def _colours(stack: Any) -> np.ndarray:
+    """Images of three colours in [0, 1]."""
+    stack = np.asarray(stack)
+    if stack.ndim not in (3, 4) or (stack.ndim == 4 and stack.shape[-1] != 3):
+        raise ValueError(
+            f"expected images x height x width, or x 3 colours as well, got {stack.shape}"
+        )
+    scaled = stack / 255 if stack.dtype.kind in "iu" else stack
+    if not np.isfinite(scaled).all():
+        raise ValueError("expected finite images, got NaN or infinite pixels")
+    if stack.ndim == 3:
+        scaled = np.repeat(scaled[..., None], 3, axis=-1)
+    return np.clip(scaled, 0, 1)

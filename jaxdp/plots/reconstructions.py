@@ -1,0 +1,94 @@
+"""Pictures of an attack: how far each row is off, and its numbers beside the true ones."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_FOUND, _TRUE, _GREY = "#D55E00", "#0072B2", "#777777"
+_LEAST = 1e-9
+# More dots than these cannot be told apart.
+_MOST_DOTS = 20_000
+
+
+def plot_reconstruction(
+    found_inputs: Any,
+    true_inputs: Any = None,
+    *,
+    levels: dict[str, float] | None = None,
+    allow_sign_flips: bool = False,
+    title: str = "",
+) -> "Figure":
+    """Errors of the rows and found entries against true ones; the found rows alone as a map.
+
+    Args:
+        found_inputs: (n, d).
+        true_inputs: (n, d), in any order; None when they are not known.
+        levels: errors to mark, by name, such as what chance would give.
+        allow_sign_flips: as for `jaxdp.attacks.reconstruction_error`.
+        title: above all.
+
+    Raises:
+        ValueError: the shapes differ, or something is not finite.
+    """
+    from matplotlib.figure import Figure
+
+    found = np.asarray(found_inputs, np.float64)
+    if true_inputs is None:
+        figure = Figure(figsize=(6.0, 3.2), layout="constrained")
+        _map(figure, figure.subplots(), found)
+    else:
+        figure = Figure(figsize=(8.0, 3.4), layout="constrained")
+        rows, dots = figure.subplots(1, 2, width_ratios=(1.5, 1))
+        true = np.asarray(true_inputs, np.float64)
+        _errors(rows, true, found, levels or {}, allow_sign_flips)
+        _entries(dots, true, found, allow_sign_flips)
+    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    return figure
+
+
+def _errors(axes: "Axes", true, found, levels: dict[str, float], allow_sign_flips: bool) -> None:
+    from jaxdp.attacks import row_errors
+
+    errors = np.sort(row_errors(true, found, allow_sign_flips=allow_sign_flips))
+    # A copy of the row has error zero, which a logarithm does not have.
+    shown = np.maximum(errors, _LEAST)
+    axes.semilogy(np.arange(1, len(errors) + 1), shown, ".", color=_FOUND, markersize=7)
+    for name, level in levels.items():
+        axes.axhline(level, color=_GREY, linestyle="--", linewidth=1)
+        axes.annotate(
+            name,
+            (0.01, level),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 2),
+            textcoords="offset points",
+            fontsize="small",
+            color=_GREY,
+        )
+    axes.set(xlabel="row, by error", ylim=(shown[0] / 3, 4))
+    axes.set_ylabel(r"$|x - \hat x|\,/\,\sqrt{d}$")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _entries(axes: "Axes", true, found, allow_sign_flips: bool) -> None:
+    from jaxdp.attacks import matching
+
+    order, signs = matching(true, found, allow_sign_flips=allow_sign_flips)
+    pairs = np.stack([true.ravel(), (signs[:, None] * found[order]).ravel()])
+    shown = pairs[:, :: -(-pairs.shape[1] // _MOST_DOTS)]
+    reach = 1.05 * np.abs(shown).max()
+    axes.plot([-reach, reach], [-reach, reach], color=_GREY, linewidth=1)
+    axes.plot(*shown, ".", color=_TRUE, markersize=3, alpha=0.6, markeredgewidth=0)
+    axes.set(xlabel="true entry", ylabel="found entry", xlim=(-reach, reach), ylim=(-reach, reach))
+    axes.set_aspect("equal")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _map(figure: "Figure", axes: "Axes", found) -> None:
+    reach = np.abs(found).max()
+    drawn = axes.imshow(found, aspect="auto", cmap="RdBu_r", vmin=-reach, vmax=reach)
+    axes.set(xlabel="entry", ylabel="found row")
+    figure.colorbar(drawn, ax=axes)

@@ -1,0 +1,166 @@
+r"""How well any attack can reconstruct a record, whatever it knows of the others.
+
+*Statement.* A record X is drawn from a prior and joins records that the attacker knows; the
+mechanism's laws $P_x$ are, for every x, $\mu$-GDP away from one reference law Q: every event has
+$P_x(E) \le g(Q(E))$, $g(a) = \Phi(\Phi^{-1}(a) + \mu)$. Let $\kappa$ be the largest probability
+that a guess made without the output is within a given error. Then no attack is within that error
+with probability above $g(\kappa)$.
+
+*Proof.* An attack's own randomness is made part of the output, so that it is a function R of it.
+Let $E_x$ be the outputs for which R is close enough to x. The probability of success is
+$E\,P_X(E_X) \le E\,g(Q(E_X)) \le g(E\,Q(E_X))$, since g is concave: its slope
+$e^{-\mu\Phi^{-1}(a) - \mu^2/2}$ falls. And $E\,Q(E_X)$, X and the output now independent, is the
+success of a guess that does not depend on X: at most $\kappa$, where g increases.
+
+*Which reference.* Any law of the mechanism on a data set with another record in X's place has the
+$\mu$ of replace-one. A mechanism that adds Gaussian noise to sums of vectors clipped to a norm may
+take the run in which X counts for zero: each step's law lies at half the distance that two records
+can be apart, and so do all steps together. `DPGD` may therefore be bounded at `DPGD.mu` / 2; one
+that is only known to be $\mu$-GDP may not. Sampled batches need their own proof.
+
+Source: reconstruction robustness is of Balle, Cherubin and Hayes (2022); the bound in terms of the
+blind guess, of Hayes, Mahloujifar and Balle (2023), and of Kaissis, Hayes, Ziller and Rueckert
+(2023) by trade-off functions. Proved here as stated. Derived: tests/privacy/
+test_reconstruction_bounds.py runs the best attacks against it.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import ArrayLike, Float
+from scipy.special import betainc, gammaln, hyp2f1, log_ndtr, ndtri_exp
+
+from jaxdp.core.checks import require_count
+from jaxdp.privacy.arguments import check_delta, check_non_negative
+
+_PANELS = 20_000
+_UNDERFLOW = 1e-250
+
+
+def reconstruction_bound(mu: ArrayLike, baseline: ArrayLike) -> Float[np.ndarray, "..."]:
+    r"""$\Phi(\Phi^{-1}(\kappa) + \mu)$: no attack succeeds more often.
+
+    Args:
+        mu: of Gaussian DP between the mechanism and its reference, >= 0; under replace-one that of
+            `account`, half of it for `DPGD`.
+        baseline: kappa, the largest probability of success without the output, in [0, 1].
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+    check_non_negative("mu", mu)
+    with np.errstate(divide="ignore"):
+        return np.exp(_log_bound(mu, np.log(_probabilities(baseline))))
+
+
+def approximate_reconstruction_bound(
+    epsilon: ArrayLike, delta: float, baseline: ArrayLike
+) -> Float[np.ndarray, "..."]:
+    r"""$e^\epsilon\kappa + \delta$, at most 1, for a mechanism that is $(\epsilon, \delta)$-DP.
+
+    The same proof with $g(a) = \min(1, e^\epsilon a + \delta)$. One point of a curve: weaker than
+    `reconstruction_bound` where $\mu$ is known.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+    check_non_negative("epsilon", epsilon)
+    check_delta(delta)
+    known = _probabilities(baseline)
+    with np.errstate(divide="ignore"):
+        logarithm = np.asarray(epsilon, np.float64) + np.log(known)
+    return np.minimum(1.0, np.exp(np.minimum(logarithm, 0.0)) + delta)
+
+
+def sphere_log_baseline(
+    error: ArrayLike, dim: int, *, num_guesses: int = 1, is_on_sphere: bool = True
+) -> Float[np.ndarray, "..."]:
+    r"""$\log\kappa$ of a record that is uniform on the sphere: the share of its best cap.
+
+    Args:
+        error: $\rho = |x - \hat x|/\sqrt d$ on the sphere of radius $\sqrt d$, >= 0.
+        dim: d >= 2.
+        num_guesses: an attack that names several rows and is credited with the closest, as the
+            assignment of DR (12) does, multiplies the share by this many.
+        is_on_sphere: whether guesses lie on the sphere, as those of `attacks.reconstruct` do; else
+            one in its inside, which reaches a larger cap.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+    check_non_negative("error", error)
+    if require_count("dim", dim) < 2:
+        raise ValueError(f"expected dim >= 2, got {dim}")
+    known = np.asarray(error, np.float64)
+    if is_on_sphere:
+        known = np.minimum(known, 2.0)
+        cosine = 1 - known**2 / 2
+        square_sine = known**2 * (1 - known**2 / 4)
+    else:
+        # A ball of this radius covers the largest cap with the cap's rim as its equator; one of
+        # the sphere's radius covers all.
+        square_sine = np.minimum(known, 1.0) ** 2
+        cosine = np.where(known < 1, np.sqrt(1 - square_sine), -1.0)
+        square_sine = np.where(known < 1, square_sine, 0.0)
+    guesses = math.log(require_count("num_guesses", num_guesses))
+    return np.minimum(_log_cap(square_sine, cosine, dim) + guesses, 0.0)
+
+
+def error_lower_bound(
+    mu: float, dim: int, *, num_guesses: int = 1, is_on_sphere: bool = True
+) -> float:
+    r"""What no attack's expected error on a uniform row falls below: $\int (1 - g(\kappa(r)))\,dr$.
+
+    About $e^{-\mu^2/2d}$ in high dimensions: it answers which $\mu$ make reconstruction impossible,
+    $\mu^2$ of order d, and says little of small errors, which fall as $\sqrt d/\mu$ for features
+    as for any fixed smooth mechanism.
+
+    Args:
+        mu: as in `reconstruction_bound`.
+        dim, num_guesses, is_on_sphere: as in `sphere_log_baseline`.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+    check_non_negative("mu", mu)
+    if math.isinf(mu):
+        return 0.0
+    options = {"num_guesses": num_guesses, "is_on_sphere": is_on_sphere}
+
+    def failing(errors):
+        return -np.expm1(_log_bound(mu, sphere_log_baseline(errors, dim, **options)))
+
+    # The integrand falls from 1, so that sums over right ends are never above the integral.
+    coarse = np.geomspace(1e-12, 2.0, 2000)
+    last = coarse[min(np.searchsorted(-failing(coarse), -1e-9) + 1, len(coarse) - 1)]
+    ends = np.linspace(0.0, last, _PANELS + 1)[1:]
+    return float(failing(ends).mean() * last)
+
+
+def _log_bound(mu, log_baseline):
+    """log g(kappa) from log kappa: caps in high dimensions underflow."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shifted = ndtri_exp(np.asarray(log_baseline, np.float64)) + np.asarray(mu, np.float64)
+    return log_ndtr(np.where(np.isposinf(mu), np.inf, shifted))
+
+
+def _log_cap(square_sine, cosine, dim):
+    """Log of the share of the unit sphere within an angle of a point."""
+    half = (dim - 1) / 2
+    share = betainc(half, 0.5, square_sine) / 2
+    with np.errstate(divide="ignore"):
+        plain = np.log(np.where(cosine >= 0, share, 1 - share))
+    is_tiny = (share < _UNDERFLOW) & (cosine > 0) & (square_sine > 0)
+    inside = np.where(is_tiny, square_sine, 0.1)
+    # The incomplete beta function's series in positive terms, its power taken out.
+    logarithm = half * np.log(inside) + 0.5 * np.log1p(-inside) - math.log(2 * half)
+    logarithm += gammaln(half + 0.5) - gammaln(half) - gammaln(0.5)
+    logarithm += np.log(hyp2f1(half + 0.5, 1.0, half + 1.0, inside))
+    return np.where(is_tiny, logarithm, plain)
+
+
+def _probabilities(baseline):
+    known = np.asarray(baseline, np.float64)
+    if not np.all((known >= 0) & (known <= 1)):
+        raise ValueError(f"expected baseline in [0, 1], got {baseline}")
+    return known

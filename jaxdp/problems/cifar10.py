@@ -1,0 +1,124 @@
+"""CIFAR-10's training images from their files, or fetched by scikit-learn."""
+
+import pathlib
+import zipfile
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int, UInt8
+
+_SIDE, _NUM_COLOURS, _NUM_CLASSES = 32, 3, 10
+_RECORD = 1 + _NUM_COLOURS * _SIDE**2
+_SHAPE = (_SIDE, _SIDE, _NUM_COLOURS)
+_NUM_FETCHED, _NUM_TRAIN = 60_000, 50_000
+_SOURCE = "give the folder that holds CIFAR-10's binary batches (data_batch_1.bin, ...) or an .npz"
+
+
+class Cifar10(NamedTuple):
+    """Small photographs, red, green and blue from 0 to 255, and the class of each, 0, ..., 9."""
+
+    images: UInt8[np.ndarray, "images 32 32 3"]
+    labels: Int[np.ndarray, " images"]
+
+
+def read_cifar10(folder: str | pathlib.Path | None = None) -> Cifar10:
+    """The training images that there are, in the order of the files; int32 labels.
+
+    Args:
+        folder: holds data_batch_1.bin to data_batch_5.bin, or only some of them, or parts of them
+            (data_batch_*.bin: whole records); without any, one .npz with `images` (uint8, images x
+            32 x 32 x 3) and `labels`. None fetches OpenML's copy, whose first 50,000 rows are
+            taken, by scikit-learn, which keeps it for the next time.
+
+    Raises:
+        ValueError: a file is missing or broken (says which, and why), or nothing was fetched.
+        ImportError: scikit-learn is needed and not installed.
+    """
+    if folder is None:
+        return _fetched()
+    folder = pathlib.Path(folder)
+    whole = [folder / f"data_batch_{number}.bin" for number in range(1, 6)]
+    batches = [path for path in whole if path.is_file()] or sorted(folder.glob("data_batch_*.bin"))
+    if batches:
+        parts = [_read_batch(path) for path in batches]
+        images, labels = (np.concatenate(values) for values in zip(*parts, strict=True))
+        return Cifar10(images, labels)
+    archives = sorted(folder.glob("*.npz"))
+    if not archives:
+        raise ValueError(f"{whole[0]}: no such file, nor an .npz beside it; {_SOURCE}")
+    if len(archives) > 1:
+        raise ValueError(f"{folder}: {len(archives)} .npz files, expected one; {_SOURCE}")
+    return _read_archive(archives[0])
+
+
+def _read_batch(path: pathlib.Path) -> Cifar10:
+    """Records of a byte for the class and a plane of 32 x 32 bytes for each colour."""
+    content = np.fromfile(path, np.uint8)
+    if len(content) == 0 or len(content) % _RECORD:
+        raise ValueError(
+            f"{path}: expected records of {_RECORD} bytes, got {len(content)} bytes, which is "
+            f"{len(content) // _RECORD} records and {len(content) % _RECORD} bytes"
+        )
+    records = content.reshape(-1, _RECORD)
+    planes = records[:, 1:].reshape(-1, _NUM_COLOURS, _SIDE, _SIDE)
+    return _checked(path, np.moveaxis(planes, 1, -1), records[:, 0])
+
+
+def _read_archive(path: pathlib.Path) -> Cifar10:
+    try:
+        # Opened here: the reader leaves a damaged file open.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("a single array")
+            missing = [name for name in ("images", "labels") if name not in archive]
+            if missing:
+                raise ValueError(f"no array named {' or '.join(missing)}")
+            images, labels = archive["images"], archive["labels"]
+    # Whatever a damaged or foreign file makes the reader say.
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path}: not an .npz of images and labels ({error})") from None
+    return _checked(path, images, labels)
+
+
+def _checked(path: pathlib.Path, images: np.ndarray, labels: np.ndarray) -> Cifar10:
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != _SHAPE:
+        raise ValueError(
+            f"{path}: expected images of uint8, (images, 32, 32, 3), got {images.dtype}, "
+            f"{images.shape}"
+        )
+    if len(images) == 0:
+        raise ValueError(f"{path}: no image")
+    if labels.shape != images.shape[:1] or labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"{path}: expected one whole number as the label of each of {len(images)} images, got "
+            f"{labels.dtype}, {labels.shape}"
+        )
+    strange = labels[(labels < 0) | (labels >= _NUM_CLASSES)]
+    if strange.size:
+        raise ValueError(f"{path}: expected labels from 0 to 9, got {strange[0]}")
+    return Cifar10(np.ascontiguousarray(images), labels.astype(np.int32))
+
+
+def _fetched() -> Cifar10:
+    try:
+        from sklearn.datasets import fetch_openml
+    except ImportError:
+        raise ImportError(
+            f"fetching CIFAR-10 needs scikit-learn (the extra 'data'); or {_SOURCE}"
+        ) from None
+    try:
+        pixels, labels = fetch_openml(
+            "CIFAR_10", version=1, return_X_y=True, as_frame=False, parser="liac-arff"
+        )
+    # OSError: no network, no server, no room; ValueError: another data set than asked for.
+    except (OSError, ValueError) as error:
+        raise ValueError(f"CIFAR-10 could not be fetched ({error}); {_SOURCE}") from error
+    pixels, labels = np.asarray(pixels), np.asarray(labels)
+    if pixels.shape != (_NUM_FETCHED, _RECORD - 1) or labels.shape != pixels.shape[:1]:
+        raise ValueError(
+            f"fetched 'CIFAR_10' of unexpected shapes {pixels.shape}, {labels.shape}; {_SOURCE}"
+        )
+    planes = pixels[:_NUM_TRAIN].astype(np.uint8).reshape(-1, _NUM_COLOURS, _SIDE, _SIDE)
+    numbers = labels[:_NUM_TRAIN].astype(np.int32)
+    return _checked(pathlib.Path("CIFAR_10"), np.moveaxis(planes, 1, -1), numbers)

@@ -1,0 +1,96 @@
+r"""How the error of a reconstructed row grows with the noise, from none to that of a guess.
+
+For one unknown row, least squares maximises $s\,\psi(x)\cdot\theta$ over the sphere, $\psi$ the
+normalised features: a signal $\tfrac\mu2 k(q)$ at the overlap $q = \cos\omega$ with the true row, k
+the normalised kernel of the features, plus a Gaussian field of covariance k. For large d the
+field's maximum at overlap q, over $\sqrt d$, is that of a spherical spin glass,
+$\sqrt{k'(1)}\sin\omega$ where the replica-symmetric form holds. With the ratio t of noise to signal
+in the plane that touches the sphere ($2\sqrt{\kappa(d-1)}/\mu$ after one private step, with
+$\kappa = 1/k'(1)$), signal and field together are largest where
+
+$$ t = \frac{k'(\cos\omega)}{k'(1)}\tan\omega, \qquad \rho = 2\sin(\omega/2); $$
+
+$t = (1 - \omega/\pi)\tan\omega$ for ReLU. Exact for a linear activation, where the guess is the
+direction of a noisy vector. For ReLU, whose kink breaks replicas, the full solution is at most 1.2%
+smaller.
+
+Source of the maximum: Crisanti and Sommers (1992), at zero temperature. Derived: tests/theory/
+test_reconstruction_error.py compares with the full solution and with the maximum itself.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.problems.infinite_width import infinite_width_kernel
+
+Activation = Callable[[Array], Array]
+
+# The slope of the kernel is analytic in the angle, for kinks as well.
+_ANGLES = 24
+_TABLE, _LEAST_ANGLE = 4001, 1e-5
+# Of the kernel at orthogonal rows, where only the linear part of the activation has one.
+_LEAST_SLOPE = 1e-6
+
+
+def saturated_error(ratio: ArrayLike, activation: Activation) -> Float[np.ndarray, "..."]:
+    r"""$\rho = 2\sin(\omega/2)$ with $t = k'(\cos\omega)\tan\omega/k'(1)$.
+
+    Args:
+        ratio: t >= 0; infinite gives $\sqrt 2$.
+        activation: phi, which decides the kernel k.
+
+    Raises:
+        NotCoveredError: phi has almost no linear part: the error then jumps instead of growing.
+    """
+    ratio = non_negative("ratio", ratio)
+    slope = kernel_slope(activation)
+    near = np.geomspace(_LEAST_ANGLE, np.pi / 4, _TABLE)
+    angles = np.append(near, np.pi / 2 - near[-2::-1])
+    ratios = slope(angles) * np.tan(angles)
+    if not (slope(np.pi / 2) > _LEAST_SLOPE and np.all(np.diff(ratios) > 0)):
+        raise NotCoveredError(
+            "the error after a private step is predicted for activations whose linear part carries "
+            "it; here it would jump"
+        )
+    # Beyond the table the first order is exact to rounding.
+    small, large = np.minimum(ratio, ratios[0]), np.maximum(ratio, ratios[-1])
+    found = np.exp(np.interp(np.log(np.maximum(ratio, ratios[0])), np.log(ratios), np.log(angles)))
+    found = np.where(ratio < ratios[0], small, found)
+    found = np.where(ratio > ratios[-1], np.pi / 2 - slope(np.pi / 2) / large, found)
+    return 2 * np.sin(found / 2)
+
+
+@functools.lru_cache(maxsize=32)
+def kernel_slope(activation: Activation) -> np.polynomial.Chebyshev:
+    r"""$k'(\cos\omega)/k'(1)$ as a function of $\omega$ on $[0, \pi/2]$."""
+    points = np.cos(np.pi * (np.arange(_ANGLES) + 0.5) / _ANGLES)
+    angles = np.append(0.0, np.pi / 4 * (1 + points))
+    rows = math.sqrt(2) * np.column_stack([np.cos(angles), np.sin(angles)])
+    kernel = infinite_width_kernel(slope_of(activation), rows)[0]
+    return np.polynomial.Chebyshev.fit(
+        angles[1:], kernel[1:] / kernel[0], _ANGLES - 1, domain=[0, np.pi / 2]
+    )
+
+
+def slope_of(activation: Activation) -> Activation:
+    """phi', elementwise."""
+
+    def slope(values):
+        values = jnp.asarray(values)
+        return jax.jvp(activation, (values,), (jnp.ones_like(values),))[1]
+
+    return slope
+
+
+def non_negative(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
+    known = np.asarray(value, np.float64)
+    if not np.all(known >= 0):
+        raise ValueError(f"expected {name} >= 0, got {value}")
+    return known

@@ -1,0 +1,152 @@
+"""The attack sees what an attacker sees: a target, and not the rows behind it."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdp import attacks
+from jaxdp.attacks import MomentumDescent, NetworkTarget, RandomFeaturesTarget, reconstruct
+from jaxdp.attacks.base import AbstractBlock, AbstractTarget, Linearisation
+
+# No other axis of the problem is as long as the set of rows.
+NUM_SAMPLES, DIM, WIDTH = 5, 6, 240
+
+
+def _mixed(values):
+    return jax.nn.relu(values) + jnp.tanh(values)
+
+
+def _problem():
+    """Rows, weights, and an interpolator of theirs."""
+    rng = np.random.default_rng(4)
+    inputs = rng.standard_normal((NUM_SAMPLES, DIM))
+    inputs *= np.sqrt(DIM) / np.linalg.norm(inputs, axis=1, keepdims=True)
+    weights = rng.standard_normal((WIDTH, DIM)) / np.sqrt(DIM)
+    arguments = inputs @ weights.T
+    features = np.maximum(arguments, 0) + np.tanh(arguments)
+    parameters = np.linalg.lstsq(features, rng.standard_normal(NUM_SAMPLES))[0]
+    return inputs, weights, parameters
+
+
+class _Layer(eqx.Module):
+    weights: Array
+
+    def __call__(self, row):
+        return _mixed(self.weights @ row)
+
+
+def _shapes(target):
+    return [leaf.shape for leaf in jax.tree.leaves(eqx.filter(target, eqx.is_array))]
+
+
+def test_a_target_holds_no_array_with_a_row_for_each_sample():
+    inputs, weights, parameters = _problem()
+    regenerated = attacks.RegeneratedWeights(jr.key(1), WIDTH, DIM, block_size=20)
+    for target in (
+        RandomFeaturesTarget(weights, _mixed, parameters),
+        RandomFeaturesTarget(regenerated, _mixed, parameters),
+        NetworkTarget(_Layer(jnp.asarray(weights)), parameters, DIM),
+    ):
+        assert all(NUM_SAMPLES not in shape for shape in _shapes(target))
+    # The same look does find rows where there are some.
+    assert any(NUM_SAMPLES in shape for shape in _shapes(_Leaking(inputs, weights, parameters)))
+
+
+def test_the_attack_is_the_same_bit_for_bit_without_the_rows(tmp_path):
+    inputs, weights, parameters = _problem()
+    np.savez(tmp_path / "model.npz", weights=weights, parameters=parameters)
+    first = _attack(RandomFeaturesTarget(weights, _mixed, parameters), 0)
+    for array in (inputs, weights, parameters):
+        array[:] = np.nan
+    with np.load(tmp_path / "model.npz") as model:
+        target = RandomFeaturesTarget(model["weights"], _mixed, model["parameters"])
+    second = _attack(target, 0)
+    np.testing.assert_array_equal(first.inputs, second.inputs)
+    assert first.loss == second.loss < 0.1
+
+
+class _LeakingBlock(AbstractBlock):
+    """DR's code for ReLU + tanh: the slopes are those at the true rows, one for each found one."""
+
+    parameters: Float[Array, "rows outputs"]
+    weights: Float[Array, "rows dim"]
+    true_inputs: Float[Array, "n dim"]
+
+    def features(self, inputs):
+        return _mixed(inputs @ self.weights.T)
+
+    def linearised(self, inputs):
+        arguments = self.true_inputs @ self.weights.T
+        _, slopes = jax.jvp(_mixed, (arguments,), (jnp.ones_like(arguments),))
+        return Linearisation(
+            self.features(inputs),
+            lambda directions: slopes * (directions @ self.weights.T),
+            lambda cotangents: (slopes * cotangents) @ self.weights,
+        )
+
+    def row_coupling(self, inputs, *, key):
+        raise NotImplementedError
+
+
+class _Leaking(AbstractTarget):
+    """A target that holds the rows."""
+
+    parameters: Float[Array, " features"]
+    weights: Float[Array, "features dim"]
+    true_inputs: Float[Array, "n dim"]
+
+    def __init__(self, true_inputs, weights, parameters):
+        self.true_inputs, self.weights = jnp.asarray(true_inputs), jnp.asarray(weights)
+        self.parameters = jnp.asarray(parameters)
+
+    @property
+    def dim(self):
+        return self.weights.shape[1]
+
+    @property
+    def num_blocks(self):
+        return 1
+
+    def block(self, index):
+        return _LeakingBlock(self.parameters[:, None], self.weights, self.true_inputs)
+
+    def in_blocks(self, num_rows):
+        return self
+
+    def widened(self):
+        return self
+
+    def _positions(self, index):
+        return jnp.arange(len(self.weights))
+
+
+def _attack(target, seed):
+    optimiser = MomentumDescent(step_size=5.0)
+    return reconstruct(target, NUM_SAMPLES, key=jr.key(seed), optimiser=optimiser, max_passes=200)
+
+
+def _standard_errors_of_fixed_points(target, inputs, num_keys=16):
+    """How far the mean number of rows found at their own place is from that of chance, 1.
+
+    The number of fixed points of a random permutation has mean and variance one.
+    """
+    counts = []
+    for seed in range(num_keys):
+        order, _ = attacks.matching(inputs, _attack(target, seed).inputs)
+        counts.append(np.sum(order == np.arange(len(order))))
+    return (np.mean(counts) - 1) * np.sqrt(num_keys)
+
+
+def test_rows_are_found_in_an_order_of_chance():
+    inputs, weights, parameters = _problem()
+    target = RandomFeaturesTarget(weights, _mixed, parameters)
+    assert abs(_standard_errors_of_fixed_points(target, inputs)) < 4
+
+
+def test_a_leak_of_the_true_rows_slopes_is_seen_in_the_order():
+    """Erratum: with the true rows' slopes, found rows come in the true rows' order."""
+    inputs, weights, parameters = _problem()
+    assert _standard_errors_of_fixed_points(_Leaking(inputs, weights, parameters), inputs) > 5

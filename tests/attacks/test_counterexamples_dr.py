@@ -1,0 +1,159 @@
+"""What DR's theorems rest on, at the edge: linear features, duplicates, signs, and its leak.
+
+Losses and spans are computed by least squares in NumPy, apart from the attack.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp import attacks
+
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+    "relu+tanh": lambda x: np.maximum(x, 0) + np.tanh(x),
+    "linear": lambda x: x,
+}
+
+
+def _sphere(rng, count, dim):
+    rows = rng.standard_normal((count, dim))
+    return rows * np.sqrt(dim) / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _weights(rng, num_features, dim):
+    return rng.standard_normal((num_features, dim)) / np.sqrt(dim)
+
+
+def _outside(features, vector):
+    """The share of a vector's square that rows of features do not span."""
+    coefficients, *_ = np.linalg.lstsq(features.T, vector, rcond=None)
+    return np.sum((vector - features.T @ coefficients) ** 2) / np.sum(vector**2)
+
+
+def _problem(seed, num_samples, dim, num_features, name):
+    """Rows, weights, and the interpolator of noisy linear labels."""
+    rng = np.random.default_rng(seed)
+    rows, weights = _sphere(rng, num_samples, dim), _weights(rng, num_features, dim)
+    labels = rows @ rng.standard_normal(dim) / np.sqrt(dim) + rng.standard_normal(num_samples) / 2
+    features = ACTIVATIONS[name](rows @ weights.T)
+    return rows, weights, np.linalg.lstsq(features, labels, rcond=None)[0]
+
+
+def test_relu_plus_tanh_does_not_satisfy_assumption_2():
+    """Erratum: mu_0 and mu_2 come from the ReLU; the clause on parity, which tanh is for, holds."""
+    mixed = jaxdp.hermite_coefficients(lambda x: jax.nn.relu(x) + jnp.tanh(x), 4)
+    np.testing.assert_allclose(mixed[0], 1 / np.sqrt(2 * np.pi), atol=1e-6)
+    np.testing.assert_allclose(mixed[2], 0.5 / np.sqrt(np.pi), atol=1e-6)
+    assert abs(mixed[3]) > 0.1
+    assert abs(mixed[4]) > 0.05
+
+
+def _neighbour_sums(rows, last_sign):
+    """DR after Theorem 1: sums of neighbours, the last with the first by the sign given."""
+    sums = rows + np.roll(rows, -1, axis=0)
+    sums[-1] = rows[-1] + last_sign * rows[0]
+    return sums * np.sqrt(rows.shape[1]) / np.linalg.norm(sums, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_linear_features_have_other_rows_of_the_same_span(count):
+    rows, weights, _ = _problem(3, count, 12, 300, "linear")
+    # As printed, x_n - x_1, for an even number; for an odd one that is in the others' span.
+    others = _neighbour_sums(rows, -1 if count % 2 == 0 else 1)
+    for row in rows:
+        assert _outside(others @ weights.T, weights @ row) < 1e-24
+    assert attacks.reconstruction_error(rows, others, allow_sign_flips=True) > 0.4
+    relu = ACTIVATIONS["relu"]
+    assert _outside(relu(others @ weights.T), relu(weights @ rows[0])) > 0.05
+
+
+def test_the_printed_counterexample_needs_an_even_number_of_rows():
+    for count, rank in [(2, 2), (3, 2), (4, 4), (5, 4)]:
+        rows = _sphere(np.random.default_rng(1), count, 9)
+        assert np.linalg.matrix_rank(_neighbour_sums(rows, -1)) == rank
+
+
+def _tangent_share(rng, dim, num_features, name):
+    """How much of phi(x_2) no pair of infinitely close rows at x_1 spans."""
+    (first, second), weights = _sphere(rng, 2, dim), _weights(rng, num_features, dim)
+    second = second - first * (first @ second) / dim
+    second *= np.sqrt(dim) / np.linalg.norm(second)
+    activation, slope = ACTIVATIONS[name], 1e-6
+    here = weights @ first
+    slopes = (activation(here + slope) - activation(here - slope)) / (2 * slope)
+    # Two rows x_1 + e_1, x_1 + e_2 span phi(x_1) and, in the limit, a direction phi' V u.
+    spanned = np.vstack([activation(here), (slopes[:, None] * weights).T])
+    return _outside(spanned, activation(weights @ second))
+
+
+def test_duplicates_cannot_stand_for_two_rows_unless_features_are_linear():
+    r"""DR Theorem 2. A limit of duplicates at $x_1$ leaves $3/4 - 1/\pi^2$ of $\phi(x_2)$ out.
+
+    Derived for the ReLU and orthogonal rows: with $a = v\cdot x_1$, $b = v\cdot x_2$ the best
+    direction has $E\,1_{a>0}\,\phi(b)\,b = 1/4$ along $x_2$ and $E\,1_{a>0}\,a\,\phi(b) = 1/(2\pi)$
+    along $x_1$, with $E\,1_{a>0}\,vv^\top = I/(2d)$ and $E\,\phi^2 = 1/2$.
+    """
+    rng = np.random.default_rng(5)
+    shares = [_tangent_share(rng, 15, 6000, "relu") for _ in range(8)]
+    # Of d + 1 fitted numbers among p, and of the sampling of V.
+    expected = (3 / 4 - 1 / np.pi**2) * (1 - 16 / 6000)
+    error = np.std(shares, ddof=1) / np.sqrt(8)
+    assert abs(np.mean(shares) - expected) < 5 * error
+    assert abs(np.mean(shares) - 1.1 * expected) > 5 * error
+    assert _tangent_share(rng, 15, 6000, "linear") < 1e-9
+
+
+@pytest.mark.parametrize("distance", [0.03, 0.3])
+def test_near_duplicates_do_not_reach_zero_loss_for_relu(distance):
+    rng = np.random.default_rng(2)
+    rows, weights, parameters = _problem(2, 2, 15, 3000, "relu")
+    relu = ACTIVATIONS["relu"]
+    for row in rows:
+        losses = []
+        for _ in range(20):
+            pair = row + distance * _sphere(rng, 2, 15)
+            pair *= np.sqrt(15) / np.linalg.norm(pair, axis=1, keepdims=True)
+            losses.append(_outside(relu(pair @ weights.T), parameters))
+        assert min(losses) > 0.02
+    assert _outside(relu(rows @ weights.T), parameters) < 1e-24
+
+
+def _flipped_losses(name):
+    """Of the truth with each row negated in turn, and with all: five problems."""
+    single, whole = [], []
+    for seed in range(5):
+        rows, weights, parameters = _problem(seed, 10, 30, 3000, name)
+        for flipped in range(10):
+            signs = np.where(np.arange(10) == flipped, -1, 1)
+            features = ACTIVATIONS[name](signs[:, None] * rows @ weights.T)
+            single.append(_outside(features, parameters))
+        whole.append(_outside(ACTIVATIONS[name](-rows @ weights.T), parameters))
+    return np.median(single), np.mean(whole)
+
+
+def test_negated_rows_have_loss_zero_for_tanh_alone():
+    """Erratum to Remark 1: for the ReLU a sign is no ambiguity of the loss."""
+    single, whole = _flipped_losses("tanh")
+    assert max(single, whole) < 1e-24
+    single, whole = _flipped_losses("relu")
+    assert 0.02 < single < 0.2
+    assert 0.5 < whole < 1
+    single, whole = _flipped_losses("relu+tanh")
+    assert 0.01 < single < 0.1
+    assert 0.15 < whole < 0.6
+
+
+def test_negated_relu_rows_have_loss_zero_only_when_their_weighted_sum_vanishes():
+    r"""Derived: $\phi(-x) = \phi(x) - Vx$, so rows may be negated iff $\sum a_ix_i = 0$."""
+    weights = _weights(np.random.default_rng(0), 500, 6)
+    angles = 2 * np.pi * np.arange(3) / 3
+    rows = np.zeros((3, 6))
+    rows[:, 0], rows[:, 1] = np.sqrt(6) * np.cos(angles), np.sqrt(6) * np.sin(angles)
+    relu = ACTIVATIONS["relu"]
+    features, negated = relu(rows @ weights.T), relu(-rows @ weights.T)
+    assert _outside(negated, features.sum(axis=0)) < 1e-24
+    assert _outside(negated, np.array([1.0, 1.0, 0.9]) @ features) > 1e-4

@@ -1,0 +1,157 @@
+"""The adversary who knows all records but one, and their labels."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+
+import jaxdp
+from jaxdp.attacks import (
+    LevenbergMarquardt,
+    RandomFeaturesTarget,
+    reconstruct,
+    row_errors,
+    without_known_rows,
+)
+from jaxdp.privacy import error_lower_bound
+from jaxdp.theory import last_iterate_reconstruction_errors
+
+RELU = jax.nn.relu
+RATE, CLIP = 2e-3, 3.0
+
+
+def _problem(count, dim, num_features, seed=0):
+    rng = np.random.default_rng(seed)
+    inputs = rng.standard_normal((count, dim))
+    inputs *= np.sqrt(dim) / np.linalg.norm(inputs, axis=1, keepdims=True)
+    weights = rng.standard_normal((num_features, dim)) / np.sqrt(dim)
+    labels = rng.choice([-1.0, 1.0], count)
+    return jaxdp.RandomFeatures.from_arrays(inputs, labels, inputs, labels, weights, RELU)
+
+
+def _without_known(problem, iterates, algorithm):
+    return without_known_rows(
+        iterates,
+        problem.weights,
+        RELU,
+        algorithm,
+        problem.train_inputs[:-1],
+        problem.train_labels[:-1],
+        num_samples=problem.num_train,
+    )
+
+
+def _descent(problem, num_steps):
+    """All iterates of PF's Algorithm 1 without noise, in NumPy."""
+    inputs, weights = (np.asarray(part, float) for part in (problem.train_inputs, problem.weights))
+    features = np.maximum(inputs @ weights.T, 0)
+    iterates = [np.zeros(len(weights))]
+    for _ in range(num_steps):
+        gradients = 2 * (features @ iterates[-1] - np.asarray(problem.train_labels))[:, None]
+        gradients = gradients * features
+        norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+        total = (gradients * np.minimum(1, CLIP / norms)).sum(0)
+        iterates.append(iterates[-1] - RATE / len(inputs) * total)
+    return np.array(iterates), features
+
+
+def test_what_remains_is_the_unknown_row_alone():
+    problem = _problem(4, 5, 60)
+    for num_steps in (1, 30):
+        iterates, features = _descent(problem, num_steps)
+        target = _without_known(problem, iterates, jaxdp.DPGD(RATE, CLIP, num_steps, 0.0))
+        left = np.asarray(target.parameters, float).ravel()
+        label = float(problem.train_labels[-1])
+        cosine = label * left @ features[-1] / np.linalg.norm(left) / np.linalg.norm(features[-1])
+        assert cosine == pytest.approx(1, abs=1e-6)
+        # Of the iterate itself that cannot be said.
+        whole = abs(iterates[-1] @ features[-1])
+        assert whole < 0.9 * np.linalg.norm(iterates[-1]) * np.linalg.norm(features[-1])
+
+
+def test_the_row_is_found_with_fewer_features_than_unknowns_of_the_whole_set():
+    problem = _problem(6, 5, 26)
+    iterates, _ = _descent(problem, 3)
+    target = _without_known(problem, iterates, jaxdp.DPGD(RATE, CLIP, 3, 0.0))
+    found = reconstruct(target, 1, key=jr.key(0), optimiser=LevenbergMarquardt(), num_starts=8)
+    assert row_errors(problem.train_inputs[-1:], found.inputs)[0] < 1e-3
+
+
+def test_bad_arguments_are_named():
+    problem = _problem(3, 5, 60)
+    algorithm, iterates = jaxdp.DPGD(RATE, CLIP, 1, 0.0), np.zeros((2, 60))
+    arguments = problem.weights, RELU, algorithm, problem.train_inputs, problem.train_labels
+    with pytest.raises(ValueError, match="fewer known rows than 3"):
+        without_known_rows(iterates, *arguments, num_samples=3)
+    with pytest.raises(ValueError, match="two iterates"):
+        without_known_rows(iterates[:1], *arguments, num_samples=4)
+    with pytest.raises(ValueError, match="iterates of shape"):
+        without_known_rows(np.zeros((2, 59)), *arguments, num_samples=4)
+
+
+@pytest.mark.slow
+def test_both_informed_attacks_have_the_error_of_the_law():
+    count, dim, mu, num_runs = 3, 10, 150.0, 60
+    by_labels, by_rows = [], []
+    algorithm = jaxdp.DPGD(RATE, CLIP, 1, math.sqrt(RATE) / mu)
+    for seed in range(num_runs):
+        problem = _problem(count, dim, 800, seed)
+        parameters = jaxdp.simulate(
+            problem,
+            algorithm,
+            key=jr.key(seed),
+            simulator=jaxdp.Iterates(),
+            keep_parameters=True,
+            records=1,
+        ).parameters[0]
+        truth, known = problem.train_inputs[-1:], problem.train_inputs[:-1]
+        expected = last_iterate_reconstruction_errors(problem, algorithm, num_known=count - 1)[0]
+        target = _without_known(problem, jnp.stack([0 * parameters, parameters]), algorithm)
+        options = {"key": jr.key(seed), "optimiser": LevenbergMarquardt(), "num_starts": 6}
+        found = reconstruct(target, 1, tolerance=1e-12, **options)
+        by_labels.append((row_errors(truth, found.inputs)[0] / expected) ** 2)
+        target = RandomFeaturesTarget(problem.weights, RELU, parameters)
+        found = reconstruct(target, count, known_inputs=known, tolerance=1e-12, **options)
+        by_rows.append((row_errors(truth, found.inputs[-1:])[0] / expected) ** 2)
+    # Labels spare the fit of the known rows' coefficients: n - 1 of d directions at most.
+    assert_mean_close(by_labels, 1.0, sigmas=3, bias=(count - 1) / dim)
+    assert_mean_close(by_rows, 1.0, sigmas=3, bias=0.05)
+    assert np.mean(by_labels) < np.mean(by_rows)
+    for samples in (by_labels, by_rows):
+        with pytest.raises(AssertionError):
+            assert_mean_close(samples, 1.3**2, sigmas=3, bias=0.05)
+
+
+@pytest.mark.slow
+def test_no_attack_is_below_the_bound():
+    dim, mu, num_runs = 4, 6.0, 200
+    algorithm = jaxdp.DPGD(RATE, CLIP, 1, math.sqrt(RATE) / mu)
+    errors = []
+    for seed in range(num_runs):
+        problem = _problem(2, dim, 200, seed)
+        parameters = jaxdp.simulate(
+            problem,
+            algorithm,
+            key=jr.key(seed),
+            simulator=jaxdp.Iterates(),
+            keep_parameters=True,
+            records=1,
+        ).parameters[0]
+        target = _without_known(problem, jnp.stack([0 * parameters, parameters]), algorithm)
+        found = reconstruct(
+            target,
+            1,
+            key=jr.key(seed),
+            optimiser=LevenbergMarquardt(),
+            num_starts=6,
+            tolerance=1e-12,
+        )
+        errors.append(row_errors(problem.train_inputs[-1:], found.inputs)[0])
+    spread = np.std(errors) / math.sqrt(num_runs)
+    assert np.mean(errors) > error_lower_bound(mu / 2, dim) - 3 * spread
+    # A guess without the parameters is further off.
+    assert np.mean(errors) < error_lower_bound(0.0, dim) - 3 * spread

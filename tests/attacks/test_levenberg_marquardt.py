@@ -1,0 +1,179 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from jaxdp.attacks import (
+    AbstractOptimiser,
+    Attempt,
+    Ending,
+    LevenbergMarquardt,
+    RandomFeaturesTarget,
+    minimum_norm_parameters,
+    reconstruct,
+    reconstruction_error,
+)
+from jaxdp.attacks.objective import loss_and_gradient
+from jaxdp.attacks.optimisers.normal_equations import normal_equations
+
+DIM, COUNT, FEATURES = 5, 3, 120
+
+
+@pytest.fixture
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def _sphere(generator, count, dim):
+    rows = generator.standard_normal((count, dim))
+    return rows * np.sqrt(dim) / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _problem(seed, count, dim, num_features, outputs=()):
+    """Rows, and a target whose parameters interpolate noisy linear labels."""
+    generator = np.random.default_rng(seed)
+    inputs = _sphere(generator, count, dim)
+    labels = generator.standard_normal((count, *outputs))
+    weights = generator.standard_normal((num_features, dim)) / np.sqrt(dim)
+    parameters = minimum_norm_parameters(inputs, labels, weights, jax.nn.relu)
+    return inputs, RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+
+
+def _minimise(target, start, *, optimiser=None, tolerance=1e-7, num_known=0, **more):
+    """From one start, which costs all these tests but one compilation."""
+    attempt = (optimiser or LevenbergMarquardt()).minimise(
+        target,
+        jnp.asarray(start)[None],
+        key=jr.key(0),
+        tolerance=tolerance,
+        num_known=num_known,
+        **more,
+    )
+    return attempt._replace(inputs=attempt.inputs[0], loss=float(attempt.loss[0]))
+
+
+@pytest.mark.usefixtures("float64")
+def test_the_normal_equations_are_those_of_kaufmans_jacobian():
+    generator = np.random.default_rng(0)
+    weights = generator.standard_normal((40, 4))
+    parameters = generator.standard_normal((40, 2))
+    guess = _sphere(generator, 3, 4)
+    is_free = np.array([False, True, True])
+    target = RandomFeaturesTarget(weights, jnp.tanh, parameters, block_size=16)
+    # A matter of seconds without a compilation of the whole.
+    compiled = eqx.filter_jit(normal_equations)
+    matrix, slope = compiled(target, jnp.asarray(guess), jnp.asarray(is_free))
+
+    features = np.tanh(guess @ weights.T)
+    pseudoinverse = np.linalg.pinv(features)
+    alpha = pseudoinverse.T @ parameters
+    outside = parameters - features.T @ alpha
+    columns = np.zeros((40, 2, 3, 4))
+    for row in (1, 2):
+        tangent = np.eye(4) - np.outer(guess[row], guess[row]) / 4
+        jacobian = (1 - features[row] ** 2)[:, None] * weights @ tangent
+        kept = jacobian - pseudoinverse @ (features @ jacobian)
+        columns[:, :, row] = kept[:, None] * alpha[row][:, None]
+    columns = columns.reshape(80, 12)
+    np.testing.assert_allclose(matrix, columns.T @ columns, atol=1e-11)
+    np.testing.assert_allclose(slope, columns.T @ outside.reshape(80), atol=1e-11)
+    # The slope belongs to the loss: -|theta|^2 / 2 times its gradient, tangent.
+    found = eqx.filter_jit(loss_and_gradient)(target, jnp.asarray(guess))
+    gradient = np.asarray(found.gradient)
+    gradient = gradient - guess * (guess * gradient).sum(1, keepdims=True) / 4
+    expected = np.where(is_free[:, None], -gradient * (parameters**2).sum() / 2, 0)
+    np.testing.assert_allclose(slope.reshape(3, 4), expected, atol=1e-11)
+
+
+@pytest.mark.usefixtures("float64")
+def test_it_converges_quadratically_to_the_truth():
+    inputs, target = _problem(1, COUNT, DIM, FEATURES)
+    near = inputs + 0.02 * _sphere(np.random.default_rng(2), COUNT, DIM)
+    losses = [
+        _minimise(
+            target,
+            near,
+            max_passes=steps * DIM * COUNT / 2,
+            tolerance=1e-29,
+            optimiser=LevenbergMarquardt(damping=1e-7),
+        ).loss
+        for steps in (1, 2, 3, 6)
+    ]
+    # The error is squared at each step, and the loss is the error's square.
+    assert 1e-10 < losses[0] < 1e-5
+    assert np.log(losses[1]) < 1.6 * np.log(losses[0])
+    assert losses[-1] < 1e-25
+
+
+@pytest.mark.usefixtures("float64")
+def test_known_rows_stay_and_the_others_are_found():
+    inputs, target = _problem(3, COUNT, DIM, FEATURES)
+    start = _sphere(np.random.default_rng(0), COUNT, DIM)
+    start[:2] = inputs[:2]
+    attempt = _minimise(target, start, max_passes=2000, num_known=2)
+    assert attempt.status[0] == Ending.CONVERGED
+    np.testing.assert_array_equal(attempt.inputs[:2], inputs[:2])
+    assert reconstruction_error(inputs, attempt.inputs) < 1e-8
+
+
+class _Nearer(AbstractOptimiser):
+    """Stands for an optimiser that ends at a place of its own after 30 passes."""
+
+    end: np.ndarray
+
+    def minimise(self, target, starts, *, max_passes, **_):
+        assert max_passes == 30
+        ends = jnp.broadcast_to(self.end, starts.shape)
+        return Attempt(ends, jnp.ones(1), 30.0, np.zeros(1, int))
+
+
+@pytest.mark.usefixtures("float64")
+def test_passes_are_counted_and_bound_the_work():
+    inputs, target = _problem(3, COUNT, DIM, FEATURES)
+    start = _sphere(np.random.default_rng(4), COUNT, DIM)
+    # Three normal matrices, the first loss and at least one trial for each.
+    attempt = _minimise(target, start, max_passes=3.5 * DIM * COUNT / 2, tolerance=1e-30)
+    least = 3 * DIM * COUNT / 2 + 2
+    assert least <= attempt.num_passes <= least + 15
+    assert attempt.status[0] == Ending.OUT_OF_PASSES
+    near = inputs + 1e-3 * start
+    optimiser = LevenbergMarquardt(first=_Nearer(near), first_passes=30.0)
+    after = _minimise(target, start, max_passes=500, optimiser=optimiser)
+    alone = _minimise(target, near, max_passes=500)
+    assert after.loss == alone.loss < 1e-12
+    assert after.num_passes == alone.num_passes + 30
+
+
+@pytest.mark.slow
+def test_above_the_threshold_a_zero_loss_is_the_truth_and_below_it_is_not():
+    dim, count = 20, 5
+
+    def attack(seed, num_features, num_starts):
+        inputs, target = _problem(seed, count, dim, num_features)
+        found = reconstruct(
+            target,
+            count,
+            key=jr.key(seed),
+            optimiser=LevenbergMarquardt(),
+            max_passes=20_000,
+            num_starts=num_starts,
+        )
+        return found.converged, reconstruction_error(inputs, found.inputs)
+
+    above = [attack(seed, 10 * dim * count, 16) for seed in range(5)]
+    below = [attack(seed, dim * count // 2, 48) for seed in range(5)]
+    assert all(is_found for is_found, _ in above + below)
+    assert max(error for _, error in above) < 1e-3
+    # Independent rows are at 1.1 to 1.2.
+    assert min(error for _, error in below) > 0.8
+
+
+def test_large_problems_and_bad_arguments_are_refused():
+    target = RandomFeaturesTarget(jnp.ones((50, 2100)), jax.nn.relu, jnp.ones(50))
+    with pytest.raises(ValueError, match=r"at most 4096 unknowns d n .* got 4200"):
+        _minimise(target, jnp.ones((2, 2100)), max_passes=10)
+    with pytest.raises(ValueError, match="damping > 0"):
+        LevenbergMarquardt(damping=0.0)

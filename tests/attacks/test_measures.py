@@ -1,0 +1,169 @@
+import itertools
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+
+from jaxdp.attacks import (
+    RandomFeaturesTarget,
+    RegeneratedWeights,
+    matching,
+    reconstruction_error,
+    row_errors,
+    span_residual,
+)
+
+CASE = json.loads((pathlib.Path(__file__).parent / "reference_case.json").read_text())
+TRUE, FOUND = np.array(CASE["inputs"]), np.array(CASE["found"])
+
+
+def _sphere(generator, *shape):
+    rows = generator.standard_normal(shape)
+    return rows * np.sqrt(shape[-1]) / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def _brute_force(true, found, has_flips):
+    """DR (12) over all assignments, and all signs where they are free."""
+    count, dim = true.shape
+    choices = [(1.0, -1.0)] * count if has_flips else [(1.0,)] * count
+    return min(
+        sum(np.linalg.norm(true[i] - signs[i] * found[order[i]]) for i in range(count))
+        for order in itertools.permutations(range(count))
+        for signs in itertools.product(*choices)
+    ) / (count * np.sqrt(dim))
+
+
+def test_errors_are_those_of_the_reference_case():
+    error = CASE["reconstruction_error"]
+    flipped = CASE["reconstruction_error_with_sign_flips"]
+    np.testing.assert_allclose(reconstruction_error(TRUE, FOUND), error, rtol=1e-13)
+    found = reconstruction_error(TRUE, FOUND, allow_sign_flips=True)
+    np.testing.assert_allclose(found, flipped, rtol=1e-13)
+    _, signs = matching(TRUE, FOUND, allow_sign_flips=True)
+    assert (signs < 0).sum() == CASE["rows_flipped"]
+
+
+@pytest.mark.parametrize("has_flips", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 4, 5])
+def test_no_assignment_and_no_signs_are_closer(count, has_flips):
+    generator = np.random.default_rng(count)
+    true, found = _sphere(generator, 2, count, 3)
+    expected = _brute_force(true, found, has_flips)
+    error = reconstruction_error(true, found, allow_sign_flips=has_flips)
+    np.testing.assert_allclose(error, expected, rtol=1e-12)
+
+
+def test_distances_enter_the_assignment_unsquared():
+    # In order the distances are 0 and 3, crossed 2 and 2: more together, less if squared.
+    sine, cosine = 0.75, np.sqrt(1 - 0.75**2)
+    true = np.array([[0, 0], [2 * cosine, 2 * sine]])
+    found = np.array([[0, 0], [2 * cosine, -2 * sine]])
+    np.testing.assert_allclose(row_errors(true, found), [0, 3 / np.sqrt(2)], rtol=1e-12)
+
+
+def test_the_matching_lays_found_rows_beside_the_true_ones():
+    generator = np.random.default_rng(3)
+    true = _sphere(generator, 6, 9)
+    shuffled = generator.permutation(6)
+    sent = generator.choice([-1.0, 1.0], 6)
+    order, signs = matching(true, (sent[:, None] * true)[shuffled], allow_sign_flips=True)
+    beside = signs[:, None] * (sent[:, None] * true)[shuffled][order]
+    np.testing.assert_array_equal(beside, true)
+    _, unflipped = matching(true, -true)
+    np.testing.assert_array_equal(unflipped, np.ones(6))
+
+
+def test_the_error_ignores_order_and_rotation_and_scales_with_the_rows():
+    generator = np.random.default_rng(4)
+    true, found = _sphere(generator, 2, 7, 5)
+    error = reconstruction_error(true, found)
+    rotation, _ = np.linalg.qr(generator.standard_normal((5, 5)))
+    order = generator.permutation(7)
+    np.testing.assert_allclose(reconstruction_error(true[order], found), error, rtol=1e-12)
+    np.testing.assert_allclose(
+        reconstruction_error(true @ rotation, found @ rotation), error, rtol=1e-12
+    )
+    np.testing.assert_allclose(reconstruction_error(3 * true, 3 * found), 3 * error, rtol=1e-12)
+    np.testing.assert_allclose(row_errors(true, found).mean(), error, rtol=1e-12)
+
+
+def test_small_errors_keep_their_digits():
+    true = _sphere(np.random.default_rng(5), 4, 6)
+    near = true + 1e-13 * np.eye(4, 6)
+    np.testing.assert_allclose(reconstruction_error(true, near), 1e-13 / np.sqrt(6), rtol=0.01)
+
+
+def test_independent_rows_are_at_the_chance_level():
+    # 1.384 and 1.381 at d = 3072, n = 100, a study apart from this project.
+    generator = np.random.default_rng(6)
+    pairs = _sphere(generator, 4, 2, 100, 3072)
+    raw = [reconstruction_error(*pair) for pair in pairs]
+    flipped = [reconstruction_error(*pair, allow_sign_flips=True) for pair in pairs]
+    assert_mean_close(raw, 1.384, bias=5e-4)
+    assert_mean_close(flipped, 1.381, bias=5e-4)
+    with pytest.raises(AssertionError):
+        assert_mean_close(raw, 1.381, bias=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("true", "found", "message"),
+    [
+        (np.zeros((3, 2)), np.zeros((2, 2)), "as many found rows"),
+        (np.zeros((3, 2)), np.zeros((3, 4)), "of the same length"),
+        (np.zeros(3), np.zeros(3), r"shape \(n, dim\)"),
+        (np.zeros((0, 2)), np.zeros((0, 2)), "not empty"),
+        (np.zeros((2, 2)), np.full((2, 2), np.nan), "finite found_inputs, got 4"),
+    ],
+)
+def test_rows_that_cannot_be_compared_are_refused(true, found, message):
+    with pytest.raises(ValueError, match=message):
+        reconstruction_error(true, found)
+
+
+@pytest.fixture(scope="module")
+def target():
+    return RandomFeaturesTarget(
+        jnp.asarray(CASE["weights"]), jax.nn.relu, jnp.asarray(CASE["parameters"]), block_size=40
+    )
+
+
+def test_span_residual_is_that_of_the_reference_case(target):
+    found = span_residual(TRUE, FOUND, target)
+    # The weights are rounded to float32.
+    np.testing.assert_allclose(found, CASE["span_residual"], rtol=1e-6)
+    assert abs(found - 0.99 * CASE["span_residual"]) > 1e-4
+
+
+def test_found_rows_that_coincide_span_no_more_than_one(target):
+    doubled = FOUND.copy()
+    doubled[1] = doubled[0]
+    weights = np.float32(CASE["weights"]).astype(float)
+    features, true = np.maximum(doubled @ weights.T, 0), np.maximum(TRUE @ weights.T, 0)
+    projector = np.linalg.pinv(features) @ features
+    left = np.linalg.norm(true - true @ projector, axis=1).mean() / np.sqrt(90)
+    np.testing.assert_allclose(span_residual(TRUE, doubled, target), left, rtol=1e-10)
+
+
+def test_span_residual_sees_regenerated_weights_block_by_block():
+    generator = np.random.default_rng(8)
+    true, found = _sphere(generator, 2, 3, 5)
+    regenerated = RegeneratedWeights(jr.key(1), 50, 5, block_size=16)
+    parameters = jnp.ones(50)
+    dense = RandomFeaturesTarget(regenerated.materialise(), jax.nn.relu, parameters)
+    blocks = RandomFeaturesTarget(regenerated, jax.nn.relu, parameters)
+    expected = span_residual(true, found, dense)
+    assert expected > 0.1
+    np.testing.assert_allclose(span_residual(true, found, blocks), expected, rtol=1e-7)
+
+
+def test_the_span_holds_its_own_rows_and_all_where_features_are_few(target):
+    assert span_residual(TRUE, TRUE[[2, 0, 3, 1]], target) < 1e-14
+    few = RandomFeaturesTarget(jnp.asarray(CASE["weights"])[:4], jnp.tanh, jnp.ones(4))
+    assert span_residual(TRUE, FOUND, few) < 1e-12
+    with pytest.raises(ValueError, match="rows of length 6"):
+        span_residual(TRUE[:, :5], FOUND[:, :5], target)

@@ -1,0 +1,103 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from scipy import stats
+
+from jaxdp.attacks import RandomFeaturesTarget, RegeneratedWeights
+from jaxdp.attacks.objective import loss_and_gradient
+
+KEY = jr.key(7)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return np.asarray(RegeneratedWeights(KEY, 1000, 9).materialise())
+
+
+@pytest.mark.parametrize("block_size", [64, 999])
+def test_the_matrix_does_not_depend_on_the_block_size(whole, block_size):
+    weights = RegeneratedWeights(KEY, 1000, 9, block_size=block_size)
+    np.testing.assert_array_equal(weights.materialise(), whole)
+
+
+def test_blocks_are_rows_of_the_matrix_and_end_with_zeros(whole):
+    weights = RegeneratedWeights(KEY, 1000, 9, block_size=300)
+    assert weights.num_blocks == 4
+    assert weights.shape == (1000, 9)
+    blocks = jax.jit(jax.vmap(weights.block))(jnp.arange(4))
+    np.testing.assert_array_equal(blocks[1], whole[300:600])
+    np.testing.assert_array_equal(blocks[3, :100], whole[900:])
+    np.testing.assert_array_equal(blocks[3, 100:], np.zeros((200, 9)))
+
+
+def test_every_row_and_key_has_its_own_numbers(whole):
+    # Of 9000 float32 numbers a pair or two coincide by chance.
+    assert len(np.unique(whole)) > 0.999 * whole.size
+    other = np.asarray(RegeneratedWeights(jr.key(8), 1000, 9).materialise())
+    assert np.isin(other, whole).mean() < 0.001
+
+
+def test_rows_do_not_depend_on_how_many_there_are(whole):
+    shorter = RegeneratedWeights(KEY, 500, 9).materialise()
+    np.testing.assert_array_equal(shorter, whole[:500])
+
+
+def test_entries_are_normal_with_variance_one_over_the_dimension():
+    entries = np.asarray(RegeneratedWeights(KEY, 4000, 101).materialise(), float).ravel()
+    assert stats.kstest(entries * np.sqrt(101), "norm").pvalue > 1e-3
+    assert stats.kstest(entries * np.sqrt(101 - 3), "norm").pvalue < 1e-3
+    # Neither neighbours in a row nor halves of a hash go together.
+    rows = entries.reshape(4000, 101)
+    for other in (np.roll(rows, 1, 1), np.roll(rows, 51, 1), np.roll(rows, 1, 0)):
+        assert abs(np.mean(rows * other) * 101) < 5 / np.sqrt(rows.size)
+
+
+def test_float64_arithmetic_sees_the_same_numbers(whole):
+    with jax.enable_x64(True):
+        weights = RegeneratedWeights(KEY, 1000, 9, block_size=300)
+        block = jax.jit(lambda index: weights.block(index))(0)
+        assert block.dtype == jnp.float32
+        # Up to the last digit, which the compiler's order of operations decides.
+        np.testing.assert_allclose(block, whole[:300], rtol=1e-6)
+
+
+def test_loss_and_gradient_are_those_of_the_dense_matrix():
+    # Not zero at zero: rows that only fill up the last block would show.
+    activation, evaluate = jax.nn.sigmoid, eqx.filter_jit(loss_and_gradient)
+    weights = RegeneratedWeights(KEY, 100, 6, block_size=30)
+    parameters = jr.normal(jr.key(1), (100, 2))
+    inputs = jr.normal(jr.key(2), (4, 6))
+    dense = RandomFeaturesTarget(weights.materialise(), activation, parameters)
+    expected = evaluate(dense, inputs)
+    found = evaluate(RandomFeaturesTarget(weights, activation, parameters), inputs)
+    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-5)
+    scale = float(jnp.abs(expected.gradient).max())
+    np.testing.assert_allclose(found.gradient, expected.gradient, atol=2e-5 * scale)
+
+
+def test_a_pass_holds_two_hundredths_of_the_matrix_at_most():
+    features, dim, rows = 40960, 256, 16
+    weights = RegeneratedWeights(KEY, features, dim)
+    target = RandomFeaturesTarget(weights, jax.nn.relu, jnp.ones(features))
+    start = jnp.zeros((rows, dim))
+    compiled = jax.jit(lambda inputs: loss_and_gradient(target, inputs)).lower(start).compile()
+    analysis = compiled.memory_analysis()
+    assert analysis is not None
+    assert analysis.temp_size_in_bytes <= 0.02 * 4 * features * dim
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((KEY, 0, 3), ValueError, "num_features >= 1"),
+        ((KEY, 2**31, 3), ValueError, r"num_features < 2\^31"),
+        ((KEY, 10, 2.0), TypeError, "dim to be a Python int"),
+        ((jr.PRNGKey(0), 10, 2), TypeError, r"a jax\.random\.key"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        RegeneratedWeights(*arguments)

@@ -1,0 +1,80 @@
+"""Pictures of images: each at its place, in its own colours."""
+
+import numpy as np
+import pytest
+
+from jaxdp.plots import plot_images
+
+RANDOM = np.random.default_rng(4)
+TRUTH = RANDOM.uniform(size=(7, 4, 4, 3))
+
+
+def _placed(figure):
+    """The images by their column and height from the top."""
+    (axes,) = figure.axes
+    shown = sorted(axes.images, key=lambda one: (one.get_extent()[3], one.get_extent()[0]))
+    return [np.asarray(one.get_array()) for one in shown]
+
+
+def test_found_images_stand_below_the_true_ones():
+    found = RANDOM.uniform(size=TRUTH.shape)
+    shown = _placed(plot_images(TRUTH, found, columns=5))
+    expected = [*TRUTH[:5], *found[:5], *TRUTH[5:], *found[5:]]
+    assert len(shown) == len(expected)
+    for one, other in zip(shown, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_bytes_and_fractions_show_the_same_and_what_is_beyond_is_cut():
+    (whole,) = {image.shape for image in _placed(plot_images((TRUTH * 255).astype(np.uint8)))}
+    assert whole == (4, 4, 3)
+    as_bytes = _placed(plot_images(np.round(TRUTH * 255).astype(np.uint8)))
+    np.testing.assert_allclose(as_bytes, TRUTH, atol=0.5 / 255 + 1e-9)
+    beyond = _placed(plot_images(3 * TRUTH - 1))
+    np.testing.assert_array_equal(beyond, np.clip(3 * TRUTH - 1, 0, 1))
+
+
+def test_grey_images_are_grey():
+    (shown,) = _placed(plot_images(TRUTH[:1, ..., 0]))
+    np.testing.assert_array_equal(shown, np.repeat(TRUTH[0, ..., :1], 3, axis=-1))
+
+
+def test_captions_labels_and_the_title_are_written(tmp_path):
+    captions = [[], [f"{number:.3f}" for number in range(7)]]
+    figure = plot_images(
+        TRUTH, TRUTH, labels=["truth", "found"], captions=captions, columns=4, title="a title"
+    )
+    (axes,) = figure.axes
+    written = [text.get_text() for text in axes.texts]
+    assert sorted(written) == sorted([*captions[1], *["truth", "found"] * 2])
+    assert axes.get_title(loc="left") == "a title"
+    assert not axes.axison
+    figure.savefig(tmp_path / "images.png")
+    assert (tmp_path / "images.png").stat().st_size > 3000
+
+
+def test_part_of_a_figure_can_be_drawn_into():
+    from matplotlib.figure import Figure
+
+    part, other = Figure().subfigures(1, 2)
+    assert plot_images(TRUTH, figure=part) is part
+    assert len(part.axes) == 1
+    assert not other.axes
+
+
+@pytest.mark.parametrize(
+    ("stacks", "options", "message"),
+    [
+        ((TRUTH, TRUTH[1:]), {}, r"as many images each, got \[7, 6\]"),
+        ((), {}, "as many images each"),
+        ((TRUTH[:0],), {}, "as many images each"),
+        ((TRUTH[0, 0],), {}, r"images x height x width.*got \(4, 3\)"),
+        ((TRUTH[..., :2],), {}, "3 colours"),
+        ((TRUTH * np.nan,), {}, "NaN or infinite"),
+        ((TRUTH,), {"labels": ["a", "b"]}, "labels for 1 stacks, got 2"),
+        ((TRUTH,), {"captions": [["a"]]}, "captions of 7 images, got 1"),
+    ],
+)
+def test_what_cannot_be_drawn_ends_with_one_line(stacks, options, message):
+    with pytest.raises(ValueError, match=message):
+        plot_images(*stacks, **options)
