@@ -137,8 +137,8 @@ def summary(dataset: xarray.Dataset) -> str:
         f"form; {dataset.sizes['seed']} seeds, each with its own rows, labels, V and start; bands "
         "are one standard deviation. The default optimiser has "
         f"{dataset.attrs['max_passes']} passes over the features, the published one "
-        f"{dataset.attrs['published_passes']} steps; Levenberg-Marquardt is run up to dn, with "
-        "several starts. At p <= n every n rows span everything (DR calls this case "
+        f"{dataset.attrs['published_passes']} steps; Levenberg-Marquardt is run up to .75 dn, "
+        "with several starts. At p <= n every n rows span everything (DR calls this case "
         "non-degenerate): there the attack is a guess, and is not run."
     )
     return "\n\n".join(

@@ -24,8 +24,9 @@ def draw(dataset: xarray.Dataset) -> Figure:
         rows[2, column].set_xlabel("number of features $p$")
     for axes, label in zip(rows[:, 0], ("error", "residual, error", "converged"), strict=True):
         axes.set_ylabel(label)
-    for row in rows:
-        row[0].legend(frameon=False, fontsize="x-small", loc="best")
+    # Where the first panel of each row is empty.
+    for axes, place in zip(rows[:, 0], ("center left", "lower left", "center left"), strict=True):
+        axes.legend(frameon=False, fontsize="x-small", loc=place)
     return figure
 
 

@@ -43,11 +43,12 @@ class Config:
         sizes: (d, n).
         label_widths: p / n, around the first threshold.
         data_widths: p / (dn), around the second.
-        compared_up_to: the largest dn at which the other optimisers are run.
+        compared_up_to: the largest dn at which the other optimisers are run, the published one
+            up to p = 6 dn, Levenberg-Marquardt up to .75 dn.
         max_passes: of the default; `published_passes` of the published one.
         matrices: normal matrices that Levenberg-Marquardt forms for each start; one counts dn / 2
             passes.
-        starts_below: starts of Levenberg-Marquardt, at p <= dn.
+        starts_below: starts of Levenberg-Marquardt.
     """
 
     sizes: tuple[tuple[int, int], ...] = ((20, 5), (30, 10), (50, 5), (100, 20))
@@ -55,7 +56,7 @@ class Config:
     data_widths: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 6.0, 10.0, 20.0)
     num_seeds: int = 5
     compared_up_to: int = 300
-    max_passes: int = 2000
+    max_passes: int = 1500
     published_passes: int = 20_000
     matrices: int = 60
     starts_below: int = 8
@@ -130,8 +131,8 @@ def _is_run(config: Config, method: str, unknowns: int, width: int, num_samples:
         return False
     if method == METHODS[0]:
         return True
-    is_compared = unknowns <= config.compared_up_to and width > 2 * num_samples
-    return is_compared and (method == METHODS[1] or width <= unknowns)
+    most = {METHODS[1]: 6 * unknowns, METHODS[2]: 0.75 * unknowns}[method]
+    return unknowns <= config.compared_up_to and 2 * num_samples < width <= most
 
 
 def _attacked(config: Config, method: str, trained: Trained, seed: int) -> dict[str, float]:

@@ -66,7 +66,7 @@ class Config:
 
     @classmethod
     def paper(cls) -> "Config":
-        return cls(images=Images(num_samples=100, side=32), block_size=300_000)
+        return cls(images=Images(num_samples=100, side=32), block_size=150_000)
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:

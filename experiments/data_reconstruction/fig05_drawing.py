@@ -31,6 +31,8 @@ def draw(dataset: xarray.Dataset) -> Figure:
         for axes in (above, below):
             axes.axvline(1, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)))
             axes.set_xscale("log")
+            axes.set_xticks(at.width.values, [f"{value:g}" for value in at.width.values])
+            axes.minorticks_off()
     above, below = panels[:, 0]
     above.set_ylabel(r"reconstruction error $\rho$")
     below.set_ylabel("loss or residual")
@@ -45,12 +47,13 @@ def _errors(axes: Axes, dataset: xarray.Dataset) -> None:
     axes.axhline(dataset.chance.item(), color=GREY, linewidth=0.8)
     axes.annotate(
         "chance",
-        (0.01, dataset.chance.item()),
+        (0.99, dataset.chance.item()),
         xycoords=("axes fraction", "data"),
         xytext=(0, 2),
         textcoords="offset points",
         fontsize="x-small",
         color=GREY,
+        horizontalalignment="right",
     )
     axes.annotate(
         "$p^{(L)} = dn$",

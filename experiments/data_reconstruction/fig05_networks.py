@@ -13,6 +13,7 @@ import dataclasses
 import pathlib
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import jax.random as jr
 import numpy as np
@@ -52,11 +53,13 @@ class Config:
         stem_relu: whether the residual network has the ReLU of DR's code after its stem.
     """
 
-    two_layer: Task = dataclasses.field(default_factory=lambda: Task(1, is_binary=False))
-    residual: Task = dataclasses.field(
-        default_factory=lambda: Task(2, is_binary=True, is_grey=True, max_passes=500)
+    two_layer: Task = dataclasses.field(
+        default_factory=lambda: Task(1, is_binary=False, max_passes=600)
     )
-    widths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 6.0, 10.0)
+    residual: Task = dataclasses.field(
+        default_factory=lambda: Task(2, is_binary=True, is_grey=True, max_passes=400)
+    )
+    widths: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 6.0, 10.0)
     num_seeds: int = 2
     stem_relu: bool = False
 
@@ -114,7 +117,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
             )
             for measure, value in found.measures.items():
                 values[measure][which, number, width, seed] = value
-    variables = {name: (tuple(axes), value) for name, value in values.items()}
+    variables: dict[str, Any] = {name: (tuple(axes), value) for name, value in values.items()}
     variables["num_parameters"] = (("network", "width"), sizes)
     variables["chance"] = ("network", [chance(pictures[name]) for name in NETWORKS])
     for fact in ("num_samples", "dim", "num_classes"):

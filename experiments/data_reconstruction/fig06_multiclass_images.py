@@ -110,7 +110,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             "with all layers trained the attack's loss is not zero at the true images, and stops "
             "above 1e-7, where DR says that it stops",
             f"{loss:.1e} at the true images, {dataset.loss.values[1]:.1e} found",
-            loss > 1e-7 and dataset.loss.values[1] > 1e-7,
+            bool(loss > 1e-7 and dataset.loss.values[1] > 1e-7),
         ),
     ]
 

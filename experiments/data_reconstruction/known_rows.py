@@ -9,6 +9,7 @@ before dn. The unknown row of a tanh is found up to its sign.
 
 import dataclasses
 import sys
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from experiments.data_reconstruction.known_rows_checks import checks as checks
 from experiments.data_reconstruction.known_rows_checks import summary as summary
 from experiments.data_reconstruction.sphere_rows import attack_key, chance_error, least_width, train
 from experiments.drawing import BLUE, GREY, RED, tidy
-from jaxdp.attacks import reconstruct, row_errors
+from jaxdp.attacks import LevenbergMarquardt, reconstruct, row_errors
 
 ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
 KNOWN = ("all but one", "none")
@@ -36,16 +37,18 @@ class Config:
         dim, num_samples: d and n.
         widths: p over d + n - 1, of the attack on one unknown row.
         all_widths: p over dn, of the attack on all rows.
-        starts, all_starts: of the attack on one unknown row, and on all.
+        starts, matrices: of Levenberg-Marquardt on one unknown row; a normal matrix for each start
+            counts dn / 2 passes.
+        max_passes: of the default optimiser on all rows.
     """
 
     dim: int = 40
     num_samples: int = 20
-    widths: tuple[float, ...] = (0.5, 0.7, 0.9, 1.05, 1.2, 1.35, 1.5, 1.8, 2.5, 5.0)
-    all_widths: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0, 10.0)
+    widths: tuple[float, ...] = (0.5, 0.7, 0.9, 1.05, 1.2, 1.45, 1.8, 2.5, 5.0)
+    all_widths: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0)
     num_seeds: int = 6
-    starts: int = 8
-    all_starts: int = 1
+    starts: int = 6
+    matrices: int = 40
     max_passes: int = 600
 
     @classmethod
@@ -56,7 +59,6 @@ class Config:
             widths=(0.6, 1.0, 4.0),
             all_widths=(0.5, 10.0),
             num_seeds=2,
-            starts=4,
             max_passes=400,
         )
 
@@ -135,18 +137,18 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 def _cell(config: Config, name: str, known: str, width: int, seed: int) -> tuple[float, bool]:
     trained = train(config.num_samples, config.dim, width, seed, ACTIVATIONS[name])
-    others = trained.inputs[:-1] if known == KNOWN[0] else None
-    found = reconstruct(
-        trained.target,
-        config.num_samples,
-        key=attack_key(seed),
-        known_inputs=others,
-        num_starts=config.starts if known == KNOWN[0] else config.all_starts,
-        max_passes=config.max_passes,
-    )
-    missing = 0 if others is None else len(others)
+    options: dict[str, Any] = {"max_passes": config.max_passes}
+    if known == KNOWN[0]:
+        options = {
+            "known_inputs": trained.inputs[:-1],
+            "optimiser": LevenbergMarquardt(),
+            "num_starts": config.starts,
+            "max_passes": config.matrices * trained.inputs.size / 2,
+        }
+    found = reconstruct(trained.target, config.num_samples, key=attack_key(seed), **options)
+    first = config.num_samples - 1 if known == KNOWN[0] else 0
     errors = row_errors(
-        trained.inputs[missing:], found.inputs[missing:], allow_sign_flips=name == "tanh"
+        trained.inputs[first:], found.inputs[first:], allow_sign_flips=name == "tanh"
     )
     return float(errors.mean()), found.converged
 

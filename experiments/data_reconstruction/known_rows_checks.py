@@ -88,9 +88,10 @@ def summary(dataset: xarray.Dataset) -> str:
     }
     text = (
         f"d = {dataset.attrs['dim']}, n = {dataset.attrs['num_samples']}, rows on the sphere, "
-        f"theta* in closed form, {dataset.sizes['seed']} seeds, {dataset.attrs['starts']} starts "
-        "for one unknown row and one for all. Dashed lines are the least widths at which the true "
-        "rows are an isolated zero of the loss: "
+        f"theta* in closed form, {dataset.sizes['seed']} seeds; Levenberg-Marquardt from "
+        f"{dataset.attrs['starts']} starts for one unknown row, the default optimiser for "
+        "all. Dashed lines are the least widths at which the true rows are an isolated zero of the "
+        "loss: "
         + "; ".join(f"{name} {one} and {all_}" for name, (one, all_) in thresholds.items())
         + f"; the dotted one is d + n - 1 = {_counted(dataset)}. Errors of tanh are up to sign."
     )
@@ -112,5 +113,5 @@ def _columns(dataset: xarray.Dataset) -> list[str]:
     return [
         f"{name}, {known} known"
         for name in dataset.activation.values
-        for known in np.array(dataset.known)
+        for known in dataset.known.values
     ]

@@ -41,7 +41,11 @@ from jaxdp.attacks import (
 )
 from jaxdp.plots import plot_images
 from jaxdp.privacy import gaussian_epsilon
-from jaxdp.theory import last_iterate_reconstruction_errors, mu_at_reconstruction_error
+from jaxdp.theory import (
+    last_iterate_reconstruction_errors,
+    mu_at_reconstruction_error,
+    one_step_reconstruction_error,
+)
 from jaxdp.theory.reconstruction_saturation import saturated_error
 
 
@@ -102,6 +106,12 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
             "informed_row_error": (("error", "image"), [_gaps(true, stack) for stack in informed]),
             "predicted_row_error": (("error", "image"), np.stack(predicted)),
             "mu": ("error", mus),
+            "informed_law": (
+                "error",
+                one_step_reconstruction_error(
+                    np.array(mus), dim, count, RELU, informed=True, num_features=num_features
+                ),
+            ),
             "epsilon": (
                 "error",
                 [gaussian_epsilon(mu, DELTA) if math.isfinite(mu) else math.inf for mu in mus],
@@ -180,16 +190,17 @@ def plot(dataset: xarray.Dataset) -> Figure:
     count, levels = dataset.sizes["image"], dataset.sizes["error"]
     size = 2 * (0.66 * count + 1.35) + 0.2, 0.62 * 1.27 * (levels + 1) + 0.7
     figure = Figure(figsize=size, layout="constrained")
-    kinds = [("nothing known", "found", "row_error")]
-    kinds += [("all other images and labels known", "informed", "informed_row_error")]
+    others = "all other images and labels known"
+    kinds = [("nothing known", "found", "row_error", dataset.error.values)]
+    kinds += [(others, "informed", "informed_row_error", dataset.informed_law.values)]
     parts: Any = figure.subfigures(1, 2)
-    for part, (title, images, errors) in zip(parts, kinds, strict=True):
+    for part, (title, images, errors, law) in zip(parts, kinds, strict=True):
         stacks, labels, captions = [dataset.truth.values], ["truth"], [[]]
         for number in range(levels):
             at = dataset.isel(error=number)
             stacks.append(at[images].values)
             mean = float(at[errors].mean())
-            labels.append(_label(at, mean))
+            labels.append(_label(at, float(law[number]), mean))
             captions.append([f"{value:.2f}" for value in at[errors].values])
         plot_images(
             *stacks, labels=labels, captions=captions, columns=count, title=title, figure=part
@@ -197,11 +208,11 @@ def plot(dataset: xarray.Dataset) -> Figure:
     return figure
 
 
-def _label(at: xarray.Dataset, mean: float) -> str:
+def _label(at: xarray.Dataset, law: float, mean: float) -> str:
     if not float(at.error):
         return f"no noise\nobtained {mean:.3f}"
     budget = rf"$\varepsilon$ = {_short(float(at.epsilon))}, $\mu$ = {float(at.mu):.0f}"
-    return f"{budget}\nlaw {float(at.error):g}, obtained {mean:.2f}"
+    return f"{budget}\nlaw {law:.2f}, obtained {mean:.2f}"
 
 
 def _short(number: float) -> str:

@@ -41,12 +41,16 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 def summary(dataset: xarray.Dataset) -> str:
     """Asked for, predicted for these images, obtained."""
     attrs = dataset.attrs
-    lines = ["| ε | μ | law | linearised, these images | attack | others known |", "|---" * 6 + "|"]
+    lines = [
+        "| ε | μ | law | linearised, these images | attack | law, others known | attack |",
+        "|---" * 7 + "|",
+    ]
     for number in range(dataset.sizes["error"]):
         at = dataset.isel(error=number)
         lines.append(
             f"| {float(at.epsilon):.0f} | {float(at.mu):.3g} | {float(at.error):g} | "
             f"{float(at.predicted_row_error.mean()):.3f} | {float(at.row_error.mean()):.3f} | "
+            f"{float(at.informed_law):.3f} | "
             f"{float(at.informed_row_error.mean()):.3f} |"
         )
     return (

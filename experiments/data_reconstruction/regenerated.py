@@ -46,11 +46,15 @@ _KILO = 1024
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """The images, p / (d n), and how many blocks V comes in."""
+    """The images, p / (d n), and how many blocks V comes in.
+
+    Blocks of about d n / 2 features: steps on larger ones have too little noise to leave where
+    images are missing, and the attack stalls there.
+    """
 
     images: Images = dataclasses.field(default_factory=lambda: Images(num_samples=50))
     width: float = 10.0
-    num_blocks: int = 10
+    num_blocks: int = 20
     max_passes: int = 1500
     seed: int = 0
 

@@ -28,13 +28,13 @@ def _against_epsilon(axes: Axes, dataset: xarray.Dataset) -> None:
     axes.plot(epsilon, dataset.law, color=BLUE, linewidth=1, label="law")
     runs, name = dataset.informed_by_epsilon, "all other rows known"
     _points(axes, epsilon, runs, ORANGE, name, marker="s")
-    axes.plot(epsilon, dataset.informed_law, color=ORANGE, linewidth=1, label="law")
-    axes.fill_between(epsilon, 1e-9, dataset.informed_bound, color=GREY, alpha=0.25, linewidth=0)
-    axes.plot(epsilon, dataset.informed_bound, color=GREY, linewidth=1, label="no attack below")
+    axes.plot(epsilon, dataset.informed_law, color=ORANGE, linewidth=1, label="law, others known")
+    axes.fill_between(epsilon, 1e-9, dataset.bound, color=GREY, alpha=0.25, linewidth=0)
+    axes.plot(epsilon, dataset.bound, color=GREY, linewidth=1, label="no attack below")
     axes.set(xscale="log", yscale="log", ylim=(0.01, 2), xlabel=r"$\varepsilon$")
     axes.set_ylabel(r"reconstruction error $\rho$")
     axes.legend(loc="lower left", **_SMALL)
-    tidy(axes, "one step")
+    tidy(axes, r"one step; above: $\mu$")
     _mu_axis(axes, dataset)
 
 
@@ -46,7 +46,6 @@ def _mu_axis(axes: Axes, dataset: xarray.Dataset) -> None:
     top.xaxis.set_minor_formatter(NullFormatter())
     top.tick_params(labelsize="x-small", length=2)
     top.minorticks_off()
-    top.set_xlabel(r"$\mu$", fontsize="small", labelpad=2)
 
 
 def _utility(axes: Axes, dataset: xarray.Dataset) -> None:
@@ -74,7 +73,7 @@ def _against_steps(axes: Axes, dataset: xarray.Dataset) -> None:
             _points(axes, steps, at.all_iterates, color, "all iterates", line=False, **look)
             mean, _ = averages(at.last_iterate_predicted)
             axes.plot(steps, mean, color=color, linewidth=1, label="predicted, last")
-    axes.set(xscale="log", yscale="log", ylim=(1e-5, 3), xlabel="steps $T$")
+    axes.set(xscale="log", yscale="log", ylim=(5e-7, 3), xlabel="steps $T$")
     axes.set_ylabel(r"reconstruction error $\rho$")
     axes.legend(loc="center right", **_SMALL)
     tidy(axes, r"the same $\varepsilon$ spent on more steps")
@@ -89,7 +88,7 @@ def _against_width(axes: Axes, dataset: xarray.Dataset) -> None:
         if np.isfinite(epsilon):
             axes.plot(width, at.law_by_width, color=color, linewidth=1, label="law")
     axes.axvline(1.0, color=GREY, linestyle=":", linewidth=1)
-    axes.set(xscale="log", yscale="log", ylim=(1e-5, 3), xlabel="width $p/dn$")
+    axes.set(xscale="log", yscale="log", ylim=(5e-7, 3), xlabel="width $p/dn$")
     axes.set_ylabel(r"reconstruction error $\rho$")
     axes.legend(loc="center right", **_SMALL)
     tidy(axes, "privacy and the law $p = dn$")
@@ -119,8 +118,9 @@ def _against_law(axes: Axes, dataset: xarray.Dataset) -> None:
         shift = 1.04 ** (number - (dataset.sizes["case"] - 1) / 2)
         _points(axes, law * shift, at.near_by_law, color, str(case))
         _points(axes, law * shift, at.error_by_law, color, None, marker="x", markersize=4)
-    axes.plot([], [], "x", color=GREY, markersize=4, linestyle="none", label="attack (circles:")
-    axes.plot([], [], " ", label="minimum near the truth)")
+    look = {"color": GREY, "markersize": 4, "linestyle": "none"}
+    axes.plot([], [], marker="x", label="attack", **look)
+    axes.plot([], [], marker="o", label="minimum near the truth", **look)
     axes.set(xscale="log", yscale="log", xlabel=r"predicted $\rho$", ylim=(0.02, 2))
     axes.set_ylabel(r"reconstruction error $\rho$")
     axes.legend(loc="upper left", **_SMALL)

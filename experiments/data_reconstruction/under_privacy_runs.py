@@ -50,8 +50,8 @@ class Config:
     def smoke(cls) -> "Config":
         return cls(
             dim=6,
-            num_samples=2,
-            num_runs=4,
+            num_samples=3,
+            num_runs=5,
             num_starts=8,
             max_passes=300,
             epsilons=(10, 1000, 100_000),
@@ -59,7 +59,7 @@ class Config:
             step_epsilons=(10_000, math.inf),
             widths=(0.5, 20),
             clip_shares=(0.5, 8),
-            laws=((6, 2),),
+            laws=((6, 3),),
             law_errors=(0.03, 0.4),
         )
 
@@ -135,7 +135,7 @@ def by_epsilon(config: Config) -> xarray.Dataset:
         name: [error_lower_bound(mu / 2, config.dim, num_guesses=guesses) for mu in mus]
         for name, guesses in (("bound", config.num_samples), ("informed_bound", 1))
     }
-    variables = {f"{name}by_epsilon": (("epsilon", "run"), runs) for name, runs in values.items()}
+    variables = {f"{name}_by_epsilon": (("epsilon", "run"), runs) for name, runs in values.items()}
     variables |= {f"long_{name}": (("epsilon", "run"), runs) for name, runs in longer.items()}
     variables |= {name: ("epsilon", line) for name, line in {**law, **bounds, "mu": mus}.items()}
     return xarray.Dataset(variables, {"epsilon": list(config.epsilons)})

@@ -7,15 +7,16 @@ What is trained so is not private; `DPGD` and `PrivateOptimiser` are.
 
 import enum
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, ArrayLike, Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
-from jaxdp.core.checks import concrete, require_count, require_finite, require_shape
+from jaxdp.core.checks import require_count, require_finite, require_shape
 from jaxdp.networks.base import AbstractLastLayerNetwork
 
 # Steps between two looks at the curvature, and products of a look; the first look has no start.
@@ -44,10 +45,10 @@ class Descent(eqx.Module):
     """
 
     model: PyTree
-    loss: float = eqx.field(static=True)
-    num_steps: int = eqx.field(static=True)
-    learning_rate: float = eqx.field(static=True)
-    status: DescentStatus = eqx.field(static=True)
+    loss: float
+    num_steps: int
+    learning_rate: float
+    status: DescentStatus
 
     def check(self) -> "Descent":
         """Return self when the tolerance was met.
@@ -65,8 +66,8 @@ class Descent(eqx.Module):
 
 def gradient_descent(
     model: PyTree,
-    inputs: Float[Array, "records in"],
-    labels: Float[Array, "records outputs"],
+    inputs: Float[Any, "records in"],
+    labels: Float[Any, "records outputs"],
     *,
     tolerance: float = 1e-7,
     max_steps: int = 100_000,
@@ -108,6 +109,10 @@ def gradient_descent(
     loss, rate, num_steps, halvings = float(_loss(model, inputs, labels)), 0.0, 0, 0
     while loss > tolerance and num_steps < max_steps and halvings < _HALVINGS:
         direction, curvature = _curvature(model, inputs, direction, jnp.asarray(_PRODUCTS))
+        # No weight moves any output, as with dead neurons only.
+        if not float(curvature) > 0:
+            halvings = _HALVINGS
+            break
         rate = share * 2**-halvings * labels.size / float(curvature)
         # As arrays, so that all chunks share one compilation.
         count = jnp.asarray(min(_CHUNK, max_steps - num_steps), jnp.int32)
@@ -128,8 +133,8 @@ def gradient_descent(
 
 def fit_last_layer(
     model: AbstractLastLayerNetwork,
-    inputs: Float[Array, "records in"],
-    labels: Float[Array, "records outputs"],
+    inputs: Float[Any, "records in"],
+    labels: Float[Any, "records outputs"],
 ) -> AbstractLastLayerNetwork:
     r"""Where gradient descent on the last layer alone ends: the nearest weights that fit.
 
@@ -153,16 +158,16 @@ def fit_last_layer(
     return eqx.tree_at(lambda model: model.last, model, jnp.asarray(moved, model.last.dtype))
 
 
-def _records(model, inputs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
+def _records(model, inputs: Any, labels: Any) -> tuple[Array, Array]:
     """Inputs and labels as arrays that fit the model."""
     inputs, labels = jnp.asarray(inputs, float), jnp.asarray(labels, float)
     require_shape("inputs", inputs, (None, None))
     require_finite("inputs", inputs)
     require_finite("labels", labels)
     outputs = eqx.filter_eval_shape(jax.vmap(model), inputs)
-    if labels.shape != outputs.shape or concrete(labels) is None:
+    if labels.shape != outputs.shape:
         raise ValueError(
-            f"expected concrete labels of the outputs' shape {outputs.shape}, got {labels.shape}"
+            f"expected labels of the outputs' shape {outputs.shape}, got {labels.shape}"
         )
     return inputs, labels
 

@@ -106,10 +106,14 @@ def accumulate_products(target: AbstractTarget, inputs: Float[Array, "n dim"]) -
 
     def add(sums, index):
         block = target.block(index)
-        return jax.tree.map(jnp.add, sums, block_products(block.features(inputs), block.parameters)), None
+        return jax.tree.map(
+            jnp.add, sums, block_products(block.features(inputs), block.parameters)
+        ), None
 
     rows, outputs = len(inputs), target.num_outputs
-    zero = Products(*(jnp.zeros(shape, inputs.dtype) for shape in ((rows, rows), (rows, outputs), ())))
+    zero = Products(
+        *(jnp.zeros(shape, inputs.dtype) for shape in ((rows, rows), (rows, outputs), ()))
+    )
     sums, _ = lax.scan(add, zero, jnp.arange(target.num_blocks))
     return sums
 

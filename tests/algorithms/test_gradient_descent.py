@@ -109,6 +109,16 @@ def test_a_fitted_model_is_not_moved_and_progress_is_told(trained):
     assert losses[-1] == short.loss
 
 
+def test_a_dead_network_is_given_up():
+    model, inputs, labels = _task()
+    dead = jax.tree.map(jnp.zeros_like, model)
+    ended = gradient_descent(dead, inputs, labels)
+    assert ended.status is DescentStatus.STALLED
+    assert ended.num_steps == 0
+    with pytest.raises(RuntimeError, match="stalled after 0 steps"):
+        ended.check()
+
+
 def test_the_fitted_last_layer_is_the_nearest_that_fits():
     model, inputs, labels = _task()
     fitted = fit_last_layer(model, inputs, labels)

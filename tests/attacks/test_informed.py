@@ -73,6 +73,7 @@ def test_what_remains_is_the_unknown_row_alone():
         assert whole < 0.9 * np.linalg.norm(iterates[-1]) * np.linalg.norm(features[-1])
 
 
+@pytest.mark.slow
 def test_the_row_is_found_with_fewer_features_than_unknowns_of_the_whole_set():
     problem = _problem(6, 5, 26)
     iterates, _ = _descent(problem, 3)

@@ -112,8 +112,9 @@ def test_the_papers_size_is_offered_and_is_the_papers():
     for figure in FIGURES:
         assert figure.Config.paper().images == Images(num_samples=100, side=32)
     assert fig01_cifar_thresholds.Config.paper().control_width == 10.0
-    # About d n features together: a step's block, 3.7 GB of V's 37.7.
-    assert fig01_cifar_thresholds.Config.paper().block_size == pytest.approx(3072 * 100, rel=0.03)
+    # About d n / 2 features together: a step's block, 1.8 GB of V's 37.7.
+    for figure in (fig01_cifar_thresholds, fig04_signs):
+        assert figure.Config.paper().block_size == pytest.approx(3072 * 100 / 2, rel=0.03)
 
 
 _WANTED = Images(num_samples=6, side=4, made_up=True)

@@ -18,19 +18,21 @@ from jaxdp.attacks.objective import relative_loss
 from jaxdp.attacks.optimisers.base import Attempt, Ending
 from jaxdp.attacks.optimisers.scaled_steps import Descent, Scaling, descend
 
-_CHUNK, _MOST_CHUNKS = 50, 24
-# A stage ends when three chunks have not lowered the loss to this share of what it was; the search
-# with spare rows lasts six at least.
+_CHUNK, _MOST_CHUNKS = 50, 40
+# Steps become smaller when three chunks have not lowered the loss to this share of what it was; the
+# search with spare rows lasts six at least. Rows that are correlated, as images are, need it.
 _STALL, _SEARCH_CHUNKS, _CHUNKS = 0.6, 6, 3
+_SHRINK, _LEAST_SHARE = 0.4, 0.1
 # Steps on all features end when a chunk of them does not lower it to this share.
 _SETTLING, _SETTLED = 15, 0.97
 # Heavy ball is stable up to several times this step, in units of 1/(largest curvature).
 _STEP = 1.5
 # Blocks are this many times larger, round after round: where features do not span the parameters
 # exactly, blocks carry noise everywhere.
-_GROWTH = (1.0, 1.0, 1.0, 3.0, math.inf)
-# Rounds without a better loss after which a start is given up; in every third all rows are new.
-_IDLE_ROUNDS, _FRESH = 4, 3
+_GROWTH = (1.0, 1.0, 3.0, math.inf)
+# Rounds without a better loss after which a start is given up; one counts twice whose spare rows
+# found nothing either. After three, all rows are new.
+_IDLE_ROUNDS, _FRESH, _NOTHING = 4, 3, 0.5
 _BETTER = 0.99
 # A moved row stays where the loss has fallen to this share; what looking for its place costs.
 _HELPED, _MOVE_PASSES = 0.7, 4.0
@@ -92,6 +94,7 @@ class Rounds:
         found = math.sqrt(self.goal * max(self.goal, self.tolerance))
         state = self._stage(batched, self._with_spares(), is_active, found, _SEARCH_CHUNKS)
         self.passes += 0.5 * state.inputs.shape[1] / self.num_samples
+        idle = np.where(np.asarray(state.loss) > _NOTHING * self.losses, 2, 1)
         kept = most_significant(
             self.target, state.inputs, self.num_samples, num_known=self.num_known
         )
@@ -100,7 +103,7 @@ class Rounds:
         if batched.num_blocks > 1:
             state = self._settled(state, is_active)
         self.number += 1
-        self._keep_better(state.inputs, is_active)
+        self._keep_better(state.inputs, is_active, idle)
 
     def attempt(self) -> Attempt:
         """What was found."""
@@ -114,16 +117,22 @@ class Rounds:
         return Attempt(self.best, losses, self.passes * self.num_starts, status)
 
     def _stage(self, batched, state: Descent, is_active, goal: float, fewest: int) -> Descent:
-        """Chunks of steps, each start's until it has reached the goal or falls no more."""
+        """Chunks of steps, each start's until it reaches the goal; smaller ones when it stalls."""
         seen, is_active = [], is_active.copy()
+        shares, since = np.ones(self.num_starts, self.dtype), np.zeros(self.num_starts, int)
         while is_active.any() and len(seen) < _MOST_CHUNKS:
-            state, done = self._descend(batched, state, is_active, _CHUNK)
+            state, done = self._descend(batched, state, is_active, _CHUNK, shares)
             if not done:
                 break
             seen.append(np.asarray(state.loss, np.float64))
             is_active &= seen[-1] > goal
-            if len(seen) > fewest:
-                is_active &= seen[-1] < _STALL * seen[-4]
+            least = np.where(shares == 1, fewest, _CHUNKS)
+            has_stalled = is_active & (len(seen) - since > least)
+            if len(seen) > _CHUNKS:
+                has_stalled &= seen[-1] >= _STALL * seen[-1 - _CHUNKS]
+            shares = np.where(has_stalled, _SHRINK * shares, shares).astype(self.dtype)
+            since = np.where(has_stalled, len(seen), since)
+            is_active &= shares > _LEAST_SHARE
         return state
 
     def _moved(self, batched, state: Descent, is_active) -> Descent:
@@ -143,8 +152,9 @@ class Rounds:
         losses = np.asarray(state.loss)
         is_active = is_active & (losses > self.goal)
         whole = self.target.in_blocks(self.target.num_features)
+        shares = np.ones(self.num_starts, self.dtype)
         while is_active.any():
-            state, done = self._descend(whole, state, is_active, _SETTLING)
+            state, done = self._descend(whole, state, is_active, _SETTLING, shares)
             if not done:
                 break
             is_active &= np.asarray(state.loss) < _SETTLED * losses
@@ -152,7 +162,7 @@ class Rounds:
             is_active &= losses > self.goal
         return state
 
-    def _descend(self, batched, state, is_active, num_steps):
+    def _descend(self, batched, state, is_active, num_steps, shares):
         width = state.inputs.shape[1] / self.num_samples
         steps = min(num_steps, self._steps_left(width, batched.num_blocks))
         if steps == 0:
@@ -163,6 +173,7 @@ class Rounds:
             state,
             self._scaling(batched, state.inputs.shape[1]),
             is_active,
+            shares,
             order=self._order(batched.num_blocks),
             num_steps=np.int32(steps),
             num_known=np.int32(self.num_known),
@@ -188,20 +199,20 @@ class Rounds:
         return Scaling((step_size * _STEP / largest).astype(self.dtype), *others)
 
     def _with_spares(self) -> Descent:
-        is_fresh = (self.idle % _FRESH == _FRESH - 1) & (self.losses > self.tolerance)
+        is_fresh = (self.idle >= _FRESH) & (self.losses > self.tolerance)
         key = jr.fold_in(self.key, self.number)
         return _at_rest(
             with_spares(self.best, is_fresh, self.num_spare, num_known=self.num_known, key=key)
         )
 
-    def _keep_better(self, inputs, is_active=True):
+    def _keep_better(self, inputs, is_active=True, idle=1):
         self.passes += 1.0
         losses = np.asarray(_losses(self.target, inputs), np.float64)
         # The first time, whatever it is.
         is_better = is_active & ((losses < _BETTER * self.losses) | (self.number == 0))
         self.best = _chosen(is_better, inputs, self.best)
         self.losses = np.where(is_better, losses, self.losses)
-        self.idle = np.where(is_better, 0, self.idle + 1)
+        self.idle = np.where(is_better, 0, self.idle + idle)
 
     def _is_searching(self):
         """Which starts are not given up; below the tolerance, one more round may find weak rows."""

@@ -55,23 +55,33 @@ def descend(
     state: Descent,
     scaling: Scaling,
     is_active: Bool[Array, " starts"],
+    shares: Float[Array, " starts"],
     *,
     order: Int[Array, " most"],
     num_steps: Int[Array, ""],
     num_known: Int[Array, ""],
     key: Key[Array, ""],
 ) -> Descent:
-    """Steps on the blocks of these numbers, the same for all starts; those not active stay."""
+    """Steps on the blocks of these numbers, the same for all starts; those not active stay.
+
+    Args:
+        shares: of the step size, for each start.
+    """
 
     def step(number, state):
         # Generated once for all starts.
         block = target.block(order[number])
         probe = jr.fold_in(key, number)
         moved = jax.vmap(
-            lambda inputs, velocity: scaled_step(
-                block, inputs, velocity, scaling, num_known=num_known, key=probe
+            lambda inputs, velocity, share: scaled_step(
+                block,
+                inputs,
+                velocity,
+                scaling._replace(step_size=share * scaling.step_size),
+                num_known=num_known,
+                key=probe,
             )
-        )(state.inputs, state.velocity)
+        )(state.inputs, state.velocity, shares)
         late = number >= num_steps // 2
         total = state.loss + jnp.where(late, moved.loss / (num_steps - num_steps // 2), 0)
         return Descent(moved.inputs, moved.velocity, total)

@@ -1,0 +1,43 @@
+"""Victims to attack: random features on the sphere whose parameters interpolate, in NumPy."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+ACTIVATIONS = {
+    "relu": lambda z: np.maximum(z, 0),
+    "tanh": np.tanh,
+    "relu_tanh": lambda z: np.maximum(z, 0) + np.tanh(z),
+}
+
+
+class Victim(NamedTuple):
+    """The training rows, the features' weights, and the parameters."""
+
+    inputs: np.ndarray
+    weights: np.ndarray
+    parameters: np.ndarray
+
+
+def sphere_rows(generator, count, dim):
+    rows = generator.standard_normal((count, dim))
+    return rows * np.sqrt(dim) / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def random_victim(seed, dim, count, num_features, *, activation="relu", outputs=None):
+    """Labels Xg + noise of variance 1/4; parameters Phi^T K^-1 Y, (p,) or (p, outputs)."""
+    generator = np.random.default_rng(seed)
+    inputs = sphere_rows(generator, count, dim)
+    weights = generator.standard_normal((num_features, dim)) / np.sqrt(dim)
+    shape = (outputs,) if outputs else ()
+    signal = inputs @ generator.standard_normal((dim, *shape)) / np.sqrt(dim)
+    labels = signal + 0.5 * generator.standard_normal(signal.shape)
+    features = ACTIVATIONS[activation](inputs @ weights.T)
+    parameters = features.T @ np.linalg.solve(features @ features.T, labels)
+    return Victim(inputs, weights, parameters)
+
+
+def projector_loss(features, parameters):
+    """The loss by a least-squares solver, nothing shared with jaxdp."""
+    found, *_ = np.linalg.lstsq(features.T, parameters, rcond=None)
+    return np.sum((parameters - features.T @ found) ** 2) / np.sum(parameters**2)

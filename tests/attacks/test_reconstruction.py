@@ -1,0 +1,142 @@
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from attack_problems import random_victim
+
+import jaxdp
+from jaxdp.attacks import (
+    AbstractOptimiser,
+    Attempt,
+    CurvatureScaledMomentum,
+    Ending,
+    RandomFeaturesTarget,
+    reconstruct,
+    reconstruction_error,
+)
+
+DIM, COUNT, FEATURES = 12, 4, 480
+VICTIM = random_victim(0, DIM, COUNT, FEATURES)
+KEY = jr.key(0)
+
+
+def _target(parameters=VICTIM.parameters):
+    return RandomFeaturesTarget(
+        VICTIM.weights.astype(np.float32), jax.nn.relu, parameters.astype(np.float32)
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    return reconstruct(_target(), COUNT, key=KEY, max_passes=600)
+
+
+def test_the_training_inputs_are_found(found):
+    assert found.converged
+    assert found.status is Ending.CONVERGED
+    assert found.loss <= 1e-7
+    assert found.num_passes <= 600
+    assert found.losses.shape == (1,)
+    assert reconstruction_error(VICTIM.inputs, found.inputs) <= 0.01
+    np.testing.assert_allclose(np.linalg.norm(found.inputs, axis=1), np.sqrt(DIM), rtol=1e-5)
+
+
+def test_same_key_same_result_and_progress_is_told(found):
+    seen = []
+    again = reconstruct(
+        _target(), COUNT, key=KEY, max_passes=600, progress=lambda *each: seen.append(each)
+    )
+    np.testing.assert_array_equal(again.inputs, found.inputs)
+    passes, losses = zip(*seen, strict=True)
+    assert list(passes) == sorted(passes)
+    assert passes[-1] <= again.num_passes
+    assert losses[-1] < 1e-3 * losses[0]
+
+
+def test_permuted_parameters_give_chance_and_no_convergence():
+    order = np.random.default_rng(1).permutation(FEATURES)
+    failed = reconstruct(_target(VICTIM.parameters[order]), COUNT, key=KEY, max_passes=150)
+    assert not failed.converged
+    assert failed.status in (Ending.STALLED, Ending.OUT_OF_PASSES)
+    assert failed.num_passes <= 150
+    assert failed.loss > 0.1
+    # Independent rows on the sphere are sqrt(2) apart, 1 where the nearest is chosen.
+    assert reconstruction_error(VICTIM.inputs, failed.inputs) > 0.8
+
+
+class Deceived(AbstractOptimiser):
+    """Claims a loss of zero."""
+
+    def minimise(self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None):
+        return Attempt(starts, jnp.zeros(len(starts)), 1.0, np.zeros(len(starts), int))
+
+
+def test_convergence_is_decided_by_the_loss_in_float64():
+    deceived = reconstruct(_target(), COUNT, key=KEY, optimiser=Deceived())
+    assert not deceived.converged
+    assert deceived.loss > 0.1
+    assert deceived.losses[0] == 0
+
+
+def test_as_many_samples_as_features_are_refused():
+    with pytest.raises(ValueError, match="features of any n inputs span all parameters"):
+        reconstruct(_target(), FEATURES, key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("error", "more"),
+    [
+        (ValueError, {"known_inputs": VICTIM.inputs}),
+        (ValueError, {"known_inputs": VICTIM.inputs[:2, 1:]}),
+        (ValueError, {"known_inputs": np.full((1, DIM), np.nan)}),
+        (ValueError, {"num_starts": 0}),
+        (ValueError, {"max_passes": 0}),
+        (ValueError, {"tolerance": -1.0}),
+        (TypeError, {"key": 0}),
+    ],
+)
+def test_arguments_out_of_range_are_errors(error, more):
+    with pytest.raises(error, match="expected"):
+        reconstruct(_target(), COUNT, **{"key": KEY, **more})
+
+
+def test_what_is_no_target_is_an_error():
+    with pytest.raises(TypeError, match="expected a target"):
+        jaxdp.attacks.reconstruct(VICTIM.weights, COUNT, key=KEY)  # pyright: ignore
+
+
+@pytest.mark.slow
+def test_starts_side_by_side_end_as_they_do_alone(found):
+    # A tolerance that none can meet: all starts go to their ends.
+    settings = {"key": KEY, "max_passes": 40, "tolerance": 1e-30}
+    together = reconstruct(_target(), COUNT, num_starts=2, **settings)
+    alone = reconstruct(_target(), COUNT, **settings)
+    np.testing.assert_allclose(together.losses[0], alone.losses[0], rtol=0.5)
+    assert reconstruction_error(alone.inputs, together.inputs) < 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_known", [2, 3])
+def test_known_inputs_stay_and_the_others_are_found(num_known):
+    known = VICTIM.inputs[:num_known]
+    informed = reconstruct(_target(), COUNT, key=KEY, known_inputs=known)
+    assert informed.converged
+    np.testing.assert_allclose(informed.inputs[:num_known], known, rtol=1e-6)
+    assert reconstruction_error(VICTIM.inputs, informed.inputs) <= 0.01
+
+
+@pytest.mark.slow
+def test_float64_targets_are_solved_in_float64():
+    with jax.enable_x64(True):
+        target = RandomFeaturesTarget(VICTIM.weights, jax.nn.relu, VICTIM.parameters)
+        exact = reconstruct(target, COUNT, key=KEY, tolerance=1e-18)
+        assert exact.inputs.dtype == jnp.float64
+        assert exact.converged
+        assert reconstruction_error(VICTIM.inputs, exact.inputs) < 1e-6
+
+
+def test_settings_out_of_range_are_errors():
+    for setting in ({"step_size": 0.0}, {"damping": -1.0}, {"spare_rows": 0.0}, {"momentum": 1.0}):
+        with pytest.raises(ValueError, match=next(iter(setting))):
+            CurvatureScaledMomentum(**setting)

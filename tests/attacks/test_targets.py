@@ -1,0 +1,78 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from jaxdp.attacks import NetworkTarget, RandomFeaturesTarget, RegeneratedWeights
+from jaxdp.attacks.objective import loss_and_gradient
+
+GENERATOR = np.random.default_rng(0)
+WEIGHTS = GENERATOR.standard_normal((50, 4)).astype(np.float32)
+THETA = GENERATOR.standard_normal(50).astype(np.float32)
+GUESS = GENERATOR.standard_normal((3, 4)).astype(np.float32)
+
+
+def test_features_are_those_of_the_layer_whatever_the_blocks():
+    expected = np.maximum(GUESS @ WEIGHTS.T, 0)
+    for block_size in (None, 7, 25):
+        target = RandomFeaturesTarget(WEIGHTS, jax.nn.relu, THETA, block_size=block_size)
+        np.testing.assert_allclose(target.features(GUESS), expected, atol=1e-6)
+
+
+def test_a_last_block_that_is_not_full_counts_no_feature_twice():
+    # cos(0) = 1: a row of zeros is not a feature of zero.
+    whole = RandomFeaturesTarget(WEIGHTS, jnp.cos, THETA)
+    evaluate = eqx.filter_jit(loss_and_gradient)
+    expected = evaluate(whole, GUESS)
+    blocks = evaluate(whole.in_blocks(7), GUESS)
+    np.testing.assert_allclose(blocks.loss, expected.loss, rtol=1e-5)
+    np.testing.assert_allclose(blocks.gradient, expected.gradient, atol=1e-6)
+
+
+def test_a_layer_as_a_network_is_the_same_target():
+    layer = eqx.nn.Linear(4, 50, use_bias=False, key=jr.key(0))
+    layer = eqx.tree_at(lambda layer: layer.weight, layer, jnp.asarray(WEIGHTS))
+    network = NetworkTarget(eqx.nn.Sequential([layer, eqx.nn.Lambda(jax.nn.relu)]), THETA, 4)
+    neurons = RandomFeaturesTarget(WEIGHTS, jax.nn.relu, THETA)
+    assert (network.dim, network.num_features, network.num_outputs) == (4, 50, 1)
+    found, expected = (loss_and_gradient(target, GUESS) for target in (network, neurons))
+    np.testing.assert_allclose(found.gradient, expected.gradient, atol=1e-5)
+    coupling = neurons.block(0).row_coupling(GUESS, key=jr.key(0))
+    keys = jr.split(jr.key(1), 400)
+    probed = jax.vmap(lambda key: network.block(0).row_coupling(GUESS, key=key))(keys)
+    # The neurons' own formula takes their weights to be equally long; this many are, on average.
+    np.testing.assert_allclose(probed.mean(0), coupling, rtol=0.15)
+
+
+@pytest.mark.parametrize("weights", [WEIGHTS, RegeneratedWeights(jr.key(0), 50, 4)])
+def test_shapes_that_do_not_match_are_errors(weights):
+    with pytest.raises(ValueError, match="one row of parameters for each of the 50 features"):
+        RandomFeaturesTarget(weights, jax.nn.relu, THETA[1:])
+
+
+def test_numbers_that_are_not_finite_and_zeros_are_errors():
+    spoilt = WEIGHTS.copy()
+    spoilt[3, 2] = np.nan
+    with pytest.raises(ValueError, match="finite weights"):
+        RandomFeaturesTarget(spoilt, jax.nn.relu, THETA)
+    with pytest.raises(ValueError, match="finite parameters"):
+        RandomFeaturesTarget(WEIGHTS, jax.nn.relu, np.where(THETA > 1, np.inf, THETA))
+    with pytest.raises(ValueError, match="zeros only"):
+        RandomFeaturesTarget(WEIGHTS, jax.nn.relu, 0 * THETA)
+    with pytest.raises(ValueError, match=r"\(p,\) or \(p, k\)"):
+        RandomFeaturesTarget(WEIGHTS, jax.nn.relu, THETA[None, None])
+    with pytest.raises(TypeError, match="callable"):
+        RandomFeaturesTarget(WEIGHTS, "relu", THETA)
+    with pytest.raises(ValueError, match="expected weights of shape"):
+        RandomFeaturesTarget(WEIGHTS[0], jax.nn.relu, THETA)
+
+
+def test_networks_that_do_not_match_are_errors():
+    network = eqx.nn.Linear(4, 49, key=jr.key(0))
+    with pytest.raises(ValueError, match=r"features of shape \(50,\)"):
+        NetworkTarget(network, THETA, 4)
+    spoilt = eqx.tree_at(lambda layer: layer.bias, network, jnp.full(49, jnp.nan))
+    with pytest.raises(ValueError, match="finite weights of the network"):
+        NetworkTarget(spoilt, THETA[1:], 4)
