@@ -151,8 +151,9 @@ def summary(dataset: xarray.Dataset) -> str:
     text = (
         f"The first {dataset.num_samples // 2} frogs and {dataset.num_samples // 2} trucks, d = "
         f"{dataset.dim}, ReLU, theta* in closed form, {dataset.sizes['seed']} seeds of weights and "
-        "start; the loss is the median, converged means at most 1e-9. Shades go from the least to the largest seed. With p <= n "
-        "every point has loss 0: the attack is a guess there, and the residual 0 for any rows "
+        "start; the loss is the median, converged means at most 1e-8. Shades go from the least to "
+        "the largest seed. With p <= n every point has loss 0: the attack is a guess there, and "
+        "the residual 0 for any rows "
         "(DR calls this case non-degenerate). One number, the mean of all pixels, is subtracted "
         "from the images, and each is scaled to norm sqrt(d); pictures of found rows borrow the "
         "contrast of the image they belong to, nothing else. DR scales by the subset's mean and "

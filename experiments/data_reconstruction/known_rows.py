@@ -154,7 +154,7 @@ def _cell(config: Config, name: str, known: str, width: int, seed: int) -> tuple
 
 
 def _draw(axes: Axes, part: xarray.Dataset) -> None:
-    counted = part.attrs["dim"] + part.attrs["num_samples"] - 1
+    dim, count = part.attrs["dim"], part.attrs["num_samples"]
     for known, color, marker in zip(KNOWN, (BLUE, RED), "^o", strict=True):
         runs = part.sel(known=known).dropna("num_features")
         label = "one row unknown, $n - 1$ known" if known == KNOWN[0] else "all rows unknown"
@@ -164,8 +164,23 @@ def _draw(axes: Axes, part: xarray.Dataset) -> None:
             dots = {"color": color, "markersize": 2, "linestyle": "", "alpha": 0.5}
             axes.plot(runs.num_features, runs.error.isel(seed=seed), ".", **dots)
         axes.axvline(runs.threshold.item(), color=color, linewidth=0.9, linestyle="--", zorder=0)
-    axes.axvline(counted, color=GREY, linewidth=0.9, linestyle=":", zorder=0)
+    axes.axvline(dim + count - 1, color=GREY, linewidth=0.9, linestyle=":", zorder=0)
     axes.set_xscale("log")
+    names = {dim + count - 1: "$d + n - 1$", dim * count: "$dn$"}
+    if round(part.threshold.sel(known=KNOWN[0]).item()) == 2 * dim:
+        names[2 * dim] = "$2d$"
+    for place, name in names.items():
+        is_left = place == min(names)
+        axes.annotate(
+            name,
+            (place, 0.25),
+            xycoords=("data", "axes fraction"),
+            xytext=(-2 if is_left else 2, 0),
+            textcoords="offset points",
+            ha="right" if is_left else "left",
+            fontsize="small",
+            color=GREY,
+        )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             "at the smallest error asked for, the attack has that of the linearised problem on "
             "these images, within a fifth",
             f"{mean[smallest]:.3f}; linearised {predicted[smallest]:.3f}, law {asked[smallest]:g}",
-            abs(mean[smallest] / predicted[smallest] - 1) < 0.2,
+            bool(abs(mean[smallest] / predicted[smallest] - 1) < 0.2),
         ),
         Check(
             "errors grow as the budget shrinks, to those of images that were never seen",

@@ -145,8 +145,8 @@ def summary(dataset: xarray.Dataset) -> str:
         f"{dataset.num_samples} images, d = {dataset.dim}, p = {dataset.attrs['num_features']}, V "
         f"of {dataset.attrs['weight_bytes'] / 1e6:.1f} MB in {dataset.attrs['num_blocks']} blocks. "
         "Peaks are of whole processes, the compiler's memory included, which is most of them; "
-        "temporaries are XLA's count for one evaluation of loss and gradient. Seconds include "
-        "compilation."
+        "temporaries are XLA's count for one evaluation of loss and gradient, on all features at "
+        "once where V is in memory. Seconds include compilation."
     )
     return text + "\n\n" + "\n".join(lines)
 
@@ -160,7 +160,8 @@ def plot(dataset: xarray.Dataset) -> Figure:
     memory.bar(_WAYS, dataset.temporary / 1e6, color=colors, width=0.5)
     style = {"color": "w", "edgecolor": RED, "hatch": "//", "width": 0.5}
     memory.bar(_WAYS[:1], [size], bottom=dataset.temporary[:1] / 1e6, **style)
-    memory.annotate("V", (0, size / 2), ha="center", color=RED, backgroundcolor="w")
+    middle = float(dataset.temporary[0]) / 1e6 + size / 2
+    memory.annotate("V", (0, middle), ha="center", color=RED, backgroundcolor="w")
     memory.set_ylabel("MB")
     tidy(memory, "held for loss and gradient")
     seconds.bar(_WAYS, dataset.seconds, color=colors, width=0.5)

@@ -47,49 +47,121 @@ def with_spares(
     return jax.vmap(widened)(guesses, is_fresh)
 
 
-def most_significant(
+def signed_rows(
     target: AbstractTarget,
     inputs: Float[Array, "starts rows dim"],
+    losses: Float[np.ndarray, " starts"],
     num_kept: int,
     *,
     num_known: int,
-) -> Float[Array, "starts kept dim"]:
-    """The rows of each guess without which the loss would rise most, the known ones first.
+    room: float,
+) -> tuple[Float[Array, "starts rows dim"], Bool[np.ndarray, "starts rows"]]:
+    r"""The guesses with the rows that matter, each with the sign that it should have, come first.
 
-    Rows are left out one after another: two that stand for the same input are not both.
+    For ReLU $\varphi(-x) = \varphi(x) - Vx$, so that a guess with two rows more, w and -w, fits with
+    any rows negated: descent finds such guesses, and no row of theirs can be left out. Among the
+    rows and their negatives together the coefficients are unique as long as there are no more than
+    d rows, and those of wrong signs are zero.
+    Derived: test_moves.
+
+    Args:
+        target: what the attacker holds.
+        inputs: the guesses.
+        losses: theirs.
+        num_kept: how many rows are wanted.
+        num_known: how many first rows are kept as they are.
+        room: a relative loss that nobody minds.
+
+    Returns:
+        The guesses and which of their rows to go on with: the first `num_kept` where the loss stays
+        below `room` or ten times what it was, else all rows as they were.
     """
-    gram, moments = _products(target, inputs)
-    kept = [
-        kept_rows(np.asarray(each, np.float64), np.asarray(moment, np.float64), num_kept, num_known)
-        for each, moment in zip(gram, moments, strict=True)
-    ]
-    return _taken(inputs, np.stack(kept))
+    both = _with_negatives(inputs)
+    gram, moments, power = (np.asarray(each, np.float64) for each in _products(target, both))
+    places = np.tile(np.arange(inputs.shape[1]), (len(inputs), 1))
+    is_used = np.ones(places.shape, bool)
+    offered = np.delete(np.arange(both.shape[1]), inputs.shape[1] + np.arange(num_known))
+    for start, loss in enumerate(losses):
+        parts = gram[start][np.ix_(offered, offered)], moments[start][offered]
+        order, rises = elimination(*parts, power[start], num_kept, num_known)
+        if rises[-1] <= max(room, 10 * loss):
+            places[start, :num_kept] = np.delete(offered, order)
+            is_used[start, num_kept:] = False
+    return _taken(both, places), is_used
 
 
-def kept_rows(
+def used_rows(
+    target: AbstractTarget,
+    inputs: Float[Array, "starts rows dim"],
+    is_used: Bool[np.ndarray, "starts rows"],
+    losses: Float[np.ndarray, " starts"],
+    num_kept: int,
+    *,
+    num_known: int,
+    room: float,
+) -> Bool[np.ndarray, "starts rows"]:
+    """Which rows to go on with: fewer, down to `num_kept`.
+
+    As many go as leave the loss below `room` or ten times what it is, and half of those that are
+    too many at least.
+
+    Args:
+        is_used: which of the rows are left.
+        target, inputs, losses, num_kept, num_known, room: as in `signed_rows`.
+    """
+    gram, moments, power = (np.asarray(each, np.float64) for each in _products(target, inputs))
+    result = np.zeros_like(is_used)
+    for start, used in enumerate(is_used):
+        rows = np.flatnonzero(used)
+        parts = gram[start][np.ix_(rows, rows)], moments[start][rows]
+        order, rises = elimination(*parts, power[start], num_kept, num_known)
+        bearable = np.count_nonzero(rises <= max(room, 10 * losses[start]))
+        gone = order[: max(bearable, -(-len(order) // 2))]
+        result[start, np.delete(rows, gone)] = True
+    return result
+
+
+def elimination(
     gram: Float[np.ndarray, "rows rows"],
     moments: Float[np.ndarray, "rows outputs"],
+    power: float,
     num_kept: int,
     num_known: int,
-) -> Int[np.ndarray, " kept"]:
-    r"""Backward elimination by what leaving out one row adds to the squared residual.
+) -> tuple[Int[np.ndarray, " gone"], Float[np.ndarray, " gone"]]:
+    r"""Backward elimination: the order in which rows go, and by how much the loss has then risen.
 
-    That is $\|\alpha_i\|^2/(K^{-1})_{ii}$; $K^{-1}$ without a row follows from $K^{-1}$.
+    Without row i the squared residual rises by $\|\alpha_i\|^2/(K^{-1})_{ii}$; $K^{-1}$ without a
+    row follows from $K^{-1}$.
     """
     rounding = 1e-7 * np.trace(gram) / len(gram)
     inverse = np.linalg.inv(gram + rounding * np.eye(len(gram)))
-    rows = np.arange(len(gram))
+    rows, gone = np.arange(len(gram)), []
+    total, totals = 0.0, []
     while len(rows) > num_kept:
-        coefficients = inverse @ moments[rows]
-        significance = np.sum(coefficients**2, axis=1) / np.diag(inverse)
-        significance[rows < num_known] = np.inf
+        rises = np.sum((inverse @ moments[rows]) ** 2, axis=1) / np.diag(inverse)
+        rises[rows < num_known] = np.inf
         # A NaN goes first.
-        least = int(np.argmin(np.nan_to_num(significance, nan=-1.0, posinf=np.inf)))
+        least = int(np.argmin(np.nan_to_num(rises, nan=-1.0, posinf=np.inf)))
         left = np.delete(np.arange(len(rows)), least)
         column = inverse[left, least]
         inverse = inverse[np.ix_(left, left)] - np.outer(column, column) / inverse[least, least]
+        gone.append(rows[least])
+        total += max(float(rises[least]), 0.0) / power
+        totals.append(total)
         rows = rows[left]
-    return rows
+    return np.array(gone, int), np.array(totals)
+
+
+def chosen_rows(
+    inputs: Float[Array, "starts rows dim"], is_used: Bool[np.ndarray, "starts rows"]
+) -> Float[Array, "starts kept dim"]:
+    """The rows that are used, equally many of each guess."""
+    return _taken(inputs, np.stack([np.flatnonzero(used) for used in is_used]))
+
+
+@jax.jit
+def _with_negatives(inputs):
+    return jnp.concatenate([inputs, -inputs], axis=1)
 
 
 @eqx.filter_jit
@@ -100,7 +172,7 @@ def _taken(inputs, rows):
 @eqx.filter_jit
 def _products(target, inputs):
     products = jax.vmap(lambda rows: accumulate_products(target, rows))(inputs)
-    return products.gram, products.moments
+    return products.gram, products.moments, products.power
 
 
 def reseeded(

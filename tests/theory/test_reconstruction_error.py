@@ -98,6 +98,7 @@ def test_linearised_problem_on_random_rows_has_the_error_of_the_law(count, infor
     assert not abs(ratio / math.sqrt(1.3) - 1) < max(count, 2) / dim
 
 
+@pytest.mark.slow
 def test_width_adds_what_least_squares_adds():
     rng, dim, count = np.random.default_rng(2), 40, 3
     inputs = _rows(rng, count, dim)

@@ -13,20 +13,19 @@ import jax.random as jr
 import numpy as np
 
 from jaxdp.attacks.base import AbstractTarget
-from jaxdp.attacks.moves import most_significant, reseeded, with_spares
+from jaxdp.attacks.moves import chosen_rows, reseeded, signed_rows, used_rows, with_spares
 from jaxdp.attacks.objective import relative_loss
 from jaxdp.attacks.optimisers.base import Attempt, Ending
 from jaxdp.attacks.optimisers.scaled_steps import Descent, Scaling, descend
 
-_CHUNK, _MOST_CHUNKS = 50, 40
-# Steps become smaller when three chunks have not lowered the loss to this share of what it was; the
-# search with spare rows lasts six at least. Rows that are correlated, as images are, need it.
+_CHUNK, _MOST_CHUNKS = 50, 24
+# A stage ends when three chunks have not lowered the loss to this share of what it was; the search
+# with spare rows lasts six at least.
 _STALL, _SEARCH_CHUNKS, _CHUNKS = 0.6, 6, 3
-_SHRINK, _LEAST_SHARE = 0.4, 0.1
 # Steps on all features end when a chunk of them does not lower it to this share.
 _SETTLING, _SETTLED = 15, 0.97
 # Heavy ball is stable up to several times this step, in units of 1/(largest curvature).
-_STEP = 1.5
+_STEP, _LARGEST = 1.5, 4.0
 # Blocks are this many times larger, round after round: where features do not span the parameters
 # exactly, blocks carry noise everywhere.
 _GROWTH = (1.0, 1.0, 3.0, math.inf)
@@ -93,11 +92,8 @@ class Rounds:
         # The rows that are left out would have to be found no better than this.
         found = math.sqrt(self.goal * max(self.goal, self.tolerance))
         state = self._stage(batched, self._with_spares(), is_active, found, _SEARCH_CHUNKS)
-        self.passes += 0.5 * state.inputs.shape[1] / self.num_samples
         idle = np.where(np.asarray(state.loss) > _NOTHING * self.losses, 2, 1)
-        kept = most_significant(
-            self.target, state.inputs, self.num_samples, num_known=self.num_known
-        )
+        kept = self._thinned(batched, state, is_active)
         state = self._stage(batched, _at_rest(kept), is_active, self.goal, _CHUNKS)
         state = self._moved(batched, state, is_active)
         if batched.num_blocks > 1:
@@ -117,23 +113,36 @@ class Rounds:
         return Attempt(self.best, losses, self.passes * self.num_starts, status)
 
     def _stage(self, batched, state: Descent, is_active, goal: float, fewest: int) -> Descent:
-        """Chunks of steps, each start's until it reaches the goal; smaller ones when it stalls."""
+        """Chunks of steps, each start's until it has reached the goal or falls no more."""
         seen, is_active = [], is_active.copy()
-        shares, since = np.ones(self.num_starts, self.dtype), np.zeros(self.num_starts, int)
         while is_active.any() and len(seen) < _MOST_CHUNKS:
-            state, done = self._descend(batched, state, is_active, _CHUNK, shares)
+            state, done = self._descend(batched, state, is_active, _CHUNK)
             if not done:
                 break
             seen.append(np.asarray(state.loss, np.float64))
             is_active &= seen[-1] > goal
-            least = np.where(shares == 1, fewest, _CHUNKS)
-            has_stalled = is_active & (len(seen) - since > least)
-            if len(seen) > _CHUNKS:
-                has_stalled &= seen[-1] >= _STALL * seen[-1 - _CHUNKS]
-            shares = np.where(has_stalled, _SHRINK * shares, shares).astype(self.dtype)
-            since = np.where(has_stalled, len(seen), since)
-            is_active &= shares > _LEAST_SHARE
+            if len(seen) > fewest:
+                is_active &= seen[-1] < _STALL * seen[-1 - _CHUNKS]
         return state
+
+    def _thinned(self, batched, state: Descent, is_active):
+        """The rows that matter, with their signs; or fewer and fewer, and a few steps in between."""
+        width = state.inputs.shape[1] / self.num_samples
+        rules = {"num_known": self.num_known, "room": self.tolerance}
+        self.passes += width
+        losses = np.asarray(state.loss)
+        inputs, is_used = signed_rows(
+            self.target, state.inputs, losses, self.num_samples, **rules
+        )
+        state = _at_rest(inputs)
+        while (has_more := is_used.sum(1) > self.num_samples).any():
+            self.passes += 0.5 * width
+            is_used = used_rows(
+                self.target, state.inputs, is_used, losses, self.num_samples, **rules
+            )
+            state, _ = self._descend(batched, state, is_active & has_more, _CHUNK, is_used)
+            losses = np.asarray(state.loss)
+        return chosen_rows(state.inputs, is_used)
 
     def _moved(self, batched, state: Descent, is_active) -> Descent:
         """Put the least significant row where the residual points, as long as that helps."""
@@ -148,32 +157,33 @@ class Rounds:
         return state
 
     def _settled(self, state: Descent, is_active) -> Descent:
-        """Steps on all features, where those on blocks leave the rows in noise."""
-        losses = np.asarray(state.loss)
-        is_active = is_active & (losses > self.goal)
+        """Steps on all features, as long as they help: those on blocks leave the rows in noise."""
+        is_active = is_active & (np.asarray(state.loss) > self.tolerance)
         whole = self.target.in_blocks(self.target.num_features)
-        shares = np.ones(self.num_starts, self.dtype)
         while is_active.any():
-            state, done = self._descend(whole, state, is_active, _SETTLING, shares)
+            trial, done = self._descend(whole, state, is_active, _SETTLING)
             if not done:
                 break
-            is_active &= np.asarray(state.loss) < _SETTLED * losses
-            losses = np.asarray(state.loss)
-            is_active &= losses > self.goal
+            is_better = is_active & (np.asarray(trial.loss) < np.asarray(state.loss))
+            is_active = is_better & (np.asarray(trial.loss) < _SETTLED * np.asarray(state.loss))
+            is_active &= np.asarray(trial.loss) > self.goal
+            state = _chosen(is_better, trial, state)
         return state
 
-    def _descend(self, batched, state, is_active, num_steps, shares):
+    def _descend(self, batched, state, is_active, num_steps, is_used=None):
         width = state.inputs.shape[1] / self.num_samples
         steps = min(num_steps, self._steps_left(width, batched.num_blocks))
         if steps == 0:
             return state, False
         self.chunk += 1
+        if is_used is None:
+            is_used = np.ones(state.inputs.shape[:2], bool)
         state = descend(
             batched,
             state,
             self._scaling(batched, state.inputs.shape[1]),
             is_active,
-            shares,
+            is_used,
             order=self._order(batched.num_blocks),
             num_steps=np.int32(steps),
             num_known=np.int32(self.num_known),
@@ -192,9 +202,11 @@ class Rounds:
         return np.concatenate(orders)[:_CHUNK].astype(np.int32)
 
     def _scaling(self, batched, rows: int) -> Scaling:
-        # The largest squared singular value of a random matrix, in units of their mean.
+        # The largest squared singular value of a random matrix, in units of their mean; more where
+        # inputs are correlated.
         features = self.target.num_features / batched.num_blocks
         largest = (1 + math.sqrt(self.dim * (rows - self.num_known) / features)) ** 2
+        largest = max(largest, _LARGEST)
         step_size, *others = (np.asarray(number, self.dtype) for number in self.scaling)
         return Scaling((step_size * _STEP / largest).astype(self.dtype), *others)
 
@@ -232,7 +244,7 @@ class Rounds:
 
     def _steps_left(self, width: float, num_blocks: int) -> int:
         """How many steps leave room for leaving rows out and for the last evaluations."""
-        spare = 0.5 * (1 + self.num_spare / self.num_samples)
+        spare = 4 * (1 + self.num_spare / self.num_samples)
         return max(int((self.max_passes - self.passes - 2.0 - spare) * num_blocks / width), 0)
 
 

@@ -55,7 +55,7 @@ def descend(
     state: Descent,
     scaling: Scaling,
     is_active: Bool[Array, " starts"],
-    shares: Float[Array, " starts"],
+    is_used: Bool[Array, "starts n"],
     *,
     order: Int[Array, " most"],
     num_steps: Int[Array, ""],
@@ -65,7 +65,7 @@ def descend(
     """Steps on the blocks of these numbers, the same for all starts; those not active stay.
 
     Args:
-        shares: of the step size, for each start.
+        is_used: which rows take part; the others stay where they are.
     """
 
     def step(number, state):
@@ -73,15 +73,10 @@ def descend(
         block = target.block(order[number])
         probe = jr.fold_in(key, number)
         moved = jax.vmap(
-            lambda inputs, velocity, share: scaled_step(
-                block,
-                inputs,
-                velocity,
-                scaling._replace(step_size=share * scaling.step_size),
-                num_known=num_known,
-                key=probe,
+            lambda inputs, velocity, is_used: scaled_step(
+                block, inputs, velocity, scaling, is_used, num_known=num_known, key=probe
             )
-        )(state.inputs, state.velocity, shares)
+        )(state.inputs, state.velocity, is_used)
         late = number >= num_steps // 2
         total = state.loss + jnp.where(late, moved.loss / (num_steps - num_steps // 2), 0)
         return Descent(moved.inputs, moved.velocity, total)
@@ -100,15 +95,18 @@ def scaled_step(
     inputs: Float[Array, "n dim"],
     velocity: Float[Array, "n dim"],
     scaling: Scaling,
+    is_used: Bool[Array, " n"],
     *,
     num_known: Int[Array, ""] | int,
     key: Key[Array, ""],
 ) -> Descent:
     """One step of one start; a step that is not finite is not taken."""
     linearised = block.linearised(inputs)
-    products = block_products(linearised.features, block.parameters)
+    # Rows without features have coefficients of zero, and nothing pulls them.
+    features = jnp.where(is_used[:, None], linearised.features, 0)
+    products = block_products(features, block.parameters)
     coefficients = solve_coefficients(products)
-    left = residual(linearised.features, block.parameters, coefficients)
+    left = residual(features, block.parameters, coefficients)
     is_free = (jnp.arange(len(inputs)) >= num_known)[:, None]
     pulled = tangent(inputs, linearised.pull_back(coefficients @ left.T))
     curvature = block.row_coupling(inputs, key=key) * (coefficients @ coefficients.T)

@@ -1,0 +1,79 @@
+"""What the verb makes of an optimiser's answer: its best start, its rows, its passes."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from attack_problems import projector_loss, random_victim, sphere_rows
+
+from jaxdp.attacks import AbstractOptimiser, Attempt, Ending, RandomFeaturesTarget, reconstruct
+from jaxdp.attacks.objective import checked_loss, relative_loss
+
+DIM, COUNT, FEATURES = 6, 3, 120
+VICTIM = random_victim(2, DIM, COUNT, FEATURES)
+TARGET = RandomFeaturesTarget(
+    VICTIM.weights.astype(np.float32), jax.nn.relu, VICTIM.parameters.astype(np.float32)
+)
+
+
+class _Scripted(AbstractOptimiser):
+    """Ends at given rows with given losses, whatever the truth; keeps what it was asked."""
+
+    ends: np.ndarray
+    losses: tuple
+    asked: dict
+
+    def minimise(self, target, starts, **more):
+        self.asked.update(more, starts=starts)
+        status = np.arange(len(self.losses)) % len(Ending)
+        ends = jnp.asarray(self.ends, starts.dtype)
+        return Attempt(ends, jnp.asarray(self.losses, starts.dtype), 12.5, status)
+
+
+def _scripted(ends, losses, num_starts, **more):
+    optimiser = _Scripted(np.asarray(ends), losses, {})
+    options = {"key": jr.key(0), "optimiser": optimiser, "num_starts": num_starts}
+    return reconstruct(TARGET, COUNT, **options, **more), optimiser.asked
+
+
+def test_the_start_of_least_loss_is_returned_and_one_that_is_no_number_is_not():
+    ends = sphere_rows(np.random.default_rng(0), 4 * COUNT, DIM).reshape(4, COUNT, DIM)
+    found, asked = _scripted(ends, (np.nan, 0.5, 0.1, 0.2), 4)
+    np.testing.assert_array_equal(found.inputs, ends[2].astype(np.float32))
+    assert found.status is Ending.OUT_OF_PASSES
+    assert asked["starts"].shape == (4, COUNT, DIM)
+    # Starts differ, and lie on the sphere.
+    starts = np.asarray(asked["starts"]).reshape(-1, DIM)
+    np.testing.assert_allclose(np.linalg.norm(starts, axis=1), np.sqrt(DIM), rtol=1e-5)
+    assert np.linalg.matrix_rank(starts) == DIM
+    assert len(np.unique(starts[:, 0])) == len(starts)
+
+
+def test_convergence_is_not_denied_by_a_loss_that_the_optimiser_got_wrong():
+    found, _ = _scripted(VICTIM.inputs[None], (0.5,), 1)
+    assert found.converged
+    assert found.loss < 1e-10
+    # Its own count, and one pass for the recomputed loss.
+    assert found.num_passes == 13.5
+
+
+def test_known_rows_come_first_in_every_start_as_they_were_given():
+    known = 2 * VICTIM.inputs[:2].astype(np.float32)
+    _, asked = _scripted(VICTIM.inputs[None], (0.5,), 3, known_inputs=known)
+    assert asked["num_known"] == 2
+    np.testing.assert_array_equal(asked["starts"][:, :2], np.broadcast_to(known, (3, 2, DIM)))
+    free = np.asarray(asked["starts"])[:, 2]
+    np.testing.assert_allclose(np.linalg.norm(free, axis=1), np.sqrt(DIM), rtol=1e-5)
+    assert len(np.unique(free[:, 0])) == 3
+
+
+def test_the_loss_of_a_float32_target_is_recomputed_in_float64():
+    near = (VICTIM.inputs + 3e-6 * sphere_rows(np.random.default_rng(1), COUNT, DIM)).astype(
+        np.float32
+    )
+    features = np.maximum(near.astype(float) @ np.asarray(TARGET.weights, float).T, 0)
+    exact = projector_loss(features, np.asarray(TARGET.parameters, float))
+    assert checked_loss(TARGET, jnp.asarray(near)) == pytest.approx(exact, rel=1e-6, abs=0)
+    # What the optimiser sees is rounded.
+    assert relative_loss(TARGET, jnp.asarray(near)) != pytest.approx(exact, rel=1e-2, abs=0)
