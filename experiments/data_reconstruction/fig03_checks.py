@@ -55,14 +55,22 @@ def _chance(dataset: xarray.Dataset) -> Check:
 
 def _other_zeros(dataset: xarray.Dataset) -> Check:
     """Fewer equations than unknowns: other rows fit the parameters as well."""
-    runs = dataset.sel(optimiser="Levenberg-Marquardt").where(_ratio(dataset) <= 0.5)
-    zero = runs.error.where(runs.converged == 1)
-    total, share = int(runs.error.count()), (zero / dataset.chance).mean().item()
+    runs = dataset.sel(optimiser="Levenberg-Marquardt")
+    errors = runs.error.where(_ratio(dataset) <= 0.5)
+    totals = errors.count(("width", "seed"))
+    zero = errors.where(runs.converged == 1)
+    counts = zero.count(("width", "seed"))
+    shares = (zero.mean(("width", "seed")) / dataset.chance).where(totals > 0)
+    shown = [
+        f"{counts[size].item()} of {totals[size].item()} runs at d = {dataset.dim[size].item()}, "
+        f"n = {dataset.num_samples[size].item()}"
+        for size in np.flatnonzero(totals)
+    ]
     return Check(
-        "up to dn / 2 Levenberg-Marquardt finds rows of loss zero in at least 9 of 10 runs, at a "
-        "mean error above .75 of chance: it is not the optimiser that fails below dn",
-        f"{int(zero.count())} of {total} runs, {share:.2f} of chance",
-        bool(zero.count() >= 0.9 * total and share > 0.75),
+        "up to dn / 2 the parameters do not determine the rows: at every size compared "
+        "Levenberg-Marquardt finds some of loss zero, at a mean error above .75 of chance",
+        f"{', '.join(shown)}; {shares.min().item():.2f} of chance at least",
+        bool(((counts > 0) | (totals == 0)).all() and shares.min() > 0.75),
     )
 
 
@@ -96,8 +104,11 @@ def _scale(dataset: xarray.Dataset) -> Check:
     places = []
     for size in range(dataset.sizes["size"]):
         values, at = share.isel(size=size).values, np.log(ratio.isel(size=size).values)
-        first = int(np.flatnonzero(values < 0.5)[0])
-        pair = slice(first - 1, first + 1)
+        below = np.flatnonzero(values < 0.5)
+        if not below.size:
+            places.append(np.inf)
+            continue
+        pair = slice(below[0] - 1, below[0] + 1)
         places.append(float(np.exp(np.interp(-0.5, -values[pair], at[pair]))))
     shown = ", ".join(f"{place:.2f} dn" for place in places)
     return Check(
@@ -138,8 +149,8 @@ def summary(dataset: xarray.Dataset) -> str:
         "are one standard deviation. The default optimiser has "
         f"{dataset.attrs['max_passes']} passes over the features, the published one "
         f"{dataset.attrs['published_passes']} steps; Levenberg-Marquardt is run up to .75 dn, "
-        "with several starts. At p <= n every n rows span everything (DR calls this case "
-        "non-degenerate): there the attack is a guess, and is not run."
+        "with several starts; where d is ten times n it mostly stalls. At p <= n every n rows span "
+        "everything (DR calls this case non-degenerate): there the attack is a guess, not run."
     )
     return "\n\n".join(
         [text, *(_table(dataset.isel(size=s)) for s in range(dataset.sizes["size"]))]

@@ -24,9 +24,15 @@ def draw(dataset: xarray.Dataset) -> Figure:
         rows[2, column].set_xlabel("number of features $p$")
     for axes, label in zip(rows[:, 0], ("error", "residual, error", "converged"), strict=True):
         axes.set_ylabel(label)
-    # Where the first panel of each row is empty.
-    for axes, place in zip(rows[:, 0], ("center left", "lower left", "center left"), strict=True):
-        axes.legend(frameon=False, fontsize="x-small", loc=place)
+    handles, labels = rows[0, 0].get_legend_handles_labels()
+    residual = rows[1, 0].get_lines()[1]
+    figure.legend(
+        [*handles, residual],
+        [*labels, residual.get_label()],
+        loc="outside upper center",
+        ncols=len(handles) + 1,
+        frameon=False,
+    )
     return figure
 
 
@@ -60,7 +66,7 @@ def _converged(axes: Axes, at: xarray.Dataset) -> None:
     for method, color, marker in zip(at.optimiser.values, (RED, ORANGE, GREEN), "o^x", strict=True):
         share = at.converged.sel(optimiser=method).mean("seed", skipna=False)
         style = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.2}
-        axes.plot(at.num_features, share, label=str(method), **style)
+        axes.plot(at.num_features, share, **style)
     axes.set_ylim(-0.06, 1.06)
     tidy(axes)
 

@@ -49,7 +49,8 @@ def _odd_signs(dataset: xarray.Dataset) -> Check:
     at = dataset.sel(activation=_ODD)
     done = np.flatnonzero(at.converged == 1)
     error, free = at.error.isel(seed=done), at.error_with_flips.isel(seed=done)
-    share = flipped(dataset).sel(activation=_ODD).isel(seed=done).mean().item()
+    negated = flipped(dataset).sel(activation=_ODD).isel(seed=done)
+    share = negated.mean().item() if len(done) else 0.0
     return Check(
         f"tanh: where the loss converged the images are found up to their signs (error below "
         f"{_FOUND} with flips, above .3 without), between a fifth and four fifths of them negated",

@@ -2,7 +2,8 @@ r"""Photographs read off one private step, at the epsilons whose predicted error
 
 Rows are pooled CIFAR frogs and trucks on the sphere of radius $\sqrt d$ (`problems.images`: one
 mean is subtracted from all, and contrasts are put back for the picture). Epsilon is chosen by the
-law before any image is read; round values would all show noise.
+law before any image is read; round values would all show noise. The mean is read off the images
+and not charged to the budget: one number, the same for every row.
 """
 
 import dataclasses

@@ -55,8 +55,9 @@ def summary(dataset: xarray.Dataset) -> str:
         )
     return (
         f"One step of DPGD on {attrs['num_samples']} images, d = {attrs['dim']}, p = "
-        f"{attrs['width']} d n; ε at δ = {attrs['delta']:g} for replacing one image. The law is "
-        "for rows that are nearly orthogonal; the cosines of these are "
+        f"{attrs['width']} d n; ε at δ = {attrs['delta']:g} for replacing one image, "
+        "without the mean of all pixels, which is subtracted before. The law is for rows that "
+        "are nearly orthogonal; the cosines of these are "
         f"{attrs['mean_cosine']:.2f} in the mean and {attrs['largest_cosine']:.2f} at most, which "
         "makes them harder to tell apart: the linearised problem on the images themselves says by "
         "how much.\n\n" + "\n".join(lines)

@@ -18,6 +18,12 @@ from jaxdp.attacks.base import AbstractTarget
 from jaxdp.attacks.objective import accumulate_products, residual, ridged_inverse
 from jaxdp.attacks.optimisers.base import onto_sphere
 
+# What leaving out rows may cost, of the loss that nobody minds and of that before. With the right
+# signs more: the errors of rows that are nearly found are larger where they stand on their own.
+_FACTOR, _SIGNED_ROOM, _SIGNED_FACTOR = 10.0, 1e3, 1e3
+# Of the mean diagonal of the Gram matrix; the first is about its rounding.
+_RIDGES = (1e-7, 1e-5, 1e-4, 1e-3)
+
 
 @eqx.filter_jit
 def with_spares(
@@ -47,50 +53,7 @@ def with_spares(
     return jax.vmap(widened)(guesses, is_fresh)
 
 
-def signed_rows(
-    target: AbstractTarget,
-    inputs: Float[Array, "starts rows dim"],
-    losses: Float[np.ndarray, " starts"],
-    num_kept: int,
-    *,
-    num_known: int,
-    room: float,
-) -> tuple[Float[Array, "starts rows dim"], Bool[np.ndarray, "starts rows"]]:
-    r"""The guesses with the rows that matter, each with the sign that it should have, come first.
-
-    For ReLU $\varphi(-x) = \varphi(x) - Vx$, so that a guess with two rows more, w and -w, fits with
-    any rows negated: descent finds such guesses, and no row of theirs can be left out. Among the
-    rows and their negatives together the coefficients are unique as long as there are no more than
-    d rows, and those of wrong signs are zero.
-    Derived: test_moves.
-
-    Args:
-        target: what the attacker holds.
-        inputs: the guesses.
-        losses: theirs.
-        num_kept: how many rows are wanted.
-        num_known: how many first rows are kept as they are.
-        room: a relative loss that nobody minds.
-
-    Returns:
-        The guesses and which of their rows to go on with: the first `num_kept` where the loss stays
-        below `room` or ten times what it was, else all rows as they were.
-    """
-    both = _with_negatives(inputs)
-    gram, moments, power = (np.asarray(each, np.float64) for each in _products(target, both))
-    places = np.tile(np.arange(inputs.shape[1]), (len(inputs), 1))
-    is_used = np.ones(places.shape, bool)
-    offered = np.delete(np.arange(both.shape[1]), inputs.shape[1] + np.arange(num_known))
-    for start, loss in enumerate(losses):
-        parts = gram[start][np.ix_(offered, offered)], moments[start][offered]
-        order, rises = elimination(*parts, power[start], num_kept, num_known)
-        if rises[-1] <= max(room, 10 * loss):
-            places[start, :num_kept] = np.delete(offered, order)
-            is_used[start, num_kept:] = False
-    return _taken(both, places), is_used
-
-
-def used_rows(
+def thinned(
     target: AbstractTarget,
     inputs: Float[Array, "starts rows dim"],
     is_used: Bool[np.ndarray, "starts rows"],
@@ -99,26 +62,51 @@ def used_rows(
     *,
     num_known: int,
     room: float,
-) -> Bool[np.ndarray, "starts rows"]:
-    """Which rows to go on with: fewer, down to `num_kept`.
+) -> tuple[Float[Array, "starts rows dim"], Bool[np.ndarray, "starts rows"]]:
+    r"""Fewer rows to go on with: those wanted, with their right signs, or some less than before.
 
-    As many go as leave the loss below `room` or ten times what it is, and half of those that are
-    too many at least.
+    For ReLU $\varphi(-x) = \varphi(x) - Vx$, so that a guess with two rows more, w and -w, fits
+    with any rows negated: descent finds such guesses, and no row of theirs can be left out. Among
+    the rows and their negatives together the coefficients are unique as long as there are no more
+    than d rows, and those of wrong signs are zero. Where leaving out all the others costs much, as
+    many go as cost little, and half of those that are too many at least.
+    Derived: test_moves.
 
     Args:
-        is_used: which of the rows are left.
-        target, inputs, losses, num_kept, num_known, room: as in `signed_rows`.
+        target: what the attacker holds.
+        inputs: the guesses.
+        is_used: which of their rows are left.
+        losses: of the guesses.
+        num_kept: how many rows are wanted in the end.
+        num_known: how many first rows are kept as they are.
+        room: a relative loss that nobody minds.
+
+    Returns:
+        The guesses, and which of their rows are left.
     """
-    gram, moments, power = (np.asarray(each, np.float64) for each in _products(target, inputs))
+    both = _with_negatives(inputs)
+    gram, moments, power = (np.asarray(each, np.float64) for each in _products(target, both))
+    places = np.tile(np.arange(inputs.shape[1]), (len(inputs), 1))
     result = np.zeros_like(is_used)
     for start, used in enumerate(is_used):
+
+        def eliminated(rows, start=start):
+            parts = gram[start][np.ix_(rows, rows)], moments[start][rows]
+            return elimination(*parts, power[start], num_kept, num_known)
+
         rows = np.flatnonzero(used)
-        parts = gram[start][np.ix_(rows, rows)], moments[start][rows]
-        order, rises = elimination(*parts, power[start], num_kept, num_known)
-        bearable = np.count_nonzero(rises <= max(room, 10 * losses[start]))
-        gone = order[: max(bearable, -(-len(order) // 2))]
-        result[start, np.delete(rows, gone)] = True
-    return result
+        signed = np.concatenate([rows, inputs.shape[1] + rows[rows >= num_known]])
+        gone, rises = eliminated(signed)
+        if len(rows) == num_kept:
+            result[start] = used
+        elif rises[-1] <= max(_SIGNED_ROOM * room, _SIGNED_FACTOR * losses[start]):
+            places[start, :num_kept] = np.delete(signed, gone)
+            result[start, :num_kept] = True
+        else:
+            gone, rises = eliminated(rows)
+            cheap = np.count_nonzero(rises <= max(room, _FACTOR * losses[start]))
+            result[start, np.delete(rows, gone[: max(cheap, -(-len(gone) // 2))])] = True
+    return _taken(both, places), result
 
 
 def elimination(
@@ -128,15 +116,31 @@ def elimination(
     num_kept: int,
     num_known: int,
 ) -> tuple[Int[np.ndarray, " gone"], Float[np.ndarray, " gone"]]:
-    r"""Backward elimination: the order in which rows go, and by how much the loss has then risen.
+    """Backward elimination: the order in which rows go, and by how much the loss has then risen.
 
-    Without row i the squared residual rises by $\|\alpha_i\|^2/(K^{-1})_{ii}$; $K^{-1}$ without a
-    row follows from $K^{-1}$.
+    With rows that are nearly the same, which go first is decided by rounding or by a ridge: of
+    several ridges the one is taken that leaves the smallest loss.
     """
-    rounding = 1e-7 * np.trace(gram) / len(gram)
-    inverse = np.linalg.inv(gram + rounding * np.eye(len(gram)))
-    rows, gone = np.arange(len(gram)), []
-    total, totals = 0.0, []
+    tried = []
+    for ridge in _RIDGES:
+        ridged = gram + ridge * np.trace(gram) / len(gram) * np.eye(len(gram))
+        order, rises = _eliminated(ridged, moments, num_kept, num_known)
+        rows = np.delete(np.arange(len(gram)), order)
+        kept = gram[np.ix_(rows, rows)] + _RIDGES[0] * np.trace(gram) / len(gram) * np.eye(num_kept)
+        explained = np.sum(moments[rows] * np.linalg.solve(kept, moments[rows]))
+        tried.append((power - explained, order, rises / power))
+    # Their differences matter, which rounding in `power` does not touch.
+    _, order, rises = min(tried, key=lambda each: each[0])
+    return order, rises
+
+
+def _eliminated(gram, moments, num_kept, num_known):
+    r"""Without row i the squared residual rises by $\|\alpha_i\|^2/(K^{-1})_{ii}$.
+
+    $K^{-1}$ without a row follows from $K^{-1}$.
+    """
+    inverse, rows = np.linalg.inv(gram), np.arange(len(gram))
+    gone, total, totals = [], 0.0, []
     while len(rows) > num_kept:
         rises = np.sum((inverse @ moments[rows]) ** 2, axis=1) / np.diag(inverse)
         rises[rows < num_known] = np.inf
@@ -146,7 +150,7 @@ def elimination(
         column = inverse[left, least]
         inverse = inverse[np.ix_(left, left)] - np.outer(column, column) / inverse[least, least]
         gone.append(rows[least])
-        total += max(float(rises[least]), 0.0) / power
+        total += max(float(rises[least]), 0.0)
         totals.append(total)
         rows = rows[left]
     return np.array(gone, int), np.array(totals)

@@ -71,12 +71,13 @@ class NetworkTarget(AbstractTarget):
         self.network = features
         for leaf in jax.tree.leaves(eqx.filter(features, eqx.is_inexact_array)):
             require_finite("weights of the network", leaf)
-        made = eqx.filter_eval_shape(features, jnp.zeros(dim, self.parameters.dtype))
-        shape = getattr(made, "shape", None)
+        shape = _feature_shape(features, jnp.zeros(self.input_size, self.parameters.dtype))
         if shape != (self.num_features,):
+            is_transposed = self.parameters.shape[1:] == shape
             raise ValueError(
                 f"expected features of shape ({self.num_features},), one for each row of the "
                 f"parameters, got {shape}"
+                + ("; transpose the parameters to (p, k)" if is_transposed else "")
             )
 
     @property
@@ -102,3 +103,17 @@ class NetworkTarget(AbstractTarget):
 
     def _positions(self, index):
         return jnp.arange(self.num_features)
+
+
+def _feature_shape(features, input):
+    """The shape of one input's features, None where they are no array."""
+    try:
+        made = eqx.filter_eval_shape(features, input)
+    # Whatever the network raises: shapes, host arrays, dropout without a key.
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(
+            f"expected features that map one input of shape {input.shape} by JAX operations, "
+            f"got {type(error).__name__}: {reason}"
+        ) from error
+    return getattr(made, "shape", None)

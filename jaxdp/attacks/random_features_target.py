@@ -11,6 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Bool, Float, Int
@@ -80,8 +81,7 @@ class RandomFeaturesTarget(AbstractTarget):
     block_size: int = eqx.field(static=True)
 
     def __init__(self, weights, activation, parameters, *, block_size=None):
-        if not callable(activation):
-            raise TypeError(f"expected activation to be a callable, got {activation!r}")
+        _require_elementwise(activation)
         self.parameters = as_parameters(parameters)
         self.activation = activation
         if hasattr(weights, "block"):
@@ -89,10 +89,11 @@ class RandomFeaturesTarget(AbstractTarget):
         else:
             weights = as_float(weights)
             require_shape("weights", weights, (None, None))
-            if not isinstance(weights, Tracer) and not _is_finite(weights):
+            if not isinstance(weights, Tracer) and not _are_finite(weights):
                 raise ValueError("expected finite weights, got entries that are not")
             count = len(weights)
-            self.block_size = min(require_count("block_size", block_size or count), count)
+            rows = count if block_size is None else require_count("block_size", block_size)
+            self.block_size = min(rows, count)
         self.weights = weights
         if count != self.num_features:
             raise ValueError(
@@ -151,7 +152,34 @@ class RandomFeaturesTarget(AbstractTarget):
         return jnp.take(columns, positions, axis=0, mode="fill", fill_value=0)
 
 
-@jax.jit
-def _is_finite(weights):
+def _require_elementwise(activation) -> None:
+    if not callable(activation):
+        raise TypeError(f"expected activation to be a callable, got {activation!r}")
+    sample = np.linspace(0.5, 1.5, 6, dtype=np.float32).reshape(2, 3)
+    try:
+        with jax.ensure_compile_time_eval():
+            values, first = activation(jnp.asarray(sample)), activation(jnp.asarray(sample[:1, :1]))
+        jax.eval_shape(activation, sample)
+    except TypeError as error:
+        raise TypeError(
+            f"expected activation to be made of jax.numpy operations, got {activation!r}: "
+            f"{str(error).splitlines()[0]}"
+        ) from None
+    is_elementwise = np.shape(values) == sample.shape
+    if is_elementwise and not isinstance(values, Tracer):
+        is_elementwise = np.allclose(np.asarray(values)[:1, :1], first, equal_nan=True)
+    if not is_elementwise:
+        raise ValueError(
+            f"expected an activation that acts on each number alone, got {activation!r}"
+        )
+
+
+def _are_finite(weights) -> bool:
     # On the device and without a copy: V may fill its memory.
+    with jax.ensure_compile_time_eval():
+        return bool(_all_finite(weights))
+
+
+@jax.jit
+def _all_finite(weights):
     return jnp.isfinite(weights).all()

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from jaxdp.attacks.base import AbstractTarget
@@ -63,13 +64,21 @@ def reconstruct(
     r"""Look for n inputs whose features span the trained parameters.
 
     Above $p = dn$ features they are the training inputs, in some order; below, others do as well.
+    A row counts by its coefficient in the parameters: one of coefficient near 0 may be missing
+    where the loss has converged, and of equal rows one is found. Odd and even activations leave
+    the signs of rows open, and a polynomial its rows themselves: their features span too little.
+    With fewer rows than there were the loss stays high; rows too many are of no weight. After
+    noisy training no rows have a loss of zero: compare losses, and ask for more starts.
+
+    It runs on the host, compiling as it goes: call it outside `jit` and `vmap`.
 
     Args:
         target: what the attacker holds.
         num_samples: n, how many inputs there were.
         key: of the starts and of the optimiser.
         optimiser: None for `CurvatureScaledMomentum()`.
-        max_passes: at most this many full-pass equivalents for each start.
+        max_passes: about this many full-pass equivalents for each start; evaluating where it
+            begins and ends takes 2 at least.
         num_starts: independent starts, side by side; the best is returned.
         known_inputs: m < n inputs that the attacker knows, (m, d); held fixed.
         tolerance: of the relative loss.
@@ -79,11 +88,18 @@ def reconstruct(
         ValueError: p <= n, where any inputs span everything; shapes or numbers out of range.
         TypeError: an argument is of another type.
     """
-    if not isinstance(target, AbstractTarget):
-        raise TypeError(f"expected a target of jaxdp.attacks, got {type(target).__name__}")
+    _require_target(target)
+    optimiser = CurvatureScaledMomentum() if optimiser is None else optimiser
+    if not isinstance(optimiser, AbstractOptimiser):
+        raise TypeError(
+            "expected an optimiser such as jaxdp.attacks.LevenbergMarquardt(), got "
+            f"{getattr(optimiser, '__name__', type(optimiser).__name__)}"
+        )
+    if progress is not None and not callable(progress):
+        raise TypeError(f"expected progress(passes, loss) or None, got {progress!r}")
     require_key(key)
-    require_count("num_samples", num_samples)
-    require_count("num_starts", num_starts)
+    num_samples = require_count("num_samples", num_samples)
+    num_starts = require_count("num_starts", num_starts)
     require_positive("max_passes", max_passes)
     require_positive("tolerance", tolerance)
     if target.num_features <= num_samples:
@@ -93,7 +109,6 @@ def reconstruct(
             "learnt of them"
         )
     known = _known_rows(known_inputs, num_samples, target)
-    optimiser = CurvatureScaledMomentum() if optimiser is None else optimiser
     attempt = optimiser.minimise(
         target,
         _starts(known, num_samples, target.dim, run_keys(purpose_key(key, "init"), num_starts)),
@@ -115,6 +130,16 @@ def reconstruct(
         status=Ending(int(attempt.status[best])),
         losses=attempt.loss,
     )
+
+
+def _require_target(target: Any) -> None:
+    if not isinstance(target, AbstractTarget):
+        raise TypeError(f"expected a target of jaxdp.attacks, got {type(target).__name__}")
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(target)):
+        raise TypeError(
+            "reconstruct decides on the host what to do next: call it outside jit and vmap, with "
+            "num_starts for several starts at once"
+        )
 
 
 def _known_rows(known_inputs: Any, num_samples: int, target: AbstractTarget) -> Array:

@@ -115,7 +115,7 @@ def _summary(options: argparse.Namespace, victim: Victim, found, seconds: float)
         "ratio": target.num_features * target.num_outputs / (target.dim * victim.num_samples),
         "loss": float(found.loss),
         "converged": bool(found.converged),
-        "status": found.status.name.lower().replace("_", " "),
+        "status": str(found.status),
         "num_passes": float(found.num_passes),
         "seconds": seconds,
         "cost": costs,

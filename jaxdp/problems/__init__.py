@@ -6,6 +6,10 @@ from jaxdp.problems.base import Samples as Samples
 from jaxdp.problems.cifar10 import read_cifar10 as read_cifar10
 from jaxdp.problems.features import AbstractFeatureProblem as AbstractFeatureProblem
 from jaxdp.problems.features import ReducedFeatures as ReducedFeatures
+from jaxdp.problems.images import first_of_classes as first_of_classes
+from jaxdp.problems.images import on_sphere as on_sphere
+from jaxdp.problems.images import pooled as pooled
+from jaxdp.problems.images import published_scaling as published_scaling
 from jaxdp.problems.kernel_solutions import SpectralGap as SpectralGap
 from jaxdp.problems.linear import LinearRegression as LinearRegression
 from jaxdp.problems.mnist import read_mnist as read_mnist

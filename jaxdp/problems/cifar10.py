@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 _SIDE, _NUM_COLOURS, _NUM_CLASSES = 32, 3, 10
+_UNPACKED = "cifar-10-batches-bin"
 _RECORD = 1 + _NUM_COLOURS * _SIDE**2
 _SHAPE = (_SIDE, _SIDE, _NUM_COLOURS)
 _NUM_FETCHED, _NUM_TRAIN = 60_000, 50_000
@@ -25,10 +26,11 @@ def read_cifar10(folder: str | pathlib.Path | None = None) -> Cifar10:
     """The training images that there are, in the order of the files; int32 labels.
 
     Args:
-        folder: holds data_batch_1.bin to data_batch_5.bin, or only some of them, or parts of them
-            (data_batch_*.bin: whole records); without any, one .npz with `images` (uint8, images x
-            32 x 32 x 3) and `labels`. None fetches OpenML's copy, whose first 50,000 rows are
-            taken, by scikit-learn, which keeps it for the next time.
+        folder: holds, or its cifar-10-batches-bin holds, data_batch_1.bin to data_batch_5.bin, or
+            only some of them, or parts of them (data_batch_*.bin: whole records); without any,
+            one .npz with `images` (uint8, images x 32 x 32 x 3) and `labels`. None fetches
+            OpenML's copy, whose first 50,000 rows are taken, by scikit-learn, which keeps it for
+            the next time.
 
     Raises:
         ValueError: a file is missing or broken (says which, and why), or nothing was fetched.
@@ -37,6 +39,8 @@ def read_cifar10(folder: str | pathlib.Path | None = None) -> Cifar10:
     if folder is None:
         return _fetched()
     folder = pathlib.Path(folder)
+    # As the archive unpacks.
+    folder = folder / _UNPACKED if (folder / _UNPACKED).is_dir() else folder
     whole = [folder / f"data_batch_{number}.bin" for number in range(1, 6)]
     batches = [path for path in whole if path.is_file()] or sorted(folder.glob("data_batch_*.bin"))
     if batches:

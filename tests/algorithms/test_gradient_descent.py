@@ -87,6 +87,11 @@ def test_the_step_is_a_share_of_the_largest_stable_one():
         assert found.learning_rate == pytest.approx(share * limit, rel=0.02)
         assert found.status is DescentStatus.MAX_STEPS
         assert found.num_steps == 40
+    short, weights = gradient_descent(model, inputs, labels, max_steps=3), np.zeros((2, 5))
+    for _ in range(3):
+        gradient = 2 / labels.size * (inputs @ weights.T - labels).T @ inputs
+        weights = weights - short.learning_rate * gradient
+    np.testing.assert_allclose(short.model.weights, weights, rtol=1e-4, atol=1e-6)
     least = inputs @ np.linalg.lstsq(inputs, labels)[0] - labels
     ended = gradient_descent(model, inputs, labels, max_steps=2000)
     assert ended.loss == pytest.approx(np.mean(least**2), rel=1e-4)

@@ -11,6 +11,7 @@ from jaxdp.attacks import (
     Attempt,
     CurvatureScaledMomentum,
     Ending,
+    MomentumDescent,
     RandomFeaturesTarget,
     reconstruct,
     reconstruction_error,
@@ -101,9 +102,29 @@ def test_arguments_out_of_range_are_errors(error, more):
         reconstruct(_target(), COUNT, **{"key": KEY, **more})
 
 
-def test_what_is_no_target_is_an_error():
+def test_what_is_no_target_optimiser_or_progress_is_an_error():
     with pytest.raises(TypeError, match="expected a target"):
         jaxdp.attacks.reconstruct(VICTIM.weights, COUNT, key=KEY)  # pyright: ignore
+    for wrong in ("adam", MomentumDescent):
+        with pytest.raises(TypeError, match="expected an optimiser such as"):
+            reconstruct(_target(), COUNT, key=KEY, optimiser=wrong)
+    with pytest.raises(TypeError, match="expected progress"):
+        reconstruct(_target(), COUNT, key=KEY, progress=True)
+
+
+def test_inside_a_transformation_the_error_says_where_it_runs():
+    def loss(parameters):
+        target = RandomFeaturesTarget(VICTIM.weights, jax.nn.relu, parameters)
+        return reconstruct(target, COUNT, key=KEY).loss
+
+    with pytest.raises(TypeError, match="outside jit and vmap"):
+        jax.jit(loss)(_target().parameters)
+
+
+def test_counts_may_be_numpys():
+    options = {"key": KEY, "max_passes": 3}
+    one = reconstruct(_target(), np.int64(COUNT), **options)
+    assert one.loss == reconstruct(_target(), COUNT, **options).loss
 
 
 @pytest.mark.slow

@@ -76,3 +76,28 @@ def test_networks_that_do_not_match_are_errors():
     spoilt = eqx.tree_at(lambda layer: layer.bias, network, jnp.full(49, jnp.nan))
     with pytest.raises(ValueError, match="finite weights of the network"):
         NetworkTarget(spoilt, THETA[1:], 4)
+
+
+@pytest.mark.parametrize(
+    ("activation", "error", "message"),
+    [
+        (lambda z: z.sum(), ValueError, "on each number alone"),
+        (jax.nn.softmax, ValueError, "on each number alone"),
+        (np.tanh, TypeError, "jax.numpy operations"),
+    ],
+)
+def test_activations_that_are_not_elementwise_are_refused(activation, error, message):
+    with pytest.raises(error, match=message):
+        RandomFeaturesTarget(np.ones((4, 2)), activation, np.ones(4))
+
+
+def test_blocks_of_no_features_are_refused():
+    with pytest.raises(ValueError, match="block_size >= 1"):
+        RandomFeaturesTarget(np.ones((4, 2)), jnp.tanh, np.ones(4), block_size=0)
+
+
+def test_networks_that_cannot_be_evaluated_are_refused():
+    with pytest.raises(ValueError, match=r"one input of shape \(2,\)"):
+        NetworkTarget(lambda x: jnp.ones((4, 3)) @ x, np.ones(4), 2)
+    with pytest.raises(ValueError, match=r"transpose the parameters to \(p, k\)"):
+        NetworkTarget(lambda x: jnp.ones((4, 2)) @ x, np.ones((1, 4)), 2)

@@ -43,7 +43,7 @@ def assert_agrees(found, expected, clip_norm, *, rtol=2e-6):
         assert np.linalg.norm(np.ravel(leaf - wanted)) <= 2 * rtol * size
 
 
-_LONG = ("attention", "recurrent")
+_LONG = ("attention", "recurrent", "convolutions")
 
 
 @pytest.mark.parametrize(

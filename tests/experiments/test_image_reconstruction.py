@@ -81,30 +81,30 @@ def _fact(name, value):
 _CHANGES = [
     (fig01_cifar_thresholds, "labels are fitted once", _reversed("train_loss", "num_features")),
     (fig01_cifar_thresholds, "labels are fitted once", _set("train_loss", 1e-5)),
-    (fig01_cifar_thresholds, "nothing is found", _scaled("error", 0.5)),
-    (fig01_cifar_thresholds, "from 6 d n on", _reversed("error", "num_features")),
-    (fig01_cifar_thresholds, "a loss of zero", _set("converged", 1)),
+    (fig01_cifar_thresholds, "between n and d n / 2", _scaled("error", 0.5)),
+    (fig01_cifar_thresholds, "from 3 d n on", _reversed("error", "num_features")),
+    (fig01_cifar_thresholds, "a loss of zero", _scaled("error", 0.3)),
     (fig01_cifar_thresholds, "a loss of zero", _set("converged", 0)),
-    (fig01_cifar_thresholds, "span residual falls", _set("residual", 0.3)),
-    (fig01_cifar_thresholds, "permuted parameters", _scaled("control", 0.8)),
+    (fig01_cifar_thresholds, "the span residual falls", _set("residual", 0.3)),
+    (fig01_cifar_thresholds, "the same attack on permuted", _scaled("control", 0.8)),
     (fig01_cifar_thresholds, "every image", _set("gallery_errors", 0.2)),
-    (fig01_cifar_thresholds, "off the sphere", _fact("published_floor", 0.0)),
+    (fig01_cifar_thresholds, "scaled as published", _fact("published_floor", 0.0)),
     (fig04_signs, "tanh: the truth with any row", _reversed("negated_loss", "activation")),
     (fig04_signs, "ReLU: negating any", _reversed("negated_loss", "activation")),
     (fig04_signs, "ReLU + tanh: negating any", _set("negated_loss", 1e-5)),
-    (fig04_signs, "tanh: the images are found up", _set("signs", 1.0)),
-    (fig04_signs, "tanh: the images are found up", _scaled("error_with_flips", 1e4)),
+    (fig04_signs, "tanh: where the loss", _set("signs", 1.0)),
+    (fig04_signs, "tanh: where the loss", _scaled("error_with_flips", 1e4)),
     (fig04_signs, "ReLU: where the loss", _reversed("signs", "activation")),
     (fig04_signs, "ReLU + tanh: where the loss", _set("converged", 0)),
-    (regenerated, "found without V", _set("row_errors", 0.3)),
-    (regenerated, "less than 3 of V's", _scaled("temporary", 1e3)),
+    (regenerated, "the images are found without", _set("row_errors", 0.3)),
+    (regenerated, "without V in memory", _scaled("temporary", 1e3)),
 ]
 
 
 @pytest.mark.parametrize(("figure", "claim", "change"), _CHANGES)
 def test_a_claim_is_false_of_data_that_do_not_bear_it_out(saved, figure, claim, change):
     claims = figure.claims(change(saved[_name(figure)]))
-    (name,) = [name for name in claims if name.startswith(claim) or f" {claim}" in name]
+    (name,) = [name for name in claims if name.startswith(claim)]
     assert not claims[name]
 
 
@@ -145,16 +145,21 @@ def test_pictures_of_found_rows_stand_beside_their_images_and_keep_their_sign():
     assert np.all((images - middle)[signs < 0] * (found - middle)[signs < 0] <= 1)
 
 
-def test_a_victim_of_regenerated_weights_is_that_of_the_same_weights_in_memory():
+# About p = n, where least squares are solved otherwise, and beyond.
+@pytest.mark.parametrize(
+    ("num_features", "block_size"), [(9, 4), pytest.param(40, 16, marks=pytest.mark.slow)]
+)
+def test_a_victim_of_regenerated_weights_is_that_of_the_same_weights_in_memory(
+    num_features, block_size
+):
     pictures = frogs_and_trucks(_WANTED, None)
-    for num_features, block_size in ((9, 4), (40, 16)):
-        model = train(pictures, num_features, jax.nn.relu, key=jr.key(2), block_size=block_size)
-        weights = np.asarray(model.target.weights.materialise(), np.float64)
-        features = np.maximum(pictures.inputs @ weights.T, 0)
-        expected = np.linalg.pinv(features) @ pictures.labels
-        np.testing.assert_allclose(model.target.parameters, expected, atol=2e-5)
-        gaps = features @ expected - pictures.labels
-        assert model.train_loss == pytest.approx(np.mean(gaps**2), abs=1e-9)
+    model = train(pictures, num_features, jax.nn.relu, key=jr.key(2), block_size=block_size)
+    weights = np.asarray(model.target.weights.materialise(), np.float64)
+    features = np.maximum(pictures.inputs @ weights.T, 0)
+    expected = np.linalg.pinv(features) @ pictures.labels
+    np.testing.assert_allclose(model.target.parameters, expected, atol=2e-5)
+    gaps = features @ expected - pictures.labels
+    assert model.train_loss == pytest.approx(np.mean(gaps**2), abs=1e-9)
 
 
 def test_relu_and_tanh_is_their_sum():

@@ -109,13 +109,13 @@ _SECOND_ORDER = {"optimiser": "Levenberg-Marquardt"}
 _CHANGES = [
     (
         fig03_sphere_thresholds,
-        "labels are fitted",
+        "labels are fitted once",
         lambda data: data.assign(train_loss=data.train_loss + 0.1),
     ),
     (fig03_sphere_thresholds, "nothing is found though", _filled("error", 0.1, **_DEFAULT)),
-    (fig03_sphere_thresholds, "finds rows of loss zero", _filled("converged", 0, **_SECOND_ORDER)),
-    (fig03_sphere_thresholds, "finds rows of loss zero", _filled("error", 0.1, **_SECOND_ORDER)),
-    (fig03_sphere_thresholds, "the rows are found", _filled("error", 1.0, **_DEFAULT)),
+    (fig03_sphere_thresholds, "do not determine", _filled("converged", 0, **_SECOND_ORDER)),
+    (fig03_sphere_thresholds, "do not determine", _filled("error", 0.1, **_SECOND_ORDER)),
+    (fig03_sphere_thresholds, "dn on the rows are found", _filled("error", 1.0, **_DEFAULT)),
     (fig03_sphere_thresholds, "is the data's", _filled("error", 1.0)),
     (
         fig03_sphere_thresholds,

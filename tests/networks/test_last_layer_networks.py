@@ -120,10 +120,11 @@ def test_a_two_layer_network_is_products_and_positive_parts(two_layer_network):
 
 
 def test_the_first_weights_are_independent_and_have_the_published_variances(two_layer_network):
-    two, residual = two_layer_network, ResidualNetwork(8, 8, 12, num_blocks=2, key=jr.key(8))
-    last_size = 8 * 4**2
+    two, residual = two_layer_network, ResidualNetwork(8, 24, 12, num_blocks=2, key=jr.key(8))
+    last_size = 24 * 4**2
     known = [(two.hidden, 75), (two.last, 40), (residual.stem, 3 * 8**2)]
-    known += [(residual.blocks, 9 * 8), (residual.last, last_size)]
+    known += [(residual.blocks, 9 * 24), (residual.last, last_size)]
+    # Of its 192 inputs the stem's kernel sees 147: enough numbers to tell these apart.
     layers = [np.asarray(weights, np.float64).ravel() for weights, _ in known]
     size = min(map(len, layers))
     between = np.corrcoef([layer[:size] for layer in layers])[np.triu_indices(len(layers), 1)]
@@ -132,7 +133,7 @@ def test_the_first_weights_are_independent_and_have_the_published_variances(two_
         assert_mean_close(values, 0.0)
         assert_mean_close(values**2 * inverse_variance, 1.0)
         with pytest.raises(AssertionError):
-            assert_mean_close(1.33 * values**2 * inverse_variance, 1.0)
+            assert_mean_close(1.3 * values**2 * inverse_variance, 1.0)
 
 
 @pytest.mark.parametrize(

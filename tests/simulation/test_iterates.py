@@ -278,7 +278,13 @@ def test_a_traced_increasing_schedule_ends_with_a_status_not_with_less_noise():
     assert statuses.tolist() == [jaxdp.Status.OK, jaxdp.Status.INVALID]
 
 
-@pytest.mark.parametrize("simulator", [jaxdp.Iterates(), jaxdp.HomogenizedSDE(num_steps=50)])
+@pytest.mark.parametrize(
+    "simulator",
+    [
+        pytest.param(jaxdp.Iterates(), marks=pytest.mark.slow),
+        jaxdp.HomogenizedSDE(num_steps=50),
+    ],
+)
 def test_traced_parameters_out_of_range_are_void(simulator):
     def status(clip_scale, label_noise, scale):
         problem = jaxdp.LinearRegression(scale * jnp.ones(4), jnp.ones(4), label_noise)

@@ -27,7 +27,8 @@ def _assert_whole(store):
 
 
 @pytest.mark.parametrize(
-    ("moment", "count", "finished"), [("mid-write", 4, 2), ("before-rename", 4, 3)]
+    ("moment", "count", "finished"),
+    [("mid-write", 4, 2), pytest.param("before-rename", 4, 3, marks=pytest.mark.slow)],
 )
 def test_a_killed_sweep_goes_on_where_it_was(tmp_path, whole, moment, count, finished):
     process = workload.start(workload.run_and_die, tmp_path, moment, count)

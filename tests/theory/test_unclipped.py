@@ -85,7 +85,10 @@ def _finite_steps(data, rate, noise_std, num_steps):
     return mean, covariance
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    ["narrow", *(pytest.param(name, marks=pytest.mark.slow) for name in ("wide", "a spike"))],
+)
 def test_ou_agrees_with_matrix_exponentials(name):
     with jax.enable_x64():
         data, problem = _case(name)

@@ -25,6 +25,9 @@ class Ending(enum.IntEnum):
     DIVERGED = 3  # the loss is not finite
     OVERTAKEN = 4  # another start has converged
 
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", " ")
+
 
 class Attempt(NamedTuple):
     """The end of an optimisation from several starts.
@@ -33,7 +36,8 @@ class Attempt(NamedTuple):
         inputs: the best rows of each start, (starts, n, d).
         loss: theirs, in the precision of the target.
         num_passes: full-pass equivalents, of all starts together: features and gradient on all p
-            features count 1, on a tenth of them 1/10, features alone 1/2.
+            features count 1, on a tenth of them 1/10, features alone 1/2. What a network's
+            curvature is probed with, several times as much, is not counted.
         status: an `Ending` for each start.
     """
 

@@ -50,6 +50,8 @@ class LevenbergMarquardt(AbstractOptimiser):
     def __check_init__(self):
         require_positive("damping", self.damping)
         require_positive("first_passes", self.first_passes)
+        if not (self.first is None or isinstance(self.first, AbstractOptimiser)):
+            raise TypeError(f"expected first to be an optimiser or None, got {self.first!r}")
 
     def minimise(
         self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None

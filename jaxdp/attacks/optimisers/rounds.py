@@ -13,7 +13,7 @@ import jax.random as jr
 import numpy as np
 
 from jaxdp.attacks.base import AbstractTarget
-from jaxdp.attacks.moves import chosen_rows, reseeded, signed_rows, used_rows, with_spares
+from jaxdp.attacks.moves import chosen_rows, reseeded, thinned, with_spares
 from jaxdp.attacks.objective import relative_loss
 from jaxdp.attacks.optimisers.base import Attempt, Ending
 from jaxdp.attacks.optimisers.scaled_steps import Descent, Scaling, descend
@@ -32,7 +32,8 @@ _GROWTH = (1.0, 1.0, 3.0, math.inf)
 # Rounds without a better loss after which a start is given up; one counts twice whose spare rows
 # found nothing either. After three, all rows are new.
 _IDLE_ROUNDS, _FRESH, _NOTHING = 4, 3, 0.5
-_BETTER = 0.99
+# Below the tolerance only a row that was missing counts, not what rounding leaves.
+_BETTER, _FOUND = 0.99, 0.3
 # A moved row stays where the loss has fallen to this share; what looking for its place costs.
 _HELPED, _MOVE_PASSES = 0.7, 4.0
 # Below this share of the tolerance, or this many units of rounding, nothing is left to look for.
@@ -126,23 +127,24 @@ class Rounds:
         return state
 
     def _thinned(self, batched, state: Descent, is_active):
-        """The rows that matter, with their signs; or fewer and fewer, and a few steps in between."""
-        width = state.inputs.shape[1] / self.num_samples
-        rules = {"num_known": self.num_known, "room": self.tolerance}
-        self.passes += width
-        losses = np.asarray(state.loss)
-        inputs, is_used = signed_rows(
-            self.target, state.inputs, losses, self.num_samples, **rules
-        )
-        state = _at_rest(inputs)
-        while (has_more := is_used.sum(1) > self.num_samples).any():
-            self.passes += 0.5 * width
-            is_used = used_rows(
-                self.target, state.inputs, is_used, losses, self.num_samples, **rules
+        """As many rows as there are samples: fewer and fewer, and a few steps in between."""
+        is_used = np.ones(state.inputs.shape[:2], bool)
+        while True:
+            self.passes += state.inputs.shape[1] / self.num_samples
+            inputs, is_used = thinned(
+                self.target,
+                state.inputs,
+                is_used,
+                np.asarray(state.loss),
+                self.num_samples,
+                num_known=self.num_known,
+                room=self.tolerance,
             )
+            has_more = is_used.sum(1) > self.num_samples
+            if not has_more.any():
+                return chosen_rows(inputs, is_used)
+            state = _at_rest(inputs)._replace(loss=state.loss)
             state, _ = self._descend(batched, state, is_active & has_more, _CHUNK, is_used)
-            losses = np.asarray(state.loss)
-        return chosen_rows(state.inputs, is_used)
 
     def _moved(self, batched, state: Descent, is_active) -> Descent:
         """Put the least significant row where the residual points, as long as that helps."""
@@ -221,7 +223,8 @@ class Rounds:
         self.passes += 1.0
         losses = np.asarray(_losses(self.target, inputs), np.float64)
         # The first time, whatever it is.
-        is_better = is_active & ((losses < _BETTER * self.losses) | (self.number == 0))
+        share = np.where(self.losses <= self.tolerance, _FOUND, _BETTER)
+        is_better = is_active & ((losses < share * self.losses) | (self.number == 0))
         self.best = _chosen(is_better, inputs, self.best)
         self.losses = np.where(is_better, losses, self.losses)
         self.idle = np.where(is_better, 0, self.idle + idle)
@@ -244,7 +247,7 @@ class Rounds:
 
     def _steps_left(self, width: float, num_blocks: int) -> int:
         """How many steps leave room for leaving rows out and for the last evaluations."""
-        spare = 4 * (1 + self.num_spare / self.num_samples)
+        spare = 2 * (1 + self.num_spare / self.num_samples)
         return max(int((self.max_passes - self.passes - 2.0 - spare) * num_blocks / width), 0)
 
 
