@@ -66,7 +66,7 @@ class Config:
         return cls(
             sizes=((12, 4),),
             label_widths=(0.4, 3.0),
-            data_widths=(0.3, 3.0, 10.0),
+            data_widths=(0.3, 1.0, 3.0, 10.0),
             num_seeds=2,
             max_passes=600,
             published_passes=600,

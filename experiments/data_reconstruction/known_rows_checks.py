@@ -48,10 +48,10 @@ def _not_below(dataset: xarray.Dataset) -> Check:
     shares = means / one.chance
     zero = one.converged.where(one.num_features <= 0.75 * _counted(dataset))
     return Check(
-        "below .75 (d + n - 1) it is not: the mean error is above .7 of chance",
+        "below .75 (d + n - 1) it is not: the mean error is above half of chance",
         f"{shares.min().item():.2f} to {shares.max().item():.2f} of chance, "
         f"{zero.mean().item():.2f} of the runs at a loss of zero",
-        bool(shares.min() > 0.7),
+        bool(shares.min() > 0.5),
     )
 
 

@@ -108,7 +108,7 @@ class AbstractTarget(eqx.Module):
         return whole.at[:, order].add(stacked, mode="drop")
 
     @abc.abstractmethod
-    def _positions(self, index: Int[Array, ""]) -> Int[Array, " rows"]:
+    def _positions(self, index: Int[Array, ""] | int) -> Int[Array, " rows"]:
         """Which feature each row of a block is; p or more for one that fills up."""
 
 

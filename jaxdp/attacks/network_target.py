@@ -4,6 +4,7 @@ Source: DR Section 5.3: the last layer's change lies in the span of the penultim
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -63,12 +64,12 @@ class NetworkTarget(AbstractTarget):
     network: Callable[[Array], Array]
     input_size: int = eqx.field(static=True)
 
-    def __init__(self, features, parameters, dim):
+    def __init__(self, features: Any, parameters, dim):
+        self.network = features
         if not callable(features):
             raise TypeError(f"expected features to be a callable, got {features!r}")
         self.parameters = as_parameters(parameters)
         self.input_size = require_count("dim", dim)
-        self.network = features
         for leaf in jax.tree.leaves(eqx.filter(features, eqx.is_inexact_array)):
             require_finite("weights of the network", leaf)
         shape = _feature_shape(features, jnp.zeros(self.input_size, self.parameters.dtype))

@@ -140,7 +140,7 @@ class RandomFeaturesTarget(AbstractTarget):
         """Where a block begins; the last one begins early, so that V need not be padded."""
         return jnp.minimum(index * self.block_size, self.num_features - self.block_size)
 
-    def _positions(self, index):
+    def _positions(self, index: Any):
         begin = index * self.block_size
         if self._is_regenerated:
             return begin + jnp.arange(self.block_size)
@@ -152,20 +152,22 @@ class RandomFeaturesTarget(AbstractTarget):
         return jnp.take(columns, positions, axis=0, mode="fill", fill_value=0)
 
 
-def _require_elementwise(activation) -> None:
+def _require_elementwise(activation: Any) -> None:
     if not callable(activation):
         raise TypeError(f"expected activation to be a callable, got {activation!r}")
     sample = np.linspace(0.5, 1.5, 6, dtype=np.float32).reshape(2, 3)
     try:
         with jax.ensure_compile_time_eval():
-            values, first = activation(jnp.asarray(sample)), activation(jnp.asarray(sample[:1, :1]))
+            values: Any = activation(jnp.asarray(sample))
+            first: Any = activation(jnp.asarray(sample[:1, :1]))
         jax.eval_shape(activation, sample)
     except TypeError as error:
         raise TypeError(
             f"expected activation to be made of jax.numpy operations, got {activation!r}: "
             f"{str(error).splitlines()[0]}"
         ) from None
-    is_elementwise = np.shape(values) == sample.shape
+    values, first = jnp.asarray(values), jnp.asarray(first)
+    is_elementwise = values.shape == sample.shape
     if is_elementwise and not isinstance(values, Tracer):
         is_elementwise = np.allclose(np.asarray(values)[:1, :1], first, equal_nan=True)
     if not is_elementwise:

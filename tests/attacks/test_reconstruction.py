@@ -17,7 +17,7 @@ from jaxdp.attacks import (
     reconstruction_error,
 )
 
-DIM, COUNT, FEATURES = 12, 4, 480
+DIM, COUNT, FEATURES = 20, 5, 1000
 VICTIM = random_victim(0, DIM, COUNT, FEATURES)
 KEY = jr.key(0)
 
@@ -41,6 +41,17 @@ def test_the_training_inputs_are_found(found):
     assert found.losses.shape == (1,)
     assert reconstruction_error(VICTIM.inputs, found.inputs) <= 0.01
     np.testing.assert_allclose(np.linalg.norm(found.inputs, axis=1), np.sqrt(DIM), rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_other_victims_are_reconstructed_too(seed):
+    victim = random_victim(seed, DIM, COUNT, FEATURES)
+    target = RandomFeaturesTarget(
+        victim.weights.astype(np.float32), jax.nn.relu, victim.parameters.astype(np.float32)
+    )
+    found = reconstruct(target, COUNT, key=jr.key(seed))
+    assert found.num_passes <= 300
+    assert reconstruction_error(victim.inputs, found.inputs) <= 0.01
 
 
 def test_same_key_same_result_and_progress_is_told(found):

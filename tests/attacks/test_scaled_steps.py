@@ -21,10 +21,10 @@ def test_the_curvature_is_the_gauss_newton_form_of_many_features():
     features = np.asarray(block.features(inputs), np.float64)
     alpha = np.linalg.solve(features @ features.T, features @ victim.parameters)
     coupling = np.asarray(block.row_coupling(inputs, key=jr.key(0))) * np.outer(alpha, alpha)
-    # Directions orthogonal to all rows, in which rows do not see each other but through slopes.
+    # One direction for all rows, orthogonal to them: rows see each other through slopes alone.
     rows = np.linalg.qr(victim.inputs.T)[0]
-    directions = GENERATOR.standard_normal((count, dim))
-    directions -= directions @ rows @ rows.T
+    direction = GENERATOR.standard_normal(dim)
+    directions = np.sign(alpha)[:, None] * (direction - rows @ (rows.T @ direction))
     slopes = (victim.inputs @ victim.weights.T > 0) * (directions @ victim.weights.T)
     change = alpha @ slopes
     form = np.sum(coupling * (directions @ directions.T))

@@ -5,6 +5,7 @@ rows to where the residual points, and keeps what is better.
 """
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -29,9 +30,9 @@ _STEP, _LARGEST = 1.5, 4.0
 # Blocks are this many times larger, round after round: where features do not span the parameters
 # exactly, blocks carry noise everywhere.
 _GROWTH = (1.0, 1.0, 3.0, math.inf)
-# Rounds without a better loss after which a start is given up; one counts twice whose spare rows
-# found nothing either. After three, all rows are new.
-_IDLE_ROUNDS, _FRESH, _NOTHING = 4, 3, 0.5
+# Rounds without a better loss after which a start is given up, fewer below the tolerance; above it
+# one counts twice whose spare rows found nothing either. After three, all rows are new.
+_IDLE_ROUNDS, _LAST_ROUNDS, _FRESH, _NOTHING = 4, 2, 3, 0.5
 # Below the tolerance only a row that was missing counts, not what rounding leaves.
 _BETTER, _FOUND = 0.99, 0.3
 # A moved row stays where the loss has fallen to this share; what looking for its place costs.
@@ -93,7 +94,8 @@ class Rounds:
         # The rows that are left out would have to be found no better than this.
         found = math.sqrt(self.goal * max(self.goal, self.tolerance))
         state = self._stage(batched, self._with_spares(), is_active, found, _SEARCH_CHUNKS)
-        idle = np.where(np.asarray(state.loss) > _NOTHING * self.losses, 2, 1)
+        has_nothing = np.asarray(state.loss) > _NOTHING * self.losses
+        idle = np.where(has_nothing & (self.losses > self.tolerance), 2, 1)
         kept = self._thinned(batched, state, is_active)
         state = self._stage(batched, _at_rest(kept), is_active, self.goal, _CHUNKS)
         state = self._moved(batched, state, is_active)
@@ -172,7 +174,7 @@ class Rounds:
             state = _chosen(is_better, trial, state)
         return state
 
-    def _descend(self, batched, state, is_active, num_steps, is_used=None):
+    def _descend(self, batched, state, is_active, num_steps, is_used: Any = None):
         width = state.inputs.shape[1] / self.num_samples
         steps = min(num_steps, self._steps_left(width, batched.num_blocks))
         if steps == 0:
@@ -187,8 +189,8 @@ class Rounds:
             is_active,
             is_used,
             order=self._order(batched.num_blocks),
-            num_steps=np.int32(steps),
-            num_known=np.int32(self.num_known),
+            num_steps=jnp.asarray(steps),
+            num_known=jnp.asarray(self.num_known),
             key=self.key,
         )
         self.passes += steps * width / batched.num_blocks
@@ -197,7 +199,7 @@ class Rounds:
             self.progress(self.passes * self.num_starts, best)
         return state, True
 
-    def _order(self, num_blocks: int):
+    def _order(self, num_blocks: int) -> Any:
         """Blocks in a random order, all of them before one comes again."""
         draw = np.random.default_rng([*self.seed, self.number, self.chunk])
         orders = [draw.permutation(num_blocks) for _ in range(-(-_CHUNK // num_blocks))]
@@ -209,8 +211,8 @@ class Rounds:
         features = self.target.num_features / batched.num_blocks
         largest = (1 + math.sqrt(self.dim * (rows - self.num_known) / features)) ** 2
         largest = max(largest, _LARGEST)
-        step_size, *others = (np.asarray(number, self.dtype) for number in self.scaling)
-        return Scaling((step_size * _STEP / largest).astype(self.dtype), *others)
+        step_size, *others = (jnp.asarray(number, self.dtype) for number in self.scaling)
+        return Scaling(step_size * (_STEP / largest), *others)
 
     def _with_spares(self) -> Descent:
         is_fresh = (self.idle >= _FRESH) & (self.losses > self.tolerance)
@@ -219,7 +221,7 @@ class Rounds:
             with_spares(self.best, is_fresh, self.num_spare, num_known=self.num_known, key=key)
         )
 
-    def _keep_better(self, inputs, is_active=True, idle=1):
+    def _keep_better(self, inputs, is_active: Any = True, idle: Any = 1):
         self.passes += 1.0
         losses = np.asarray(_losses(self.target, inputs), np.float64)
         # The first time, whatever it is.
@@ -230,8 +232,8 @@ class Rounds:
         self.idle = np.where(is_better, 0, self.idle + idle)
 
     def _is_searching(self):
-        """Which starts are not given up; below the tolerance, one more round may find weak rows."""
-        return self.idle < np.where(self.losses <= self.tolerance, 1, _IDLE_ROUNDS)
+        """Which starts are not given up; below the tolerance, weak rows may be missing."""
+        return self.idle < np.where(self.losses <= self.tolerance, _LAST_ROUNDS, _IDLE_ROUNDS)
 
     def _num_spare(self, share: float) -> int:
         # No more rows than the features can tell apart.
