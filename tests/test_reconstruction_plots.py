@@ -10,19 +10,23 @@ TRUE = np.random.default_rng(0).standard_normal((4, 3))
 FOUND = TRUE[[2, 0, 3, 1]] * np.array([[1], [-1], [1], [1]]) + np.array([[0], [0], [0.1], [0]])
 
 
+def _shown(line):
+    return np.asarray(line.get_data(), np.float64)
+
+
 def test_errors_are_those_of_matched_rows_in_order():
     figure = plot_reconstruction(FOUND, TRUE, levels={"chance": 1.2}, allow_sign_flips=True)
     rows, entries = figure.axes
-    np.testing.assert_allclose(rows.lines[0].get_ydata(), [1e-9, 1e-9, 1e-9, 0.1])
+    np.testing.assert_allclose(_shown(rows.lines[0])[1], [1e-9, 1e-9, 1e-9, 0.1])
     assert [text.get_text() for text in rows.texts] == ["chance"]
-    true, found = entries.lines[1].get_data()
+    true, found = _shown(entries.lines[1])
     np.testing.assert_allclose(true, TRUE.ravel())
     np.testing.assert_allclose(np.abs(true - found).max(), 0.1)
 
 
 def test_signs_count_unless_they_are_left_out():
     figure = plot_reconstruction(FOUND, TRUE)
-    assert figure.axes[0].lines[0].get_ydata()[-1] > 0.5
+    assert _shown(figure.axes[0].lines[0])[1, -1] > 0.5
 
 
 def test_found_rows_alone_are_a_map():
