@@ -257,9 +257,14 @@ def plot(dataset: xarray.Dataset) -> Figure:
         label=f"{DEFAULT}, {dataset.large}",
     )
     left.axhline(_FOUND, color=drawing.GREY, linewidth=0.8, linestyle="--")
+    # Whole decades, so that the ticks' names are short.
+    passes = np.concatenate([dataset.passes.values.ravel(), dataset.large_passes.values])
+    left.set_xlim(10 ** np.floor(np.log10(passes.min())), 10 ** np.ceil(np.log10(passes.max())))
+    left.xaxis.set_minor_formatter("")
+    left.set_ylim(top=10)
     left.set_xlabel("full-pass equivalents")
     left.set_ylabel("reconstruction error")
-    left.legend(frameon=False, fontsize="x-small")
+    left.legend(frameon=False, fontsize="x-small", loc="upper left")
     drawing.tidy(left, "where the attacks end")
     bars = right.bar(
         dataset.weights.data,

@@ -50,7 +50,7 @@ class Attempt(NamedTuple):
 class AbstractOptimiser(eqx.Module):
     """Minimises the loss over n rows on the sphere of radius sqrt(d), from several starts at once.
 
-    Starts are a vmapped axis: each ends as it would alone.
+    Starts are a vmapped axis: each does what it would do alone, until one has converged.
     """
 
     @abc.abstractmethod

@@ -45,7 +45,7 @@ class Rounds:
     """One optimisation from several starts.
 
     What is done in a round depends on its number and on each start alone, so that a start ends as
-    it would without the others.
+    it would without the others; only the passes are counted for all together.
 
     Args:
         target, starts, key, max_passes, tolerance, num_known, progress: as in `minimise`.
