@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 
 from jaxdp.attacks.base import AbstractTarget
+from jaxdp.core.precision import x64
 
 # Held at once, for all rows.
 _BLOCK_FEATURES = 16384
@@ -127,11 +127,11 @@ def span_residual(
 
 def _feature_blocks(target, inputs) -> Iterator[Float[np.ndarray, "rows features"]]:
     """All features of the inputs in float64, some of them at a time."""
-    with _float64():
+    with x64():
         wide, rows = target.widened().in_blocks(_BLOCK_FEATURES), jnp.asarray(inputs, jnp.float64)
     for index in range(wide.num_blocks):
         # Entered for each block: between two of them the caller runs.
-        with _float64():
+        with x64():
             features = np.asarray(_block_features(wide, jnp.asarray(index), rows))
         yield features
 
@@ -139,14 +139,6 @@ def _feature_blocks(target, inputs) -> Iterator[Float[np.ndarray, "rows features
 @eqx.filter_jit
 def _block_features(target, index, inputs):
     return target.block(index).features(inputs)
-
-
-def _float64() -> Any:
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-
-    return enable_x64()
 
 
 def _pair(true_inputs: Any, found_inputs: Any):

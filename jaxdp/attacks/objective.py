@@ -5,7 +5,6 @@ $\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$, DR (11), always as the sum of the
 $\theta^\top\theta - v^\top\alpha$ cancels in float32 and stops on rounding noise.
 """
 
-import contextlib
 from typing import NamedTuple
 
 import equinox as eqx
@@ -16,6 +15,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.attacks.base import AbstractTarget
+from jaxdp.core.precision import x64
 
 # Of the mean diagonal of the Gram matrix, in units of the rounding: enough for a factor to exist
 # where two rows coincide, and below what the residual sees.
@@ -96,7 +96,7 @@ def relative_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Floa
 
 def checked_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> float:
     """The loss computed in float64, in blocks, whatever the target's precision."""
-    with _in_float64():
+    with x64():
         wide = target.widened().in_blocks(_WIDE_ROWS)
         return float(_jitted_loss(wide, jnp.asarray(inputs, jnp.float64)))
 
@@ -154,14 +154,6 @@ def _residual_parts(linearised, parameters, coefficients):
     """The squared residual, and the residual pulled back to the inputs."""
     left = residual(linearised.features, parameters, coefficients)
     return jnp.sum(left**2), linearised.pull_back(coefficients @ left.T)
-
-
-def _in_float64() -> contextlib.AbstractContextManager:
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-
-    return enable_x64(True)
 
 
 @eqx.filter_jit

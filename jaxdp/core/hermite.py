@@ -7,12 +7,14 @@ digits (plain Gauss-Hermite nodes converge slowly there). Everything runs on the
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+
+from jaxdp.core.precision import x64
 
 HostFunction = Callable[[np.ndarray], np.ndarray]
 
@@ -109,7 +111,7 @@ def evaluate_on_host(
         TypeError: its values are not real numbers.
         ValueError: it does not keep the shape.
     """
-    with _float64(), jax.ensure_compile_time_eval():
+    with x64(), jax.ensure_compile_time_eval():
         result = np.asarray(activation(jnp.asarray(values, jnp.float64)))
     if result.shape != np.shape(values):
         raise ValueError(
@@ -247,11 +249,3 @@ def _subdivide(edges, widest):
     steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     inner = np.repeat(edges[:-1], counts) + steps * np.repeat(np.diff(edges) / counts, counts)
     return np.append(inner, edges[-1])
-
-
-def _float64() -> Any:
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-
-    return enable_x64()

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxdp.core.precision import x64
 from jaxdp.kernels.base import AbstractKernel
 
 
@@ -21,7 +22,7 @@ def host_gram(
     Raises:
         ValueError: a value is not finite.
     """
-    with float64():
+    with x64():
         gram = np.asarray(kernel(_wide(first), _wide(second)), np.float64)
     return _finite(gram)
 
@@ -30,7 +31,7 @@ def host_diagonal(
     kernel: AbstractKernel, inputs: Float[np.ndarray, "n dim"]
 ) -> Float[np.ndarray, " n"]:
     """k(x, x) of every row; as `host_gram`."""
-    with float64():
+    with x64():
         diagonal = np.asarray(_diagonal(kernel, _wide(inputs)), np.float64)
     return _finite(diagonal)
 
@@ -51,15 +52,6 @@ def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
     if not np.isfinite(rows).all():
         raise ValueError(f"expected finite {name}, got NaN or infinite entries")
     return rows
-
-
-def float64() -> Any:
-    """A context in which JAX computes in float64."""
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-
-    return enable_x64()
 
 
 @eqx.filter_jit

@@ -1,17 +1,16 @@
 """Where shards are computed: in this process, or wherever an executor takes them."""
 
-import contextlib
 import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from jaxdp.core.precision import x64
 from jaxdp.sweeps.axes import Axes, is_x64
 from jaxdp.sweeps.program import Program
 from jaxdp.sweeps.progress import interruptible, uninterrupted
@@ -69,13 +68,13 @@ class Work:
 
 def fitting_size(work: Work, combination: int) -> int:
     """How many cells a shard of this combination should have, on this process's devices."""
-    with _precision(work):
+    with x64(work.has_x64):
         return work.program(combination).fitting_size()
 
 
 def compute(work: Work, place: Place, size: int) -> Shard:
     """Compute a shard with a program for `size` cells."""
-    with _precision(work):
+    with x64(work.has_x64):
         program = work.program(place.combination)
     arrays = interruptible(_run, work, program, place, size)
     return Shard(place, arrays, program.variables, provenance(work.function))
@@ -140,7 +139,7 @@ def _elsewhere(function: Callable, *arguments: Any) -> Any:
 
 
 def _run(work: Work, program: Program, place: Place, size: int) -> dict[str, np.ndarray]:
-    with _precision(work):
+    with x64(work.has_x64):
         return program.run(place.start, place.stop, size)
 
 
@@ -167,12 +166,3 @@ def _is_done(future: Any) -> bool:
     """Whether a future's result is there; one that cannot tell is waited for."""
     done = getattr(future, "done", None)
     return True if done is None else bool(done())
-
-
-def _precision(work: Work) -> contextlib.AbstractContextManager:
-    """JAX with or without x64, as where the sweep began."""
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(work.has_x64)
-    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-
-    return enable_x64(work.has_x64)
