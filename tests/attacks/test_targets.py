@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from helpers import assert_mean_close
 
 from jaxdp.attacks import NetworkTarget, RandomFeaturesTarget, RegeneratedWeights
 from jaxdp.attacks.objective import loss_and_gradient
@@ -31,19 +32,29 @@ def test_a_last_block_that_is_not_full_counts_no_feature_twice():
     np.testing.assert_allclose(blocks.gradient, expected.gradient, atol=1e-6)
 
 
-def test_a_layer_as_a_network_is_the_same_target():
+def _layer_as_network():
     layer = eqx.nn.Linear(4, 50, use_bias=False, key=jr.key(0))
     layer = eqx.tree_at(lambda layer: layer.weight, layer, jnp.asarray(WEIGHTS))
-    network = NetworkTarget(eqx.nn.Sequential([layer, eqx.nn.Lambda(jax.nn.relu)]), THETA, 4)
-    neurons = RandomFeaturesTarget(WEIGHTS, jax.nn.relu, THETA)
+    return NetworkTarget(eqx.nn.Sequential([layer, eqx.nn.Lambda(jax.nn.relu)]), THETA, 4)
+
+
+def test_a_layer_as_a_network_is_the_same_target():
+    network, neurons = _layer_as_network(), RandomFeaturesTarget(WEIGHTS, jax.nn.relu, THETA)
     assert (network.dim, network.num_features, network.num_outputs) == (4, 50, 1)
-    found, expected = (loss_and_gradient(target, GUESS) for target in (network, neurons))
+    evaluate = eqx.filter_jit(loss_and_gradient)
+    found, expected = (evaluate(target, GUESS) for target in (network, neurons))
     np.testing.assert_allclose(found.gradient, expected.gradient, atol=1e-5)
-    coupling = neurons.block(0).row_coupling(GUESS, key=jr.key(0))
-    keys = jr.split(jr.key(1), 400)
-    probed = jax.vmap(lambda key: network.block(0).row_coupling(GUESS, key=key))(keys)
-    # The neurons' own formula takes their weights to be equally long; this many are, on average.
-    np.testing.assert_allclose(probed.mean(0), coupling, rtol=0.15)
+
+
+@pytest.mark.slow
+def test_probes_of_a_network_estimate_the_coupling_of_its_rows():
+    slopes = (GUESS @ WEIGHTS.T > 0).astype(float)
+    expected = (slopes * np.sum(WEIGHTS**2, axis=1)) @ slopes.T / 4
+    block, keys = _layer_as_network().block(0), jr.split(jr.key(1), 400)
+    probed = np.asarray(jax.vmap(lambda key: block.row_coupling(GUESS, key=key))(keys))
+    assert_mean_close(probed, expected)
+    with pytest.raises(AssertionError, match="standard error"):
+        assert_mean_close(probed, 1.1 * expected)
 
 
 @pytest.mark.parametrize("weights", [WEIGHTS, RegeneratedWeights(jr.key(0), 50, 4)])

@@ -59,6 +59,7 @@ def test_equals_clipping_one_by_one(family, seed, log_clip):
     assert_agrees(found, reference(loss, model, *batch, clip_norm), clip_norm)
 
 
+@pytest.mark.slow
 def test_only_unrecognised_weights_fall_back_and_every_form_is_needed():
     forms = set()
     for family, (loss, model, _, fall_back) in FAMILIES.items():

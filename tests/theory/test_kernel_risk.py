@@ -73,7 +73,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[] if case == "both" else [pytest.mark.slow]) for case in CASES],
+)
 def test_predicted_risk_is_the_simulated_one(case):
     settings = CASES[case]
     risks = _simulated(source=0.7, features=100, runs=150, seed=3, **settings)
@@ -92,6 +95,7 @@ def test_predicted_risk_is_the_simulated_one(case):
         assert_mean_close(risks, wrong.total, sigmas=4, bias=0.02 * predicted.total)
 
 
+@pytest.mark.slow
 def test_the_bound_by_norms_is_not_the_privacy_term():
     """Noise on u alone: s^2 tr C (C + lambda)^-2, the same at 8 times the features."""
     common = {"source": 0.7, "ridge": 0.02, "num_samples": 30000, "matrix": 0.0, "vector": 2e-3}
