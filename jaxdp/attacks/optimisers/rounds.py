@@ -32,7 +32,7 @@ _STEP, _LARGEST = 1.5, 4.0
 _GROWTH = (1.0, 1.0, 3.0, math.inf)
 # Rounds without a better loss after which a start is given up, fewer below the tolerance; above it
 # one counts twice whose spare rows found nothing either. After three, all rows are new.
-_IDLE_ROUNDS, _LAST_ROUNDS, _FRESH, _NOTHING = 4, 2, 3, 0.5
+_IDLE_ROUNDS, _LAST_ROUNDS, _FRESH, _NOTHING = 4, 1, 3, 0.5
 # Below the tolerance only a row that was missing counts, not what rounding leaves.
 _BETTER, _FOUND = 0.99, 0.3
 # A moved row stays where the loss has fallen to this share; what looking for its place costs.
@@ -149,21 +149,15 @@ class Rounds:
             state, _ = self._descend(batched, state, is_active & has_more, _CHUNK, is_used)
 
     def _moved(self, batched, state: Descent, is_active) -> Descent:
-        """Put the least significant row where the residual points, as long as that helps.
-
-        A row that stood beside another leaves that one's error behind, which hides the missing one
-        until steps have mended it: hence a second try from where the first one led.
-        """
-        trial, failures = state, np.zeros(self.num_starts, int)
+        """Put the least significant row where the residual points, as long as that helps."""
         is_active = is_active & (np.asarray(state.loss) > self.goal)
         while is_active.any() and self._steps_left(1.0, 1) > _MOVE_PASSES:
             self.passes += _MOVE_PASSES
-            moved = reseeded(self.target, trial.inputs, num_known=self.num_known)
+            moved = reseeded(self.target, state.inputs, num_known=self.num_known)
             trial = self._stage(batched, _at_rest(moved), is_active, self.goal, _CHUNKS)
-            is_better = is_active & (np.asarray(trial.loss) < _HELPED * np.asarray(state.loss))
-            state = _chosen(is_better, trial, state)
-            failures = np.where(is_better, 0, failures + 1)
-            is_active &= (failures < 2) & (np.asarray(state.loss) > self.goal)
+            is_active &= np.asarray(trial.loss) < _HELPED * np.asarray(state.loss)
+            state = _chosen(is_active, trial, state)
+            is_active &= np.asarray(state.loss) > self.goal
         return state
 
     def _settled(self, state: Descent, is_active) -> Descent:
