@@ -17,8 +17,8 @@ from jaxdp.core.checks import require_positive
 class CurvatureScaledMomentum(AbstractOptimiser):
     r"""Momentum with steps that the curvature scales, in rounds with spare rows and without.
 
-    The numbers were chosen on random features of width 2dn to 10dn, and hold for images and
-    networks too.
+    The numbers were chosen on random features of width 2dn to 10dn, on the sphere and on small
+    images; networks were tried with them, not tuned for.
 
     Args:
         step_size: in units of what the largest curvature of a random block allows.
