@@ -1,8 +1,10 @@
-"""What several test files share: statistical assertions, references without jaxdp."""
+"""What several test files share: assertions, references without jaxdp, noise that is known."""
 
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.special import erfc, gammainc
+
+from jaxdp.privacy import SecretNoise
 
 
 def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0):
@@ -73,3 +75,14 @@ def reference_risk(
     )
     assert solution.success
     return weights @ solution.y
+
+
+def give_noise(monkeypatch, normals):
+    """Let certified releases take their noise from `normals(purpose, count)`, rounded."""
+
+    def noisy_integers(self, values, std, purpose):
+        values = np.asarray(values, np.int64)
+        drawn = np.reshape(normals(purpose, values.size), values.shape)
+        return values + np.rint(std * drawn).astype(np.int64)
+
+    monkeypatch.setattr(SecretNoise, "noisy_integers", noisy_integers)

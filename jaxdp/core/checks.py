@@ -64,6 +64,11 @@ def require_key(key: Any) -> None:
         raise ValueError(f"expected one key, got an array of keys of shape {key.shape}")
 
 
+def concrete_key_data(key: Any) -> np.ndarray | None:
+    """The words of a `jax.random.key`, or None when it is traced."""
+    return None if isinstance(key, Tracer) else np.asarray(jax.random.key_data(key))
+
+
 def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
     """Raise ValueError unless the value's shape is the one given; None stands for any length."""
     fits = value.ndim == len(shape) and all(

@@ -37,6 +37,9 @@ from jaxdp.privacy.release import Release as Release
 from jaxdp.privacy.release import StatedBudget as StatedBudget
 from jaxdp.privacy.release import compose as compose
 from jaxdp.privacy.sampling import AbstractSampler as AbstractSampler
+from jaxdp.privacy.secret_key import key_entropy_bits as key_entropy_bits
+from jaxdp.privacy.secret_key import secret_key as secret_key
+from jaxdp.privacy.secret_noise import SecretNoise as SecretNoise
 from jaxdp.privacy.zcdp import epsilon_to_zcdp as epsilon_to_zcdp
 from jaxdp.privacy.zcdp import zcdp_epsilon as zcdp_epsilon
 from jaxdp.privacy.zcdp import zcdp_epsilon_published as zcdp_epsilon_published

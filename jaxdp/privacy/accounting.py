@@ -1,5 +1,7 @@
 """What a release costs: reads anything that can state what it makes public."""
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +12,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.checks import concrete
 from jaxdp.privacy.arguments import check_delta
-from jaxdp.privacy.release import Release
+from jaxdp.privacy.release import release_of
 
 
 class Cost(eqx.Module):
@@ -25,6 +27,11 @@ class Cost(eqx.Module):
         mu: Gaussian DP, where proved, else None.
         zcdp: zero-concentrated DP, where proved, else None.
         published_epsilon: what the paper itself states at delta, proved or not, else None.
+        adjacency: who the neighbours are: "replace-one", "add-or-remove-one" or "zero-out-one".
+            At one epsilon they promise different things: replacing a record moves a sum of
+            clipped terms twice as far as leaving it out.
+        is_certified: whether the guarantee holds in the arithmetic of the machine; otherwise it
+            is that of exact normal noise, and the noise is simulated in floating point.
         assumptions: what the guarantee needs and leaves out.
     """
 
@@ -33,6 +40,8 @@ class Cost(eqx.Module):
     mu: float | Float[Array, "*batch"] | None
     zcdp: float | Float[Array, "*batch"] | None
     published_epsilon: float | Float[Array, "*batch"] | None
+    adjacency: str = eqx.field(static=True)
+    is_certified: bool = eqx.field(static=True)
     assumptions: tuple[str, ...] = eqx.field(static=True)
 
     def __str__(self):
@@ -40,9 +49,10 @@ class Cost(eqx.Module):
             return repr(self)
         strong = [f"{self.mu:.4g}-GDP"] if self.mu is not None else []
         strong += [f"{self.zcdp:.4g}-zCDP"] if self.zcdp is not None else []
-        text = f"privacy: ({self.epsilon:.4f}, {self.delta:g})-DP"
+        text = f"privacy: ({_rounded_up(float(self.epsilon))}, {self.delta:g})-DP"
         if strong:
             text += f" from {', '.join(strong)}"
+        text += f"; {self.adjacency}; {'certified' if self.is_certified else 'simulated'} noise"
         if self.published_epsilon is not None:
             text += f"; published: epsilon {self.published_epsilon:.4f}"
         return "\n".join([text, *(f"  - {line}" for line in self.assumptions)])
@@ -57,25 +67,27 @@ def account(thing: Any, *, delta: Any) -> Cost:
 
     Raises:
         TypeError: `thing` does not state what it releases.
-        ValueError: delta is outside (0, 1), or one of the two is a batch.
+        ValueError: delta is outside (0, 1) or below the release's `least_delta`, or one of the
+            two is a batch.
         ImportError: a subsampled mechanism, and dp_accounting is not installed.
     """
     if np.ndim(delta):
         raise ValueError(f"expected one delta, got shape {np.shape(delta)}; use vmap over account")
     check_delta(delta)
-    if not isinstance(thing, Release):
-        if not hasattr(thing, "release"):
-            raise TypeError(
-                "expected something that states what it releases (an algorithm or a Release), "
-                f"got {type(thing).__name__}"
-            )
-        thing = thing.release()
+    thing = release_of(thing)
     for leaf in jax.tree.leaves((thing.mechanism, thing.published)):
         if np.ndim(leaf):
             raise ValueError(
                 f"expected one release, got a batch of shape {np.shape(leaf)}; "
                 "use vmap over account"
             )
+    asked, least = concrete(delta), concrete(thing.least_delta)
+    if asked is not None and least is not None and asked < least:
+        raise ValueError(
+            f"expected delta >= {float(least):.3g}, got {float(asked):g}: with this probability "
+            "one release of noise that is drawn in float32 betrays a record, at any epsilon; noise "
+            "that is certified (noise=jaxdp.privacy.SecretNoise()) has no such limit"
+        )
     mechanism, published = thing.mechanism, thing.published
     return Cost(
         epsilon=_plain(mechanism.epsilon(delta, thing.adjacency)),
@@ -83,12 +95,23 @@ def account(thing: Any, *, delta: Any) -> Cost:
         mu=_plain(mechanism.proved.mu),
         zcdp=_plain(mechanism.proved.zcdp),
         published_epsilon=None if published is None else _plain(published.epsilon_at(delta)),
+        adjacency=thing.adjacency,
+        is_certified=thing.is_certified,
         assumptions=(
             f"{thing.what}; neighbours: {thing.adjacency}",
             *mechanism.assumptions,
             *thing.assumptions,
         ),
     )
+
+
+def _rounded_up(epsilon: float) -> str:
+    """Four decimals, or three digits of a small number; never less than the number."""
+    if not 0 < epsilon < math.inf:
+        return f"{epsilon:.4f}"
+    decimals = 4 if epsilon >= 1e-3 else 2 - math.floor(math.log10(epsilon))
+    steps = math.ceil(Fraction(epsilon) * 10**decimals)
+    return f"{steps / 10**decimals:.4f}" if decimals == 4 else f"{steps / 10**decimals:.3g}"
 
 
 def _plain(value: Any) -> Any:

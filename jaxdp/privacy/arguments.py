@@ -13,12 +13,17 @@ import numpy as np
 
 from jaxdp.core.checks import concrete
 
+# Far above the least number of float64: noise for a smaller delta could not be represented.
+_LEAST_DELTA = 1e-300
+
 
 def check_delta(delta: Any) -> None:
-    """Raise ValueError unless a concrete delta lies strictly between 0 and 1."""
+    """Raise ValueError unless a concrete delta lies between 1e-300 and 1, not 1 itself."""
     known = concrete(delta)
     if known is not None and not np.all((known > 0) & (known < 1)):
         raise ValueError(f"expected 0 < delta < 1, got {delta}")
+    if known is not None and np.any(known < _LEAST_DELTA):
+        raise ValueError(f"expected delta of at least {_LEAST_DELTA:g}, got {delta}")
 
 
 def check_non_negative(name: str, value: Any) -> None:

@@ -65,6 +65,14 @@ class ShuffledEpochs(AbstractSampler):
         is_real = places < self.num_records
         return jnp.where(is_real, order[jnp.where(is_real, places, 0)], 0), is_real
 
+    def sample_secretly(self, step, *, noise, key):
+        """As `sample`: the account makes no use of the order's being secret."""
+        return self.sample(step, key=key)
+
+    @property
+    def inclusion_probability(self):
+        return 1.0
+
     def mechanism(self, noise_multiplier, num_steps):
         multiplier = host_scalar("noise_multiplier", noise_multiplier)
         num_epochs = -(-require_count("num_steps", num_steps) // self.steps_per_epoch)

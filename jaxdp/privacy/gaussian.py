@@ -148,7 +148,8 @@ def _epsilon(mu: float, delta: float) -> float:
 
 
 def _mu(epsilon: float, delta: float) -> float:
-    return largest_within(lambda mu: _delta(mu, epsilon) <= delta) * (1 - _ROUNDING)
+    # Down to 1e-305: at epsilon = 0 mu is about delta, and noise is calibrated to 1 / mu.
+    return largest_within(lambda mu: _delta(mu, epsilon) <= delta, 1e-305) * (1 - _ROUNDING)
 
 
 def _traced_curve(mu, epsilon):

@@ -166,7 +166,7 @@ class Composition(AbstractMechanism):
 
 
 class Unproved(AbstractMechanism):
-    """A release whose published guarantee has no proof, or is false: epsilon is infinite.
+    """A release whose guarantee has no proof, or is false: epsilon is infinite.
 
     Args:
         reason: why, in words.
@@ -184,7 +184,7 @@ class Unproved(AbstractMechanism):
 
     @property
     def assumptions(self):
-        return (f"the published guarantee is not proved: {self.reason}",)
+        return (f"not proved: {self.reason}",)
 
     def epsilon(self, delta, adjacency):
         return math.inf

@@ -4,6 +4,7 @@ Each record enters each batch by its own coin. The batch has a fixed capacity, s
 depends on no data, and the account pays for the batches that would not have fitted.
 """
 
+import itertools
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jaxtyping import Array, UInt32
 from scipy.special import betainc
 
 from jaxdp.core.checks import concrete, require_count, require_key
@@ -85,8 +87,36 @@ class PoissonSampler(AbstractSampler):
 
     def sample(self, step, *, key):
         require_key(key)
-        key = jr.fold_in(key, step)
-        bits = jr.bits(key, (self.num_records,), jnp.uint32)
+        return self._drawn(jr.bits(jr.fold_in(key, step), (self.num_records,), jnp.uint32))
+
+    def sample_secretly(self, step, *, noise, key):
+        r"""The same records from bits of the noise's source, in places drawn at random.
+
+        Amplification compares the sum with a record to the one without it. Were records put side
+        by side, as `sample` does, those behind that record would stand elsewhere without it, and a
+        sum in floating point would round otherwise: what bounds the influence of a record at its
+        place would not bound that difference. Here the records have a uniformly random injection
+        into the places of the batch. That of the others has the same law whether the record is
+        drawn or not, and given theirs it takes a place that is empty otherwise: to the last bit,
+        the sum without it is the sum with zero in its place.
+        """
+        source = noise.hiding(step)
+        words = source.words(-(-self.num_records // 2), "batch")
+        drawn = self._drawn(jnp.asarray(words.view("<u4")[: self.num_records]))
+        for attempt in itertools.count():
+            keys = source.words(self.capacity, f"places, attempt {attempt}")
+            # Among distinct numbers every order is equally likely.
+            if len(np.unique(keys)) == self.capacity:
+                break
+        order = jnp.asarray(np.argsort(keys))
+        return tuple(part[order] for part in drawn)
+
+    @property
+    def inclusion_probability(self):
+        return self.sampling_rate
+
+    def _drawn(self, bits: UInt32[Array, " records"]):
+        """The records whose bits are below the rate's."""
         # Compared by <=, so that rate 1 has a threshold of 32 bits too.
         is_drawn = bits <= jnp.uint32(round(self.sampling_rate * _COINS) - 1)
         counts, places = jnp.cumsum(is_drawn), jnp.arange(1, self.capacity + 1)

@@ -2,6 +2,7 @@
 
 import abc
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -69,6 +70,10 @@ class Release(eqx.Module):
         mechanism: what is proved about it.
         assumptions: what the guarantee needs and what it leaves out, in words.
         published: what the paper states, or None.
+        is_certified: whether the proof holds in the arithmetic of the machine, noise and sums
+            included. Otherwise the noise is simulated: what is proved is proved of the exact
+            normal numbers that it stands for.
+        least_delta: below it no epsilon is true of the noise as it is drawn.
 
     Raises:
         ValueError: the adjacency is unknown, or the mechanism is not proved for it.
@@ -79,6 +84,10 @@ class Release(eqx.Module):
     mechanism: AbstractMechanism
     assumptions: tuple[str, ...] = eqx.field(static=True, default=())
     published: AbstractClaim | None = None
+    is_certified: bool = eqx.field(static=True, default=False)
+    least_delta: _Scalar = eqx.field(
+        converter=lambda value: host_scalar("least_delta", value), default=0.0
+    )
 
     def __check_init__(self):
         if self.adjacency not in ADJACENCIES:
@@ -91,14 +100,35 @@ class Release(eqx.Module):
             )
 
 
-def compose(*releases: Release) -> Release:
+def release_of(thing: Any) -> Release:
+    """A release, or that of an algorithm, a run or anything else that has one.
+
+    Raises:
+        TypeError: it does not state what it releases.
+    """
+    if isinstance(thing, Release):
+        return thing
+    if not hasattr(thing, "release") or isinstance(thing, type):
+        raise TypeError(
+            "expected something that states what it releases (an algorithm or a Release), "
+            f"got {type(thing).__name__}"
+        )
+    return thing.release()
+
+
+def compose(*things: Any) -> Release:
     """Several releases from the same data as one, each free to look at those before it.
 
     What papers state of the parts says nothing of the whole, so no published claim is kept.
 
+    Args:
+        things: releases, or algorithms and runs that have one.
+
     Raises:
+        TypeError: one of them does not state what it releases.
         ValueError: their neighbours differ, so that no common guarantee follows.
     """
+    releases = [release_of(thing) for thing in things]
     adjacencies = tuple(dict.fromkeys(release.adjacency for release in releases))
     if len(adjacencies) != 1:
         raise ValueError(
@@ -110,4 +140,12 @@ def compose(*releases: Release) -> Release:
         adjacency=adjacencies[0],
         mechanism=Composition(tuple(release.mechanism for release in releases)),
         assumptions=tuple(dict.fromkeys(lines)),
+        is_certified=all(release.is_certified for release in releases),
+        least_delta=_largest([release.least_delta for release in releases]),
     )
+
+
+def _largest(values: Sequence[Any]) -> Any:
+    if any(concrete(value) is None for value in values):
+        return jnp.stack([jnp.asarray(value, float) for value in values]).max()
+    return max(values)

@@ -7,6 +7,7 @@ import equinox as eqx
 from jaxtyping import Array, Bool, Int, Key
 
 from jaxdp.privacy.mechanisms import AbstractMechanism
+from jaxdp.privacy.secret_noise import SecretNoise
 
 
 class AbstractSampler(eqx.Module):
@@ -39,6 +40,23 @@ class AbstractSampler(eqx.Module):
         Args:
             key: one for all steps.
         """
+
+    @abc.abstractmethod
+    def sample_secretly(
+        self, step: int, *, noise: SecretNoise, key: Key[Array, ""]
+    ) -> tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]:
+        """The same batch from random bits that nobody can predict, on the host.
+
+        Args:
+            step: its number, from 0.
+            noise: the source of what has to be secret.
+            key: for what need not be.
+        """
+
+    @property
+    @abc.abstractmethod
+    def inclusion_probability(self) -> float:
+        """Of a given record in a batch, as far as an adversary cannot know it."""
 
     @abc.abstractmethod
     def mechanism(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:

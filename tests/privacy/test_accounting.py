@@ -2,40 +2,77 @@
 
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
 from helpers import assert_mean_close
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from privacy.worst_case import OneRecord
 
 import jaxdp
-from jaxdp.privacy import AbstractClaim, Gaussian, Release, StatedBudget, Unproved
+from jaxdp.privacy import (
+    AbstractClaim,
+    Gaussian,
+    Release,
+    StatedBudget,
+    Unproved,
+    audit_mu,
+    compose,
+    gaussian_epsilon,
+    zcdp_epsilon,
+)
+from jaxdp.schedules import as_schedule
 
 
 def _algorithm(schedule, rho=1.0, num_steps=100):
     return jaxdp.OnePassDPSGD(schedule, 1.0, rho, num_steps)
 
 
-def test_zcdp_is_half_of_rho_squared():
+SCHEDULES = {
+    "constant": jaxdp.Constant(3.0),
+    "polynomial": jaxdp.Polynomial(3.0, 0.5),
+    "polynomial of power 0": jaxdp.Polynomial(3.0, 0.0),
+    "polynomial of power 5": jaxdp.Polynomial(0.3, 5.0),
+    "hyperbolic": jaxdp.Hyperbolic(3.0, 0.1),
+    "piecewise linear": jaxdp.PiecewiseLinear([0.0, 0.5, 1.0], [4.0, 1.0, 0.0]),
+    "a line, flat": jaxdp.PiecewiseLinear([0.0, 1.0], [2.0, 2.0]),
+    "a function": lambda t: 3.0 - t,
+}
+
+
+def test_gaussian_privacy_is_rho_and_zcdp_is_half_of_its_square():
     cost = jaxdp.account(_algorithm(jaxdp.Polynomial(3.0, 0.5), rho=2.0), delta=1e-5)
-    assert cost.zcdp == 2.0
-    assert cost.mu is None
-    assert cost.epsilon < cost.published_epsilon
-    assert cost.delta == 1e-5
-    assert all(isinstance(value, float) for value in (cost.epsilon, cost.zcdp))
+    assert (cost.mu, cost.zcdp, cost.delta) == (2.0, 2.0, 1e-5)
+    assert cost.epsilon == gaussian_epsilon(2.0, 1e-5)
+    assert cost.epsilon < zcdp_epsilon(2.0, 1e-5) < cost.published_epsilon
+    assert all(isinstance(value, float) for value in (cost.epsilon, cost.mu, cost.zcdp))
 
 
-def test_gaussian_privacy_is_claimed_for_constant_schedules_only():
-    assert jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5).mu == 1.0
-    for schedule in (jaxdp.Polynomial(3.0, 0.5), jaxdp.Hyperbolic(3.0, 0.1), lambda t: 3.0 - t):
-        assert jaxdp.account(_algorithm(schedule), delta=1e-5).mu is None
+@settings(max_examples=60, deadline=None)
+@given(
+    schedule=st.sampled_from(list(SCHEDULES.values())),
+    rho=st.floats(2**-6, 32, width=32),
+    clip_scale=st.floats(0.01, 10),
+    num_steps=st.integers(1, 10**6),
+    batch_size=st.integers(1, 1000),
+)
+def test_the_cost_is_that_of_rho_and_of_nothing_else(
+    schedule, rho, clip_scale, num_steps, batch_size
+):
+    algorithm = jaxdp.OnePassDPSGD(schedule, clip_scale, rho, num_steps, batch_size=batch_size)
+    cost = jaxdp.account(algorithm, delta=1e-5)
+    assert cost.mu == rho
+    assert cost.epsilon == gaussian_epsilon(rho, 1e-5)
 
 
 def test_assumptions_are_stated_in_words():
     text = " ".join(jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5).assumptions)
-    for word in ("replace-one", "last iterate", "capped", "not included", "floating point"):
+    words = "replace-one", "last iterate", "capped", "softmax", "not included", "floating point"
+    for word in words:
         assert word in text
 
 
@@ -44,16 +81,20 @@ def test_no_noise_has_no_privacy():
     assert cost.epsilon == float("inf")
 
 
-def test_traced_rho_gives_the_same_epsilon():
-    for schedule in (jaxdp.Constant(3.0), jaxdp.Polynomial(3.0, 0.5)):
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_traced_description_costs_what_the_concrete_one_does(name):
+    # Everything that may be traced is: the schedule's parameters, rho and the number of steps.
+    parts = eqx.partition(as_schedule(SCHEDULES[name]), eqx.is_array)
 
-        def epsilon(rho, schedule=schedule):
-            return jaxdp.account(_algorithm(schedule, rho), delta=1e-5).epsilon
+    def cost(parameters, rho, num_steps):
+        schedule = eqx.combine(parameters, parts[1])
+        found = jaxdp.account(_algorithm(schedule, rho, num_steps), delta=1e-5)
+        return found.epsilon, found.mu, found.zcdp
 
-        rhos = jnp.asarray([0.5, 1.0])
-        np.testing.assert_allclose(
-            jax.jit(jax.vmap(epsilon))(rhos), [epsilon(float(rho)) for rho in rhos], rtol=1e-5
-        )
+    for rho in (0.5, 1.0):
+        known = cost(parts[0], rho, 100)
+        traced = jax.jit(cost)(parts[0], rho, 100)
+        np.testing.assert_allclose(traced, known, rtol=1e-5)
 
 
 def test_traced_descriptions_out_of_range_have_no_guarantee():
@@ -80,7 +121,9 @@ def test_a_batch_of_algorithms_is_told_to_use_vmap():
 
 def test_prints_what_is_proved():
     text = str(jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5))
-    assert text.startswith("privacy: (4.3772, 1e-05)-DP from 1-GDP, 0.5-zCDP")
+    assert text.startswith(
+        "privacy: (4.3772, 1e-05)-DP from 1-GDP, 0.5-zCDP; replace-one; simulated noise"
+    )
     assert "published: epsilon 5.2985" in text
 
 
@@ -95,7 +138,9 @@ def test_a_release_without_a_proof_costs_infinity_and_says_what_was_claimed():
     assert (cost.epsilon, cost.mu, cost.zcdp) == (float("inf"), None, None)
     assert cost.published_epsilon == 1.0
     assert "not proved: the stated sensitivity" in " ".join(cost.assumptions)
-    assert str(cost).startswith("privacy: (inf, 0.0001)-DP; published: epsilon 1.0000")
+    assert str(cost).startswith(
+        "privacy: (inf, 0.0001)-DP; replace-one; simulated noise; published: epsilon 1.0000"
+    )
     assert jaxdp.account(release, delta=1e-6).published_epsilon == float("inf")
 
 
@@ -118,6 +163,46 @@ def test_a_published_formula_stands_beside_what_is_proved():
     assert cost.epsilon == pytest.approx(1.5081, abs=1e-4)
 
 
+def test_a_cost_names_its_neighbours_and_whether_its_noise_is_certified():
+    for adjacency in ("replace-one", "zero-out-one"):
+        for is_certified, word in ((False, "simulated noise"), (True, "certified noise")):
+            release = Release("a sum", adjacency, Gaussian(1.0), is_certified=is_certified)
+            cost = jaxdp.account(release, delta=1e-5)
+            assert (cost.adjacency, cost.is_certified) == (adjacency, is_certified)
+            assert f"; {adjacency}; {word}" in str(cost).splitlines()[0]
+    assert not jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5).is_certified
+
+
+@pytest.mark.parametrize(
+    ("mu", "printed"), [(1.0, "4.3772"), (0.0, "0.0000"), (math.inf, "inf"), (1e-6, "0.0000")]
+)
+def test_what_is_printed_is_never_less_than_epsilon(mu, printed):
+    cost = jaxdp.account(Release("a sum", "replace-one", Gaussian(mu)), delta=1e-5)
+    shown = str(cost).split("(")[1].split(",")[0]
+    assert shown == printed
+    assert float(shown) >= cost.epsilon
+    for epsilon in (5.8e-6, 1.234e-12, 0.99994, 2.00001, 123.45678):
+        shown = str(eqx.tree_at(lambda tree: tree.epsilon, cost, epsilon)).split("(")[1]
+        assert epsilon <= float(shown.split(",")[0]) <= epsilon * 1.01 + 1e-15
+
+
+def test_runs_and_algorithms_compose_as_their_releases_do():
+    algorithm = _algorithm(jaxdp.Constant(3.0))
+    both = compose(algorithm, algorithm.release())
+    assert jaxdp.account(both, delta=1e-5).mu == pytest.approx(math.sqrt(2))
+    with pytest.raises(TypeError, match="states what it releases"):
+        compose(algorithm, "another")
+
+
+def test_a_delta_below_what_the_noise_can_hold_is_refused():
+    release = Release("a sum", "replace-one", Gaussian(1.0), least_delta=1e-5)
+    assert jaxdp.account(release, delta=1e-5).mu == 1.0
+    with pytest.raises(ValueError, match="expected delta >= 1e-05, got 9e-06"):
+        jaxdp.account(release, delta=9e-6)
+    whole = compose(release, Release("a mean", "replace-one", Gaussian(1.0), is_certified=True))
+    assert (whole.least_delta, whole.is_certified) == (1e-5, False)
+
+
 def test_wrong_things_are_refused():
     with pytest.raises(TypeError, match="states what it releases"):
         jaxdp.account("algorithm", delta=1e-5)
@@ -125,24 +210,54 @@ def test_wrong_things_are_refused():
         jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=0.0)
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_the_worst_case_reaches_the_claim(power):
-    # The first record clipped at +C or -C moves the result by 2 eta_1 C; the noise of all steps
-    # has standard deviation 2 C eta_1 / rho: the two laws are N(0, 1) and N(rho, 1), rho-GDP.
-    rho, algorithm = 1.5, jaxdp.OnePassDPSGD(jaxdp.Polynomial(2.0, power), 1.0, 1.5, 20)
+WORST_CASES = {
+    "constant": jaxdp.OnePassDPSGD(jaxdp.Constant(2.0), 1.0, 1.5, 20),
+    "square root": jaxdp.OnePassDPSGD(jaxdp.Polynomial(2.0, 0.5), 1.0, 1.5, 20),
+    "in batches": jaxdp.OnePassDPSGD(jaxdp.Hyperbolic(2.0, 0.2), 1.0, 1.5, 12, batch_size=3),
+}
 
-    def released(sign):
-        problem = OneRecord(jnp.asarray(sign))
-        runs = jaxdp.simulate(
-            problem, algorithm, key=jr.key(0), num_runs=20_000, keep_parameters=True, records=1
-        )
-        return np.asarray(runs.parameters[:, 0], np.float64)
 
-    plus, minus = released(1.0), released(-1.0)
-    spread = plus.std(ddof=1)
-    separation = (plus.mean() - minus.mean()) / spread
-    assert separation == pytest.approx(rho, rel=0.03)
-    deviation = 2 * float(algorithm.step_size(1)) / rho
+def _released(algorithm, sign, key, num_runs=1):
+    """What is released where the first record pushes one way and all others do nothing."""
+    runs = jaxdp.simulate(
+        OneRecord(sign), algorithm, key=key, num_runs=num_runs, keep_parameters=True, records=1
+    )
+    return runs.parameters[:, 0]
+
+
+@pytest.mark.parametrize("name", WORST_CASES)
+def test_the_worst_case_reaches_the_claim(name):
+    # The first record clipped at +C or -C moves the result by 2 eta_1 C / B; the noise of all
+    # steps has standard deviation 2 C eta_1 / (rho B): the laws are N(0, 1) and N(rho, 1).
+    algorithm = WORST_CASES[name]
+    rho, num_runs = float(algorithm.rho), 20_000
+    plus, minus = (
+        np.asarray(_released(algorithm, jnp.asarray(sign), jr.key(0), num_runs), np.float64)
+        for sign in (1.0, -1.0)
+    )
+    # Common noise: the separation is exact, and the spread is known to 1 / sqrt(2 runs).
+    separation = (plus.mean() - minus.mean()) / plus.std(ddof=1)
+    assert abs(separation - rho) <= 5 * rho / math.sqrt(2 * num_runs)
+    deviation = 2 * float(algorithm.step_size(1)) / (rho * algorithm.batch_size)
     assert_mean_close((plus - plus.mean()) ** 2, deviation**2)
-    with pytest.raises(AssertionError):
-        assert_mean_close((plus - plus.mean()) ** 2, (deviation / 1.33) ** 2)
+    for wrong in (deviation / 1.07, deviation / 1.33):
+        with pytest.raises(AssertionError):
+            assert_mean_close((plus - plus.mean()) ** 2, wrong**2)
+
+
+@pytest.mark.parametrize("name", ["square root", "in batches"])
+def test_an_audit_finds_nine_tenths_of_the_claim_and_refutes_less_noise(name):
+    algorithm = WORST_CASES[name]
+    claim = jaxdp.account(algorithm, delta=1e-5).mu
+
+    def mechanism(data, key):
+        sign, rho = data
+        return _released(eqx.tree_at(lambda a: a.rho, algorithm, rho), sign, key)[0]
+
+    def audited(rho):
+        data = [(jnp.asarray(sign), jnp.asarray(rho)) for sign in (1.0, -1.0)]
+        return audit_mu(mechanism, *data, num_trials=20_000, key=jr.key(5))
+
+    assert 0.9 * claim <= audited(claim) <= claim
+    # Two thirds of the noise, under the same claim.
+    assert audited(1.5 * claim) > claim

@@ -118,3 +118,20 @@ def test_composed_gaussians_add_the_squares_of_mu():
     np.testing.assert_allclose(jax.jit(composed_mu)(3.0, 4.0), 5.0, rtol=1e-6)
     with pytest.raises(ValueError, match="mu >= 0"):
         composed_mu(1.0, -1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 5e-324, 1e-300, 1.0, 1e150])
+def test_every_budget_that_is_taken_has_noise_that_float64_holds(epsilon):
+    mu = gaussian_mu(epsilon, 1e-300)
+    assert mu > 0
+    assert math.isfinite(1 / mu)
+    # At epsilon = 0, delta is mu over the root of 2 pi.
+    if epsilon < 1e-300:
+        assert mu == pytest.approx(math.sqrt(2 * math.pi) * 1e-300, rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-310, 2.3e-308, 9e-301])
+def test_a_delta_that_no_noise_can_be_calibrated_to_is_refused(delta):
+    for function in (gaussian_mu, gaussian_epsilon):
+        with pytest.raises(ValueError, match="expected delta of at least 1e-300"):
+            function(1.0, delta)

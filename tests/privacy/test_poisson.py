@@ -7,8 +7,9 @@ import mpmath
 import numpy as np
 import pytest
 from helpers import assert_mean_close
+from scipy.stats import chi2_contingency, chisquare
 
-from jaxdp.privacy import PoissonSampler
+from jaxdp.privacy import PoissonSampler, SecretNoise
 
 
 def _batches(sampler, num_draws):
@@ -133,3 +134,43 @@ def test_wrong_counts_and_keys_are_refused():
         PoissonSampler(10, 0.5, capacity=0)
     with pytest.raises(TypeError, match="expected key to be"):
         PoissonSampler(10, 0.5).sample(0, key=0)
+
+
+def _places_of_the_second(sample, trials):
+    """Where record 1 of three stands, split by whether record 0 is drawn: counts by place."""
+    counts = np.zeros((2, 4), int)
+    for trial in range(trials):
+        indices, mask = (np.asarray(part) for part in sample(trial))
+        drawn = indices[mask].tolist()
+        assert len(set(drawn)) == len(drawn)
+        if 1 in drawn:
+            counts[int(0 in drawn), int(np.flatnonzero((indices == 1) & mask)[0])] += 1
+    return counts
+
+
+def test_where_a_record_stands_does_not_tell_whether_another_was_drawn():
+    """Else a record moves others to other blocks of a sum, which then rounds otherwise."""
+    sampler = PoissonSampler(3, 0.5, capacity=4)
+
+    def secretly(trial):
+        return sampler.sample_secretly(trial, noise=SecretNoise(2**200), key=jr.key(0))
+
+    counts = _places_of_the_second(secretly, 1200)
+    assert all(chisquare(row).pvalue > 1e-3 for row in counts)
+    assert chi2_contingency(counts).pvalue > 1e-3
+    # Side by side, as simulated batches are, it does tell.
+    side_by_side = _places_of_the_second(lambda trial: sampler.sample(trial, key=jr.key(0)), 400)
+    assert side_by_side[0, 1] == side_by_side[1, 0] == 0
+
+
+def test_secret_batches_have_the_stated_rate_and_hold_each_record_once():
+    sampler = PoissonSampler(1000, 0.25)
+    counts = np.zeros(1000)
+    for step in range(40):
+        indices, mask = sampler.sample_secretly(step, noise=SecretNoise(2**200), key=jr.key(0))
+        drawn = np.asarray(indices)[np.asarray(mask)]
+        assert len(np.unique(drawn)) == len(drawn) <= sampler.capacity
+        counts[drawn] += 1
+    assert_mean_close(counts / 40, 0.25)
+    with pytest.raises(AssertionError):
+        assert_mean_close(counts / 40, 0.25 / 1.05)

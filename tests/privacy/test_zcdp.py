@@ -85,3 +85,9 @@ def test_second_derivatives_are_right():
     difference += zcdp_epsilon(0.495, 1e-5) / 2.5e-5
     slope = jax.jit(jax.grad(jax.grad(lambda z: zcdp_epsilon(z, 1e-5))))(0.5)
     assert slope == pytest.approx(difference, rel=1e-3)
+
+
+@pytest.mark.parametrize("zcdp", [5e-324, 1e-200, 1e200, 1e305, 1.7e308])
+@pytest.mark.parametrize("delta", [1e-300, 1e-5, 1 - 2**-53])
+def test_the_largest_and_smallest_numbers_have_an_answer(zcdp, delta):
+    assert 0 <= zcdp_epsilon(zcdp, delta) <= zcdp_epsilon_published(zcdp, delta) * (1 + 1e-9)

@@ -1,0 +1,143 @@
+"""Files that are written whole or not at all, and read only where they are files.
+
+What is written stands under another name first, is flushed to the disk and renamed, so that a full
+disk, an error or a kill at any time leaves the old file, or none, but never half of one. What is
+read is opened without waiting: a pipe or a device under a file's name does not hang the process.
+"""
+
+import contextlib
+import errno
+import math
+import os
+import pathlib
+import stat
+import uuid
+from collections.abc import Iterator
+from typing import BinaryIO
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+# Not every system has, or needs, these.
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+class NotAFileError(ValueError):
+    """What stands under a file's name is a folder, a pipe, a device, or too large."""
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike, *, replace: bool = True) -> Iterator[pathlib.Path]:
+    """A name to write to; what is there at the end of the block gets the name `path`.
+
+    Args:
+        path: of the file; a symbolic link is followed.
+        replace: whether a file that exists is replaced.
+
+    Raises:
+        OSError: it cannot be written, or `path` is something else than a file.
+        FileExistsError: it exists, and is not to be replaced.
+    """
+    target = pathlib.Path(os.path.realpath(path) if replace else path)
+    # To rename over a device, a pipe or a socket would put a file in its place.
+    if replace and target.exists() and not target.is_file():
+        raise OSError(f"expected {path} to be a file, or not to exist")
+    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
+    try:
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        if replace:
+            os.replace(partial, target)
+        else:
+            _rename_unless_taken(partial, target)
+        _flush_folder(target.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_whole(path: str | os.PathLike, content: bytes, *, replace: bool = True) -> None:
+    """Write a file whole or not at all; arguments and errors as of `whole_file`."""
+    with whole_file(path, replace=replace) as partial:
+        partial.write_bytes(content)
+
+
+def read_file(path: str | os.PathLike, *, largest: float = math.inf) -> bytes:
+    """The content of a file; errors as of `opened`."""
+    with opened(path, largest=largest) as file:
+        # As many bytes as there were, though it may grow.
+        return file.read(os.fstat(file.fileno()).st_size)
+
+
+def opened(path: str | os.PathLike, *, largest: float = math.inf) -> BinaryIO:
+    """A file to read from.
+
+    Raises:
+        NotAFileError: it is something else, or of more bytes than `largest`.
+        OSError: it cannot be read.
+    """
+    try:
+        handle = os.open(path, _READ)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        raise NotAFileError(f"expected a file, got something else: {error.strerror}") from None
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode) and found.st_size <= largest:
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    if stat.S_ISREG(found.st_mode):
+        raise NotAFileError(f"expected at most {largest} bytes, got {found.st_size}")
+    kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+    raise NotAFileError(f"expected a file, got {kind}")
+
+
+@contextlib.contextmanager
+def claimed(path: str | os.PathLike) -> Iterator[None]:
+    """Keep a new file's name for this process while it works on what it will write there.
+
+    Raises:
+        FileExistsError: the file exists, or another process works on it; says so in words.
+        OSError: nothing can be written there.
+    """
+    target = pathlib.Path(path)
+    claim = target.with_name(f"{target.name}.claim")
+    try:
+        handle = os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    except FileExistsError:
+        raise FileExistsError(
+            f"{claim} exists: another process is making {target}; if none is (one was killed), "
+            "remove it"
+        ) from None
+    try:
+        os.close(handle)
+        # After the claim: who had it before may have finished just now.
+        if os.path.lexists(target):
+            raise FileExistsError(f"{target} exists")
+        yield
+    finally:
+        claim.unlink(missing_ok=True)
+
+
+def _rename_unless_taken(source: pathlib.Path, target: pathlib.Path) -> None:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A system without hard links: the name is taken first, and the file put there after.
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        os.replace(source, target)
+
+
+def _flush_folder(folder: pathlib.Path) -> None:
+    """Make a rename last, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
