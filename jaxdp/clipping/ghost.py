@@ -2,14 +2,16 @@ r"""Ghost norms: per-sample gradients of one weight, measured and summed without
 
 A weight that meets a sample in one matrix product has the gradient $\delta x^\top$, of norm
 $\|\delta\|\|x\|$; a row of a table that is looked up has the sum of the cotangents of its
-look-ups. Elsewhere (several positions, several uses) the gradient is formed: once and kept where
-it is at most twice as large as what the backward pass keeps for its uses anyway, else twice, in
-blocks no larger than that. The Gram form over positions is left out: it cancels in float32 and
-then can under-estimate.
+look-ups. Elsewhere (several positions, several uses, a function of the weight) the gradient is
+formed and held.
 
-Source: Goodfellow (2015), "Efficient per-example gradient computations"; Bu, Mao and Xu (2022),
-"Scalable and efficient training of large convolutional neural networks with differential
-privacy", for the choice between forms.
+Two faster forms are left out because what they sum is not what they measure. The Gram form over
+positions cancels in float32 and then can under-estimate. A sum over all positions of all samples
+at once adds cotangents that cancel within a sample, but that destroy the other samples' low bits
+before they do.
+
+Source: Goodfellow (2015), "Efficient per-example gradient computations", for the norm of an outer
+product.
 """
 
 import abc
@@ -21,11 +23,18 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdp.clipping.program import Program
-from jaxdp.clipping.weight_gradient import Capture, WeightGradient, weighted, widened
+from jaxdp.clipping.weight_gradient import (
+    Capture,
+    WeightGradient,
+    flushed,
+    scaled,
+    weighted,
+    widened,
+)
 from jaxdp.clipping.weight_uses import Use
 
-# A gradient is kept up to this many times the size of what the backward pass keeps for it.
-_KEPT = 2
+# The most numbers whose squares are added in one sum.
+CHUNK = 1024
 _ROW_MODES = (
     lax.GatherScatterMode.CLIP,
     lax.GatherScatterMode.FILL_OR_DROP,
@@ -34,25 +43,37 @@ _ROW_MODES = (
 
 
 class AbstractGhost(abc.ABC):
-    """The per-sample gradients of one covered weight."""
+    """The per-sample gradients of one covered weight.
+
+    What `hold` returns is stored and then read twice, by `norms` and by `weighted_sum`. Both mean
+    the same gradient by it, to the last bit.
+    """
 
     def __init__(self, gradient: WeightGradient):
         self.gradient = gradient
 
     @abc.abstractmethod
-    def measure(self, captures: list[Capture]) -> tuple[Float[Array, " batch"], Any]:
-        """The norms, and what `weighted_sum` needs of each sample."""
+    def hold(self, captures: list[Capture]) -> Any:
+        """What each sample's gradient is read from, with a leading batch axis."""
 
+    @abc.abstractmethod
+    def norms(self, held: Any) -> Float[Array, " batch"]:
+        """The norms of the gradients that are held."""
+
+    @abc.abstractmethod
     def weighted_sum(self, held: Any, scale: Float[Array, " batch"]) -> Float[Array, "..."]:
         """The sum over samples of scale times gradient, in the weight's shape."""
-        return self.gradient.of_batch(held, scale)
 
 
 class OuterProduct(AbstractGhost):
     """One matrix product at one position: the norm of the gradient is a product of norms."""
 
-    def measure(self, captures):
+    def hold(self, captures):
         (capture,) = captures
+        return [Capture(jax.tree.map(flushed, capture.operands), capture.cotangent)]
+
+    def norms(self, held):
+        (capture,) = held
         (use,) = self.gradient.uses
         (inputs,) = capture.operands.values()
         _, batched = use.step.equation.params["dimension_numbers"]
@@ -61,14 +82,19 @@ class OuterProduct(AbstractGhost):
         # Batch axes of the product (an ensemble of weights) have a gradient each.
         inputs = jnp.moveaxis(inputs, [1 + axis for axis in axes], range(1, 1 + num_blocks))
         blocks = inputs.shape[: 1 + num_blocks]
-        norms = [length(values.reshape(*blocks, -1)) for values in (inputs, capture.cotangent)]
-        return length((norms[0] * norms[1]).reshape(blocks[0], -1)), captures
+        # Like `of_batch`; storing it so would double what a bias has in common with its weight.
+        cotangent = flushed(capture.cotangent)
+        norms = [length(values.reshape(*blocks, -1)) for values in (inputs, cotangent)]
+        return length((norms[0] * norms[1]).reshape(blocks[0], -1))
+
+    def weighted_sum(self, held, scale):
+        return self.gradient.of_batch(held, scale)
 
 
 class Rows(AbstractGhost):
-    """Rows of a table looked up by index: the cotangents of each row are summed, then measured."""
+    """Rows of a table looked up by index: the cotangents of each row are summed and held."""
 
-    def measure(self, captures):
+    def hold(self, captures):
         (capture,) = captures
         (use,) = self.gradient.uses
         params = use.step.equation.params
@@ -79,7 +105,7 @@ class Rows(AbstractGhost):
             # Narrow whole numbers could not be compared with the number of rows.
             indices = indices.astype(jnp.int32)
         place = numbers.start_index_map.index(0)
-        last = self.gradient.program.shapes[use.value].shape[0] - 1
+        last = self._table().shape[0] - 1
         rows = indices[..., place]
         counts = jnp.ones(rows.shape, bool)
         if params["mode"] != lax.GatherScatterMode.CLIP:
@@ -91,45 +117,42 @@ class Rows(AbstractGhost):
         cotangent = jnp.moveaxis(capture.cotangent, axes, range(-len(axes), 0))
         cotangent = jnp.where(counts[..., None], cotangent.reshape(*rows.shape, -1), 0)
 
-        def norm(rows, cotangent):
+        def by_row(rows, cotangent):
             first = jnp.argmax(rows[:, None] == rows[None, :], axis=1)
-            summed = jax.ops.segment_sum(widened(cotangent), first, len(rows))
-            return length(summed.ravel())
+            return jax.ops.segment_sum(widened(cotangent), first, len(rows))
 
-        return jax.vmap(norm)(rows, cotangent), captures
+        return rows, jax.vmap(by_row)(rows, cotangent)
+
+    def norms(self, held):
+        _, summed = held
+        return length(summed.reshape(len(summed), -1))
+
+    def weighted_sum(self, held, scale):
+        rows, summed = held
+        shape = self._table().shape
+        table = jnp.zeros((shape[0], summed.shape[-1]), summed.dtype)
+        added = scaled(scale, summed).reshape(-1, summed.shape[-1])
+        return table.at[rows.ravel()].add(added).reshape(shape)
+
+    def _table(self):
+        return self.gradient.program.shapes[self.gradient.uses[0].value]
 
 
 class Kept(AbstractGhost):
-    """Gradients formed once and kept: they are hardly larger than what their uses keep."""
+    """Gradients formed, once, and held."""
 
-    def measure(self, captures):
-        gradients = jax.vmap(self.gradient.of_sample)(captures)
-        return length(gradients.reshape(len(gradients), -1)), gradients
+    def hold(self, captures):
+        return jax.vmap(self.gradient.of_sample)(captures)
+
+    def norms(self, held):
+        return length(held.reshape(len(held), -1))
 
     def weighted_sum(self, held, scale):
         return weighted(scale, held)
 
 
-class InBlocks(AbstractGhost):
-    """Gradients formed for a few samples at a time, measured and dropped."""
-
-    def measure(self, captures):
-        batch = captures[0].cotangent.shape[0]
-        block = max(1, batch * _captured_size(self.gradient) // self._weight_size())
-        norms = lax.map(
-            lambda capture: length(self.gradient.of_sample(capture).ravel()),
-            captures,
-            batch_size=block,
-        )
-        return norms, captures
-
-    def _weight_size(self):
-        view = self.gradient.uses[0].view
-        return self.gradient.program.shapes[self.gradient.program.weights[view.weight]].size
-
-
 def choose_ghost(gradient: WeightGradient) -> AbstractGhost:
-    """The cheapest form for one weight."""
+    """The cheapest form for one weight whose sum adds nothing but what was measured."""
     program, uses = gradient.program, gradient.uses
     if len(uses) == 1 and uses[0].view.is_rearrangement:
         (use,) = uses
@@ -137,18 +160,7 @@ def choose_ghost(gradient: WeightGradient) -> AbstractGhost:
             return OuterProduct(gradient)
         if _takes_rows(program, use):
             return Rows(gradient)
-    weight = program.shapes[program.weights[uses[0].view.weight]]
-    is_small = weight.size <= _KEPT * _captured_size(gradient)
-    return (Kept if is_small else InBlocks)(gradient)
-
-
-def _captured_size(gradient: WeightGradient) -> int:
-    """How many numbers the backward pass keeps of one sample for the uses of a weight."""
-    return sum(
-        gradient.program.shapes[value].size
-        for use in gradient.uses
-        for value in (*use.captured, use.output)
-    )
+    return Kept(gradient)
 
 
 def _is_one_product(program: Program, use: Use) -> bool:
@@ -181,7 +193,19 @@ def _takes_rows(program: Program, use: Use) -> bool:
 
 
 def length(values: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
-    """Euclidean norm over the last axis, in float32 at least, without overflow or underflow."""
+    """Euclidean norm over the last axis, in float32 at least, without overflow or underflow.
+
+    Long vectors are measured in pieces of `CHUNK`, and then the vector of their norms is, so that
+    the relative error grows with the logarithm of the size and not with the size.
+    """
+    size = values.shape[-1]
+    if size > CHUNK:
+        fewest = -(-size // CHUNK)
+        # Equal pieces if there are any of fair length; filling up with zeros copies everything.
+        number = next((k for k in range(fewest, 2 * fewest) if size % k == 0), fewest)
+        missing = [(0, 0)] * (values.ndim - 1) + [(0, -size % number)]
+        pieces = jnp.pad(values, missing) if size % number else values
+        return length(length(pieces.reshape(*values.shape[:-1], number, -1)))
     sizes = jnp.abs(widened(values))
     largest = jnp.max(sizes, axis=-1, initial=0)
     # A compiler may divide by multiplying with 1 / unit, which must not underflow either.

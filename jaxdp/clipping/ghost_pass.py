@@ -6,15 +6,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
-from jaxdp.clipping.ghost import choose_ghost, length
+from jaxdp.clipping.ghost import Kept, choose_ghost, length
 from jaxdp.clipping.program import Program, Step
+from jaxdp.clipping.two_part_sum import TwoPartSum, sum_of_blocks
 from jaxdp.clipping.weight_gradient import Capture, WeightGradient, weighted
 from jaxdp.clipping.weight_uses import find_uses
 
 # Gradients that have to be formed fill at most this many numbers at a time.
-_FORMED_NUMBERS = 2**24
+_FORMED_NUMBERS = 2**25
 
 
 class Measured(NamedTuple):
@@ -56,40 +57,42 @@ class GhostPass:
         """
         if any(self._is_grouped(step) for step in self.program.steps):
             return 1
-        formed = sum(self.weights[position].size for position in self.found.not_covered)
+        kept = {at for at, ghost in self.ghosts.items() if isinstance(ghost, Kept)}
+        formed = sum(self.weights[position].size for position in kept | self.found.not_covered)
         return max(1, _FORMED_NUMBERS // max(1, formed))
 
     def measure(self, samples: Sequence[Array]) -> Measured:
         """Run the backward pass and take the norms."""
         losses, captures, held = self._backward(samples)
-        norms = [length(values.reshape(len(values), -1)) for values in held.values()]
         for position, ghost in self.ghosts.items():
-            norm, held[position] = ghost.measure(captures[position])
-            norms.append(norm)
+            held[position] = ghost.hold(captures[position])
+        # From here on norms and sums read the same stored numbers.
+        held = settled(held, jnp.isfinite(losses))
+        norms = [
+            self.ghosts[position].norms(values)
+            if position in self.ghosts
+            else length(values.reshape(len(values), -1))
+            for position, values in held.items()
+        ]
         norm = length(jnp.stack(norms, -1)) if norms else jnp.zeros(losses.shape)
         return Measured(jnp.where(jnp.isfinite(losses), norm, jnp.nan), held)
 
-    def weighted_sum(self, measured: Measured, scale: Float[Array, " batch"]) -> dict[int, Array]:
-        """By weight, the sum over samples of scale times gradient.
+    def weighted_sum(
+        self, measured: Measured, scale: Float[Array, " batch"], num_blocks: int
+    ) -> dict[int, TwoPartSum]:
+        """By weight, the sum over samples of scale times gradient, in equal blocks.
 
         Samples that are not finite add nothing, whatever their scale.
         """
         is_finite = jnp.isfinite(measured.norms)
         scale = jnp.where(is_finite, scale, 0)
-        # Zero times infinity is NaN: both factors of every product are cleaned. The loop has one
-        # turn or none, because passes over all that is held would cost a twentieth of the whole.
-        held = lax.fori_loop(
-            0,
-            jnp.any(~is_finite).astype(jnp.int32),
-            lambda _, held: jax.tree.map(lambda values: _only(is_finite, values), held),
-            measured.held,
-        )
-        return {
-            position: self.ghosts[position].weighted_sum(values, scale)
-            if position in self.ghosts
-            else weighted(scale, values)
-            for position, values in held.items()
-        }
+        # Zero times infinity is NaN: both factors of every product are cleaned.
+        held = settled(measured.held, is_finite)
+        sums = {}
+        for position, values in held.items():
+            of_block = self.ghosts[position].weighted_sum if position in self.ghosts else _weighted
+            sums[position] = sum_of_blocks(of_block, values, scale, num_blocks)
+        return sums
 
     def _is_grouped(self, step: Step) -> bool:
         """Whether a batch of samples makes a grouped convolution of the step."""
@@ -153,6 +156,28 @@ class GhostPass:
         return losses, captures, formed
 
 
+def settled(values: PyTree[Array], keep: Bool[Array, " batch"]) -> PyTree[Array]:
+    """The values with zero in place of the samples not kept, each stored once for all readers.
+
+    Without it a compiler may compute a value anew for each of its readers, and round it otherwise:
+    it multiplies and adds at once, or it leaves out a rounding to bfloat16. One reader would then
+    measure a gradient that the other does not add. What a loop of unknown length returns has to be
+    stored. This loop has one turn or none, because passes over all that is held would cost a
+    twentieth of the whole.
+    """
+    return lax.fori_loop(
+        0,
+        jnp.any(~keep).astype(jnp.int32),
+        lambda _, values: jax.tree.map(lambda leaf: _only(keep, leaf), values),
+        values,
+    )
+
+
+def _weighted(held, scale):
+    return weighted(scale, held)
+
+
 def _only(keep: Bool[Array, " batch"], values: Array) -> Array:
     """Zero in place of the samples not kept."""
-    return jnp.where(keep.reshape((-1,) + (1,) * (values.ndim - 1)), values, 0)
+    keep = keep.reshape((-1,) + (1,) * (values.ndim - 1))
+    return jnp.where(keep, values, jnp.zeros_like(values))

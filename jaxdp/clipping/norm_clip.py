@@ -13,6 +13,15 @@ from jaxdp.core.checks import require_positive
 from jaxdp.core.clipped_moments import LARGEST_RATIO, descent_factor, variance_factor
 
 
+def clip_factor(
+    norm: Float[Array, "*batch"], clip_norm: Float[Array, "*batch"]
+) -> Float[Array, "*batch"]:
+    r"""$\min(1, C / \|g\|)$; 1 for a zero gradient, 0 where float32 has too few digits for it."""
+    clipped = norm > clip_norm
+    factor = jnp.where(clipped, clip_norm / jnp.where(clipped, norm, 1), 1)
+    return jnp.where(factor < jnp.finfo(factor.dtype).tiny, 0, factor)
+
+
 class NormClip(eqx.Module):
     r"""Clip the norm of a gradient in dimension d at $C = c\sqrt d$.
 
@@ -34,9 +43,7 @@ class NormClip(eqx.Module):
 
     def factor(self, gradient_norm: Float[Array, "*batch"], dim: int) -> Float[Array, "*batch"]:
         r"""$\min(1, C / \|g\|)$; 1 for a zero gradient."""
-        clip_norm = self.norm(dim)
-        clipped = gradient_norm > clip_norm
-        return jnp.where(clipped, clip_norm / jnp.where(clipped, gradient_norm, 1), 1)
+        return clip_factor(gradient_norm, self.norm(dim))
 
     def moments(
         self, second_moment: Float[Array, "*shape"]

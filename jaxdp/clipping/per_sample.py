@@ -15,13 +15,17 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
+from jaxdp.clipping.arguments import clip_norms, mask_of, refuse_varying, weights_of
 from jaxdp.clipping.ghost_pass import GhostPass
-from jaxdp.clipping.traced_loss import batch_size, refuse_mixing_layers, trace_loss
+from jaxdp.clipping.microbatches import in_microbatches
+from jaxdp.clipping.mixing import refuse_mixing_layers
+from jaxdp.clipping.norm_clip import clip_factor
+from jaxdp.clipping.traced_loss import batch_size, trace_loss
+from jaxdp.clipping.two_part_sum import TwoPartSum
 from jaxdp.clipping.weight_gradient import widened
-from jaxdp.core.checks import concrete, require_count
+from jaxdp.core.checks import require_count
 
 
 def clipped_gradient_sum(
@@ -37,8 +41,10 @@ def clipped_gradient_sum(
     r"""$\sum_i g_i \min(1, C/\|g_i\|)$ over a batch, and the norms $\|g_i\|$ before clipping.
 
     Equal to `vmap(grad(loss))`, clipped and summed, to rounding; the norm of a sample is taken
-    over all weights together. What one sample adds has norm at most C, to rounding: adding or
-    removing a sample moves the sum by at most C, replacing one by at most 2C.
+    over all weights together. What one sample adds has norm at most C, to rounding: putting zero
+    in its place moves the sum by at most C, replacing it by at most 2C, and by how much more
+    rounding can move it `sensitivity_excess` bounds. At most 256 samples are added in float32, and
+    such blocks in twice its precision.
 
     A sample whose loss or gradient is not finite contributes zero, and its norm comes back as
     infinity or NaN: it can neither destroy the sum nor leak through it. The norms themselves are
@@ -52,10 +58,12 @@ def clipped_gradient_sum(
         clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
         mask: which samples count; the others (padding) contribute zero and have norm 0.
         microbatch_size: how many samples are differentiated at a time, to bound memory; it need
-            not divide the batch. Fewer where gradients that have to be formed would not fit.
+            not divide the batch. Fewer where gradients that have to be formed would not fit. Below
+            256 it also bounds how many are added in float32: slower, and with less rounding.
 
     On several devices: under `jit` with the batch sharded over an axis of a mesh of Auto axes, or
-    under `shard_map(..., check_vma=False)` with a `psum` of the sum.
+    under `shard_map(..., check_vma=False)` by `clipped_gradient_sum_in_parts` and
+    `jaxdp.clipping.sum_over_devices`; what a `psum` rounds is not bounded.
 
     Returns:
         The sum, in the structure of `eqx.filter(model, eqx.is_inexact_array)`, and the norms; both
@@ -63,16 +71,43 @@ def clipped_gradient_sum(
 
     Raises:
         ValueError: the loss is not a scalar, batch axes differ, a concrete clip norm is negative
-            or NaN, or a layer mixes samples (BatchNorm).
-        TypeError: there is no weight, one is complex, or an input is not an array.
+            or NaN, clip norm or mask have the wrong shape, a layer mixes samples (BatchNorm), or an
+            operation may (a named axis, `custom_vmap`, a callback that is given whole batches).
+        TypeError: there is no weight, one is complex, an input is not an array, or an argument is
+            of another kind.
+    """
+    total, norms = clipped_gradient_sum_in_parts(
+        loss,
+        model,
+        inputs,
+        targets,
+        clip_norm=clip_norm,
+        mask=mask,
+        microbatch_size=microbatch_size,
+    )
+    return total.high, norms
+
+
+def clipped_gradient_sum_in_parts(
+    loss: Callable[[Any, Any, Any], Float[Array, ""]],
+    model: PyTree,
+    inputs: PyTree[Array],
+    targets: PyTree[Array],
+    *,
+    clip_norm: float | Float[Array, "*batch"],
+    mask: Bool[Array, " batch"] | None = None,
+    microbatch_size: int | None = None,
+) -> tuple[TwoPartSum, Float[Array, " batch"]]:
+    """The sum of `clipped_gradient_sum` before its last rounding, and the norms.
+
+    What zeroing or replacing one record can change in it is bounded by `sensitivity_excess`. Noise
+    added to high and low together, before anything is rounded, hides that change.
+
+    Args and errors as there. On several devices under `shard_map(..., check_vma=False)`, parts
+    are added by `jaxdp.clipping.sum_over_devices`.
     """
     size = batch_size(inputs, targets)
-    known = concrete(clip_norm)
-    if known is not None and not (known.shape in ((), (size,)) and (known >= 0).all()):
-        raise ValueError(
-            f"expected clip_norm >= 0, a scalar or one for each of {size} samples, got {clip_norm}"
-        )
-    clip_norm = jnp.broadcast_to(jnp.asarray(clip_norm, float), (size,))
+    clip_norm = clip_norms(clip_norm, size)
     return _clipped_sum(loss, model, inputs, targets, clip_norm, mask, microbatch_size)
 
 
@@ -92,39 +127,24 @@ def per_sample_gradient_norms(
     return _clipped_sum(loss, model, inputs, targets, None, mask, microbatch_size)[1]
 
 
-def _clipped_sum(loss, model, inputs, targets, clip_norm, mask, microbatch_size):
+def _clipped_sum(
+    loss, model, inputs, targets, clip_norm, mask, microbatch_size
+) -> tuple[Any, Float[Array, " batch"]]:
     """Sum and norms; without a clip norm the sum is None."""
-    size = batch_size(inputs, targets)
+    if not callable(loss):
+        raise TypeError(
+            f"expected loss to be a function of model, input and target, got {type(loss).__name__}"
+        )
+    mask = mask_of(mask, batch_size(inputs, targets))
     if microbatch_size is not None:
         microbatch_size = require_count("microbatch_size", microbatch_size)
-    mask = jnp.ones(size, bool) if mask is None else jnp.asarray(mask)
-    if mask.shape != (size,) or mask.dtype != bool:
-        raise ValueError(
-            f"expected mask to be {size} booleans, got {mask.dtype} of shape {mask.shape}"
-        )
+    weights = weights_of(model)
     refuse_mixing_layers(model)
-    _refuse_varying((model, inputs, targets))
-    weights = eqx.filter(model, eqx.is_inexact_array)
-    if not jax.tree.leaves(weights):
-        raise TypeError("expected a model with floating-point arrays, its weights, got none")
-    if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(weights)):
-        raise TypeError("expected real weights, got a complex one")
-    if size == 0:
-        return jax.tree.map(_zeros, weights), jnp.zeros(0)
+    refuse_varying((model, inputs, targets))
+    if not len(mask):
+        zeros = jax.tree.map(_zeros, weights)
+        return TwoPartSum(zeros, zeros), jnp.zeros(0)
     return _traced_sum(loss, model, (inputs, targets), clip_norm, mask, microbatch_size)
-
-
-def _refuse_varying(arrays):
-    """Inside a checked `shard_map` a derivative is silently summed over the devices."""
-    for leaf in jax.tree.leaves(eqx.filter(arrays, eqx.is_array)):
-        kind = jax.typeof(leaf)
-        # Newer releases of jax keep the set one level deeper.
-        axes = getattr(kind, "vma", None) or getattr(getattr(kind, "mat", None), "varying", None)
-        if axes:
-            raise ValueError(
-                f"expected shard_map(..., check_vma=False), got a checked one over {set(axes)}: "
-                "it sums derivatives over devices, so that no sample's gradient would be known"
-            )
 
 
 @eqx.filter_jit
@@ -133,60 +153,32 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
     leaves, structure = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
     ghost_pass = GhostPass(program, leaves)
 
-    def clip(batch):
+    def clip(batch, num_blocks):
         samples, clip_norm, mask = batch
         measured = ghost_pass.measure(samples)
         norms = measured.norms
         if clip_norm is None:
             return {}, jnp.where(mask, norms, 0)
-        clip_norm = clip_norm.astype(norms.dtype)
-        is_clipped = norms > clip_norm
-        factor = jnp.where(is_clipped, clip_norm / jnp.where(is_clipped, norms, 1), 1)
         # A traced clip norm that is none (negative, NaN) lets nothing through.
         counts = mask & (clip_norm >= 0)
-        sums = ghost_pass.weighted_sum(measured, jnp.where(counts, factor, 0))
-        return sums, jnp.where(mask, norms, 0)
+        scale = jnp.where(counts, clip_factor(norms, clip_norm.astype(norms.dtype)), 0)
+        return ghost_pass.weighted_sum(measured, scale, num_blocks), jnp.where(mask, norms, 0)
 
     microbatch_size = min(microbatch_size or len(mask), ghost_pass.largest_microbatch)
     batch = jax.tree.leaves(batch), clip_norm, mask
-    sums, norms = _in_microbatches(clip, batch, microbatch_size)
+    sums, norms = in_microbatches(clip, batch, microbatch_size)
     if clip_norm is None:
         return None, norms
-    total = [
-        sums[position] if position in sums else _zeros(leaf) for position, leaf in enumerate(leaves)
+    parts = [
+        sums[position] if position in sums else TwoPartSum(_zeros(leaf), _zeros(leaf))
+        for position, leaf in enumerate(leaves)
     ]
-    return jax.tree.unflatten(structure, total), norms
+    total = TwoPartSum(
+        jax.tree.unflatten(structure, [part.high for part in parts]),
+        jax.tree.unflatten(structure, [part.low for part in parts]),
+    )
+    return total, norms
 
 
 def _zeros(leaf):
     return jnp.zeros_like(widened(leaf))
-
-
-def _in_microbatches(function, batch, size):
-    """The sum of the first results and all of the second, over pieces of a batch."""
-    length = len(batch[-1])
-    size = min(size, length)
-    num_pieces = -(-length // size)
-    if num_pieces == 1:
-        return function(batch)
-    samples, clip_norm, mask = batch
-    missing = num_pieces * size - length
-
-    def pieces(leaf):
-        # The last sample stands in for the missing ones, masked out.
-        padded = jnp.concatenate([leaf, jnp.repeat(leaf[-1:], missing, axis=0)])
-        return padded.reshape(num_pieces, size, *leaf.shape[1:])
-
-    mask = jnp.concatenate([mask, jnp.zeros(missing, bool)]).reshape(num_pieces, size)
-    pieced = (*jax.tree.map(pieces, (samples, clip_norm)), mask)
-
-    def body(total, piece):
-        added, norms = function(piece)
-        return jax.tree.map(jnp.add, total, added), norms
-
-    start = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-        jax.eval_shape(lambda piece: function(piece)[0], jax.tree.map(lambda p: p[0], pieced)),
-    )
-    total, norms = lax.scan(body, start, pieced)
-    return total, norms.ravel()[:length]

@@ -59,11 +59,7 @@ class Step(NamedTuple):
 
     def equations(self) -> Iterator[JaxprEqn]:
         """The operation, and all those of the programs in it."""
-        pending = [self.equation]
-        while pending:
-            equation = pending.pop()
-            yield equation
-            pending += [inner for program in _inner_programs(equation) for inner in program.eqns]
+        return _with_inner([self.equation])
 
     def contains(self, *names: str) -> bool:
         """Whether it is one of the named operations or has one in a program of its own."""
@@ -91,6 +87,7 @@ class Program(NamedTuple):
         sample: the values that hold the sample.
         constants: the values known beforehand.
         result: the value that the function returns.
+        closed: the function as it was traced.
     """
 
     steps: tuple[Step, ...]
@@ -99,6 +96,7 @@ class Program(NamedTuple):
     sample: tuple[int, ...]
     constants: dict[int, Any]
     result: int
+    closed: ClosedJaxpr
 
 
 def trace(function: Callable[..., Any], weights: Sequence[Any], sample: Sequence[Any]) -> Program:
@@ -123,6 +121,7 @@ class _Unroller:
             sample=tuple(inputs[num_weights:]),
             constants=self.constants,
             result=result,
+            closed=closed,
         )
 
     def _value(self, variable: Any) -> int:
@@ -170,6 +169,18 @@ class _Unroller:
             )
             self.steps.append(Step(equation, operands, outputs, alone))
         return [value_of(atom) for atom in jaxpr.outvars]
+
+
+def all_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    """Every operation of a program and of the programs in it."""
+    return _with_inner(list(jaxpr.eqns))
+
+
+def _with_inner(pending: list[JaxprEqn]) -> Iterator[JaxprEqn]:
+    while pending:
+        equation = pending.pop()
+        yield equation
+        pending += [inner for program in _inner_programs(equation) for inner in program.eqns]
 
 
 def _inner_programs(equation: JaxprEqn) -> list[Jaxpr]:

@@ -6,9 +6,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, PyTree
 
+from jaxdp.clipping.mixing import refuse_mixing_operations
 from jaxdp.clipping.program import Program, trace
 
 
@@ -33,21 +33,6 @@ def batch_size(inputs: PyTree[Array], targets: PyTree[Array]) -> int:
     return next(iter(sizes.values()))
 
 
-def refuse_mixing_layers(model: PyTree) -> None:
-    """Raise ValueError if a layer of the model normalises over the batch."""
-
-    def is_mixing(node):
-        return isinstance(node, eqx.nn.BatchNorm) and not node.inference
-
-    for path, node in jax.tree_util.tree_flatten_with_path(model, is_leaf=is_mixing)[0]:
-        if is_mixing(node):
-            raise ValueError(
-                "expected layers that treat each sample alone, got BatchNorm at "
-                f"model{jax.tree_util.keystr(path)}: it mixes samples, so that no clipping of "
-                "one sample's gradient bounds its influence; use GroupNorm or LayerNorm"
-            )
-
-
 def trace_loss(
     loss: Callable[[Any, Any, Any], Any],
     model: PyTree,
@@ -57,7 +42,8 @@ def trace_loss(
     """Trace the loss at one sample of the batch's shape; weights are the inexact arrays.
 
     Raises:
-        ValueError: the loss is not a real scalar, or reaches other samples by a named axis.
+        ValueError: the loss is not a real scalar, or an operation in it or in its derivative may
+            reach other samples.
     """
     leaves, structure = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
     static = eqx.filter(model, eqx.is_inexact_array, inverse=True)
@@ -66,7 +52,13 @@ def trace_loss(
 
     def of_leaves(leaves, sample):
         whole = eqx.combine(jax.tree.unflatten(structure, leaves), static)
-        value = jnp.asarray(loss(whole, *jax.tree.unflatten(sample_structure, sample)))
+        value = loss(whole, *jax.tree.unflatten(sample_structure, sample))
+        if not eqx.is_array_like(value):
+            raise ValueError(
+                "expected loss(model, input, target) of one sample to be a real scalar, "
+                f"got {_described(value)}"
+            )
+        value = jnp.asarray(value)
         if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
             raise ValueError(
                 "expected loss(model, input, target) of one sample to be a real scalar, "
@@ -82,18 +74,12 @@ def trace_loss(
         raise ValueError(
             f"expected a loss of one sample alone, got one that reaches others: {error}"
         ) from error
-    for step in program.steps:
-        for equation in step.equations():
-            if names := _named_axes(equation.params):
-                raise ValueError(
-                    "expected a loss of one sample alone, got one that reaches other samples by "
-                    f"{equation.primitive.name} over the axis {', '.join(names)}"
-                )
+    refuse_mixing_operations(program.closed, len(leaves))
     return program
 
 
-def _named_axes(params: dict[str, Any]) -> list[str]:
-    """The axes bound outside the loss that an operation runs over."""
-    axes = [params.get("axes", ()), params.get("axis_name", ())]
-    flat = [axis for group in axes for axis in (group if isinstance(group, tuple) else (group,))]
-    return [str(axis) for axis in flat if not isinstance(axis, (int, np.integer))]
+def _described(value: Any) -> str:
+    kind = type(value).__name__
+    if isinstance(value, (tuple, list)):
+        return f"a {kind} of {len(value)}: return the loss alone, without auxiliary outputs"
+    return kind

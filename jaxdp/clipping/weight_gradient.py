@@ -49,21 +49,19 @@ class WeightGradient:
     def of_batch(
         self, captures: Sequence[Capture], scale: Float[Array, " batch"]
     ) -> Float[Array, "..."]:
-        """The sum over a batch of scale times gradient, none of which is formed."""
-        parts = []
-        for use, capture in zip(self.uses, captures, strict=True):
+        """The sum over a batch of scale times gradient, none of which is formed.
 
-            def outputs(view, use=use, capture=capture):
-                mapped = jax.vmap(lambda operands: self._output(use, view, operands))
-                return mapped(capture.operands)
+        For a weight with one use, in a product, seen through a rearrangement.
+        """
+        (use,), (capture,) = self.uses, captures
 
-            if not capture.operands:
-                gradient = self._of_use(use, Capture({}, weighted(scale, capture.cotangent)))
-            else:
-                view = widened(self.known[use.value])
-                gradient = _pull(outputs, view, scaled(scale, capture.cotangent))
-            parts.append(self._through_view(use.view, use.value, gradient))
-        return sum(parts[1:], parts[0])
+        def outputs(view):
+            return jax.vmap(lambda operands: self._output(use, view, operands))(capture.operands)
+
+        view = widened(self.known[use.value])
+        cotangent = flushed(scaled(scale, flushed(capture.cotangent)))
+        gradient = _pull(outputs, view, cotangent)
+        return self._through_view(use.view, use.value, gradient)
 
     def _of_use(self, use, capture):
         cotangent = widened(capture.cotangent)
@@ -108,6 +106,18 @@ def widened(value: Any) -> Any:
 def scaled(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> Array:
     """Each sample's values times its scale."""
     return scale.reshape((-1,) + (1,) * (values.ndim - 1)) * widened(values)
+
+
+def flushed(values: Array) -> Array:
+    """Zero in place of floating-point numbers too small for full relative precision.
+
+    Processors differ in whether they read such a number as it is, rounded to few digits, or as
+    zero; multiplied by a huge one, the difference would count.
+    """
+    if not jnp.issubdtype(values.dtype, jnp.floating):
+        return values
+    tiny = float(jnp.finfo(jnp.promote_types(values.dtype, jnp.float32)).tiny)
+    return jnp.where(jnp.abs(widened(values)) < tiny, jnp.zeros_like(values), values)
 
 
 def weighted(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> Array:

@@ -1,0 +1,92 @@
+"""The arguments of per-sample clipping, checked: one clear error for each wrong one."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PyTree
+
+from jaxdp.core.checks import concrete
+
+
+def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
+    """A clip norm for each of `size` samples.
+
+    Raises:
+        TypeError: it is not a number or an array of real numbers.
+        ValueError: it has another shape, or is concrete and negative or NaN.
+    """
+    if isinstance(value, (str, bytes)) or value is None:
+        raise TypeError(f"expected clip_norm to be a number, got {value!r}")
+    try:
+        array = value if eqx.is_array(value) else np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"expected clip_norm to be a number or an array, got {type(value).__name__}"
+        ) from error
+    if not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
+        raise TypeError(f"expected clip_norm to be real, got {array.dtype}")
+    known = concrete(array)
+    if array.shape not in ((), (size,)) or (known is not None and not (known >= 0).all()):
+        found = value if known is not None and not known.shape else f"one of shape {array.shape}"
+        raise ValueError(
+            f"expected clip_norm >= 0, a scalar or one for each of {size} samples, got {found}"
+        )
+    with np.errstate(over="ignore"):
+        # Beyond the largest number of its precision nothing is clipped.
+        return jnp.broadcast_to(jnp.asarray(array, float), (size,))
+
+
+def mask_of(value: Any, size: int) -> Bool[Array, " batch"]:
+    """Which of `size` samples count; all of them if nothing is said.
+
+    Raises:
+        TypeError: it is not an array or a list.
+        ValueError: it is not one boolean for each sample.
+    """
+    if value is None:
+        return jnp.ones(size, bool)
+    try:
+        mask = value if eqx.is_array(value) else np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"expected mask to be an array of booleans, got {type(value).__name__}"
+        ) from error
+    if mask.shape != (size,) or mask.dtype != bool:
+        raise ValueError(
+            f"expected mask to be {size} booleans, got {mask.dtype} of shape {mask.shape}"
+        )
+    return jnp.asarray(mask)
+
+
+def weights_of(model: PyTree) -> PyTree[Array]:
+    """What is differentiated: the inexact arrays of a model.
+
+    Raises:
+        TypeError: there is none, or one is complex.
+    """
+    weights = eqx.filter(model, eqx.is_inexact_array)
+    if not jax.tree.leaves(weights):
+        raise TypeError("expected a model with floating-point arrays, its weights, got none")
+    if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(weights)):
+        raise TypeError("expected real weights, got a complex one")
+    return weights
+
+
+def refuse_varying(arrays: PyTree) -> None:
+    """Inside a checked `shard_map` a derivative is silently summed over the devices.
+
+    Raises:
+        ValueError: an array varies over the devices of a checked one.
+    """
+    for leaf in jax.tree.leaves(eqx.filter(arrays, eqx.is_array)):
+        kind = jax.typeof(leaf)
+        # Newer releases of jax keep the set one level deeper.
+        axes = getattr(kind, "vma", None) or getattr(getattr(kind, "mat", None), "varying", None)
+        if axes:
+            raise ValueError(
+                f"expected shard_map(..., check_vma=False), got a checked one over {set(axes)}: "
+                "it sums derivatives over devices, so that no sample's gradient would be known"
+            )
