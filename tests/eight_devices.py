@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from unittest import mock
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jaxdp
+from jaxdp.clipping import clipped_gradient_sum_in_parts, sum_over_devices
 from jaxdp.privacy import ShuffledEpochs
 
 BATCH = 32
@@ -83,6 +85,48 @@ def clipping():
     return {"gaps": gaps, "checked": checked, "largest": _largest_gap(whole, (whole[0], 0))}
 
 
+def sums_in_parts():
+    """How far one record moves a sum that float32 would spoil, in each way to share it."""
+    num_records, mesh = 8192, _mesh()
+    # A large first record, then half units in the last place of the sum it makes.
+    values = np.full((num_records, 1), -(2.0**-12), np.float32)
+    values[: num_records // 2 + 1] = 1
+    # Device by device, and spread over all of them.
+    orders = {"in order": values, "spread": values.reshape(8, -1).T.reshape(-1, 1)}
+
+    def total(inputs, mask, size):
+        return clipped_gradient_sum_in_parts(
+            lambda weight, x, y: weight @ x,
+            jnp.ones(1),
+            inputs,
+            jnp.zeros(len(inputs)),
+            clip_norm=1.0,
+            mask=mask,
+            microbatch_size=size,
+        )[0]
+
+    @partial(jax.shard_map, mesh=mesh, in_specs=P("batch"), out_specs=P(), check_vma=False)
+    def mapped(inputs, mask):
+        return sum_over_devices(total(inputs, mask, 1), "batch")
+
+    ways = {
+        "sharded": jax.jit(partial(total, size=None)),
+        "sharded, in microbatches": jax.jit(partial(total, size=64)),
+        "shard_map": jax.jit(mapped),
+    }
+    found = {}
+    for order, inputs in orders.items():
+        for way, function in ways.items():
+            sums = []
+            for mask in (np.ones(num_records, bool), np.arange(num_records) != 0):
+                spread = [
+                    jax.device_put(x, NamedSharding(mesh, P("batch"))) for x in (inputs, mask)
+                ]
+                sums.append(float(function(*spread).in_float64()[0]))
+            found[f"{way}, {order}"] = {"moved": sums[0] - sums[1], "sum": sums[0]}
+    return {"found": found, "sum": float(values.sum(dtype=np.float64))}
+
+
 def optimiser():
     """One private step on sharded data, against the same step on one device."""
     weight, inputs = jnp.ones(3), jr.normal(jr.key(0), (BATCH, 3))
@@ -142,5 +186,10 @@ def sweeps():
 
 if __name__ == "__main__":
     assert jax.device_count() == 8
-    found = {"clipping": clipping(), "optimiser": optimiser(), "sweeps": sweeps()}
+    found = {
+        "clipping": clipping(),
+        "sums_in_parts": sums_in_parts(),
+        "optimiser": optimiser(),
+        "sweeps": sweeps(),
+    }
     json.dump(found, sys.stdout)

@@ -166,6 +166,11 @@ class DPGD(AbstractFullBatchAlgorithm):
     ) -> "DPGD":
         r"""The algorithm with the noise that a calibration asks for an (epsilon, delta) budget.
 
+        Neighbours differ in one record that is replaced, which moves the sum by 2C. At equal
+        (epsilon, delta) that takes twice the noise of `PrivateOptimiser.calibrated` on Poisson
+        batches of rate 1, where one record's contribution is left out and the sum moves by C: the
+        two budgets promise different things.
+
         Args:
             epsilon: > 0, and below $8\log(1/\delta)$ for `PublishedCalibration`.
             delta: in (0, 1).

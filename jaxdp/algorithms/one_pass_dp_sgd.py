@@ -1,4 +1,9 @@
-"""One-pass DP-SGD with clipped gradients, capped steps and the noise of AC equation (2)."""
+r"""One-pass DP-SGD with clipped gradients, capped steps and the noise of AC equation (2).
+
+The paper proves $(\rho^2/2)$-zCDP of the last iterate. `OnePassDPSGD.release` proves more,
+$\rho$-GDP for every non-increasing schedule. Left out: gradients of several outputs that are
+clipped on their joint norm, for which the capped step is not known to be non-expansive.
+"""
 
 from typing import Any
 
@@ -13,13 +18,12 @@ from jaxtyping import Array, Float, Int
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Update
 from jaxdp.algorithms.length import Length, as_length
 from jaxdp.clipping import NormClip
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import concrete, require_count, require_positive
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.gaussian import gaussian_mu
-from jaxdp.privacy.mechanisms import Gaussian, ZeroConcentrated
+from jaxdp.privacy.mechanisms import Gaussian
 from jaxdp.privacy.release import PublishedConversion, Release
-from jaxdp.privacy.zcdp import epsilon_to_zcdp
 from jaxdp.schedules import (
     AbstractSchedule,
     as_schedule,
@@ -52,7 +56,8 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
     Args:
         learning_rate: $\tilde\eta$, non-increasing on [0, 1]: a schedule or any callable of t.
         clip_scale: c > 0; infinite only together with rho.
-        rho: the output is $(\rho^2/2)$-zCDP, not rho-zCDP; > 0, infinite for no noise.
+        rho: the output is $\rho$-GDP, hence $(\rho^2/2)$-zCDP and not $\rho$-zCDP; > 0, infinite
+            for no noise.
         num_steps: K; a Python int to simulate, possibly traced to predict.
         batch_size: B, samples per step.
 
@@ -68,9 +73,10 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
 
     def __init__(self, learning_rate, clip_scale, rho, num_steps, *, batch_size=1):
         self.learning_rate = as_schedule(learning_rate)
-        require_positive("clip_scale", as_float(clip_scale), infinite=True)
-        self.clip = NormClip(clip_scale)
-        self.rho = as_float(rho)
+        # Half precision would move clip norm and noise apart by more than rho says.
+        require_positive("clip_scale", as_wide_float(clip_scale), infinite=True)
+        self.clip = NormClip(as_wide_float(clip_scale))
+        self.rho = as_wide_float(rho)
         self.batch_size = require_count("batch_size", batch_size)
         self._length = as_length(num_steps)
         require_positive("rho", self.rho, infinite=True)
@@ -87,25 +93,21 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
     def calibrated(
         cls, epsilon, delta, *, learning_rate, clip_scale, num_steps, batch_size=1
     ) -> "OnePassDPSGD":
-        """The algorithm with the least noise that is proved (epsilon, delta)-DP.
+        r"""The algorithm with the least noise that is proved (epsilon, delta)-DP.
 
-        A constant schedule is a Gaussian mechanism and is calibrated exactly; any other goes
-        through zero-concentrated DP. `account` of the result is never above epsilon; traced, rho
-        is .2 % smaller for that (1e-6 in float64).
+        The release is $\rho$-GDP whatever the schedule, and $\rho$ is the largest that the budget
+        allows. `account` of the result is never above epsilon; traced, rho is .2 % smaller for
+        that (1e-6 in float64).
 
         Args:
             epsilon: > 0.
             delta: in (0, 1).
             learning_rate, clip_scale, num_steps, batch_size: as for the constructor.
         """
-        schedule = as_schedule(learning_rate)
-        if schedule.is_constant:
-            rho = gaussian_mu(epsilon, delta)
-        else:
-            rho = (2 * epsilon_to_zcdp(epsilon, delta)) ** 0.5
+        rho = gaussian_mu(epsilon, delta)
         if concrete(rho) == 0:
             raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon}")
-        return cls(schedule, clip_scale, _toward_zero(rho), num_steps, batch_size=batch_size)
+        return cls(learning_rate, clip_scale, _toward_zero(rho), num_steps, batch_size=batch_size)
 
     @property
     def clip_scale(self) -> Float[Array, ""]:
@@ -130,19 +132,32 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
 
     def step_size(self, step):
         """eta_k; the samples' own caps come on top."""
-        return self.learning_rate.at_step(step, self.num_steps) / self.num_steps
+        return self._rate(step) / self.num_steps
+
+    def _rate(self, step: Int[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """The learning rate at a step; 0 where so small that its noise would underflow.
+
+        Below this floor the squares of the rates, and with them the noise of the steps that are
+        left, are lost: what still moved the iterate would have no noise to hide it.
+        """
+        rate = self.learning_rate.at_step(step, self.num_steps)
+        limits = jnp.finfo(rate.dtype)
+        # Each of the steps to come may lose a square of `tiny`.
+        floor = jnp.sqrt(self.num_steps * (limits.tiny / limits.eps))
+        return jnp.where(rate < floor, 0, rate)
 
     def squared_rate_drop(self, step: Int[Array, "*shape"]) -> Float[Array, "*shape"]:
         r"""$\rho^2 K^2 \sigma_k^2$: what $\tilde\eta^2$ loses in a step, in the last all of it.
 
         Source: AC equation (2). Negative where a traced schedule increases.
         """
-        square = self.learning_rate.at_step(step, self.num_steps) ** 2
+        square = self._rate(step) ** 2
         drop = self.learning_rate.squared_drop(step, self.num_steps)
         # Rounding may leave a constant stretch slightly negative.
         rounding = -8 * jnp.finfo(drop.dtype).eps * square
         drop = jnp.where((drop < 0) & (drop >= rounding), 0, drop)
-        return jnp.where(step == self.num_steps, square, drop)
+        is_last = (step == self.num_steps) | (self._rate(step + 1) == 0)
+        return jnp.where(is_last, square, drop)
 
     def noise_std(self, step, dim):
         r"""$2 C \sigma_k / B$; NaN where a traced schedule increases."""
@@ -162,17 +177,65 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         return Update(parameters - descent + noise, factors < 1, steps < step_size)
 
     def release(self):
-        r"""The last iterate: $(\rho^2/2)$-zCDP by AC Proposition 2.
+        r"""The last iterate: exactly rho-GDP, for every non-increasing schedule.
 
-        Its proof holds for batches too: an average of non-expansive steps is non-expansive, and
-        replacing one sample moves step k by at most $2\eta_k C/B$.
+        **Claim.** Let two data sets differ in one record, and let step j be the one that uses it.
+        Write step k on the first as $X_k = \phi_k(X_{k-1}) + \tau_k b_k$ and on the second as
+        $X'_k = \phi'_k(X'_{k-1}) + \tau_k b'_k$, with $b_k, b'_k$ standard normal, $\tau_k =
+        2C\sigma_k/B$ and both from the same start. Then $T(X_K, X'_K) \ge G(\rho)$. Here T(P, Q)
+        is the trade-off function of two laws (the least error of the second kind at each level of
+        the first), $G(\mu) = T(N(0, 1), N(\mu, 1))$, and larger is more private.
 
-        For a constant schedule all noise comes after the last step. The steps before it are
-        non-expansive maps, so replacing one sample moves the noiseless result by at most
-        $2\eta C/B$, and the release is one Gaussian mechanism of standard deviation
-        $2\eta C/(\rho B)$: exactly rho-GDP.
+        **What is used of the maps.** (a) $\phi_k = \phi'_k$ for $k \ne j$. (b) $|\phi_j(\theta) -
+        \phi'_j(\theta)| \le s_j = 2C\eta_j/B$ at every $\theta$: of the B terms averaged one
+        differs, and each is at most $\eta_j C$ long. (c) $\phi_k$ is non-expansive for $k > j$. A
+        gradient is $x\,s(x \cdot \theta)$ with s non-decreasing and l-Lipschitz. Clipped it is
+        $x\,c(x \cdot \theta)$ where c is s cut at $\pm C/|x|$: non-decreasing and l-Lipschitz
+        too. A sample's map $\theta - \eta\,x\,c(x \cdot \theta)$ leaves what is orthogonal to x
+        as it is and takes $u = x \cdot \theta$ to $u - \eta|x|^2 c(u)$, of slope between $1 -
+        \eta\,l|x|^2$ and 1; with the cap $\eta \le 2/L$, $L \ge l|x|^2$, it is at least -1. The
+        cap reads its own sample only, and an average of non-expansive maps is non-expansive.
+
+        **Three facts** (Dong, Roth and Su 2022). (i) What is computed from two outcomes in one
+        way, with fresh randomness or none, has no smaller T. (ii) If $T(Y, Y') \ge G(\mu_1)$ and,
+        given that both are y, $T(W, W') \ge G(\mu_2)$ for every y, then $T((Y, W), (Y', W')) \ge
+        G(\sqrt{\mu_1^2 + \mu_2^2})$: adaptive composition, and $G(\mu_1) \otimes G(\mu_2) =
+        G(\sqrt{\mu_1^2 + \mu_2^2})$. (iii) $T(h + \tau b, \tau b) = G(|h|/\tau)$ for a vector h.
+
+        **An interpolation.** Let $\tilde X_k = X_k$ for $k < j$ and, with the noise $b_k$ of X,
+
+            \tilde X_k = \phi'_k(\tilde X_{k-1}) + h_k + \tau_k b_k,
+            h_k = \lambda_k (\phi_k(X_{k-1}) - \phi'_k(\tilde X_{k-1})),  0 <= \lambda_k <= 1.
+
+        It takes the steps of X' and is shifted toward X by $h_k$. The noise cancels in $X_k -
+        \tilde X_k = (1 - \lambda_k)(\phi_k(X_{k-1}) - \phi'_k(\tilde X_{k-1}))$, whose bracket is
+        at most $e_j = s_j$ long at step j by (b), where $\tilde X_{j-1} = X_{j-1}$ is one point,
+        and afterwards at most $e_k = e_{k-1} - a_{k-1}$ by (a) and (c). Here $\lambda_k =
+        a_k/e_k$ (0 where $e_k = 0$) for shares $a_k \ge 0$ whose sum is $s_j$, so that $|h_k| \le
+        a_k$ and the distance that is left at the end is 0: $\tilde X_K = X_K$.
+
+        **Each share costs $a_k/\tau_k$.** $h_k$ depends on $\tilde X_{k-1}$ and on the past, not
+        on $b_k$. Suppose $T(\tilde X_{k-1}, X'_{k-1}) \ge G(\mu)$. Draw h beside $X'_{k-1}$ from
+        the conditional law of $h_k$ given $\tilde X_{k-1}$; by (i) the pairs are no easier to
+        tell apart. Given both, $h + \tau_k b_k$ against $\tau_k b'_k$ costs $|h|/\tau_k \le
+        a_k/\tau_k$ by (iii). By (ii), and by (i) for $(y, h, w) \mapsto \phi'_k(y) + w$, it
+        follows that $T(\tilde X_k, X'_k) \ge G(\sqrt{\mu^2 + a_k^2/\tau_k^2})$. A step without
+        noise takes no part: $a_k = 0$, $h_k = 0$, and (i) alone is used. At $k = j - 1$ both laws
+        are one and $\mu = 0$. In all $\mu^2 = \sum_{k \ge j} a_k^2/\tau_k^2$.
+
+        **The shares.** With $S_j = \sum_{k \ge j} \sigma_k^2$ and $a_k = s_j\sigma_k^2/S_j$ (the
+        best choice, by Cauchy and Schwarz) $\mu^2 = s_j^2/((2C/B)^2 S_j) = \eta_j^2/S_j$. By AC
+        equation (2) the sum telescopes to $S_j = \eta_j^2/\rho^2$: $\mu = \rho$ for every record.
+        If $\eta_j = 0$ the record moves nothing, $X_K$ and $X'_K$ have one law. Where every
+        gradient is clipped along one direction the maps are translations, and for the first
+        record $\rho$ is attained; later ones are hidden by the noise before them as well.
+
+        Derived: the argument is that of Bok, Su and Altschuler (2024), "Shifted interpolation for
+        differential privacy", with shares that follow AC equation (2). It contains AC Proposition
+        2, $(\rho^2/2)$-zCDP. tests/privacy/test_shifted_interpolation.py computes the divergence
+        of neighbours by quadrature, with the cap and without; tests/privacy/test_accounting.py
+        audits the pair that attains it.
         """
-        constant = self.learning_rate.is_constant
         rho = self.rho
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
             # A traced description out of its range has no guarantee.
@@ -180,16 +243,20 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         return Release(
             what="one-pass DP-SGD, last iterate",
             adjacency=REPLACE_ONE,
-            mechanism=Gaussian(rho) if constant else ZeroConcentrated(_squared_half(rho)),
+            mechanism=Gaussian(rho),
             published=PublishedConversion(_squared_half(rho)),
             assumptions=(
                 "only the last iterate is released: no other iterate, no early stopping, no "
                 "choice between runs",
                 "every sample is used once and its step is capped at 2 over its smoothness "
                 "(2/|x|^2 for least squares); without the cap the proof fails",
+                "a sample's gradient is x times a non-decreasing function of x.theta (squared, "
+                "Huber, logistic loss); several outputs clipped on their joint norm (softmax) are "
+                "not covered",
                 "choosing learning rate, clip scale, initial risk or noise level from the data, or "
                 "centring and scaling the data by itself, is not included",
-                "noise is an exact Gaussian: a simulated run draws and adds it in floating point",
+                "noise is an exact Gaussian of the stated standard deviations: a simulated run "
+                "computes them, draws it and adds it in floating point",
             ),
         )
 
@@ -199,7 +266,7 @@ def _toward_zero(value: Any) -> Any:
     known = concrete(value)
     if known is None:
         return value * (1 - _TRACED_MARGIN[value.dtype.itemsize])
-    array = np.asarray(as_float(value))
+    array = np.asarray(as_wide_float(value))
     return np.nextafter(array, np.zeros_like(array)) if array > known else array
 
 

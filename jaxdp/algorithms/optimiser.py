@@ -1,8 +1,12 @@
 r"""Any optax optimiser made private: it sees noisy sums of clipped per-sample gradients only.
 
-One step clips the gradient of each record of a batch at C, adds them up, adds noise of standard
-deviation `noise_multiplier` times C to that *sum*, divides by the expected batch size, which is
-public, and hands the *mean* to the optimiser. All that follows the noise is post-processing.
+One step clips the gradient of each record of a batch at C, adds them up, adds noise to that *sum*,
+divides by the expected batch size, which is public, and hands the *mean* to the optimiser. All
+that follows the noise is post-processing.
+
+The noise has the standard deviation `noise_multiplier` times C (1 + b), where a sum of real
+numbers would have it times C: in floating point one record can move the sum by a little more than
+C, and b is a proved bound on that (`jaxdp.clipping.sensitivity_excess`).
 
 Source: Abadi et al. (2016), "Deep learning with differential privacy", Algorithm 1, with any
 optimiser in place of its last line.
@@ -16,10 +20,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from jaxdp.clipping import clipped_gradient_sum
+from jaxdp.algorithms.noisy_sums import (
+    as_two_parts,
+    widened_for_grid,
+    with_secret_noise,
+    with_simulated_noise,
+)
+from jaxdp.algorithms.release_of_sums import release_of_sums
+from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
 from jaxdp.clipping.traced_loss import batch_size
 from jaxdp.core.checks import concrete, require_count, require_key, require_positive
 from jaxdp.core.keys import purpose_key
@@ -27,6 +40,10 @@ from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.sampling import AbstractSampler
+from jaxdp.privacy.secret_noise import SecretNoise
+
+# Between these, underflow and overflow are covered by the proof of the sums' sensitivity.
+_LEAST_CLIP_NORM, _LARGEST_CLIP_NORM = 2.0**-60, 2.0**60
 
 
 class OptimiserState(eqx.Module):
@@ -49,6 +66,11 @@ class PrivateOptimiser(eqx.Module):
     and each state used once. Going on twice from one state (a branch, a checkpoint restored with
     other data or weights) draws the same batch and the same noise, which then cancels.
 
+    By default the noise is simulated: drawn by JAX from a key, in float32. That is how private
+    training behaves, not a release; `account` says so. With `noise=jaxdp.privacy.SecretNoise()`
+    noise and Poisson batches come from the operating system, and what is proved holds in the
+    arithmetic of the machine; each step then returns to the host, outside `jit`.
+
     Args:
         optimiser: any optax gradient transformation.
         clip_norm: C, > 0 and finite.
@@ -57,10 +79,11 @@ class PrivateOptimiser(eqx.Module):
         num_steps: T, how many steps are accounted for.
         sampler: how batches are drawn: `jaxdp.privacy.PoissonSampler`, whose privacy is
             amplified, or `jaxdp.privacy.ShuffledEpochs`, whose is not.
+        noise: None for simulated noise, or `jaxdp.privacy.SecretNoise()`.
 
     Raises:
-        ValueError: a value is out of its range.
-        TypeError: the optimiser or the sampler is of another kind.
+        ValueError: a value is out of its range; the clip norm has to lie between 2^-60 and 2^60.
+        TypeError: the optimiser, the sampler or the noise is of another kind.
     """
 
     optimiser: optax.GradientTransformation = eqx.field(static=True)
@@ -70,8 +93,9 @@ class PrivateOptimiser(eqx.Module):
     )
     num_steps: int = eqx.field(static=True)
     sampler: AbstractSampler
+    noise: SecretNoise | None
 
-    def __init__(self, optimiser, *, clip_norm, noise_multiplier, num_steps, sampler):
+    def __init__(self, optimiser, *, clip_norm, noise_multiplier, num_steps, sampler, noise=None):
         if not isinstance(optimiser, optax.GradientTransformation):
             raise TypeError(
                 f"expected an optax.GradientTransformation, got {type(optimiser).__name__}"
@@ -80,15 +104,26 @@ class PrivateOptimiser(eqx.Module):
             raise TypeError(
                 f"expected a PoissonSampler or ShuffledEpochs, got {type(sampler).__name__}"
             )
-        self.optimiser, self.sampler = optimiser, sampler
+        if noise is not None and not isinstance(noise, SecretNoise):
+            raise TypeError(
+                "expected noise to be None or a jaxdp.privacy.SecretNoise(), "
+                f"got {type(noise).__name__}"
+            )
+        self.optimiser, self.sampler, self.noise = optimiser, sampler, noise
         self.clip_norm, self.noise_multiplier = clip_norm, noise_multiplier
         self.num_steps = require_count("num_steps", num_steps)
 
     def __check_init__(self):
         require_positive("clip_norm", self.clip_norm)
-        known = concrete(self.noise_multiplier)
+        norm, known = concrete(self.clip_norm), concrete(self.noise_multiplier)
+        if norm is not None and not _LEAST_CLIP_NORM <= norm <= _LARGEST_CLIP_NORM:
+            raise ValueError(f"expected 2^-60 <= clip_norm <= 2^60, got {norm}")
         if known is not None and math.isinf(known):
             raise ValueError(f"expected a finite noise_multiplier, got {self.noise_multiplier}")
+        if self.noise is not None and not known:
+            raise ValueError(
+                f"expected noise_multiplier > 0 with secret noise, got {self.noise_multiplier}"
+            )
 
     @classmethod
     def calibrated(
@@ -100,6 +135,7 @@ class PrivateOptimiser(eqx.Module):
         clip_norm: float,
         num_steps: int,
         sampler: AbstractSampler,
+        noise: SecretNoise | None = None,
     ) -> "PrivateOptimiser":
         """The optimiser whose T steps together are (epsilon, delta)-DP, never less private.
 
@@ -120,11 +156,16 @@ class PrivateOptimiser(eqx.Module):
             noise_multiplier=multiplier,
             num_steps=num_steps,
             sampler=sampler,
+            noise=noise,
         )
 
     @property
     def noise_std_of_sum(self) -> float:
-        """Standard deviation of the noise on each coordinate of the sum of clipped gradients."""
+        """Standard deviation of the noise on each coordinate of the sum of clipped gradients.
+
+        What is added is larger by the share b that covers the sum's own rounding: .8 % for batches
+        of 256 to 65,536 records, .1 % in microbatches of 64, more beyond.
+        """
         return self.noise_multiplier * self.clip_norm
 
     @property
@@ -154,64 +195,71 @@ class PrivateOptimiser(eqx.Module):
             loss: of one record, as in `jaxdp.clipped_gradient_sum`.
             inputs: of all records of the data set, a pytree with a leading axis.
             targets: likewise.
-            key: one for the whole run and for no other, secret; batches and noise of each step
-                are drawn from it and from the number of the step.
-            microbatch_size: as in `jaxdp.clipped_gradient_sum`.
+            key: one for the whole run and for no other, secret (`jaxdp.privacy.secret_key()`);
+                batches and noise of each step are drawn from it and from the number of the step.
+                With secret noise only the order of `ShuffledEpochs` is.
+            microbatch_size: as in `jaxdp.clipped_gradient_sum`. Below 256 it also makes the noise
+                that covers rounding less.
 
         Raises:
-            ValueError: there are not as many records as the sampler draws from, or all steps
-                that are accounted for have been made.
+            ValueError: there are not as many records as the sampler draws from, all steps that
+                are accounted for have been made, or secret noise is asked for under `jit`.
         """
+        require_key(key)
         num_records = batch_size(inputs, targets)
         if num_records != self.sampler.num_records:
             raise ValueError(
                 f"expected {self.sampler.num_records} records, as many as the sampler draws from, "
                 f"got {num_records}"
             )
-        indices, mask = self.sampler.sample(state.num_released, key=purpose_key(key, "sampling"))
-        batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[indices], (inputs, targets))
-        gradient_sum, _ = clipped_gradient_sum(
-            loss,
-            model,
-            *batch,
-            clip_norm=self.clip_norm,
-            mask=mask,
-            microbatch_size=microbatch_size,
-        )
-        return self.update(gradient_sum, model, state, key=key)
+        made = self._steps_made(state)
+        sampling_key = purpose_key(key, "sampling")
+        if self.noise is None:
+            batch = self.sampler.sample(made, key=sampling_key)
+        else:
+            self._require_host((model, state, inputs, targets, key))
+            batch = self.sampler.sample_secretly(int(made), noise=self.noise, key=sampling_key)
+        clip_norm = jnp.asarray(self.clip_norm, float)
+        total = _sum_over(loss, model, inputs, targets, batch, clip_norm, microbatch_size)
+        return self.update(total, model, state, key=key, microbatch_size=microbatch_size)
 
     def update(
         self,
-        gradient_sum: PyTree[Array],
+        gradient_sum: TwoPartSum | PyTree[Array],
         model: PyTree,
         state: OptimiserState,
         *,
         key: Key[Array, ""],
+        microbatch_size: int | None = None,
+        num_devices: int = 1,
     ) -> tuple[PyTree, OptimiserState]:
         """The rest of a step, from a *sum* of gradients clipped at `clip_norm`, without noise.
 
         For sums that `step` does not make, over several devices for example. The account holds
-        if they are `clipped_gradient_sum` at this clip norm over this sampler's batches.
+        if they are `clipped_gradient_sum_in_parts` or `clipped_gradient_sum` at this clip norm
+        over this sampler's batches (with secret noise those of `sample_secretly`), added by
+        `jaxdp.clipping.sum_over_devices` where there are several parts: what a `psum` rounds is
+        not covered.
+
+        Args:
+            gradient_sum: the sum, in two parts or rounded.
+            model, state, key: as in `step`.
+            microbatch_size: that of the sum; it bounds its rounding.
+            num_devices: how many parts `sum_over_devices` added.
 
         Raises:
-            ValueError: all steps that are accounted for have been made.
+            ValueError: all steps that are accounted for have been made, or secret noise is asked
+                for under `jit`.
         """
-        made = concrete(state.num_released)
-        if made is not None and made >= self.num_steps:
-            raise ValueError(
-                f"expected at most {self.num_steps} steps, which are accounted for, got one more"
-            )
-        noisy = self.noisy_sum(gradient_sum, state.num_released, key=key)
-        weights, rest = eqx.partition(model, eqx.is_inexact_array)
-        mean = jax.tree.map(
-            lambda leaf, weight: (leaf / self.sampler.expected_batch_size).astype(weight.dtype),
-            noisy,
-            weights,
-        )
-        updates, inner = self.optimiser.update(mean, state.inner, weights)
-        moved = eqx.combine(optax.apply_updates(weights, updates), rest)
-        new = moved, OptimiserState(inner, state.num_released + 1)
-        if made is not None:
+        made = self._steps_made(state)
+        if self.noise is not None:
+            self._require_host((gradient_sum, model, state, key))
+        sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
+        noisy = self.noisy_sum(gradient_sum, made, key=key, **sizes)
+        mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
+        apply = _moved if self.noise is None else _moved_compiled
+        new = apply(self.optimiser, mean, model, state)
+        if concrete(made) is not None:
             return new
         # A traced loop that goes on for too long is given nothing more.
         goes_on = state.num_released < self.num_steps
@@ -222,29 +270,109 @@ class PrivateOptimiser(eqx.Module):
         return jax.tree.map(choose, new, (model, state))
 
     def noisy_sum(
-        self, gradient_sum: PyTree[Array], step: Int[Array, ""], *, key: Key[Array, ""]
+        self,
+        gradient_sum: TwoPartSum | PyTree[Array],
+        step: int | Int[Array, ""],
+        *,
+        key: Key[Array, ""],
+        microbatch_size: int | None = None,
+        num_devices: int = 1,
     ) -> PyTree[Array]:
-        """What step number `step`, from 0, releases: the sum with its noise."""
-        require_key(key)
-        leaves, structure = jax.tree.flatten(gradient_sum)
-        keys = jr.split(jr.fold_in(purpose_key(key, "noise"), step), max(1, len(leaves)))
-        noisy = [
-            leaf + self.noise_std_of_sum * jr.normal(key, leaf.shape, leaf.dtype)
-            for leaf, key in zip(leaves, keys, strict=False)
-        ]
-        return jax.tree.unflatten(structure, noisy)
+        """What step number `step`, from 0, releases: the sum with its noise.
 
-    def release(self) -> Release:
-        """The noisy sums of all steps, and all that is computed from them."""
-        return Release(
-            what=f"{self.num_steps} noisy sums of clipped gradients and all that follows from them",
-            adjacency=self.sampler.adjacency,
-            mechanism=self.sampler.mechanism(self.noise_multiplier, self.num_steps),
-            assumptions=(
-                "the clip norm, the noise, the optimiser and the number of steps and records are "
-                "public, and choosing them by looking at the data is not included",
-                "the loss of a record depends on that record alone; losses, norms and batches are "
-                "not released",
-                "noise is an exact Gaussian: a run draws and adds it in floating point",
-            ),
+        Args:
+            gradient_sum, key, microbatch_size, num_devices: as in `update`.
+
+        Returns:
+            A pytree like the sum: JAX arrays, or float64 NumPy arrays with secret noise.
+        """
+        require_key(key)
+        total = as_two_parts(gradient_sum)
+        excess = sensitivity_excess(
+            self.sampler.capacity,
+            _num_weights(total.high),
+            microbatch_size=microbatch_size,
+            num_devices=num_devices,
+            is_rounded=not isinstance(gradient_sum, TwoPartSum),
         )
+        if math.isinf(excess):
+            raise ValueError(
+                "expected batches whose rounding is bounded, up to about 2^22 records, got a "
+                f"capacity of {self.sampler.capacity}"
+            )
+        std = self.noise_std_of_sum * (1 + excess)
+        if self.noise is None:
+            step_key = jr.fold_in(purpose_key(key, "noise"), step)
+            return with_simulated_noise(total, std, key=step_key)
+        std = widened_for_grid(std, self.noise_multiplier, _num_weights(total.high))
+        bound = self.sampler.capacity * self.clip_norm * (1 + excess)
+        return with_secret_noise(total, std, bound=bound, noise=self.noise.hiding(int(step)))
+
+    def release(self, *, key: Key[Array, ""] | None = None) -> Release:
+        """The noisy sums of all steps, and all that is computed from them.
+
+        Args:
+            key: that of the run, for the assumptions to say how many bits a guess has to find.
+        """
+        return release_of_sums(
+            self.sampler, self.noise_multiplier, self.num_steps, noise=self.noise, key=key
+        )
+
+    def _steps_made(self, state: OptimiserState) -> Int[Array, ""]:
+        made = concrete(state.num_released)
+        if made is not None and made >= self.num_steps:
+            raise ValueError(
+                f"expected at most {self.num_steps} steps, which are accounted for, got one more"
+            )
+        return state.num_released
+
+    def _require_host(self, arrays: Any) -> None:
+        """Raise ValueError where secret noise cannot be added, or the sums are not proved."""
+        if jax.default_backend() == "tpu":
+            raise ValueError(
+                "expected a CPU or a GPU with noise=SecretNoise(), got a TPU: the bound on the "
+                "sums' rounding is not proved for its products (jaxdp.clipping.sensitivity)"
+            )
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arrays)):
+            raise ValueError(
+                "expected a call outside jit, vmap and grad with noise=SecretNoise(), got traced "
+                "arrays: secret noise is added on the host (the parts of a step are compiled)"
+            )
+
+
+@eqx.filter_jit
+def _sum_over(
+    loss: Callable[[Any, Any, Any], Float[Array, ""]],
+    model: PyTree,
+    inputs: PyTree[Array],
+    targets: PyTree[Array],
+    batch: tuple[Int[Array, " capacity"], Bool[Array, " capacity"]],
+    clip_norm: Float[Array, ""],
+    microbatch_size: int | None,
+) -> TwoPartSum:
+    """The sum of the clipped gradients of the records of a batch."""
+    indices, mask = batch
+    records = jax.tree.map(lambda leaf: jnp.asarray(leaf)[indices], (inputs, targets))
+    total, _ = clipped_gradient_sum_in_parts(
+        loss, model, *records, clip_norm=clip_norm, mask=mask, microbatch_size=microbatch_size
+    )
+    return total
+
+
+def _moved(
+    optimiser: optax.GradientTransformation, mean: PyTree, model: PyTree, state: OptimiserState
+) -> tuple[PyTree, OptimiserState]:
+    """Model and state after the optimiser has seen the mean of the clipped gradients."""
+    weights, rest = eqx.partition(model, eqx.is_inexact_array)
+    mean = jax.tree.map(lambda leaf, weight: jnp.asarray(leaf, weight.dtype), mean, weights)
+    updates, inner = optimiser.update(mean, state.inner, weights)
+    moved = eqx.combine(optax.apply_updates(weights, updates), rest)
+    return moved, OptimiserState(inner, state.num_released + 1)
+
+
+_moved_compiled = eqx.filter_jit(_moved)
+
+
+def _num_weights(model: PyTree) -> int:
+    weights = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+    return sum(np.size(leaf) for leaf in weights)

@@ -21,6 +21,7 @@ from jaxdp.algorithms.optimiser import OptimiserState, PrivateOptimiser
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.traced_loss import batch_size
 from jaxdp.core.checks import require_count, require_key
+from jaxdp.privacy.release import Release
 
 _PROGRESS_BLOCKS = 20
 _ANY_NUMBER = np.iinfo(np.int32).max
@@ -79,12 +80,24 @@ class Training(eqx.Module):
         state: of the optimiser, after them.
         steps: how many steps had been made at each record.
         records: the metric at each of `steps`, with a leading axis; None without a metric.
+        statement: what was released, and what is proved about it; None without privacy.
     """
 
     model: PyTree
     state: OptimiserState | PyTree
     steps: tuple[int, ...] = eqx.field(static=True)
     records: PyTree[Array]
+    statement: Release | None = None
+
+    def release(self) -> Release:
+        """What was made public: `jaxdp.account(training, delta=...)` reads it.
+
+        Raises:
+            TypeError: the run had no privacy.
+        """
+        if self.statement is None:
+            raise TypeError("expected a run of a PrivateOptimiser, got one without privacy")
+        return self.statement
 
 
 def train(
@@ -105,7 +118,11 @@ def train(
     Steps between two records are one compiled loop. It is compiled once for a loss (the same
     function object), an optax optimiser (likewise), a model's shapes and a number of records,
     whatever the noise, clip norm and number of steps. Under `eqx.filter_vmap` over the key, the
-    model's weights or the noise multiplier, runs are made together.
+    model's weights or the noise multiplier, runs are made together; the release of each is its
+    own, and who sees several of them sees their composition (`jaxdp.privacy.compose`).
+
+    With `noise=jaxdp.privacy.SecretNoise()` every step returns to the host for its noise; clipped
+    sums and updates are compiled all the same.
 
     Args:
         optimiser: whose account is of one run; or the baseline without privacy.
@@ -113,7 +130,9 @@ def train(
         model: before the first step.
         inputs: of all records, a pytree with a leading axis.
         targets: likewise.
-        key: one for the run and for no other.
+        key: one for the run and for no other, secret in a real release: use
+            `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
+            run ends with says which it was.
         metric: of a model, a pytree of arrays; called outside the compiled loop. On the training
             records it is private data, which the optimiser's account does not cover.
         record_at: after how many steps to measure, increasing from 0 at the least; None: after
@@ -135,12 +154,16 @@ def train(
         )
     inputs, targets = jax.tree.map(jnp.asarray, (inputs, targets))
     state, records, done = optimiser.init(model), [], 0
-    # The steps are counted here, on the host, so that runs of any length share one compilation.
-    shared = dataclasses.replace(optimiser, num_steps=_ANY_NUMBER)
-    shared = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), shared)
+    advance = _advance
+    if isinstance(optimiser, PrivateOptimiser) and optimiser.noise is not None:
+        advance, shared = _advance_on_host, optimiser
+    else:
+        # The steps are counted here, on the host: runs of any length share one compilation.
+        shared = dataclasses.replace(optimiser, num_steps=_ANY_NUMBER)
+        shared = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), shared)
     for stop in _stops(optimiser.num_steps, steps, progress is not None):
         count = jnp.asarray(stop - done, jnp.int32)
-        model, state = _advance(
+        model, state = advance(
             shared, loss, model, state, inputs, targets, key, count, microbatch_size
         )
         done = stop
@@ -150,13 +173,23 @@ def train(
         if metric is not None and done in steps:
             records.append(metric(model))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
-    return Training(model, state, steps if metric is not None else (), stacked)
+    statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
+    return Training(model, state, steps if metric is not None else (), stacked, statement)
 
 
 def _stops(num_steps: int, steps: tuple[int, ...], is_reported: bool) -> list[int]:
     """The numbers of steps after which the loop returns to the host."""
     blocks = _PROGRESS_BLOCKS if is_reported else 1
     return sorted({*steps, *(num_steps * block // blocks for block in range(1, blocks + 1))})
+
+
+def _advance_on_host(optimiser, loss, model, state, inputs, targets, key, count, microbatch_size):
+    """`count` steps, each of which takes its noise from the host."""
+    for _ in range(int(count)):
+        model, state = optimiser.step(
+            loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
+        )
+    return model, state
 
 
 @eqx.filter_jit

@@ -52,7 +52,11 @@ class AbstractSampleProblem(AbstractProblem):
     def gradient(
         self, parameters: Float[Array, " dim"], samples: Samples
     ) -> Float[Array, "*batch dim"]:
-        """The loss's gradient at each sample."""
+        """The loss's gradient at each sample.
+
+        `OnePassDPSGD` is private where it is x times a non-decreasing function of x.theta, of the
+        slope that `smoothness` states.
+        """
 
     @abc.abstractmethod
     def smoothness(self, samples: Samples) -> Float[Array, "*batch"]:

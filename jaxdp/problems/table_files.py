@@ -87,14 +87,17 @@ def _layout(
     is_comment = text.startswith("#")
     text = text.lstrip("# ")
     separator = _separator(text)
-    first = _cells(text, separator)
+    try:
+        first = _cells(text, separator)
+        below = _cells(lines[1][1], separator) if len(lines) > 1 else []
+    except csv.Error as error:
+        raise ValueError(f"{path}: not a table ({error})") from None
     if has_header is False:
         return separator, None, 0
     if has_header and all(_is_written_number(cell) for cell in first):
         raise ValueError(f"{path}: expected a line of column names, got numbers: {text[:40]!r}")
     words = [i for i, cell in enumerate(first) if not is_number(cell)]
     # A row of data may hold text as well; a header's words have numbers below them.
-    below = _cells(lines[1][1], separator) if len(lines) > 1 else []
     # Data frames without names write the numbers of their columns, after a blank for the index.
     counted = [cell for cell in first if cell]
     is_counted = len(first) > 1 and counted == [str(i) for i in range(len(counted))]
@@ -121,13 +124,13 @@ def _cells(line: str, separator: str | None) -> list[str]:
 
 
 def _read_npz(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
-    import zipfile
-    import zlib
-
     try:
         with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
+            arrays = {name: np.asarray(archive[name]) for name in archive.files}
+    except MemoryError:
+        raise
+    except Exception:
+        # What reading an archive may raise has no common name.
         raise ValueError(
             f"{path}: not a readable .npz of plain arrays: it is damaged or holds pickled objects"
         ) from None

@@ -10,7 +10,7 @@ import pytest
 from helpers import assert_mean_close
 
 import jaxdp
-from jaxdp.privacy import PoissonSampler, ShuffledEpochs, audit_mu
+from jaxdp.privacy import PoissonSampler, SecretNoise, ShuffledEpochs, audit_mu
 
 RECORDS = 12
 
@@ -114,14 +114,16 @@ def test_the_worst_case_reaches_the_claim_and_half_the_noise_exceeds_it():
 
 def test_poisson_batches_are_amplified_and_state_their_neighbours():
     sampler = PoissonSampler(1000, 0.01)
-    poisson = _optimiser(num_steps=100, noise_multiplier=1.0, sampler=sampler)
+    # Secret noise, because float32's ends too early for one release of mu = 2 at this delta.
+    settings = {"num_steps": 100, "noise_multiplier": 1.0, "noise": SecretNoise()}
+    poisson = _optimiser(**settings, sampler=sampler)
     amplified = jaxdp.account(poisson, delta=1e-5)
     # The same noise, every record in every batch.
     full = jaxdp.privacy.gaussian_epsilon(10.0, 1e-5)
     assert amplified.epsilon < full / 10
     assert amplified.mu is None
     assert "zero-out-one" in amplified.assumptions[0]
-    shuffled = _optimiser(num_steps=100, noise_multiplier=1.0, sampler=ShuffledEpochs(1000, 10))
+    shuffled = _optimiser(**settings, sampler=ShuffledEpochs(1000, 10))
     # One epoch: no amplification, a record is in one batch.
     assert jaxdp.account(shuffled, delta=1e-5).mu == pytest.approx(2.0)
 

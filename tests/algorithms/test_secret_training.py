@@ -1,0 +1,375 @@
+"""Private training with secret noise: its law, its low bits, what it refuses and what it states."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+from helpers import assert_mean_close, give_noise
+from scipy.special import erfinv, ndtr
+
+import jaxdp
+from jaxdp.algorithms import train
+from jaxdp.algorithms.noisy_sums import widened_for_grid
+from jaxdp.algorithms.release_of_sums import LARGEST_NORMAL, least_delta
+from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
+from jaxdp.privacy import (
+    PoissonSampler,
+    SecretNoise,
+    ShuffledEpochs,
+    gaussian_epsilon,
+    secret_key,
+)
+from jaxdp.privacy.secret_noise import grid_unit
+
+RECORDS, DIM = 16, 5
+SEEDED = SecretNoise(2**200 + 1)
+INPUTS = np.random.default_rng(0).normal(size=(RECORDS, DIM)).astype(np.float32)
+LABELS = np.sin(INPUTS[:, 0])
+
+
+def squared_loss(model, x, y):
+    return (model["weight"] @ x + model["bias"] - y) ** 2
+
+
+MODEL = {"weight": jnp.zeros(DIM), "bias": jnp.zeros(())}
+
+
+def _optimiser(**changes):
+    settings = {
+        "clip_norm": 0.5,
+        "noise_multiplier": 2.0,
+        "num_steps": 3,
+        "sampler": ShuffledEpochs(RECORDS, RECORDS),
+        "noise": SEEDED,
+    }
+    inner = changes.pop("inner", optax.sgd(0.1, momentum=0.9))
+    return jaxdp.PrivateOptimiser(inner, **{**settings, **changes})
+
+
+def _trained(optimiser, key=None, **options):
+    key = jr.key(0) if key is None else key
+    return train(optimiser, squared_loss, MODEL, INPUTS, LABELS, key=key, **options)
+
+
+def test_without_the_noise_the_steps_are_those_of_simulated_training(monkeypatch):
+    give_noise(monkeypatch, lambda purpose, count: np.zeros(count))
+    for sampler in (ShuffledEpochs(RECORDS, 4), PoissonSampler(RECORDS, 1.0)):
+        secret = _trained(_optimiser(sampler=sampler))
+        plain = _trained(_optimiser(sampler=sampler, noise=None, noise_multiplier=0.0))
+        for found, wanted in zip(
+            jax.tree.leaves(secret.model), jax.tree.leaves(plain.model), strict=True
+        ):
+            np.testing.assert_allclose(found, wanted, rtol=1e-6)
+        assert secret.state.num_released == 3
+
+
+def test_the_noise_is_that_of_the_bound_on_the_sums_and_of_their_grid():
+    optimiser = _optimiser(noise_multiplier=3.0)
+    zeros = {"weight": jnp.zeros((60, 50)), "bias": jnp.zeros(3000)}
+    excess = sensitivity_excess(RECORDS, 6000)
+    noisy = optimiser.noisy_sum(TwoPartSum(zeros, zeros), 0, key=jr.key(0))
+    std = widened_for_grid(1.5 * (1 + excess), 3.0, 6000)
+    assert 1.5 < std < 1.501
+    for leaf in jax.tree.leaves(noisy):
+        assert leaf.dtype == np.float64
+        assert_mean_close(np.ravel(leaf) ** 2, std**2)
+        with pytest.raises(AssertionError):
+            assert_mean_close(np.ravel(leaf) ** 2, (std / 1.33) ** 2)
+        steps = leaf / grid_unit(std)
+        np.testing.assert_array_equal(steps, np.rint(steps))
+
+
+@pytest.mark.parametrize(("records", "multiplier"), [(16, 1.0), (300, 0.7), (4096, 40.0)])
+def test_the_noise_covers_the_rounding_of_the_sums_and_of_the_grid(
+    records, multiplier, monkeypatch
+):
+    drawn = []
+
+    def noisy_integers(self, values, std, purpose):
+        drawn.append(std)
+        return np.asarray(values, np.int64)
+
+    monkeypatch.setattr(SecretNoise, "noisy_integers", noisy_integers)
+    # One record more or less moves the sum by C, and by a unit its rounding.
+    sampler = PoissonSampler(records, 1.0, capacity=records)
+    optimiser = _optimiser(noise_multiplier=multiplier, sampler=sampler)
+    part = TwoPartSum(jnp.full(1000, 0.1), jnp.zeros(1000))
+    released = optimiser.noisy_sum(part, 0, key=jr.key(0))
+    # The unit is seen in what is released: every tenth is a whole number of them.
+    unit = grid_unit(multiplier * 0.5)
+    assert np.abs(released - np.float64(np.float32(0.1))).max() <= unit / 2
+    moved = 0.5 * (1 + sensitivity_excess(records, 1000)) + math.sqrt(1000) * unit
+    assert drawn[0] * unit >= multiplier * moved
+
+
+def test_the_noise_covers_sums_over_devices_and_rounded_ones():
+    optimiser = _optimiser(sampler=ShuffledEpochs(4096, 4096), noise_multiplier=1.0)
+    part = TwoPartSum(jnp.zeros(5000), jnp.zeros(5000))
+    plain = optimiser.noisy_sum(part, 0, key=jr.key(0))
+    several = optimiser.noisy_sum(part, 0, key=jr.key(0), num_devices=8)
+    rounded = optimiser.noisy_sum(part.high, 0, key=jr.key(0))
+    shorter = optimiser.noisy_sum(part, 0, key=jr.key(0), microbatch_size=64)
+    # One seed hides other noise for other deviations; these differ by parts in a hundred.
+    assert len({float(noisy[0]) for noisy in (plain, several, rounded, shorter)}) == 4
+    with pytest.raises(ValueError, match="expected batches whose rounding is bounded"):
+        _optimiser(sampler=ShuffledEpochs(2**24, 2**24)).noisy_sum(part, 0, key=jr.key(0))
+
+
+def test_no_two_noises_and_no_two_batches_are_alike():
+    optimiser = _optimiser(sampler=PoissonSampler(4000, 0.5))
+    other = _optimiser(noise=SecretNoise(2**201))
+    zeros = (jnp.zeros(1000), jnp.zeros(1000))
+    noises = [
+        leaf
+        for made, step in ((optimiser, 0), (optimiser, 1), (other, 1))
+        for leaf in made.noisy_sum(zeros, step, key=jr.key(0))
+    ]
+    assert np.abs(np.corrcoef(np.stack(noises)) - np.eye(6)).max() < 5 / math.sqrt(1000)
+    batches = [
+        optimiser.sampler.sample_secretly(step, noise=noise, key=jr.key(0))
+        for step, noise in enumerate((SEEDED, SEEDED, other.noise, SecretNoise(2**202)))
+    ]
+    drawn = np.zeros((4, 4000))
+    for row, (indices, mask) in zip(drawn, batches, strict=True):
+        row[np.asarray(indices)[np.asarray(mask)]] = 1
+    assert np.abs(np.corrcoef(drawn) - np.eye(4)).max() < 5 / math.sqrt(4000)
+    assert_mean_close(drawn.ravel(), 0.5)
+    # The operating system's differ too: 1000 numbers agree by chance once in 10^3000 times.
+    unseeded = _optimiser(noise=SecretNoise())
+    first, again = (unseeded.noisy_sum(zeros[0], 0, key=jr.key(0)) for _ in range(2))
+    assert not np.array_equal(first, again)
+    with pytest.raises(AssertionError):
+        assert_mean_close(drawn.ravel(), 0.5 / 1.33)
+
+
+def _separation(optimiser, trials=40_000):
+    """mu between the sums of a record clipped at +C and at -C, over all steps: a trial a weight."""
+    scores = []
+    for sign in (1.0, -1.0):
+        part = TwoPartSum(jnp.full(trials, sign * optimiser.clip_norm), jnp.zeros(trials))
+        steps = range(optimiser.num_steps)
+        scores.append(sum(optimiser.noisy_sum(part, step, key=jr.key(0)) for step in steps))
+    first, second = scores
+    return (first.mean() - second.mean()) / np.sqrt((first.var() + second.var()) / 2)
+
+
+def test_the_worst_case_reaches_the_claim_and_less_noise_exceeds_it():
+    claim, error = jaxdp.account(_optimiser(), delta=1e-5).mu, 5 / math.sqrt(80_000)
+    assert 0.9 * claim <= _separation(_optimiser()) <= claim * (1 + error)
+    assert _separation(_optimiser(noise_multiplier=2.0 / 1.33)) > 1.2 * claim
+
+
+# Low bits. Float32 normals are few, and so are the numbers that a sum can become with them.
+
+
+def _float32_normals():
+    """Every number that `jax.random.normal` gives in float32, sorted."""
+    low = np.nextafter(np.float32(-1), np.float32(0))
+    unit = np.arange(2**23, dtype=np.uint32) * np.float32(2.0**-23)
+    uniform = np.maximum(low, (unit * (np.float32(1) - low) + low).astype(np.float32))
+    return np.unique(np.asarray(jax.jit(lambda u: jnp.sqrt(2.0) * jax.lax.erf_inv(u))(uniform)))
+
+
+def _is_reached(released, total, std, normals):
+    """Whether some normal takes the sum to the released number, in float32."""
+    place = np.searchsorted(normals, (released - total) / std)
+    near = normals[np.clip(place[:, None] + np.arange(-3, 4), 0, len(normals) - 1)]
+    reached = np.float32(total) + (np.float32(std) * near).astype(np.float32)
+    return (reached.astype(np.float32) == released[:, None].astype(np.float32)).any(axis=1)
+
+
+def _right_guesses(noise, normals, trials):
+    """How often one released weight tells a sum of .31 from one of -.19, by its last bits alone."""
+    optimiser = _optimiser(noise=noise, noise_multiplier=4.0)
+    std = np.float32(optimiser.noise_std_of_sum * (1 + sensitivity_excess(RECORDS, trials)))
+    sums = np.where(np.arange(trials) % 2, 0.31, -0.19).astype(np.float32)
+    part = TwoPartSum(jnp.asarray(sums), jnp.zeros(trials))
+    released = np.asarray(optimiser.noisy_sum(part, 0, key=jr.key(1)), np.float32)
+    first, second = (
+        _is_reached(released, np.float32(total), std, normals) for total in (-0.19, 0.31)
+    )
+    coins = np.random.default_rng(0).integers(0, 2, trials)
+    guesses = np.where(first == second, coins, second)
+    return np.mean(guesses == np.arange(trials) % 2)
+
+
+def test_the_last_bits_of_one_weight_betray_simulated_noise_and_not_secret_noise():
+    normals, trials = _float32_normals(), 4000
+    assert 5.4 < -normals[0] <= LARGEST_NORMAL
+    # The distance of the sums is a quarter of the noise's deviation: Phi(.125) by size alone.
+    allowed = ndtr(0.125)
+    error = 5 * 0.5 / math.sqrt(trials)
+    assert _right_guesses(None, normals, trials) > allowed + error
+    assert _right_guesses(SEEDED, normals, trials) < allowed + error
+
+
+# The tail.
+
+
+def test_a_delta_below_the_tail_of_float32_is_refused_and_secret_noise_has_none():
+    for sampler, shift, rate in (
+        (PoissonSampler(1000, 0.25), 1.0, 0.25),
+        (PoissonSampler(1000, 1.0), 1.0, 1.0),
+        (ShuffledEpochs(1000, 10), 2.0, 1.0),
+    ):
+        multiplier = 1.37
+        expected = rate * (ndtr(shift / multiplier - 5.42) - ndtr(-5.42))
+        assert least_delta(multiplier, sampler) == pytest.approx(expected, rel=1e-9)
+        settings = {"noise_multiplier": multiplier, "sampler": sampler, "num_steps": 1}
+        simulated = _optimiser(**settings, noise=None)
+        assert jaxdp.account(simulated, delta=1.01 * expected).epsilon > 0
+        with pytest.raises(ValueError, match="SecretNoise"):
+            jaxdp.account(simulated, delta=0.99 * expected)
+        assert jaxdp.account(_optimiser(**settings), delta=1e-3 * expected).epsilon > 0
+
+
+def test_the_floor_is_what_the_ends_of_the_noise_give_away():
+    """A record moves a coordinate by s deviations: beyond the end it is there for certain."""
+    multiplier, sampler = 0.4, PoissonSampler(10, 1.0)
+    uniform = np.random.default_rng(0).uniform(-1, 1, 400_000)
+    noise = np.clip(math.sqrt(2) * erfinv(uniform), -LARGEST_NORMAL, LARGEST_NORMAL)
+    beyond = noise + 1 / multiplier > LARGEST_NORMAL
+    floor = least_delta(multiplier, sampler)
+    assert_mean_close(beyond, floor)
+    with pytest.raises(AssertionError):
+        assert_mean_close(beyond, floor / 1.33)
+
+
+def test_no_noise_and_noise_that_is_traced_have_no_floor():
+    sampler = ShuffledEpochs(10, 10)
+    assert least_delta(0.0, sampler) == 0.0
+    assert jaxdp.account(_optimiser(noise=None, noise_multiplier=0.0), delta=1e-9).epsilon == (
+        math.inf
+    )
+
+    def mu(multiplier):
+        return jaxdp.account(_optimiser(noise=None, noise_multiplier=multiplier), delta=1e-9).mu
+
+    assert jax.jit(mu)(2.0) == pytest.approx(math.sqrt(3))
+
+
+# Sums.
+
+
+@pytest.mark.parametrize("microbatch_size", [None, 1, 7])
+def test_a_large_first_record_hides_no_more_than_its_own_part(microbatch_size):
+    """Small gradients that float32 would round away beside a large one: they moved by 2 C once."""
+    records = 8192
+    inputs = np.full((records, 1), 2.0**-9, np.float32)
+    inputs[0] = 1.0
+    sizes = []
+    for first in (1.0, 0.0):
+        inputs[0] = first
+        total, _ = clipped_gradient_sum_in_parts(
+            lambda weight, x, y: weight @ x,
+            jnp.zeros(1),
+            jnp.asarray(inputs),
+            jnp.zeros(records),
+            clip_norm=1.0,
+            microbatch_size=microbatch_size,
+        )
+        sizes.append(float(total.in_float64()[0]))
+    excess = sensitivity_excess(records, 1, microbatch_size=microbatch_size)
+    assert abs(sizes[0] - sizes[1]) <= 1 + excess
+    # The same additions in float32, one by one.
+    total = np.float32(1e5)
+    for value in inputs[1:, 0]:
+        total = np.float32(total + value)
+    assert abs(float(total) - 1e5 - 8191 * 2.0**-9) > 1 + excess
+
+
+def test_a_sum_that_is_no_number_is_released_like_any_other():
+    """Nothing that a record does ends in an error."""
+    optimiser = _optimiser(sampler=ShuffledEpochs(RECORDS, RECORDS))
+    for broken in (jnp.nan, jnp.inf, -jnp.inf, 3e38):
+        part = TwoPartSum(jnp.asarray([broken, 1.0]), jnp.zeros(2))
+        noisy = optimiser.noisy_sum(part, 0, key=jr.key(0))
+        assert np.isfinite(noisy).all()
+        assert np.abs(noisy).max() < 0.5 * RECORDS * 1.1 + 10
+
+
+# What is stated.
+
+
+def test_a_release_says_whether_its_noise_is_certified_and_what_its_key_is():
+    made = _trained(_optimiser(noise=None), key=jr.key(5))
+    cost = jaxdp.account(made, delta=1e-3)
+    assert "simulated noise" in str(cost).splitlines()[0]
+    assert not cost.is_certified
+    text = " ".join(cost.assumptions)
+    assert "made from an integer below 2^32" in text
+    assert "at most 64 bits" in " ".join(
+        _trained(_optimiser(noise=None), key=secret_key()).release().assumptions
+    )
+    assert "secret_key()" in " ".join(_optimiser(noise=None).release().assumptions)
+
+    certified = jaxdp.account(_trained(_optimiser(noise=SecretNoise())), delta=1e-9)
+    assert certified.is_certified
+    assert certified.mu == cost.mu
+    assert certified.epsilon == gaussian_epsilon(certified.mu, 1e-9)
+    assert "certified noise" in str(certified).splitlines()[0]
+    assert "made from an integer" not in " ".join(certified.assumptions)
+
+    guessable = jaxdp.account(_optimiser(noise=SecretNoise(7)), delta=1e-5)
+    assert (guessable.epsilon, guessable.is_certified) == (math.inf, False)
+
+
+def test_a_run_without_privacy_has_no_release():
+    run = _trained(jaxdp.algorithms.NonPrivateOptimiser(optax.sgd(0.1), 2))
+    with pytest.raises(TypeError, match="without privacy"):
+        jaxdp.account(run, delta=1e-5)
+
+
+def test_neighbours_are_the_samplers():
+    for sampler, adjacency in (
+        (PoissonSampler(RECORDS, 0.5), "zero-out-one"),
+        (ShuffledEpochs(RECORDS, 4), "replace-one"),
+    ):
+        cost = jaxdp.account(_optimiser(sampler=sampler), delta=1e-5)
+        assert cost.adjacency == adjacency
+        assert adjacency in str(cost).splitlines()[0]
+
+
+# Wrong calls.
+
+
+def test_secret_noise_is_not_drawn_under_jit():
+    optimiser, state = _optimiser(), _optimiser().init(MODEL)
+    step = eqx.filter_jit(
+        lambda model: optimiser.step(squared_loss, model, state, INPUTS, LABELS, key=jr.key(0))
+    )
+    with pytest.raises(ValueError, match="outside jit, vmap and grad"):
+        step(MODEL)
+    update = eqx.filter_jit(lambda total: optimiser.update(total, MODEL, state, key=jr.key(0)))
+    with pytest.raises(ValueError, match="outside jit, vmap and grad"):
+        update(MODEL)
+    # Else all runs of a batch would share one noise.
+    with pytest.raises(ValueError, match="outside jit, vmap and grad"):
+        eqx.filter_vmap(lambda key: _trained(optimiser, key=key).model)(jr.split(jr.key(0), 2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"noise": "secret"}, TypeError, "expected noise to be None or"),
+        ({"noise": SecretNoise}, TypeError, "expected noise to be None or"),
+        ({"noise_multiplier": 0.0}, ValueError, "noise_multiplier > 0 with secret noise"),
+        ({"clip_norm": 1e-20}, ValueError, "2\\^-60 <= clip_norm"),
+        ({"clip_norm": 1e20}, ValueError, "clip_norm <= 2\\^60"),
+    ],
+)
+def test_wrong_descriptions_are_refused(changes, error, message):
+    with pytest.raises(error, match=message):
+        _optimiser(**changes)
+
+
+def test_noise_that_integers_cannot_hold_is_refused():
+    with pytest.raises(ValueError, match="64-bit sums"):
+        _trained(_optimiser(noise_multiplier=1e-12))
+    with pytest.raises(ValueError, match="expected a noise_multiplier below"):
+        widened_for_grid(1.0, 1e9, 100)

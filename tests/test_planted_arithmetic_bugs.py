@@ -1,0 +1,136 @@
+"""Bugs in the arithmetic of private releases, planted one by one: each is caught by a test.
+
+What is proved for real numbers is lost in the machine by any of these: sums whose rounding is not
+covered, noise on a grid that is too fine, seeds that can be guessed, tails that end.
+"""
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+import test_estimators
+from algorithms import test_secret_training
+from kernels import test_joint_release
+from privacy import test_rounded_normals
+
+from jaxdp.algorithms import optimiser, release_of_sums
+from jaxdp.clipping import TwoPartSum
+from jaxdp.privacy import SecretNoise, rounded_normals
+
+
+def _a_grid_is_read_off_the_release(patch):
+    test_joint_release.test_every_residue_of_the_release_is_as_likely_as_any_other(0.01)
+
+
+def _words_are_counted(patch):
+    found, allowed, error = test_joint_release._share_of_right_guesses(
+        test_joint_release.noisy_sums, 0.01, 30, 40, is_coarse=False
+    )
+    assert found <= allowed + 4 * error
+
+
+def _noise_is_measured_against_the_rounding(patch):
+    test_secret_training.test_the_noise_covers_the_rounding_of_the_sums_and_of_the_grid(
+        300, 0.7, patch
+    )
+
+
+def _small_seeds_are_tried(patch):
+    test_estimators.test_a_noise_seed_that_can_be_guessed_costs_infinity(test_estimators._ridge)
+
+
+def _a_delta_below_the_floor_is_asked_for(patch):
+    test_secret_training.test_a_delta_below_the_tail_of_float32_is_refused_and_secret_noise_has_none()
+
+
+def _draws_near_a_turn_are_compared(patch):
+    test_rounded_normals.test_draws_at_a_place_where_rounding_turns_are_decided_by_further_digits(
+        2**31 + 0.5, 1
+    )
+
+
+def _two_steps_are_compared(patch):
+    """Of one sum: their noise must differ."""
+    part = TwoPartSum(jnp.zeros(100), jnp.zeros(100))
+    made = test_secret_training._optimiser()
+    first, second = (made.noisy_sum(part, step, key=jr.key(0)) for step in (0, 1))
+    assert not np.array_equal(first, second)
+    other = made.noisy_sum(TwoPartSum(part.high + 1e-3, part.low), 0, key=jr.key(0))
+    assert np.abs(other - first - 1e-3).min() > 1e-6
+
+
+def _refine_the_grid(patch):
+    def noisy_integers(self, values, std, purpose):
+        values = np.asarray(values, np.int64)
+        return values + np.rint(self.normals(values.shape, purpose) * std).astype(np.int64)
+
+    patch.setattr(SecretNoise, "noisy_integers", noisy_integers)
+
+
+def _leave_out_the_bound_on_blocks(patch):
+    patch.setattr(optimiser, "sensitivity_excess", lambda *sizes, **options: 0.0)
+
+
+def _leave_out_the_grid(patch):
+    patch.setattr(optimiser, "widened_for_grid", lambda std, *sizes: std)
+
+
+def _cover_half_of_the_grid(patch):
+    honest = optimiser.widened_for_grid
+    patch.setattr(
+        optimiser,
+        "widened_for_grid",
+        lambda std, multiplier, *sizes: honest(std, multiplier / 2, *sizes),
+    )
+
+
+def _take_any_seed(patch):
+    patch.setattr(SecretNoise, "is_guessable", property(lambda self: False))
+
+
+def _ignore_the_tail(patch):
+    patch.setattr(release_of_sums, "least_delta", lambda multiplier, sampler: 0.0)
+
+
+def _trust_float64(patch):
+    patch.setattr(rounded_normals, "_MARGIN", 0.0)
+
+
+def _hide_all_sums_with_one_noise(patch):
+    patch.setattr(SecretNoise, "hiding", lambda self, *numbers: self)
+
+
+# bug: (how it is planted, the test that catches it)
+PLANTED = {
+    "grid refined again, residues": (_refine_the_grid, _a_grid_is_read_off_the_release),
+    "grid refined again, words": (_refine_the_grid, _words_are_counted),
+    "bound on blocks left out": (
+        _leave_out_the_bound_on_blocks,
+        _noise_is_measured_against_the_rounding,
+    ),
+    "rounding to the grid left out": (
+        _leave_out_the_grid,
+        _noise_is_measured_against_the_rounding,
+    ),
+    "half of the grid covered": (
+        _cover_half_of_the_grid,
+        _noise_is_measured_against_the_rounding,
+    ),
+    "seeds not checked": (_take_any_seed, _small_seeds_are_tried),
+    "tail ignored": (_ignore_the_tail, _a_delta_below_the_floor_is_asked_for),
+    "float64 trusted near a turn": (_trust_float64, _draws_near_a_turn_are_compared),
+    "one noise for all sums of a seed": (_hide_all_sums_with_one_noise, _two_steps_are_compared),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_caught(bug, monkeypatch):
+    plant, caught_by = PLANTED[bug]
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        caught_by(monkeypatch)
+
+
+@pytest.mark.parametrize("check", dict.fromkeys(check for _, check in PLANTED.values()))
+def test_without_the_bug_the_check_passes(check, monkeypatch):
+    check(monkeypatch)
