@@ -2,7 +2,6 @@
 
 import math
 import reprlib
-import warnings
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,8 @@ from jaxdp.kernels import (
     RangedKernel,
     RangeScaling,
 )
+from jaxdp.kernels.fit_arguments import PUBLIC_SEEDS
+from jaxdp.privacy.secret_noise import check_noise_seed
 
 # Published with every release; not a number that somebody would choose as a secret.
 PUBLIC_SEED = 20_220_501
@@ -115,32 +116,29 @@ def budget_and_seeds(estimator: Any) -> dict[str, Any]:
     """The keywords of every learner's fit.
 
     Raises:
-        TypeError: the random state is neither None nor an int.
-        ValueError: it is negative, or the public seed.
+        TypeError: a seed is neither None nor an int.
+        ValueError: one is out of its range, or they are the same.
     """
-    secret = estimator.random_state
-    if secret is not None:
-        if isinstance(secret, bool) or not isinstance(secret, (int, np.integer)):
-            raise TypeError(
-                "expected random_state to be None (noise from the operating system) or an int, "
-                f"got {type(secret).__name__}"
-            )
-        if secret < 0:
-            raise ValueError(f"expected random_state >= 0, got {secret}")
-        if np.array_equal(secret, estimator.public_seed):
-            raise ValueError(
-                "expected random_state, which must stay secret, to differ from public_seed, which "
-                f"is published, got {secret} for both"
-            )
-        warnings.warn(
-            "random_state must stay secret: whoever knows it can take the noise off the release",
-            UserWarning,
-            stacklevel=3,
+    public, secret = estimator.random_state, estimator.noise_seed
+    if public is None:
+        public = PUBLIC_SEED
+    if isinstance(public, bool) or not isinstance(public, (int, np.integer)):
+        raise TypeError(
+            "expected random_state, the public seed of the features, to be None or an int, "
+            f"got {type(public).__name__}"
+        )
+    check_noise_seed(secret)
+    if not 0 <= public < PUBLIC_SEEDS:
+        raise ValueError("expected 0 <= random_state < 2^63, the public seed, got one beyond")
+    if secret == public:
+        raise ValueError(
+            "expected noise_seed, which must stay secret, to differ from random_state, which is "
+            "published, got one number for both"
         )
     return {
         "epsilon": estimator.epsilon,
         "delta": estimator.delta,
-        "public_seed": estimator.public_seed,
+        "public_seed": public,
         "noise_seed": secret,
     }
 

@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from jaxdp.estimators.arguments import (
-    PUBLIC_SEED,
     budget_and_seeds,
     feature_map_of,
     kernel_of,
@@ -37,7 +36,7 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         epsilon, delta, input_bound, input_range, kernel, num_projections, num_features,
-            feature_map, public_seed, random_state: as `DPKernelRidge`.
+            feature_map, random_state, noise_seed: as `DPKernelRidge`.
         classes: the two labels, public. None reads them from `y`: `cost_` then says that they are
             taken to be known.
         loss: a margin loss of `jaxdp.kernels`; None for `Logistic()`.
@@ -73,8 +72,8 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
         max_steps: int | None = None,
         tolerance: float | None = None,
         feature_map: AbstractFeatureMap | None = None,
-        public_seed: int = PUBLIC_SEED,
         random_state: int | None = None,
+        noise_seed: int | None = None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -89,8 +88,8 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
         self.max_steps = max_steps
         self.tolerance = tolerance
         self.feature_map = feature_map
-        self.public_seed = public_seed
         self.random_state = random_state
+        self.noise_seed = noise_seed
 
     def fit(self, X: Any, y: Any) -> "DPKernelClassifier":
         """Spend the budget on one release.
@@ -137,7 +136,7 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.random_state is None
+        tags.non_deterministic = self.noise_seed is None
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True
         return tags

@@ -7,7 +7,6 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from jaxdp.estimators.arguments import (
-    PUBLIC_SEED,
     budget_and_seeds,
     feature_map_of,
     kernel_of,
@@ -43,9 +42,12 @@ class DPKernelRidge(RegressorMixin, BaseEstimator):
         intercept_share: the part in [0, 1) of the budget spent on the mean label.
         residual_bound: of the labels less that mean; None for `label_bound`.
         feature_map: a public feature map instead of M random functions of the kernel.
-        public_seed: what the features are drawn from; it is published.
-        random_state: None for noise from the operating system. An int makes fits repeatable, and
-            whoever knows it can take the noise off: a UserWarning says that it must stay secret.
+        random_state: the public randomness, of the features: an int that is published, or None for
+            one that is always the same. It has no part in privacy.
+        noise_seed: the secret randomness, of the noise: None for the operating system's. An int of
+            at least 2^128 (`secrets.randbits(256)`) makes fits repeatable and must stay secret; a
+            smaller one can be guessed, and the cost is infinite. scikit-learn prints and pickles
+            it with the estimator: hand on `release_`, never the estimator.
 
     Attributes:
         release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
@@ -73,8 +75,8 @@ class DPKernelRidge(RegressorMixin, BaseEstimator):
         intercept_share: float = 0.0,
         residual_bound: float | None = None,
         feature_map: AbstractFeatureMap | None = None,
-        public_seed: int = PUBLIC_SEED,
         random_state: int | None = None,
+        noise_seed: int | None = None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -88,8 +90,8 @@ class DPKernelRidge(RegressorMixin, BaseEstimator):
         self.intercept_share = intercept_share
         self.residual_bound = residual_bound
         self.feature_map = feature_map
-        self.public_seed = public_seed
         self.random_state = random_state
+        self.noise_seed = noise_seed
 
     def fit(self, X: Any, y: Any) -> "DPKernelRidge":
         """Spend the budget on one release.
@@ -123,7 +125,7 @@ class DPKernelRidge(RegressorMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.random_state is None
+        tags.non_deterministic = self.noise_seed is None
         # A few dozen records and a small epsilon: mostly noise.
         tags.regressor_tags.poor_score = True
         return tags

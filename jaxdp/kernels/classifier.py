@@ -11,10 +11,17 @@ $|z| \le B$ in exact arithmetic. `objective_calibration` proves the rest, for ev
 and input. Neighbours differ in one record (replace-one), n is public. The ridge stands inside the
 objective, so trying several on private data costs the budget of each.
 
+*Arithmetic.* The linear term and the noise on the coefficients are exact normal numbers rounded to
+grids (`SecretNoise.noisy_integers`). An objective whose linear term is off by at most half a unit
+in each of M entries has a gradient that is off by $\sqrt M/2$ units over n, which is added to the
+solver's tolerance; rounding the coefficients to their grid moves each centre by $\sqrt M/2$ units,
+which their noise hides too.
+
 Outside the guarantee: that a fit raised an error, whether for its arguments or because the solver
 did not meet its tolerance, its running time, and warnings.
 """
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -28,7 +35,7 @@ from jaxdp.kernels.bounded import ClippedFeatures
 from jaxdp.kernels.fit_arguments import (
     check_budget,
     check_seeds,
-    digest_of,
+    noise_of_fit,
     plain_number,
     require_positive_number,
     training_table,
@@ -40,7 +47,7 @@ from jaxdp.kernels.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.public_features import public_bound, public_features, unit_features
 from jaxdp.kernels.released import ReleasedFunction
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.secret_noise import secret_normals
+from jaxdp.privacy.secret_noise import SecretNoise, grid_unit
 
 # The noise for the tolerance is that of a Gaussian mechanism with this share of the shift R: it
 # makes the linear term's noise larger by 5e-5 of itself.
@@ -48,13 +55,16 @@ _APPROXIMATION_SHARE = 0.01
 # Where two losses are compared.
 _MARGINS = np.linspace(-16, 16, 513)
 _ASSUMPTIONS = (
+    "each record's features are a function of that record alone, to the last bit",
     "public, and chosen without looking at the data: the number of records, the bounds, the kernel "
     "or feature map, the seed of the features, the loss and the ridge; inputs are scaled by public "
     "ranges, if at all",
     "the loss is convex, and its slope and curvature are bounded as it states",
-    "the noise, and a seed that it is drawn from, stay secret",
-    "the noise is normal up to float64: what that differs from the real line is not accounted for",
     "errors, such as a tolerance that is not met, warnings and running times are not released",
+)
+_CERTIFIED = (
+    "proved in the arithmetic of the machine: the solver's certificate bounds its rounding, and "
+    "what is released has exactly the law of rounded normal noise"
 )
 
 
@@ -151,7 +161,7 @@ class PrivateKernelClassifier(eqx.Module):
             ValueError, TypeError: an argument is out of its range.
         """
         found, bound = self.calibration(num_samples, epsilon, delta), self.feature_bound
-        coefficient_std = found.coefficient_std(self.tolerance * self.loss.lipschitz)
+        coefficient_std = self._coefficient_std(found, num_samples)
         return {"b": found.noise_std * bound, "coefficients": coefficient_std / bound}
 
     def fit(
@@ -173,7 +183,8 @@ class PrivateKernelClassifier(eqx.Module):
             delta: in (0, 1).
             public_seed: of the features; it is published with the function.
             noise_seed: None for the operating system's entropy. One that is given must stay as
-                secret as the data; fits that hide other numbers have independent noise under it.
+                secret as the data and be at least 2^128 (`secrets.randbits(256)`), else the cost
+                is infinite; fits that hide other numbers have independent noise under it.
 
         Raises:
             ValueError, TypeError: an argument is out of its range, or not finite.
@@ -188,28 +199,20 @@ class PrivateKernelClassifier(eqx.Module):
         features = self.features(table.shape[1], int(public_seed))
         rows = unit_features(features, table)
         calibration = self.calibration(len(table), epsilon, delta)
-        context = b""
-        if noise_seed is not None:
-            public = float(epsilon), float(delta), int(public_seed)
-            context = digest_of(rows, targets, *public, *self._fingerprint(calibration))
-
-        def normals(purpose: str, more: bytes = b"") -> Float[np.ndarray, " outputs"]:
-            count, known = features.num_outputs, context and context + more
-            return secret_normals(count, purpose=purpose, seed=noise_seed, context=known)
-
-        objective = PerturbedObjective(
-            rows,
-            targets,
-            self.loss,
-            calibration.ridge,
-            calibration.noise_std * normals("linear term"),
-            input_bound=1.0,
+        source = noise_of_fit(
+            rows, targets, seeds=(public_seed, noise_seed), budget=(epsilon, delta)
+        ).hiding(*self._fingerprint(calibration))
+        linear_term = noisy_on_grid(
+            np.zeros(features.num_outputs), calibration.noise_std, source, "linear term"
         )
-        gradient_norm = self.tolerance * self.loss.lipschitz
-        found = minimise(objective, tolerance=gradient_norm, max_steps=self.max_steps).coefficients
-        hidden = normals("coefficients", found.tobytes())
-        coefficients = found + calibration.coefficient_std(gradient_norm) * hidden
-        coefficients = coefficients / self.feature_bound
+        objective = PerturbedObjective(
+            rows, targets, self.loss, calibration.ridge, linear_term, input_bound=1.0
+        )
+        tolerance = self.tolerance * self.loss.lipschitz
+        found = minimise(objective, tolerance=tolerance, max_steps=self.max_steps).coefficients
+        std = self._coefficient_std(calibration, len(table))
+        hidden = source.hiding(found)
+        coefficients = noisy_on_grid(found, std, hidden, "coefficients") / self.feature_bound
         dtype = jnp.promote_types(jnp.asarray(table[:0]).dtype, jnp.float32)
         return ReleasedFunction(
             features=features,
@@ -218,11 +221,27 @@ class PrivateKernelClassifier(eqx.Module):
             statement=Release(
                 "an approximate minimiser of a perturbed objective, with noise, and its function",
                 "replace-one",
-                calibration.mechanism,
-                _ASSUMPTIONS,
+                source.proved(calibration.mechanism),
+                (*_ASSUMPTIONS, *source.assumptions(_CERTIFIED)),
+                is_certified=not source.is_guessable,
             ),
             delta=float(delta),
         )
+
+    def _coefficient_std(self, calibration: ObjectiveCalibration, num_samples: int) -> float:
+        """Of the noise that hides the solver's tolerance and both roundings, for B = 1."""
+        maps = self.feature_map
+        root = math.sqrt(self.num_projections if maps is None else maps.num_outputs)
+        linear_rounding = root / 2 * grid_unit(calibration.noise_std) / num_samples
+        gradient_norm = self.tolerance * self.loss.lipschitz + linear_rounding
+        # The unit is at most 2^-29 of the result, which so bounds a geometric series.
+        share = root * 2.0**-29 / calibration.mechanism.approximation_mu
+        if share > 0.5:
+            raise ValueError(
+                "expected a budget at which the coefficients' grid is finer than their noise, got "
+                f"an epsilon too small for {round(root**2)} coefficients"
+            )
+        return calibration.coefficient_std(gradient_norm) / (1 - share) * (1 + 2.0**-50)
 
     def _fingerprint(self, calibration: ObjectiveCalibration) -> tuple[Any, ...]:
         """What decides the release, besides features, labels, budget and seed.
@@ -232,4 +251,17 @@ class PrivateKernelClassifier(eqx.Module):
         """
         slopes = np.asarray(self.loss.slope(_MARGINS), np.float64).tobytes()
         sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
-        return type(self.loss).__name__, slopes, *sizes
+        return repr(self.loss), slopes, *sizes
+
+
+def noisy_on_grid(
+    values: Float[np.ndarray, " outputs"], std: float, source: SecretNoise, purpose: str
+) -> Float[np.ndarray, " outputs"]:
+    """The values rounded to the noise's grid, plus rounded normal noise: integers times a unit."""
+    unit = grid_unit(std)
+    noise = source.noisy_integers(np.zeros(len(values), np.int64), std / unit, purpose)
+    # Python's integers: a value may be more units than 64 bits hold.
+    sums = [
+        int(place) + int(added) for place, added in zip(np.rint(values / unit), noise, strict=True)
+    ]
+    return np.asarray([float(total) * unit for total in sums])

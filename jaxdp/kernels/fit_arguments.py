@@ -12,10 +12,11 @@ from jaxtyping import Float
 from jaxdp.core.checks import require_finite, require_positive, require_shape
 from jaxdp.kernels.blocks import ROWS
 from jaxdp.privacy.arguments import check_delta
-from jaxdp.privacy.secret_noise import check_noise_seed
+from jaxdp.privacy.secret_noise import SecretNoise, check_noise_seed
 
 _LEAST_RECORDS = 2
-_SEEDS = 2**63
+# Public seeds are below.
+PUBLIC_SEEDS = 2**63
 
 
 def training_table(
@@ -100,8 +101,8 @@ def check_seeds(public_seed: Any, noise_seed: Any) -> None:
     """Raise TypeError or ValueError unless the seeds are ints, and not one and the same."""
     if isinstance(public_seed, bool) or not isinstance(public_seed, (int, np.integer)):
         raise TypeError(f"expected public_seed to be an int, got {type(public_seed).__name__}")
-    if not 0 <= public_seed < _SEEDS:
-        raise ValueError(f"expected 0 <= public_seed < 2^63, got {public_seed}")
+    if not 0 <= public_seed < PUBLIC_SEEDS:
+        raise ValueError("expected 0 <= public_seed < 2^63, got one beyond")
     check_noise_seed(noise_seed)
     if noise_seed is not None and noise_seed == public_seed:
         raise ValueError(
@@ -110,15 +111,28 @@ def check_seeds(public_seed: Any, noise_seed: Any) -> None:
         )
 
 
-def digest_of(
-    table: Float[np.ndarray, "n dim"], targets: Float[np.ndarray, " n"], *public: Any
-) -> bytes:
-    """Of the records, as numbers, and of what is public: the context of seeded noise."""
-    hashed = hashlib.sha256(repr((table.shape, *public)).encode())
+def noise_of_fit(
+    table: Float[np.ndarray, "n dim"],
+    targets: Float[np.ndarray, " n"],
+    *,
+    seeds: tuple[int, int | None],
+    budget: tuple[float, float],
+) -> SecretNoise:
+    """The noise of one fit: with a seed, other records, budgets or features have other noise.
+
+    Args:
+        table, targets: the records.
+        seeds: the public one and that of the noise.
+        budget: epsilon and delta.
+    """
+    public_seed, noise_seed = seeds
+    if noise_seed is None:
+        return SecretNoise()
+    hashed = hashlib.sha256(repr((table.shape, *map(float, budget), int(public_seed))).encode())
     for start in range(0, len(table), ROWS):
         hashed.update(np.ascontiguousarray(table[start : start + ROWS], np.float64).tobytes())
     hashed.update(np.ascontiguousarray(targets, np.float64).tobytes())
-    return hashed.digest()
+    return SecretNoise(int(noise_seed), hashed.digest())
 
 
 def _real(name: str, value: Any) -> np.ndarray:

@@ -28,9 +28,11 @@ symmetrised, would be), and $\sigma / w$ on u. The release is exactly mu-GDP.
 
 *Arithmetic.* Every z / B and y / T is rounded toward zero to a multiple of $2^{-q}$: a function of
 that record alone, and no norm grows. Sums of products are then integers, computed without any
-rounding, whatever the order; the noise is rounded to the same integers. So the release is a
-function of the ideal one (the sum of an integer and a rounded real is their rounded sum): the last
-bits hold nothing of the data. Only the law of the noise is that of floating-point numbers.
+rounding, whatever the order: the sensitivity is that of the formula. What is released is the sum
+with exact normal noise, rounded to a grid on which the noise is about $2^{30}$ units
+(`SecretNoise.noisy_integers`, with the proof): a function of the ideal release, with exactly its
+law. On the finest grid that 64-bit integers hold, float64 normals reach only some of the integers,
+and who knows all records but one tells from those what the last one is.
 """
 
 import math
@@ -41,12 +43,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from jaxdp.core.checks import require_non_negative, require_positive
+from jaxdp.privacy.secret_noise import SecretNoise
 
 # Blocks of up to 2^11 rows are summed exactly in float64: 2^11 4^21 = 2^53.
 MAX_BITS, MAX_BLOCK_ROWS = 21, 2048
 _MIN_BITS = 8
 _LARGEST_SUM_BITS = 62
-# Beyond the largest normal that is ever drawn.
+# Standard deviations of noise that a sum has room for; noise beyond has a probability of 1e-57.
 _FARTHEST = 16.0
 _ROUNDING = 1e-12
 
@@ -181,13 +184,22 @@ def noise_of(
 
 
 def noisy_sums(
-    sums: Sums, normals: Float[np.ndarray, " normals"], noise: JointNoise, bits: int
+    sums: Sums, source: SecretNoise, noise: JointNoise, bits: int
 ) -> tuple[Float[np.ndarray, "outputs outputs"], Float[np.ndarray, " outputs"]]:
-    """The release: C and u with their noise, for B = T = 1, in float64."""
-    added = noise_of(normals, len(sums.correlation), noise)
-    unit = 4.0**bits
-    totals = [
-        exact + np.rint(values * unit).astype(np.int64)
-        for exact, values in zip(sums, added, strict=True)
-    ]
-    return totals[0] / unit, totals[1] / unit
+    """The release: C and u with their noise, for B = T = 1, in float64.
+
+    Args:
+        sums: the exact ones.
+        source: of the noise, which is for these sums alone.
+        noise: its standard deviations for B = T = 1.
+        bits: q.
+    """
+    unit, size = 4.0**bits, len(sums.correlation)
+    rows, columns = np.triu_indices(size)
+    stds = np.where(rows == columns, noise.covariance, noise.covariance / math.sqrt(2)) * unit
+    hidden = source.hiding(*sums, *noise, bits)
+    triangle = hidden.noisy_integers(sums.covariance[rows, columns], stds, "C")
+    covariance = np.zeros((size, size))
+    covariance[rows, columns] = covariance[columns, rows] = triangle / unit
+    correlation = hidden.noisy_integers(sums.correlation, noise.correlation * unit, "u")
+    return covariance, correlation / unit

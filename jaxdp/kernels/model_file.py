@@ -6,47 +6,38 @@ before them: it finds damage of any kind. It does not authenticate: who changes 
 can write a digest that fits.
 """
 
-import hashlib
-import io
 import json
 import os
-import pathlib
-import tempfile
-import zipfile
 from typing import Any
 
 import equinox as eqx
 import numpy as np
 
+from jaxdp.core.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
+from jaxdp.core.whole_files import write_whole
 from jaxdp.kernels.model_parts import Refused, check, decoded, encoded
 
-_FORMAT, _VERSION = "jaxdp released function", 1
+_FORMAT, _VERSION = "jaxdp released function", 2
 _HEADER = "header"
-_DIGEST_BYTES = 64
-# Of zipfile and NumPy. Encryption and unknown methods are RuntimeErrors, and a header may claim an
-# array larger than any memory.
-_UNREADABLE = (
-    ValueError,
-    OSError,
-    EOFError,
-    KeyError,
-    RuntimeError,
-    MemoryError,
-    zipfile.BadZipFile,
-)
+# No function of features that are worth having comes near it.
+_MOST_BYTES = 2**32
 
 
-def written(path: str | os.PathLike, function: eqx.Module) -> None:
+def written(path: str | os.PathLike, function: eqx.Module, *, replace: bool = True) -> None:
     """Write a released function to a file; whole, or not at all.
 
     Raises:
         TypeError: a part of it has no written form.
-        OSError: the file cannot be written.
+        ValueError: it is too large for `load`.
+        OSError: the file cannot be written, or exists and is not to be replaced.
     """
     arrays: dict[str, np.ndarray] = {}
     header = {"format": _FORMAT, "version": _VERSION, "function": encoded(function, arrays)}
     arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    _replace(pathlib.Path(path), _packed(arrays))
+    content = sealed(arrays)
+    if len(content) > _MOST_BYTES:
+        raise ValueError(f"expected a function of at most 4 GiB, got {len(content)} bytes")
+    write_whole(path, content, replace=replace)
 
 
 def load(path: str | os.PathLike) -> Any:
@@ -57,35 +48,22 @@ def load(path: str | os.PathLike) -> Any:
             x64; the message names the file and the reason.
         OSError: the file cannot be read.
     """
-    content = pathlib.Path(path).read_bytes()
     try:
-        return _unpacked(content)
-    except Refused as reason:
+        return _unpacked(read_sealed(path, largest=_MOST_BYTES))
+    except (Refused, DamagedError) as reason:
         raise ValueError(f"{os.fspath(path)}: {reason}") from None
-
-
-def _packed(arrays: dict[str, np.ndarray]) -> bytes:
-    """An archive whose comment, at its very end, is the digest of all that stands before it."""
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # pyright: ignore[reportArgumentType]
-    with zipfile.ZipFile(buffer, "a") as archive:
-        archive.comment = b"0" * _DIGEST_BYTES
-    body = buffer.getvalue()[:-_DIGEST_BYTES]
-    return body + hashlib.sha256(body).hexdigest().encode()
+    except MemoryError:
+        raise ValueError(f"{os.fspath(path)}: more than this machine's memory holds") from None
 
 
 def _unpacked(content: bytes) -> eqx.Module:
-    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    if not content.startswith(b"PK"):
-        raise Refused("not a file of a released function")
-    if hashlib.sha256(body).hexdigest().encode() != digest:
-        raise Refused("damaged, cut off, or not written by jaxdp: its digest does not fit")
-    arrays = _entries(content)
-    try:
-        header = json.loads(arrays.pop(_HEADER).tobytes())
-        kind, version, parts = header["format"], header["version"], header["function"]
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise Refused("not a file of a released function: it has no header") from None
+    arrays = unsealed(content)
+    if _HEADER not in arrays:
+        raise Refused("not a file of a released function: it has no header")
+    header = plain_json(arrays.pop(_HEADER).tobytes())
+    if not isinstance(header, dict) or list(header) != ["format", "version", "function"]:
+        raise Refused("not a file of a released function: its header is of something else")
+    kind, version, parts = header.values()
     if kind != _FORMAT:
         raise Refused(f"not a file of a released function, but of {kind!r}")
     if type(version) is not int or version != _VERSION:
@@ -98,36 +76,3 @@ def _unpacked(content: bytes) -> eqx.Module:
         raise Refused(f"entries that belong to nothing: {', '.join(sorted(arrays))}")
     check(function)
     return function
-
-
-def _entries(content: bytes) -> dict[str, np.ndarray]:
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            infos = archive.infolist()
-            if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
-                raise Refused("compressed entries")
-            if len({info.filename for info in infos}) < len(infos):
-                raise Refused("entries of the same name")
-            if any(not info.filename.endswith(".npy") for info in infos):
-                raise Refused("entries that are no arrays")
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except _UNREADABLE as error:
-        raise Refused(f"not an archive of arrays ({error})") from None
-
-
-def _replace(path: pathlib.Path, content: bytes) -> None:
-    """Flushed under another name and renamed: a reader sees the old file or the whole new one."""
-    # To rename over a device, a pipe or a socket would put a file in its place.
-    if path.exists() and not path.is_file():
-        raise OSError(f"expected {path} to be a file, or not to exist")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        pathlib.Path(name).unlink(missing_ok=True)
-        raise

@@ -5,7 +5,8 @@ Only classes of the table are written or read; whatever else stands in a file is
 
 import importlib
 from dataclasses import fields
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import equinox as eqx
 import jax
@@ -122,6 +123,7 @@ def check(function: Any) -> None:
         raise Refused("what it holds is not a released function")
     try:
         for part in _modules(function):
+            _check_types(part)
             for cls in reversed(type(part).__mro__):
                 if "__check_init__" in vars(cls):
                     cls.__check_init__(part)
@@ -133,6 +135,28 @@ def check(function: Any) -> None:
         raise Refused(f"its parts do not fit together ({error})") from None
     if shape != (1,):
         raise Refused(f"its parts do not fit together: one input gives {shape}")
+
+
+def _check_types(part: Any) -> None:
+    """That each field is of its kind: text as a number would pass for one in many places."""
+    hints = get_type_hints(type(part))
+    for field in fields(part):
+        if not _is_of(getattr(part, field.name), hints[field.name]):
+            raise TypeError(f"{field.name} of {type(part).__name__} is not {hints[field.name]}")
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    choices = get_args(kind)
+    if get_origin(kind) in (Union, UnionType):
+        return any(_is_of(value, choice) for choice in choices)
+    if get_origin(kind) is tuple:
+        inner = choices[0] if choices[1:] == (...,) else None
+        kinds = choices if inner is None else [inner] * len(value)
+        return isinstance(value, tuple) and all(map(_is_of, value, kinds))
+    # A whole number may stand for any; but True is no number.
+    if kind in (int, float):
+        return type(value) in (int, kind)
+    return kind is Any or isinstance(value, kind)
 
 
 def _modules(part: Any) -> list[Any]:

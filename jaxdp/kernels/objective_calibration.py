@@ -135,7 +135,10 @@ def objective_perturbation_std(
     require_non_negative("ridge", ridge)
     require_non_negative("approximation_share", approximation_share)
     curvature = smoothness * input_bound**2 / require_count("num_samples", num_samples)
-    floor = curvature / math.expm1(min(_JACOBIAN_SHARE * epsilon, _LARGEST_EXPONENT))
+    growth = math.expm1(min(_JACOBIAN_SHARE * epsilon, _LARGEST_EXPONENT))
+    floor = curvature / growth if growth > 0 else math.inf
+    if math.isinf(floor):
+        raise ValueError(f"expected an epsilon that some ridge is enough for, got {epsilon}")
     ridge = max(float(ridge), floor)
     log_jacobian = math.log1p(curvature / ridge) * (1 + _MARGIN)
 
@@ -144,7 +147,9 @@ def objective_perturbation_std(
             shift, log_jacobian, approximation_share * shift, has_signed_slopes=margin_loss
         )
 
-    largest = largest_within(lambda shift: mechanism(shift).delta(epsilon) <= delta)
+    largest = largest_within(lambda shift: mechanism(shift).delta(epsilon) <= delta, 1e-305)
+    if math.isinf(largest):
+        raise ValueError(f"expected an epsilon that some noise is calibrated to, got {epsilon}")
     noise_std = 2 * lipschitz * input_bound / largest * (1 + _MARGIN)
     # Above the shift that this noise leaves, below the one that was seen to keep the budget.
     proved = mechanism(largest * (1 - _MARGIN / 2))

@@ -101,16 +101,21 @@ class ReleasedFunction(eqx.Module):
         """What was made public; `jaxdp.account` reads it at any delta."""
         return self.statement
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike, *, replace: bool = True) -> None:
         """Write everything to one file that `jaxdp.kernels.load` reads back, bit by bit.
 
         The file is written whole or not at all; no code is in it.
 
+        Args:
+            path: of the file.
+            replace: whether a file that exists is replaced; if not, it is an error.
+
         Raises:
             TypeError: a part of it has no written form, such as a kernel that is a user's function.
-            OSError: the file cannot be written.
+            ValueError: it is larger than 4 GiB, which `load` would refuse.
+            OSError: the file cannot be written, or exists and is not to be replaced.
         """
-        written(path, self)
+        written(path, self, replace=replace)
 
     def __hash__(self):
         # `jax.jit(released)` asks for one, and arrays have none.

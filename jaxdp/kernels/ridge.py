@@ -34,7 +34,7 @@ from jaxdp.kernels.fit_arguments import (
     check_budget,
     check_seeds,
     clipped_labels,
-    digest_of,
+    noise_of_fit,
     plain_number,
     require_positive_number,
     training_table,
@@ -50,20 +50,23 @@ from jaxdp.kernels.ridge_rules import (
 )
 from jaxdp.kernels.ridge_statistics import (
     RidgeNoise,
-    normals_of,
     released_mean,
     released_statistics,
 )
 from jaxdp.privacy.gaussian import gaussian_mu
 from jaxdp.privacy.mechanisms import Gaussian
 from jaxdp.privacy.release import Release
+from jaxdp.privacy.secret_noise import SecretNoise
 
 _ASSUMPTIONS = (
+    "each record's features are a function of that record alone, to the last bit",
     "public, and chosen without looking at the data: the number of records, the bounds, the kernel "
     "or feature map, the seed of the features; inputs are scaled by public ranges, if at all",
-    "the noise, and a seed that it is drawn from, stay secret",
-    "the noise is normal up to float64: what that differs from the real line is not accounted for",
     "errors, warnings and running times are not released",
+)
+_CERTIFIED = (
+    "proved in the arithmetic of the machine: sums are exact, and what is released has exactly the "
+    "law of rounded normal noise"
 )
 
 
@@ -179,7 +182,8 @@ class PrivateKernelRidge(eqx.Module):
             delta: in (0, 1).
             public_seed: of the features; it is published with the function.
             noise_seed: None for the operating system's entropy. One that is given must stay as
-                secret as the data; fits that hide other numbers have independent noise under it.
+                secret as the data and be at least 2^128 (`secrets.randbits(256)`), else the cost
+                is infinite; fits that hide other numbers have independent noise under it.
 
         Raises:
             ValueError, TypeError: an argument is out of its range, or not finite.
@@ -189,18 +193,19 @@ class PrivateKernelRidge(eqx.Module):
         table, targets = training_table(inputs, labels)
         features = self.features(table.shape[1], int(public_seed))
         targets = clipped_labels(targets, self.label_bound)
-        context = b""
-        if noise_seed is not None:
-            context = digest_of(table, targets, float(epsilon), float(delta), int(public_seed))
-        noise, normals = self._noise(epsilon, delta), normals_of(noise_seed, context)
-        intercept = released_mean(targets, self.label_bound, noise, normals)
+        seeds, budget = (public_seed, noise_seed), (epsilon, delta)
+        noise, source = (
+            self._noise(*budget),
+            noise_of_fit(table, targets, seeds=seeds, budget=budget),
+        )
+        intercept = released_mean(targets, self.label_bound, noise, source)
         statistics = released_statistics(
             features,
             table,
             targets - intercept,
             bounds=(self.feature_bound, self._residual_bound),
             noise=noise,
-            normals=normals,
+            source=source,
             epsilon=float(epsilon),
         )
         dtype = jnp.promote_types(jnp.asarray(table[:0]).dtype, jnp.float32)
@@ -210,7 +215,7 @@ class PrivateKernelRidge(eqx.Module):
             intercept=jnp.asarray(intercept, dtype),
             label_bound=self.label_bound,
             public_seed=int(public_seed),
-            statement=self._statement(epsilon, delta),
+            statement=self._statement(epsilon, delta, source),
             delta=float(delta),
         )
 
@@ -221,7 +226,7 @@ class PrivateKernelRidge(eqx.Module):
     def _noise(self, epsilon: float, delta: float) -> RidgeNoise:
         check_budget(epsilon, delta)
         mu = gaussian_mu(epsilon, delta)
-        if not math.isfinite(mu):
+        if not 0 < mu < math.inf:
             raise ValueError(f"expected an epsilon that some noise is calibrated to, got {epsilon}")
         return RidgeNoise.calibrated(mu, self.intercept_share, self.balance)
 
@@ -235,8 +240,14 @@ class PrivateKernelRidge(eqx.Module):
         found = ridge_path(statistics.covariance, statistics.correlation, ridge)[0]
         return found * self._residual_bound / bound
 
-    def _statement(self, epsilon: float, delta: float) -> Release:
+    def _statement(self, epsilon: float, delta: float, source: SecretNoise) -> Release:
         what = "noisy sums of clipped features and labels, and the function made of them"
         if self.intercept_share:
             what = f"a noisy mean label, {what}"
-        return Release(what, "replace-one", Gaussian(gaussian_mu(epsilon, delta)), _ASSUMPTIONS)
+        return Release(
+            what,
+            "replace-one",
+            source.proved(Gaussian(gaussian_mu(epsilon, delta))),
+            (*_ASSUMPTIONS, *source.assumptions(_CERTIFIED)),
+            is_certified=not source.is_guessable,
+        )

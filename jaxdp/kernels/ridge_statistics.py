@@ -1,12 +1,11 @@
 """What private kernel ridge regression makes public of a table: a mean label, and (C, u).
 
-Everything here is computed on the host, in exact arithmetic up to the noise; what follows from
-what it returns is post-processing.
+Everything here is computed on the host, in exact arithmetic; what follows from what it returns is
+post-processing.
 """
 
-import hashlib
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -19,19 +18,12 @@ from jaxdp.kernels.joint_release import (
     exact_sums,
     grid_bits,
     noisy_sums,
-    num_normals,
     unit_labels,
 )
 from jaxdp.kernels.ridge_rules import NoisyStatistics
-from jaxdp.privacy.secret_noise import secret_normals
+from jaxdp.privacy.secret_noise import SecretNoise
 
 _ROUNDING = 1e-10
-
-
-class Normals(Protocol):
-    """Standard normals: how many, what for, and the numbers that they hide."""
-
-    def __call__(self, count: int, purpose: str, *hidden: Any) -> Float[np.ndarray, " count"]: ...
 
 
 class RidgeNoise(NamedTuple):
@@ -56,35 +48,17 @@ class RidgeNoise(NamedTuple):
         return grid_bits(num_samples, max(self.mean, *self.joint))
 
 
-def normals_of(seed: int | None, context: bytes) -> Normals:
-    """A source of secret normals, with a stream for each purpose and for all that is hidden.
-
-    With a seed, two fits have the same noise where they add it to the same numbers, and nowhere
-    else: were it the same for two sums that differ, if only by the rounding of another device or
-    by a function of the same name, their difference would be released as it is.
-    """
-
-    def normals(count: int, purpose: str, *hidden: Any) -> Float[np.ndarray, " count"]:
-        hashed = hashlib.sha256(context)
-        for numbers in hidden if seed is not None else ():
-            hashed.update(repr(np.shape(numbers)).encode() + np.asarray(numbers).tobytes())
-        known = hashed.digest()
-        return secret_normals(count, purpose=purpose, seed=seed, context=known)
-
-    return normals
-
-
 def released_mean(
-    labels: Float[np.ndarray, " n"], bound: float, noise: RidgeNoise, normals: Normals
+    labels: Float[np.ndarray, " n"], bound: float, noise: RidgeNoise, source: SecretNoise
 ) -> float:
     """The noisy mean of labels within the bound; 0 where none is released."""
     if not noise.mean:
         return 0.0
     bits = noise.grid_bits(len(labels))
-    total = unit_labels(labels, bound, bits).sum()
-    normal = normals(1, "intercept", total, noise.mean, bits)[0]
-    total += np.rint(normal * noise.mean * 2.0**bits)
-    return float(np.clip(total / (len(labels) * 2.0**bits), -1, 1)) * bound
+    total = unit_labels(labels, bound, bits).astype(np.int64).sum()
+    hidden = source.hiding(total, noise.mean, bits)
+    released = int(hidden.noisy_integers(total, noise.mean * 2.0**bits, "intercept"))
+    return float(np.clip(released / (len(labels) * 2.0**bits), -1, 1)) * bound
 
 
 def released_statistics(
@@ -94,7 +68,7 @@ def released_statistics(
     *,
     bounds: tuple[float, float],
     noise: RidgeNoise,
-    normals: Normals,
+    source: SecretNoise,
     epsilon: float,
 ) -> NoisyStatistics:
     """Noisy averages of z z^T and y z over the records, computed a block of rows at a time.
@@ -104,7 +78,7 @@ def released_statistics(
         table, targets: the records.
         bounds: to which features and targets are clipped.
         noise: on the sums.
-        normals: where it comes from.
+        source: where it comes from.
         epsilon: of the whole release, handed on to the rules.
     """
     bits, num_samples = noise.grid_bits(len(table)), len(table)
@@ -116,9 +90,7 @@ def released_statistics(
         label_bound=bounds[1],
         bits=bits,
     )
-    hidden = *sums, *noise.joint, bits
-    drawn = normals(num_normals(features.num_outputs), "C and u", *hidden)
-    covariance, correlation = noisy_sums(sums, drawn, noise.joint, bits)
+    covariance, correlation = noisy_sums(sums, source, noise.joint, bits)
     return NoisyStatistics(
         covariance / num_samples,
         correlation / num_samples,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 import pytest
-from helpers import assert_mean_close
+from helpers import assert_mean_close, give_noise
 from kernels.perturbed_minimisers import huber_hinge, logistic, minimisers
 from scipy.interpolate import CubicSpline
 from scipy.special import expit, ndtr
@@ -24,6 +24,8 @@ from jaxdp.kernels import (
     load,
 )
 from jaxdp.kernels.objective_solver import Minimum, minimise, newton_step
+from jaxdp.privacy import SecretNoise
+from jaxdp.privacy.secret_noise import grid_unit
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
 
@@ -40,7 +42,7 @@ def _learner(loss=None, **options):
 
 
 def _fit(learner, table=None, **options):
-    arguments = {**BUDGET, "public_seed": 1, "noise_seed": 5, **options}
+    arguments = {**BUDGET, "public_seed": 1, "noise_seed": 2**200 + 5, **options}
     return learner.fit(*(table or _table()), **arguments)
 
 
@@ -48,10 +50,7 @@ def _give_noise(monkeypatch, linear, coefficients=0.0):
     """The normals that a fit draws for the linear term, and those for the coefficients."""
     drawn = {"linear term": linear, "coefficients": coefficients}
 
-    def normals(count, *, purpose, seed, context):
-        return np.broadcast_to(np.asarray(drawn[purpose], float), (count,)).copy()
-
-    monkeypatch.setattr(classifier, "secret_normals", normals)
+    give_noise(monkeypatch, lambda purpose, count: np.broadcast_to(drawn[purpose], (count,)))
 
 
 @pytest.mark.parametrize("width", [None, 0.5])
@@ -187,7 +186,14 @@ def test_noise_for_the_tolerance_hides_the_solver(monkeypatch):
     stds = learner.noise_std(400, **BUDGET)
     shift = 2 / stds["b"]
     assert 0 < np.linalg.norm(rough - exact) <= 1e-4 / 0.05
-    assert stds["coefficients"] == pytest.approx(2e-4 / 0.05 / (0.01 * shift), rel=1e-6)
+    # The linear term lies within half a unit of its grid, the coefficients within one of theirs.
+    root, spread = np.sqrt(20), 0.01 * shift
+    tolerance = 1e-4 + root / 2 * grid_unit(stds["b"]) / 400
+    expected = 2 * tolerance / 0.05 / spread
+    for final in (stds["coefficients"], _learner().noise_std(1000, 1e-5, 1e-5)["coefficients"]):
+        assert final > root * grid_unit(final) / spread
+    assert stds["coefficients"] >= expected + root * grid_unit(stds["coefficients"]) / spread
+    assert stds["coefficients"] == pytest.approx(2e-4 / 0.05 / spread, rel=1e-4)
 
 
 def test_a_weak_budget_learns_and_new_inputs_are_scored():
@@ -208,7 +214,7 @@ def test_the_cost_is_what_was_asked_and_says_what_it_needs():
     assert (release.cost.delta, release.cost.mu, release.cost.zcdp) == (1e-5, None, None)
     assert jaxdp.account(release, delta=1e-4).epsilon < 1.0
     text = " ".join(release.cost.assumptions)
-    for word in ("replace-one", "secret", "not met", "loss is convex", "float64"):
+    for word in ("replace-one", "secret", "not met", "loss is convex", "arithmetic of the machine"):
         assert word in text
     assert release.label_bound is None
 
@@ -262,14 +268,14 @@ def _fit_with_noise(learner, inputs, labels):
 
 
 def test_one_secret_seed_gives_each_fit_noise_of_its_own(monkeypatch):
-    drawn = []
-    original = classifier.secret_normals
+    drawn, original = [], SecretNoise.words
 
-    def watched(count, **options):
-        drawn.append(original(count, **options))
-        return drawn[-1]
+    def watched(self, count, purpose):
+        words = original(self, count, purpose)
+        drawn.append(words.astype(float))
+        return words
 
-    monkeypatch.setattr(classifier, "secret_normals", watched)
+    monkeypatch.setattr(SecretNoise, "words", watched)
     inputs, labels = _table()
     changed = inputs.copy()
     changed[3, 1] += 1e-3
@@ -329,7 +335,7 @@ def test_wrong_arguments_are_refused():
         with pytest.raises(ValueError, match=name):
             _fit(_learner(), **{name: value})
     with pytest.raises(ValueError, match="expected noise_seed to differ"):
-        _fit(_learner(), public_seed=5)
+        _fit(_learner(), public_seed=5, noise_seed=5)
     for name in ("ridge", "tolerance", "input_bound"):
         for value in (0.0, -1.0, math.nan):
             with pytest.raises(ValueError, match=f"expected finite {name} > 0"):

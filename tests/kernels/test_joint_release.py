@@ -11,9 +11,12 @@ from helpers import assert_mean_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.special import ndtr, ndtri
+from scipy.stats import chisquare
 
 from jaxdp.kernels.joint_release import (
     JointNoise,
+    Sums,
     exact_sums,
     grid_bits,
     joint_sensitivity,
@@ -24,7 +27,8 @@ from jaxdp.kernels.joint_release import (
     unit_rows,
     unit_sensitivity,
 )
-from jaxdp.privacy import audit_mu
+from jaxdp.privacy import SecretNoise, audit_mu, gaussian_mu
+from jaxdp.privacy.secret_noise import grid_unit
 
 BALANCES = (0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 8.0)
 
@@ -205,18 +209,119 @@ def test_a_row_that_is_not_finite_adds_nothing():
     assert unit_rows(rows, 2.0, 21).tolist() == [[2.0**20, 0], [0, 0], [0, 0]]
 
 
-def test_the_released_last_bits_hold_nothing_of_the_data():
-    """Sum and noise lie on one grid: the release less a neighbour's sum could be noise too."""
-    bits, noise = 21, JointNoise(3.0, 3.0)
-    features = np.random.default_rng(2).uniform(size=(2, 10, 3))
-    normals = np.random.default_rng(3).standard_normal(num_normals(3))
-    for table in features:
-        sums = exact_sums(
-            [table], np.ones(10), num_outputs=3, feature_bound=1, label_bound=1, bits=bits
-        )
-        for released in noisy_sums(sums, normals, noise, bits):
-            steps = released * 4.0**bits
-            assert np.array_equal(steps, np.rint(steps))
+# Low bits. Who knows all records but one knows the sums but for that one record.
+
+
+def _neighbours(size, bits):
+    """Sums of many records, and the same with one record of them replaced by the worst other."""
+    generator = np.random.default_rng(5)
+    first, other = np.linalg.qr(generator.normal(size=(size, 2)))[0].T
+    others = generator.normal(size=(size, size))
+    found = []
+    for record, label in ((first, 1.0), ((first + math.sqrt(3) * other) / 2, -1.0)):
+        rows = unit_rows(np.concatenate([others, record[None]]), 1.0, bits)
+        labels = unit_labels(np.append(np.ones(size), label), 1.0, bits)
+        products = (rows.T @ rows).astype(np.int64), (labels @ rows).astype(np.int64)
+        found.append(Sums(*products))
+    return found
+
+
+def _coordinates(sums, noise, bits):
+    """The sums as one vector, the standard deviations of their noise, and how to unfold both."""
+    size = len(sums.correlation)
+    rows, columns = np.triu_indices(size)
+    spread = np.where(rows == columns, noise.covariance, noise.covariance / math.sqrt(2))
+    std = np.append(spread, np.full(size, noise.correlation)) * 4.0**bits
+    return np.append(sums.covariance[rows, columns], sums.correlation), std, (rows, columns)
+
+
+def _released_in_full(sums, source, noise, bits):
+    """What was released once: float64 normals on the finest grid."""
+    exact, std, places = _coordinates(sums, noise, bits)
+    noisy = exact + np.rint(source.normals(len(exact), "C and u") * std).astype(np.int64)
+    covariance = np.zeros((len(sums.correlation),) * 2)
+    covariance[places] = noisy[: len(places[0])] / 4.0**bits
+    return covariance, noisy[len(places[0]) :] / 4.0**bits
+
+
+def _log_likelihood(released, sums, noise, bits, is_coarse):
+    """Of the sums, by counting the generator's words whose float64 normal gives the release."""
+    centre, std, places = _coordinates(sums, noise, bits)
+    shift = np.maximum(np.frexp(std)[1] - 30, 0) if is_coarse else np.zeros(len(std), np.int64)
+    high = centre >> shift
+    offset = (centre - (high << shift)) * 0.5**shift
+    seen = np.append(released[0][places], released[1]) * 4.0**bits
+    sign = np.where(seen >= centre, 1, -1)
+    guess = 2.0**64 * ndtr(-np.abs(seen - centre) / std)
+    counts = []
+    for is_past in (np.greater, np.greater_equal):
+        # The first word that gives a number nearer to the centre, by bisection.
+        low = np.minimum(guess - 2.0**22, 2.0**62.9).astype(np.int64)
+        low, top = np.maximum(low, 0), low + 2**23
+        for _ in range(24):
+            middle = low + (top - low) // 2
+            added = sign * -ndtri((middle + 0.5) * 2.0**-64) * std * 0.5**shift
+            # As the release is read: in float64.
+            total = ((high + np.rint(offset + added).astype(np.int64)) << shift).astype(np.float64)
+            is_beyond = is_past(sign * (total - seen), 0)
+            low, top = np.where(is_beyond, middle, low), np.where(is_beyond, top, middle)
+        counts.append(top)
+    return np.log(np.maximum(counts[1] - counts[0], 1e-9)).sum()
+
+
+def _share_of_right_guesses(release, epsilon, size, trials, *, is_coarse):
+    """How often the likelihood over words names the data, and how often mu-GDP allows it to."""
+    mu, bits = gaussian_mu(epsilon, 1e-5), 21
+    noise = JointNoise.calibrated(mu, 1.0)
+    bits = grid_bits(size + 1, noise.covariance)
+    pair = _neighbours(size, bits)
+    right = 0
+    for trial in range(trials):
+        true = trial % 2
+        source = SecretNoise(2**200 + trial)
+        found = tuple(release(pair[true], source, noise, bits))
+        scores = [_log_likelihood(found, sums, noise, bits, is_coarse) for sums in pair]
+        right += (scores[1] > scores[0]) == true
+    allowed = ndtr(mu / 2)
+    return right / trials, allowed, math.sqrt(allowed * (1 - allowed) / trials)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "size", "trials"),
+    [
+        (0.01, 30, 40),
+        pytest.param(0.01, 100, 60, marks=pytest.mark.slow),
+        pytest.param(0.1, 200, 40, marks=pytest.mark.slow),
+        pytest.param(1.0, 200, 60, marks=pytest.mark.slow),
+    ],
+)
+def test_the_words_of_the_generator_do_not_betray_a_record(epsilon, size, trials):
+    found, allowed, error = _share_of_right_guesses(
+        noisy_sums, epsilon, size, trials, is_coarse=True
+    )
+    assert found <= allowed + 4 * error
+    if epsilon == 1.0:
+        # The finest grid gave away .6 to .76 of the guesses here: too few trials to tell.
+        return
+    once, _, _ = _share_of_right_guesses(_released_in_full, epsilon, size, trials, is_coarse=False)
+    assert once > allowed + 4 * error
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0])
+def test_every_residue_of_the_release_is_as_likely_as_any_other(epsilon):
+    """On its grid, whatever the data are; `test_secret_noise` has what fails this test."""
+    noise = JointNoise.calibrated(gaussian_mu(epsilon, 1e-5), 1.0)
+    bits, size = grid_bits(2000, noise.covariance), 100
+    unit = grid_unit(noise.covariance / math.sqrt(2) * 4.0**bits) / 4.0**bits
+    for sums in _neighbours(size, bits):
+        covariance, _ = noisy_sums(sums, SecretNoise(2**200), noise, bits)
+        np.testing.assert_array_equal(covariance, covariance.T)
+        steps = covariance[np.triu_indices(size, 1)] / unit
+        np.testing.assert_array_equal(steps, np.rint(steps))
+        for modulus in (2, 3, 8):
+            found = np.bincount(np.mod(steps, modulus).astype(int), minlength=modulus)
+            # Twelve comparisons in all.
+            assert chisquare(found).pvalue > 1e-4
 
 
 def test_the_grid_is_as_fine_as_sums_allow():

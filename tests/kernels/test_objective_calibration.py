@@ -206,3 +206,17 @@ def test_wrong_arguments_are_refused():
         objective_perturbation_std(1.0, 1e-5, **good, ridge=-1.0)
     with pytest.raises(ValueError, match="expected num_samples >= 1"):
         objective_perturbation_std(1.0, 1e-5, **{**good, "num_samples": 0})
+
+
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-310, 1e-300, 1e-150, 1e150, 1e300, 1.7e308])
+@pytest.mark.parametrize("delta", [1e-300, 1e-5])
+def test_a_budget_has_noise_that_float64_holds_or_is_refused_by_its_name(epsilon, delta):
+    constants = {"input_bound": 1.0, "lipschitz": 1.0, "smoothness": 0.25, "num_samples": 100}
+    try:
+        found = objective_perturbation_std(epsilon, delta, **constants)
+    except ValueError as error:
+        assert "expected an epsilon that some" in str(error)  # noqa: PT017
+        assert epsilon < 1e-300 or epsilon > 1e290
+    else:
+        assert 0 < found.noise_std < math.inf
+        assert found.ridge < math.inf

@@ -36,9 +36,9 @@ def _fit(patch, learner, inputs, labels):
     """The exact sums of a fit and the noise that was put on them, for B = T = 1."""
     seen, honest = [], ridge_statistics.noisy_sums
 
-    def noisy_sums(sums, normals, noise, bits):
+    def noisy_sums(sums, source, noise, bits):
         seen.append((sums.covariance / 4.0**bits, sums.correlation / 4.0**bits, noise))
-        return honest(sums, normals, noise, bits)
+        return honest(sums, source, noise, bits)
 
     with patch.context() as inner:
         inner.setattr(ridge_statistics, "noisy_sums", noisy_sums)

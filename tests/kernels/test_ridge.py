@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import assert_mean_close
+from helpers import assert_mean_close, give_noise
 
 import jaxdp
 from jaxdp.core.errors import NotCoveredError
@@ -30,11 +30,11 @@ from jaxdp.kernels import (
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.joint_release import JointNoise, grid_bits
 from jaxdp.kernels.ridge_statistics import RidgeNoise
-from jaxdp.privacy import gaussian_mu
+from jaxdp.privacy import SecretNoise, gaussian_mu
 
 DIM, RECORDS, SIZES = 3, 60, (12, 16)
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
-SEEDS: dict[str, Any] = {"public_seed": 1, "noise_seed": 2}
+SEEDS: dict[str, Any] = {"public_seed": 1, "noise_seed": 2**200 + 2}
 _GENERATOR = np.random.default_rng(0)
 INPUTS = _GENERATOR.uniform(size=(RECORDS, DIM)).astype(np.float32)
 LABELS = np.sin(3 * INPUTS[:, 0]) + 0.3 * INPUTS[:, 1]
@@ -62,15 +62,14 @@ def _transcribed(features, new_features, labels, normals, *, mu, bound, share=0.
         intercept = min(max(intercept, -bound), bound)
     targets = np.clip(labels - intercept, -residual, residual)
     std = 1.5 * math.sqrt(2) / (mu * math.sqrt(1 - share)) / count
-    pairs = size * (size + 1) // 2
     noise = np.zeros((size, size))
     rows, columns = np.triu_indices(size)
-    for row, column, normal in zip(rows, columns, normals[-1][:pairs], strict=True):
+    for row, column, normal in zip(rows, columns, normals[-2], strict=True):
         noise[row, column] = noise[column, row] = (
             std * normal if row == column else std * normal / math.sqrt(2)
         )
     matrix = features.T @ features / count + noise
-    vector = features.T @ targets / count + std * residual * normals[-1][pairs:]
+    vector = features.T @ targets / count + std * residual * normals[-1]
     values, vectors = np.linalg.eigh(matrix)
     positive = vectors @ np.diag(np.maximum(values, 0)) @ vectors.T
     strength = std * math.sqrt(2 * size) * (1 if share else 0.5)
@@ -82,11 +81,11 @@ def _transcribed(features, new_features, labels, normals, *, mu, bound, share=0.
 def test_predictions_are_those_of_a_literal_transcription(share, monkeypatch):
     drawn, generator = [], np.random.default_rng(8)
 
-    def normals(count, **arguments):
+    def normals(purpose, count):
         drawn.append(generator.standard_normal(count))
         return drawn[-1]
 
-    monkeypatch.setattr(ridge_statistics, "secret_normals", normals)
+    give_noise(monkeypatch, normals)
     learner = _learner(intercept_share=share, residual_bound=0.3 if share else None)
     release = _fit(learner, epsilon=20.0)
     if share:
@@ -146,8 +145,8 @@ def _captured(monkeypatch):
     """What fits release and what they release it of, as sums for B = T = 1."""
     seen, honest = [], ridge_statistics.noisy_sums
 
-    def noisy_sums(sums, normals, noise, bits):
-        released = honest(sums, normals, noise, bits)
+    def noisy_sums(sums, source, noise, bits):
+        released = honest(sums, source, noise, bits)
         seen.append((sums.covariance / 4.0**bits, sums.correlation / 4.0**bits, *released))
         return released
 
@@ -239,6 +238,28 @@ def test_seeds_decide_and_the_operating_system_never_repeats():
     assert len(found) == 5
 
 
+def test_eleven_guesses_of_a_small_seed_single_out_a_label_and_its_cost_is_infinite():
+    """Who knows all records but the first label fits again with every seed and both labels."""
+    candidates = [np.append(label, LABELS[1:]) for label in (-1.0, 1.0)]
+    release = _fit(_learner(), labels=candidates[1], epsilon=0.1, noise_seed=7)
+    guesses = [
+        label
+        for seed in range(11)
+        for label, labels in enumerate(candidates)
+        if seed != SEEDS["public_seed"]
+        and np.array_equal(
+            _fit(_learner(), labels=labels, epsilon=0.1, noise_seed=seed).coefficients,
+            release.coefficients,
+        )
+    ]
+    assert guesses == [1]
+    assert (release.cost.epsilon, release.cost.is_certified) == (math.inf, False)
+    assert "found by trying" in str(release.cost)
+    secret = _fit(_learner(), labels=candidates[1], epsilon=0.1)
+    assert secret.cost.epsilon <= 0.1
+    assert secret.cost.is_certified
+
+
 def test_one_noise_seed_gives_different_tables_and_budgets_independent_noise(monkeypatch):
     """Else a second release under the same seed would take the noise off the first."""
     seen = _captured(monkeypatch)
@@ -303,17 +324,21 @@ def test_the_ridge_rule_is_post_processing_of_one_release(monkeypatch):
 
 
 def test_the_mean_and_the_statistics_have_streams_of_their_own(monkeypatch):
-    drawn, honest = {}, ridge_statistics.secret_normals
+    drawn, honest = {}, SecretNoise.words
 
-    def watched(count, *, purpose, **arguments):
-        drawn[purpose] = honest(count, purpose=purpose, **arguments)
+    def watched(self, count, purpose):
+        drawn[purpose] = honest(self, count, purpose)
         return drawn[purpose]
 
-    monkeypatch.setattr(ridge_statistics, "secret_normals", watched)
+    monkeypatch.setattr(SecretNoise, "words", watched)
     _fit(_learner(intercept_share=0.2))
-    mean, statistics = drawn.values()
-    assert (len(mean), len(statistics)) == (1, 12 * 13 // 2 + 12)
-    assert mean[0] not in statistics
+    assert {purpose: len(words) for purpose, words in drawn.items()} == {
+        "intercept": 1,
+        "C": 12 * 13 // 2,
+        "u": 12,
+    }
+    together = np.concatenate(list(drawn.values()))
+    assert len(np.unique(together)) == len(together)
     noise = RidgeNoise(1e9, JointNoise(1.0, 1.0))
     assert noise.grid_bits(10) == grid_bits(10, 1e9) < grid_bits(10, 1.0)
 
@@ -361,7 +386,7 @@ def test_inputs_are_scaled_down_to_their_bound():
 
 def test_float64_is_kept_under_x64(monkeypatch):
     # Without noise: the two precisions have other sums, and so other noise.
-    monkeypatch.setattr(ridge_statistics, "secret_normals", lambda count, **_: np.zeros(count))
+    give_noise(monkeypatch, lambda purpose, count: np.zeros(count))
     with jax.enable_x64(True):
         release = _fit(_learner(), INPUTS.astype(np.float64))
         assert release.coefficients.dtype == jnp.float64

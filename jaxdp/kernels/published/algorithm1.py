@@ -38,7 +38,7 @@ from jaxdp.kernels.gram import host_rows
 from jaxdp.kernels.published.calibration import classic_multiplier, kernel_size, projection_factor
 from jaxdp.kernels.published.curated import CuratedFunction, SecretPaths
 from jaxdp.kernels.published.failure_event import GaussianUnlessFailure
-from jaxdp.kernels.published.noise_source import NoiseSource
+from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.projection import projection
 from jaxdp.kernels.published.statements import statement
 from jaxdp.kernels.published.statistics import (
@@ -147,7 +147,7 @@ class Algorithm1(eqx.Module):
         table, targets = training_table(inputs, labels)
         targets = np.clip(targets, -self.label_bound, self.label_bound)
         budget = float(epsilon), float(delta)
-        source = NoiseSource.of_fit(self, table, targets, (public_seed, noise_seed), budget)
+        source = noise_of_learner(self, table, targets, (public_seed, noise_seed), budget)
         if test_inputs is not None:
             return self._curated(table, targets, test_inputs, budget, source)
         features = self.features(table.shape[1], int(public_seed))
@@ -162,7 +162,7 @@ class Algorithm1(eqx.Module):
             features=features,
             coefficients=ridge_solution(perturbed(statistics, stds, source), self.ridge),
             public_seed=int(public_seed),
-            statement=self._public_statement(len(table), features.norm_bound, *budget),
+            statement=self._public_statement(len(table), features.norm_bound, source, *budget),
             delta=float(delta),
         )
 
@@ -181,7 +181,7 @@ class Algorithm1(eqx.Module):
         statistics = averaged_statistics([rows], targets, num_outputs=self.num_projections)
         stds = self.noise_std(len(table), *budget)
         coefficients = ridge_solution(perturbed(statistics, stds, source), self.ridge)
-        secretly = self._secret_statement(len(table), *budget)
+        secretly = self._secret_statement(len(table), source, *budget)
         return CuratedFunction(paths, coefficients, secretly, budget[1])
 
     def _tail_bound(self, delta: float) -> float:
@@ -194,7 +194,7 @@ class Algorithm1(eqx.Module):
         bounds = {"norm_bound": norm_bound, "label_bound": self.label_bound}
         return joint_mu(stds, num_samples=num_samples, **bounds)
 
-    def _public_statement(self, num_samples, norm_bound, epsilon, delta) -> Release:
+    def _public_statement(self, num_samples, norm_bound, source, epsilon, delta) -> Release:
         mu = self._mu(num_samples, norm_bound, epsilon, delta)
         mechanism, remarks = Unproved(_UNBOUNDED), ()
         if math.isfinite(mu):
@@ -206,9 +206,9 @@ class Algorithm1(eqx.Module):
                     f"anywhere; the noise is printed for {self._tail_bound(delta):.4g}"
                 ),
             )
-        return statement(_WHAT, mechanism, *remarks, epsilon=epsilon, delta=delta)
+        return statement(_WHAT, mechanism, source, *remarks, epsilon=epsilon, delta=delta)
 
-    def _secret_statement(self, num_samples, epsilon, delta) -> Release:
+    def _secret_statement(self, num_samples, source, epsilon, delta) -> Release:
         bound = self._tail_bound(delta)
         mu = self._mu(num_samples, bound, epsilon, delta)
         # The paths' variances are the kernel's and a nugget more.
@@ -216,4 +216,4 @@ class Algorithm1(eqx.Module):
         half = self.num_projections / 2
         tail = float(gammaincc(half, half * square))
         mechanism = GaussianUnlessFailure(mu, 2 * tail * (1 + 1e-9))
-        return statement(_WHAT, mechanism, _SECRET, epsilon=epsilon, delta=delta)
+        return statement(_WHAT, mechanism, source, _SECRET, epsilon=epsilon, delta=delta)

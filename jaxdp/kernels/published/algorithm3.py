@@ -23,7 +23,7 @@ from jaxdp.kernels.bounded import ClippedFeatures
 from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_table
 from jaxdp.kernels.fourier import CosineFeatures
 from jaxdp.kernels.published.calibration import classic_multiplier
-from jaxdp.kernels.published.noise_source import NoiseSource
+from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.statements import statement
 from jaxdp.kernels.published.statistics import (
     averaged_statistics,
@@ -132,9 +132,9 @@ class Algorithm3(eqx.Module):
         )
         stds = self.noise_std(len(table), epsilon, delta)
         budget = float(epsilon), float(delta)
-        source = NoiseSource.of_fit(self, table, targets, (public_seed, noise_seed), budget)
+        source = noise_of_learner(self, table, targets, (public_seed, noise_seed), budget)
         mu = joint_mu(stds, norm_bound=bound, label_bound=self.label_bound, num_samples=len(table))
-        claim = statement(_WHAT, Gaussian(mu), _FALSE_PARTS, epsilon=epsilon, delta=delta)
+        claim = statement(_WHAT, Gaussian(mu), source, _FALSE_PARTS, epsilon=epsilon, delta=delta)
         return ReleasedFunction(
             features=features,
             coefficients=ridge_solution(perturbed(statistics, stds, source), self.ridge),

@@ -29,7 +29,7 @@ from jaxdp.kernels.objective_solver import minimise
 from jaxdp.kernels.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.published.calibration import classic_multiplier, kernel_size
 from jaxdp.kernels.published.curated import CuratedFunction, SecretPaths, scaled_down
-from jaxdp.kernels.published.noise_source import NoiseSource
+from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.perturbed_minimiser import least_tolerance, signed_table
 from jaxdp.kernels.published.statements import statement
 from jaxdp.privacy.mechanisms import Gaussian
@@ -112,7 +112,7 @@ class Algorithm5(eqx.Module):
         weights, gap = self._machine(rows, targets)
         std = self.noise_std(len(rows), epsilon, delta)["f"]
         budget = float(epsilon), float(delta)
-        source = NoiseSource.of_fit(self, table, targets, (public_seed, noise_seed), budget)
+        source = noise_of_learner(self, table, targets, (public_seed, noise_seed), budget)
         source = source.hiding(rows, weights)
         paths = SecretPaths(self.kernel, 1, source, input_bound=self.input_bound)
         if test_inputs is not None:
@@ -121,7 +121,7 @@ class Algorithm5(eqx.Module):
         return CuratedFunction(
             paths,
             np.asarray([std]),
-            statement(_WHAT, Gaussian(mu), _FALSE, epsilon=epsilon, delta=delta),
+            statement(_WHAT, Gaussian(mu), source, _FALSE, epsilon=epsilon, delta=delta),
             float(delta),
             mean=functools.partial(_expansion, self.kernel, rows, weights, self.input_bound),
         )

@@ -21,7 +21,7 @@ from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.blocks import blockwise
 from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_table
 from jaxdp.kernels.published.calibration import classic_multiplier
-from jaxdp.kernels.published.noise_source import NoiseSource
+from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.statements import statement
 from jaxdp.kernels.released import ReleasedFunction
 from jaxdp.privacy.mechanisms import AbstractMechanism, Gaussian, Unproved
@@ -143,7 +143,7 @@ class CanonicalEstimator(eqx.Module):
         require_shape("eigenfunctions of the inputs", rows, (len(table), size))
         std = self.noise_std(len(table), epsilon, delta)["theta"]
         budget = float(epsilon), float(delta)
-        source = NoiseSource.of_fit(self, table, targets, (public_seed, noise_seed), budget)
+        source = noise_of_learner(self, table, targets, (public_seed, noise_seed), budget)
         averages = np.clip(targets, -1, 1) @ self._within(rows) / len(table)
         source = source.hiding(averages, std)
         mechanism = self._mechanism(len(table) * std)
@@ -152,7 +152,7 @@ class CanonicalEstimator(eqx.Module):
             features=features,
             coefficients=averages + std * source.normals(size, "theta"),
             public_seed=int(public_seed),
-            statement=statement(_WHAT, mechanism, *remarks, epsilon=epsilon, delta=delta),
+            statement=statement(_WHAT, mechanism, source, *remarks, epsilon=epsilon, delta=delta),
             delta=float(delta),
         )
 

@@ -18,9 +18,9 @@ from jaxtyping import Array, Float
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.exact_paths import ExactPaths
 from jaxdp.kernels.gram import host_rows
-from jaxdp.kernels.published.noise_source import NoiseSource
 from jaxdp.privacy.accounting import Cost, account
 from jaxdp.privacy.release import Release
+from jaxdp.privacy.secret_noise import SecretNoise
 
 
 class SecretPaths:
@@ -40,7 +40,7 @@ class SecretPaths:
         self,
         kernel: AbstractKernel,
         num_paths: int,
-        source: NoiseSource,
+        source: SecretNoise,
         *,
         input_bound: float | None = None,
     ):

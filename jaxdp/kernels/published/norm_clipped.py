@@ -18,7 +18,7 @@ from jaxdp.kernels.blocks import row_blocks
 from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_table
 from jaxdp.kernels.published.algorithm1 import Algorithm1
 from jaxdp.kernels.published.calibration import classic_multiplier
-from jaxdp.kernels.published.noise_source import NoiseSource
+from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.statements import statement
 from jaxdp.kernels.published.statistics import (
     Statistics,
@@ -97,7 +97,7 @@ class NormClippedAlgorithm1(eqx.Module):
         )
         stds = self.noise_std(len(table), epsilon, delta)
         budget = float(epsilon), float(delta)
-        source = NoiseSource.of_fit(self, table, targets, (public_seed, noise_seed), budget)
+        source = noise_of_learner(self, table, targets, (public_seed, noise_seed), budget)
         noisy = perturbed(Statistics(covariance, correlation), {**stds, "u": 0.0}, source)
         clipped = correlation * min(1.0, self.norm_bound / max(np.linalg.norm(correlation), 1e-300))
         number = source.hiding(clipped).normals(1, "u, one number")[0]
@@ -106,7 +106,7 @@ class NormClippedAlgorithm1(eqx.Module):
             features=features,
             coefficients=ridge_solution(released, self.ridge),
             public_seed=int(public_seed),
-            statement=statement(_WHAT, Unproved(_FALSE), epsilon=epsilon, delta=delta),
+            statement=statement(_WHAT, Unproved(_FALSE), source, epsilon=epsilon, delta=delta),
             delta=float(delta),
         )
 

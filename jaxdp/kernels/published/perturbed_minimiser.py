@@ -26,7 +26,7 @@ from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_tabl
 from jaxdp.kernels.losses import AbstractMarginLoss, check_loss
 from jaxdp.kernels.objective_solver import minimise
 from jaxdp.kernels.perturbed_objective import PerturbedObjective
-from jaxdp.kernels.published.noise_source import NoiseSource
+from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.statements import statement
 from jaxdp.kernels.released import ReleasedFunction
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved
@@ -139,9 +139,7 @@ def fitted(
     bound, size = features.norm_bound, features.num_outputs
     rows = _within(blockwise(features, table), bound)
     perturbation: Perturbation = learner.perturbation(len(table), epsilon, delta)
-    source = NoiseSource.of_fit(
-        learner, table, targets, (public_seed, noise_seed), (epsilon, delta)
-    )
+    source = noise_of_learner(learner, table, targets, (public_seed, noise_seed), (epsilon, delta))
     largest = bound if math.isfinite(bound) else float(np.linalg.norm(rows, axis=1).max())
     slopes = learner.loss.slope(_MARGINS)
     source = source.hiding(rows, targets, slopes, *perturbation)
@@ -156,7 +154,7 @@ def fitted(
         features=features,
         coefficients=minimise(objective, tolerance=tolerance).coefficients,
         public_seed=int(public_seed),
-        statement=statement(_WHAT, mechanism, remark, _EXACT, epsilon=epsilon, delta=delta),
+        statement=statement(_WHAT, mechanism, source, remark, _EXACT, epsilon=epsilon, delta=delta),
         delta=float(delta),
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.kernels.joint_release import joint_sensitivity
-from jaxdp.kernels.published.noise_source import NoiseSource
+from jaxdp.privacy.secret_noise import SecretNoise
 
 # Of the formulas for mu. That of the sums in float64 is left to the statement's assumptions.
 _ROUNDING = 1e-9
@@ -55,7 +55,7 @@ def averaged_statistics(
     return Statistics(covariance / len(labels), correlation / len(labels))
 
 
-def perturbed(statistics: Statistics, stds: dict[str, float], source: NoiseSource) -> Statistics:
+def perturbed(statistics: Statistics, stds: dict[str, float], source: SecretNoise) -> Statistics:
     r"""C plus $\sigma_C (E + E^\top)/2$ and u plus $\sigma_u e$, all entries standard normal.
 
     On the diagonal of C the noise has the standard deviation $\sigma_C$, off it $\sigma_C/\sqrt2$.
