@@ -6,7 +6,12 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from jaxdp.core.sealed_arrays import DamagedError, plain_json
+from jaxdp.core.whole_files import read_file
+
 _FORMAT = 1
+# The values of axes stand there as digests.
+_MOST_BYTES = 2**26
 
 
 def digest_of(identity: Mapping[str, Any]) -> str:
@@ -27,9 +32,9 @@ def read(path: pathlib.Path) -> dict[str, Any]:
         ValueError: it is damaged, or something else.
     """
     try:
-        found = json.loads(path.read_bytes())
+        found = plain_json(read_file(path, largest=_MOST_BYTES))
         form, digest = found.pop("format"), found.pop("digest")
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (DamagedError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise _undescribed(path) from error
     if form != _FORMAT:
         raise ValueError(f"expected {path} of format {_FORMAT}, got {form}")

@@ -11,13 +11,14 @@ import errno
 import os
 import pathlib
 import time
-import uuid
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from jaxdp.core.sealed_arrays import DamagedError, read_sealed
+from jaxdp.core.whole_files import write_whole
 from jaxdp.sweeps import description
-from jaxdp.sweeps.shards import DamagedError, Place, Shard, packed, unpacked
+from jaxdp.sweeps.shards import Place, Shard, packed, unpacked
 
 _DESCRIPTION = "sweep.json"
 _DAMAGED = ".damaged"
@@ -41,6 +42,7 @@ class Store:
     def __init__(self, folder: str | os.PathLike, identity: Mapping[str, Any]):
         self.folder = pathlib.Path(folder)
         self._digest = description.digest_of(identity)
+        self._axes = {axis["name"] for axis in identity["axes"]}
         self._listed: set[Place] = set()
         self._list_again = 0.0
         if self.folder.exists() and not self.folder.is_dir():
@@ -67,16 +69,18 @@ class Store:
         """
         path = self.folder / place.file_name
         try:
-            shard, digest = unpacked(place, path.read_bytes())
+            shard, digest = unpacked(place, read_sealed(path))
+            if self._axes & {name for v in shard.variables for name in (v.name, *v.dims)}:
+                raise DamagedError("it has an axis of the sweep as a variable")
         except OSError as error:
             # Another process has just put it aside, or replaced it on a network's disk.
             if error.errno in (errno.ENOENT, errno.ESTALE):
                 return None
             raise
         except DamagedError as error:
-            aside = path.with_name(path.name + _DAMAGED)
+            aside = _free_name(path.with_name(path.name + _DAMAGED))
             with contextlib.suppress(FileNotFoundError):
-                os.replace(path, aside)
+                os.rename(path, aside)
             # Last: where warnings are errors, the next call goes on.
             warnings.warn(
                 f"the shard {path} is damaged ({error}); it is kept as {aside.name} and computed "
@@ -100,9 +104,9 @@ class Store:
         self._write(shard.place.file_name, packed(shard, self._digest))
         self._listed.add(shard.place)
 
-    def _write(self, name: str, content: bytes, *, exclusive: bool = False) -> None:
+    def _write(self, name: str, content: bytes, *, replace: bool = True) -> None:
         try:
-            self._write_and_rename(name, content, exclusive)
+            write_whole(self.folder / name, content, replace=replace)
         except OSError as error:
             reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or error
             raise OSError(
@@ -110,21 +114,6 @@ class Store:
                 f"could not write {name} to {self.folder}: {reason}; all finished shards are "
                 "whole: once that is mended, call the sweep again with the same store",
             ) from error
-
-    def _write_and_rename(self, name: str, content: bytes, exclusive: bool) -> None:
-        """Write a file under another name and rename it; exclusively: unless it exists."""
-        path = self.folder / name
-        partial = self.folder / f".{name}.{uuid.uuid4().hex}.partial"
-        try:
-            with open(partial, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            if not (exclusive and _can_link(partial, path)):
-                os.replace(partial, path)
-            _flush_folder(self.folder)
-        finally:
-            partial.unlink(missing_ok=True)
 
     def _claim(self, identity: dict[str, Any]) -> None:
         path = self.folder / _DESCRIPTION
@@ -136,7 +125,8 @@ class Store:
                     f"expected store to be an empty folder or that of a sweep, got {self.folder} "
                     f"with {foreign[0]} in it"
                 )
-            self._write(_DESCRIPTION, description.written(identity), exclusive=True)
+            with contextlib.suppress(FileExistsError):
+                self._write(_DESCRIPTION, description.written(identity), replace=False)
         found = description.read(path)
         if found != identity:
             difference = description.difference(found, identity)
@@ -151,25 +141,10 @@ class Store:
 
 
 def _is_own(name: str) -> bool:
-    return name.startswith(".") or Place.of_file(name.removesuffix(_DAMAGED)) is not None
+    return name.startswith(".") or Place.of_file(name.partition(_DAMAGED)[0]) is not None
 
 
-def _can_link(source: pathlib.Path, target: pathlib.Path) -> bool:
-    """Give a file its name unless the name is taken; False where the system has no links."""
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        pass
-    except OSError:
-        return False
-    return True
-
-
-def _flush_folder(folder: pathlib.Path) -> None:
-    """Make a rename last, where the system lets a folder be opened."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _free_name(path: pathlib.Path) -> pathlib.Path:
+    """The path, or with a number after it, so that nothing that was put aside is lost."""
+    names = (path, *(path.with_name(f"{path.name}{i}") for i in range(2, 1000)))
+    return next((name for name in names if not os.path.lexists(name)), names[-1])
