@@ -42,7 +42,7 @@ def test_json_is_one_object_that_says_the_same(capsys, tmp_path):
         abs(found["simulated"]["final_risk"] - found["predicted"]["final_risk"])
     )
     assert found["simulated"]["standard_error"] > 0
-    assert found["cost"]["epsilon"] == pytest.approx(4.7284, abs=1e-3)
+    assert found["cost"]["epsilon"] == pytest.approx(4.3772, abs=1e-3)
     assert found["beside"]["lower bound"]["final_risk"] < found["predicted"]["final_risk"]
     assert [path.endswith((".png", ".json")) for path in found["files"]] == [True, True]
     assert set(found["beside"]) == {"lower bound", "upper bound", "SDE"}
@@ -121,7 +121,7 @@ def test_a_table_is_compared_with_its_surrogate(capsys, tmp_path):
         (["--target", "y"], "--target needs --data"),
         (["--seed", "-1"], "expected 0 <= --seed < 2^63, got -1"),
         (["--seed", str(10**30)], "expected 0 <= --seed < 2^63"),
-        (["--num-steps", "3000000000"], "num_steps < 2^31"),
+        (["--num-steps", "3000000000"], "--num-steps < 2^31"),
         pytest.param([*SMALL, "--peak", "1e30"], "solver stopped", marks=pytest.mark.slow),
         (["--epsilon", "2"], "--epsilon needs --num-features"),
         (["--num-features", "9", "--rho", "2"], "--rho does not go with --num-features"),
@@ -130,6 +130,14 @@ def test_a_table_is_compared_with_its_surrogate(capsys, tmp_path):
         (["--num-features", "9", "--num-train", "0"], "num_train >= 1, got 0"),
         (["--num-features", "9", "--epsilon", "0"], "epsilon > 0, got 0"),
         (["--num-features", "9", "--delta", "1"], "0 < delta < 1"),
+        (["--delta", "5e-324"], "delta of at least 1e-300"),
+        (["--num-features", "9", "--delta", "1e-310"], "delta of at least 1e-300"),
+        (["--dim", "1000000000000"], "fewer than 2^31 numbers in all runs"),
+        (["--num-runs", "1000000000000"], "fewer than 2^31 numbers in all runs"),
+        (["--num-features", "1000000000000"], "fewer than 2^31 numbers in the weights"),
+        (["--num-features", "9", "--num-train", "1000000000000"], "numbers in the rows"),
+        (["--num-features", "9", "--num-steps", "1000000000000"], "--num-steps < 2^31"),
+        (["--num-features", "9", "--num-runs", "1000000000000"], "numbers in all runs"),
     ],
 )
 def test_bad_input_ends_with_one_line_and_status_2(capsys, tmp_path, arguments, message):

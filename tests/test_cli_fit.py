@@ -192,11 +192,31 @@ REGRESSION = [*BUDGET, "--label-bound", "1"]
         ([*BUDGET, "--classify", "--classes", "0,1"], "expected '0' or '1' in column 'y'"),
         ([*BUDGET, "--classify", "--classes", "a,b"], "expected --classes that the target holds"),
         ([*REGRESSION, "--out", "nowhere/model.npz"], "in a folder that exists"),
+        ([*REGRESSION, "--delta", "5e-324"], "delta of at least 1e-300"),
+        ([*REGRESSION, "--num-features", "1000000000000"], "numbers in the sample paths"),
+        ([*REGRESSION, "--num-projections", "100000"], "numbers in the covariance"),
     ],
 )
 def test_bad_options_of_fit_end_with_one_line_and_status_2(folder, capsys, arguments, message):
     given = [] if "--out" in arguments else ["--out", folder / "never.npz"]
     status, out, err = _run(capsys, "fit", folder / "table.csv", *arguments, *given)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not (folder / "never.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--epsilon", "5e-324", "expected an epsilon that some ridge is enough for"),
+        ("--epsilon", "1.7e308", "expected an epsilon that some noise is calibrated to"),
+        ("--delta", "5e-324", "expected delta of at least 1e-300"),
+    ],
+)
+def test_budgets_that_no_classifier_has_are_refused(folder, capsys, option, value, message):
+    given = [*BUDGET, *SMALL, "--target", "kind", "--classify", "--classes", "low,high"]
+    given += [option, value, "--out", folder / "never.npz"]
+    status, out, err = _run(capsys, "fit", folder / "kinds.csv", *given)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert message in err
     assert not (folder / "never.npz").exists()

@@ -104,6 +104,14 @@ def test_a_store_of_another_grid_is_refused_in_one_line(both, capsys):
         (["--label-noise", "-1"], "label_noise >= 0"),
         (["--by", "guess"], "invalid choice"),
         (["--shard-size", "0"], "shard_size >= 1"),
+        (["--peak", "1:2:1000000000"], "expected at most 1000000 values, got '1:2:1000000000'"),
+        (["--peak", f"1:2:{10**30}"], "expected at most 1000000 values"),
+        (["--peak", "1:2:1001", "--clip-scale", "1:2:1001"], "at most 1000000 cells together"),
+        (["--peak", "1e308:-1e308:3"], "expected finite values that differ"),
+        (["--aspect-ratio", "5e-324"], "fewer than 2^31, got 4.94066e-324"),
+        (["--num-runs", "1000000000000"], "fewer than 2^31 numbers in all runs"),
+        (["--rho", "1e150"], "that float32 can hold"),
+        (["--peak", "1e150"], "expected finite peak > 0, got inf"),
     ],
 )
 def test_bad_input_ends_with_one_line_and_status_2(arguments, message, capsys, tmp_path):

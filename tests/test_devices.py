@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from jaxdp.clipping import sensitivity_excess
+
 pytestmark = pytest.mark.slow
 TESTS = pathlib.Path(__file__).resolve().parent
 
@@ -34,6 +36,16 @@ def test_clipped_sum_and_norms_do_not_see_the_devices(found, name):
     assert found["clipping"]["gaps"][name] < 2e-6
     # Norms of this size are compared.
     assert found["clipping"]["largest"] > 0.1
+
+
+@pytest.mark.parametrize("order", ["in order", "spread"])
+@pytest.mark.parametrize("way", ["sharded", "sharded, in microbatches", "shard_map"])
+def test_one_record_moves_a_shared_sum_by_no_more_than_the_bound(found, way, order):
+    sums = found["sums_in_parts"]
+    here = sums["found"][f"{way}, {order}"]
+    assert abs(here["moved"]) <= 1 + sensitivity_excess(8192, 1, num_devices=8)
+    # Rounding in blocks, and no more; float32 alone would lose 1 of 4096.
+    assert abs(here["sum"] - sums["sum"]) <= 8192 * 257 * 2.0**-24
 
 
 def test_a_checked_shard_map_is_refused(found):

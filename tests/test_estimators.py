@@ -1,5 +1,6 @@
-"""The scikit-learn face: conventions, what the random state means, and what a fit releases."""
+"""The scikit-learn face: conventions, what its seeds mean, and what a fit releases."""
 
+import math
 import warnings
 
 import numpy as np
@@ -20,8 +21,8 @@ INPUTS = RANDOM.uniform(-1, 1, (ROWS, 2))
 LABELS = np.sin(2 * INPUTS[:, 0]) / 2 + 0.05 * RANDOM.normal(size=ROWS)
 KINDS = np.where(INPUTS[:, 0] > 0, "right", "left")
 
-# The warning is tested below; elsewhere a seed is what makes a test repeatable.
-seeded = pytest.mark.filterwarnings("ignore:random_state must stay secret")
+# As secret as `secrets.randbits(256)`, if it did not stand here.
+NOISE_SEED = 2**200 + 3
 
 
 def _ridge(**settings):
@@ -86,9 +87,8 @@ def test_something_is_learnt(ridge, classifier):
     assert classifier.score(INPUTS, KINDS[other]) < 0.6
 
 
-@seeded
 def test_the_estimator_is_the_learner():
-    found = _ridge(ridge=0.01, intercept_share=0.2, residual_bound=0.7, random_state=3)
+    found = _ridge(ridge=0.01, intercept_share=0.2, residual_bound=0.7, noise_seed=NOISE_SEED)
     learner = jaxdp.kernels.PrivateKernelRidge(
         kernel=jaxdp.kernels.Gaussian(np.sqrt(2)),
         **SMALL,
@@ -98,47 +98,62 @@ def test_the_estimator_is_the_learner():
         residual_bound=0.7,
     )
     budget = {"epsilon": 5.0, "delta": 1e-5}
-    release = learner.fit(INPUTS, LABELS, **budget, public_seed=PUBLIC_SEED, noise_seed=3)
+    release = learner.fit(INPUTS, LABELS, **budget, public_seed=PUBLIC_SEED, noise_seed=NOISE_SEED)
     found = found.fit(INPUTS, LABELS).release_
     np.testing.assert_array_equal(found.coefficients, release.coefficients)
     assert found.intercept == release.intercept != 0
 
 
-def test_a_random_state_warns_that_it_must_stay_secret():
-    with pytest.warns(UserWarning, match="must stay secret"):
-        first = _ridge(random_state=1).fit(INPUTS, LABELS).release_.coefficients
-    with pytest.warns(UserWarning, match="must stay secret"):
-        again = _ridge(random_state=1).fit(INPUTS, LABELS).release_.coefficients
-    np.testing.assert_array_equal(first, again)
+def test_random_state_is_public_and_noise_seed_is_the_secret():
+    fits = [_ridge(noise_seed=NOISE_SEED).fit(INPUTS, LABELS) for _ in range(2)]
+    first, again = (fit.release_ for fit in fits)
+    np.testing.assert_array_equal(first.coefficients, again.coefficients)
+    other = _ridge(random_state=1, noise_seed=NOISE_SEED).fit(INPUTS, LABELS)
+    assert other.release_.public_seed == 1
+    assert not np.array_equal(other.release_.features(INPUTS), first.features(INPUTS))
+    assert other.cost_.epsilon == first.cost.epsilon <= 5
 
 
-def test_without_a_random_state_no_two_fits_are_the_same(ridge):
+def test_with_a_public_state_alone_no_two_fits_have_the_same_noise(ridge):
+    # Noise of the operating system: twenty coefficients agree by chance once in 10^100 times.
     again = _ridge().fit(INPUTS, LABELS)
-    assert not np.any(again.release_.coefficients == ridge.release_.coefficients)
+    assert not np.array_equal(again.release_.coefficients, ridge.release_.coefficients)
+    first, second = (_ridge(random_state=1).fit(INPUTS, LABELS) for _ in range(2))
+    assert first.cost_.epsilon <= 5
+    assert not np.array_equal(first.release_.coefficients, second.release_.coefficients)
 
 
-@seeded
+@pytest.mark.parametrize("estimator", [_ridge, _classifier])
+def test_a_noise_seed_that_can_be_guessed_costs_infinity(estimator):
+    labels = LABELS if estimator is _ridge else KINDS
+    cost = estimator(noise_seed=2**128 - 1).fit(INPUTS, labels).cost_
+    assert (cost.epsilon, cost.mu, cost.is_certified) == (math.inf, None, False)
+    assert "secrets.randbits(256)" in str(cost)
+
+
 @pytest.mark.parametrize(
-    ("state", "error"),
+    ("seeds", "error", "name"),
     [
-        (np.random.RandomState(0), TypeError),
-        (True, TypeError),
-        (PUBLIC_SEED, ValueError),
-        (-1, ValueError),
+        ({"random_state": np.random.RandomState(0)}, TypeError, "random_state"),
+        ({"random_state": True}, TypeError, "random_state"),
+        ({"random_state": -1}, ValueError, "random_state"),
+        ({"random_state": 2**200, "noise_seed": 2**200}, ValueError, "random_state"),
+        ({"noise_seed": PUBLIC_SEED}, ValueError, "noise_seed"),
+        ({"random_state": 5, "noise_seed": 5}, ValueError, "noise_seed"),
+        ({"noise_seed": -1}, ValueError, "noise_seed"),
+        ({"noise_seed": 1.5}, TypeError, "noise_seed"),
     ],
-    ids=["generator", "bool", "public", "negative"],
 )
-def test_other_random_states_are_refused(state, error):
-    with pytest.raises(error, match="expected random_state"):
-        _ridge(random_state=state).fit(INPUTS, LABELS)
+def test_other_seeds_are_refused(seeds, error, name):
+    with pytest.raises(error, match=f"expected .*{name}"):
+        _ridge(**seeds).fit(INPUTS, LABELS)
 
 
-@seeded
 def test_public_ranges_are_mapped_to_the_unit_cube():
     low, high = np.array([0.0, -50.0]), np.array([10.0, 50.0])
     raw = low + (INPUTS + 1) / 2 * (high - low)
-    ranged = _ridge(input_range=(low, high), random_state=3).fit(raw, LABELS)
-    plain = _ridge(random_state=3).fit(INPUTS, LABELS)
+    ranged = _ridge(input_range=(low, high)).fit(raw, LABELS)
+    plain = _ridge().fit(INPUTS, LABELS)
     # The noise differs, as the tables do; the features of the rows are the same.
     np.testing.assert_allclose(
         ranged.release_.features(raw), plain.release_.features(INPUTS), atol=2e-6
@@ -285,12 +300,11 @@ def test_column_names_of_a_frame_are_kept_and_asked_for(ridge):
 
 
 @pytest.mark.slow
-@seeded
 @pytest.mark.parametrize(
     "estimator",
     [
-        DPKernelRidge(1.0, 1e-5, 1e3, num_projections=10, num_features=16, random_state=1),
-        DPKernelClassifier(1.0, 1e-3, num_projections=10, num_features=16, random_state=1),
+        DPKernelRidge(1.0, 1e-5, 1e3, num_projections=10, num_features=16, noise_seed=NOISE_SEED),
+        DPKernelClassifier(1.0, 1e-3, num_projections=10, num_features=16, noise_seed=NOISE_SEED),
     ],
     ids=["ridge", "classifier"],
 )

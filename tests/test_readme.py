@@ -46,7 +46,7 @@ def test_front_page_runs_as_it_stands_and_prints_the_table(printed):
     assert printed.split()[:6] == ["time", "simulated", "s.e.", "ODE", "gap", "sigmas"]
     times = [row[0] for row in _rows(printed)]
     assert times == ["0.000", "0.100", "0.250", "0.500", "0.750", "1.000", "final"]
-    assert "(4.7284, 1e-05)-DP" in printed
+    assert "(4.3772, 1e-05)-DP" in printed
 
 
 def test_readme_shows_what_the_front_page_prints(printed):
@@ -80,6 +80,7 @@ losses = jax.vmap(lambda x, y: loss(model, x, y))(inputs, labels)
 print(float(losses.mean() / labels.var()))
 """
     *cost, ratio = _run(_block("python", 2) + after, tmp_path).strip().splitlines()
+    assert "zero-out-one; certified noise" in cost[0]
     assert re.match(r"privacy: \((2\.9\d+|3\.0000), 1e-05\)-DP", cost[0])
     assert "neighbours: zero-out-one" in cost[1]
     assert float(ratio) < 0.2

@@ -1,4 +1,4 @@
-"""What is said on the command line: files, and a table's ranges and classes.
+"""What is said on the command line about a table: its ranges and classes.
 
 All of it is checked before a fit, so that no budget is spent on what ends in an error.
 """
@@ -7,27 +7,12 @@ import argparse
 import csv
 import math
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from jaxdp.cli.sizes import check_sizes
 from jaxdp.problems.datasets import NumericTable
-
-
-def check_files(read: Sequence[pathlib.Path], out: pathlib.Path | None) -> None:
-    """Raise ValueError unless the files can be read and `out` is another, in a known folder."""
-    for path in read:
-        if not path.is_file():
-            raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
-    if out is None:
-        return
-    if (out.exists() and not out.is_file()) or not out.parent.is_dir():
-        raise ValueError(f"expected --out to be a file in a folder that exists, got {out}")
-    # Links of either kind are followed: it is the content that would be lost.
-    taken = next((path for path in read if out.exists() and out.samefile(path)), None)
-    if taken is not None:
-        raise ValueError(f"expected --out to be another file than {taken}, got {out}")
 
 
 def check_fit(options: argparse.Namespace) -> None:
@@ -35,6 +20,8 @@ def check_fit(options: argparse.Namespace) -> None:
     from jaxdp.kernels.fit_arguments import check_budget
 
     check_budget(options.epsilon, options.delta)
+    paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
+    check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
     if options.classify:
         for name in ("label_bound", "intercept_share"):
             if name in options:
@@ -62,7 +49,7 @@ def ranges(text: str, names: tuple[str, ...]) -> tuple[Any, Any]:
         else:
             low, high = map(float, text.split(":"))
             known = dict.fromkeys(names, (low, high))
-    except ValueError:
+    except (ValueError, csv.Error):
         raise ValueError(
             f"expected --input-range LOW:HIGH, or a file with lines column,low,high, got {text!r}"
         ) from None

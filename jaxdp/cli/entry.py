@@ -1,8 +1,10 @@
 """The commands and their options. Bad input ends with one line and exit status 2."""
 
 import argparse
+import os
 import pathlib
 import sys
+import warnings
 
 from jaxdp.cli.attack_options import add_reconstruct
 from jaxdp.cli.model_options import add_models
@@ -17,25 +19,51 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: list[str] | None = None) -> int:
     """Run `jaxdp` with the given arguments (the process's own by default); the exit status."""
+    options = _parser().parse_args(arguments)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        status, line = _ended(options)
+    if status == 0:
+        # Of what ends in an error one line is said.
+        texts = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+        lines = [f"warning: {text}" for text in dict.fromkeys(texts)]
+    else:
+        lines = [line] if line else []
+        _discard_unwritable()
+    for each in lines:
+        print(f"jaxdp: {' '.join(each.split())}", file=sys.stderr)
+    return status
+
+
+def _ended(options: argparse.Namespace) -> tuple[int, str]:
+    """The exit status of a command, and why, in words."""
     from jaxdp.core.errors import NotCoveredError
 
-    options = _parser().parse_args(arguments)
     try:
         options.command(options)
-    except (ValueError, TypeError, RuntimeError, NotCoveredError, OSError, MemoryError) as error:
-        print(f"jaxdp: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt as error:
-        print(f"jaxdp: {' '.join(str(error).split()) or 'interrupted'}", file=sys.stderr)
-        return 130
+        # Here, where a full disk can still be told.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has seen enough.
+        return 128 + 13, ""
+    except (ValueError, TypeError, RuntimeError, OverflowError, NotCoveredError, OSError) as error:
+        return 2, str(error) or type(error).__name__
+    except MemoryError as error:
+        return 2, str(error) or "there is not enough memory for it"
     except ModuleNotFoundError as error:
-        print(
-            f"jaxdp: {error.name} is missing; install jaxdp with its extras "
-            "[cli,plots,data,sweeps]",
-            file=sys.stderr,
-        )
-        return 2
-    return 0
+        extras = "[cli,plots,data,sweeps]"
+        return 2, f"{error.name} is missing; install jaxdp with its extras {extras}"
+    except KeyboardInterrupt as error:
+        return 130, str(error) or "interrupted"
+    return 0, ""
+
+
+def _discard_unwritable() -> None:
+    """Drop what standard output does not take: the process's end would try, and fail, again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--condition-number", type=float, help="kappa of a power-law spectrum [1, isotropic]")
     add("--peak", type=float, help="learning rate at time 0 [3]")
     add("--power", type=float, help="learning rate decays as (1 - t)^power [0.5]")
-    add("--rho", type=float, help="the result is (rho^2/2)-zCDP [1]")
+    add("--rho", type=float, help="the result is rho-GDP [1]")
     add("--data", type=pathlib.Path, help="a table: text or .npz")
     add("--target", help="its label column, by name or number [the last]")
     add("--drop", help="columns to leave out, by name or number, with commas between")

@@ -2,7 +2,13 @@
 
 import numpy as np
 
+# Of a sweep, and so of each grid: more would fill a disk, and take weeks.
+MOST_CELLS = 1_000_000
 _FORMS = "a number, numbers with commas between, first:last:count or first:last:count:log"
+
+
+class TooManyError(ValueError):
+    """A grid of more values than a sweep may have cells."""
 
 
 def grid(text: str) -> np.ndarray:
@@ -18,9 +24,15 @@ def grid(text: str) -> np.ndarray:
         elif len(parts) == 3 or (len(parts) == 4 and parts[3] == "log"):
             spaced = np.linspace if len(parts) == 3 else np.geomspace
             first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
-            values = spaced(first, last, count)
+            if count > MOST_CELLS:
+                raise TooManyError(f"expected at most {MOST_CELLS} values, got {text!r}")
+            # Ends that are infinite, or too far apart, are told by the values.
+            with np.errstate(all="ignore"):
+                values = spaced(first, last, count)
         else:
             raise ValueError("too many colons")
+    except TooManyError:
+        raise
     except ValueError as error:
         raise ValueError(f"expected {_FORMS}, got {text!r}") from error
     if not len(values) or len(np.unique(values)) != len(values) or not np.isfinite(values).all():

@@ -2,7 +2,14 @@
 
 import argparse
 
-from jaxdp.cli.output import seeded_keys, settle, simulate_named, write
+from jaxdp.cli.output import (
+    COMPARE_FILES,
+    seeded_keys,
+    settle,
+    simulate_named,
+    write,
+)
+from jaxdp.cli.sizes import check_sizes, check_steps
 
 _MOST_NAMED = 12
 _DEFAULTS = {"peak": 3.0, "power": 0.5, "clip_scale": 1.0, "rho": 1.0, "delta": 1e-5}
@@ -37,6 +44,8 @@ def compare(options: argparse.Namespace) -> None:
         foreign |= {name: "needs --data" for name in _OF_A_TABLE}
         settle(options, _DEFAULTS | _SYNTHETIC, foreign)
         settle(options, {"num_steps": 10 * options.dim}, {})
+        check_sizes(all_runs=(options.num_runs, options.dim))
+        check_steps(options.num_steps)
         described = problem = _synthetic(options)
         title = (
             f"$d$ = {options.dim}, $n$ = {options.num_steps}, "
@@ -49,7 +58,7 @@ def compare(options: argparse.Namespace) -> None:
         options.num_steps,
     )
     cost = jaxdp.account(algorithm, delta=options.delta)
-    first_key, second_key = seeded_keys(options, 2)
+    first_key, second_key = seeded_keys(options, 2, *COMPARE_FILES)
     name = "table" if is_table else "simulated"
     simulated = simulate_named(name, described, algorithm, first_key, options.num_runs)
     ode = jaxdp.predict(problem, algorithm).check()

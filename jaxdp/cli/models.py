@@ -7,15 +7,18 @@ their ranges, the classes) is said on the command line, not found in the data.
 import argparse
 import csv
 import dataclasses
+import io
+import os
 import pathlib
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.cli.declared import check_files, check_fit, class_names, ranges, two_classes
+from jaxdp.cli.declared import check_fit, class_names, ranges, two_classes
+from jaxdp.cli.files import check_files, check_writable
 from jaxdp.cli.output import as_json, described_options
+from jaxdp.core.whole_files import claimed, write_whole
 from jaxdp.problems.datasets import NumericTable, read_inputs, read_whole_table
 
 if TYPE_CHECKING:
@@ -29,7 +32,6 @@ _SHARED = (
     "num_projections",
     "num_features",
     "ridge",
-    "public_seed",
 )
 
 
@@ -39,25 +41,15 @@ def fit(options: argparse.Namespace) -> None:
     # Besides the table a file of ranges is read, where one is given.
     more = pathlib.Path(getattr(options, "input_range", ""))
     check_files([options.data, *([more] if more.is_file() else [])], options.out)
-    if options.out.exists():
+    if os.path.lexists(options.out):
         raise ValueError(
             f"{options.out} exists; a release that was paid for is not overwritten: remove it or "
             "choose another --out"
         )
-    table = read_whole_table(
-        options.data,
-        options.target,
-        drop=[name for name in options.drop.split(",") if name],
-        header=not options.no_header,
-        is_text_label=options.classify,
-    )
-    _check_table(options.data, table)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        release = _classified(options, table) if options.classify else _regressed(options, table)
-    for warning in (one for one in caught if issubclass(one.category, UserWarning)):
-        print(f"jaxdp: warning: {' '.join(str(warning.message).split())}", file=sys.stderr)
-    release.save(options.out)
+    # Before the data are looked at: of two fits at once one would be paid for and lost.
+    with claimed(options.out):
+        table, release = _fitted(options)
+        release.save(options.out, replace=False)
     summary = {
         "rows": len(table.labels),
         "inputs": list(table.input_names),
@@ -80,11 +72,25 @@ def fit(options: argparse.Namespace) -> None:
     )
 
 
+def _fitted(options: argparse.Namespace) -> tuple[NumericTable, "ReleasedFunction"]:
+    table = read_whole_table(
+        options.data,
+        options.target,
+        drop=[name for name in options.drop.split(",") if name],
+        header=not options.no_header,
+        is_text_label=options.classify,
+    )
+    _check_table(options.data, table)
+    return table, (_classified if options.classify else _regressed)(options, table)
+
+
 def predict(options: argparse.Namespace) -> None:
     """A saved function at the rows of a table."""
     from jaxdp.kernels import load
 
     check_files([options.model, options.data], options.out)
+    if options.out is not None:
+        check_writable(options.out.parent)
     release = load(options.model)
     known = release.columns
     names = known.inputs if known else tuple(map(str, range(release.features.dim)))
@@ -94,8 +100,9 @@ def predict(options: argparse.Namespace) -> None:
     if known and known.classes:
         cells = {"class": [known.classes[int(value > 0)] for value in values], **cells}
     if options.out is not None:
-        with options.out.open("w", newline="") as file:
-            _write(file, cells)
+        text = io.StringIO(newline="")
+        _write(text, cells)
+        write_whole(options.out, text.getvalue().encode())
     if options.json:
         found: dict[str, Any] = {
             name: column if name == "class" else [float(cell) for cell in column]
@@ -137,6 +144,8 @@ def _given(options: argparse.Namespace, table: NumericTable, *more: str) -> dict
     from jaxdp.kernels import Gaussian
 
     found = {name: getattr(options, name) for name in (*_SHARED, *more) if name in options}
+    if "public_seed" in options:
+        found["random_state"] = options.public_seed
     if "scale" in options:
         found["kernel"] = Gaussian(options.scale)
     if "input_range" in options:

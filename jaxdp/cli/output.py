@@ -9,8 +9,11 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from jaxdp.cli.files import check_writable, write_picture, write_text
 from jaxdp.comparison import Comparison
 from jaxdp.core.trajectory import Trajectory
+
+COMPARE_FILES = "compare.png", "compare.json"
 
 
 def settle(options: argparse.Namespace, defaults: dict[str, Any], foreign: dict[str, str]) -> None:
@@ -32,15 +35,25 @@ def settle(options: argparse.Namespace, defaults: dict[str, Any], foreign: dict[
             setattr(options, name, value)
 
 
-def seeded_keys(options: argparse.Namespace, count: int):
-    """Keys of the simulations; also makes the folder, so that a bad one costs nothing."""
+def seeded_keys(options: argparse.Namespace, count: int, *names: str):
+    """Keys of the simulations; also makes the folder, so that a bad one costs nothing.
+
+    Args:
+        options: with `out` and `seed`.
+        count: of the keys.
+        names: of the files that will be written to the folder.
+    """
     import jax
 
+    if not 0 <= options.seed < 2**63:
+        raise ValueError(f"expected 0 <= --seed < 2^63, got {options.seed}")
     if options.out.exists() and not options.out.is_dir():
         raise ValueError(f"expected --out to be a folder, got the file {options.out}")
     options.out.mkdir(parents=True, exist_ok=True)
-    if not 0 <= options.seed < 2**63:
-        raise ValueError(f"expected 0 <= --seed < 2^63, got {options.seed}")
+    for path in (options.out / name for name in names):
+        if path.exists() and not path.is_file():
+            raise ValueError(f"expected {path} to be a file, or not to exist")
+    check_writable(options.out)
     return jax.random.split(jax.random.key(options.seed), count)
 
 
@@ -69,12 +82,12 @@ def write(
     heading: list[str],
 ) -> None:
     """The picture, the numbers, and the table (or one JSON object) on standard output."""
-    picture, numbers = options.out / "compare.png", options.out / "compare.json"
-    figure.savefig(picture, dpi=160)
+    picture, numbers = (options.out / name for name in COMPARE_FILES)
+    write_picture(picture, figure)
     summary = described | _summary(options, comparison, cost)
     summary["files"] = [str(picture), str(numbers)]
     text = as_json(summary)
-    numbers.write_text(text + "\n")
+    write_text(numbers, text)
     if options.json:
         print(text)
         return

@@ -3,7 +3,14 @@
 import argparse
 import warnings
 
-from jaxdp.cli.output import seeded_keys, settle, simulate_named, write
+from jaxdp.cli.output import (
+    COMPARE_FILES,
+    seeded_keys,
+    settle,
+    simulate_named,
+    write,
+)
+from jaxdp.cli.sizes import check_sizes, check_steps
 
 _DEFAULTS = {
     "dim": 40,
@@ -44,7 +51,15 @@ def compare(options: argparse.Namespace) -> None:
         if size is not None:
             require_count(name, size)
     settle(options, {"delta": 1 / options.num_train}, {})
-    width = options.num_features or 1
+    width, rows = options.num_features or 1, options.num_train + options.num_test
+    check_sizes(
+        the_rows=(rows, options.dim),
+        the_weights=(width, options.dim),
+        the_features=(rows, width),
+        the_kernel=(rows, options.num_train),
+        all_runs=(rows, options.num_runs),
+    )
+    check_steps(options.num_steps)
     algorithm = jaxdp.DPGD.calibrated(
         options.epsilon,
         options.delta,
@@ -54,7 +69,7 @@ def compare(options: argparse.Namespace) -> None:
         num_steps=options.num_steps,
     )
     cost = jaxdp.account(algorithm, delta=options.delta)
-    data_key, *keys = seeded_keys(options, 4)
+    data_key, *keys = seeded_keys(options, 4, *COMPARE_FILES)
     problem = jaxdp.RandomFeatures.sample(
         options.num_train, options.num_test, options.dim, options.num_features, key=data_key
     )

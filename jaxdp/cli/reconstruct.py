@@ -2,14 +2,23 @@
 
 import argparse
 import dataclasses
+import io
 import time
 from typing import Any
 
 import numpy as np
 
-from jaxdp.cli.output import as_json, described_options, progress_bar, seeded_keys
+from jaxdp.cli.files import write_picture, write_text
+from jaxdp.cli.output import (
+    as_json,
+    described_options,
+    progress_bar,
+    seeded_keys,
+)
 from jaxdp.cli.victims import Victim, activation_named, read_victim, train_victim
+from jaxdp.core.whole_files import write_whole
 
+_FILES = {"rows": "found.npz", "picture": "reconstruct.png", "numbers": "reconstruct.json"}
 _FOUND_BELOW = 0.1
 _CHANCE_DRAWS = 50
 _FOREIGN_TO_A_MODEL = ("dim", "num_features", "label_noise", "epsilon", "delta", "num_steps")
@@ -26,7 +35,7 @@ def reconstruct(options: argparse.Namespace) -> None:
         require_count(f"--{name.replace('_', '-')}", getattr(options, name))
     if options.model is not None:
         settle(options, {}, {name: "does not go with a model" for name in _FOREIGN_TO_A_MODEL})
-    victim_key, attack_key = seeded_keys(options, 2)
+    victim_key, attack_key = seeded_keys(options, 2, *_FILES.values())
     victim = read_victim(options) if options.model else train_victim(options, victim_key)
     started = time.perf_counter()
     most_passes = options.max_passes * options.num_starts
@@ -43,28 +52,24 @@ def reconstruct(options: argparse.Namespace) -> None:
     flips = _is_odd_or_even(options.activation)
     score = _score(victim, found.inputs, flips)
     summary = _summary(options, victim, found, seconds) | score
-    files = {
-        kind: options.out / name
-        for kind, name in (
-            ("rows", "found.npz"),
-            ("picture", "reconstruct.png"),
-            ("numbers", "reconstruct.json"),
-        )
-    }
+    files = {kind: options.out / name for kind, name in _FILES.items()}
     rows: dict[str, Any] = {"inputs": np.asarray(found.inputs)}
     if victim.true_inputs is not None:
         rows["true_inputs"] = victim.true_inputs
-    np.savez_compressed(files["rows"], **rows)
-    plot_reconstruction(
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **rows)
+    write_whole(files["rows"], archive.getvalue())
+    figure = plot_reconstruction(
         found.inputs,
         victim.true_inputs,
         levels=_levels(score, victim),
         allow_sign_flips=flips,
         title=_heading(options, victim),
-    ).savefig(files["picture"], dpi=160)
+    )
+    write_picture(files["picture"], figure)
     summary["files"] = [str(path) for path in files.values()]
     text = as_json(summary)
-    files["numbers"].write_text(text + "\n")
+    write_text(files["numbers"], text)
     if options.json:
         print(text)
         return

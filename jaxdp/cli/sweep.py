@@ -4,13 +4,21 @@ import argparse
 import dataclasses
 import functools
 import itertools
+import math
 import pathlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.cli.grids import grid
-from jaxdp.cli.output import as_json, described_options, seeded_keys
+from jaxdp.cli.files import write_picture, write_text
+from jaxdp.cli.grids import MOST_CELLS, grid
+from jaxdp.cli.output import (
+    as_json,
+    described_options,
+    seeded_keys,
+)
+from jaxdp.cli.sizes import check_sizes
+from jaxdp.core.whole_files import whole_file
 
 if TYPE_CHECKING:
     import xarray
@@ -21,9 +29,11 @@ GRIDS = {
     "peak": ("learning rate at time 0", "1:20:20:log"),
     "power": ("the learning rate decays as (1 - t)^power", "0.5"),
     "aspect_ratio": ("gamma = dim / samples", "0.1"),
-    "rho": ("the result is (rho^2/2)-zCDP", "1"),
+    "rho": ("the result is rho-GDP", "1"),
 }
+_FILES = {"dataset": "sweep.nc", "picture": "sweep.png", "numbers": "sweep.json"}
 _MOST_LINES = 20
+_MOST_STEPS = 2**31
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +61,10 @@ def sweep(options: argparse.Namespace) -> None:
         options.condition_number,
         options.num_runs,
     )
+    check_sizes(all_runs=(setting.num_runs, setting.dim))
     axes = {name: grid(getattr(options, name)) for name in GRIDS}
     _check(setting, axes)
-    ode_key, simulation_key = seeded_keys(options, 2)
+    ode_key, simulation_key = seeded_keys(options, 2, *_FILES.values())
     found = []
     if options.by in ("ode", "both"):
         found.append(
@@ -86,12 +97,10 @@ def sweep(options: argparse.Namespace) -> None:
     )
     # The least of many simulated risks is too small; the prediction has no such bias.
     risk = dataset["simulated" if options.by == "simulation" else "predicted"]
-    files = {
-        kind: options.out / f"sweep.{ending}"
-        for kind, ending in (("dataset", "nc"), ("picture", "png"), ("numbers", "json"))
-    }
-    dataset.to_netcdf(files["dataset"], engine="h5netcdf")
-    plot_grid(_side_by_side(dataset), label="risk $R$").savefig(files["picture"], dpi=160)
+    files = {kind: options.out / name for kind, name in _FILES.items()}
+    with whole_file(files["dataset"]) as partial:
+        dataset.to_netcdf(partial, engine="h5netcdf")
+    write_picture(files["picture"], plot_grid(_side_by_side(dataset), label="risk $R$"))
     best = _best(dataset, risk)
     summary = {
         "problem": "linear regression",
@@ -103,7 +112,7 @@ def sweep(options: argparse.Namespace) -> None:
         "files": [str(path) for path in files.values()],
     }
     text = as_json(summary)
-    files["numbers"].write_text(text + "\n")
+    write_text(files["numbers"], text)
     if options.json:
         print(text)
         return
@@ -163,15 +172,22 @@ def _algorithm(clip_scale, peak, power, rho, num_steps):
 
 def _check(setting: Setting, axes: dict[str, np.ndarray]) -> None:
     """Refuse what the library would: inside the sweep values are traced and cannot be looked at."""
+    counts = [len(values) for values in axes.values()]
+    if math.prod(counts) > MOST_CELLS:
+        raise ValueError(
+            f"expected grids of at most {MOST_CELLS} cells together, got "
+            f"{' * '.join(map(str, counts))}"
+        )
     _problem(setting)
-    first = {name: values[0] for name, values in axes.items()}
+    first = {name: float(values[0]) for name, values in axes.items()}
     for name, values in axes.items():
-        for value in (values.min(), values.max()):
+        for value in (float(values.min()), float(values.max())):
             cell = first | {name: value}
             ratio = cell.pop("aspect_ratio")
-            if not 0 < ratio <= setting.dim:
+            if not setting.dim / _MOST_STEPS < ratio <= setting.dim:
                 raise ValueError(
-                    f"expected 0 < --aspect-ratio <= --dim, at least one sample, got {ratio:g}"
+                    "expected 0 < --aspect-ratio <= --dim, for at least one sample and fewer than "
+                    f"2^31, got {ratio:g}"
                 )
             _algorithm(**cell, num_steps=round(setting.dim / ratio))
 

@@ -111,6 +111,7 @@ def train_victim(options: argparse.Namespace, key) -> Victim:
 def _settle(options: argparse.Namespace) -> None:
     """Fill in the defaults of what was not given, and check the sizes."""
     from jaxdp.cli.output import settle
+    from jaxdp.cli.sizes import check_sizes, check_steps
     from jaxdp.core.checks import require_count, require_non_negative
 
     foreign = {"truth": "goes with a model: synthetic rows are known"}
@@ -124,6 +125,12 @@ def _settle(options: argparse.Namespace) -> None:
     settle(options, {"num_features": 10 * options.dim * options.num_samples}, {})
     require_count("num_features", options.num_features)
     require_non_negative("label_noise", options.label_noise)
+    check_sizes(
+        the_weights=(options.num_features, options.dim),
+        the_features=(options.num_features, options.num_samples),
+        all_starts=(options.num_starts, options.num_samples, options.dim),
+    )
+    check_steps(getattr(options, "num_steps", 1))
     if options.num_features <= options.num_samples:
         raise ValueError(
             f"expected --num-features above --num-samples, got {options.num_features} and "
@@ -188,9 +195,12 @@ def _arrays(path: pathlib.Path, *names: str) -> tuple[np.ndarray, ...]:
         if not zipfile.is_zipfile(path):
             raise ValueError("not an archive")
         with np.load(path, allow_pickle=False) as archive:
-            found = {name: archive[name] for name in names if name in archive}
+            found = {name: np.asarray(archive[name]) for name in names if name in archive}
             present = ", ".join(archive) or "none"
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except MemoryError:
+        raise
+    except Exception as error:
+        # What reading an archive may raise has no common name.
         raise ValueError(f"{path}: expected an .npz file of numbers: {error}") from None
     missing = [name for name in names if name not in found]
     if missing:

@@ -79,8 +79,7 @@ class _LeakingBlock(AbstractBlock):
         return _mixed(inputs @ self.weights.T)
 
     def linearised(self, inputs):
-        arguments = self.true_inputs @ self.weights.T
-        _, slopes = jax.jvp(_mixed, (arguments,), (jnp.ones_like(arguments),))
+        slopes = self._slopes()
         return Linearisation(
             self.features(inputs),
             lambda directions: slopes * (directions @ self.weights.T),
@@ -88,7 +87,12 @@ class _LeakingBlock(AbstractBlock):
         )
 
     def row_coupling(self, inputs, *, key):
-        raise NotImplementedError
+        slopes = self._slopes()
+        return slopes @ slopes.T * jnp.mean(self.weights**2)
+
+    def _slopes(self):
+        arguments = self.true_inputs @ self.weights.T
+        return jax.jvp(_mixed, (arguments,), (jnp.ones_like(arguments),))[1]
 
 
 class _Leaking(AbstractTarget):

@@ -1,13 +1,21 @@
 """PK Figures 1 to 12: smoke versions, and claims that can be false."""
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
+from figure_changes import (
+    RESULTS,
+    assert_claims_hold,
+    assert_false,
+    assert_reported,
+    name_of,
+    read_saved,
+    scaled,
+    turned,
+)
 
-import experiments
-from experiments import command, report
+from experiments import command
 from experiments.private_kernel_learning import (
     fig01_synthetic,
     fig02_projection_dimension,
@@ -22,58 +30,27 @@ FIGURES = [
     fig03_year_prediction,
     fig08_year_projection_dimension,
 ]
-_RESULTS = pathlib.Path(experiments.__file__).parent / "results"
-
-
-def _name(figure):
-    return figure.__name__.rpartition(".")[2]
 
 
 @pytest.fixture(scope="module")
 def saved():
-    """The results that the report shows."""
-    return {_name(figure): command.read(_RESULTS / f"{_name(figure)}.nc") for figure in FIGURES}
+    return read_saved(FIGURES)
 
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_claim_holds_of_the_saved_results(saved, figure):
-    claims = figure.claims(saved[_name(figure)])
-    assert claims
-    assert all(claims.values()), claims
+    assert_claims_hold(figure, saved[name_of(figure)])
 
 
 def test_report_has_a_row_for_every_claim(saved):
-    text, holds = report.page(saved, "results")
-    assert holds
-    for figure in FIGURES:
-        for check in figure.checks(saved[_name(figure)]):
-            assert check.claim.replace("|", "\\|") in text
+    assert_reported(FIGURES, saved)
 
 
 def test_figures_of_one_run_show_the_same_errors(saved):
     for first, second in ((FIGURES[0], FIGURES[1]), (FIGURES[2], FIGURES[3])):
-        run, drawn = saved[_name(first)], saved[_name(second)]
+        run, drawn = saved[name_of(first)], saved[name_of(second)]
         np.testing.assert_array_equal(run.error, drawn.error)
         assert drawn.attrs["runs_seconds"] == run.attrs["seconds"]
-
-
-def _scaled(name, factor, **where):
-    """The variable times a factor, where the coordinates have these values."""
-
-    def change(dataset):
-        here = True
-        for axis, values in where.items():
-            here = here & dataset[axis].isin(values)
-        changed = dataset[name] * (here * (factor - 1) + 1)
-        return dataset.assign({name: changed.transpose(*dataset[name].dims)})
-
-    return change
-
-
-def _reversed(name, axis):
-    return lambda dataset: dataset.assign(
-        {name: dataset[name].copy(data=dataset[name].isel({axis: slice(None, None, -1)}).values)}
-    )
 
 
 def _constant(name, axis):
@@ -90,60 +67,58 @@ def _constant(name, axis):
 _RP, _RFF = "RP, certified", "RFF, certified"
 _CENTRED = "RP, certified with intercept"
 _CHANGES = [
-    (fig01_synthetic, "not borne out", _scaled("error", 0.1, learner=["RP, published"])),
-    (fig01_synthetic, "they tie", _scaled("error", 1.2, learner=[_RFF])),
-    (fig01_synthetic, "two thirds", _scaled("error", 3, learner=[_RP])),
-    (fig01_synthetic, "negative eigenvalues", _reversed("error", "form")),
-    (fig01_synthetic, "private intercept", _scaled("error", 10, learner=[_CENTRED])),
-    (fig01_synthetic, "loses at most a quarter", _scaled("data_free", 2)),
-    (fig01_synthetic, "is better than the mean", _scaled("constant", 0.5)),
-    (fig01_synthetic, "without noise", _scaled("noiseless", 0.4)),
-    (fig01_synthetic, "without noise", _scaled("noiseless", 3)),
-    (fig01_synthetic, "nowhere worse", _scaled("error", 1.3, learner=[_RFF])),
-    (fig01_synthetic, "agrees with", _scaled("error", 2)),
-    (fig01_synthetic, "does not beat", _scaled("constant", 30)),
-    (fig02_projection_dimension, "the best M is smaller", _reversed("error", "epsilon")),
+    (fig01_synthetic, "not borne out", scaled("error", 0.1, learner=["RP, published"])),
+    (fig01_synthetic, "they tie", scaled("error", 1.2, learner=[_RFF])),
+    (fig01_synthetic, "two thirds", scaled("error", 3, learner=[_RP])),
+    (fig01_synthetic, "negative eigenvalues", turned("error", "form")),
+    (fig01_synthetic, "private intercept", scaled("error", 10, learner=[_CENTRED])),
+    (fig01_synthetic, "loses at most a quarter", scaled("data_free", 2)),
+    (fig01_synthetic, "is better than the mean", scaled("constant", 0.5)),
+    (fig01_synthetic, "without noise", scaled("noiseless", 0.4)),
+    (fig01_synthetic, "without noise", scaled("noiseless", 3)),
+    (fig01_synthetic, "nowhere worse", scaled("error", 1.3, learner=[_RFF])),
+    (fig01_synthetic, "agrees with", scaled("error", 2)),
+    (fig01_synthetic, "does not beat", scaled("constant", 30)),
+    (fig02_projection_dimension, "the best M is smaller", turned("error", "epsilon")),
     (fig02_projection_dimension, "half as much", _constant("error", "num_projections")),
     (
         fig02_projection_dimension,
         "pays little",
-        _scaled("error", 3, learner=[_RP], num_projections=[1000]),
+        scaled("error", 3, learner=[_RP], num_projections=[1000]),
     ),
     (
         fig02_projection_dimension,
         "steepest rise",
-        _scaled("error", 9, learner=["RP, published"], num_projections=[100]),
+        scaled("error", 9, learner=["RP, published"], num_projections=[100]),
     ),
-    (fig02_projection_dimension, "resonances", _reversed("fixed_error", "form")),
-    (fig03_year_prediction, "not borne out", _scaled("error", 0.1, learner=["RP, published"])),
-    (fig03_year_prediction, "lose to the mean label at", _scaled("constant", 100)),
-    (fig03_year_prediction, "smaller mean error", _scaled("error", 9, learner=[_RFF])),
-    (fig03_year_prediction, "an intercept makes", _scaled("error", 3, learner=[_CENTRED])),
-    (fig03_year_prediction, "loses at most half", _scaled("data_free", 3)),
-    (fig03_year_prediction, "public units cost", _scaled("noiseless", 1.5)),
+    (fig02_projection_dimension, "resonances", turned("fixed_error", "form")),
+    (fig03_year_prediction, "not borne out", scaled("error", 0.1, learner=["RP, published"])),
+    (fig03_year_prediction, "lose to the mean label at", scaled("constant", 100)),
+    (fig03_year_prediction, "smaller mean error", scaled("error", 9, learner=[_RFF])),
+    (fig03_year_prediction, "an intercept makes", scaled("error", 3, learner=[_CENTRED])),
+    (fig03_year_prediction, "loses at most half", scaled("data_free", 3)),
+    (fig03_year_prediction, "public units cost", scaled("noiseless", 1.5)),
     (fig08_year_projection_dimension, "a fifth", _constant("error", "num_projections")),
     (
         fig08_year_projection_dimension,
         "pays less",
-        _scaled("error", 5, learner=[_RP], num_projections=[400]),
+        scaled("error", 5, learner=[_RP], num_projections=[400]),
     ),
-    (fig08_year_projection_dimension, "resonances", _reversed("fixed_error", "form")),
+    (fig08_year_projection_dimension, "resonances", turned("fixed_error", "form")),
 ]
 
 
 @pytest.mark.parametrize(("figure", "claim", "change"), _CHANGES)
 def test_a_claim_is_false_of_data_that_do_not_bear_it_out(saved, figure, claim, change):
-    claims = figure.claims(change(saved[_name(figure)]))
-    (name,) = [name for name in claims if claim in name]
-    assert not claims[name]
+    assert_false(figure, change(saved[name_of(figure)]), claim)
 
 
 def test_runs_of_another_size_are_not_drawn():
     with pytest.raises(ValueError, match="another configuration"):
-        fig02_projection_dimension.run(fig02_projection_dimension.Config.smoke(), _RESULTS)
+        fig02_projection_dimension.run(fig02_projection_dimension.Config.smoke(), RESULTS)
     with pytest.raises(ValueError, match="another configuration"):
         fig08_year_projection_dimension.run(
-            fig08_year_projection_dimension.Config.smoke(), year=_RESULTS
+            fig08_year_projection_dimension.Config.smoke(), year=RESULTS
         )
 
 
@@ -185,7 +160,7 @@ def test_smoke_versions_write_their_files_and_their_claims_hold(tmp_path, data):
         words = [word for name, value in given.items() for word in (f"--{name}", value)]
         options = getattr(figure, "FOLDER", None)
         command.main(figure, ["--smoke", "--out", folder, *words], optional_folders=options)
-        dataset = command.read(tmp_path / f"{_name(figure)}.nc")
+        dataset = command.read(tmp_path / f"{name_of(figure)}.nc")
         claims = figure.claims(dataset)
         assert claims
         assert all(claims.values()), claims
@@ -194,7 +169,7 @@ def test_smoke_versions_write_their_files_and_their_claims_hold(tmp_path, data):
         assert json.loads(dataset.attrs["config"])
         assert folder not in str(dataset.attrs)
         assert figure.summary(dataset).count("\n|") > 3
-        assert (tmp_path / f"{_name(figure)}.png").stat().st_size > 10_000
+        assert (tmp_path / f"{name_of(figure)}.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow

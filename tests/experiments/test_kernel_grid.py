@@ -3,9 +3,8 @@
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import assert_mean_close
+from helpers import assert_mean_close, give_noise
 
-import jaxdp.kernels.ridge_statistics
 from experiments.private_kernel_learning import synthetic, year_splits
 from experiments.private_kernel_learning.feature_draws import (
     CLIPPED_PATHS,
@@ -33,8 +32,8 @@ from experiments.private_kernel_learning.synthetic import Split
 from jaxdp.kernels import CosineFeatures, FourierFeatures, Gaussian, PrivateKernelRidge
 from jaxdp.kernels.joint_release import JointNoise, noise_of, num_normals
 from jaxdp.kernels.published import Algorithm1, Algorithm3
-from jaxdp.kernels.published.noise_source import NoiseSource
 from jaxdp.kernels.ridge_rules import ridge_path
+from jaxdp.privacy import SecretNoise
 from jaxdp.problems.year_prediction import Songs
 
 _EPSILON, _BOUND, _SIZE, _RIDGE = 2.0, 1.5, 8, 3
@@ -82,9 +81,9 @@ def test_a_certified_cell_is_the_certified_fit_with_the_same_noise(
     split, monkeypatch, name, options
 ):
     normals = np.random.default_rng(1).standard_normal(num_normals(_SIZE))
-    monkeypatch.setattr(
-        jaxdp.kernels.ridge_statistics, "secret_normals", lambda count, **_: normals[:count]
-    )
+    pairs = _SIZE * (_SIZE + 1) // 2
+    places = {"intercept": normals[:1], "C": normals[:pairs], "u": normals[pairs:]}
+    give_noise(monkeypatch, lambda purpose, count: places[purpose])
     ridge = _GRID.ridges(split.num_train)[_RIDGE]
     learner = PrivateKernelRidge(
         Gaussian(1.0), _SIZE, 32, label_bound=_BOUND, ridge=ridge, **options
@@ -104,7 +103,7 @@ def test_a_published_cell_is_the_published_fit_with_the_same_noise(split, monkey
     random = np.random.default_rng(2)
     square, vector = random.standard_normal((_SIZE, _SIZE)), random.standard_normal(_SIZE)
     drawn = {"C": square, "u": vector}
-    monkeypatch.setattr(NoiseSource, "normals", lambda self, shape, purpose, *_: drawn[purpose])
+    monkeypatch.setattr(SecretNoise, "normals", lambda self, shape, purpose, *_: drawn[purpose])
     learner_class = {"RP, published": Algorithm1, "RFF, published": Algorithm3}[name]
     ridge = _GRID.ridges(split.num_train)[_RIDGE]
     learner = learner_class(Gaussian(1.0), _SIZE, ridge, _BOUND)

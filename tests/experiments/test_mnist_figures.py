@@ -30,6 +30,18 @@ def test_noise_is_calibrated_as_each_name_says():
     assert poisson(budget, 24, 0.1).noise_multiplier < 0.5 * least.noise_multiplier
 
 
+def test_two_kinds_of_neighbours_are_not_mixed_without_labels():
+    dataset = command.read(command.RESULTS / "fig01_mnist_width.nc")
+    (header,) = (
+        line for line in fig01_mnist_width.summary(dataset).splitlines() if "| width" in line
+    )
+    legend = [text.get_text() for text in fig01_mnist_width.plot(dataset).legends[0].get_texts()]
+    for cells, private in ((header.split("|"), "ε = "), (legend, "DP-GD")):
+        assert all("replace-one" in cell for cell in cells if private in cell and "Poi" not in cell)
+        assert all("zero-out-one" in cell for cell in cells if "Poisson" in cell)
+        assert sum("zero-out-one" in cell for cell in cells) == 1
+
+
 def test_the_papers_size_is_offered_and_is_the_papers(capsys):
     with pytest.raises(SystemExit):
         command.main(fig01_mnist_width, ["--help"], optional_folders=FOLDER)

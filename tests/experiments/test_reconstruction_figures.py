@@ -1,22 +1,16 @@
 """DR Figure 3 and one unknown row: ranks, smoke versions, and claims that can be false."""
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
+from figure_changes import assert_claims_hold, assert_false, assert_reported, name_of, read_saved
 
-import experiments
-from experiments import command, report
+from experiments import command
 from experiments.data_reconstruction import fig03_sphere_thresholds, known_rows
 from experiments.data_reconstruction.sphere_rows import least_width
 
-_RESULTS = pathlib.Path(experiments.__file__).parent / "results"
 FIGURES = [fig03_sphere_thresholds, known_rows]
-
-
-def _name(figure):
-    return figure.__name__.rpartition(".")[2]
 
 
 def _free_directions(name, dim, num_samples, num_known, num_features, seed):
@@ -72,23 +66,16 @@ def test_silent_neurons_matter_for_few_unknown_rows_only():
 
 @pytest.fixture(scope="module")
 def saved():
-    """The results that the report shows."""
-    return {_name(figure): command.read(_RESULTS / f"{_name(figure)}.nc") for figure in FIGURES}
+    return read_saved(FIGURES)
 
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_claim_holds_of_the_saved_results(saved, figure):
-    claims = figure.claims(saved[_name(figure)])
-    assert claims
-    assert all(claims.values()), claims
+    assert_claims_hold(figure, saved[name_of(figure)])
 
 
 def test_report_has_a_row_for_every_claim(saved):
-    text, holds = report.page(saved, "results")
-    assert holds
-    for figure in FIGURES:
-        for check in figure.checks(saved[_name(figure)]):
-            assert check.claim.replace("|", "\\|") in text
+    assert_reported(FIGURES, saved)
 
 
 def _filled(name, value, **where):
@@ -133,9 +120,7 @@ _CHANGES = [
 
 @pytest.mark.parametrize(("figure", "claim", "change"), _CHANGES)
 def test_a_claim_is_false_of_data_that_do_not_bear_it_out(saved, figure, claim, change):
-    claims = figure.claims(change(saved[_name(figure)]))
-    (name,) = [name for name in claims if claim in name]
-    assert not claims[name]
+    assert_false(figure, change(saved[name_of(figure)]), claim)
 
 
 def test_the_papers_seeds_are_offered():
@@ -146,8 +131,8 @@ def test_the_papers_seeds_are_offered():
 @pytest.mark.parametrize("figure", FIGURES)
 def test_smoke_versions_write_their_files_and_their_claims_hold(tmp_path, figure):
     assert command.main(figure, ["--smoke", "--out", str(tmp_path)]) == 0
-    dataset = command.read(tmp_path / f"{_name(figure)}.nc")
+    dataset = command.read(tmp_path / f"{name_of(figure)}.nc")
     assert all(figure.claims(dataset).values())
     assert json.loads(dataset.attrs["config"])
     assert figure.summary(dataset).count("\n|") > 3
-    assert (tmp_path / f"{_name(figure)}.png").stat().st_size > 10_000
+    assert (tmp_path / f"{name_of(figure)}.png").stat().st_size > 10_000

@@ -1,15 +1,14 @@
 """AC Figures 3 and 4 and what goes beyond them: smoke versions, and claims that can be false."""
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
 import xarray
+from figure_changes import assert_claims_hold, assert_false, assert_reported, name_of, read_saved
 from scipy.stats import norm
 
-import experiments
-from experiments import command, report
+from experiments import command
 from experiments.aggressive_clipping import (
     constant_clip,
     fig03_clip_and_rate,
@@ -21,32 +20,20 @@ from experiments.aggressive_clipping.tuning import Setting, predicted, tune
 from experiments.benchmarks import ode_grid
 
 FIGURES = [fig03_clip_and_rate, fig04_schedules, constant_clip, small_gamma]
-_RESULTS = pathlib.Path(experiments.__file__).parent / "results"
-
-
-def _name(figure):
-    return figure.__name__.rpartition(".")[2]
 
 
 @pytest.fixture(scope="module")
 def saved():
-    """The results that the report shows."""
-    return {_name(figure): command.read(_RESULTS / f"{_name(figure)}.nc") for figure in FIGURES}
+    return read_saved(FIGURES)
 
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_claim_holds_of_the_saved_results(saved, figure):
-    claims = figure.claims(saved[_name(figure)])
-    assert claims
-    assert all(claims.values()), claims
+    assert_claims_hold(figure, saved[name_of(figure)])
 
 
 def test_report_has_a_row_for_every_claim(saved):
-    text, holds = report.page(saved, "results")
-    assert holds
-    for figure in FIGURES:
-        for check in figure.checks(saved[_name(figure)]):
-            assert check.claim.replace("|", "\\|") in text
+    assert_reported(FIGURES, saved)
 
 
 def _scaled(factor, *names):
@@ -150,9 +137,7 @@ _CHANGES = [
 
 @pytest.mark.parametrize(("figure", "claim", "change"), _CHANGES)
 def test_a_claim_is_false_of_data_that_do_not_bear_it_out(saved, figure, claim, change):
-    claims = figure.claims(change(saved[_name(figure)]))
-    (name,) = [name for name in claims if claim in name]
-    assert not claims[name]
+    assert_false(figure, change(saved[name_of(figure)]), claim)
 
 
 def _risk_of(log_power, shift=0.0):
@@ -233,7 +218,7 @@ def test_benchmark_smoke_version_measures_every_candidate():
 @pytest.mark.parametrize("figure", FIGURES)
 def test_smoke_version_writes_its_files_and_its_claims_hold(figure, tmp_path):
     assert command.main(figure, ["--smoke", "--out", str(tmp_path)]) == 0
-    path = tmp_path / f"{_name(figure)}.nc"
+    path = tmp_path / f"{name_of(figure)}.nc"
     attrs = command.read(path).attrs
     assert attrs["command"] == f"python -m {figure.__name__} --smoke"
     assert json.loads(attrs["config"])

@@ -1,5 +1,7 @@
 """Reading a user's table: what is read, and one line for what is not."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -138,3 +140,26 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
     ]:
         with pytest.raises(ValueError, match=message):
             read_table(tmp_path / name)
+
+
+def test_a_cell_longer_than_a_cell_may_be_is_refused_by_the_name_of_the_file(tmp_path):
+    for text in (f"a,{'b' * 200_000},y\n1,2,3\n", f"a,b,y\n{'1' * 200_000},2,3\n"):
+        (tmp_path / "table.csv").write_text(text)
+        with pytest.raises(ValueError, match=r"table\.csv: not a table \(field larger"):
+            read_table(tmp_path / "table.csv")
+
+
+def test_archives_that_are_no_tables_are_refused_by_the_name_of_the_file(tmp_path):
+    path = tmp_path / "table.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("notes", "not an array")
+    with pytest.raises(ValueError, match=r"table\.npz: array 'notes' holds \|S12"):
+        read_table(path)
+    np.savez(path, inputs=np.ones((9, 2)), labels=np.ones(9))
+    whole = path.read_bytes()
+    directory = whole.index(b"PK\x01\x02")
+    # Encrypted, and packed by a method that nobody knows.
+    for place, value in ((directory + 8, 1), (directory + 10, 99)):
+        path.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"table\.npz: not a readable \.npz"):
+            read_table(path)
