@@ -1,9 +1,10 @@
 """Time, memory and noise of a private kernel ridge regression on 100,000 records.
 
-The goals: a fit with M = 200 projections of L = 512 features at d = 20 takes less than 60 s and 4
-GB on two cores, compilation included, and its noise is at least 3 times below PK Algorithm 1's at
-epsilon = 1, M = 100. Every candidate runs in a process of its own. Joint Cholesky sampling, PK's
-own, is timed where it fits and extrapolated: seconds by the cube of n, bytes by its square.
+The goals: a fit with M = 200 projections of L = 512 features at d = 20 takes less than 10 s and 1
+GB on two cores, compilation and exact noise included, and its noise is at least 3 times below PK
+Algorithm 1's at epsilon = 1, M = 100. Every candidate runs in a process of its own. Joint Cholesky
+sampling, PK's own, is timed where it fits and extrapolated: seconds by the cube of n, bytes by its
+square.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ from experiments.benchmarks.kernel_ridge_calls import CHOLESKY, JAXDP, NUMPY
 from experiments.command import Check
 from jaxdp.kernels import Gaussian, PrivateKernelRidge
 
-_MOST_SECONDS, _MOST_BYTES, _LEAST_FACTOR = 60.0, 4e9, 3.0
+_MOST_SECONDS, _MOST_BYTES, _LEAST_FACTOR = 10.0, 1e9, 3.0
 _EPSILON, _NOISE_PROJECTIONS = 1.0, 100
 
 
@@ -116,13 +117,13 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     sizes = f"n = {dataset.num_samples}, d = {dataset.dim}, M = {dataset.num_projections}"
     return [
         Check(
-            f"a fit at {sizes}, L = {dataset.num_features} takes less than 60 s, compilation "
+            f"a fit at {sizes}, L = {dataset.num_features} takes less than 10 s, compilation "
             "included",
             f"{first:.1f} s",
             first < _MOST_SECONDS,
         ),
         Check(
-            "its process never holds more than 4 GB",
+            "its process never holds more than 1 GB",
             f"{num_bytes / 1e9:.2f} GB",
             num_bytes < _MOST_BYTES,
         ),
@@ -134,7 +135,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool(ratios.min() >= _LEAST_FACTOR),
         ),
         Check(
-            "joint Cholesky sampling would take more than 10 times as long, and more than 4 GB",
+            "joint Cholesky sampling would take more than 10 times as long, and more than 1 GB",
             f"{seconds:.0f} s and {joint_bytes / 1e9:.0f} GB, extrapolated",
             bool(seconds > 10 * first and joint_bytes > _MOST_BYTES),
         ),

@@ -13,7 +13,7 @@ from experiments.private_kernel_learning.ridge_methods import Bounds, Budget, wi
 from experiments.private_kernel_learning.synthetic import Split
 from jaxdp.kernels import AbstractKernel, PrivateKernelRidge
 from jaxdp.privacy import gaussian_mu
-from jaxdp.privacy.secret_noise import secret_normals
+from jaxdp.privacy.secret_noise import SecretNoise
 
 
 def _learners(
@@ -74,5 +74,5 @@ def _noisy_mean(labels, bound: float, budget: Budget, noise_seed: int) -> float:
     """The mean label with the Gaussian mechanism's noise, for sensitivity 2T/n."""
     std = 2 * bound / (budget.num_samples * gaussian_mu(budget.epsilon, budget.delta))
     purpose = f"mean label at epsilon {budget.epsilon}"
-    normal = float(secret_normals(1, purpose=purpose, seed=noise_seed)[0])
+    normal = float(SecretNoise(noise_seed).normals(1, purpose)[0])
     return float(np.clip(labels.mean() + std * normal, -bound, bound))
