@@ -27,10 +27,10 @@ _SINGULAR = 1e-14
 
 def minimum_norm_parameters(
     inputs: Float[Any, "n dim"],
-    labels: Float[Any, "n"] | Float[Any, "n outputs"],
+    labels: Float[Any, " n"] | Float[Any, "n outputs"],
     weights: Float[Any, "features dim"] | RegeneratedWeights,
     activation: Callable[[Array], Array],
-) -> Float[Array, "features"] | Float[Array, "features outputs"]:
+) -> Float[Array, " features"] | Float[Array, "features outputs"]:
     r"""$\theta^* = \Phi^+ Y$, where gradient descent from 0 ends.
 
     Interpolates for p > n. For p <= n that need not be possible, and it is the least-squares
@@ -59,14 +59,14 @@ def minimum_norm_parameters(
 
 def gradient_descent_parameters(
     inputs: Float[Any, "n dim"],
-    labels: Float[Any, "n"] | Float[Any, "n outputs"],
+    labels: Float[Any, " n"] | Float[Any, "n outputs"],
     weights: Float[Any, "features dim"] | RegeneratedWeights,
     activation: Callable[[Array], Array],
     *,
     learning_rate: float,
     num_steps: int,
     clip_norm: float | None = None,
-) -> Float[Array, "features"] | Float[Array, "features outputs"]:
+) -> Float[Array, " features"] | Float[Array, "features outputs"]:
     r"""Parameters after some steps of full-batch gradient descent from 0, gradients clipped.
 
     The noiseless limit of `DPGD`: $\theta \leftarrow \theta - \frac\eta n\sum_i \min(1, C/|g_i|)\,
