@@ -12,11 +12,43 @@ import numpy as np
 from jax.core import Tracer
 
 
-def concrete(value: Any) -> np.ndarray | None:
-    """The value as a float64 NumPy array, or None when it is traced."""
+def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
+    """The value as a float64 NumPy array, or None when it is traced.
+
+    Args:
+        value: what was given.
+        name: of the argument, for the error.
+
+    Raises:
+        TypeError: it is not made of numbers; NumPy would read the text "1" as 1.
+    """
     if isinstance(value, Tracer):
         return None
-    return np.asarray(value, dtype=np.float64)
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufV":
+        wanted = name if name == "real numbers" else f"{name} to be a real number"
+        raise TypeError(f"expected {wanted}, got {_described(value)}")
+    return array.astype(np.float64)
+
+
+def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:
+    """Raise TypeError unless the argument is an instance of the kind.
+
+    Args:
+        name: of the argument.
+        value: what was given.
+        kind: as `isinstance` takes it.
+        expected: what a user would pass, in words: "a problem, such as LinearRegression".
+    """
+    if not isinstance(value, kind):
+        is_class = isinstance(value, type) and issubclass(value, kind)
+        came = f"the class {value.__name__} itself; call it" if is_class else _described(value)
+        raise TypeError(f"expected {name} to be {expected}, got {came}")
+
+
+def _described(value: Any) -> str:
+    text = repr(value)
+    return "None" if value is None else f"{type(value).__name__}: {text[:80]}"
 
 
 def require_positive(name: str, value: Any, *, infinite: bool = False) -> None:
@@ -34,7 +66,7 @@ def require_non_negative(name: str, value: Any) -> None:
 
 
 def _known_scalar(name: str, value: Any) -> np.ndarray | None:
-    known = concrete(value)
+    known = concrete(value, name)
     if known is not None and known.shape != ():
         raise ValueError(
             f"expected {name} to be a scalar, got shape {known.shape}; "
@@ -81,7 +113,7 @@ def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
 
 def require_finite(name: str, value: Any) -> None:
     """Raise ValueError where a concrete array is not finite."""
-    known = concrete(value)
+    known = concrete(value, name)
     if known is not None and not np.isfinite(known).all():
         count = int((~np.isfinite(known)).sum())
         raise ValueError(f"expected finite {name}, got {count} entries that are not")

@@ -19,7 +19,7 @@ _LEAST_DELTA = 1e-300
 
 def check_delta(delta: Any) -> None:
     """Raise ValueError unless a concrete delta lies between 1e-300 and 1, not 1 itself."""
-    known = concrete(delta)
+    known = concrete(delta, "delta")
     if known is not None and not np.all((known > 0) & (known < 1)):
         raise ValueError(f"expected 0 < delta < 1, got {delta}")
     if known is not None and np.any(known < _LEAST_DELTA):
@@ -28,7 +28,7 @@ def check_delta(delta: Any) -> None:
 
 def check_non_negative(name: str, value: Any) -> None:
     """Raise ValueError unless a concrete value is at least zero; infinity is."""
-    known = concrete(value)
+    known = concrete(value, name)
     if known is not None and not np.all(known >= 0):
         raise ValueError(f"expected {name} >= 0, got {value}")
 

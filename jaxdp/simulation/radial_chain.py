@@ -73,7 +73,7 @@ class _Steps(eqx.Module):
 
 
 def risk_of(
-    eigenvalues: Float[Array, "blocks #runs"], radii: Float[Array, "blocks runs"]
+    eigenvalues: Float[Array, " blocks #runs"], radii: Float[Array, "blocks runs"]
 ) -> Float[Array, " runs"]:
     """The excess risk."""
     return jnp.sum(eigenvalues * radii**2, axis=0) / 2
