@@ -4,6 +4,7 @@ Values that are traced (under `jit`, `vmap` or `grad`) cannot be looked at; they
 that they spoil ends with a status instead.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -24,11 +25,72 @@ def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
     """
     if isinstance(value, Tracer):
         return None
-    array = np.asarray(value)
-    if array.dtype.kind not in "biufV":
+    require_real(name, value)
+    return np.asarray(value).astype(np.float64)
+
+
+def require_real(name: str, value: Any) -> None:
+    """Raise TypeError unless the value is made of real numbers; nothing is copied off a device.
+
+    Text is none: NumPy would read "1" as 1.
+    """
+    dtype = getattr(value, "dtype", None)
+    if not isinstance(dtype, np.dtype):
+        dtype = _dtype_of(value)
+    # "V" are the types of eight and sixteen bits that NumPy does not know.
+    if dtype.kind not in "biufV":
         wanted = name if name == "real numbers" else f"{name} to be a real number"
         raise TypeError(f"expected {wanted}, got {_described(value)}")
-    return array.astype(np.float64)
+
+
+def _dtype_of(value: Any) -> np.dtype:
+    try:
+        return np.asarray(value).dtype
+    # Rows of unequal length, and arrays that are no numbers, such as keys.
+    except (TypeError, ValueError):
+        return np.dtype(object)
+
+
+def named(name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A converter of numbers whose TypeError names the argument."""
+
+    def converted(value: Any) -> Any:
+        require_real(name, value)
+        return convert(value)
+
+    return converted
+
+
+def require_host(name: str, value: Any) -> None:
+    """Raise TypeError where a pytree holds a traced value, for what is computed on the host."""
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value)):
+        raise TypeError(
+            f"expected concrete {name}, got a traced one: it is looked at on the host, so call "
+            "this outside jit, vmap and grad"
+        )
+
+
+def host_array(name: str, value: Any) -> np.ndarray:
+    """A concrete argument as a float64 array.
+
+    Raises:
+        TypeError: it is traced, or not made of real numbers.
+    """
+    require_host(name, value)
+    require_real(name, value)
+    return np.asarray(value, np.float64)
+
+
+def require_callable(name: str, value: Any, expected: str = "a function") -> None:
+    """Raise TypeError unless the argument can be called.
+
+    Args:
+        name: of the argument.
+        value: what was given.
+        expected: what a user would pass, in words: "a function of model, input and target".
+    """
+    if not callable(value):
+        raise TypeError(f"expected {name} to be {expected}, got {_described(value)}")
 
 
 def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:
@@ -47,8 +109,12 @@ def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected:
 
 
 def _described(value: Any) -> str:
-    text = repr(value)
-    return "None" if value is None else f"{type(value).__name__}: {text[:80]}"
+    if value is None:
+        return "None"
+    # What keys hold is for nobody to read.
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return "a jax.random.key"
+    return f"{type(value).__name__}: {' '.join(repr(value).split())[:80]}"
 
 
 def require_positive(name: str, value: Any, *, infinite: bool = False) -> None:

@@ -3,8 +3,10 @@
 from jaxtyping import Array, Key
 
 from jaxdp.algorithms.base import AbstractAlgorithm
-from jaxdp.core.checks import require_count, require_key
+from jaxdp.algorithms.pair import require_pair
+from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.progress import listening
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.simulation.base import AbstractSimulator, Progress
@@ -27,7 +29,7 @@ def simulate(
     simulator: AbstractSimulator | None = None,
     records: int = 100,
     keep_parameters: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Trajectory:
     """Sample what happens: independent runs of the algorithm on the problem.
 
@@ -41,17 +43,20 @@ def simulate(
             parameters if they are to be kept.
         records: record j of 0..records is the state after floor(j n / records) updates.
         keep_parameters: whether to return the released iterates, (num_runs, dim).
-        progress: called on the host with the share done; not under `jit` or `vmap`.
+        progress: True for a bar, or a function, called on the host with the share done; not
+            under `jit` or `vmap`.
 
     Raises:
         NotCoveredError: no simulator, or not this one, covers the pair.
         TypeError, ValueError: an argument is of the wrong kind or out of range.
     """
+    require_pair(problem, algorithm)
     require_key(key)
     num_runs = require_count("num_runs", num_runs)
     records = require_count("records", records)
-    if not (simulator is None or isinstance(simulator, AbstractSimulator)):
-        raise TypeError(f"expected simulator to be one such as jaxdp.Iterates(), got {simulator!r}")
+    require_kind("keep_parameters", keep_parameters, bool, "True or False")
+    if simulator is not None:
+        require_kind("simulator", simulator, AbstractSimulator, "one, such as jaxdp.Iterates()")
     candidates = _WITH_PARAMETERS if keep_parameters else _DEFAULTS
     if simulator is not None:
         candidates = (simulator,)
@@ -59,14 +64,15 @@ def simulate(
     for candidate in candidates:
         reason = candidate.covers(problem, algorithm)
         if reason is None:
-            return candidate.simulate(
-                problem,
-                algorithm,
-                key=key,
-                num_runs=num_runs,
-                records=records,
-                keep_parameters=keep_parameters,
-                progress=progress,
-            )
+            with listening(progress, "simulate") as listener:
+                return candidate.simulate(
+                    problem,
+                    algorithm,
+                    key=key,
+                    num_runs=num_runs,
+                    records=records,
+                    keep_parameters=keep_parameters,
+                    progress=listener,
+                )
         reasons.append(f"{type(candidate).__name__}: {reason}")
     raise NotCoveredError("; ".join(reasons))

@@ -10,6 +10,7 @@ import dataclasses
 import jax.random as jr
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.features import AbstractFeatureProblem
@@ -30,6 +31,7 @@ class FunctionSpace(AbstractSimulator):
     """
 
     def covers(self, problem, algorithm):
+        require_pair(problem, algorithm)
         if not isinstance(problem, AbstractFeatureProblem):
             return f"it needs features on fixed rows, got {type(problem).__name__}"
         if not isinstance(algorithm, AbstractFullBatchAlgorithm):

@@ -24,6 +24,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Bool
 
 from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys
@@ -92,6 +93,7 @@ def _check(num_steps) -> None:
 
 
 def _reason(problem, algorithm) -> str | None:
+    require_pair(problem, algorithm)
     if not isinstance(problem, AbstractFeatureProblem):
         return f"PF (3.5) needs features on fixed rows, got {type(problem).__name__}"
     if not isinstance(algorithm, DPGD):

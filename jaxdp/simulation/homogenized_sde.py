@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys
@@ -50,6 +51,7 @@ class HomogenizedSDE(AbstractSimulator):
         require_count("num_steps", self.num_steps)
 
     def covers(self, problem, algorithm):
+        require_pair(problem, algorithm)
         if not isinstance(problem, LinearRegression):
             named = "; use its .surrogate" if hasattr(problem, "surrogate") else ""
             return f"AC (3) needs Gaussian inputs (LinearRegression){named}"

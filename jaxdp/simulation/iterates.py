@@ -17,6 +17,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm, AbstractOnePassAlgorithm
+from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
@@ -70,6 +71,7 @@ class Iterates(AbstractSimulator):
             require_count("chunk_size", self.chunk_size)
 
     def covers(self, problem, algorithm):
+        require_pair(problem, algorithm)
         if isinstance(problem, AbstractSampleProblem):
             if not isinstance(algorithm, AbstractOnePassAlgorithm):
                 return (

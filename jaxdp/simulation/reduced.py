@@ -25,6 +25,7 @@ import jax.random as jr
 import numpy as np
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.core.counter_normals import key_words
@@ -56,6 +57,7 @@ class Reduced(AbstractSimulator):
     """
 
     def covers(self, problem, algorithm):
+        require_pair(problem, algorithm)
         if not isinstance(problem, LinearRegression):
             return (
                 "it needs Gaussian inputs (LinearRegression), got "

@@ -1,7 +1,8 @@
 """The verb `predict`: picks a theory and asks it."""
 
 from jaxdp.algorithms.base import AbstractAlgorithm
-from jaxdp.core.checks import require_count
+from jaxdp.algorithms.pair import require_pair
+from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
@@ -33,10 +34,12 @@ def predict(
 
     Raises:
         NotCoveredError: no theory, or not this one, covers the pair.
+        TypeError, ValueError: an argument is of the wrong kind or out of range.
     """
+    require_pair(problem, algorithm)
     records = require_count("records", records)
-    if not (theory is None or isinstance(theory, AbstractTheory)):
-        raise TypeError(f"expected theory to be one such as jaxdp.CoupledODE(), got {theory!r}")
+    if theory is not None:
+        require_kind("theory", theory, AbstractTheory, "one, such as jaxdp.CoupledODE()")
     defaults = _IN_BATCHES if getattr(algorithm, "batch_size", 1) > 1 else _ONE_BY_ONE
     reasons: dict[str, str] = {}
     for candidate in defaults if theory is None else (theory,):

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.core.recording import record_steps
@@ -117,6 +118,7 @@ def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
 
 def require_dp_gd(problem, algorithm) -> str | None:
     """The reason why the pair is not DP-GD on features of fixed rows, or None."""
+    require_pair(problem, algorithm)
     if not isinstance(problem, AbstractFeatureProblem):
         return (
             "it describes least squares on features of fixed rows (RandomFeatures), got "

@@ -16,6 +16,7 @@ from jax.scipy.special import ndtr
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
 from jaxdp.problems.linear import LinearRegression
 
@@ -86,6 +87,7 @@ def eigen_modes(problem: LinearRegression) -> Modes:
 
 def require_one_pass(problem, algorithm) -> str | None:
     """The reason why the pair is not Gaussian linear regression under one-pass DP-SGD, or None."""
+    require_pair(problem, algorithm)
     if not isinstance(problem, LinearRegression):
         surrogate = getattr(problem, "surrogate", None)
         hint = "; predict on its .surrogate, the Gaussian problem of the same moments"

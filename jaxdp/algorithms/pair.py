@@ -1,0 +1,17 @@
+"""The two nouns that simulators and theories are given, told from everything else."""
+
+from typing import Any
+
+from jaxdp.algorithms.base import AbstractAlgorithm
+from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.algorithms.training import NonPrivateOptimiser
+from jaxdp.core.checks import require_kind
+from jaxdp.problems.base import AbstractProblem
+
+_ALGORITHMS = (AbstractAlgorithm, PrivateOptimiser, NonPrivateOptimiser)
+
+
+def require_pair(problem: Any, algorithm: Any) -> None:
+    """Raise TypeError unless the two are a problem and an algorithm, covered or not."""
+    require_kind("problem", problem, AbstractProblem, "a problem, such as LinearRegression")
+    require_kind("algorithm", algorithm, _ALGORITHMS, "an algorithm, such as OnePassDPSGD")
