@@ -6,6 +6,7 @@ import warnings
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdp.core.checks import require_host, require_kind
 from jaxdp.core.trajectory import Status, Trajectory
 
 # Of the whole time.
@@ -97,9 +98,10 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         ValueError: no prediction, unequal clocks, batches where single trajectories are meant, or
             no run that ended well.
     """
-    for trajectory in (simulated, *predictions):
-        if not isinstance(trajectory, Trajectory):
-            raise TypeError(f"expected trajectories, got {type(trajectory).__name__}")
+    named = {f"predictions[{place}]": one for place, one in enumerate(predictions)}
+    for name, trajectory in {"simulated": simulated, **named}.items():
+        require_kind(name, trajectory, Trajectory, "a trajectory, of simulate or predict")
+        require_host(name, trajectory)
     if not predictions:
         raise ValueError("expected at least one prediction to compare with, got none")
     if simulated.risk.ndim != 2:
@@ -169,6 +171,8 @@ def average(runs: Trajectory) -> Trajectory:
     Raises:
         ValueError: there is no axis of runs, or none of them ended well.
     """
+    require_kind("runs", runs, Trajectory, "a trajectory, of simulate")
+    require_host("runs", runs)
     if runs.risk.ndim != 2:
         raise ValueError(f"expected runs of shape (runs, records), got {runs.risk.shape}")
     well = np.asarray(runs.status) == Status.OK

@@ -18,7 +18,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import concrete, require_non_negative, require_positive
+from jaxdp.core.checks import concrete, named, require_non_negative, require_positive
 
 _CHECK_POINTS, _MOST_CHECK_POINTS = 4001, 200_001
 # By how much rounding may lift a constant rate, in all.
@@ -62,7 +62,7 @@ class Constant(AbstractSchedule):
         value: the learning rate, > 0.
     """
 
-    value: Float[Array, ""] = eqx.field(converter=as_wide_float)
+    value: Float[Array, ""] = eqx.field(converter=named("value", as_wide_float))
 
     def __check_init__(self):
         require_positive("value", self.value)
@@ -95,8 +95,8 @@ class Polynomial(AbstractSchedule):
         power: the exponent alpha, >= 0.
     """
 
-    peak: Float[Array, ""] = eqx.field(converter=as_wide_float)
-    power: Float[Array, ""] = eqx.field(converter=as_wide_float)
+    peak: Float[Array, ""] = eqx.field(converter=named("peak", as_wide_float))
+    power: Float[Array, ""] = eqx.field(converter=named("power", as_wide_float))
 
     def __check_init__(self):
         require_positive("peak", self.peak)
@@ -136,8 +136,8 @@ class Hyperbolic(AbstractSchedule):
         knee: the time at which it has halved, > 0.
     """
 
-    peak: Float[Array, ""] = eqx.field(converter=as_wide_float)
-    knee: Float[Array, ""] = eqx.field(converter=as_wide_float)
+    peak: Float[Array, ""] = eqx.field(converter=named("peak", as_wide_float))
+    knee: Float[Array, ""] = eqx.field(converter=named("knee", as_wide_float))
 
     def __check_init__(self):
         require_positive("peak", self.peak)
@@ -170,8 +170,8 @@ class PiecewiseLinear(AbstractSchedule):
         values: learning rates at the knots, >= 0 and non-increasing.
     """
 
-    knots: Float[Array, " knots"] = eqx.field(converter=as_wide_float)
-    values: Float[Array, " knots"] = eqx.field(converter=as_wide_float)
+    knots: Float[Array, " knots"] = eqx.field(converter=named("knots", as_wide_float))
+    values: Float[Array, " knots"] = eqx.field(converter=named("values", as_wide_float))
 
     def __check_init__(self):
         if self.knots.ndim != 1 or self.knots.shape != self.values.shape or self.knots.size < 2:

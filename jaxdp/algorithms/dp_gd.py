@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.length import Length, as_length
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import concrete, require_non_negative, require_positive
+from jaxdp.core.checks import concrete, named, require_kind, require_non_negative, require_positive
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.calibration import gaussian_noise_std
@@ -50,7 +50,7 @@ class ExactCalibration(AbstractCalibration):
     """
 
     def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
-        _require_budget(epsilon, delta)
+        _require_budget(epsilon, delta, learning_rate, num_steps)
         return gaussian_noise_std(
             epsilon, delta, sensitivity=learning_rate**0.5, num_releases=num_steps
         )
@@ -64,7 +64,7 @@ class PublishedCalibration(AbstractCalibration):
     """
 
     def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
-        _require_budget(epsilon, delta)
+        _require_budget(epsilon, delta, learning_rate, num_steps)
         if concrete(epsilon) is not None and concrete(delta) is not None:
             largest = -8 * math.log(float(delta))
             if not float(epsilon) < largest:
@@ -133,9 +133,9 @@ class DPGD(AbstractFullBatchAlgorithm):
     _length: Length | Int[Array, ""]
 
     def __init__(self, learning_rate, clip_norm, num_steps, noise_scale):
-        self.learning_rate = as_wide_float(learning_rate)
-        self.clip_norm = as_wide_float(clip_norm)
-        self.noise_scale = as_wide_float(noise_scale)
+        self.learning_rate = named("learning_rate", as_wide_float)(learning_rate)
+        self.clip_norm = named("clip_norm", as_wide_float)(clip_norm)
+        self.noise_scale = named("noise_scale", as_wide_float)(noise_scale)
         self._length = as_length(num_steps)
         require_positive("learning_rate", self.learning_rate)
         require_positive("clip_norm", self.clip_norm, infinite=True)
@@ -181,11 +181,10 @@ class DPGD(AbstractFullBatchAlgorithm):
             ValueError: the budget is outside the calibration's range.
         """
         calibration = ExactCalibration() if calibration is None else calibration
-        if not isinstance(calibration, AbstractCalibration):
-            raise TypeError(
-                f"expected a calibration such as jaxdp.ExactCalibration(), got {calibration!r}"
-            )
-        rate = as_wide_float(learning_rate)
+        require_kind(
+            "calibration", calibration, AbstractCalibration, "one, such as ExactCalibration()"
+        )
+        rate = named("learning_rate", as_wide_float)(learning_rate)
         require_positive("learning_rate", rate)
         length = as_length(num_steps)
         steps = length.value if isinstance(length, Length) else length
@@ -268,10 +267,12 @@ class DPGD(AbstractFullBatchAlgorithm):
         )
 
 
-def _require_budget(epsilon: Any, delta: Any) -> None:
+def _require_budget(epsilon: Any, delta: Any, learning_rate: Any, num_steps: Any) -> None:
     require_positive("epsilon", epsilon)
     require_positive("delta", delta)
     check_delta(delta)
+    require_positive("learning_rate", learning_rate)
+    as_length(num_steps)
 
 
 def _away_from_zero(scale: Any) -> Any:

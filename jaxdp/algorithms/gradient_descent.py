@@ -16,7 +16,18 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from jaxdp.core.checks import require_count, require_finite, require_shape
+from jaxdp.clipping.arguments import weights_of
+from jaxdp.core.checks import (
+    require_callable,
+    require_count,
+    require_finite,
+    require_host,
+    require_kind,
+    require_real,
+    require_scalar,
+    require_shape,
+)
+from jaxdp.core.progress import listener_of
 from jaxdp.networks.base import AbstractLastLayerNetwork
 
 # Steps between two looks at the curvature, and products of a look; the first look has no start.
@@ -72,7 +83,7 @@ def gradient_descent(
     tolerance: float = 1e-7,
     max_steps: int = 100_000,
     share: float = 0.25,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Callable[[int, float], None] | bool | None = None,
 ) -> Descent:
     r"""Train every weight of a model by gradient descent, until its loss is a tolerance.
 
@@ -92,16 +103,24 @@ def gradient_descent(
         tolerance: of the loss, >= 0.
         max_steps: at most so many.
         share: of the largest stable step, in (0, 1); smaller follows the flow more closely.
-        progress: called on the host, now and then, with the number of steps and the loss.
+        progress: True for a bar of the steps that are allowed, or a function, called on the host,
+            now and then, with the number of steps and the loss.
 
     Raises:
         ValueError, TypeError: an argument is out of range, not finite or of another shape.
     """
+    require_callable("model", model, "a model, a function of one input")
+    weights_of(model)
+    require_host("model, inputs and labels", (model, inputs, labels))
     require_count("max_steps", max_steps)
+    for name, value in (("share", share), ("tolerance", tolerance)):
+        require_host(name, value)
+        require_scalar(name, value)
     if not 0 < share < 1:
         raise ValueError(f"expected share in (0, 1), got {share}")
     if not tolerance >= 0:
         raise ValueError(f"expected tolerance >= 0, got {tolerance}")
+    listener = listener_of(progress, "gradient descent")
     inputs, labels = _records(model, inputs, labels)
     # Any direction does that is not, by some symmetry, orthogonal to the one looked for.
     direction = jnp.cos(jnp.arange(labels.size, dtype=labels.dtype) ** 2).reshape(labels.shape)
@@ -123,8 +142,10 @@ def gradient_descent(
             halvings += 1
             continue
         model, loss, num_steps = moved, float(after), num_steps + int(taken)
-        if progress is not None:
-            progress(num_steps, loss)
+        if progress is True:
+            listener(num_steps / max_steps)
+        elif listener is not None:
+            listener(num_steps, loss)
     status = DescentStatus.MAX_STEPS if loss > tolerance else DescentStatus.CONVERGED
     if not np.isfinite(loss) or (status and halvings == _HALVINGS):
         status = DescentStatus.STALLED
@@ -150,6 +171,9 @@ def fit_last_layer(
     Raises:
         ValueError: a shape does not fit, or a value is not finite.
     """
+    expected = "a network with a last layer, such as jaxdp.networks.TwoLayerNetwork"
+    require_kind("model", model, AbstractLastLayerNetwork, expected)
+    require_host("model, inputs and labels", (model, inputs, labels))
     inputs, labels = _records(model, inputs, labels)
     features = np.asarray(_features(model, inputs), np.float64)
     last = np.asarray(model.last, np.float64)
@@ -160,6 +184,8 @@ def fit_last_layer(
 
 def _records(model, inputs: Any, labels: Any) -> tuple[Array, Array]:
     """Inputs and labels as arrays that fit the model."""
+    require_real("inputs", inputs)
+    require_real("labels", labels)
     inputs, labels = jnp.asarray(inputs, float), jnp.asarray(labels, float)
     require_shape("inputs", inputs, (None, None))
     require_finite("inputs", inputs)

@@ -19,7 +19,13 @@ from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Update
 from jaxdp.algorithms.length import Length, as_length
 from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import concrete, require_count, require_positive
+from jaxdp.core.checks import (
+    concrete,
+    require_count,
+    require_positive,
+    require_real,
+    require_scalar,
+)
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.gaussian import gaussian_mu
 from jaxdp.privacy.mechanisms import Gaussian
@@ -73,6 +79,8 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
 
     def __init__(self, learning_rate, clip_scale, rho, num_steps, *, batch_size=1):
         self.learning_rate = as_schedule(learning_rate)
+        require_real("rho", rho)
+        require_real("clip_scale", clip_scale)
         # Half precision would move clip norm and noise apart by more than rho says.
         require_positive("clip_scale", as_wide_float(clip_scale), infinite=True)
         self.clip = NormClip(as_wide_float(clip_scale))
@@ -104,6 +112,8 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
             delta: in (0, 1).
             learning_rate, clip_scale, num_steps, batch_size: as for the constructor.
         """
+        require_scalar("epsilon", epsilon)
+        require_scalar("delta", delta)
         rho = gaussian_mu(epsilon, delta)
         if concrete(rho) == 0:
             raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon}")

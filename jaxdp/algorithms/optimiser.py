@@ -33,13 +33,14 @@ from jaxdp.algorithms.noisy_sums import (
 )
 from jaxdp.algorithms.release_of_sums import release_of_sums
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
+from jaxdp.clipping.arguments import weights_of
 from jaxdp.clipping.traced_loss import batch_size
-from jaxdp.core.checks import concrete, require_count, require_key, require_positive
+from jaxdp.core.checks import concrete, require_count, require_key, require_kind, require_positive
 from jaxdp.core.keys import purpose_key
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.sampling import AbstractSampler
+from jaxdp.privacy.sampling import AbstractSampler, require_sampler, require_step
 from jaxdp.privacy.secret_noise import SecretNoise
 
 # Between these, underflow and overflow are covered by the proof of the sums' sensitivity.
@@ -96,19 +97,10 @@ class PrivateOptimiser(eqx.Module):
     noise: SecretNoise | None
 
     def __init__(self, optimiser, *, clip_norm, noise_multiplier, num_steps, sampler, noise=None):
-        if not isinstance(optimiser, optax.GradientTransformation):
-            raise TypeError(
-                f"expected an optax.GradientTransformation, got {type(optimiser).__name__}"
-            )
-        if not isinstance(sampler, AbstractSampler):
-            raise TypeError(
-                f"expected a PoissonSampler or ShuffledEpochs, got {type(sampler).__name__}"
-            )
-        if noise is not None and not isinstance(noise, SecretNoise):
-            raise TypeError(
-                "expected noise to be None or a jaxdp.privacy.SecretNoise(), "
-                f"got {type(noise).__name__}"
-            )
+        require_optax(optimiser)
+        require_sampler(sampler)
+        if noise is not None:
+            require_kind("noise", noise, SecretNoise, "None or a jaxdp.privacy.SecretNoise()")
         self.optimiser, self.sampler, self.noise = optimiser, sampler, noise
         self.clip_norm, self.noise_multiplier = clip_norm, noise_multiplier
         self.num_steps = require_count("num_steps", num_steps)
@@ -147,6 +139,7 @@ class PrivateOptimiser(eqx.Module):
 
         The other arguments and the errors are the constructor's.
         """
+        require_optax(optimiser)
         multiplier = calibrated_noise_multiplier(
             epsilon, delta, sampler=sampler, num_steps=num_steps
         )
@@ -175,7 +168,7 @@ class PrivateOptimiser(eqx.Module):
 
     def init(self, model: PyTree) -> OptimiserState:
         """The state before the first step; the weights are the model's inexact arrays."""
-        inner = self.optimiser.init(eqx.filter(model, eqx.is_inexact_array))
+        inner = self.optimiser.init(weights_of(model))
         return OptimiserState(inner, jnp.zeros((), jnp.int32))
 
     def step(
@@ -206,6 +199,7 @@ class PrivateOptimiser(eqx.Module):
                 are accounted for have been made, or secret noise is asked for under `jit`.
         """
         require_key(key)
+        weights_of(model)
         num_records = batch_size(inputs, targets)
         if num_records != self.sampler.num_records:
             raise ValueError(
@@ -251,6 +245,7 @@ class PrivateOptimiser(eqx.Module):
             ValueError: all steps that are accounted for have been made, or secret noise is asked
                 for under `jit`.
         """
+        weights_of(model)
         made = self._steps_made(state)
         if self.noise is not None:
             self._require_host((gradient_sum, model, state, key))
@@ -287,6 +282,8 @@ class PrivateOptimiser(eqx.Module):
             A pytree like the sum: JAX arrays, or float64 NumPy arrays with secret noise.
         """
         require_key(key)
+        weights_of(gradient_sum, "gradient_sum")
+        require_step(step)
         total = as_two_parts(gradient_sum)
         excess = sensitivity_excess(
             self.sampler.capacity,
@@ -319,6 +316,7 @@ class PrivateOptimiser(eqx.Module):
         )
 
     def _steps_made(self, state: OptimiserState) -> Int[Array, ""]:
+        require_kind("state", state, OptimiserState, "that of init(model) or of the last step")
         made = concrete(state.num_released)
         if made is not None and made >= self.num_steps:
             raise ValueError(
@@ -338,6 +336,12 @@ class PrivateOptimiser(eqx.Module):
                 "expected a call outside jit, vmap and grad with noise=SecretNoise(), got traced "
                 "arrays: secret noise is added on the host (the parts of a step are compiled)"
             )
+
+
+def require_optax(optimiser: Any) -> None:
+    """Raise TypeError unless it is an optimiser of optax."""
+    expected = "an optax.GradientTransformation, such as optax.sgd(0.1)"
+    require_kind("optimiser", optimiser, optax.GradientTransformation, expected)
 
 
 @eqx.filter_jit

@@ -17,10 +17,18 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Key, PyTree
 
-from jaxdp.algorithms.optimiser import OptimiserState, PrivateOptimiser
+from jaxdp.algorithms.optimiser import OptimiserState, PrivateOptimiser, require_optax
 from jaxdp.clipping import clipped_gradient_sum
+from jaxdp.clipping.arguments import require_loss, weights_of
 from jaxdp.clipping.traced_loss import batch_size
-from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.checks import (
+    concrete,
+    require_callable,
+    require_count,
+    require_key,
+    require_kind,
+)
+from jaxdp.core.progress import listener_of
 from jaxdp.privacy.release import Release
 
 _PROGRESS_BLOCKS = 20
@@ -42,11 +50,12 @@ class NonPrivateOptimiser(eqx.Module):
     num_steps: int = eqx.field(static=True)
 
     def __check_init__(self):
+        require_optax(self.optimiser)
         require_count("num_steps", self.num_steps)
 
     def init(self, model: PyTree) -> PyTree:
         """The optax state before the first step."""
-        return self.optimiser.init(eqx.filter(model, eqx.is_inexact_array))
+        return self.optimiser.init(weights_of(model))
 
     def step(
         self,
@@ -60,6 +69,7 @@ class NonPrivateOptimiser(eqx.Module):
         microbatch_size: int | None = None,
     ) -> tuple[PyTree, PyTree]:
         """One step on all records; nothing is drawn from the key."""
+        require_key(key)
         total, _ = clipped_gradient_sum(
             loss, model, inputs, targets, clip_norm=jnp.inf, microbatch_size=microbatch_size
         )
@@ -111,7 +121,7 @@ def train(
     metric: Callable[[PyTree], PyTree[Array]] | None = None,
     record_at: Sequence[int] | None = None,
     microbatch_size: int | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[float], None] | bool | None = None,
 ) -> Training:
     """Make all `num_steps` steps of an optimiser, and measure the iterates on the way.
 
@@ -138,14 +148,27 @@ def train(
         record_at: after how many steps to measure, increasing from 0 at the least; None: after
             the last.
         microbatch_size: as in `jaxdp.clipped_gradient_sum`.
-        progress: called on the host with the share of the steps that is done.
+        progress: True for a bar, or a function, called on the host with the share of the steps
+            that is done.
 
     Raises:
         ValueError: `record_at` does not increase within [0, num_steps], or as from
             `PrivateOptimiser.step`.
+        TypeError: an argument is of another kind.
     """
+    require_kind(
+        "optimiser",
+        optimiser,
+        (PrivateOptimiser, NonPrivateOptimiser),
+        "a PrivateOptimiser, or a NonPrivateOptimiser, around one of optax",
+    )
     require_key(key)
-    steps = (optimiser.num_steps,) if record_at is None else tuple(int(at) for at in record_at)
+    require_loss(loss)
+    if metric is not None:
+        require_callable("metric", metric, "a function of the model, or None")
+    progress = listener_of(progress, "train")
+    weights_of(model)
+    steps = (optimiser.num_steps,) if record_at is None else _counts(record_at)
     if any(late <= early for early, late in zip((-1, *steps), (*steps, np.inf), strict=True)) or (
         steps and steps[-1] > optimiser.num_steps
     ):
@@ -175,6 +198,14 @@ def train(
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
     statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
     return Training(model, state, steps if metric is not None else (), stacked, statement)
+
+
+def _counts(record_at: Any) -> tuple[int, ...]:
+    """After how many steps to measure, as Python ints."""
+    known = concrete(record_at, "record_at")
+    if known is None or known.ndim != 1 or not np.all(known == np.floor(known)):
+        raise TypeError(f"expected record_at to be a sequence of whole numbers, got {record_at}")
+    return tuple(int(at) for at in known)
 
 
 def _stops(num_steps: int, steps: tuple[int, ...], is_reported: bool) -> list[int]:

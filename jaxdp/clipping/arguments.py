@@ -1,5 +1,6 @@
 """The arguments of per-sample clipping, checked: one clear error for each wrong one."""
 
+import inspect
 from typing import Any
 
 import equinox as eqx
@@ -8,7 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from jaxdp.core.checks import concrete
+from jaxdp.core.checks import concrete, require_callable
+
+
+def require_loss(loss: Any) -> None:
+    """Raise TypeError unless it is a function that can be called with model, input and target."""
+    require_callable("loss", loss, "a function of model, input and target")
+    try:
+        signature = inspect.signature(loss)
+    # Some functions that are written in C have none.
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None, None, None)
+    except TypeError:
+        raise TypeError(
+            f"expected loss to be a function of model, input and target, got one of {signature}"
+        ) from None
 
 
 def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
@@ -61,15 +78,21 @@ def mask_of(value: Any, size: int) -> Bool[Array, " batch"]:
     return jnp.asarray(mask)
 
 
-def weights_of(model: PyTree) -> PyTree[Array]:
+def weights_of(model: PyTree, name: str = "model") -> PyTree[Array]:
     """What is differentiated: the inexact arrays of a model.
+
+    Args:
+        model: or a pytree like it.
+        name: of the argument.
 
     Raises:
         TypeError: there is none, or one is complex.
     """
     weights = eqx.filter(model, eqx.is_inexact_array)
     if not jax.tree.leaves(weights):
-        raise TypeError("expected a model with floating-point arrays, its weights, got none")
+        came = f"the class {model.__name__} itself" if isinstance(model, type) else "none in a "
+        came += "" if isinstance(model, type) else type(model).__name__
+        raise TypeError(f"expected {name} to hold floating-point arrays, its weights, got {came}")
     if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(weights)):
         raise TypeError("expected real weights, got a complex one")
     return weights

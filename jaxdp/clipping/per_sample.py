@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from jaxdp.clipping.arguments import clip_norms, mask_of, refuse_varying, weights_of
+from jaxdp.clipping.arguments import clip_norms, mask_of, refuse_varying, require_loss, weights_of
 from jaxdp.clipping.ghost_pass import GhostPass
 from jaxdp.clipping.microbatches import in_microbatches
 from jaxdp.clipping.mixing import refuse_mixing_layers
@@ -131,10 +131,7 @@ def _clipped_sum(
     loss, model, inputs, targets, clip_norm, mask, microbatch_size
 ) -> tuple[Any, Float[Array, " batch"]]:
     """Sum and norms; without a clip norm the sum is None."""
-    if not callable(loss):
-        raise TypeError(
-            f"expected loss to be a function of model, input and target, got {type(loss).__name__}"
-        )
+    require_loss(loss)
     mask = mask_of(mask, batch_size(inputs, targets))
     if microbatch_size is not None:
         microbatch_size = require_count("microbatch_size", microbatch_size)

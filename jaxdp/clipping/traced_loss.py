@@ -52,7 +52,17 @@ def trace_loss(
 
     def of_leaves(leaves, sample):
         whole = eqx.combine(jax.tree.unflatten(structure, leaves), static)
-        value = loss(whole, *jax.tree.unflatten(sample_structure, sample))
+        record = jax.tree.unflatten(sample_structure, sample)
+        try:
+            value = loss(whole, *record)
+        except Exception as error:
+            shapes = [jax.tree.map(lambda leaf: leaf.shape, part) for part in record]
+            error.add_note(
+                "raised by loss(model, input, target) at one record: inputs and targets are cut "
+                f"along their leading axis, here into an input of shape {shapes[0]} and a target "
+                f"of shape {shapes[1]}"
+            )
+            raise
         if not eqx.is_array_like(value):
             raise ValueError(
                 "expected loss(model, input, target) of one sample to be a real scalar, "

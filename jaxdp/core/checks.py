@@ -4,6 +4,7 @@ Values that are traced (under `jit`, `vmap` or `grad`) cannot be looked at; they
 that they spoil ends with a status instead.
 """
 
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +36,7 @@ def require_real(name: str, value: Any) -> None:
     Text is none: NumPy would read "1" as 1.
     """
     dtype = getattr(value, "dtype", None)
-    if not isinstance(dtype, np.dtype):
+    if not isinstance(dtype, np.dtype) or dtype.kind == "O":
         dtype = _dtype_of(value)
     # "V" are the types of eight and sixteen bits that NumPy does not know.
     if dtype.kind not in "biufV":
@@ -45,10 +46,25 @@ def require_real(name: str, value: Any) -> None:
 
 def _dtype_of(value: Any) -> np.dtype:
     try:
-        return np.asarray(value).dtype
+        array = np.asarray(value)
     # Rows of unequal length, and arrays that are no numbers, such as keys.
     except (TypeError, ValueError):
         return np.dtype(object)
+    # A data frame's columns of different types, where None is a missing number.
+    if array.dtype.kind == "O" and array.ndim:
+        is_real = all(item is None or isinstance(item, numbers.Real) for item in array.flat)
+        return np.dtype(float if is_real else object)
+    return array.dtype
+
+
+def require_scalar(name: str, value: Any) -> None:
+    """Raise TypeError or ValueError unless the value is one real number, traced or not."""
+    require_real(name, value)
+    if np.ndim(value):
+        raise ValueError(
+            f"expected {name} to be a scalar, got shape {np.shape(value)}; "
+            "make a batch with vmap over the call"
+        )
 
 
 def named(name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -141,13 +157,18 @@ def _known_scalar(name: str, value: Any) -> np.ndarray | None:
     return known
 
 
-def require_count(name: str, value: Any) -> int:
-    """The value as a Python int; ValueError or TypeError unless it is a whole number >= 1."""
+def require_count(name: str, value: Any, *, least: int = 1) -> int:
+    """The value as a Python int; ValueError or TypeError unless it is a whole number >= least."""
+    require_whole(name, value)
+    if value < least:
+        raise ValueError(f"expected {name} >= {least}, got {value}")
+    return int(value)
+
+
+def require_whole(name: str, value: Any) -> None:
+    """Raise TypeError unless the value is a whole number, of any sign."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"expected {name} to be a Python int, got {type(value).__name__}: {value}")
-    if value < 1:
-        raise ValueError(f"expected {name} >= 1, got {value}")
-    return int(value)
 
 
 def require_key(key: Any) -> None:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxdp.core.checks import require_callable, require_count
 from jaxdp.core.precision import x64
 
 HostFunction = Callable[[np.ndarray], np.ndarray]
@@ -61,12 +62,9 @@ def hermite_coefficients(
             grows too fast or has too many kinks.
         TypeError: `max_order` is not a Python int, or the activation is not a real function.
     """
-    if isinstance(max_order, bool) or not isinstance(max_order, (int, np.integer)):
-        raise TypeError(f"expected max_order to be a Python int, got {type(max_order).__name__}")
-    if max_order < 0:
-        raise ValueError(f"expected max_order >= 0, got {max_order}")
+    max_order = require_count("max_order", max_order, least=0)
     function = host_function(activation)
-    coefficients, _ = scaled_coefficients(function, np.ones(1), int(max_order) + 1)
+    coefficients, _ = scaled_coefficients(function, np.ones(1), max_order + 1)
     return jnp.asarray(coefficients[0])
 
 
@@ -77,8 +75,7 @@ def host_function(activation: Callable[[Array], Array]) -> HostFunction:
         TypeError: it cannot be called or its values are not real numbers.
         ValueError: it does not act on each element alone.
     """
-    if not callable(activation):
-        raise TypeError(f"expected a callable activation, got {type(activation).__name__}")
+    require_callable("activation", activation, "a callable, elementwise function such as jnp.tanh")
 
     def function(values):
         # Padded to powers of two, so that few shapes are compiled.

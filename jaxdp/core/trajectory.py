@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxdp.core.checks import require_host
+
 
 class Status(enum.IntEnum):
     """How a run, or the solution of a theory's equations, ended."""
@@ -55,6 +57,7 @@ class Trajectory(eqx.Module):
         Raises:
             RuntimeError: says how many runs ended badly, and how.
         """
+        require_host("status", self.status)
         status = np.asarray(self.status).reshape(-1)
         bad = [
             f"{int((status == code).sum())} {code.name.lower().replace('_', ' ')}"

@@ -13,7 +13,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from jaxdp.core.checks import require_count
+from jaxdp.core.checks import require_callable, require_count, require_real
 from jaxdp.core.keys import purpose_key
 
 _BATCH = 1000
@@ -62,8 +62,15 @@ def relu_network(
 
 
 def num_parameters(model: eqx.Module) -> int:
-    """p, how many weights a model has."""
-    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
+    """p, how many weights a model has.
+
+    Raises:
+        TypeError: it is no model: it has none.
+    """
+    leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+    if not leaves:
+        raise TypeError(f"expected model to hold floating-point arrays, got {type(model).__name__}")
+    return sum(leaf.size for leaf in leaves)
 
 
 def cross_entropy(
@@ -80,11 +87,23 @@ def accuracy(
     """The share of records whose largest logit is their label's, some records at a time.
 
     Ties go to the first class; a record whose logits are not finite counts as wrong.
+
+    Raises:
+        TypeError: the model cannot be called, or inputs or labels are no numbers.
+        ValueError: there is not one label a record.
     """
+    require_callable("model", model, "a model, a function of one input")
+    require_real("inputs", inputs)
+    require_real("labels", labels)
 
     def is_right(record):
         logits = model(record[0])
         return (jnp.argmax(logits) == record[1]) & jnp.all(jnp.isfinite(logits))
 
     inputs, labels = jnp.asarray(inputs), jnp.asarray(labels)
+    if inputs.ndim < 2 or labels.shape != inputs.shape[:1]:
+        raise ValueError(
+            f"expected inputs of shape (records, ...) and one of labels each, got {inputs.shape} "
+            f"and {labels.shape}"
+        )
     return jnp.mean(lax.map(is_right, (inputs, labels), batch_size=_BATCH), dtype=float)

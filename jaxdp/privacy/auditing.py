@@ -18,7 +18,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.checks import (
+    require_callable,
+    require_count,
+    require_host,
+    require_key,
+    require_scalar,
+)
 from jaxdp.core.keys import run_keys
 from jaxdp.privacy.audit_events import Epsilon, Mu, choose_event
 from jaxdp.privacy.two_proportions import lower_bound
@@ -97,19 +103,25 @@ def audit_mu(
 
 
 def require_confidence(confidence: float) -> None:
-    """Raise ValueError unless confidence lies strictly between 0 and 1."""
+    """Raise TypeError or ValueError unless confidence lies strictly between 0 and 1."""
+    require_host("confidence", confidence)
+    require_scalar("confidence", confidence)
     if not 0 < confidence < 1:
         raise ValueError(f"expected 0 < confidence < 1, got {confidence}")
 
 
 def require_audit_delta(delta: float) -> None:
-    """Raise ValueError unless 0 <= delta < 1: pure differential privacy can be audited too."""
+    """Raise TypeError or ValueError unless 0 <= delta < 1: pure privacy can be audited too."""
+    require_host("delta", delta)
+    require_scalar("delta", delta)
     if not 0 <= delta < 1:
         raise ValueError(f"expected 0 <= delta < 1, got {delta}")
 
 
 def _audit(measure, mechanism, first, second, num_trials, confidence, key, batch_size) -> float:
     require_key(key)
+    require_callable("mechanism", mechanism, "a function of data and key")
+    require_host("first and second", (first, second))
     num_trials = require_count("num_trials", num_trials)
     batch_size = require_count("batch_size", batch_size)
     num_chosen_on = max(1, round(_SELECTION_SHARE * num_trials))

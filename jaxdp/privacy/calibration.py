@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
-from jaxdp.core.checks import concrete
+from jaxdp.core.checks import concrete, require_host, require_scalar
 from jaxdp.privacy.arguments import check_delta, check_non_negative
 from jaxdp.privacy.gaussian import gaussian_mu
-from jaxdp.privacy.sampling import AbstractSampler
+from jaxdp.privacy.sampling import AbstractSampler, require_sampler
 from jaxdp.privacy.zcdp import epsilon_to_zcdp
 
 # Covers the rounding of a concrete calibration and of the account that follows it.
@@ -78,9 +78,10 @@ def calibrated_noise_multiplier(
         ImportError: dp_accounting is needed and not installed.
     """
     for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if np.ndim(value):
-            raise ValueError(f"expected {name} to be a scalar, got shape {np.shape(value)}")
+        require_host(name, value)
+        require_scalar(name, value)
     check_delta(delta)
+    require_sampler(sampler)
     if not 0 < epsilon < math.inf:
         raise ValueError(f"expected 0 < epsilon < infinity, got {epsilon}")
     alone = sampler.mechanism(1.0, num_steps).proved.mu
@@ -125,7 +126,7 @@ def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
 
 def _scale(sensitivity: Any, num_releases: Any) -> Any:
     check_non_negative("sensitivity", sensitivity)
-    known = concrete(num_releases)
+    known = concrete(num_releases, "num_releases")
     if known is not None and not np.all((known >= 1) & (known == np.floor(known))):
         raise ValueError(f"expected num_releases to be a whole number >= 1, got {num_releases}")
     size = concrete(sensitivity)

@@ -6,11 +6,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 
-from jaxdp.core.checks import concrete, require_count, require_key
+from jaxdp.core.checks import concrete, require_count, require_key, require_kind
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.mechanisms import Gaussian
-from jaxdp.privacy.sampling import AbstractSampler
+from jaxdp.privacy.sampling import AbstractSampler, require_step
+from jaxdp.privacy.secret_noise import SecretNoise
 
 
 class ShuffledEpochs(AbstractSampler):
@@ -57,6 +58,7 @@ class ShuffledEpochs(AbstractSampler):
 
     def sample(self, step, *, key):
         require_key(key)
+        require_step(step)
         epoch, place = jnp.divmod(jnp.asarray(step), self.steps_per_epoch)
         order = jnp.arange(self.num_records)
         if self.steps_per_epoch > 1:
@@ -67,6 +69,7 @@ class ShuffledEpochs(AbstractSampler):
 
     def sample_secretly(self, step, *, noise, key):
         """As `sample`: the account makes no use of the order's being secret."""
+        require_kind("noise", noise, SecretNoise, "a jaxdp.privacy.SecretNoise()")
         return self.sample(step, key=key)
 
     @property

@@ -13,7 +13,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import concrete
+from jaxdp.core.checks import concrete, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.gaussian import composed_mu, gaussian_epsilon
@@ -55,6 +55,12 @@ class AbstractMechanism(eqx.Module):
     @abc.abstractmethod
     def epsilon(self, delta: Any, adjacency: str) -> Any:
         """The smallest epsilon at delta that is proved; infinite where none is."""
+
+
+def require_mechanism(name: str, mechanism: Any) -> None:
+    """Raise TypeError unless the argument is a mechanism."""
+    expected = "a mechanism, such as jaxdp.privacy.Gaussian(1.0)"
+    require_kind(name, mechanism, AbstractMechanism, expected)
 
 
 class Gaussian(AbstractMechanism):
@@ -123,11 +129,11 @@ class Composition(AbstractMechanism):
     mechanisms: tuple[AbstractMechanism, ...]
 
     def __check_init__(self):
+        require_kind("mechanisms", self.mechanisms, (tuple, list), "a tuple of mechanisms")
         if not self.mechanisms:
-            raise ValueError("expected at least one mechanism to compose, got none")
-        for mechanism in self.mechanisms:
-            if not isinstance(mechanism, AbstractMechanism):
-                raise TypeError(f"expected mechanisms, got {type(mechanism).__name__}")
+            raise ValueError("expected at least one mechanism in mechanisms, got none")
+        for place, mechanism in enumerate(self.mechanisms):
+            require_mechanism(f"mechanisms[{place}]", mechanism)
         if not self.adjacencies:
             raise ValueError(
                 "expected mechanisms that are proved for one adjacency, got "
@@ -173,6 +179,9 @@ class Unproved(AbstractMechanism):
     """
 
     reason: str = eqx.field(static=True)
+
+    def __check_init__(self):
+        require_kind("reason", self.reason, str, "a text")
 
     @property
     def proved(self):

@@ -14,7 +14,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 from scipy.special import gammaln
 
-from jaxdp.core.checks import require_count, require_key, require_non_negative
+from jaxdp.core.checks import (
+    require_callable,
+    require_count,
+    require_key,
+    require_non_negative,
+    require_real,
+    require_whole,
+)
 from jaxdp.core.keys import purpose_key
 from jaxdp.privacy.auditing import require_audit_delta, require_confidence
 from jaxdp.privacy.bisection import largest_within
@@ -57,6 +64,7 @@ def audit_one_run(
     require_audit_delta(delta)
     require_confidence(confidence)
     require_key(key)
+    require_callable("mechanism", mechanism, "a function of included and key")
     correct = _one_run(mechanism, num_canaries, num_guesses, key)
     return one_run_epsilon(
         int(correct),
@@ -82,10 +90,13 @@ def num_correct_guesses(
     Half of `num_guesses` each, and an odd one for the highest. Equal scores are told apart by
     their place, and one that is not a number counts as the lowest.
     """
+    require_real("scores", scores)
+    require_real("included", included)
     scores, included = jnp.asarray(scores), jnp.asarray(included, bool)
     if scores.ndim != 1 or scores.shape != included.shape:
         raise ValueError(
-            f"expected one score a canary, shape {included.shape}, got shape {scores.shape}"
+            f"expected scores to hold one score a canary, shape {included.shape}, got shape "
+            f"{scores.shape}"
         )
     _check_counts(0, num_guesses, len(scores))
     order = jnp.argsort(jnp.where(jnp.isnan(scores), -jnp.inf, scores))
@@ -192,6 +203,7 @@ def _check_counts(num_correct: int, num_guesses: int, num_canaries: int) -> None
         raise ValueError(
             f"expected num_guesses <= num_canaries, got {num_guesses} guesses of {num_canaries}"
         )
+    require_whole("num_correct", num_correct)
     if not 0 <= num_correct <= num_guesses:
         raise ValueError(
             f"expected num_correct from 0 to num_guesses = {num_guesses}, got {num_correct}"

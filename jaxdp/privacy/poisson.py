@@ -15,11 +15,19 @@ import numpy as np
 from jaxtyping import Array, UInt32
 from scipy.special import betainc
 
-from jaxdp.core.checks import concrete, require_count, require_key
+from jaxdp.core.checks import (
+    concrete,
+    require_count,
+    require_host,
+    require_key,
+    require_kind,
+    require_scalar,
+)
 from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
-from jaxdp.privacy.sampling import AbstractSampler
+from jaxdp.privacy.sampling import AbstractSampler, require_step
+from jaxdp.privacy.secret_noise import SecretNoise
 from jaxdp.privacy.subsampling import subsampled_gaussian_epsilon
 
 _COINS = 2**32
@@ -54,6 +62,8 @@ class PoissonSampler(AbstractSampler):
         self.num_records = require_count("num_records", num_records)
         if self.num_records >= 2**31:
             raise ValueError(f"expected num_records < 2^31, got {num_records}")
+        require_host("sampling_rate", sampling_rate)
+        require_scalar("sampling_rate", sampling_rate)
         rate = float(sampling_rate)
         if not 0 < rate <= 1:
             raise ValueError(f"expected 0 < sampling_rate <= 1, got {sampling_rate}")
@@ -87,6 +97,7 @@ class PoissonSampler(AbstractSampler):
 
     def sample(self, step, *, key):
         require_key(key)
+        require_step(step)
         return self._drawn(jr.bits(jr.fold_in(key, step), (self.num_records,), jnp.uint32))
 
     def sample_secretly(self, step, *, noise, key):
@@ -100,6 +111,9 @@ class PoissonSampler(AbstractSampler):
         drawn or not, and given theirs it takes a place that is empty otherwise: to the last bit,
         the sum without it is the sum with zero in its place.
         """
+        require_kind("noise", noise, SecretNoise, "a jaxdp.privacy.SecretNoise()")
+        require_key(key)
+        require_step(step)
         source = noise.hiding(step)
         words = source.words(-(-self.num_records // 2), "batch")
         drawn = self._drawn(jnp.asarray(words.view("<u4")[: self.num_records]))
@@ -175,9 +189,9 @@ class PoissonSubsampledGaussian(AbstractMechanism):
             kind = ValueError if isinstance(self.sampler, str) else TypeError
             given = self.sampler if kind is ValueError else type(self.sampler).__name__
             raise kind(
-                f"expected a PoissonSampler, got {given}: amplification by subsampling is proved "
-                "for Poisson sampling only; for batches that are shuffled or fixed use "
-                "ShuffledEpochs, which claims none"
+                f"expected sampler to be a PoissonSampler, got {given}: amplification by "
+                "subsampling is proved for Poisson sampling only; for batches that are shuffled or "
+                "fixed use ShuffledEpochs, which claims none"
             )
         require_count("num_steps", self.num_steps)
 

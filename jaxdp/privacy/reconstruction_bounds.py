@@ -30,7 +30,7 @@ import numpy as np
 from jaxtyping import ArrayLike, Float
 from scipy.special import betainc, gammaln, hyp2f1, log_ndtr, ndtri_exp
 
-from jaxdp.core.checks import require_count
+from jaxdp.core.checks import host_array, require_count, require_scalar
 from jaxdp.privacy.arguments import check_delta, check_non_negative
 
 _PANELS = 20_000
@@ -123,6 +123,7 @@ def error_lower_bound(
         ValueError: an argument is out of range.
     """
     check_non_negative("mu", mu)
+    require_scalar("mu", mu)
     if math.isinf(mu):
         return 0.0
     options = {"num_guesses": num_guesses, "is_on_sphere": is_on_sphere}
@@ -160,7 +161,7 @@ def _log_cap(square_sine, cosine, dim):
 
 
 def _probabilities(baseline):
-    known = np.asarray(baseline, np.float64)
+    known = host_array("baseline", baseline)
     if not np.all((known >= 0) & (known <= 1)):
         raise ValueError(f"expected baseline in [0, 1], got {baseline}")
     return known

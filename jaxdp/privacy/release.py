@@ -9,10 +9,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import concrete
+from jaxdp.core.checks import concrete, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
 from jaxdp.privacy.arguments import check_delta, host_scalar
-from jaxdp.privacy.mechanisms import AbstractMechanism, Composition
+from jaxdp.privacy.mechanisms import AbstractMechanism, Composition, require_mechanism
 from jaxdp.privacy.zcdp import zcdp_epsilon_published
 
 _Scalar = float | Float[Array, ""]
@@ -90,6 +90,11 @@ class Release(eqx.Module):
     )
 
     def __check_init__(self):
+        require_kind("what", self.what, str, "a text")
+        require_mechanism("mechanism", self.mechanism)
+        require_kind("assumptions", self.assumptions, tuple, "a tuple of texts")
+        if self.published is not None:
+            require_kind("published", self.published, AbstractClaim, "a claim, or None")
         if self.adjacency not in ADJACENCIES:
             raise ValueError(f"expected adjacency to be one of {ADJACENCIES}, got {self.adjacency}")
         proved = self.mechanism.adjacencies
@@ -100,8 +105,12 @@ class Release(eqx.Module):
             )
 
 
-def release_of(thing: Any) -> Release:
+def release_of(thing: Any, name: str = "thing") -> Release:
     """A release, or that of an algorithm, a run or anything else that has one.
+
+    Args:
+        thing: whose.
+        name: of the argument.
 
     Raises:
         TypeError: it does not state what it releases.
@@ -109,9 +118,10 @@ def release_of(thing: Any) -> Release:
     if isinstance(thing, Release):
         return thing
     if not hasattr(thing, "release") or isinstance(thing, type):
+        came = f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
         raise TypeError(
-            "expected something that states what it releases (an algorithm or a Release), "
-            f"got {type(thing).__name__}"
+            f"expected {name} to be something that states what it releases (an algorithm or a "
+            f"Release), got {came}"
         )
     return thing.release()
 
@@ -128,7 +138,7 @@ def compose(*things: Any) -> Release:
         TypeError: one of them does not state what it releases.
         ValueError: their neighbours differ, so that no common guarantee follows.
     """
-    releases = [release_of(thing) for thing in things]
+    releases = [release_of(thing, f"things[{place}]") for place, thing in enumerate(things)]
     adjacencies = tuple(dict.fromkeys(release.adjacency for release in releases))
     if len(adjacencies) != 1:
         raise ValueError(

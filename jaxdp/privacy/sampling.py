@@ -4,10 +4,25 @@ import abc
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
+from jaxdp.core.checks import require_kind, require_non_negative, require_scalar
 from jaxdp.privacy.mechanisms import AbstractMechanism
 from jaxdp.privacy.secret_noise import SecretNoise
+
+
+def require_sampler(sampler: Any) -> None:
+    """Raise TypeError unless it is a sampler."""
+    require_kind("sampler", sampler, AbstractSampler, "a PoissonSampler or ShuffledEpochs")
+
+
+def require_step(step: Any) -> None:
+    """Raise TypeError or ValueError unless it is the number of a step, from 0, traced or not."""
+    require_scalar("step", step)
+    if not jnp.issubdtype(jnp.result_type(step), jnp.integer):
+        raise TypeError(f"expected step to be a whole number, got {step!r}")
+    require_non_negative("step", step)
 
 
 class AbstractSampler(eqx.Module):

@@ -7,7 +7,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Key
 
-from jaxdp.core.checks import concrete_key_data, require_key
+from jaxdp.core.checks import concrete_key_data, require_key, require_kind
 
 _INTEGER_BITS = 32
 
@@ -24,6 +24,8 @@ def secret_key(*, impl: str | None = None) -> Key[Array, ""]:
     Args:
         impl: the name of the generator, as for `jax.random.key`.
     """
+    if impl is not None:
+        require_kind("impl", impl, str, "a generator's name, or None")
     like = jr.key(0, impl=impl)
     shape = jr.key_data(like).shape
     words = np.frombuffer(os.urandom(4 * int(np.prod(shape))), np.uint32)

@@ -19,7 +19,8 @@ import numpy as np
 from jaxtyping import Float, Int, UInt64
 from scipy.special import ndtri
 
-from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved
+from jaxdp.core.checks import host_array, require_count, require_kind
+from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved, require_mechanism
 from jaxdp.privacy.rounded_normals import rounded_sums
 
 _WORD_BYTES = 8
@@ -99,6 +100,7 @@ class SecretNoise(eqx.Module):
 
     def proved(self, mechanism: AbstractMechanism) -> AbstractMechanism:
         """What stays proved of a mechanism with this noise: nothing where it can be guessed."""
+        require_mechanism("mechanism", mechanism)
         if not self.is_guessable:
             return mechanism
         return Unproved(
@@ -144,6 +146,7 @@ class SecretNoise(eqx.Module):
 
     def words(self, count: int, purpose: str) -> UInt64[np.ndarray, " count"]:
         """64 uniform bits, `count` times; with a seed, others for every purpose."""
+        require_count("count", count, least=0)
         return np.frombuffer(self._bytes(count * _WORD_BYTES, purpose), np.dtype("<u8"))
 
     def normals(self, shape: int | tuple[int, ...], purpose: str) -> Float[np.ndarray, "*shape"]:
@@ -153,6 +156,9 @@ class SecretNoise(eqx.Module):
         tail, where float64 is fine, no uniform number is rounded, and the largest is 9.16.
         """
         shape = (shape,) if isinstance(shape, int) else shape
+        require_kind("shape", shape, (tuple, list), "a length or a tuple of lengths")
+        for length in shape:
+            require_count("every length of shape", length, least=0)
         words = self.words(math.prod(shape), purpose)
         sizes = -ndtri(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)
         return np.where(words & np.uint64(1), sizes, -sizes).reshape(shape)
@@ -176,10 +182,14 @@ class SecretNoise(eqx.Module):
         Raises:
             ValueError: a standard deviation is out of its range.
         """
-        whole = np.asarray(values, np.int64)
-        spread = np.broadcast_to(np.asarray(std, np.float64), whole.shape).ravel()
+        given = host_array("std", std)
+        whole = np.asarray(values)
+        if whole.dtype.kind not in "iub":
+            raise TypeError(f"expected values to be whole numbers, got {whole.dtype}")
+        whole = whole.astype(np.int64)
+        spread = np.broadcast_to(given, whole.shape).ravel()
         if not ((spread > 0) & (spread <= _LARGEST_STD)).all():
-            raise ValueError("expected noise of a standard deviation in (0, 2^58]")
+            raise ValueError("expected std, of the noise, in (0, 2^58]")
         shift = np.maximum(np.frexp(spread)[1] - _RESOLUTION_BITS, 0).astype(np.int64)
         high = whole.ravel() >> shift
         offsets = np.ldexp((whole.ravel() - (high << shift)).astype(np.float64), -shift)
@@ -197,6 +207,7 @@ class SecretNoise(eqx.Module):
 
         Each is preceded by its length, so that no two triples collide.
         """
+        require_kind("purpose", purpose, str, "what the noise is for, in words")
         if self.seed is None:
             return os.urandom(count)
         hashed = hashlib.shake_256(b"jaxdp secret noise")

@@ -1,11 +1,14 @@
 """CIFAR-10's training images from their files, or fetched by scikit-learn."""
 
+import os
 import pathlib
 import zipfile
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int, UInt8
+
+from jaxdp.core.checks import require_kind
 
 _SIDE, _NUM_COLOURS, _NUM_CLASSES = 32, 3, 10
 _UNPACKED = "cifar-10-batches-bin"
@@ -38,6 +41,7 @@ def read_cifar10(folder: str | pathlib.Path | None = None) -> Cifar10:
     """
     if folder is None:
         return _fetched()
+    require_kind("folder", folder, (str, os.PathLike), "a path, or None")
     folder = pathlib.Path(folder)
     # As the archive unpacks.
     folder = folder / _UNPACKED if (folder / _UNPACKED).is_dir() else folder

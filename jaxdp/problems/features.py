@@ -18,7 +18,14 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
-from jaxdp.core.checks import concrete, require_finite, require_shape
+from jaxdp.core.checks import (
+    concrete,
+    named,
+    require_finite,
+    require_non_negative,
+    require_scalar,
+    require_shape,
+)
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.kernel_factors import (
     kernel_accuracy,
@@ -101,6 +108,8 @@ class AbstractFeatureProblem(AbstractProblem):
         Args:
             ridge: $\lambda$ >= 0, in the units of the kernel; 0 is the limit, `interpolator_risk`.
         """
+        require_scalar("ridge", ridge)
+        require_non_negative("ridge", ridge)
         train, test = self.host_features()
         solution = ridge_coefficients(
             train, np.asarray(self.train_labels, np.float64), ridge, self.host_accuracy
@@ -145,11 +154,11 @@ class ReducedFeatures(AbstractFeatureProblem):
     test_labels: Float[Array, " test"]
 
     def __init__(self, train_factor, test_factor, unseen_factor, train_labels, test_labels):
-        self.train_factor = as_wide_float(train_factor)
-        self.test_factor = as_wide_float(test_factor)
-        self.unseen_factor = as_wide_float(unseen_factor)
-        self.train_labels = as_wide_float(train_labels)
-        self.test_labels = as_wide_float(test_labels)
+        self.train_factor = named("train_factor", as_wide_float)(train_factor)
+        self.test_factor = named("test_factor", as_wide_float)(test_factor)
+        self.unseen_factor = named("unseen_factor", as_wide_float)(unseen_factor)
+        self.train_labels = named("train_labels", as_wide_float)(train_labels)
+        self.test_labels = named("test_labels", as_wide_float)(test_labels)
         require_shape("train_labels", self.train_labels, (None,))
         require_shape("test_labels", self.test_labels, (None,))
         rows = {"train": len(self.train_labels), "test": len(self.test_labels)}
@@ -177,8 +186,9 @@ class ReducedFeatures(AbstractFeatureProblem):
             TypeError: the kernel is traced.
             ValueError: shapes do not match, or the kernel is not positive semi-definite.
         """
-        train_labels, test_labels = as_wide_float(train_labels), as_wide_float(test_labels)
-        known = concrete(kernel)
+        train_labels = named("train_labels", as_wide_float)(train_labels)
+        test_labels = named("test_labels", as_wide_float)(test_labels)
+        known = concrete(kernel, "kernel")
         if known is None:
             raise TypeError("expected a kernel with known values, got a traced one")
         require_shape("train_labels", train_labels, (None,))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from jaxdp.core.checks import host_array, require_count, require_host, require_kind, require_real
 from jaxdp.problems.cifar10 import Cifar10
 
 
@@ -44,10 +45,13 @@ def first_of_classes(data: Cifar10, classes: Sequence[int], num_each: int) -> Ci
     Raises:
         ValueError: a class is named twice, or the data have fewer images of it.
     """
-    if num_each < 1 or len(set(classes)) != len(classes):
-        raise ValueError(
-            f"expected at least one image of different classes, got {num_each} of {classes}"
-        )
+    require_kind("data", data, Cifar10, "Cifar10 images, such as read_cifar10() returns")
+    require_count("num_each", num_each)
+    require_kind("classes", classes, Sequence, "a sequence of whole numbers")
+    for number in classes:
+        require_count("every one of classes", number, least=0)
+    if len(set(classes)) != len(classes):
+        raise ValueError(f"expected different classes, got {classes}")
     chosen = [np.flatnonzero(data.labels == number)[:num_each] for number in classes]
     for number, rows in zip(classes, chosen, strict=True):
         if len(rows) < num_each:
@@ -62,11 +66,14 @@ def pooled(images: Any, side: int) -> Float[np.ndarray, "images side side colour
     Raises:
         ValueError: the images are not square, or `side` does not divide theirs.
     """
+    require_host("images", images)
+    require_real("images", images)
+    require_count("side", side)
     images = np.asarray(images)
     if images.ndim != 4 or images.shape[1] != images.shape[2]:
         raise ValueError(f"expected images x side x side x colours, got {images.shape}")
     count, old, _, colours = images.shape
-    if side < 1 or old % side:
+    if old % side:
         raise ValueError(f"expected a side that divides {old}, got {side}")
     squares = images.reshape(count, side, old // side, side, old // side, colours)
     return squares.mean(axis=(2, 4), dtype=np.float64)
@@ -113,7 +120,7 @@ def distance_from_sphere(rows: Any) -> float:
 
 
 def _checked(images: Any) -> np.ndarray:
-    images = np.asarray(images, np.float64)
+    images = host_array("images", images)
     if images.ndim != 4 or 0 in images.shape:
         raise ValueError(f"expected images x side x side x colours, got {images.shape}")
     if not np.isfinite(images).all():

@@ -17,7 +17,14 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
-from jaxdp.core.checks import concrete, require_count, require_non_negative, require_positive
+from jaxdp.core.checks import (
+    concrete,
+    named,
+    require_count,
+    require_non_negative,
+    require_positive,
+    require_scalar,
+)
 from jaxdp.problems.base import AbstractSampleProblem, Samples
 from jaxdp.problems.standardisation import covariance_basis, standardise
 
@@ -58,9 +65,9 @@ class LinearRegression(AbstractSampleProblem):
     blocks: Blocks
 
     def __init__(self, spectrum, target, label_noise):
-        self.spectrum = as_float(spectrum)
-        self.target = as_float(target)
-        self.label_noise = as_float(label_noise)
+        self.spectrum = named("spectrum", as_float)(spectrum)
+        self.target = named("target", as_float)(target)
+        self.label_noise = named("label_noise", as_float)(label_noise)
         _check(self.spectrum, self.target, self.label_noise)
         self.blocks = _group(self.spectrum, self.target)
 
@@ -91,6 +98,7 @@ class LinearRegression(AbstractSampleProblem):
             initial_risk: R at theta = 0, > 0.
         """
         dim = require_count("dim", dim)
+        require_scalar("condition_number", condition_number)
         known = concrete(condition_number)
         if known is not None and not (known >= 1 and np.isfinite(known)):
             raise ValueError(f"expected finite condition_number >= 1, got {known}")
@@ -184,7 +192,9 @@ def _check(spectrum, target, label_noise):
     values = concrete(spectrum)
     if values is not None:
         if not np.all(np.isfinite(values)) or values.min() < 0:
-            raise ValueError(f"expected finite eigenvalues >= 0, got one of {values.min()}")
+            raise ValueError(
+                f"expected a spectrum of finite eigenvalues >= 0, got one of {values.min()}"
+            )
         if abs(values.mean() - 1) > _MEAN_TOLERANCE:
             raise ValueError(
                 "expected a spectrum of mean 1 (trace of the covariance = dim), got mean "

@@ -1,12 +1,15 @@
 """MNIST from its four IDX files, or fetched by scikit-learn."""
 
 import gzip
+import os
 import pathlib
 import zlib
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from jaxdp.core.checks import require_kind
 
 _NUM_TRAIN, _SIDE, _NUM_CLASSES = 60_000, 28, 10
 # Two zero bytes, the code of unsigned bytes, the number of axes.
@@ -37,6 +40,7 @@ def read_mnist(folder: str | pathlib.Path | None = None) -> Mnist:
     """
     if folder is None:
         return _fetched()
+    require_kind("folder", folder, (str, os.PathLike), "a path, or None")
     parts = []
     for part in ("train", "t10k"):
         images_path = _find(pathlib.Path(folder), f"{part}-images-idx3-ubyte")

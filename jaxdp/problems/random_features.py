@@ -17,7 +17,14 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
-from jaxdp.core.checks import require_count, require_finite, require_key, require_shape
+from jaxdp.core.checks import (
+    named,
+    require_callable,
+    require_count,
+    require_finite,
+    require_key,
+    require_shape,
+)
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.hermite import evaluate_on_host
 from jaxdp.core.keys import purpose_key
@@ -39,7 +46,8 @@ Inputs = Callable[..., Float[Array, "count dim"]]
 
 def gaussian_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
     """Rows of N(0, I), the paper's experiments."""
-    return jr.normal(key, (count, dim))
+    shape = require_count("count", count), require_count("dim", dim)
+    return jr.normal(key, shape)
 
 
 def sphere_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
@@ -63,12 +71,14 @@ class RandomFeatures(AbstractFeatureProblem):
         activation: phi, elementwise.
     """
 
-    train_inputs: Float[Array, "train dim"] = eqx.field(converter=as_wide_float)
-    train_labels: Float[Array, " train"] = eqx.field(converter=as_wide_float)
-    test_inputs: Float[Array, "test dim"] = eqx.field(converter=as_wide_float)
-    test_labels: Float[Array, " test"] = eqx.field(converter=as_wide_float)
+    train_inputs: Float[Array, "train dim"] = eqx.field(
+        converter=named("train_inputs", as_wide_float)
+    )
+    train_labels: Float[Array, " train"] = eqx.field(converter=named("train_labels", as_wide_float))
+    test_inputs: Float[Array, "test dim"] = eqx.field(converter=named("test_inputs", as_wide_float))
+    test_labels: Float[Array, " test"] = eqx.field(converter=named("test_labels", as_wide_float))
     weights: Float[Array, "features dim"] | None = eqx.field(
-        converter=lambda weights: None if weights is None else as_wide_float(weights)
+        converter=lambda value: None if value is None else named("weights", as_wide_float)(value)
     )
     activation: Callable[[Array], Array] = eqx.field(static=True)
 
@@ -137,6 +147,7 @@ class RandomFeatures(AbstractFeatureProblem):
             key: a `jax.random.key`.
         """
         require_key(key)
+        require_callable("inputs", inputs, "a function such as jaxdp.problems.gaussian_inputs")
         num_train = require_count("num_train", num_train)
         num_test = require_count("num_test", num_test)
         dim = require_count("dim", dim)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxdp.core.checks import host_array, require_host, require_real, require_scalar
+
 # Directions with less than this share of the largest variance carry rounding, not data.
 _RANK_TOLERANCE = 1e-10
 # Squares of larger numbers leave the range of float64.
@@ -42,8 +44,7 @@ def standardise(inputs: Any, labels: Any) -> Table:
     Raises:
         ValueError: says which of shape, missing values, constant columns or too few rows it is.
     """
-    inputs = np.asarray(inputs, dtype=np.float64)
-    labels = np.asarray(labels, dtype=np.float64)
+    inputs, labels = host_array("inputs", inputs), host_array("labels", labels)
     if inputs.ndim != 2 or labels.shape != inputs.shape[:1]:
         raise ValueError(
             "expected inputs of shape (rows, dim) and labels of shape (rows,), "
@@ -123,6 +124,8 @@ def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
     Raises:
         ValueError: the rows are not a table, or the floor is negative or not finite.
     """
+    require_host("floor", floor)
+    require_scalar("floor", floor)
     if not (np.isfinite(floor) and floor >= 0):
         raise ValueError(f"expected a finite floor >= 0, got {floor}")
     rows, deviations = _deviations(rows)
@@ -151,6 +154,8 @@ def published_column_scaling(rows: Any) -> ColumnScaling:
 
 def _deviations(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """A table of training rows and the standard deviation of each column."""
+    require_host("rows", rows)
+    require_real("rows", rows)
     rows = np.asarray(rows)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"expected rows of shape (rows, columns), got {rows.shape}")

@@ -6,7 +6,7 @@ from jaxdp.algorithms.base import AbstractAlgorithm
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.progress import listening
+from jaxdp.core.progress import listener_of
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.simulation.base import AbstractSimulator, Progress
@@ -64,15 +64,14 @@ def simulate(
     for candidate in candidates:
         reason = candidate.covers(problem, algorithm)
         if reason is None:
-            with listening(progress, "simulate") as listener:
-                return candidate.simulate(
-                    problem,
-                    algorithm,
-                    key=key,
-                    num_runs=num_runs,
-                    records=records,
-                    keep_parameters=keep_parameters,
-                    progress=listener,
-                )
+            return candidate.simulate(
+                problem,
+                algorithm,
+                key=key,
+                num_runs=num_runs,
+                records=records,
+                keep_parameters=keep_parameters,
+                progress=listener_of(progress, "simulate"),
+            )
         reasons.append(f"{type(candidate).__name__}: {reason}")
     raise NotCoveredError("; ".join(reasons))

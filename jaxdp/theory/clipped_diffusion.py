@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxdp.core.arrays import float_dtype
+from jaxdp.core.checks import require_kind
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.clipped_flow import DEFAULT_RANK, require_rank
 from jaxdp.theory.gaussian_closure import Closure, Moments
@@ -33,6 +34,7 @@ class ClippedDiffusion(AbstractTheory):
 
     def __check_init__(self):
         require_rank(self.rank)
+        require_kind("adjoint", self.adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
 
     def covers(self, problem, algorithm):
         return require_dp_gd(problem, algorithm)

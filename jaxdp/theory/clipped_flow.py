@@ -50,8 +50,7 @@ class ClippedFlow(AbstractTheory):
 
 def require_rank(rank: int) -> None:
     """Raise unless the number of modes with covariances is a Python int >= 0."""
-    if rank != 0 or isinstance(rank, bool):
-        require_count("rank", rank)
+    require_count("rank", rank, least=0)
 
 
 @eqx.filter_jit

@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
+from jaxdp.core.checks import require_kind
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.linear import LinearRegression
@@ -41,6 +42,9 @@ class AbstractModalTheory(AbstractTheory):
     """
 
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
+
+    def __check_init__(self):
+        require_kind("adjoint", self.adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
 
     @property
     @abc.abstractmethod

@@ -3,6 +3,7 @@ r"""Exponents beyond PK's theorems, when it is counted that the ridge filters th
 Derived to first order from `predicted_excess_risk`; no theorems.
 """
 
+from jaxdp.core.checks import require_host, require_scalar
 from jaxdp.theory.kernel_rates import (
     Exponents,
     KernelRate,
@@ -62,6 +63,8 @@ def undersmoothed_rate(source: float, capacity: float, power: float) -> KernelRa
         power: b in (gamma, 1]; ridge and projections are those of the rougher kernel.
     """
     check_exponents(source, capacity)
+    require_host("power", power)
+    require_scalar("power", power)
     if not capacity < power <= 1:
         raise ValueError(f"expected power in (capacity, 1] = ({capacity:g}, 1], got {power}")
     return filtered_noise_rate(min(source / power, 1), capacity / power)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from jaxdp.core.checks import require_positive
+from jaxdp.core.checks import host_array, require_host, require_positive, require_scalar
 
 
 class Exponents(NamedTuple):
@@ -153,6 +153,7 @@ def linear_risk_order(
         trace: tr(Sigma), the mean of |x|^2.
         rank: of Sigma.
     """
+    require_host("arguments", (num_samples, epsilon, trace, rank))
     for name, value in (("num_samples", num_samples), ("epsilon", epsilon), ("trace", trace)):
         require_positive(name, value)
     require_positive("rank", rank, infinite=True)
@@ -173,8 +174,8 @@ def mixed_capacity(source: float, capacity: float, compatibility: float) -> floa
 
 def _at_least_one(num_samples: ArrayLike, epsilon: ArrayLike):
     """n and n epsilon as arrays, after a check."""
-    samples = np.asarray(num_samples, np.float64)
-    product = samples * np.asarray(epsilon, np.float64)
+    samples = host_array("num_samples", num_samples)
+    product = samples * host_array("epsilon", epsilon)
     if not ((samples >= 1).all() and (product >= 1).all()):
         raise ValueError("expected num_samples >= 1 and epsilon >= 1/num_samples")
     return samples, product
@@ -182,6 +183,9 @@ def _at_least_one(num_samples: ArrayLike, epsilon: ArrayLike):
 
 def check_exponents(source: float, capacity: float, **at_least_capacity: float) -> None:
     """ValueError unless r is in [1/2, 1], gamma in [0, 1] and the others in [gamma, 1]."""
+    for name, value in {"source": source, "capacity": capacity, **at_least_capacity}.items():
+        require_host(name, value)
+        require_scalar(name, value)
     if not 0.5 <= source <= 1:
         raise ValueError(f"expected source in [1/2, 1], got {source}")
     if not 0 <= capacity <= 1:

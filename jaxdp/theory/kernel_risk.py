@@ -16,7 +16,13 @@ import math
 import numpy as np
 from scipy.optimize import minimize
 
-from jaxdp.core.checks import require_count, require_non_negative, require_positive
+from jaxdp.core.checks import (
+    require_count,
+    require_host,
+    require_kind,
+    require_non_negative,
+    require_positive,
+)
 from jaxdp.theory.kernel_spectrum import KernelSpectrum
 from jaxdp.theory.ridge_equivalent import ExcessRisk, ReleaseNoise, RidgeEquivalent, TunedRisk
 
@@ -49,6 +55,8 @@ def predicted_excess_risk(
     Raises:
         ValueError: an argument is out of its range, or there is noise on an infinite matrix.
     """
+    _check_spectrum(spectrum)
+    require_host("ridge", ridge)
     require_positive("ridge", ridge)
     _check_release(num_projections, num_samples, label_noise, noise)
     num_outputs = num_projections if num_outputs is None else num_outputs
@@ -80,6 +88,7 @@ def tuned_excess_risk(
     Raises:
         ValueError: an argument is out of its range, or the matrix has no noise.
     """
+    _check_spectrum(spectrum)
     _check_release(math.inf, num_samples, label_noise, noise)
     require_positive("noise.matrix", noise.matrix)
 
@@ -125,6 +134,7 @@ def canonical_excess_risk(
     Raises:
         ValueError: an argument is out of its range.
     """
+    _check_spectrum(spectrum)
     num_terms = require_count("num_terms", num_terms)
     _check_release(math.inf, num_samples, label_noise, ReleaseNoise(vector=noise))
     target = spectrum.squared_target * spectrum.multiplicities
@@ -133,9 +143,15 @@ def canonical_excess_risk(
     return ExcessRisk(target[num_terms:].sum(), 0.0, variance, num_terms * noise**2)
 
 
+def _check_spectrum(spectrum: KernelSpectrum) -> None:
+    require_kind("spectrum", spectrum, KernelSpectrum, "a jaxdp.theory.KernelSpectrum")
+
+
 def _check_release(
     num_projections: float, num_samples: float, label_noise: float, noise: ReleaseNoise
 ) -> None:
+    require_kind("noise", noise, ReleaseNoise, "a jaxdp.theory.ReleaseNoise")
+    require_host("arguments", (num_projections, num_samples, label_noise, tuple(noise)))
     require_positive("num_projections", num_projections, infinite=True)
     require_positive("num_samples", num_samples, infinite=True)
     require_non_negative("label_noise", label_noise)

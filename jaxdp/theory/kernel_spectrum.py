@@ -11,7 +11,15 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from jaxdp.core.checks import require_count, require_finite, require_positive, require_shape
+from jaxdp.core.checks import (
+    host_array,
+    require_count,
+    require_finite,
+    require_host,
+    require_positive,
+    require_scalar,
+    require_shape,
+)
 
 
 class KernelSpectrum(eqx.Module):
@@ -38,9 +46,9 @@ class KernelSpectrum(eqx.Module):
         squared_target: Float[ArrayLike, " modes"],
         multiplicities: Float[ArrayLike, " modes"] = 1.0,
     ):
-        self.eigenvalues = np.asarray(eigenvalues, np.float64)
-        self.squared_target = np.asarray(squared_target, np.float64)
-        given = np.asarray(multiplicities, np.float64)
+        self.eigenvalues = host_array("eigenvalues", eigenvalues)
+        self.squared_target = host_array("squared_target", squared_target)
+        given = host_array("multiplicities", multiplicities)
         self.multiplicities = (
             np.broadcast_to(given, self.eigenvalues.shape) if given.ndim == 0 else given
         )
@@ -81,6 +89,9 @@ class KernelSpectrum(eqx.Module):
         Raises:
             ValueError: an exponent is out of its range.
         """
+        require_host("capacity and source", (capacity, source))
+        require_scalar("capacity", capacity)
+        require_count("ranges_per_decade", ranges_per_decade)
         if not 0 < capacity <= 0.95:
             raise ValueError(f"expected capacity in (0, .95], got {capacity}")
         require_positive("source", source)
@@ -121,7 +132,8 @@ def effective_dimension(
         eigenvalues: >= 0.
         ridge: lambda > 0, of any shape.
     """
-    eigenvalues, ridge = np.asarray(eigenvalues, np.float64), np.asarray(ridge, np.float64)
+    eigenvalues, ridge = host_array("eigenvalues", eigenvalues), host_array("ridge", ridge)
+    require_shape("eigenvalues", eigenvalues, (None,))
     if (eigenvalues < 0).any() or not (ridge > 0).all():
         raise ValueError("expected eigenvalues >= 0 and ridge > 0")
     return np.sum(eigenvalues / (eigenvalues + ridge[..., None]), axis=-1)
@@ -148,5 +160,12 @@ def compatibility(
             the number of features.
         ridge: lambda > 0.
     """
-    eigenvalues = np.asarray(eigenvalues, np.float64)
-    return float(np.max(np.asarray(squared_features, np.float64) @ (1 / (eigenvalues + ridge))))
+    eigenvalues = host_array("eigenvalues", eigenvalues)
+    features = host_array("squared_features", squared_features)
+    require_shape("eigenvalues", eigenvalues, (None,))
+    require_shape("squared_features", features, (None, len(eigenvalues)))
+    for name, values in (("eigenvalues", eigenvalues), ("squared_features", features)):
+        require_finite(name, values)
+    require_host("ridge", ridge)
+    require_positive("ridge", ridge)
+    return float(np.max(features @ (1 / (eigenvalues + ridge))))

@@ -29,7 +29,16 @@ from jaxtyping import Array, Float
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import require_finite, require_non_negative, require_shape
+from jaxdp.core.checks import (
+    named,
+    require_callable,
+    require_count,
+    require_finite,
+    require_host,
+    require_kind,
+    require_non_negative,
+    require_shape,
+)
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.hermite import evaluate_on_host
 from jaxdp.problems.random_features import RandomFeatures
@@ -64,7 +73,11 @@ def local_reconstruction_errors(
     Raises:
         ValueError: shapes do not match, or something is out of range.
     """
-    inputs, weights, scales = (as_wide_float(part) for part in (inputs, weights, coefficients))
+    arrays = {"inputs": inputs, "weights": weights, "coefficients": coefficients}
+    require_host("inputs, weights and coefficients", arrays)
+    inputs, weights, scales = (named(name, as_wide_float)(value) for name, value in arrays.items())
+    require_callable("activation", activation, "an elementwise function such as jnp.tanh")
+    require_count("num_known", num_known, least=0)
     require_shape("inputs", inputs, (None, None))
     require_shape("weights", weights, (None, inputs.shape[1]))
     require_shape("coefficients", scales, (inputs.shape[0],))
@@ -120,6 +133,10 @@ def last_iterate_reconstruction_errors(
         NotCoveredError: the features are of infinite width.
         ValueError: as `local_reconstruction_errors`.
     """
+    require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
+    expected = "a full-batch algorithm, such as DPGD"
+    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
+    require_host("problem and algorithm", (problem, algorithm))
     if problem.weights is None:
         raise NotCoveredError("reconstruction reads explicit features, got infinite width")
     std = float(algorithm.noise_std(problem.num_train)) * float(algorithm.num_steps) ** 0.5
