@@ -54,7 +54,8 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
     $\tilde\eta(\lfloor k/n\rfloor)$ is printed, which would be 0/1-valued.
 
     Args:
-        learning_rate: $\tilde\eta$, non-increasing on [0, 1]: a schedule or any callable of t.
+        learning_rate: $\tilde\eta$, non-increasing on [0, 1]: a schedule, a number, or any callable
+            of t. A function of steps, such as an optax schedule, is `jaxdp.FromSteps`.
         clip_scale: c > 0; infinite only together with rho.
         rho: the output is $\rho$-GDP, hence $(\rho^2/2)$-zCDP and not $\rho$-zCDP; > 0, infinite
             for no noise.
