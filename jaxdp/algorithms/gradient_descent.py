@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from jaxdp.core.checks import require_count, require_finite, require_shape
+from jaxdp.core.checks import host_number, require_count, require_finite, require_shape
 from jaxdp.networks.base import AbstractLastLayerNetwork
 
 # Steps between two looks at the curvature, and products of a look; the first look has no start.
@@ -98,9 +98,9 @@ def gradient_descent(
         ValueError, TypeError: an argument is out of range, not finite or of another shape.
     """
     require_count("max_steps", max_steps)
-    if not 0 < share < 1:
+    if not 0 < host_number("share", share) < 1:
         raise ValueError(f"expected share in (0, 1), got {share}")
-    if not tolerance >= 0:
+    if not host_number("tolerance", tolerance) >= 0:
         raise ValueError(f"expected tolerance >= 0, got {tolerance}")
     inputs, labels = _records(model, inputs, labels)
     # Any direction does that is not, by some symmetry, orthogonal to the one looked for.

@@ -21,6 +21,7 @@ from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import concrete, require_count, require_positive
 from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.gaussian import gaussian_mu
 from jaxdp.privacy.mechanisms import Gaussian
 from jaxdp.privacy.release import PublishedConversion, Release
@@ -75,9 +76,10 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
     def __init__(self, learning_rate, clip_scale, rho, num_steps, *, batch_size=1):
         self.learning_rate = as_schedule(learning_rate)
         # Half precision would move clip norm and noise apart by more than rho says.
-        require_positive("clip_scale", as_wide_float(clip_scale), infinite=True)
-        self.clip = NormClip(as_wide_float(clip_scale))
-        self.rho = as_wide_float(rho)
+        scale = as_wide_float(clip_scale, "clip_scale")
+        require_positive("clip_scale", scale, infinite=True)
+        self.clip = NormClip(scale)
+        self.rho = as_wide_float(rho, "rho")
         self.batch_size = require_count("batch_size", batch_size)
         self._length = as_length(num_steps)
         require_positive("rho", self.rho, infinite=True)
@@ -101,10 +103,11 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         that (1e-6 in float64).
 
         Args:
-            epsilon: > 0.
+            epsilon: > 0 and finite.
             delta: in (0, 1).
             learning_rate, clip_scale, num_steps, batch_size: as for the constructor.
         """
+        check_budget(epsilon, delta)
         rho = gaussian_mu(epsilon, delta)
         if concrete(rho) == 0:
             raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon}")

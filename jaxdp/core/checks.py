@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import Float
 
 
 def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
@@ -65,13 +66,38 @@ def require_non_negative(name: str, value: Any) -> None:
         raise ValueError(f"expected finite {name} >= 0, got {known}")
 
 
-def _known_scalar(name: str, value: Any) -> np.ndarray | None:
-    known = concrete(value, name)
-    if known is not None and known.shape != ():
+def require_scalar(name: str, value: Any) -> None:
+    """Raise ValueError unless the value, traced or not, is a single number."""
+    if np.ndim(value):
         raise ValueError(
-            f"expected {name} to be a scalar, got shape {known.shape}; "
+            f"expected {name} to be a scalar, got shape {np.shape(value)}; "
             "make a batch with vmap over the constructor"
         )
+
+
+def _known_scalar(name: str, value: Any) -> np.ndarray | None:
+    known = concrete(value, name)
+    if known is not None:
+        require_scalar(name, known)
+    return known
+
+
+def host_number(name: str, value: Any) -> float:
+    """The value as a Python float; TypeError unless it is a number that is known, ValueError else.
+
+    `float(value)` would read the text "1" as 1.
+    """
+    known = _known_scalar(name, value)
+    if known is None:
+        raise TypeError(f"expected {name} to be a known number, got a traced one; call outside jit")
+    return float(known)
+
+
+def host_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
+    """The value as a float64 NumPy array; TypeError unless it is made of numbers that are known."""
+    known = concrete(value, name)
+    if known is None:
+        raise TypeError(f"expected known {name}, got a traced array; call outside jit")
     return known
 
 

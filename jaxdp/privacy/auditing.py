@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.checks import host_number, require_count, require_key
 from jaxdp.core.keys import run_keys
 from jaxdp.privacy.audit_events import Epsilon, Mu, choose_event
 from jaxdp.privacy.two_proportions import lower_bound
@@ -98,13 +98,13 @@ def audit_mu(
 
 def require_confidence(confidence: float) -> None:
     """Raise ValueError unless confidence lies strictly between 0 and 1."""
-    if not 0 < confidence < 1:
+    if not 0 < host_number("confidence", confidence) < 1:
         raise ValueError(f"expected 0 < confidence < 1, got {confidence}")
 
 
 def require_audit_delta(delta: float) -> None:
     """Raise ValueError unless 0 <= delta < 1: pure differential privacy can be audited too."""
-    if not 0 <= delta < 1:
+    if not 0 <= host_number("delta", delta) < 1:
         raise ValueError(f"expected 0 <= delta < 1, got {delta}")
 
 

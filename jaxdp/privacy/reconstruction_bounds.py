@@ -30,7 +30,7 @@ import numpy as np
 from jaxtyping import ArrayLike, Float
 from scipy.special import betainc, gammaln, hyp2f1, log_ndtr, ndtri_exp
 
-from jaxdp.core.checks import require_count
+from jaxdp.core.checks import host_array, require_count
 from jaxdp.privacy.arguments import check_delta, check_non_negative
 
 _PANELS = 20_000
@@ -160,7 +160,7 @@ def _log_cap(square_sine, cosine, dim):
 
 
 def _probabilities(baseline):
-    known = np.asarray(baseline, np.float64)
+    known = host_array("baseline", baseline)
     if not np.all((known >= 0) & (known <= 1)):
         raise ValueError(f"expected baseline in [0, 1], got {baseline}")
     return known

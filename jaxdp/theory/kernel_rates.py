@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from jaxdp.core.checks import require_positive
+from jaxdp.core.checks import host_array, host_number, require_positive
 
 
 class Exponents(NamedTuple):
@@ -173,8 +173,8 @@ def mixed_capacity(source: float, capacity: float, compatibility: float) -> floa
 
 def _at_least_one(num_samples: ArrayLike, epsilon: ArrayLike):
     """n and n epsilon as arrays, after a check."""
-    samples = np.asarray(num_samples, np.float64)
-    product = samples * np.asarray(epsilon, np.float64)
+    samples = host_array("num_samples", num_samples)
+    product = samples * host_array("epsilon", epsilon)
     if not ((samples >= 1).all() and (product >= 1).all()):
         raise ValueError("expected num_samples >= 1 and epsilon >= 1/num_samples")
     return samples, product
@@ -182,10 +182,10 @@ def _at_least_one(num_samples: ArrayLike, epsilon: ArrayLike):
 
 def check_exponents(source: float, capacity: float, **at_least_capacity: float) -> None:
     """ValueError unless r is in [1/2, 1], gamma in [0, 1] and the others in [gamma, 1]."""
-    if not 0.5 <= source <= 1:
+    if not 0.5 <= host_number("source", source) <= 1:
         raise ValueError(f"expected source in [1/2, 1], got {source}")
-    if not 0 <= capacity <= 1:
+    if not 0 <= host_number("capacity", capacity) <= 1:
         raise ValueError(f"expected capacity in [0, 1], got {capacity}")
     for name, value in at_least_capacity.items():
-        if not capacity <= value <= 1:
+        if not capacity <= host_number(name, value) <= 1:
             raise ValueError(f"expected {name} in [capacity, 1] = [{capacity:g}, 1], got {value}")

@@ -11,7 +11,14 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from jaxdp.core.checks import require_count, require_finite, require_positive, require_shape
+from jaxdp.core.checks import (
+    host_array,
+    host_number,
+    require_count,
+    require_finite,
+    require_positive,
+    require_shape,
+)
 
 
 class KernelSpectrum(eqx.Module):
@@ -38,9 +45,9 @@ class KernelSpectrum(eqx.Module):
         squared_target: Float[ArrayLike, " modes"],
         multiplicities: Float[ArrayLike, " modes"] = 1.0,
     ):
-        self.eigenvalues = np.asarray(eigenvalues, np.float64)
-        self.squared_target = np.asarray(squared_target, np.float64)
-        given = np.asarray(multiplicities, np.float64)
+        self.eigenvalues = host_array("eigenvalues", eigenvalues)
+        self.squared_target = host_array("squared_target", squared_target)
+        given = host_array("multiplicities", multiplicities)
         self.multiplicities = (
             np.broadcast_to(given, self.eigenvalues.shape) if given.ndim == 0 else given
         )
@@ -81,7 +88,7 @@ class KernelSpectrum(eqx.Module):
         Raises:
             ValueError: an exponent is out of its range.
         """
-        if not 0 < capacity <= 0.95:
+        if not 0 < host_number("capacity", capacity) <= 0.95:
             raise ValueError(f"expected capacity in (0, .95], got {capacity}")
         require_positive("source", source)
         exact = np.arange(1, require_count("num_exact", num_exact) + 1.0)
@@ -121,7 +128,7 @@ def effective_dimension(
         eigenvalues: >= 0.
         ridge: lambda > 0, of any shape.
     """
-    eigenvalues, ridge = np.asarray(eigenvalues, np.float64), np.asarray(ridge, np.float64)
+    eigenvalues, ridge = host_array("eigenvalues", eigenvalues), host_array("ridge", ridge)
     if (eigenvalues < 0).any() or not (ridge > 0).all():
         raise ValueError("expected eigenvalues >= 0 and ridge > 0")
     return np.sum(eigenvalues / (eigenvalues + ridge[..., None]), axis=-1)
@@ -148,5 +155,5 @@ def compatibility(
             the number of features.
         ridge: lambda > 0.
     """
-    eigenvalues = np.asarray(eigenvalues, np.float64)
+    eigenvalues = host_array("eigenvalues", eigenvalues)
     return float(np.max(np.asarray(squared_features, np.float64) @ (1 / (eigenvalues + ridge))))

@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from jaxdp.core.checks import require_count
+from jaxdp.core.checks import host_array, require_count
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.hermite import host_function, scaled_coefficients
 from jaxdp.theory.reconstruction_saturation import (
@@ -181,7 +181,7 @@ def mu_at_reconstruction_error(
     Raises:
         ValueError: an error is out of range, or an argument as there.
     """
-    error = np.asarray(error, np.float64)
+    error = host_array("error", error)
     if not np.all((error > 0) & (error < math.sqrt(2))):
         raise ValueError(f"expected errors between 0 and sqrt(2), got {error}")
     angle = 2 * np.arcsin(error / 2)

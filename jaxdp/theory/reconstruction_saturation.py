@@ -27,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
+from jaxdp.core.checks import host_array
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.problems.infinite_width import infinite_width_kernel
 
@@ -90,7 +91,7 @@ def slope_of(activation: Activation) -> Activation:
 
 
 def non_negative(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
-    known = np.asarray(value, np.float64)
+    known = host_array(name, value)
     if not np.all(known >= 0):
         raise ValueError(f"expected {name} >= 0, got {value}")
     return known
