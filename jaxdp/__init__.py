@@ -29,6 +29,7 @@ from jaxdp.problems import LinearRegression as LinearRegression
 from jaxdp.problems import RandomFeatures as RandomFeatures
 from jaxdp.problems import TabularRegression as TabularRegression
 from jaxdp.schedules import Constant as Constant
+from jaxdp.schedules import FromSteps as FromSteps
 from jaxdp.schedules import Hyperbolic as Hyperbolic
 from jaxdp.schedules import PiecewiseLinear as PiecewiseLinear
 from jaxdp.schedules import Polynomial as Polynomial

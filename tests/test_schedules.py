@@ -1,10 +1,12 @@
 """Schedules: values, drops that do not cancel, and what is refused."""
 
 import functools
+import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -76,9 +78,149 @@ def test_a_plain_callable_works():
     assert as_schedule(functools.partial(jnp.full_like, fill_value=1.0))(jnp.zeros(2)).shape == (2,)
 
 
-def test_anything_else_is_refused():
-    with pytest.raises(TypeError, match="expected learning_rate to be a schedule"):
-        as_schedule(3.0)
+@pytest.mark.parametrize("value", [None, "3.0", True, [1.0, 2.0]])
+def test_anything_else_is_refused(value):
+    with pytest.raises(TypeError, match="expected learning_rate to be a number, a schedule such"):
+        as_schedule(value)
+
+
+@pytest.mark.parametrize(
+    "rate", [3, 3.0, np.float32(3), np.float64(3), np.int64(3), np.asarray(3.0), jnp.float32(3)]
+)
+def test_a_number_is_a_constant_rate(rate):
+    schedule = as_schedule(rate)
+    assert isinstance(schedule, jaxdp.Constant)
+    assert float(schedule.value) == 3
+    traced = jax.jit(lambda rate: as_schedule(rate).at_step(jnp.arange(2), 2))(rate)
+    np.testing.assert_array_equal(traced, [3, 3])
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, np.nan, np.inf, np.ones(2)])
+def test_a_number_out_of_range_is_refused_by_the_name_of_the_argument(rate):
+    with pytest.raises(ValueError, match="learning_rate"):
+        as_schedule(rate)
+
+
+OPTAX = {
+    "cosine": optax.cosine_decay_schedule(3.0, 100),
+    "exponential": optax.exponential_decay(3.0, 10, 0.5),
+    "constant": optax.constant_schedule(3.0),
+    "linear": optax.linear_schedule(3.0, 0.0, 100),
+    "staircase": optax.piecewise_constant_schedule(3.0, {30: 0.5, 60: 0.1}),
+    # Of an array of steps optax computes another, wrong function.
+    "interpolated": optax.piecewise_interpolate_schedule("linear", 3.0, {30: 0.5, 100: 0.1}),
+    "joined": optax.join_schedules(
+        [optax.constant_schedule(3.0), optax.linear_schedule(3.0, 0.0, 50)], [50]
+    ),
+}
+
+
+@pytest.mark.parametrize("num_steps", [10, 1_000_003])
+def test_a_schedule_of_steps_is_asked_at_exactly_the_step(num_steps):
+    # k/K times K is k plus or minus a rounding, in which a staircase would fall a step late.
+    schedule = jaxdp.FromSteps(lambda step: 2.0**24 - step, num_steps)
+    steps = np.arange(num_steps - 9, num_steps + 1)
+    np.testing.assert_array_equal(schedule.at_step(steps, num_steps), 2**24 - steps)
+    with_traced_length = jax.jit(schedule.at_step)(steps, num_steps)
+    np.testing.assert_array_equal(with_traced_length, 2**24 - steps)
+
+
+@pytest.mark.parametrize("name", OPTAX)
+def test_a_schedule_of_optax_by_steps(name):
+    schedule = jaxdp.FromSteps(OPTAX[name], num_steps=100)
+    steps = np.arange(0, 101, 5)
+    one_by_one = jax.jit(lambda steps: jax.lax.map(lambda k: 1.0 * OPTAX[name](k), steps))
+    expected = one_by_one(steps)
+    np.testing.assert_allclose(jax.jit(schedule.at_step)(steps, 100), expected, atol=3e-6)
+    if name != "staircase":
+        np.testing.assert_allclose(jax.jit(schedule)(steps / 100), expected, atol=1e-5)
+
+
+def test_an_algorithm_runs_through_a_schedule_of_steps():
+    by_steps, by_time = (
+        jaxdp.OnePassDPSGD(schedule, clip_scale=1.0, rho=1.0, num_steps=100)
+        for schedule in (jaxdp.FromSteps(OPTAX["linear"], 100), jaxdp.Polynomial(3.0, power=1.0))
+    )
+
+    @jax.jit
+    def rates_and_noise(algorithm):
+        steps = jnp.arange(1, 101)
+        return algorithm.step_size(steps), algorithm.noise_std(steps, 30)
+
+    rates, stds = zip(rates_and_noise(by_steps), rates_and_noise(by_time), strict=True)
+    np.testing.assert_allclose(*rates, atol=1e-7)
+    np.testing.assert_allclose(*stds, rtol=1e-3)
+
+
+def test_a_schedule_of_steps_stretches_over_another_number_of_them():
+    schedule = jaxdp.FromSteps(OPTAX["linear"], num_steps=100)
+    rates = schedule.at_step(jnp.arange(11), 10)
+    np.testing.assert_allclose(rates, 3 - 0.3 * np.arange(11), atol=1e-6)
+    assert not schedule.is_constant
+    assert schedule.kinks.shape == (0,)
+
+
+@pytest.mark.parametrize("name", OPTAX)
+def test_a_schedule_of_optax_is_refused_as_a_function_of_time(name):
+    schedule = OPTAX[name]
+    # As it is, behind a partial, and behind a decorator.
+    for function in (schedule, functools.partial(schedule), jax.jit(schedule)):
+        with pytest.raises(TypeError, match=r"use jaxdp.FromSteps\(schedule, num_steps\)"):
+            as_schedule(function)
+
+
+def test_a_function_of_time_may_call_a_schedule_of_optax():
+    schedule = as_schedule(lambda t: OPTAX["linear"](100 * t))
+    np.testing.assert_allclose(schedule(0.5), 1.5)
+
+
+@pytest.mark.parametrize("num_steps", [20, 1000, 100_000])
+def test_functions_that_hardly_fall_are_warned_of(num_steps):
+    for of_steps in (
+        optax.cosine_decay_schedule(3.0, num_steps),
+        optax.linear_schedule(3.0, 0.0, num_steps + 1),
+    ):
+        with pytest.warns(UserWarning, match="use jaxdp.FromSteps"):
+            as_schedule(lambda step, of_steps=of_steps: of_steps(step))
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        lambda t: 3.0 + 0 * t,
+        lambda t: 3.0 * (1 - t) ** 0,
+        lambda t: 3.0 * jnp.exp(-0.06 * t),
+        jaxdp.Polynomial(3.0, power=0.0),
+        jaxdp.Hyperbolic(3.0, knee=1e4),
+        jaxdp.PiecewiseLinear([0.0, 1.0], [3.0, 2.999]),
+        jaxdp.FromSteps(optax.cosine_decay_schedule(3.0, 100), num_steps=1),
+    ],
+)
+def test_constant_functions_and_schedules_of_jaxdp_are_not_warned_of(schedule):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        as_schedule(schedule)
+
+
+@pytest.mark.parametrize(
+    ("function", "num_steps", "error", "message"),
+    [
+        (3.0, 10, TypeError, "expected function to map a number of steps"),
+        (jaxdp.Constant(3.0), 10, TypeError, "expected function to map a number of steps"),
+        (lambda step: 1.0 if step < 5 else 0.1, 10, TypeError, "instead of numpy or math"),
+        (OPTAX["cosine"], 0, ValueError, "num_steps >= 1, got 0"),
+        (OPTAX["cosine"], 10.0, TypeError, "num_steps to be a Python int"),
+    ],
+)
+def test_what_is_no_function_of_steps_is_refused(function, num_steps, error, message):
+    with pytest.raises(error, match=message):
+        jaxdp.FromSteps(function, num_steps)
+
+
+def test_a_schedule_of_steps_that_warms_up_is_refused():
+    warm = optax.warmup_cosine_decay_schedule(0.1, 3.0, 10, 100)
+    with pytest.raises(ValueError, match="non-increasing learning rate"):
+        jaxdp.OnePassDPSGD(jaxdp.FromSteps(warm, 100), 1.0, 1.0, 100)
 
 
 @pytest.mark.parametrize("function", [lambda t: np.sqrt(1 - t), lambda t: 1.0 if t < 0.5 else 0.1])

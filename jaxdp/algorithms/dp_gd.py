@@ -17,9 +17,9 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.length import Length, as_length
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import concrete, named, require_kind, require_non_negative, require_positive
+from jaxdp.core.checks import concrete, require_kind, require_non_negative, require_positive
 from jaxdp.privacy.adjacency import REPLACE_ONE
-from jaxdp.privacy.arguments import check_delta
+from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.calibration import gaussian_noise_std
 from jaxdp.privacy.mechanisms import Gaussian
 from jaxdp.privacy.release import AbstractClaim, Release
@@ -50,7 +50,8 @@ class ExactCalibration(AbstractCalibration):
     """
 
     def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
-        _require_budget(epsilon, delta, learning_rate, num_steps)
+        check_budget(epsilon, delta)
+        _require_run(learning_rate, num_steps)
         return gaussian_noise_std(
             epsilon, delta, sensitivity=learning_rate**0.5, num_releases=num_steps
         )
@@ -64,7 +65,8 @@ class PublishedCalibration(AbstractCalibration):
     """
 
     def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
-        _require_budget(epsilon, delta, learning_rate, num_steps)
+        check_budget(epsilon, delta)
+        _require_run(learning_rate, num_steps)
         if concrete(epsilon) is not None and concrete(delta) is not None:
             largest = -8 * math.log(float(delta))
             if not float(epsilon) < largest:
@@ -133,9 +135,9 @@ class DPGD(AbstractFullBatchAlgorithm):
     _length: Length | Int[Array, ""]
 
     def __init__(self, learning_rate, clip_norm, num_steps, noise_scale):
-        self.learning_rate = named("learning_rate", as_wide_float)(learning_rate)
-        self.clip_norm = named("clip_norm", as_wide_float)(clip_norm)
-        self.noise_scale = named("noise_scale", as_wide_float)(noise_scale)
+        self.learning_rate = as_wide_float(learning_rate, "learning_rate")
+        self.clip_norm = as_wide_float(clip_norm, "clip_norm")
+        self.noise_scale = as_wide_float(noise_scale, "noise_scale")
         self._length = as_length(num_steps)
         require_positive("learning_rate", self.learning_rate)
         require_positive("clip_norm", self.clip_norm, infinite=True)
@@ -172,7 +174,7 @@ class DPGD(AbstractFullBatchAlgorithm):
         two budgets promise different things.
 
         Args:
-            epsilon: > 0, and below $8\log(1/\delta)$ for `PublishedCalibration`.
+            epsilon: > 0 and finite, and below $8\log(1/\delta)$ for `PublishedCalibration`.
             delta: in (0, 1).
             learning_rate, clip_norm, num_steps: as for the constructor.
             calibration: None is `ExactCalibration()`.
@@ -184,7 +186,7 @@ class DPGD(AbstractFullBatchAlgorithm):
         require_kind(
             "calibration", calibration, AbstractCalibration, "one, such as ExactCalibration()"
         )
-        rate = named("learning_rate", as_wide_float)(learning_rate)
+        rate = as_wide_float(learning_rate, "learning_rate")
         require_positive("learning_rate", rate)
         length = as_length(num_steps)
         steps = length.value if isinstance(length, Length) else length
@@ -267,10 +269,7 @@ class DPGD(AbstractFullBatchAlgorithm):
         )
 
 
-def _require_budget(epsilon: Any, delta: Any, learning_rate: Any, num_steps: Any) -> None:
-    require_positive("epsilon", epsilon)
-    require_positive("delta", delta)
-    check_delta(delta)
+def _require_run(learning_rate: Any, num_steps: Any) -> None:
     require_positive("learning_rate", learning_rate)
     as_length(num_steps)
 

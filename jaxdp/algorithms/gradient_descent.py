@@ -18,13 +18,13 @@ from jaxtyping import Array, Float, PyTree
 
 from jaxdp.clipping.arguments import weights_of
 from jaxdp.core.checks import (
+    host_number,
     require_callable,
     require_count,
     require_finite,
     require_host,
     require_kind,
     require_real,
-    require_scalar,
     require_shape,
 )
 from jaxdp.core.progress import listener_of
@@ -113,12 +113,9 @@ def gradient_descent(
     weights_of(model)
     require_host("model, inputs and labels", (model, inputs, labels))
     require_count("max_steps", max_steps)
-    for name, value in (("share", share), ("tolerance", tolerance)):
-        require_host(name, value)
-        require_scalar(name, value)
-    if not 0 < share < 1:
+    if not 0 < host_number("share", share) < 1:
         raise ValueError(f"expected share in (0, 1), got {share}")
-    if not tolerance >= 0:
+    if not host_number("tolerance", tolerance) >= 0:
         raise ValueError(f"expected tolerance >= 0, got {tolerance}")
     listener = listener_of(progress, "gradient descent")
     inputs, labels = _records(model, inputs, labels)

@@ -24,9 +24,9 @@ from jaxdp.core.checks import (
     require_count,
     require_positive,
     require_real,
-    require_scalar,
 )
 from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.gaussian import gaussian_mu
 from jaxdp.privacy.mechanisms import Gaussian
 from jaxdp.privacy.release import PublishedConversion, Release
@@ -60,7 +60,8 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
     $\tilde\eta(\lfloor k/n\rfloor)$ is printed, which would be 0/1-valued.
 
     Args:
-        learning_rate: $\tilde\eta$, non-increasing on [0, 1]: a schedule or any callable of t.
+        learning_rate: $\tilde\eta$, non-increasing on [0, 1]: a schedule, a number, or any callable
+            of t. A function of steps, such as an optax schedule, is `jaxdp.FromSteps`.
         clip_scale: c > 0; infinite only together with rho.
         rho: the output is $\rho$-GDP, hence $(\rho^2/2)$-zCDP and not $\rho$-zCDP; > 0, infinite
             for no noise.
@@ -82,9 +83,10 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         require_real("rho", rho)
         require_real("clip_scale", clip_scale)
         # Half precision would move clip norm and noise apart by more than rho says.
-        require_positive("clip_scale", as_wide_float(clip_scale), infinite=True)
-        self.clip = NormClip(as_wide_float(clip_scale))
-        self.rho = as_wide_float(rho)
+        scale = as_wide_float(clip_scale, "clip_scale")
+        require_positive("clip_scale", scale, infinite=True)
+        self.clip = NormClip(scale)
+        self.rho = as_wide_float(rho, "rho")
         self.batch_size = require_count("batch_size", batch_size)
         self._length = as_length(num_steps)
         require_positive("rho", self.rho, infinite=True)
@@ -108,12 +110,11 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         that (1e-6 in float64).
 
         Args:
-            epsilon: > 0.
+            epsilon: > 0 and finite.
             delta: in (0, 1).
             learning_rate, clip_scale, num_steps, batch_size: as for the constructor.
         """
-        require_scalar("epsilon", epsilon)
-        require_scalar("delta", delta)
+        check_budget(epsilon, delta)
         rho = gaussian_mu(epsilon, delta)
         if concrete(rho) == 0:
             raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon}")

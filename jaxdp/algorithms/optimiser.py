@@ -35,7 +35,13 @@ from jaxdp.algorithms.release_of_sums import release_of_sums
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
 from jaxdp.clipping.arguments import weights_of
 from jaxdp.clipping.traced_loss import batch_size
-from jaxdp.core.checks import concrete, require_count, require_key, require_kind, require_positive
+from jaxdp.core.checks import (
+    concrete,
+    require_count,
+    require_key,
+    require_kind,
+    require_scalar,
+)
 from jaxdp.core.keys import purpose_key
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
@@ -88,7 +94,7 @@ class PrivateOptimiser(eqx.Module):
     """
 
     optimiser: optax.GradientTransformation = eqx.field(static=True)
-    clip_norm: float = eqx.field(converter=lambda value: host_scalar("clip_norm", value))
+    clip_norm: float
     noise_multiplier: float = eqx.field(
         converter=lambda value: host_scalar("noise_multiplier", value)
     )
@@ -102,14 +108,11 @@ class PrivateOptimiser(eqx.Module):
         if noise is not None:
             require_kind("noise", noise, SecretNoise, "None or a jaxdp.privacy.SecretNoise()")
         self.optimiser, self.sampler, self.noise = optimiser, sampler, noise
-        self.clip_norm, self.noise_multiplier = clip_norm, noise_multiplier
+        self.clip_norm, self.noise_multiplier = _clip_norm(clip_norm), noise_multiplier
         self.num_steps = require_count("num_steps", num_steps)
 
     def __check_init__(self):
-        require_positive("clip_norm", self.clip_norm)
-        norm, known = concrete(self.clip_norm), concrete(self.noise_multiplier)
-        if norm is not None and not _LEAST_CLIP_NORM <= norm <= _LARGEST_CLIP_NORM:
-            raise ValueError(f"expected 2^-60 <= clip_norm <= 2^60, got {norm}")
+        known = concrete(self.noise_multiplier)
         if known is not None and math.isinf(known):
             raise ValueError(f"expected a finite noise_multiplier, got {self.noise_multiplier}")
         if self.noise is not None and not known:
@@ -342,6 +345,21 @@ def require_optax(optimiser: Any) -> None:
     """Raise TypeError unless it is an optimiser of optax."""
     expected = "an optax.GradientTransformation, such as optax.sgd(0.1)"
     require_kind("optimiser", optimiser, optax.GradientTransformation, expected)
+
+
+def _clip_norm(value: Any) -> Any:
+    """A clip norm as a Python float; a traced one as it is.
+
+    Raises:
+        ValueError: it is not a scalar, or out of the range of the proof.
+    """
+    require_scalar("clip_norm", value)
+    known = concrete(value, "clip_norm")
+    if known is not None and not _LEAST_CLIP_NORM <= known <= _LARGEST_CLIP_NORM:
+        raise ValueError(
+            f"expected clip_norm > 0, between 2^-60 and 2^60 (8.7e-19 and 1.2e18), got {known}"
+        )
+    return value if known is None else float(known)
 
 
 @eqx.filter_jit

@@ -27,6 +27,7 @@ from jaxdp.core.checks import (
     require_count,
     require_key,
     require_kind,
+    require_real,
 )
 from jaxdp.core.progress import listener_of
 from jaxdp.privacy.release import Release
@@ -175,6 +176,11 @@ def train(
         raise ValueError(
             f"expected record_at to increase within [0, {optimiser.num_steps}], got {steps}"
         )
+    for name, part in (("inputs", inputs), ("targets", targets)):
+        for leaf in jax.tree.leaves(part):
+            # An array may hold keys, for dropout.
+            if not eqx.is_array(leaf):
+                require_real(name, leaf)
     inputs, targets = jax.tree.map(jnp.asarray, (inputs, targets))
     state, records, done = optimiser.init(model), [], 0
     advance = _advance

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 
 from jaxdp.attacks.base import AbstractTarget
+from jaxdp.core.checks import host_array
 from jaxdp.core.precision import x64
 
 # Held at once, for all rows.
@@ -152,7 +153,7 @@ def _pair(true_inputs: Any, found_inputs: Any):
 
 
 def _rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
-    rows = np.asarray(value, np.float64)
+    rows = host_array(name, value)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"expected {name} of shape (n, dim), not empty, got {rows.shape}")
     if not np.isfinite(rows).all():

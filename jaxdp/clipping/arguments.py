@@ -38,11 +38,14 @@ def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
     if isinstance(value, (str, bytes)) or value is None:
         raise TypeError(f"expected clip_norm to be a number, got {value!r}")
     try:
-        array = value if eqx.is_array(value) else np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        array = value if eqx.is_array(value) else np.asarray(value)
+    except ValueError:
+        array = None
+    # As float64 NumPy would read the text "1" as 1.
+    if array is None or (isinstance(array, np.ndarray) and array.dtype.kind not in "biufV"):
         raise TypeError(
             f"expected clip_norm to be a number or an array, got {type(value).__name__}"
-        ) from error
+        )
     if not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
         raise TypeError(f"expected clip_norm to be real, got {array.dtype}")
     known = concrete(array)

@@ -4,12 +4,14 @@ The simulation asks by what factor a gradient of a given norm is scaled; the the
 does to a Gaussian residual on average. Both read the same number.
 """
 
+import functools
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
-from jaxdp.core.checks import named, require_positive
+from jaxdp.core.checks import require_positive
 from jaxdp.core.clipped_moments import LARGEST_RATIO, descent_factor, variance_factor
 
 
@@ -32,7 +34,7 @@ class NormClip(eqx.Module):
             infinite for no clipping.
     """
 
-    scale: Float[Array, ""] = eqx.field(converter=named("scale", as_float))
+    scale: Float[Array, ""] = eqx.field(converter=functools.partial(as_float, name="scale"))
 
     def __check_init__(self):
         require_positive("scale", self.scale, infinite=True)

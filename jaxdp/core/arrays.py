@@ -1,5 +1,6 @@
 """Turning what a user types into floating-point arrays."""
 
+import contextlib
 from typing import Any
 
 import jax
@@ -8,33 +9,39 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 
-def as_float(value: Any) -> Float[Array, "*shape"]:
-    """The value as a floating-point array; whole numbers become the default float.
+def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
+    """The value as a floating-point array of a definite type.
 
-    A float64 array keeps its precision when x64 is enabled and becomes float32 otherwise, as
-    everywhere in JAX.
+    Python numbers and whole numbers become the default float. A float64 array keeps its precision
+    when x64 is enabled and becomes float32 otherwise, as everywhere in JAX. No result is weakly
+    typed, as `jnp.asarray(2.0)` is: JAX compiles a program once for each combination of weak and
+    definite types, so that 2.0 and `numpy.float32(2.0)` would compile everything twice.
+
+    Args:
+        value: what was given.
+        name: of the argument, for the error.
 
     Raises:
         TypeError: the value is not made of real numbers.
     """
-    if isinstance(value, Tracer):
-        array = value
-    else:
+    # Constants stay concrete under jit, so that they can be checked and grouped.
+    is_traced = isinstance(value, Tracer)
+    with contextlib.nullcontext() if is_traced else jax.ensure_compile_time_eval():
         try:
-            # Constants stay concrete under jit, so that they can be checked and grouped.
-            with jax.ensure_compile_time_eval():
-                array = jnp.asarray(value)
+            array = jnp.asarray(value)
         except (TypeError, ValueError):
             array = None
-    if array is None or jnp.issubdtype(array.dtype, jnp.complexfloating):
-        raise TypeError(f"expected real numbers, got {type(value).__name__}: {value!r}")
-    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
+        if array is None or jnp.issubdtype(array.dtype, jnp.complexfloating):
+            wanted = name if name == "real numbers" else f"{name} to be a real number"
+            raise TypeError(f"expected {wanted}, got {type(value).__name__}: {value!r}")
+        return array.astype(array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float)
 
 
-def as_wide_float(value: Any) -> Float[Array, "*shape"]:
+def as_wide_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     """The same with float32 at least: half precision would lose small noise and factorisations."""
-    array = as_float(value)
-    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+    array = as_float(value, name)
+    with contextlib.nullcontext() if isinstance(array, Tracer) else jax.ensure_compile_time_eval():
+        return array.astype(jnp.promote_types(array.dtype, jnp.float32))
 
 
 def float_dtype(*trees: Any) -> jnp.dtype:

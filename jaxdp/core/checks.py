@@ -5,13 +5,13 @@ that they spoil ends with a status instead.
 """
 
 import numbers
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import Float
 
 
 def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
@@ -63,18 +63,8 @@ def require_scalar(name: str, value: Any) -> None:
     if np.ndim(value):
         raise ValueError(
             f"expected {name} to be a scalar, got shape {np.shape(value)}; "
-            "make a batch with vmap over the call"
+            "make a batch with vmap over the constructor"
         )
-
-
-def named(name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A converter of numbers whose TypeError names the argument."""
-
-    def converted(value: Any) -> Any:
-        require_real(name, value)
-        return convert(value)
-
-    return converted
 
 
 def require_host(name: str, value: Any) -> None:
@@ -86,7 +76,7 @@ def require_host(name: str, value: Any) -> None:
         )
 
 
-def host_array(name: str, value: Any) -> np.ndarray:
+def host_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
     """A concrete argument as a float64 array.
 
     Raises:
@@ -149,12 +139,21 @@ def require_non_negative(name: str, value: Any) -> None:
 
 def _known_scalar(name: str, value: Any) -> np.ndarray | None:
     known = concrete(value, name)
-    if known is not None and known.shape != ():
-        raise ValueError(
-            f"expected {name} to be a scalar, got shape {known.shape}; "
-            "make a batch with vmap over the constructor"
-        )
+    if known is not None:
+        require_scalar(name, known)
     return known
+
+
+def host_number(name: str, value: Any) -> float:
+    """A concrete scalar as a Python float: `float(value)` would read the text "1" as 1.
+
+    Raises:
+        TypeError: it is traced, or no real number.
+        ValueError: it is an array.
+    """
+    require_host(name, value)
+    require_scalar(name, value)
+    return float(value)
 
 
 def require_count(name: str, value: Any, *, least: int = 1) -> int:

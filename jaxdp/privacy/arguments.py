@@ -11,7 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdp.core.checks import concrete
+from jaxdp.core.checks import concrete, require_positive, require_scalar
 
 # Far above the least number of float64: noise for a smaller delta could not be represented.
 _LEAST_DELTA = 1e-300
@@ -24,6 +24,16 @@ def check_delta(delta: Any) -> None:
         raise ValueError(f"expected 0 < delta < 1, got {delta}")
     if known is not None and np.any(known < _LEAST_DELTA):
         raise ValueError(f"expected delta of at least {_LEAST_DELTA:g}, got {delta}")
+
+
+def check_budget(epsilon: Any, delta: Any) -> None:
+    """Raise ValueError unless 0 < epsilon < infinity and delta is one that noise can reach.
+
+    No finite noise reaches an epsilon of zero, and an infinite one asks for no noise at all.
+    """
+    require_positive("epsilon", epsilon)
+    require_positive("delta", delta)
+    check_delta(delta)
 
 
 def check_non_negative(name: str, value: Any) -> None:
@@ -40,10 +50,7 @@ def host_scalar(name: str, value: Any) -> Any:
         ValueError: it is negative, not a number, or not a scalar.
     """
     check_non_negative(name, value)
-    if np.ndim(value):
-        raise ValueError(
-            f"expected {name} to be a scalar, got shape {np.shape(value)}; use vmap over account"
-        )
+    require_scalar(name, value)
     known = concrete(value)
     return value if known is None else float(known)
 

@@ -19,11 +19,11 @@ from jax import lax
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.checks import (
+    host_number,
     require_callable,
     require_count,
     require_host,
     require_key,
-    require_scalar,
 )
 from jaxdp.core.keys import run_keys
 from jaxdp.privacy.audit_events import Epsilon, Mu, choose_event
@@ -103,18 +103,14 @@ def audit_mu(
 
 
 def require_confidence(confidence: float) -> None:
-    """Raise TypeError or ValueError unless confidence lies strictly between 0 and 1."""
-    require_host("confidence", confidence)
-    require_scalar("confidence", confidence)
-    if not 0 < confidence < 1:
+    """Raise ValueError unless confidence lies strictly between 0 and 1."""
+    if not 0 < host_number("confidence", confidence) < 1:
         raise ValueError(f"expected 0 < confidence < 1, got {confidence}")
 
 
 def require_audit_delta(delta: float) -> None:
-    """Raise TypeError or ValueError unless 0 <= delta < 1: pure privacy can be audited too."""
-    require_host("delta", delta)
-    require_scalar("delta", delta)
-    if not 0 <= delta < 1:
+    """Raise ValueError unless 0 <= delta < 1: pure differential privacy can be audited too."""
+    if not 0 <= host_number("delta", delta) < 1:
         raise ValueError(f"expected 0 <= delta < 1, got {delta}")
 
 

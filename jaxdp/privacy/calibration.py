@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
-from jaxdp.core.checks import concrete, require_host, require_scalar
-from jaxdp.privacy.arguments import check_delta, check_non_negative
+from jaxdp.core.checks import concrete, host_number
+from jaxdp.privacy.arguments import check_budget, check_non_negative
 from jaxdp.privacy.gaussian import gaussian_mu
 from jaxdp.privacy.sampling import AbstractSampler, require_sampler
 from jaxdp.privacy.zcdp import epsilon_to_zcdp
@@ -77,13 +77,9 @@ def calibrated_noise_multiplier(
             use up delta.
         ImportError: dp_accounting is needed and not installed.
     """
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        require_host(name, value)
-        require_scalar(name, value)
-    check_delta(delta)
     require_sampler(sampler)
-    if not 0 < epsilon < math.inf:
-        raise ValueError(f"expected 0 < epsilon < infinity, got {epsilon}")
+    check_budget(epsilon, delta)
+    epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     alone = sampler.mechanism(1.0, num_steps).proved.mu
     if alone is not None:
         return float(_rounded_up(alone, gaussian_mu(epsilon, delta)))

@@ -17,11 +17,10 @@ from scipy.special import betainc
 
 from jaxdp.core.checks import (
     concrete,
+    host_number,
     require_count,
-    require_host,
     require_key,
     require_kind,
-    require_scalar,
 )
 from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import host_scalar
@@ -62,9 +61,7 @@ class PoissonSampler(AbstractSampler):
         self.num_records = require_count("num_records", num_records)
         if self.num_records >= 2**31:
             raise ValueError(f"expected num_records < 2^31, got {num_records}")
-        require_host("sampling_rate", sampling_rate)
-        require_scalar("sampling_rate", sampling_rate)
-        rate = float(sampling_rate)
+        rate = host_number("sampling_rate", sampling_rate)
         if not 0 < rate <= 1:
             raise ValueError(f"expected 0 < sampling_rate <= 1, got {sampling_rate}")
         coins = round(rate * _COINS)

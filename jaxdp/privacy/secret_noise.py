@@ -37,14 +37,14 @@ def grid_unit(std: float) -> float:
     return math.ldexp(1.0, math.frexp(std)[1] - _RESOLUTION_BITS)
 
 
-def check_noise_seed(seed: Any) -> None:
+def check_noise_seed(seed: Any, name: str = "noise_seed") -> None:
     """Raise TypeError or ValueError unless it is None or an int >= 0."""
     if seed is None:
         return
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise TypeError(f"expected noise_seed to be None or an int, got {type(seed).__name__}")
+        raise TypeError(f"expected {name} to be None or an int, got {type(seed).__name__}")
     if seed < 0:
-        raise ValueError(f"expected noise_seed >= 0, got {seed}")
+        raise ValueError(f"expected {name} >= 0, got {seed}")
 
 
 class _Seed:
@@ -85,7 +85,7 @@ class SecretNoise(eqx.Module):
     context: bytes = eqx.field(static=True, repr=False)
 
     def __init__(self, seed=None, context=b""):
-        check_noise_seed(seed)
+        check_noise_seed(seed, "seed")
         self._seed, self.context = None if seed is None else _Seed(int(seed)), context
 
     @property

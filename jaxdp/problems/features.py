@@ -20,7 +20,6 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import (
     concrete,
-    named,
     require_finite,
     require_non_negative,
     require_scalar,
@@ -154,11 +153,11 @@ class ReducedFeatures(AbstractFeatureProblem):
     test_labels: Float[Array, " test"]
 
     def __init__(self, train_factor, test_factor, unseen_factor, train_labels, test_labels):
-        self.train_factor = named("train_factor", as_wide_float)(train_factor)
-        self.test_factor = named("test_factor", as_wide_float)(test_factor)
-        self.unseen_factor = named("unseen_factor", as_wide_float)(unseen_factor)
-        self.train_labels = named("train_labels", as_wide_float)(train_labels)
-        self.test_labels = named("test_labels", as_wide_float)(test_labels)
+        self.train_factor = as_wide_float(train_factor, "train_factor")
+        self.test_factor = as_wide_float(test_factor, "test_factor")
+        self.unseen_factor = as_wide_float(unseen_factor, "unseen_factor")
+        self.train_labels = as_wide_float(train_labels, "train_labels")
+        self.test_labels = as_wide_float(test_labels, "test_labels")
         require_shape("train_labels", self.train_labels, (None,))
         require_shape("test_labels", self.test_labels, (None,))
         rows = {"train": len(self.train_labels), "test": len(self.test_labels)}
@@ -186,8 +185,8 @@ class ReducedFeatures(AbstractFeatureProblem):
             TypeError: the kernel is traced.
             ValueError: shapes do not match, or the kernel is not positive semi-definite.
         """
-        train_labels = named("train_labels", as_wide_float)(train_labels)
-        test_labels = named("test_labels", as_wide_float)(test_labels)
+        train_labels = as_wide_float(train_labels, "train_labels")
+        test_labels = as_wide_float(test_labels, "test_labels")
         known = concrete(kernel, "kernel")
         if known is None:
             raise TypeError("expected a kernel with known values, got a traced one")

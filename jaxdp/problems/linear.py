@@ -19,7 +19,6 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import (
     concrete,
-    named,
     require_count,
     require_non_negative,
     require_positive,
@@ -65,9 +64,9 @@ class LinearRegression(AbstractSampleProblem):
     blocks: Blocks
 
     def __init__(self, spectrum, target, label_noise):
-        self.spectrum = named("spectrum", as_float)(spectrum)
-        self.target = named("target", as_float)(target)
-        self.label_noise = named("label_noise", as_float)(label_noise)
+        self.spectrum = as_float(spectrum, "spectrum")
+        self.target = as_float(target, "target")
+        self.label_noise = as_float(label_noise, "label_noise")
         _check(self.spectrum, self.target, self.label_noise)
         self.blocks = _group(self.spectrum, self.target)
 

@@ -4,6 +4,7 @@ Source: PF (1.2). With weights V of p rows it is explicit; without weights it is
 infinite width, known through its kernel.
 """
 
+import functools
 from collections.abc import Callable
 
 import equinox as eqx
@@ -18,7 +19,6 @@ from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import (
-    named,
     require_callable,
     require_count,
     require_finite,
@@ -72,13 +72,19 @@ class RandomFeatures(AbstractFeatureProblem):
     """
 
     train_inputs: Float[Array, "train dim"] = eqx.field(
-        converter=named("train_inputs", as_wide_float)
+        converter=functools.partial(as_wide_float, name="train_inputs")
     )
-    train_labels: Float[Array, " train"] = eqx.field(converter=named("train_labels", as_wide_float))
-    test_inputs: Float[Array, "test dim"] = eqx.field(converter=named("test_inputs", as_wide_float))
-    test_labels: Float[Array, " test"] = eqx.field(converter=named("test_labels", as_wide_float))
+    train_labels: Float[Array, " train"] = eqx.field(
+        converter=functools.partial(as_wide_float, name="train_labels")
+    )
+    test_inputs: Float[Array, "test dim"] = eqx.field(
+        converter=functools.partial(as_wide_float, name="test_inputs")
+    )
+    test_labels: Float[Array, " test"] = eqx.field(
+        converter=functools.partial(as_wide_float, name="test_labels")
+    )
     weights: Float[Array, "features dim"] | None = eqx.field(
-        converter=lambda value: None if value is None else named("weights", as_wide_float)(value)
+        converter=lambda value: None if value is None else as_wide_float(value, "weights")
     )
     activation: Callable[[Array], Array] = eqx.field(static=True)
 

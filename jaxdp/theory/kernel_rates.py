@@ -12,7 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from jaxdp.core.checks import host_array, require_host, require_positive, require_scalar
+from jaxdp.core.checks import (
+    host_array,
+    host_number,
+    require_host,
+    require_positive,
+)
 
 
 class Exponents(NamedTuple):
@@ -183,13 +188,10 @@ def _at_least_one(num_samples: ArrayLike, epsilon: ArrayLike):
 
 def check_exponents(source: float, capacity: float, **at_least_capacity: float) -> None:
     """ValueError unless r is in [1/2, 1], gamma in [0, 1] and the others in [gamma, 1]."""
-    for name, value in {"source": source, "capacity": capacity, **at_least_capacity}.items():
-        require_host(name, value)
-        require_scalar(name, value)
-    if not 0.5 <= source <= 1:
+    if not 0.5 <= host_number("source", source) <= 1:
         raise ValueError(f"expected source in [1/2, 1], got {source}")
-    if not 0 <= capacity <= 1:
+    if not 0 <= host_number("capacity", capacity) <= 1:
         raise ValueError(f"expected capacity in [0, 1], got {capacity}")
     for name, value in at_least_capacity.items():
-        if not capacity <= value <= 1:
+        if not capacity <= host_number(name, value) <= 1:
             raise ValueError(f"expected {name} in [capacity, 1] = [{capacity:g}, 1], got {value}")

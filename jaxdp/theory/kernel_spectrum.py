@@ -13,11 +13,11 @@ from jaxtyping import ArrayLike, Float
 
 from jaxdp.core.checks import (
     host_array,
+    host_number,
     require_count,
     require_finite,
     require_host,
     require_positive,
-    require_scalar,
     require_shape,
 )
 
@@ -89,10 +89,8 @@ class KernelSpectrum(eqx.Module):
         Raises:
             ValueError: an exponent is out of its range.
         """
-        require_host("capacity and source", (capacity, source))
-        require_scalar("capacity", capacity)
         require_count("ranges_per_decade", ranges_per_decade)
-        if not 0 < capacity <= 0.95:
+        if not 0 < host_number("capacity", capacity) <= 0.95:
             raise ValueError(f"expected capacity in (0, .95], got {capacity}")
         require_positive("source", source)
         exact = np.arange(1, require_count("num_exact", num_exact) + 1.0)

@@ -30,7 +30,6 @@ from jaxtyping import Array, Float
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import (
-    named,
     require_callable,
     require_count,
     require_finite,
@@ -75,7 +74,7 @@ def local_reconstruction_errors(
     """
     arrays = {"inputs": inputs, "weights": weights, "coefficients": coefficients}
     require_host("inputs, weights and coefficients", arrays)
-    inputs, weights, scales = (named(name, as_wide_float)(value) for name, value in arrays.items())
+    inputs, weights, scales = (as_wide_float(value, name) for name, value in arrays.items())
     require_callable("activation", activation, "an elementwise function such as jnp.tanh")
     require_count("num_known", num_known, least=0)
     require_shape("inputs", inputs, (None, None))

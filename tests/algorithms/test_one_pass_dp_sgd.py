@@ -239,7 +239,7 @@ _PROBLEM = jaxdp.LinearRegression.isotropic(10, label_noise=0.3)
         ((jaxdp.Constant(1.0), 1.0, 1.0, 0), ValueError, "num_steps >= 1, got 0"),
         ((jaxdp.Constant(1.0), 1.0, 1.0, 10.0), TypeError, "num_steps to be a whole number"),
         ((jaxdp.Constant(1.0), 1.0, 1.0, 2**31), ValueError, "num_steps < 2"),
-        ((3.0, 1.0, 1.0, 10), TypeError, "expected learning_rate to be a schedule"),
+        (("3.0", 1.0, 1.0, 10), TypeError, "expected learning_rate to be a number, a schedule"),
         ((jaxdp.Constant(1.0), [1.0, 2.0], 1.0, 10), ValueError, "vmap over the constructor"),
     ],
 )

@@ -41,6 +41,7 @@ SCHEDULES = {
     "piecewise linear": jaxdp.PiecewiseLinear([0.0, 0.5, 1.0], [4.0, 1.0, 0.0]),
     "a line, flat": jaxdp.PiecewiseLinear([0.0, 1.0], [2.0, 2.0]),
     "a function": lambda t: 3.0 - t,
+    "a function of steps": jaxdp.FromSteps(lambda step: 3.0 - step / 100, num_steps=100),
 }
 
 

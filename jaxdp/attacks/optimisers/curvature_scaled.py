@@ -6,12 +6,12 @@ Derived: that it solves what the published optimiser does not, test_curvature_sc
 """
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdp.attacks.optimisers.base import AbstractOptimiser
 from jaxdp.attacks.optimisers.rounds import Rounds
-from jaxdp.core.checks import require_positive
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import host_number, require_positive
 
 
 class CurvatureScaledMomentum(AbstractOptimiser):
@@ -31,16 +31,16 @@ class CurvatureScaledMomentum(AbstractOptimiser):
         ValueError: a number is out of its range.
     """
 
-    step_size: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1.0)
-    momentum: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=0.65)
-    damping: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=0.05)
-    longest_step: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=0.3)
+    step_size: Float[Array, ""] = eqx.field(converter=as_float, default=1.0)
+    momentum: Float[Array, ""] = eqx.field(converter=as_float, default=0.65)
+    damping: Float[Array, ""] = eqx.field(converter=as_float, default=0.05)
+    longest_step: Float[Array, ""] = eqx.field(converter=as_float, default=0.3)
     spare_rows: float = eqx.field(static=True, default=0.5)
 
     def __check_init__(self):
         for name in ("step_size", "damping", "longest_step", "spare_rows"):
             require_positive(name, getattr(self, name))
-        if not 0 <= float(self.momentum) < 1:
+        if not 0 <= host_number("momentum", self.momentum) < 1:
             raise ValueError(f"expected momentum in [0, 1), got {self.momentum}")
 
     def minimise(self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None):

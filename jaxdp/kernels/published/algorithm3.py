@@ -20,7 +20,7 @@ from jaxdp.core.keys import purpose_key
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.blocks import row_blocks
 from jaxdp.kernels.bounded import ClippedFeatures
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_table
+from jaxdp.kernels.fit_arguments import check_budget, check_seeds, plain_float, training_table
 from jaxdp.kernels.fourier import CosineFeatures
 from jaxdp.kernels.published.calibration import classic_multiplier
 from jaxdp.kernels.published.noise_source import noise_of_learner
@@ -75,8 +75,8 @@ class Algorithm3(eqx.Module):
 
     kernel: AbstractKernel
     num_features: int = eqx.field(static=True)
-    ridge: float = eqx.field(static=True, converter=float)
-    label_bound: float = eqx.field(static=True, converter=float)
+    ridge: float = eqx.field(static=True, converter=plain_float)
+    label_bound: float = eqx.field(static=True, converter=plain_float)
 
     def __check_init__(self):
         require_count("num_features", self.num_features)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from jaxdp.core.checks import require_count
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.fit_arguments import check_budget
+from jaxdp.kernels.fit_arguments import check_budget, plain_float
 from jaxdp.kernels.losses import AbstractMarginLoss
 from jaxdp.kernels.published.algorithm3 import cosine_features
 from jaxdp.kernels.published.perturbed_minimiser import (
@@ -45,7 +45,7 @@ class Algorithm4(eqx.Module):
 
     kernel: AbstractKernel
     num_features: int = eqx.field(static=True)
-    ridge: float = eqx.field(static=True, converter=float)
+    ridge: float = eqx.field(static=True, converter=plain_float)
     loss: AbstractMarginLoss
 
     def __check_init__(self):

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from jaxdp.core.checks import require_count, require_non_negative, require_positive, require_shape
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.blocks import blockwise
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_table
+from jaxdp.kernels.fit_arguments import check_budget, check_seeds, plain_float, training_table
 from jaxdp.kernels.published.calibration import classic_multiplier
 from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.statements import statement
@@ -89,8 +89,8 @@ class CanonicalEstimator(eqx.Module):
 
     eigenfunctions: Callable[[Array], Array]
     num_eigenfunctions: int = eqx.field(static=True)
-    beta: float = eqx.field(static=True, converter=float)
-    c_beta: float = eqx.field(static=True, converter=float)
+    beta: float = eqx.field(static=True, converter=plain_float)
+    c_beta: float = eqx.field(static=True, converter=plain_float)
     least_eigenvalue: float | None = eqx.field(static=True, default=None, kw_only=True)
 
     def __check_init__(self):

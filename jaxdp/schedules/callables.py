@@ -1,0 +1,227 @@
+r"""Functions as schedules: of the time in [0, 1], or of a number of steps, as optax's are.
+
+The two cannot be told apart by looking: a function of steps that is asked within [0, 1] answers
+with the rate of its first step, which hardly falls. `as_schedule` refuses what optax made and warns
+of what hardly falls.
+"""
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from jaxdp.core.checks import concrete, require_count, require_positive
+from jaxdp.core.precision import x64
+from jaxdp.schedules.base import AbstractSchedule
+from jaxdp.schedules.closed_forms import Constant
+
+# A straight line to 0 over 20 steps loses as much in its first one; a schedule of more steps loses
+# less. Over a whole run a rate that loses no more acts like a constant one.
+_HARDLY_FALLS = 0.05
+# In float64: what rounding makes of a constant rate.
+_ROUNDING = 1e-12
+
+
+class _Opaque(eqx.Module):
+    """A function that is no pytree, which JAX must not look into."""
+
+    function: Callable[[Any], Any] = eqx.field(static=True)
+
+    def __call__(self, time):
+        return self.function(time)
+
+
+class Plain(AbstractSchedule):
+    """Any callable of t, only ever asked within [0, 1].
+
+    Its `squared_drop` is a plain difference of the rates that are used: in float32 the noise of one
+    step is then known to about `num_steps` roundings, the sum over the steps to a few.
+
+    Args:
+        function: maps an array of times to an array of learning rates; it must be traceable. A
+            callable pytree (an `equinox.Module`) keeps its arrays as parameters; a plain function
+            must not close over traced values.
+    """
+
+    function: Callable[[Any], Any]
+
+    def __init__(self, function):
+        self.function = _as_pytree(function)
+
+    def __call__(self, time):
+        return jnp.asarray(self.function(jnp.clip(time, 0, 1))) * jnp.ones_like(time)
+
+    def at_step(self, step, num_steps):
+        # Exactly 1 at the end: a compiler may make k/K a product that misses it.
+        return self(jnp.where(step >= num_steps, 1, step / num_steps))
+
+    def squared_drop(self, step, num_steps):
+        return _plain_difference(self, step, num_steps)
+
+    @property
+    def kinks(self):
+        return jnp.zeros(0)
+
+    @property
+    def is_constant(self):
+        return False
+
+
+class FromSteps(AbstractSchedule):
+    r"""A function of a number of steps, such as an optax schedule, as a schedule on [0, 1].
+
+    $\tilde\eta(t) = f(tK)$, so that step k of K has the rate $\tilde\eta(k/K) = f(k)$ exactly. An
+    algorithm of another number of steps runs through the same rates faster or slower. What an
+    algorithm does with them is its own convention: `jaxdp.OnePassDPSGD` moves by
+    $\tilde\eta(k/K)/K$ in step k. `squared_drop` is that of any callable: a plain difference.
+
+    Args:
+        function: maps a number of steps, a scalar, to a learning rate; it must be traceable, and
+            non-increasing from 0 to K. A callable pytree keeps its arrays as parameters.
+        num_steps: K >= 1, the number of steps that the function was made for.
+
+    Raises:
+        TypeError: the function is a schedule of jaxdp, or no function that JAX can trace.
+        ValueError: num_steps is below 1.
+
+    Example:
+        >>> import jaxdp, optax
+        >>> schedule = jaxdp.FromSteps(optax.linear_schedule(3.0, 1.0, 100), num_steps=100)
+        >>> print(schedule(0.5))
+        2.0
+    """
+
+    function: Callable[[Any], Any]
+    num_steps: int = eqx.field(static=True)
+
+    def __init__(self, function, num_steps):
+        if isinstance(function, AbstractSchedule) or not callable(function):
+            raise TypeError(
+                "expected function to map a number of steps to a learning rate, as an optax "
+                f"schedule does, got {type(function).__name__}: {function}"
+            )
+        self.function = _as_pytree(function)
+        self.num_steps = require_count("num_steps", num_steps)
+        _require_traceable(self, "function to be a function of a number of steps")
+
+    def __call__(self, time):
+        return self._at(jnp.clip(time, 0, 1) * self.num_steps)
+
+    def at_step(self, step, num_steps):
+        # A traced number of steps may be the same one, and whole numbers are exact.
+        stretched = jnp.where(step >= num_steps, 1, step / num_steps) * self.num_steps
+        return self._at(jnp.where(num_steps == self.num_steps, step, stretched))
+
+    def squared_drop(self, step, num_steps):
+        return _plain_difference(self, step, num_steps)
+
+    @property
+    def kinks(self):
+        return jnp.zeros(0)
+
+    @property
+    def is_constant(self):
+        return False
+
+    def _at(self, steps):
+        dtype = jnp.result_type(steps, float)
+        # Schedules of optax are for scalars, and some of them are wrong for arrays.
+        return jnp.vectorize(lambda step: jnp.asarray(self.function(step), dtype))(steps)
+
+
+def as_schedule(learning_rate: Any) -> AbstractSchedule:
+    """The schedule itself; a number as a constant one, and a callable of t made one.
+
+    Raises:
+        TypeError: it is none of these, or a schedule of optax, which is a function of steps.
+        ValueError: the number is not a positive scalar.
+
+    Warns:
+        UserWarning: a callable hardly falls on [0, 1], as functions of steps do.
+    """
+    if isinstance(learning_rate, AbstractSchedule):
+        return learning_rate
+    if _is_number(learning_rate):
+        require_positive("learning_rate", learning_rate)
+        return Constant(learning_rate)
+    if not callable(learning_rate):
+        raise TypeError(
+            "expected learning_rate to be a number, a schedule such as jaxdp.Polynomial(3.0, "
+            f"power=0.5) or a callable of t, got {type(learning_rate).__name__}: {learning_rate}"
+        )
+    if _is_of_optax(learning_rate):
+        raise TypeError(
+            "expected learning_rate to be a function of the time t in [0, 1], got a schedule of "
+            "optax, which is a function of the number of steps; "
+            "use jaxdp.FromSteps(schedule, num_steps)"
+        )
+    schedule = Plain(learning_rate)
+    _require_traceable(schedule, "learning_rate to be a function of an array of times")
+    share = _share_lost(schedule)
+    if share is not None and _ROUNDING < share < _HARDLY_FALLS:
+        warnings.warn(
+            f"the learning rate loses only {100 * share:.2g} % from t = 0 to t = 1, the whole run; "
+            "if it is a function of the number of steps, use "
+            "jaxdp.FromSteps(schedule, num_steps)",
+            UserWarning,
+            stacklevel=3,
+        )
+    return schedule
+
+
+def _as_pytree(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    is_opaque = jax.tree.structure(function) == jax.tree.structure(0)
+    return _Opaque(function) if is_opaque else function
+
+
+def _plain_difference(schedule: AbstractSchedule, step, num_steps):
+    first, last = schedule.at_step(step, num_steps), schedule.at_step(step + 1, num_steps)
+    return (first - last) * (first + last)
+
+
+def _require_traceable(schedule: AbstractSchedule, expected: str) -> None:
+    try:
+        jax.eval_shape(schedule, jax.ShapeDtypeStruct((2,), jnp.result_type(float)))
+    except Exception as error:
+        raise TypeError(
+            f"expected {expected} that JAX can trace "
+            "(jax.numpy instead of numpy or math, jax.numpy.where instead of if); it raised "
+            f"{type(error).__name__}"
+        ) from error
+
+
+def _is_number(value: Any) -> bool:
+    is_array = isinstance(value, (Tracer, jax.Array, np.ndarray, np.generic))
+    return is_array or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _is_of_optax(function: Any) -> bool:
+    """Whether optax made the callable, also behind `functools.partial` and decorators.
+
+    A function that calls one, such as `lambda t: schedule(100 * t)`, may well be one of t.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    function = getattr(function, "__func__", function)
+    module = getattr(function, "__module__", None) or ""
+    return module.split(".")[0] == "optax"
+
+
+def _share_lost(schedule: AbstractSchedule) -> float | None:
+    """The share of itself that a rate loses from t = 0 to t = 1; None where it is traced.
+
+    In float64, because in float32 the cosine of a thousand steps is constant over its first.
+    """
+    with jax.ensure_compile_time_eval(), x64(True):
+        rates = concrete(schedule(jnp.linspace(0.0, 1.0, 2)))
+    if rates is None or not rates[0] > 0:
+        return None
+    return float(1 - rates[1] / rates[0])

@@ -1,0 +1,189 @@
+r"""Schedules of a known formula, whose squared drops keep their digits over any number of steps."""
+
+import functools
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import concrete, require_non_negative, require_positive
+from jaxdp.schedules.base import AbstractSchedule
+
+
+class Constant(AbstractSchedule):
+    """The same learning rate throughout: output perturbation (AC equation (6), alpha = 0).
+
+    Args:
+        value: the learning rate, > 0.
+    """
+
+    value: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="value"))
+
+    def __check_init__(self):
+        require_positive("value", self.value)
+
+    def __call__(self, time):
+        return self.value * jnp.ones_like(time)
+
+    def at_step(self, step, num_steps):
+        return self.value * jnp.ones_like(step)
+
+    def squared_drop(self, step, num_steps):
+        return jnp.zeros_like(self.value * step)
+
+    @property
+    def kinks(self):
+        return jnp.zeros(0)
+
+    @property
+    def is_constant(self):
+        return True
+
+
+class Polynomial(AbstractSchedule):
+    r"""Polynomial decay $\tilde\eta(t) = \text{peak}\,(1 - t)^{\text{power}}$.
+
+    Source: AC equation (6). Power 1/2 makes the private noise constant over the steps.
+
+    Args:
+        peak: the learning rate at t = 0, > 0.
+        power: the exponent alpha, >= 0.
+    """
+
+    peak: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="peak"))
+    power: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="power"))
+
+    def __check_init__(self):
+        require_positive("peak", self.peak)
+        require_non_negative("power", self.power)
+
+    def __call__(self, time):
+        return self.peak * _power(1 - time, self.power)
+
+    def at_step(self, step, num_steps):
+        # From whole numbers: 1 - k/K would lose the digits that matter at the end.
+        return self.peak * _power((num_steps - step) / num_steps, self.power)
+
+    def squared_drop(self, step, num_steps):
+        left = jnp.maximum(num_steps - step, 1)
+        share = 1 / left
+        partial = left > 1
+        kept = 2 * self.power * jnp.log1p(-jnp.where(partial, share, 0))
+        # The last interval loses all that is left, and nothing when the power is 0.
+        lost = jnp.where(partial, -jnp.expm1(kept), jnp.where(self.power > 0, 1.0, 0.0))
+        return self.peak**2 * _power(left / num_steps, 2 * self.power) * lost
+
+    @property
+    def kinks(self):
+        return jnp.zeros(0)
+
+    @property
+    def is_constant(self):
+        power = concrete(self.power)
+        return power is not None and bool(np.all(power == 0))
+
+
+class Hyperbolic(AbstractSchedule):
+    r"""Hyperbolic decay $\tilde\eta(t) = \text{peak} / (1 + t/\text{knee})$; it does not end at 0.
+
+    Args:
+        peak: the learning rate at t = 0, > 0.
+        knee: the time at which it has halved, > 0.
+    """
+
+    peak: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="peak"))
+    knee: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="knee"))
+
+    def __check_init__(self):
+        require_positive("peak", self.peak)
+        require_positive("knee", self.knee)
+
+    def __call__(self, time):
+        return self.peak / (1 + time / self.knee)
+
+    def at_step(self, step, num_steps):
+        return self(step / num_steps)
+
+    def squared_drop(self, step, num_steps):
+        first, last = self.at_step(step, num_steps), self.at_step(step + 1, num_steps)
+        return first * last / (self.peak * self.knee * num_steps) * (first + last)
+
+    @property
+    def kinks(self):
+        return jnp.zeros(0)
+
+    @property
+    def is_constant(self):
+        return False
+
+
+class PiecewiseLinear(AbstractSchedule):
+    """Linear interpolation between knots, constant outside them.
+
+    Args:
+        knots: increasing times.
+        values: learning rates at the knots, >= 0 and non-increasing.
+    """
+
+    knots: Float[Array, " knots"] = eqx.field(
+        converter=functools.partial(as_wide_float, name="knots")
+    )
+    values: Float[Array, " knots"] = eqx.field(
+        converter=functools.partial(as_wide_float, name="values")
+    )
+
+    def __check_init__(self):
+        if self.knots.ndim != 1 or self.knots.shape != self.values.shape or self.knots.size < 2:
+            raise ValueError(
+                "expected knots and values of one shape (n,) with n >= 2, "
+                f"got {self.knots.shape} and {self.values.shape}"
+            )
+        knots, values = concrete(self.knots), concrete(self.values)
+        if knots is not None and not np.all(np.diff(knots) > 0):
+            raise ValueError(f"expected increasing knots, got {knots}")
+        if values is not None and not (np.all(np.diff(values) <= 0) and values[-1] >= 0):
+            raise ValueError(f"expected non-increasing values >= 0, got {values}")
+
+    def __call__(self, time):
+        return jnp.interp(time, self.knots, self.values)
+
+    def at_step(self, step, num_steps):
+        # Summed from the end, where the rate may be small and must keep its digits.
+        left = ((num_steps - step) / num_steps)[..., None]
+        begins, ends = 1 - self.knots[:-1], 1 - self.knots[1:]
+        below = jnp.maximum(jnp.minimum(left, begins) - ends, 0)
+        return self.values[-1] + jnp.sum(self._steepness * below, axis=-1)
+
+    def squared_drop(self, step, num_steps):
+        width = 1 / jnp.asarray(num_steps, self.values.dtype)
+        # Knots as seen from the step, again from the end, so that a short width keeps its digits.
+        left = ((num_steps - step) / num_steps)[..., None]
+        since, until = left - (1 - self.knots[:-1]), left - (1 - self.knots[1:])
+        overlap = jnp.maximum(jnp.minimum(until, width) - jnp.maximum(since, 0), 0)
+        small = jnp.sum(self._steepness * overlap, axis=-1)
+        first, last = self.at_step(step, num_steps), self.at_step(step + 1, num_steps)
+        # A large drop may lie between two knots that rounding moves; a small one would cancel.
+        drop = jnp.where(first - last > 1e-2 * first, first - last, small)
+        return drop * (first + last)
+
+    @property
+    def kinks(self):
+        return self.knots[1:-1]
+
+    @property
+    def _steepness(self):
+        return -jnp.diff(self.values) / jnp.diff(self.knots)
+
+    @property
+    def is_constant(self):
+        values = concrete(self.values)
+        return values is not None and bool(np.all(values == values.flat[0]))
+
+
+def _power(base, exponent):
+    """base ** exponent for base >= 0 with 0 ** 0 = 1 and finite derivatives at base = 0."""
+    positive = base > 0
+    value = jnp.exp(exponent * jnp.log(jnp.where(positive, base, 1)))
+    return jnp.where(positive, value, jnp.where(exponent > 0, 0.0, 1.0))
