@@ -19,13 +19,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import concrete, require_non_negative, require_positive
+from jaxdp.core.description import AbstractDescription
 
 _CHECK_POINTS, _MOST_CHECK_POINTS = 4001, 200_001
 # By how much rounding may lift a constant rate, in all.
 _ROUNDING = 1e-5
 
 
-class AbstractSchedule(eqx.Module):
+class AbstractSchedule(AbstractDescription):
     r"""A non-increasing learning rate $\tilde\eta(t) \ge 0$ on [0, 1]."""
 
     @abc.abstractmethod

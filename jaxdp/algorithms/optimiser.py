@@ -35,6 +35,7 @@ from jaxdp.algorithms.release_of_sums import release_of_sums
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
 from jaxdp.clipping.traced_loss import batch_size
 from jaxdp.core.checks import concrete, require_count, require_key, require_positive
+from jaxdp.core.description import AbstractDescription
 from jaxdp.core.keys import purpose_key
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
@@ -58,7 +59,7 @@ class OptimiserState(eqx.Module):
     num_released: Int[Array, ""]
 
 
-class PrivateOptimiser(eqx.Module):
+class PrivateOptimiser(AbstractDescription):
     r"""An optax optimiser that is given noisy sums over the batches of a sampler.
 
     `step` does a whole step: it draws the batch, clips, adds noise and updates. After `num_steps`

@@ -21,13 +21,14 @@ from jaxdp.algorithms.optimiser import OptimiserState, PrivateOptimiser
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.traced_loss import batch_size
 from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.release import Release
 
 _PROGRESS_BLOCKS = 20
 _ANY_NUMBER = np.iinfo(np.int32).max
 
 
-class NonPrivateOptimiser(eqx.Module):
+class NonPrivateOptimiser(AbstractDescription):
     """The baseline: an optax optimiser given the mean gradient of all records, as it is.
 
     Args:

@@ -14,12 +14,14 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit
 
+from jaxdp.core.description import AbstractDescription
+
 _Margins = Float[np.ndarray, " n"]
 # How far beyond its stated constants rounding may take a loss on the grid of the check.
 _ROUNDING = 1e-9
 
 
-class AbstractMarginLoss(eqx.Module):
+class AbstractMarginLoss(AbstractDescription):
     r"""A loss $\ell(m)$ of the margin: non-negative and convex, its slope Lipschitz."""
 
     @property

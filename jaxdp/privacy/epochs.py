@@ -43,6 +43,11 @@ class ShuffledEpochs(AbstractSampler):
             )
 
     @property
+    def batch_size(self) -> int:
+        """B, which is also how many records a batch has room for."""
+        return self.capacity
+
+    @property
     def steps_per_epoch(self) -> int:
         """How many batches one epoch has."""
         return -(-self.num_records // self.capacity)

@@ -65,6 +65,11 @@ class PoissonSampler(AbstractSampler):
             capacity = self._least_capacity()
         self.capacity = require_count("capacity", capacity)
 
+    def _argument(self, name):
+        # A capacity that was chosen for one rate would overflow at a larger one.
+        is_chosen = name == "capacity" and self.capacity == self._least_capacity()
+        return None if is_chosen else getattr(self, name)
+
     @property
     def overflow_probability(self) -> float:
         """An upper bound on the probability that one step draws more than the capacity.

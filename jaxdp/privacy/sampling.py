@@ -6,11 +6,12 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Bool, Int, Key
 
+from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.mechanisms import AbstractMechanism
 from jaxdp.privacy.secret_noise import SecretNoise
 
 
-class AbstractSampler(eqx.Module):
+class AbstractSampler(AbstractDescription):
     """Batches of records, padded to one capacity.
 
     Attributes:

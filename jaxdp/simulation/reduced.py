@@ -162,4 +162,5 @@ def _finish(
         },
         label="simulated",
     )
-    return void_unless(problem.is_valid & algorithm.is_valid, trajectory)
+    is_valid = problem.is_valid & problem.blocks.is_valid & algorithm.is_valid
+    return void_unless(is_valid, trajectory)
