@@ -19,7 +19,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 import optax
 from jax.core import Tracer
@@ -36,7 +35,7 @@ from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivit
 from jaxdp.clipping.traced_loss import batch_size
 from jaxdp.core.checks import concrete, require_count, require_key, require_positive
 from jaxdp.core.description import AbstractDescription
-from jaxdp.core.keys import purpose_key
+from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
 from jaxdp.privacy.release import Release
@@ -214,12 +213,11 @@ class PrivateOptimiser(AbstractDescription):
                 f"got {num_records}"
             )
         made = self._steps_made(state)
-        sampling_key = purpose_key(key, "sampling")
         if self.noise is None:
-            batch = self.sampler.sample(made, key=sampling_key)
+            batch = self.sampler.sample(made, key=key)
         else:
             self._require_host((model, state, inputs, targets, key))
-            batch = self.sampler.sample_secretly(int(made), noise=self.noise, key=sampling_key)
+            batch = self.sampler.sample_secretly(int(made), noise=self.noise, key=key)
         clip_norm = jnp.asarray(self.clip_norm, float)
         total = _sum_over(loss, model, inputs, targets, batch, clip_norm, microbatch_size)
         return self.update(total, model, state, key=key, microbatch_size=microbatch_size)
@@ -303,7 +301,7 @@ class PrivateOptimiser(AbstractDescription):
             )
         std = self.noise_std_of_sum * (1 + excess)
         if self.noise is None:
-            step_key = jr.fold_in(purpose_key(key, "noise"), step)
+            step_key = numbered_key(purpose_key(key, "noise"), step)
             return with_simulated_noise(total, std, key=step_key)
         std = widened_for_grid(std, self.noise_multiplier, _num_weights(total.high))
         bound = self.sampler.capacity * self.clip_norm * (1 + excess)

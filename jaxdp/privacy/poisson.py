@@ -16,6 +16,7 @@ from jaxtyping import Array, UInt32
 from scipy.special import betainc
 
 from jaxdp.core.checks import concrete, require_count, require_key
+from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
@@ -92,7 +93,8 @@ class PoissonSampler(AbstractSampler):
 
     def sample(self, step, *, key):
         require_key(key)
-        return self._drawn(jr.bits(jr.fold_in(key, step), (self.num_records,), jnp.uint32))
+        key = numbered_key(purpose_key(key, "sampling"), step)
+        return self._drawn(jr.bits(key, (self.num_records,), jnp.uint32))
 
     def sample_secretly(self, step, *, noise, key):
         r"""The same records from bits of the noise's source, in places drawn at random.

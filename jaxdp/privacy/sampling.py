@@ -39,7 +39,7 @@ class AbstractSampler(AbstractDescription):
         """The batch of step number `step`, from 0: indices padded by zeros, and which are real.
 
         Args:
-            key: one for all steps.
+            key: of the run, one for all its steps; the noise may have the same one.
         """
 
     @abc.abstractmethod

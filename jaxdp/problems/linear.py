@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import concrete, require_count, require_non_negative, require_positive
+from jaxdp.core.keys import numbered_key
 from jaxdp.problems.base import AbstractSampleProblem, Samples
 from jaxdp.problems.eigenvalue_blocks import Blocks, blocks_of, multiplicities_of
 from jaxdp.problems.standardisation import covariance_basis, standardise
@@ -151,7 +152,7 @@ class LinearRegression(AbstractSampleProblem):
         return None
 
     def draw(self, prepared: Any, key, index):
-        inputs_key, label_key = jr.split(jr.fold_in(key, index))
+        inputs_key, label_key = jr.split(numbered_key(key, index))
         dtype = jnp.result_type(self.spectrum, self.target, self.label_noise)
         inputs = jnp.sqrt(self.spectrum) * jr.normal(inputs_key, (self.dim,), dtype)
         noise = self.label_noise * jr.normal(label_key, (), dtype)

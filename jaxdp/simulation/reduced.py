@@ -21,14 +21,13 @@ Derived: test_reduced checks it in law against `Iterates` and against Algorithm 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.core.counter_normals import key_words
-from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory, status_of, void_unless
 from jaxdp.problems.linear import LinearRegression
@@ -43,8 +42,6 @@ from jaxdp.simulation.radial_chain import (
     risk_of,
 )
 
-# Apart from the numbers of runs.
-_OWN_STREAM = 0xFFFF_0AD1
 _PROGRESS_BLOCKS = 20
 
 
@@ -88,7 +85,7 @@ class Reduced(AbstractSimulator):
         at_record, slots = np.unique(record_steps(num_steps, records), return_inverse=True)
         starts, ends = at_record[:-1], at_record[1:]
         # Apart from the keys of other simulators, so that two of them can share a key.
-        keys = run_keys(jr.fold_in(key, _OWN_STREAM), num_runs)
+        keys = run_keys(stream_key(key, "Reduced"), num_runs)
         streams, state, first_record = _begin(problem, algorithm, keys)
         recorded = [first_record]
         block = len(ends) if progress is None else -(-len(ends) // _PROGRESS_BLOCKS)
