@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.algorithms.length import Length
+from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.release import Release
 
 
@@ -19,7 +20,7 @@ class Update(eqx.Module):
     capped: Bool[Array, "*batch"]
 
 
-class AbstractAlgorithm(eqx.Module):
+class AbstractAlgorithm(AbstractDescription):
     """An algorithm that learns in steps and adds Gaussian noise to each."""
 
     _length: eqx.AbstractVar[Length | Int[Array, ""]]

@@ -9,7 +9,6 @@ import abc
 import math
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -18,6 +17,7 @@ from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.length import Length, as_length
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import concrete, require_kind, require_non_negative, require_positive
+from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.calibration import gaussian_noise_std
@@ -30,7 +30,7 @@ _ROUNDING = 1e-15
 _TRACED_MARGIN = {4: 2e-6, 8: 1e-14}
 
 
-class AbstractCalibration(eqx.Module):
+class AbstractCalibration(AbstractDescription):
     """From a budget to the noise scale sigma of `DPGD`."""
 
     @abc.abstractmethod

@@ -19,7 +19,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 import optax
 from jax.core import Tracer
@@ -42,7 +41,8 @@ from jaxdp.core.checks import (
     require_kind,
     require_scalar,
 )
-from jaxdp.core.keys import purpose_key
+from jaxdp.core.description import AbstractDescription
+from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
 from jaxdp.privacy.release import Release
@@ -65,7 +65,7 @@ class OptimiserState(eqx.Module):
     num_released: Int[Array, ""]
 
 
-class PrivateOptimiser(eqx.Module):
+class PrivateOptimiser(AbstractDescription):
     r"""An optax optimiser that is given noisy sums over the batches of a sampler.
 
     `step` does a whole step: it draws the batch, clips, adds noise and updates. After `num_steps`
@@ -210,12 +210,11 @@ class PrivateOptimiser(eqx.Module):
                 f"got {num_records}"
             )
         made = self._steps_made(state)
-        sampling_key = purpose_key(key, "sampling")
         if self.noise is None:
-            batch = self.sampler.sample(made, key=sampling_key)
+            batch = self.sampler.sample(made, key=key)
         else:
             self._require_host((model, state, inputs, targets, key))
-            batch = self.sampler.sample_secretly(int(made), noise=self.noise, key=sampling_key)
+            batch = self.sampler.sample_secretly(int(made), noise=self.noise, key=key)
         clip_norm = jnp.asarray(self.clip_norm, float)
         total = _sum_over(loss, model, inputs, targets, batch, clip_norm, microbatch_size)
         return self.update(total, model, state, key=key, microbatch_size=microbatch_size)
@@ -302,7 +301,7 @@ class PrivateOptimiser(eqx.Module):
             )
         std = self.noise_std_of_sum * (1 + excess)
         if self.noise is None:
-            step_key = jr.fold_in(purpose_key(key, "noise"), step)
+            step_key = numbered_key(purpose_key(key, "noise"), step)
             return with_simulated_noise(total, std, key=step_key)
         std = widened_for_grid(std, self.noise_multiplier, _num_weights(total.high))
         bound = self.sampler.capacity * self.clip_norm * (1 + excess)

@@ -29,6 +29,7 @@ from jaxdp.core.checks import (
     require_kind,
     require_real,
 )
+from jaxdp.core.description import AbstractDescription
 from jaxdp.core.progress import listener_of
 from jaxdp.privacy.release import Release
 
@@ -36,7 +37,7 @@ _PROGRESS_BLOCKS = 20
 _ANY_NUMBER = np.iinfo(np.int32).max
 
 
-class NonPrivateOptimiser(eqx.Module):
+class NonPrivateOptimiser(AbstractDescription):
     """The baseline: an optax optimiser given the mean gradient of all records, as it is.
 
     Args:

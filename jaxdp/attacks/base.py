@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import concrete, require_finite
+from jaxdp.core.description import AbstractDescription
 
 
 class Linearisation(NamedTuple):
@@ -56,7 +57,7 @@ class AbstractBlock(eqx.Module):
         r"""$\operatorname{tr}(J_i^\top J_j)/d$ of the features' Jacobians $J_i$, or an estimate."""
 
 
-class AbstractTarget(eqx.Module):
+class AbstractTarget(AbstractDescription):
     r"""Features of an input, and the parameters in the span of the training rows' features.
 
     Attributes:

@@ -81,6 +81,10 @@ class NetworkTarget(AbstractTarget):
                 + ("; transpose the parameters to (p, k)" if is_transposed else "")
             )
 
+    def _argument(self, name):
+        # The constructor's `features` are of one input, the target's own of many.
+        return self.network if name == "features" else getattr(self, name)
+
     @property
     def dim(self):
         return self.input_size

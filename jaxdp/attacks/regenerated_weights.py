@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxdp.core.checks import require_count, require_key
 from jaxdp.core.counter_normals import key_words, normal_pairs
+from jaxdp.core.description import AbstractDescription
 
 # Together with its hash a block is then 1 % of the matrix; fewer rows would not fill a product.
 _MOST_BLOCKS, _LEAST_ROWS = 200, 256
@@ -23,7 +24,7 @@ _MOST_BLOCKS, _LEAST_ROWS = 200, 256
 _MOST_ROWS = 2**31 - 1
 
 
-class RegeneratedWeights(eqx.Module):
+class RegeneratedWeights(AbstractDescription):
     r"""V with independent entries N(0, 1/d), made a block at a time from a key.
 
     The same matrix whatever the block size, device or transformation, up to the rounding of

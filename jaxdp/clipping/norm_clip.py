@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.clipped_moments import LARGEST_RATIO, descent_factor, variance_factor
+from jaxdp.core.description import AbstractDescription
 
 
 def clip_factor(
@@ -24,7 +25,7 @@ def clip_factor(
     return jnp.where(factor < jnp.finfo(factor.dtype).tiny, 0, factor)
 
 
-class NormClip(eqx.Module):
+class NormClip(AbstractDescription):
     r"""Clip the norm of a gradient in dimension d at $C = c\sqrt d$.
 
     Source: AC Algorithm 1 (clip) and Assumption 2 (scaling of C).

@@ -1,15 +1,27 @@
-"""Random keys, split by run and by purpose.
+"""Random keys, split by run, purpose and step: the one registry of the numbers that split them.
 
 Two runs that differ only in their noise level see the same data, and run number i is the same
-whether it is simulated alone or in a batch.
+whether it is simulated alone or in a batch. All numbers that a key is folded with are here, so that
+no two parts of the package draw from one key by chance: numbers of runs, steps, records and cells
+are below 2^31, those of streams at least 2^32 - 2^16.
 """
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int, Key
 
+# What a run's key is for.
 _PURPOSES = ("data", "sampling", "noise", "init")
+# Who draws beside the runs' own keys, so that two of them can be given one key.
+_STREAMS = {
+    "FunctionSpace": 0xFFFF_00F5,
+    "HomogenizedSDE": 0xFFFF_05DE,
+    "Reduced": 0xFFFF_0AD1,
+    "RandomFeatures": 0xFFFF_5A3E,
+    "gradient SDE": 0xFFFF_F5E7,
+    "unseen features": 0xFFFF_F5EE,
+}
 
 
 def purpose_key(key: Key[Array, ""], purpose: str) -> Key[Array, ""]:
@@ -17,6 +29,20 @@ def purpose_key(key: Key[Array, ""], purpose: str) -> Key[Array, ""]:
     return jr.fold_in(key, _PURPOSES.index(purpose))
 
 
+def stream_key(key: Key[Array, ""], stream: str) -> Key[Array, ""]:
+    """The key of one part of the package, apart from those of all runs, steps and purposes.
+
+    Args:
+        stream: a name in this module's registry.
+    """
+    return jr.fold_in(key, _STREAMS[stream])
+
+
+def numbered_key(key: Key[Array, ""], number: int | Int[Array, ""]) -> Key[Array, ""]:
+    """The key of a step, an epoch, a record or a cell by its number, from 0 and below 2^31."""
+    return jr.fold_in(key, number)
+
+
 def run_keys(key: Key[Array, ""], num_runs: int) -> Key[Array, " runs"]:
     """One key a run; the i-th does not depend on how many there are."""
-    return jax.vmap(lambda run: jr.fold_in(key, run))(jnp.arange(num_runs))
+    return jax.vmap(lambda run: numbered_key(key, run))(jnp.arange(num_runs))

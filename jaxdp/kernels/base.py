@@ -10,7 +10,6 @@ import dataclasses
 import math
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,9 +18,10 @@ from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import require_shape
+from jaxdp.core.description import AbstractDescription
 
 
-class AbstractFeatureMap(eqx.Module):
+class AbstractFeatureMap(AbstractDescription):
     r"""$z: R^d \to R^M$, one input at a time: row i of the result depends on row i alone.
 
     Arrays and numbers in its fields are all that it depends on; none of them comes from private
@@ -70,7 +70,7 @@ class AbstractInputScaling(AbstractFeatureMap):
         return self.base.norm_bound
 
 
-class AbstractKernel(eqx.Module):
+class AbstractKernel(AbstractDescription):
     """A positive semi-definite function of two inputs."""
 
     def __repr__(self):

@@ -30,6 +30,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_count
+from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.bounded import ClippedFeatures
 from jaxdp.kernels.fit_arguments import (
@@ -68,7 +69,7 @@ _CERTIFIED = (
 )
 
 
-class PrivateKernelClassifier(eqx.Module):
+class PrivateKernelClassifier(AbstractDescription):
     r"""$(\epsilon, \delta)$-DP kernel classification, proved for a published projection.
 
     Args:

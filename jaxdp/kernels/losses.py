@@ -15,6 +15,7 @@ from jaxtyping import Float
 from scipy.special import expit
 
 from jaxdp.core.checks import require_positive
+from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.fit_arguments import plain_float
 
 _Margins = Float[np.ndarray, " n"]
@@ -22,7 +23,7 @@ _Margins = Float[np.ndarray, " n"]
 _ROUNDING = 1e-9
 
 
-class AbstractMarginLoss(eqx.Module):
+class AbstractMarginLoss(AbstractDescription):
     r"""A loss $\ell(m)$ of the margin: non-negative and convex, its slope Lipschitz."""
 
     @property

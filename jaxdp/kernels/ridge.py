@@ -28,6 +28,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_count, require_positive
+from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.bounded import ClippedFeatures
 from jaxdp.kernels.fit_arguments import (
@@ -70,7 +71,7 @@ _CERTIFIED = (
 )
 
 
-class PrivateKernelRidge(eqx.Module):
+class PrivateKernelRidge(AbstractDescription):
     r"""$(\epsilon, \delta)$-DP kernel ridge regression, proved for a published projection.
 
     The module's docstring holds the proof. The cost is exactly $\mu(\epsilon, \delta)$-GDP.

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import host_number, require_count, require_positive
+from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.fit_arguments import plain_float
 from jaxdp.kernels.joint_release import JointNoise, noise_of, num_normals
 
@@ -51,7 +52,7 @@ class NoisyStatistics(NamedTuple):
         return self.noise.covariance * math.sqrt(2 * self.num_outputs)
 
 
-class AbstractRidgeRule(eqx.Module):
+class AbstractRidgeRule(AbstractDescription):
     """From released statistics to a ridge: post-processing."""
 
     @abc.abstractmethod

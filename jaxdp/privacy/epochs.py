@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from jaxdp.core.checks import concrete, require_count, require_key, require_kind
+from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.mechanisms import Gaussian
@@ -44,6 +45,11 @@ class ShuffledEpochs(AbstractSampler):
             )
 
     @property
+    def batch_size(self) -> int:
+        """B, which is also how many records a batch has room for."""
+        return self.capacity
+
+    @property
     def steps_per_epoch(self) -> int:
         """How many batches one epoch has."""
         return -(-self.num_records // self.capacity)
@@ -62,7 +68,8 @@ class ShuffledEpochs(AbstractSampler):
         epoch, place = jnp.divmod(jnp.asarray(step), self.steps_per_epoch)
         order = jnp.arange(self.num_records)
         if self.steps_per_epoch > 1:
-            order = jr.permutation(jr.fold_in(key, epoch), order)
+            key = numbered_key(purpose_key(key, "sampling"), epoch)
+            order = jr.permutation(key, order)
         places = place * self.capacity + jnp.arange(self.capacity)
         is_real = places < self.num_records
         return jnp.where(is_real, order[jnp.where(is_real, places, 0)], 0), is_real

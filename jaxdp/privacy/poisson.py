@@ -22,6 +22,7 @@ from jaxdp.core.checks import (
     require_key,
     require_kind,
 )
+from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
@@ -72,6 +73,11 @@ class PoissonSampler(AbstractSampler):
             capacity = self._least_capacity()
         self.capacity = require_count("capacity", capacity)
 
+    def _argument(self, name):
+        # A capacity that was chosen for one rate would overflow at a larger one.
+        is_chosen = name == "capacity" and self.capacity == self._least_capacity()
+        return None if is_chosen else getattr(self, name)
+
     @property
     def overflow_probability(self) -> float:
         """An upper bound on the probability that one step draws more than the capacity.
@@ -95,7 +101,8 @@ class PoissonSampler(AbstractSampler):
     def sample(self, step, *, key):
         require_key(key)
         require_step(step)
-        return self._drawn(jr.bits(jr.fold_in(key, step), (self.num_records,), jnp.uint32))
+        key = numbered_key(purpose_key(key, "sampling"), step)
+        return self._drawn(jr.bits(key, (self.num_records,), jnp.uint32))
 
     def sample_secretly(self, step, *, noise, key):
         r"""The same records from bits of the noise's source, in places drawn at random.

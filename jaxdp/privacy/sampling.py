@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
 from jaxdp.core.checks import require_kind, require_non_negative, require_scalar
+from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.mechanisms import AbstractMechanism
 from jaxdp.privacy.secret_noise import SecretNoise
 
@@ -25,7 +26,7 @@ def require_step(step: Any) -> None:
     require_non_negative("step", step)
 
 
-class AbstractSampler(eqx.Module):
+class AbstractSampler(AbstractDescription):
     """Batches of records, padded to one capacity.
 
     Attributes:
@@ -53,7 +54,7 @@ class AbstractSampler(eqx.Module):
         """The batch of step number `step`, from 0: indices padded by zeros, and which are real.
 
         Args:
-            key: one for all steps.
+            key: of the run, one for all its steps; the noise may have the same one.
         """
 
     @abc.abstractmethod

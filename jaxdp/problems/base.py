@@ -10,6 +10,8 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxdp.core.description import AbstractDescription
+
 
 class Samples(eqx.Module):
     """One input and its label, or a batch of them along leading axes."""
@@ -18,7 +20,7 @@ class Samples(eqx.Module):
     labels: Float[Array, "*batch"]
 
 
-class AbstractProblem(eqx.Module):
+class AbstractProblem(AbstractDescription):
     """A supervised problem, learnt from theta = 0."""
 
     @property

@@ -8,11 +8,9 @@ import math
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
@@ -24,24 +22,12 @@ from jaxdp.core.checks import (
     require_positive,
     require_scalar,
 )
+from jaxdp.core.keys import numbered_key
 from jaxdp.problems.base import AbstractSampleProblem, Samples
+from jaxdp.problems.eigenvalue_blocks import Blocks, blocks_of, multiplicities_of
 from jaxdp.problems.standardisation import covariance_basis, standardise
 
 _MEAN_TOLERANCE = 1e-5
-
-
-class Blocks(eqx.Module):
-    """The distinct eigenvalues of a covariance, and how much of the target lies in each block.
-
-    Attributes:
-        eigenvalues: the distinct values.
-        sizes: their multiplicities, which set shapes and so are known when a loop is compiled.
-        squared_target: squared norm of the target within each block.
-    """
-
-    eigenvalues: Float[Array, " blocks"]
-    sizes: tuple[int, ...] = eqx.field(static=True)
-    squared_target: Float[Array, " blocks"]
 
 
 class LinearRegression(AbstractSampleProblem):
@@ -61,14 +47,15 @@ class LinearRegression(AbstractSampleProblem):
     spectrum: Float[Array, " dim"]
     target: Float[Array, " dim"]
     label_noise: Float[Array, ""]
-    blocks: Blocks
+    # How often each distinct eigenvalue comes, which sets shapes; None where it was traced.
+    _multiplicities: tuple[int, ...] | None = eqx.field(static=True, init=False)
 
     def __init__(self, spectrum, target, label_noise):
         self.spectrum = as_float(spectrum, "spectrum")
         self.target = as_float(target, "target")
         self.label_noise = as_float(label_noise, "label_noise")
         _check(self.spectrum, self.target, self.label_noise)
-        self.blocks = _group(self.spectrum, self.target)
+        self._multiplicities = multiplicities_of(self.spectrum)
 
     @classmethod
     def isotropic(cls, dim: int, *, label_noise, initial_risk=0.5) -> "LinearRegression":
@@ -142,6 +129,18 @@ class LinearRegression(AbstractSampleProblem):
         return cls(spectrum, length * np.ones(len(spectrum)), label_noise)
 
     @property
+    def blocks(self) -> Blocks:
+        """The distinct eigenvalues and the target's parts, from `spectrum` and `target` as set.
+
+        One block per coordinate where the constructor was given a traced spectrum.
+
+        Raises:
+            ValueError: the eigenvalues have been changed, by `equinox.tree_at` for instance, to
+                such that come in other numbers than those that the problem was made with.
+        """
+        return blocks_of(self.spectrum, self.target, self._multiplicities)
+
+    @property
     def dim(self):
         return self.spectrum.shape[0]
 
@@ -160,7 +159,7 @@ class LinearRegression(AbstractSampleProblem):
         return None
 
     def draw(self, prepared: Any, key, index):
-        inputs_key, label_key = jr.split(jr.fold_in(key, index))
+        inputs_key, label_key = jr.split(numbered_key(key, index))
         dtype = jnp.result_type(self.spectrum, self.target, self.label_noise)
         inputs = jnp.sqrt(self.spectrum) * jr.normal(inputs_key, (self.dim,), dtype)
         noise = self.label_noise * jr.normal(label_key, (), dtype)
@@ -203,12 +202,3 @@ def _check(spectrum, target, label_noise):
     known_target = concrete(target)
     if known_target is not None and not np.all(np.isfinite(known_target)):
         raise ValueError("expected a finite target, got one with NaN or infinite entries")
-
-
-def _group(spectrum, target) -> Blocks:
-    """One block per distinct eigenvalue; one per coordinate when the spectrum is traced."""
-    if isinstance(spectrum, Tracer):
-        return Blocks(spectrum, (1,) * len(spectrum), target**2)
-    values, member, sizes = np.unique(np.asarray(spectrum), return_inverse=True, return_counts=True)
-    squared = jax.ops.segment_sum(target**2, member, num_segments=len(values))
-    return Blocks(as_float(values), tuple(sizes.tolist()), squared)

@@ -27,7 +27,7 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.hermite import evaluate_on_host
-from jaxdp.core.keys import purpose_key
+from jaxdp.core.keys import purpose_key, stream_key
 from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.problems.infinite_width import infinite_width_kernel
 from jaxdp.problems.kernel_factors import KERNEL_ACCURACY, split_factor, triangular_root
@@ -38,8 +38,6 @@ _GRAM_RATIO = 4
 _BLOCK_FEATURES = 4096
 _HOST_BLOCK = 8192
 _ROOT_ACCURACY = 1e-9
-# Apart from the numbers of runs.
-_OWN_STREAM = 0xFFFF_5A3E
 
 Inputs = Callable[..., Float[Array, "count dim"]]
 
@@ -158,7 +156,7 @@ class RandomFeatures(AbstractFeatureProblem):
         num_test = require_count("num_test", num_test)
         dim = require_count("dim", dim)
         # Apart from the keys of simulators, so that a problem and its runs can share one.
-        key = jr.fold_in(key, _OWN_STREAM)
+        key = stream_key(key, "RandomFeatures")
         data_key = purpose_key(key, "data")
         teacher_key, train_key, test_key = jr.split(data_key, 3)
         teacher = jr.normal(teacher_key, (dim,))

@@ -10,13 +10,15 @@ import jax.random as jr
 from jax.lax import Precision
 from jaxtyping import Array, Float, Int
 
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, as_wide_float
 from jaxdp.problems.base import AbstractSampleProblem, Samples
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.problems.standardisation import covariance_basis, standardise
 
 # A held-out half that has fewer than this share of a direction's variance says nothing about it.
 _SEEN = 1e-4
+# Of means over many rows in float32.
+_ROUNDING = 1e-2
 
 
 class Split(eqx.Module):
@@ -109,7 +111,16 @@ class TabularRegression(AbstractSampleProblem):
 
     @property
     def is_valid(self):
-        return jnp.asarray(True)
+        # Rows or labels that `equinox.tree_at` has set are no longer those of the surrogate.
+        rows, labels = as_wide_float(self.rows), as_wide_float(self.centred_labels)
+        spectrum, target = self.surrogate.spectrum, self.surrogate.target
+        squares = jnp.mean(rows**2, axis=0)
+        products = jnp.mean(rows * labels[:, None], axis=0)
+        largest = spectrum.max()
+        same_rows = jnp.abs(squares - spectrum) <= _ROUNDING * largest
+        scale = jnp.sqrt(largest * jnp.mean(labels**2))
+        same_labels = jnp.abs(products - spectrum * target) <= _ROUNDING * scale
+        return jnp.all(same_rows & same_labels)
 
     def prepare(self, key):
         rows = len(self.rows)

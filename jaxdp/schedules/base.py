@@ -8,7 +8,6 @@ together.
 
 import abc
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,13 +15,14 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.core.checks import concrete
+from jaxdp.core.description import AbstractDescription
 
 _CHECK_POINTS, _MOST_CHECK_POINTS = 4001, 200_001
 # By how much rounding may lift a constant rate, in all.
 _ROUNDING = 1e-5
 
 
-class AbstractSchedule(eqx.Module):
+class AbstractSchedule(AbstractDescription):
     r"""A non-increasing learning rate $\tilde\eta(t) \ge 0$ on [0, 1]."""
 
     @abc.abstractmethod

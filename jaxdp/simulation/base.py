@@ -4,10 +4,10 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 from jaxtyping import Array, Key
 
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm
+from jaxdp.core.description import AbstractDescription
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractSampleProblem
 
@@ -15,7 +15,7 @@ Progress = Callable[[float], None]
 """Called on the host with the share of the work that is done, in (0, 1]."""
 
 
-class AbstractSimulator(eqx.Module):
+class AbstractSimulator(AbstractDescription):
     """A way of sampling runs of an algorithm on a problem."""
 
     @abc.abstractmethod

@@ -18,15 +18,13 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory, status_of, void_unless
 from jaxdp.problems.features import ReducedFeatures
 from jaxdp.simulation.base import Progress
 
 _PROGRESS_BLOCKS = 20
-# Apart from the steps' own numbers, which are below 2^31.
-_UNSEEN_STREAM = 0xFFFF_F5EE
 
 Draw = Callable[[Key[Array, ""], Int[Array, ""], int, Any], Float[Array, " features"]]
 """Standard normals from a run's key, the number of the step, their number and their type."""
@@ -34,7 +32,7 @@ Draw = Callable[[Key[Array, ""], Int[Array, ""], int, Any], Float[Array, " featu
 
 def independent_normals(key, step, count, dtype):
     """What one step adds to one run."""
-    return jr.normal(jr.fold_in(key, step), (count,), dtype)
+    return jr.normal(numbered_key(key, step), (count,), dtype)
 
 
 class _State(eqx.Module):
@@ -122,7 +120,7 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
         state = eqx.tree_at(lambda tree: tree.clipped, state, jnp.zeros_like(state.clipped))
         state = lax.fori_loop(start, end, step, state)
         root = jnp.sqrt((end - start).astype(state.unseen.dtype))
-        unseen_keys = jax.vmap(lambda key: jr.fold_in(key, _UNSEEN_STREAM))(keys)
+        unseen_keys = jax.vmap(lambda key: stream_key(key, "unseen features"))(keys)
         unseen = state.unseen + _noise(draw, std * root, unseen_keys, end, state.unseen)
         state = _State(state.seen, unseen.astype(state.unseen.dtype), state.clipped)
         return state, _record(problem, state)

@@ -7,18 +7,14 @@ test_function_space checks it path by path and in law against `Iterates`.
 
 import dataclasses
 
-import jax.random as jr
-
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.stability import warn_if_unstable
+from jaxdp.core.keys import stream_key
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.simulation.base import AbstractSimulator
 from jaxdp.simulation.full_batch import simulate_full_batch
-
-# Apart from the numbers of runs.
-_OWN_STREAM = 0xFFFF_00F5
 
 
 class FunctionSpace(AbstractSimulator):
@@ -52,7 +48,7 @@ class FunctionSpace(AbstractSimulator):
             reduced,
             algorithm,
             # Apart from the keys of other simulators, so that two of them can share a key.
-            key=jr.fold_in(key, _OWN_STREAM),
+            key=stream_key(key, "FunctionSpace"),
             num_runs=num_runs,
             records=records,
             progress=progress,

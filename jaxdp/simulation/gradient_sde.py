@@ -27,14 +27,12 @@ from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
-from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
 from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator
 
-# Apart from the numbers of runs.
-_OWN_STREAM = 0xFFFF_F5E7
 _LEAST_STEPS, _MOST_STEPS = 200, 1_000_000
 # Steps within the time n / (2 lambda_max) of the fastest mode.
 _STEPS_PER_TIME = 4
@@ -127,7 +125,7 @@ def _simulate(
     num_steps = _enough_steps(reduced, algorithm) if num_steps is None else num_steps
     per_record = -(-num_steps // (len(at_record) - 1))
     # Apart from the keys of other simulators, so that two of them can share a key.
-    keys = run_keys(jr.fold_in(key, _OWN_STREAM), num_runs)
+    keys = run_keys(stream_key(key, "gradient SDE"), num_runs)
     shares = at_record / algorithm.num_steps
     trajectory = _paths(reduced, algorithm, is_clipped, keys, shares, slots, per_record)
     if progress is not None:

@@ -25,14 +25,12 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
-from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.schedules import AbstractSchedule
 from jaxdp.simulation.base import AbstractSimulator, known_length
-
-_OWN_STREAM = 0x5DE
 
 
 class HomogenizedSDE(AbstractSimulator):
@@ -66,7 +64,7 @@ class HomogenizedSDE(AbstractSimulator):
         at_record, slots = np.unique(record_steps(num_steps, records), return_inverse=True)
         per_record = -(-self.num_steps // (len(at_record) - 1))
         # Apart from the keys of other simulators, so that two of them can share a key.
-        keys = run_keys(jr.fold_in(key, _OWN_STREAM), num_runs)
+        keys = run_keys(stream_key(key, "HomogenizedSDE"), num_runs)
         trajectory = _paths(problem, algorithm, keys, at_record / num_steps, slots, per_record)
         if progress is not None:
             jax.block_until_ready(trajectory.risk)
@@ -104,7 +102,7 @@ class _PrivateNoisePath(diffrax.AbstractPath):
         if t1 is None:
             raise ValueError("the private noise is known by its increments only")
         step = jnp.searchsorted(self.grid, t0)
-        normal = jr.normal(jr.fold_in(self.key, step), (self.dim,), self.dtype)
+        normal = jr.normal(numbered_key(self.key, step), (self.dim,), self.dtype)
         drop = jnp.maximum(self.schedule(t0) ** 2 - self.schedule(t1) ** 2, 0)
         return jnp.sqrt(drop) * normal
 
@@ -179,7 +177,7 @@ def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajector
         )
         ys: Any = solution.ys
         (risks, clipped), last = ys
-        last_key = jr.fold_in(noise_key, len(grid))
+        last_key = numbered_key(noise_key, len(grid))
         jump = private_scale * schedule(grid[-1]) * jr.normal(last_key, (dim,), dtype)
         final = last[0] + jnp.where(private_scale > 0, jump, 0)
         stopped = solution.result != diffrax.RESULTS.successful

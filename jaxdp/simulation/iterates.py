@@ -21,7 +21,7 @@ from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
-from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.core.keys import numbered_key, purpose_key, run_keys
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory, status_of, void_unless
 from jaxdp.problems.base import AbstractSampleProblem
@@ -270,7 +270,7 @@ def _samples(problem: AbstractSampleProblem, run: _Run, steps, batch_size: int):
 
 
 def _normals(key, steps, dim: int, dtype):
-    return _over(steps, lambda step: jr.normal(jr.fold_in(key, step), (dim,), dtype))
+    return _over(steps, lambda step: jr.normal(numbered_key(key, step), (dim,), dtype))
 
 
 def _over(index, function):

@@ -21,7 +21,6 @@ Derived: test_reduced checks it in law against `Iterates` and against Algorithm 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
@@ -29,7 +28,7 @@ from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.core.counter_normals import key_words
-from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory, status_of, void_unless
 from jaxdp.problems.linear import LinearRegression
@@ -44,8 +43,6 @@ from jaxdp.simulation.radial_chain import (
     risk_of,
 )
 
-# Apart from the numbers of runs.
-_OWN_STREAM = 0xFFFF_0AD1
 _PROGRESS_BLOCKS = 20
 
 
@@ -90,7 +87,7 @@ class Reduced(AbstractSimulator):
         at_record, slots = np.unique(record_steps(num_steps, records), return_inverse=True)
         starts, ends = at_record[:-1], at_record[1:]
         # Apart from the keys of other simulators, so that two of them can share a key.
-        keys = run_keys(jr.fold_in(key, _OWN_STREAM), num_runs)
+        keys = run_keys(stream_key(key, "Reduced"), num_runs)
         streams, state, first_record = _begin(problem, algorithm, keys)
         recorded = [first_record]
         block = len(ends) if progress is None else -(-len(ends) // _PROGRESS_BLOCKS)
@@ -164,4 +161,5 @@ def _finish(
         },
         label="simulated",
     )
-    return void_unless(problem.is_valid & algorithm.is_valid, trajectory)
+    is_valid = problem.is_valid & problem.blocks.is_valid & algorithm.is_valid
+    return void_unless(is_valid, trajectory)

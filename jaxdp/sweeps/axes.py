@@ -13,9 +13,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int, Key
+
+from jaxdp.core.keys import numbered_key
 
 _LONGEST_LABEL = 60
 
@@ -131,7 +132,7 @@ def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
     It does not depend on how long the axes are, on shards or on devices.
     """
     for index in indices:
-        key = jr.fold_in(key, index)
+        key = numbered_key(key, index)
     return key
 
 

@@ -3,12 +3,11 @@
 import abc
 from typing import Any
 
-import equinox as eqx
-
+from jaxdp.core.description import AbstractDescription
 from jaxdp.core.trajectory import Trajectory
 
 
-class AbstractTheory(eqx.Module):
+class AbstractTheory(AbstractDescription):
     """A deterministic prediction for the pairs of problem and algorithm that it covers."""
 
     @abc.abstractmethod

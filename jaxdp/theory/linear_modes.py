@@ -81,7 +81,7 @@ def eigen_modes(problem: LinearRegression) -> Modes:
         dim=jnp.asarray(dim, problem.spectrum.dtype),
         label_noise=problem.label_noise,
         mean_square=jnp.mean(problem.spectrum**2),
-        is_valid=problem.is_valid,
+        is_valid=problem.is_valid & blocks.is_valid,
     )
 
 

@@ -1,5 +1,8 @@
 """Gaussian linear regression as described."""
 
+import functools
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -44,6 +47,71 @@ def test_equal_eigenvalues_are_grouped_and_their_targets_added():
     assert problem.blocks.eigenvalues.tolist() == [0.5, 1.5]
     assert problem.blocks.sizes == (2, 2)
     assert problem.blocks.squared_target.tolist() == [20.0, 10.0]
+
+
+ALGORITHM = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 20)
+
+
+def _first_risks(problem):
+    """R(0) by simulators that group eigenvalues and that do not, and by a theory's modes."""
+    runs = [
+        jaxdp.simulate(problem, ALGORITHM, key=jr.key(0), records=1, simulator=simulator)
+        for simulator in (jaxdp.Reduced(), jaxdp.Iterates())
+    ]
+    predicted = jaxdp.predict(problem, ALGORITHM, jaxdp.DiscreteRecursion(), records=1)
+    return [*(float(run.risk[0, 0]) for run in runs), float(predicted.risk[0])]
+
+
+def test_everyone_sees_a_target_or_spectrum_that_tree_at_has_set():
+    problem = jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], np.full(4, 0.5), 0.1)
+    doubled = eqx.tree_at(lambda p: p.target, problem, 2 * problem.target)
+    np.testing.assert_allclose(_first_risks(doubled), 2.0, rtol=1e-6)
+    np.testing.assert_allclose(_first_risks(problem), 0.5, rtol=1e-6)
+    # The same multiplicities at other places.
+    target = np.asarray([1.0, 2.0, 3.0, 4.0])
+    moved = eqx.tree_at(
+        lambda p: (p.spectrum, p.target),
+        problem,
+        (jnp.asarray([0.4, 0.4, 1.6, 1.6]), jnp.asarray(target, jnp.float32)),
+    )
+    expected = np.sum(np.asarray([0.4, 0.4, 1.6, 1.6]) * target**2) / 2
+    np.testing.assert_allclose(_first_risks(moved), expected, rtol=1e-6)
+
+
+def test_eigenvalues_of_other_multiplicities_are_refused():
+    problem = jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], np.full(4, 0.5), 0.1)
+    spectrum = jnp.asarray([1.5, 0.5, 1.4, 0.6])
+    other = eqx.tree_at(lambda p: p.spectrum, problem, spectrum)
+    for call in (jaxdp.predict, functools.partial(jaxdp.simulate, key=jr.key(0))):
+        with pytest.raises(ValueError, match=r"come \(2, 2\) times.*replace\(spectrum=...\)"):
+            call(other, ALGORITHM)
+    assert problem.replace(spectrum=spectrum).blocks.sizes == (1, 1, 1, 1)
+
+    def traced(spectrum):
+        other = eqx.tree_at(lambda p: p.spectrum, problem, spectrum)
+        simulated = jaxdp.simulate(
+            other, ALGORITHM, key=jr.key(0), records=1, simulator=jaxdp.Reduced()
+        )
+        predicted = jaxdp.predict(other, ALGORITHM, jaxdp.DiscreteRecursion(), records=1)
+        return simulated.status[0], predicted.status
+
+    # Traced values cannot be looked at: the run says so.
+    statuses = jax.jit(traced)
+    assert all(status == jaxdp.Status.INVALID for status in statuses(spectrum))
+    assert all(status == jaxdp.Status.OK for status in statuses(problem.spectrum))
+
+
+def test_traced_blocks_are_the_concrete_ones_and_share_the_derivative():
+    problem = jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], [1.0, 2.0, 3.0, 4.0], 0.1)
+    blocks = eqx.filter_jit(lambda problem: problem.blocks)(problem)
+    assert eqx.tree_equal(blocks, problem.blocks)
+
+    def weighted(spectrum):
+        blocks = eqx.tree_at(lambda p: p.spectrum, problem, spectrum).blocks
+        return blocks.eigenvalues @ jnp.asarray([1.0, 10.0])
+
+    gradient = jax.grad(weighted)(problem.spectrum)
+    np.testing.assert_allclose(gradient, [5.0, 0.5, 5.0, 0.5])
 
 
 def test_constructor_works_under_vmap_and_jit():

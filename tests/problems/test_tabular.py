@@ -1,5 +1,6 @@
 """Real tables: split, standardisation, and a risk that is not in-sample."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -39,6 +40,27 @@ def test_constructor_arguments_are_attributes():
     problem = jaxdp.TabularRegression(inputs, labels)
     np.testing.assert_allclose(problem.inputs, inputs, atol=1e-4)
     np.testing.assert_allclose(problem.labels, labels, atol=1e-3)
+
+
+def test_rows_that_are_not_the_surrogates_make_invalid_runs():
+    problem = jaxdp.TabularRegression(*_table())
+    changed = [
+        eqx.tree_at(lambda p: p.rows, problem, 2 * problem.rows),
+        eqx.tree_at(lambda p: p.centred_labels, problem, 2 * problem.centred_labels),
+        eqx.tree_at(lambda p: p.surrogate.target, problem, 2 * problem.surrogate.target),
+    ]
+    assert not any(other.is_valid for other in changed)
+    assert problem.is_valid
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10)
+    runs = [
+        jaxdp.simulate(other, algorithm, key=jr.key(0), records=1)
+        for other in (problem, changed[0])
+    ]
+    assert [int(run.status[0]) for run in runs] == [jaxdp.Status.OK, jaxdp.Status.INVALID]
+    relabelled = problem.replace(labels=2 * problem.labels)
+    np.testing.assert_allclose(
+        relabelled.surrogate.target, 2 * problem.surrogate.target, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_rows_have_trace_dim_and_are_centred():

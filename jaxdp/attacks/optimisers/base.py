@@ -5,12 +5,12 @@ import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jaxdp.attacks.base import AbstractTarget
+from jaxdp.core.description import AbstractDescription
 
 # Called with the number of full-pass equivalents so far and the best loss.
 Progress = Callable[[float, float], None]
@@ -47,7 +47,7 @@ class Attempt(NamedTuple):
     status: np.ndarray
 
 
-class AbstractOptimiser(eqx.Module):
+class AbstractOptimiser(AbstractDescription):
     """Minimises the loss over n rows on the sphere of radius sqrt(d), from several starts at once.
 
     Starts are a vmapped axis: each does what it would do alone, until one has converged.

@@ -18,6 +18,7 @@ from jaxdp.attacks.moves import chosen_rows, reseeded, thinned, with_spares
 from jaxdp.attacks.objective import relative_loss
 from jaxdp.attacks.optimisers.base import Attempt, Ending
 from jaxdp.attacks.optimisers.scaled_steps import Descent, Scaling, descend
+from jaxdp.core.keys import numbered_key
 
 _CHUNK, _MOST_CHUNKS = 50, 24
 # A stage ends when three chunks have not lowered the loss to this share of what it was; the search
@@ -216,7 +217,7 @@ class Rounds:
 
     def _with_spares(self) -> Descent:
         is_fresh = (self.idle >= _FRESH) & (self.losses > self.tolerance)
-        key = jr.fold_in(self.key, self.number)
+        key = numbered_key(self.key, self.number)
         return _at_rest(
             with_spares(self.best, is_fresh, self.num_spare, num_known=self.num_known, key=key)
         )

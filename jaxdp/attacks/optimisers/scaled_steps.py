@@ -13,13 +13,13 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxdp.attacks.base import AbstractBlock, AbstractTarget
 from jaxdp.attacks.objective import block_products, residual, solve_coefficients
 from jaxdp.attacks.optimisers.base import onto_sphere
+from jaxdp.core.keys import numbered_key
 
 # Of the mean curvature: below the square of the smallest coefficient that matters.
 _LEAST_CURVATURE = 1e-9
@@ -71,7 +71,7 @@ def descend(
     def step(number, state):
         # Generated once for all starts.
         block = target.block(order[number])
-        probe = jr.fold_in(key, number)
+        probe = numbered_key(key, number)
         moved = jax.vmap(
             lambda inputs, velocity, is_used: scaled_step(
                 block, inputs, velocity, scaling, is_used, num_known=num_known, key=probe

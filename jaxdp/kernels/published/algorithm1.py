@@ -30,6 +30,7 @@ from jaxtyping import Float
 from scipy.special import gammaincc
 
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
+from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.blocks import row_blocks
 from jaxdp.kernels.exact_paths import NUGGET
@@ -65,7 +66,7 @@ _SECRET = (
 )
 
 
-class Algorithm1(eqx.Module):
+class Algorithm1(AbstractDescription):
     r"""PK Algorithm 1 as printed, with the scope of the root that its proof has.
 
     $\Delta_1 = 2\kappa^2 q$, $\Delta_2 = 2\kappa T\sqrt q$ and noise

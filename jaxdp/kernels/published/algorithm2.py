@@ -7,6 +7,7 @@ import equinox as eqx
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_count
+from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.fit_arguments import check_budget, plain_float
 from jaxdp.kernels.losses import AbstractMarginLoss
@@ -27,7 +28,7 @@ _FALSE = (
 )
 
 
-class Algorithm2(eqx.Module):
+class Algorithm2(AbstractDescription):
     r"""PK Algorithm 2 as printed, with the scope of the root that Lemma 7 has.
 
     $\Delta_3 = \kappa\sqrt q$ with $L = \log(4/\delta)$; every entry of b has the standard

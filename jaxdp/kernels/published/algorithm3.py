@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
+from jaxdp.core.description import AbstractDescription
 from jaxdp.core.keys import purpose_key
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.blocks import row_blocks
@@ -56,7 +57,7 @@ def cosine_features(
     return ClippedFeatures(features, features.norm_bound)
 
 
-class Algorithm3(eqx.Module):
+class Algorithm3(AbstractDescription):
     r"""PK Algorithm 3 as printed: $\Delta_1 = 2$, $\Delta_2 = \sqrt2$, $c(\delta/2)$.
 
     Noise of $2\Delta_1 c/(n\epsilon)$ on C, symmetrised, and $2\Delta_2 T c/(n\epsilon)$ on u,

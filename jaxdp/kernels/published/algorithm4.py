@@ -7,6 +7,7 @@ import equinox as eqx
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_count
+from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.fit_arguments import check_budget, plain_float
 from jaxdp.kernels.losses import AbstractMarginLoss
@@ -25,7 +26,7 @@ _FALSE = (
 )
 
 
-class Algorithm4(eqx.Module):
+class Algorithm4(AbstractDescription):
     r"""PK Algorithm 4 as printed: $\Delta = \sqrt2$ and $\log(2/\delta)$.
 
     Every entry of b has the standard deviation

@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_count, require_positive
+from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.fit_arguments import check_budget, check_seeds, plain_float
 from jaxdp.kernels.gram import host_gram, host_rows
@@ -42,7 +43,7 @@ _FALSE = (
 _ROUNDING = 1e-9
 
 
-class Algorithm5(eqx.Module):
+class Algorithm5(AbstractDescription):
     r"""PK Algorithm 5 as printed: $\tilde f = f + \sigma h$, h a path of GP(0, k).
 
     $\sigma = c_1\kappa(1 + \sqrt{2\log(1/\delta)})/(n\lambda\epsilon)$. There is nothing that could

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import require_count, require_non_negative, require_positive, require_shape
+from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.blocks import blockwise
 from jaxdp.kernels.fit_arguments import check_budget, check_seeds, plain_float, training_table
@@ -68,7 +69,7 @@ class Eigenfunctions(AbstractFeatureMap):
         return math.inf
 
 
-class CanonicalEstimator(eqx.Module):
+class CanonicalEstimator(AbstractDescription):
     r"""$\frac1n\sum_i y_i\varphi(x_i)$ and noise of $2c_\beta d^{\beta/2}c(\delta)/(n\epsilon)$.
 
     As printed: it is a benchmark of the theory, for a distribution that is known. Source: PK

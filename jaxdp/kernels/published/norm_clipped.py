@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
+from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.blocks import row_blocks
 from jaxdp.kernels.fit_arguments import check_budget, check_seeds, plain_float, training_table
@@ -36,7 +37,7 @@ _FALSE = (
 )
 
 
-class NormClippedAlgorithm1(eqx.Module):
+class NormClippedAlgorithm1(AbstractDescription):
     r"""PK Algorithm 1 with $\tilde u = \min(1, T/|u|)\,u + 2T c(\delta/4)/(n\epsilon) \cdot e$.
 
     e is one standard normal for all coordinates: the print has no random variable at all. Labels

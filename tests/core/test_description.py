@@ -1,0 +1,273 @@
+"""Every description is copied by changing its constructor's arguments, which are checked again."""
+
+import copy
+import dataclasses
+import functools
+import importlib
+import inspect
+import pickle
+import pkgutil
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+
+import jaxdp
+from jaxdp import attacks, kernels, networks, problems, simulation, theory
+from jaxdp.algorithms import NonPrivateOptimiser
+from jaxdp.clipping import NormClip
+from jaxdp.core.description import AbstractDescription, constructor_arguments
+from jaxdp.kernels import published
+from jaxdp.privacy import PoissonSampler, SecretNoise, ShuffledEpochs
+
+ROWS = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+LABELS = np.random.default_rng(1).normal(size=12).astype(np.float32)
+KERNEL = kernels.Gaussian(0.75)
+LOSS = kernels.Logistic()
+# A capacity that the sampler chose, and one that it was given.
+SAMPLER = PoissonSampler(100, 0.1)
+
+
+@functools.cache
+def _descriptions():
+    """At least one of every kind, from every alternative constructor."""
+    paths = kernels.SamplePaths.sample(KERNEL, 4, 16, 3, key=jr.key(0))
+    nystrom = kernels.NystromFeatures(KERNEL, ROWS)
+    network = networks.TwoLayerNetwork(3, 8, num_outputs=1, key=jr.key(0))
+    torus = kernels.TorusKernel.power_law(7, capacity=0.5)
+    return [
+        jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], np.arange(4.0), 0.1),
+        jaxdp.LinearRegression.isotropic(4, label_noise=0.3),
+        jaxdp.LinearRegression.power_law(4, condition_number=2.0, label_noise=0.3),
+        jaxdp.TabularRegression(ROWS, LABELS),
+        jaxdp.RandomFeatures.sample(4, 3, 2, 5, key=jr.key(0)),
+        jaxdp.RandomFeatures.sample(4, 3, 2, None, key=jr.key(0)),
+        problems.ReducedFeatures.from_kernel(np.eye(5), np.ones(3), np.ones(2)),
+        jaxdp.OnePassDPSGD(lambda time: 2 - time, 1.0, 1.0, 10, batch_size=2),
+        jaxdp.OnePassDPSGD.calibrated(
+            1.0, 1e-5, learning_rate=jaxdp.Constant(1.0), clip_scale=1.0, num_steps=10
+        ),
+        jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10).with_traced_length(),
+        jaxdp.DPGD(0.1, 1.0, 10, 2.0),
+        jaxdp.DPGD.calibrated(1.0, 1e-5, learning_rate=0.1, clip_norm=1.0, num_steps=10),
+        jaxdp.PrivateOptimiser(
+            optax.sgd(0.1),
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            num_steps=3,
+            sampler=SAMPLER,
+            noise=SecretNoise(),
+        ),
+        jaxdp.PrivateOptimiser.calibrated(
+            optax.adam(0.1), 1.0, 1e-5, clip_norm=1.0, num_steps=3, sampler=ShuffledEpochs(10, 5)
+        ),
+        NonPrivateOptimiser(optax.sgd(0.1), 3),
+        jaxdp.ExactCalibration(),
+        jaxdp.PublishedCalibration(),
+        SAMPLER,
+        PoissonSampler(100, 0.1, 12),
+        ShuffledEpochs(10, 4),
+        jaxdp.Constant(1.0),
+        jaxdp.Polynomial(1.0, 0.5),
+        jaxdp.Hyperbolic(1.0, 0.5),
+        jaxdp.PiecewiseLinear([0.0, 1.0], [2.0, 1.0]),
+        jaxdp.OnePassDPSGD(lambda time: 2 - time, 1.0, 1.0, 10).learning_rate,
+        NormClip(1.0),
+        jaxdp.Iterates(),
+        jaxdp.Iterates(chunk_size=7),
+        jaxdp.Reduced(),
+        jaxdp.FunctionSpace(),
+        jaxdp.HomogenizedSDE(num_steps=5),
+        simulation.ClippedSDE(num_steps=5),
+        simulation.OrnsteinUhlenbeckSDE(num_steps=5),
+        jaxdp.CoupledODE(),
+        jaxdp.DiscreteRecursion(),
+        jaxdp.LowerBound(),
+        jaxdp.UpperBound(),
+        jaxdp.TightLowerBound(),
+        jaxdp.TightUpperBound(),
+        jaxdp.ClippedFlow(),
+        theory.ClippedDiffusion(),
+        jaxdp.OrnsteinUhlenbeck(),
+        jaxdp.GradientFlow(),
+        KERNEL,
+        kernels.Laplace(0.5),
+        kernels.Matern(0.5, 1.5),
+        kernels.InnerProduct(),
+        kernels.Polynomial(2, 1.0),
+        kernels.ArcCosine(1),
+        kernels.CallableKernel(lambda x, y: x @ y, 1.0),
+        kernels.RangedKernel(KERNEL, -np.ones(3), np.ones(3)),
+        torus,
+        paths,
+        kernels.FourierFeatures.sample(KERNEL, 4, 3, key=jr.key(0)),
+        kernels.CosineFeatures.sample(KERNEL, 4, 3, key=jr.key(0)),
+        kernels.OrthogonalFeatures.sample(KERNEL, 4, 3, key=jr.key(0)),
+        kernels.IdentityFeatures(3),
+        kernels.Polynomial(2, 1.0).features(4, 3, key=jr.key(0)),
+        kernels.ArcCosine(1).features(4, 3, key=jr.key(0)),
+        kernels.ClippedFeatures(paths, 1.0),
+        kernels.RangeScaling(paths, -np.ones(3), np.ones(3)),
+        kernels.NormScaling(paths, 1.0),
+        nystrom,
+        kernels.PathwiseFeatures.sample(KERNEL, ROWS, 4, 16, key=jr.key(0)),
+        kernels.MercerFeatures(torus.eigenvalues),
+        published.canonical.Eigenfunctions(jnp.cos, 3, 2),
+        LOSS,
+        kernels.HuberHinge(0.5),
+        kernels.FixedRidge(0.1),
+        kernels.NoiseRidge(),
+        kernels.SelectedRidge(),
+        kernels.Theorem11Rule(source=0.5, capacity=0.5),
+        kernels.PrivateKernelRidge(KERNEL, label_bound=1.0),
+        kernels.PrivateKernelClassifier(KERNEL, loss=LOSS, ridge=0.1),
+        published.Algorithm1(KERNEL, 8, 0.1, 1.0),
+        published.Algorithm2(KERNEL, 8, 0.1, LOSS),
+        published.Algorithm3(KERNEL, 8, 0.1, 1.0),
+        published.Algorithm4(KERNEL, 8, 0.1, LOSS),
+        published.Algorithm5(KERNEL, 0.1, LOSS),
+        published.CanonicalEstimator(jnp.cos, 5, 1.0, 3.3),
+        published.NormClippedAlgorithm1(KERNEL, 8, 0.1, 0.5),
+        attacks.RandomFeaturesTarget(ROWS, jnp.tanh, LABELS),
+        attacks.RegeneratedWeights(jr.key(0), 12, 3),
+        attacks.NetworkTarget(network.features, np.ones(8), 3),
+        attacks.LevenbergMarquardt(),
+        attacks.MomentumDescent(),
+        attacks.CurvatureScaledMomentum(),
+    ]
+
+
+# Given back from how it is kept, to rounding.
+ROUNDED = (jaxdp.TabularRegression,)
+
+
+def _described():
+    """Every class of the package that is a description."""
+    for module in pkgutil.walk_packages(jaxdp.__path__, "jaxdp."):
+        if not module.name.startswith(("jaxdp.cli", "jaxdp.estimators")):
+            importlib.import_module(module.name)
+    found, waiting = set(), [AbstractDescription]
+    while waiting:
+        below = waiting.pop().__subclasses__()
+        waiting += below
+        found |= {kind for kind in below if kind.__module__.startswith("jaxdp.")}
+    return {kind for kind in found if not kind.__name__.startswith("Abstract")}
+
+
+def test_every_description_is_tested_here():
+    assert _described() - {type(thing) for thing in _descriptions()} == set()
+
+
+def test_what_users_build_is_a_description():
+    built = (jaxdp, problems, kernels, attacks, published)
+    results = {
+        kernels.ReleasedFunction,
+        kernels.ExactPaths,
+        kernels.Columns,
+        attacks.Reconstruction,
+        jaxdp.Trajectory,
+        jaxdp.Cost,
+        problems.Samples,
+        published.GaussianUnlessFailure,
+    }
+    modules = {
+        kind
+        for room in built
+        for kind in vars(room).values()
+        if inspect.isclass(kind) and issubclass(kind, eqx.Module)
+    }
+    others = {kind for kind in modules if not issubclass(kind, AbstractDescription)}
+    assert others <= results, {kind.__name__ for kind in others - results}
+
+
+def _same(first, second):
+    """Equal in structure, types and values; keys in their words."""
+
+    def words(leaf):
+        is_key = eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return jr.key_data(leaf) if is_key else leaf
+
+    close = {"rtol": 1e-5, "atol": 1e-5} if isinstance(first, ROUNDED) else {}
+    trees = (jax.tree.map(words, tree) for tree in (first, second))
+    return bool(eqx.tree_equal(*trees, **close))
+
+
+def test_each_argument_replaced_by_itself_gives_an_equal_object():
+    for thing in _descriptions():
+        assert _same(thing.replace(), thing)
+        for name in constructor_arguments(type(thing)):
+            assert _same(thing.replace(**{name: thing._argument(name)}), thing), name
+
+
+def _outcome(call, *args, **kwargs):
+    try:
+        return call(*args, **kwargs)
+    except Exception as error:
+        return type(error), str(error)
+
+
+def test_replace_accepts_and_refuses_what_the_constructor_does():
+    for thing in _descriptions():
+        arguments = {name: thing._argument(name) for name in constructor_arguments(type(thing))}
+        for name in arguments:
+            for value in (None, -1, np.inf, "text"):
+                changed = _outcome(thing.replace, **{name: value})
+                made = _outcome(type(thing), **{**arguments, name: value})
+                assert type(changed) is type(made)
+                same = changed == made if isinstance(made, tuple) else _same(changed, made)
+                assert same, f"{name} = {value}: {changed} and {made}"
+
+
+def test_an_unknown_argument_is_named_with_those_there_are():
+    for thing in _descriptions():
+        names = ", ".join(constructor_arguments(type(thing))) or "none"
+        with pytest.raises(TypeError) as raised:
+            thing.replace(nosuch=1)
+        expected = f"expected arguments of {type(thing).__name__}, which are {names}, got nosuch"
+        assert str(raised.value) == expected
+
+
+def test_the_dataclass_way_works_or_says_what_to_use():
+    for thing in _descriptions():
+        outcome = _outcome(dataclasses.replace, thing)
+        if isinstance(outcome, tuple):
+            kind, text = outcome
+            assert kind is TypeError
+            assert ".replace(...)" in text
+        else:
+            assert _same(outcome, thing)
+
+
+def test_a_changed_argument_is_checked_and_the_rest_stays():
+    algorithm = jaxdp.OnePassDPSGD.calibrated(
+        1.0, 1e-5, learning_rate=jaxdp.Constant(1.0), clip_scale=2.0, num_steps=10
+    )
+    changed = algorithm.replace(rho=2.0)
+    assert (changed.rho, changed.clip_scale, changed.num_steps) == (2.0, 2.0, 10)
+    assert algorithm.replace(learning_rate=jaxdp.Polynomial(3.0, 0.5)).learning_rate.peak == 3
+    with pytest.raises(ValueError, match="expected rho > 0, got -1"):
+        algorithm.replace(rho=-1.0)
+    with pytest.raises(TypeError, match=r"use its .replace\(...\)"):
+        dataclasses.replace(algorithm, rho=2.0)
+    problem = jaxdp.LinearRegression.isotropic(4, label_noise=0.3)
+    assert dataclasses.replace(problem, label_noise=0.1).label_noise == np.float32(0.1)
+    with pytest.raises(ValueError, match="mean 1"):
+        dataclasses.replace(problem, spectrum=2 * problem.spectrum)
+
+
+def test_what_the_constructor_chose_is_chosen_anew():
+    assert SAMPLER.replace(sampling_rate=0.5) == PoissonSampler(100, 0.5)
+    assert PoissonSampler(100, 0.1, 12).replace(sampling_rate=0.2).capacity == 12
+
+
+def test_descriptions_are_copied_and_pickled_as_before():
+    problem = jaxdp.LinearRegression.isotropic(4, label_noise=0.3)
+    for thing in (problem, jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10)):
+        assert _same(copy.deepcopy(thing), thing)
+        assert _same(pickle.loads(pickle.dumps(thing)), thing)
+    doubled = eqx.filter_jit(lambda p: p.replace(label_noise=2 * p.label_noise))(problem)
+    assert doubled.label_noise == np.float32(0.6)
