@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from jaxdp.algorithms.optimiser import OptimiserState, PrivateOptimiser
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.traced_loss import batch_size
+from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count, require_key
 from jaxdp.privacy.release import Release
 
@@ -39,7 +40,7 @@ class NonPrivateOptimiser(eqx.Module):
     """
 
     optimiser: optax.GradientTransformation = eqx.field(static=True)
-    num_steps: int = eqx.field(static=True)
+    num_steps: int = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
         require_count("num_steps", self.num_steps)

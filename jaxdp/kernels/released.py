@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_finite, require_positive, require_shape
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows
 from jaxdp.kernels.blocks import blockwise
@@ -52,10 +52,10 @@ class ReleasedFunction(eqx.Module):
     features: AbstractFeatureMap
     coefficients: Float[Array, " outputs"] = eqx.field(converter=as_float)
     statement: Release
-    delta: float = eqx.field(static=True)
+    delta: float = eqx.field(static=True, converter=plain_float)
     public_seed: int = eqx.field(static=True)
     intercept: Float[Array, ""] = eqx.field(converter=as_float, default=0.0)
-    label_bound: float | None = eqx.field(static=True, default=None)
+    label_bound: float | None = eqx.field(static=True, converter=plain_float, default=None)
     columns: Columns | None = None
 
     def __check_init__(self):

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.clipped_flow import DEFAULT_RANK, require_rank
 from jaxdp.theory.gaussian_closure import Closure, Moments
@@ -28,7 +28,7 @@ class ClippedDiffusion(AbstractTheory):
             `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd`.
     """
 
-    rank: int = eqx.field(static=True, default=DEFAULT_RANK)
+    rank: int = eqx.field(static=True, converter=plain_number, default=DEFAULT_RANK)
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def __check_init__(self):
