@@ -102,7 +102,8 @@ class Polynomial(AbstractKernel):
         # Features first, so that the first ones do not depend on how many there are.
         shape = (num_features, self.degree, dim + 1)
         signs = jnp.moveaxis(jr.rademacher(key, shape, jnp.float32), 1, 0)
-        return ProductFeatures(signs[..., :-1], signs[..., -1] * jnp.sqrt(self.constant))
+        offset = jnp.sqrt(self.constant).astype(signs.dtype)
+        return ProductFeatures(signs[..., :-1], signs[..., -1] * offset)
 
 
 class ProductFeatures(AbstractFeatureMap):

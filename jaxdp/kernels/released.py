@@ -142,5 +142,6 @@ def _values(
     is_lost = ~jnp.isfinite(found).all(axis=1) & jnp.isfinite(given).all(axis=1)
     rows = jnp.where(is_lost[:, None], 0, found)
     # As many digits as there are: a product in bf16 or TF32 would lose most of them.
-    values = jnp.matmul(rows, coefficients, precision=Precision.HIGHEST) + intercept
+    values = jnp.matmul(rows, coefficients, precision=Precision.HIGHEST)
+    values += intercept.astype(values.dtype)
     return values if bound is None else jnp.clip(values, -bound, bound)

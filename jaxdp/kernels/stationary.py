@@ -66,7 +66,7 @@ class AbstractRadialKernel(AbstractStationaryKernel):
         normal_key, scale_key = jr.split(key)
         normals = jr.normal(normal_key, (num_frequencies, dim), jnp.float32)
         scales = self.frequency_scales(num_frequencies, key=scale_key)
-        return normals * (scales / self.scale)[:, None]
+        return normals * (scales / self.scale.astype(scales.dtype))[:, None]
 
 
 class Gaussian(AbstractRadialKernel):
