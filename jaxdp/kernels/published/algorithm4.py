@@ -6,10 +6,13 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Float
 
+from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.fit_arguments import check_budget, plain_float
+from jaxdp.kernels.fit_arguments import (
+    check_budget,
+)
 from jaxdp.kernels.losses import AbstractMarginLoss
 from jaxdp.kernels.published.algorithm3 import cosine_features
 from jaxdp.kernels.published.perturbed_minimiser import (
@@ -45,7 +48,7 @@ class Algorithm4(AbstractDescription):
     """
 
     kernel: AbstractKernel
-    num_features: int = eqx.field(static=True)
+    num_features: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
     loss: AbstractMarginLoss
 
