@@ -125,6 +125,9 @@ class Store:
                     f"expected store to be an empty folder or that of a sweep, got {self.folder} "
                     f"with {foreign[0]} in it"
                 )
+            # Those of another sweep shall not come under this one's description.
+            for place in sorted(self.places())[:1]:
+                self.read(place)
             with contextlib.suppress(FileExistsError):
                 self._write(_DESCRIPTION, description.written(identity), replace=False)
         found = description.read(path)
