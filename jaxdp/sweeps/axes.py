@@ -15,7 +15,12 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Int, Key
+
+from jaxdp.core.checks import require_key, require_kind
+from jaxdp.sweeps.digests import digest
+from jaxdp.sweeps.outside import UnreadableError
 
 _LONGEST_LABEL = 60
 
@@ -100,11 +105,12 @@ def as_axes(axes: Any) -> Axes:
 
     Raises:
         TypeError: an axis is neither a tuple nor a one-dimensional array of numbers.
-        ValueError: an axis is empty, is named "key", or has values that its type on the device
-            cannot hold.
+        ValueError: an axis is empty, is named "key", has a value twice, or has values that its type
+            on the device cannot hold or cannot tell apart.
     """
-    if not isinstance(axes, Mapping) or not all(isinstance(name, str) for name in axes):
-        raise TypeError(f"expected axes to be a dict of names to values, got {axes!r}")
+    require_kind("axes", axes, Mapping, "a dict of names to values")
+    for name in axes:
+        require_kind("each name in axes", name, str, "a string")
     if not axes:
         raise ValueError("expected at least one axis, got none")
     if "key" in axes:
@@ -113,6 +119,7 @@ def as_axes(axes: Any) -> Axes:
     for name, values in axes.items():
         if isinstance(values, tuple):
             looped[name] = values
+            _require_distinct(name, values)
         elif isinstance(values, (np.ndarray, jax.Array)):
             mapped[name] = _checked_array(name, values)
         else:
@@ -129,8 +136,14 @@ def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
     """The key of the cell at these indices along the axes, in the axes' order.
 
     It does not depend on how long the axes are, on shards or on devices.
+
+    Raises:
+        TypeError: `key` is no `jax.random.key`, or an index is not a whole number.
+        ValueError: an index is negative; those from the end are not known here.
     """
-    for index in indices:
+    require_key(key)
+    for place, index in enumerate(indices):
+        _require_index(f"index {place}", index)
         key = jr.fold_in(key, index)
     return key
 
@@ -140,7 +153,25 @@ def is_x64() -> bool:
     return _device_type(np.dtype(np.float64)) == np.float64
 
 
+def _require_index(name: str, index: Any) -> None:
+    is_whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+    is_array = isinstance(index, (np.ndarray, jax.Array)) and index.shape == ()
+    if not (is_whole or (is_array and jnp.issubdtype(index.dtype, jnp.integer))):
+        raise TypeError(
+            f"expected {name} to be a whole number, got {type(index).__name__}: {index}"
+        )
+    if not isinstance(index, Tracer) and index < 0:
+        raise ValueError(f"expected {name} >= 0, got {index}")
+
+
 def _checked_array(name: str, values: Any) -> np.ndarray:
+    if isinstance(values, Tracer):
+        raise TypeError(
+            f"expected axis {name} to have concrete values, got traced ones; a sweep compiles by "
+            "itself: call it outside jit, vmap and grad"
+        )
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"expected axis {name} to be an array, got a masked one; leave those out")
     if jnp.issubdtype(values.dtype, jax.dtypes.prng_key):
         raise TypeError(
             f"expected axis {name} to be numbers, got keys; each cell has a key of its own, made "
@@ -165,7 +196,37 @@ def _checked_array(name: str, values: Any) -> np.ndarray:
             f"expected values of axis {name} that {held.dtype} can hold, got "
             f"{array[is_lost][0]}; enable jax_enable_x64 or use a tuple"
         )
+    _require_apart(name, array, held)
     return array
+
+
+def _require_apart(name: str, given: np.ndarray, held: np.ndarray) -> None:
+    """Raise ValueError where two values are one on the device."""
+    order = np.argsort(held, kind="stable")
+    equal = np.flatnonzero(held[order][1:] == held[order][:-1])
+    if len(equal):
+        first, second = sorted(order[equal[0] : equal[0] + 2])
+        pair = f"{given[first]} and {given[second]} (number {first} and {second})"
+        reason = "" if given[first] == given[second] else f", which are one number in {held.dtype}"
+        raise ValueError(f"expected values of axis {name} that differ, got {pair}{reason}")
+
+
+def _require_distinct(name: str, values: tuple) -> None:
+    """Raise ValueError where a looped value comes twice."""
+    seen: dict[Any, int] = {}
+    for place, value in enumerate(values):
+        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        # 1 and 1.0 have one coordinate; descriptions are equal where all that they hold is.
+        try:
+            mark = ("number", value) if number else ("other", digest(value))
+        except UnreadableError:
+            mark = ("one", id(value))
+        first = seen.setdefault(mark, place)
+        if first != place:
+            raise ValueError(
+                f"expected values of axis {name} that differ, got {_label(value)} as number "
+                f"{first} and {place}"
+            )
 
 
 def _device_type(dtype: np.dtype) -> np.dtype:

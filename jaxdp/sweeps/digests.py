@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jaxdp.sweeps.parts import UnreadableError, parts_of
 
@@ -108,7 +109,7 @@ class _Walk:
             self._put("object", str(self._numbers[id(value)]))
 
     def _read_array(self, value: Any, name: str) -> None:
-        if isinstance(value, jax.core.Tracer):
+        if isinstance(value, Tracer):
             raise UnreadableError(f"{name}, which is traced")
         if isinstance(value, jax.Array):
             # Another result may come of a weak type.

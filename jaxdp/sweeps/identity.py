@@ -34,6 +34,8 @@ def identity_of(function: Any, axes: Axes, key: Any, version: str | None) -> dic
             "digest": _of_function(function),
         }
     return {
+        "libraries": versions(),
+        "jaxdp": {"digest": source_digest()},
         "function": described,
         # A list: their order decides the cells' keys.
         "axes": [
@@ -46,8 +48,6 @@ def identity_of(function: Any, axes: Axes, key: Any, version: str | None) -> dic
             for name in axes.names
         ],
         "key": {"digest": digest(key)},
-        "jaxdp": {"digest": source_digest()},
-        "libraries": versions(),
         "jax_enable_x64": is_x64(),
         "jax_threefry_partitionable": jax.config.values.get("jax_threefry_partitionable"),
         "jax_default_matmul_precision": str(

@@ -155,7 +155,11 @@ def _depths(
     depth = start
     for here in range(place + 1, len(found)):
         instruction = found[here]
-        if "JUMP" in instruction.opname or instruction.opname in ("FOR_ITER", "SEND", "RETURN_VALUE"):
+        if "JUMP" in instruction.opname or instruction.opname in (
+            "FOR_ITER",
+            "SEND",
+            "RETURN_VALUE",
+        ):
             return
         argument = instruction.arg if instruction.opcode >= dis.HAVE_ARGUMENT else None
         depth += dis.stack_effect(instruction.opcode, argument)

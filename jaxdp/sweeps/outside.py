@@ -50,9 +50,7 @@ def outside(
         value = held[use.name]
         place = _cell(function, use.name) if use.is_free else (id(scope), use.name)
         # What the methods of other classes do is theirs to say.
-        if use.effect is Effect.BIND or (
-            use.effect is Effect.FILL and type(value) in _CONTAINERS
-        ):
+        if use.effect is Effect.BIND or (use.effect is Effect.FILL and type(value) in _CONTAINERS):
             changed[place] = f"{use.name}, in {name}"
             continue
         read.add(place)
@@ -99,9 +97,7 @@ def _followed(value: Any, attributes: tuple[str, ...]) -> tuple[list[str], Any]:
     return taken, value
 
 
-def _imported(
-    one: Import, function: types.FunctionType, name: str
-) -> dict[tuple[str, ...], Any]:
+def _imported(one: Import, function: types.FunctionType, name: str) -> dict[tuple[str, ...], Any]:
     """What an import inside a function takes from the user's modules."""
     try:
         package = function.__globals__.get("__package__")

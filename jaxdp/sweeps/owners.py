@@ -87,7 +87,9 @@ def _file_of(name: str) -> str | None:
     """The file of a module, which need not be imported yet; a package's folder without a file."""
     module = sys.modules.get(name) or sys.modules.get(name.partition(".")[0])
     if module is not None:
-        return getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
+        return getattr(module, "__file__", None) or next(
+            iter(getattr(module, "__path__", ())), None
+        )
     try:
         spec = importlib.util.find_spec(name.partition(".")[0])
     except (ImportError, ValueError):

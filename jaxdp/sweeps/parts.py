@@ -187,7 +187,8 @@ def _of_pickled(value: Any, name: str) -> Parts:
         raise UnreadableError(f"{what} ({error})") from error
     if isinstance(reduced, str):
         return Parts(f"global {reduced}", [("", kind)])
-    make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    make, arguments, *rest = reduced
+    state, items, pairs, *_ = (*rest, None, None, None)
     parts = Parts("object", _unnamed((kind, make, arguments)))
     # Of a class with slots: its attributes, and its slots.
     for held in state if isinstance(state, tuple) and len(state) == 2 else (state,):
