@@ -154,9 +154,10 @@ def is_x64() -> bool:
 
 
 def _require_index(name: str, index: Any) -> None:
-    is_whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
     is_array = isinstance(index, (np.ndarray, jax.Array)) and index.shape == ()
-    if not (is_whole or (is_array and jnp.issubdtype(index.dtype, jnp.integer))):
+    dtype = getattr(index, "dtype", None)
+    is_whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+    if not (is_whole or (is_array and jnp.issubdtype(dtype, jnp.integer))):
         raise TypeError(
             f"expected {name} to be a whole number, got {type(index).__name__}: {index}"
         )

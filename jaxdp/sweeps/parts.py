@@ -192,6 +192,8 @@ def _of_pickled(value: Any, name: str) -> Parts:
     parts = Parts("object", _unnamed((kind, make, arguments)))
     # Of a class with slots: its attributes, and its slots.
     for held in state if isinstance(state, tuple) and len(state) == 2 else (state,):
+        if held is None:
+            continue
         is_named = type(held) is dict and all(isinstance(part, str) for part in held)
         parts.items += _state(held, kind) if is_named else [("", held)]
     parts.items += [("", tuple(items or ())), ("", tuple(pairs or ()))]

@@ -53,7 +53,7 @@ def test_looped_values_are_labelled_by_themselves_or_by_name(values, labels):
     [
         ({"c": [1.0, 2.0]}, "array .vmapped. or a tuple .looped"),
         ({"c": 1.0}, "got float"),
-        ({1: np.ones(2)}, "dict of names"),
+        ({1: np.ones(2)}, "each name in axes to be a string, got int: 1"),
         ([("c", np.ones(2))], "dict of names"),
         ({"c": np.array(["x"])}, "real numbers"),
         ({"c": np.ones(2, complex)}, "real numbers"),

@@ -108,7 +108,7 @@ def test_every_flipped_byte_of_the_description_is_detected(finished, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 1, "digest": "0"}', "[" * 9999]
+    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 2, "digest": "0"}', "[" * 9999]
 )
 def test_a_description_that_is_something_else_is_refused(store, content):
     (store / "sweep.json").write_text(content)

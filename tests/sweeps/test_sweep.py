@@ -133,7 +133,7 @@ def test_shards_shrink_until_they_fit_the_memory(monkeypatch):
     def wide(key, c):
         return {"largest": jnp.cumsum(jr.normal(key, (1000,))).max() * c}
 
-    axes = {"c": np.ones(640)}
+    axes = {"c": np.linspace(1.0, 2.0, 640)}
     whole = jaxdp.sweep(wide, axes, key=KEY)
     checked = jaxdp.sweeps.axes.as_axes(axes)
     unlimited = Program(wide, checked, 0, KEY).fitting_size()
@@ -151,14 +151,14 @@ def test_shards_shrink_until_they_fit_the_memory(monkeypatch):
         (lambda key, c: c, "dict of arrays, such as .*, or a Trajectory, got an array"),
         (lambda key, c: {"x": {"y": c}}, "expected x to be an array"),
         (lambda key, c: {"x": key}, "expected x to be an array"),
-        (lambda c: {"x": c}, "function of the keywords key, c"),
-        (lambda key, d: {"x": d}, "function of the keywords key, c"),
-        ("name", "expected a function"),
+        (lambda c: {"x": c}, "function to take the keywords key, c"),
+        (lambda key, d: {"x": d}, "function to take the keywords key, c"),
+        ("name", "expected function to be a function of key and the axes, got str"),
     ],
 )
 def test_wrong_functions_are_refused(function, message):
     with pytest.raises(TypeError, match=message):
-        jaxdp.sweep(function, {"c": np.ones(2)}, key=KEY)
+        jaxdp.sweep(function, {"c": np.arange(2.0)}, key=KEY)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_wrong_functions_are_refused(function, message):
 )
 def test_wrong_results_are_refused(function, message):
     with pytest.raises(ValueError, match=message):
-        jaxdp.sweep(function, {"c": np.ones(2)}, key=KEY)
+        jaxdp.sweep(function, {"c": np.arange(2.0)}, key=KEY)
 
 
 def test_shapes_that_a_looped_value_changes_are_refused():
@@ -202,4 +202,4 @@ def test_an_error_of_the_function_comes_through():
         raise ArithmeticError("the function's own")
 
     with pytest.raises(ArithmeticError, match="the function's own"):
-        jaxdp.sweep(failing, {"c": np.ones(2)}, key=KEY)
+        jaxdp.sweep(failing, {"c": np.arange(2.0)}, key=KEY)
