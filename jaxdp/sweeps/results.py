@@ -90,9 +90,9 @@ def _of_dict(result: Any) -> list[tuple[Variable, Array]]:
 
 
 def _as_array(name: str, value: Any) -> Array:
-    is_tree = isinstance(value, (Trajectory, dict, list, tuple))
+    is_no_array = isinstance(value, (Trajectory, dict, list, tuple, str, bytes))
     try:
-        array = None if is_tree else jnp.asarray(value)
+        array = None if is_no_array else jnp.asarray(value)
     except (TypeError, ValueError):
         array = None
     if array is None or jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
