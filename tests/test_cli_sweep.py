@@ -35,15 +35,15 @@ def _run(capsys, *arguments):
     ],
 )
 def test_grids_are_what_they_say(text, values):
-    np.testing.assert_allclose(grid(text), values)
+    np.testing.assert_allclose(grid(text, "--peak"), values)
 
 
 @pytest.mark.parametrize(
     "text", ["", "a", "1:2", "1:2:3:lin", "1:2:0", "0:1:3:log", "1,1", "nan", "1:2:x", "2:2:3"]
 )
 def test_other_texts_are_refused(text):
-    with pytest.raises(ValueError, match="expected"):
-        grid(text)
+    with pytest.raises(ValueError, match=r"expected .*--peak"):
+        grid(text, "--peak")
 
 
 @pytest.fixture(scope="module")
@@ -89,28 +89,47 @@ def test_a_store_of_another_grid_is_refused_in_one_line(both, capsys):
     )
     assert status == 2
     assert err.count("\n") == 1
-    assert "keeps another sweep" in err
+    assert "keeps another sweep: its axes" in err or "its axis" in err
+
+
+def test_a_store_of_other_options_is_refused_by_their_names(both, capsys):
+    options = [
+        *both[1][both[1].index("--clip-scale") :],
+        "--dim",
+        "21",
+        "--num-runs",
+        "4",
+        "--quiet",
+    ]
+    status, _, err = _run(capsys, *options, "--out", str(both[0]), "--store", f"{both[0]}/kept")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "it was made by version ode, --dim 20, " in err
+    assert "not by version ode, --dim 21, " in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--clip-scale", "0:1:3"], "clip_scale > 0"),
-        (["--power", "-1"], "power >= 0"),
+        (["--clip-scale", "0:1:3"], "--clip-scale: expected clip_scale > 0"),
+        (["--power", "-1"], "--power: expected finite power >= 0"),
+        (["--rho", "0"], "--rho: expected"),
+        (["--peak", "1:2:3:4"], "expected --peak to be a number, numbers with commas between"),
+        (["--peak", "1,1.000000001"], "--peak: expected values of axis peak that differ"),
+        (["--power", "0.5,0.5"], "expected finite values of --power that differ"),
         (["--aspect-ratio", "30"], "expected 0 < --aspect-ratio <= --dim"),
-        (["--peak", "1:2"], "expected a number, numbers with commas"),
+        (["--peak", "1:2"], "expected --peak to be a number, numbers with commas"),
         (["--num-runs", "0"], "--num-runs >= 1"),
         (["--dim", "0"], "--dim >= 1"),
         (["--label-noise", "-1"], "label_noise >= 0"),
         (["--by", "guess"], "invalid choice"),
         (["--shard-size", "0"], "shard_size >= 1"),
-        (["--peak", "1:2:1000000000"], "expected at most 1000000 values, got '1:2:1000000000'"),
-        (["--peak", f"1:2:{10**30}"], "expected at most 1000000 values"),
+        (["--peak", "1:2:1000000000"], "at most 1000000 values of --peak, got '1:2:1000000000'"),
+        (["--peak", f"1:2:{10**30}"], "expected at most 1000000 values of --peak"),
         (["--peak", "1:2:1001", "--clip-scale", "1:2:1001"], "at most 1000000 cells together"),
-        (["--peak", "1e308:-1e308:3"], "expected finite values that differ"),
+        (["--peak", "1e308:-1e308:3"], "expected finite values of --peak that differ"),
         (["--aspect-ratio", "5e-324"], "fewer than 2^31, got 4.94066e-324"),
         (["--num-runs", "1000000000000"], "fewer than 2^31 numbers in all runs"),
-        (["--rho", "1e150"], "that float32 can hold"),
+        (["--rho", "1e150"], "--rho: expected values of axis rho that float32 can hold"),
         (["--peak", "1e150"], "expected finite peak > 0, got inf"),
     ],
 )

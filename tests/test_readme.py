@@ -92,7 +92,7 @@ def test_a_sweep_runs_as_it_stands_and_resumes(tmp_path):
 print(float(abs(dataset.simulated / dataset.predicted - 1).median()))
 print(float(dataset.predicted.min()))
 """
-    # A store asks for the function's source, so the block stands in a file.
+    # The same script, run a second time.
     (tmp_path / "grid.py").write_text(_block("python", 4) + after)
     code = "import runpy; runpy.run_path('grid.py', run_name='__main__')"
     first, second = (_run(code, tmp_path) for _ in range(2))

@@ -11,11 +11,11 @@ class TooManyError(ValueError):
     """A grid of more values than a sweep may have cells."""
 
 
-def grid(text: str) -> np.ndarray:
-    """The values that a text describes; each must be named once.
+def grid(text: str, option: str) -> np.ndarray:
+    """The values that an option's text describes; each must be named once.
 
     Raises:
-        ValueError: it describes none.
+        ValueError: it describes none; names the option.
     """
     parts = text.split(":")
     try:
@@ -25,7 +25,9 @@ def grid(text: str) -> np.ndarray:
             spaced = np.linspace if len(parts) == 3 else np.geomspace
             first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
             if count > MOST_CELLS:
-                raise TooManyError(f"expected at most {MOST_CELLS} values, got {text!r}")
+                raise TooManyError(
+                    f"expected at most {MOST_CELLS} values of {option}, got {text!r}"
+                )
             # Ends that are infinite, or too far apart, are told by the values.
             with np.errstate(all="ignore"):
                 values = spaced(first, last, count)
@@ -34,7 +36,9 @@ def grid(text: str) -> np.ndarray:
     except TooManyError:
         raise
     except ValueError as error:
-        raise ValueError(f"expected {_FORMS}, got {text!r}") from error
+        raise ValueError(f"expected {option} to be {_FORMS}, got {text!r}") from error
     if not len(values) or len(np.unique(values)) != len(values) or not np.isfinite(values).all():
-        raise ValueError(f"expected finite values that differ, at least one, got {text!r}")
+        raise ValueError(
+            f"expected finite values of {option} that differ, at least one, got {text!r}"
+        )
     return values

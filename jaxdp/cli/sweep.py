@@ -62,7 +62,7 @@ def sweep(options: argparse.Namespace) -> None:
         options.num_runs,
     )
     check_sizes(all_runs=(setting.num_runs, setting.dim))
-    axes = {name: grid(getattr(options, name)) for name in GRIDS}
+    axes = {name: grid(getattr(options, name), _flag(name)) for name in GRIDS}
     _check(setting, axes)
     ode_key, simulation_key = seeded_keys(options, 2, *_FILES.values())
     found = []
@@ -73,7 +73,7 @@ def sweep(options: argparse.Namespace) -> None:
                 functools.partial(predicted_risk, dataclasses.replace(setting, num_runs=1)),
                 axes,
                 key=ode_key,
-                **_kept(options, "ode"),
+                **_kept(options, "ode", dataclasses.replace(setting, num_runs=1)),
             )
         )
     if options.by in ("simulation", "both"):
@@ -84,7 +84,7 @@ def sweep(options: argparse.Namespace) -> None:
                 functools.partial(simulated_risk, setting),
                 looped,
                 key=simulation_key,
-                **_kept(options, "simulation"),
+                **_kept(options, "simulation", setting),
             )
         )
     dataset = xarray.Dataset(
@@ -172,6 +172,8 @@ def _algorithm(clip_scale, peak, power, rho, num_steps):
 
 def _check(setting: Setting, axes: dict[str, np.ndarray]) -> None:
     """Refuse what the library would: inside the sweep values are traced and cannot be looked at."""
+    from jaxdp.sweeps.axes import as_axes
+
     counts = [len(values) for values in axes.values()]
     if math.prod(counts) > MOST_CELLS:
         raise ValueError(
@@ -179,22 +181,42 @@ def _check(setting: Setting, axes: dict[str, np.ndarray]) -> None:
             f"{' * '.join(map(str, counts))}"
         )
     _problem(setting)
-    first = {name: float(values[0]) for name, values in axes.items()}
+    for ratio in (float(axes["aspect_ratio"].min()), float(axes["aspect_ratio"].max())):
+        if not setting.dim / _MOST_STEPS < ratio <= setting.dim:
+            raise ValueError(
+                "expected 0 < --aspect-ratio <= --dim, for at least one sample and fewer than "
+                f"2^31, got {ratio:g}"
+            )
+    # One option at a time, so that an error can name it.
+    sound = {"clip_scale": 1.0, "peak": 1.0, "power": 0.0, "rho": 1.0, "num_steps": 1}
     for name, values in axes.items():
-        for value in (float(values.min()), float(values.max())):
-            cell = first | {name: value}
-            ratio = cell.pop("aspect_ratio")
-            if not setting.dim / _MOST_STEPS < ratio <= setting.dim:
-                raise ValueError(
-                    "expected 0 < --aspect-ratio <= --dim, for at least one sample and fewer than "
-                    f"2^31, got {ratio:g}"
-                )
-            _algorithm(**cell, num_steps=round(setting.dim / ratio))
+        try:
+            for value in (float(values.min()), float(values.max())):
+                if name in sound:
+                    _algorithm(**(sound | {name: value}))
+            as_axes({name: values})
+        except ValueError as error:
+            raise ValueError(f"{_flag(name)}: {error}") from error
+    ratio = float(axes["aspect_ratio"].min())
+    first = {name: float(values[0]) for name, values in axes.items() if name in sound}
+    _algorithm(**first, num_steps=round(setting.dim / ratio))
 
 
-def _kept(options: argparse.Namespace, name: str) -> dict[str, Any]:
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _kept(options: argparse.Namespace, name: str, setting: Setting) -> dict[str, Any]:
     store = options.store and pathlib.Path(options.store) / name
-    return {"store": store, "shard_size": options.shard_size, "quiet": options.quiet}
+    parts = dataclasses.asdict(setting).items()
+    # Said where another setting's store is refused; jaxdp's sources stand for the functions here.
+    version = ", ".join([name, *(f"{_flag(part)} {value!r}" for part, value in parts)])
+    return {
+        "store": store,
+        "shard_size": options.shard_size,
+        "quiet": options.quiet,
+        "version": version,
+    }
 
 
 def _side_by_side(dataset: "xarray.Dataset") -> "xarray.DataArray":

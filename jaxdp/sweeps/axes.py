@@ -6,19 +6,20 @@ combination, numbered in the axes' order, the last fastest.
 """
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Int, Key
 
+from jaxdp.core.checks import require_key, require_kind
 from jaxdp.core.keys import numbered_key
-
-_LONGEST_LABEL = 60
+from jaxdp.sweeps.axis_values import checked_array, device_type, require_distinct
+from jaxdp.sweeps.labels import labels_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Axes:
     def mapped_types(self) -> dict[str, jax.ShapeDtypeStruct]:
         """What the function sees of the mapped axes."""
         return {
-            name: jax.ShapeDtypeStruct((), _device_type(values.dtype))
+            name: jax.ShapeDtypeStruct((), device_type(values.dtype))
             for name, values in self.mapped.items()
         }
 
@@ -65,7 +66,7 @@ class Axes:
         """The mapped values of some cells."""
         places = self._mapped_places(cells)
         return {
-            name: values[places[name]].astype(_device_type(values.dtype))
+            name: values[places[name]].astype(device_type(values.dtype))
             for name, values in self.mapped.items()
         }
 
@@ -81,7 +82,7 @@ class Axes:
     def coordinates(self) -> dict[str, np.ndarray]:
         """The values by which the result is labelled."""
         return {
-            name: self.mapped[name] if name in self.mapped else _labels(self.looped[name])
+            name: self.mapped[name] if name in self.mapped else labels_of(self.looped[name])
             for name in self.names
         }
 
@@ -101,11 +102,12 @@ def as_axes(axes: Any) -> Axes:
 
     Raises:
         TypeError: an axis is neither a tuple nor a one-dimensional array of numbers.
-        ValueError: an axis is empty, is named "key", or has values that its type on the device
-            cannot hold.
+        ValueError: an axis is empty, is named "key", has a value twice, or has values that its type
+            on the device cannot hold or cannot tell apart.
     """
-    if not isinstance(axes, Mapping) or not all(isinstance(name, str) for name in axes):
-        raise TypeError(f"expected axes to be a dict of names to values, got {axes!r}")
+    require_kind("axes", axes, Mapping, "a dict of names to values")
+    for name in axes:
+        require_kind("each name in axes", name, str, "a string")
     if not axes:
         raise ValueError("expected at least one axis, got none")
     if "key" in axes:
@@ -114,8 +116,9 @@ def as_axes(axes: Any) -> Axes:
     for name, values in axes.items():
         if isinstance(values, tuple):
             looped[name] = values
+            require_distinct(name, values)
         elif isinstance(values, (np.ndarray, jax.Array)):
-            mapped[name] = _checked_array(name, values)
+            mapped[name] = checked_array(name, values)
         else:
             raise TypeError(
                 f"expected axis {name} to be an array (vmapped) or a tuple (looped, one "
@@ -130,72 +133,30 @@ def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
     """The key of the cell at these indices along the axes, in the axes' order.
 
     It does not depend on how long the axes are, on shards or on devices.
+
+    Raises:
+        TypeError: `key` is no `jax.random.key`, or an index is not a whole number.
+        ValueError: an index is negative; those from the end are not known here.
     """
-    for index in indices:
+    require_key(key)
+    for place, index in enumerate(indices):
+        _require_index(f"index {place}", index)
         key = numbered_key(key, index)
     return key
 
 
 def is_x64() -> bool:
     """Whether JAX keeps float64 here, in this thread."""
-    return _device_type(np.dtype(np.float64)) == np.float64
+    return device_type(np.dtype(np.float64)) == np.float64
 
 
-def _checked_array(name: str, values: Any) -> np.ndarray:
-    if jnp.issubdtype(values.dtype, jax.dtypes.prng_key):
+def _require_index(name: str, index: Any) -> None:
+    is_array = isinstance(index, (np.ndarray, jax.Array)) and index.shape == ()
+    dtype = getattr(index, "dtype", np.dtype(object))
+    is_whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+    if not (is_whole or (is_array and jnp.issubdtype(dtype, jnp.integer))):
         raise TypeError(
-            f"expected axis {name} to be numbers, got keys; each cell has a key of its own, made "
-            "from key="
+            f"expected {name} to be a whole number, got {type(index).__name__}: {index}"
         )
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(
-            f"expected axis {name} to be real numbers, got {array.dtype}; use a tuple for other "
-            "values"
-        )
-    if array.ndim != 1:
-        raise ValueError(f"expected axis {name} of shape (values,), got {array.shape}")
-    if np.isnan(array).any():
-        raise ValueError(f"expected axis {name} without NaN, got {int(np.isnan(array).sum())}")
-    with np.errstate(over="ignore"):
-        held = array.astype(_device_type(array.dtype))
-    exact = array.dtype.kind in "biu"
-    is_lost = held != array if exact else np.isfinite(array) & ~np.isfinite(held)
-    if is_lost.any():
-        raise ValueError(
-            f"expected values of axis {name} that {held.dtype} can hold, got "
-            f"{array[is_lost][0]}; enable jax_enable_x64 or use a tuple"
-        )
-    return array
-
-
-def _device_type(dtype: np.dtype) -> np.dtype:
-    """The type that JAX gives to an array of this one: that depends on jax_enable_x64."""
-    return jax.dtypes.canonicalize_dtype(dtype)
-
-
-def _labels(values: Sequence[Any]) -> np.ndarray:
-    """Coordinates of looped values: themselves when they are numbers or text, else a name."""
-    kinds = {type(value) for value in values}
-    if kinds == {bool} or kinds == {str} or kinds <= {int, float, np.float64, np.int64}:
-        return np.asarray(values)
-    names = [_label(value) for value in values]
-    counts = itertools.groupby(sorted(names))
-    repeated = {name for name, group in counts if len(list(group)) > 1}
-    # Descriptions of one kind may differ in numbers that their names do not show.
-    return np.asarray(
-        [f"{name} [{i}]" if name in repeated else name for i, name in enumerate(names)]
-    )
-
-
-def _label(value: Any) -> str:
-    """A short name of a value; of a description, with its numbers."""
-    if isinstance(value, (np.ndarray, np.generic, jax.Array)):
-        name = f"{float(value):g}" if value.shape == () else f"array of shape {value.shape}"
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        named = ", ".join(f"{name}={_label(part)}" for name, part in parts.items())
-        name = f"{type(value).__name__}({named})"
-    else:
-        name = " ".join((getattr(value, "__qualname__", None) or str(value)).split())
-    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 3]}..."
+    if not isinstance(index, Tracer) and index < 0:
+        raise ValueError(f"expected {name} >= 0, got {index}")

@@ -9,7 +9,7 @@ from typing import Any
 from jaxdp.core.sealed_arrays import DamagedError, plain_json
 from jaxdp.core.whole_files import read_file
 
-_FORMAT = 1
+_FORMAT = 2
 # The values of axes stand there as digests.
 _MOST_BYTES = 2**26
 
@@ -29,7 +29,7 @@ def read(path: pathlib.Path) -> dict[str, Any]:
     """The identity that a description holds.
 
     Raises:
-        ValueError: it is damaged, or something else.
+        ValueError: it is damaged, something else, or of another version of jaxdp's.
     """
     try:
         found = plain_json(read_file(path, largest=_MOST_BYTES))
@@ -37,7 +37,11 @@ def read(path: pathlib.Path) -> dict[str, Any]:
     except (DamagedError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise _undescribed(path) from error
     if form != _FORMAT:
-        raise ValueError(f"expected {path} of format {_FORMAT}, got {form}")
+        raise ValueError(
+            f"expected {path} of format {_FORMAT}, got {form}: another version of jaxdp made that "
+            "sweep, and may have noted less or more of what its numbers depend on; it is left as "
+            "it is: use another folder, or the version that made it"
+        )
     if digest != digest_of(found):
         raise _undescribed(path)
     return found
@@ -60,9 +64,22 @@ def difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
             return _axes_difference(there, value)
         if part == "function" and isinstance(there, dict):
             names = [item.get("name", f"version {item.get('version')}") for item in (there, value)]
+            if names[0] == names[1] and there.get("python") != value.get("python"):
+                return (
+                    f"its function {names[0]} was compiled by Python {there.get('python')}, not "
+                    f"{value.get('python')} (give version= to stand for it)"
+                )
             if names[0] == names[1]:
-                return f"its function {names[0]} has changed since (give version= to decide that)"
+                return (
+                    f"its function {names[0]}, or something that it reaches, has changed since "
+                    "(give version= to decide that)"
+                )
             return f"it was made by {names[0]}, not by {names[1]}"
+        if part == "jaxdp":
+            return "jaxdp itself has changed since"
+        if part == "libraries" and isinstance(there, dict):
+            name = next(name for name in value if there.get(name) != value[name])
+            return f"it was made with {name} {there.get(name)}, not {value[name]}"
         if part == "key":
             return "it was made with another key"
         return f"it was made with {part} = {there}, not {value}"

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Status, Trajectory
 
 _LONG_NAMES = {
@@ -42,12 +43,13 @@ def variables_of(
 
     Raises:
         TypeError: it is neither a dict of arrays nor a Trajectory.
-        ValueError: it is empty, or a name is an axis's too.
+        ValueError: it is empty, or a name is an axis's, a dimension's or another variable's too.
     """
     found = _of_trajectory(result) if isinstance(result, Trajectory) else _of_dict(result)
     if not found:
         raise ValueError("expected the function to return at least one array, got none")
     used = {name for variable, _ in found for name in (variable.name, *variable.dims)}
+    _require_distinct_names([variable for variable, _ in found])
     taken = used & set(axis_names)
     if taken:
         raise ValueError(
@@ -56,8 +58,23 @@ def variables_of(
     return tuple(variable for variable, _ in found), [value for _, value in found]
 
 
+def _require_distinct_names(variables: Sequence[Variable]) -> None:
+    """Raise ValueError where a dataset could not hold variables of these names."""
+    names = [variable.name for variable in variables]
+    dims = {dim for variable in variables for dim in variable.dims}
+    twice = sorted({name for name in names if names.count(name) > 1} | (dims & set(names)))
+    if twice:
+        raise ValueError(
+            f"expected the function to return variables of names that differ, also from the names "
+            f"of dimensions, {', '.join(sorted(dims))}; got {', '.join(twice)} twice"
+        )
+
+
 def _of_dict(result: Any) -> list[tuple[Variable, Array]]:
-    if not isinstance(result, dict) or not all(isinstance(name, str) for name in result):
+    if isinstance(result, dict):
+        for name in result:
+            require_kind("each name that the function returns", name, str, "a string")
+    else:
         is_number = hasattr(result, "dtype") or isinstance(result, (int, float))
         got = "an array" if is_number else type(result).__name__
         raise TypeError(
@@ -73,9 +90,9 @@ def _of_dict(result: Any) -> list[tuple[Variable, Array]]:
 
 
 def _as_array(name: str, value: Any) -> Array:
-    is_tree = isinstance(value, (Trajectory, dict, list, tuple))
+    is_no_array = isinstance(value, (Trajectory, dict, list, tuple, str, bytes))
     try:
-        array = None if is_tree else jnp.asarray(value)
+        array = None if is_no_array else jnp.asarray(value)
     except (TypeError, ValueError):
         array = None
     if array is None or jnp.issubdtype(array.dtype, jax.dtypes.prng_key):

@@ -70,7 +70,9 @@ class Store:
         path = self.folder / place.file_name
         try:
             shard, digest = unpacked(place, read_sealed(path))
-            if self._axes & {name for v in shard.variables for name in (v.name, *v.dims)}:
+            names = {name for v in shard.variables for name in (v.name, *v.dims)}
+            # Another sweep's shard is no damage, and stays where it is.
+            if digest == self._digest and self._axes & names:
                 raise DamagedError("it has an axis of the sweep as a variable")
         except OSError as error:
             # Another process has just put it aside, or replaced it on a network's disk.
@@ -125,6 +127,9 @@ class Store:
                     f"expected store to be an empty folder or that of a sweep, got {self.folder} "
                     f"with {foreign[0]} in it"
                 )
+            # Those of another sweep shall not come under this one's description.
+            for place in sorted(self.places())[:1]:
+                self.read(place)
             with contextlib.suppress(FileExistsError):
                 self._write(_DESCRIPTION, description.written(identity), replace=False)
         found = description.read(path)

@@ -4,15 +4,17 @@ import inspect
 import os
 import random
 import threading
+import types
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax.random as jr
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Key
 
-from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.sweeps.axes import Axes, as_axes
 from jaxdp.sweeps.dataset import as_dataset, require_alike
 from jaxdp.sweeps.execution import Work, compute, computed_by, fitting_size, sizes_by
@@ -49,15 +51,20 @@ def sweep(
             trace for each.
         key: a `jax.random.key`; the key of cell (i, j, ...) is `jaxdp.sweeps.cell_key(key, i, j,
             ...)`, whatever the shards and devices are.
-        store: a folder for finished shards, made when absent. It belongs to one function, one set
-            of axes and one key.
+        store: a folder for finished shards, made when absent. It belongs to one function with all
+            that it reaches in your modules (functions, classes, constants, containers, objects),
+            one set of axes, one key, one jaxdp (by its source files) and one set of versions of
+            the libraries that compute. Comments do not count. Not seen is what the function reads
+            while it runs: files, the environment.
         executor: anything with `submit(function, *arguments)` that gives an object with
             `result()`; each task computes one shard on its process's devices. What it gets must
             be picklable by the executor's means.
         shard_size: cells of a shard; None sizes it by the compiled program's memory, so that a
             sweep has about sixteen shards.
-        version: stands for the function in the store instead of its name and source.
-        quiet: no progress bar.
+        version: a name that you change whenever the function does, or anything that it reaches:
+            in the store it stands for them. Required where something that the function reaches
+            cannot be read, such as an open file.
+        quiet: whether the progress bar is left out.
 
     Returns:
         A dataset with the axes as coordinates; its attributes say how it was made.
@@ -68,16 +75,18 @@ def sweep(
         OSError: the store cannot be written; finished shards are whole.
         KeyboardInterrupt: Ctrl-C, after the shard in flight; says how to go on.
     """
-    require_key(key)
+    if not callable(function):
+        require_kind("function", function, types.FunctionType, "a function of key and the axes")
     checked = as_axes(axes)
-    _require_callable(function, checked)
-    size = None if shard_size is None else require_count("shard_size", shard_size)
-    if executor is not None and not callable(getattr(executor, "submit", None)):
+    _require_keywords(function, checked)
+    require_key(key)
+    if isinstance(key, Tracer):
         raise TypeError(
-            f"expected executor to have submit(function, *arguments), got {type(executor).__name__}"
+            "expected a concrete key, got a traced one; a sweep compiles by itself: call it "
+            "outside jit, vmap and grad"
         )
-    if not (version is None or isinstance(version, str)):
-        raise TypeError(f"expected version to be a string, got {type(version).__name__}")
+    size = None if shard_size is None else require_count("shard_size", shard_size)
+    _require_options(store, executor, version, quiet)
     kept = None
     if store is not None:
         kept = Store(store, identity_of(function, checked, key, version))
@@ -197,9 +206,25 @@ class _Sweep:
         )
 
 
-def _require_callable(function: Any, axes: Axes) -> None:
-    if not callable(function):
-        raise TypeError(f"expected a function, got {type(function).__name__}")
+def _require_options(store: Any, executor: Any, version: Any, quiet: Any) -> None:
+    if store is not None:
+        require_kind("store", store, (str, os.PathLike), "the path of a folder, or None")
+        if not os.fspath(store):
+            raise ValueError("expected store to be the path of a folder, got an empty one")
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise TypeError(
+            f"expected executor to have submit(function, *arguments), got {type(executor).__name__}"
+        )
+    if isinstance(executor, type):
+        raise TypeError(f"expected an executor, got the class {executor.__name__} itself; call it")
+    if version is not None:
+        require_kind("version", version, str, "a string, or None")
+        if not version:
+            raise ValueError("expected version to say something, got an empty string")
+    require_kind("quiet", quiet, (bool, np.bool_), "True or False")
+
+
+def _require_keywords(function: Any, axes: Axes) -> None:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -209,7 +234,7 @@ def _require_callable(function: Any, axes: Axes) -> None:
     except TypeError as error:
         wanted = ", ".join(("key", *axes.names))
         raise TypeError(
-            f"expected a function of the keywords {wanted}, got {name_of(function)}{signature}: "
+            f"expected function to take the keywords {wanted}, got {name_of(function)}{signature}: "
             f"{error}"
         ) from error
 

@@ -48,7 +48,7 @@ def test_other_axes_keys_and_versions_are_other_sweeps(other):
 
 
 def test_the_order_of_the_axes_is_part_of_the_sweep():
-    axes = {"a": np.ones(2), "b": np.ones(2)}
+    axes = {"a": np.arange(2.0), "b": np.arange(2.0)}
     swapped = dict(reversed(axes.items()))
     first, second = (identity_of(_scaled, as_axes(a), jr.key(0), "1") for a in (axes, swapped))
     assert first != second
@@ -132,14 +132,6 @@ def test_descriptions_differ_in_their_numbers():
 def test_values_that_differ_have_other_digests(first, second):
     assert digest(first) == digest(first)
     assert digest(first) != digest(second)
-
-
-def test_a_function_without_source_needs_a_version():
-    scope = {}
-    exec("def unseen(key, c): return {'x': c}", scope)
-    with pytest.raises(ValueError, match="give version="):
-        _identity(scope["unseen"])
-    assert _identity(scope["unseen"], version="1")["function"]["version"] == "1"
 
 
 def test_names_say_where_a_function_stands():

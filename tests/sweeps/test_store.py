@@ -14,9 +14,10 @@ import pytest
 from sweeps import workload
 
 import jaxdp
-from jaxdp.sweeps import description
+from jaxdp.sweeps import description, identity
 from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.identity import identity_of
+from jaxdp.sweeps.owners import versions
 from jaxdp.sweeps.results import Variable
 from jaxdp.sweeps.shards import DamagedError, Place, Shard, unpacked
 from jaxdp.sweeps.store import Store
@@ -108,7 +109,7 @@ def test_every_flipped_byte_of_the_description_is_detected(finished, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 1, "digest": "0"}', "[" * 9999]
+    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 2, "digest": "0"}', "[" * 9999]
 )
 def test_a_description_that_is_something_else_is_refused(store, content):
     (store / "sweep.json").write_text(content)
@@ -176,6 +177,40 @@ def test_a_function_that_has_changed_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"its function .*scaled_by.* has changed since"):
         jaxdp.sweep(scaled_by(3.0), axes, key=KEY, store=tmp_path, quiet=True)
     assert workload.contents(tmp_path) == before
+
+
+def test_the_store_of_another_jaxdp_or_library_is_refused(store, monkeypatch):
+    before = workload.contents(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(identity, "source_digest", lambda: "0")
+        with pytest.raises(ValueError, match="another sweep: jaxdp itself has changed since"):
+            workload.run(_untraceable, store)
+    with monkeypatch.context() as patch:
+        patch.setattr(identity, "versions", lambda: {**versions(), "jaxlib": "0.0"})
+        with pytest.raises(ValueError, match=r"it was made with jaxlib [0-9.]+, not 0\.0"):
+            workload.run(_untraceable, store)
+    assert workload.contents(store) == before
+
+
+def test_a_store_of_an_older_format_is_refused_and_left_as_it_is(store):
+    path = store / "sweep.json"
+    path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+    before = workload.contents(store)
+    with pytest.raises(
+        ValueError, match=r"another version of jaxdp made that sweep.*left as it is"
+    ):
+        workload.run(_untraceable, store)
+    assert workload.contents(store) == before
+
+
+def test_shards_without_a_description_do_not_come_under_another_sweeps(store):
+    (store / "sweep.json").unlink()
+    before = workload.contents(store)
+    # Also where their variables are called as the other sweep's axes: that is no damage.
+    for axes in (AXES | {"gain": AXES["gain"] + 1}, {"vector": AXES["gain"]}):
+        with pytest.raises(ValueError, match="expected shards of one sweep"):
+            workload.run(_untraceable, store, axes=axes)
+        assert workload.contents(store) == before
 
 
 def test_another_sweeps_shard_is_refused(store, tmp_path):

@@ -1,6 +1,7 @@
 """The verb `sweep` in one process: its cells are those of a plain loop."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -133,7 +134,7 @@ def test_shards_shrink_until_they_fit_the_memory(monkeypatch):
     def wide(key, c):
         return {"largest": jnp.cumsum(jr.normal(key, (1000,))).max() * c}
 
-    axes = {"c": np.ones(640)}
+    axes = {"c": np.linspace(1.0, 2.0, 640)}
     whole = jaxdp.sweep(wide, axes, key=KEY)
     checked = jaxdp.sweeps.axes.as_axes(axes)
     unlimited = Program(wide, checked, 0, KEY).fitting_size()
@@ -151,14 +152,20 @@ def test_shards_shrink_until_they_fit_the_memory(monkeypatch):
         (lambda key, c: c, "dict of arrays, such as .*, or a Trajectory, got an array"),
         (lambda key, c: {"x": {"y": c}}, "expected x to be an array"),
         (lambda key, c: {"x": key}, "expected x to be an array"),
-        (lambda c: {"x": c}, "function of the keywords key, c"),
-        (lambda key, d: {"x": d}, "function of the keywords key, c"),
-        ("name", "expected a function"),
+        (lambda key, c: None, "or a Trajectory, got NoneType"),
+        (lambda key, c: {"x": None}, "expected x to be an array of numbers, got NoneType"),
+        (lambda key, c: {"x": "a"}, "expected x to be an array of numbers, got str"),
+        (lambda key, c: {1: c}, "each name that the function returns to be a string, got int: 1"),
+        (None, "expected function to be a function of key and the axes, got None"),
+        ({"c": 1}, "expected function to be a function of key and the axes, got dict"),
+        (lambda c: {"x": c}, "function to take the keywords key, c"),
+        (lambda key, d: {"x": d}, "function to take the keywords key, c"),
+        ("name", "expected function to be a function of key and the axes, got str"),
     ],
 )
 def test_wrong_functions_are_refused(function, message):
     with pytest.raises(TypeError, match=message):
-        jaxdp.sweep(function, {"c": np.ones(2)}, key=KEY)
+        jaxdp.sweep(function, {"c": np.arange(2.0)}, key=KEY)
 
 
 @pytest.mark.parametrize(
@@ -166,11 +173,15 @@ def test_wrong_functions_are_refused(function, message):
     [
         (lambda key, c: {}, "at least one array"),
         (lambda key, c: {"c": c}, "other names than the axes', got c"),
+        (
+            lambda key, c: {"x": jnp.ones(2), "x_dim_0": c},
+            "names that differ, also from the names of dimensions, x_dim_0; got x_dim_0 twice",
+        ),
     ],
 )
 def test_wrong_results_are_refused(function, message):
     with pytest.raises(ValueError, match=message):
-        jaxdp.sweep(function, {"c": np.ones(2)}, key=KEY)
+        jaxdp.sweep(function, {"c": np.arange(2.0)}, key=KEY)
 
 
 def test_shapes_that_a_looped_value_changes_are_refused():
@@ -189,12 +200,23 @@ def test_shapes_that_a_looped_value_changes_are_refused():
         ({"shard_size": 0}, ValueError, "shard_size >= 1"),
         ({"shard_size": 2.0}, TypeError, "shard_size to be a Python int"),
         ({"executor": 3}, TypeError, "executor to have submit"),
+        ({"executor": ThreadPoolExecutor}, TypeError, "the class ThreadPoolExecutor itself; call"),
         ({"version": 3}, TypeError, "version to be a string"),
+        ({"version": ""}, ValueError, "version to say something"),
+        ({"store": 3}, TypeError, "store to be the path of a folder, or None, got int: 3"),
+        ({"store": ""}, ValueError, "store to be the path of a folder, got an empty one"),
+        ({"quiet": "no"}, TypeError, "quiet to be True or False, got str"),
+        ({"axes": [1.0]}, TypeError, "axes to be a dict of names to values, got list"),
     ],
 )
 def test_wrong_options_are_refused(wrong, kind, message):
     with pytest.raises(kind, match=message):
-        jaxdp.sweep(noisy, AXES, **({"key": KEY} | wrong))
+        jaxdp.sweep(noisy, **({"axes": AXES, "key": KEY} | wrong))
+
+
+def test_a_sweep_inside_a_compiled_function_is_refused():
+    with pytest.raises(TypeError, match="concrete key, got a traced one"):
+        jax.jit(lambda key: jaxdp.sweep(noisy, AXES, key=key))(KEY)
 
 
 def test_an_error_of_the_function_comes_through():
@@ -202,4 +224,4 @@ def test_an_error_of_the_function_comes_through():
         raise ArithmeticError("the function's own")
 
     with pytest.raises(ArithmeticError, match="the function's own"):
-        jaxdp.sweep(failing, {"c": np.ones(2)}, key=KEY)
+        jaxdp.sweep(failing, {"c": np.arange(2.0)}, key=KEY)
