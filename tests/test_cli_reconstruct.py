@@ -126,6 +126,7 @@ MODEL = ["model.npz", "--num-samples", "3"]
         (["--epsilon", "1", "--num-steps", "0"], "num_steps >= 1, got 0"),
         (["--truth", "rows.npz"], "--truth goes with a model"),
         (["--max-passes", "0"], "--max-passes >= 1, got 0"),
+        (["--max-passes", str(10**30)], "expected --max-passes < 2^31"),
         (["--num-starts", "0"], "--num-starts >= 1, got 0"),
         (["--seed", "-1"], "expected 0 <= --seed < 2^63"),
         (["model.npz"], "expected --num-samples"),

@@ -28,11 +28,13 @@ def reconstruct(options: argparse.Namespace) -> None:
     """Attack a model, score the attack where the rows are known, and write what was found."""
     from jaxdp import attacks
     from jaxdp.cli.output import settle
+    from jaxdp.cli.sizes import check_steps
     from jaxdp.core.checks import require_count
     from jaxdp.plots import plot_reconstruction
 
     for name in ("max_passes", "num_starts"):
-        require_count(f"--{name.replace('_', '-')}", getattr(options, name))
+        flag = f"--{name.replace('_', '-')}"
+        check_steps(require_count(flag, getattr(options, name)), flag)
     if options.model is not None:
         settle(options, {}, {name: "does not go with a model" for name in _FOREIGN_TO_A_MODEL})
     victim_key, attack_key = seeded_keys(options, 2, *_FILES.values())
