@@ -71,7 +71,10 @@ def sweep(
     require_key(key)
     checked = as_axes(axes)
     _require_callable(function, checked)
-    size = None if shard_size is None else require_count("shard_size", shard_size)
+    size = None
+    if shard_size is not None:
+        # A larger one would only repeat its last cell.
+        size = min(require_count("shard_size", shard_size), checked.num_cells)
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise TypeError(
             f"expected executor to have submit(function, *arguments), got {type(executor).__name__}"
