@@ -1,7 +1,12 @@
 """Which errors end a command with one line, and which keep their traceback."""
 
+import ast
+import pathlib
+import re
+
 import pytest
 
+import jaxdp
 from jaxdp import cli
 from jaxdp.cli.answers import is_answer
 from jaxdp.core import checks
@@ -39,6 +44,36 @@ def _full_device():
 )
 def test_what_a_check_or_the_machine_says_is_an_answer(function, arguments):
     assert is_answer(_caught(function, *arguments))
+
+
+@pytest.mark.parametrize(
+    ("rows", "advice"),
+    [
+        ("1,5,2\n2,5,3\n3,5,4\n" * 4, "leave out columns with --drop-constant"),
+        ("1,2,3\n4,5,7\n", "add rows, or leave out columns with --drop"),
+        ("1,x,3\n4,y,7\n", "turn into numbers, or leave out columns with --drop 1"),
+    ],
+)
+def test_advice_about_a_table_names_the_options_of_the_command(capsys, tmp_path, rows, advice):
+    (tmp_path / "table.csv").write_text("a,b,y\n" + rows)
+    options = ["--data", str(tmp_path / "table.csv"), "--out", str(tmp_path)]
+    assert cli.main(["compare", *options]) == 2
+    assert capsys.readouterr().err.endswith(f"; {advice}\n")
+
+
+def test_the_library_names_no_options_of_the_command_line():
+    """Outside jaxdp/cli, no string says --something, but for options of other programs."""
+    of_others = ("--xla", "--always", "--dirty", "--abbrev", "--exclude")
+    package = pathlib.Path(jaxdp.__file__).parent
+    found = []
+    for path in package.rglob("*.py"):
+        if package / "cli" in path.parents:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                options = re.findall(r"(?<![\w-])--[a-z][\w-]*", node.value)
+                found += [(path.name, each) for each in options if not each.startswith(of_others)]
+    assert not found
 
 
 DEFECTS = {

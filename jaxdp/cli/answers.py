@@ -8,6 +8,7 @@ whose shapes a slip of ours made differ. What does is who raised it.
 import dis
 
 from jaxdp.core.errors import NotCoveredError
+from jaxdp.problems.table_columns import UnusableColumnsError
 
 # Of these the file system or the memory has the last word, wherever they come up.
 _OF_THE_MACHINE = (OSError, MemoryError)
@@ -28,6 +29,15 @@ def is_answer(error: BaseException) -> bool:
         # JAX's word for a device without enough memory.
         return True
     return isinstance(error, _OF_CHECKS) and _is_raised_by_us(error)
+
+
+def as_line(error: BaseException) -> str:
+    """What the user is told, in words of the command line."""
+    if isinstance(error, UnusableColumnsError):
+        numbers = ",".join(map(str, error.columns))
+        option = "--drop-constant" if error.is_constant else f"--drop {numbers}".rstrip()
+        return error.advised(option)
+    return str(error) or type(error).__name__
 
 
 def _is_raised_by_us(error: BaseException) -> bool:

@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _ended(options: argparse.Namespace) -> tuple[int, str]:
     """The exit status of a command, and why, in words."""
-    from jaxdp.cli.answers import is_answer
+    from jaxdp.cli.answers import as_line, is_answer
 
     try:
         options.command(options)
@@ -59,7 +59,7 @@ def _ended(options: argparse.Namespace) -> tuple[int, str]:
     except Exception as error:
         if not is_answer(error):
             raise
-        return 2, str(error) or type(error).__name__
+        return 2, as_line(error)
     return 0, ""
 
 
