@@ -88,7 +88,7 @@ def reconstruct(
         ValueError: p <= n, where any inputs span everything; shapes or numbers out of range.
         TypeError: an argument is of another type.
     """
-    _require_target(target)
+    require_target(target)
     optimiser = CurvatureScaledMomentum() if optimiser is None else optimiser
     if not isinstance(optimiser, AbstractOptimiser):
         raise TypeError(
@@ -140,7 +140,8 @@ def _status(ending: Ending, loss: float, tolerance: float) -> Ending:
     return Ending.STALLED if ending is Ending.CONVERGED else ending
 
 
-def _require_target(target: Any) -> None:
+def require_target(target: Any) -> None:
+    """Raise TypeError unless the target is one, and known on the host."""
     if not isinstance(target, AbstractTarget):
         raise TypeError(f"expected a target of jaxdp.attacks, got {type(target).__name__}")
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(target)):

@@ -53,7 +53,19 @@ def reconstruct(options: argparse.Namespace) -> None:
     seconds = time.perf_counter() - started
     flips = _is_odd_or_even(options.activation)
     score = _score(victim, found.inputs, flips)
+    report = attacks.leak_report(
+        victim.target,
+        found,
+        victim.true_inputs,
+        allow_sign_flips=flips,
+        found_below=_FOUND_BELOW,
+    )
     summary = _summary(options, victim, found, seconds) | score
+    summary |= {
+        "verdict": report.verdict.name.lower(),
+        "applies": report.verdict.applies,
+        "true_loss": report.true_loss,
+    }
     files = {kind: options.out / name for kind, name in _FILES.items()}
     rows: dict[str, Any] = {"inputs": np.asarray(found.inputs)}
     if victim.true_inputs is not None:
@@ -76,6 +88,7 @@ def reconstruct(options: argparse.Namespace) -> None:
         print(text)
         return
     print(_heading(options, victim), *victim.notes, *_lines(summary, victim, flips), sep="\n")
+    print(f"verdict: {report}")
     if victim.cost is not None:
         print(victim.cost)
     print(*(f"{kind}: {path}" for kind, path in files.items()), sep="\n")
