@@ -280,6 +280,12 @@ def test_a_fit_writes_over_no_earlier_release(folder, capsys):
     [
         ("a,y\n1,2\n3,red\n", "holds 'red'"),
         ("a,y\n1,2\nblue,3\n", "column 'a' holds text"),
+        (
+            "a,b,c,y\n1,x,z,2\n",
+            "columns 'b', 'c' hold text, for example 'x'; turn into numbers, or ",
+        ),
+        ("a,b,c,y\n1,x,z,2\n", "leave out columns with --drop 1,2\n"),
+        ("a,b,c,y\n1,,,2\n", "leave out columns with --drop 1,2\n"),
         ("a,y\n1,2\n,3\n", "missing or infinite values (1 in the first, from data row 2)"),
         ("a,y\n1,2\n1e300,3\n", "missing or infinite values"),
         (

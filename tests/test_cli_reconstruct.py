@@ -47,10 +47,13 @@ def test_synthetic_rows_are_found_and_the_files_say_so(capsys, tmp_path):
     assert (status, err) == (0, "")
     assert "3 rows of 8 numbers from 240 relu features" in out
     assert "3 of 3 within .1" in out
+    assert "verdict: training rows were found\n" in out
     numbers = json.loads((tmp_path / "new" / "reconstruct.json").read_text())
     assert numbers["converged"]
     assert numbers["error"] < 1e-3
     assert numbers["ratio"] == 10
+    assert (numbers["verdict"], numbers["applies"]) == ("found", True)
+    assert numbers["true_loss"] < 1e-7
     assert 0.9 < numbers["chance_error"] < 1.4
     assert (tmp_path / "new" / "reconstruct.png").stat().st_size > 10_000
     with np.load(tmp_path / "new" / "found.npz") as found:
@@ -92,6 +95,8 @@ def test_private_training_is_attacked_and_its_error_predicted(capsys, tmp_path):
         assert found["cost"]["epsilon"] == pytest.approx(epsilon, rel=1e-5)
         assert found["cost"]["delta"] == 1e-5
         assert not found["converged"]
+    assert (strong["verdict"], strong["applies"]) == ("not_in_span", False)
+    assert strong["true_loss"] > 0.1
     assert weak["predicted_error"] < 0.2 < 1 < strong["predicted_error"]
     assert weak["error"] < 3 * weak["predicted_error"]
     assert strong["error"] > 0.7 * strong["chance_error"]
@@ -126,6 +131,7 @@ MODEL = ["model.npz", "--num-samples", "3"]
         (["--epsilon", "1", "--num-steps", "0"], "num_steps >= 1, got 0"),
         (["--truth", "rows.npz"], "--truth goes with a model"),
         (["--max-passes", "0"], "--max-passes >= 1, got 0"),
+        (["--max-passes", str(10**30)], "expected --max-passes < 2^31"),
         (["--num-starts", "0"], "--num-starts >= 1, got 0"),
         (["--seed", "-1"], "expected 0 <= --seed < 2^63"),
         (["model.npz"], "expected --num-samples"),

@@ -57,6 +57,28 @@ def test_squared_drops_add_up(schedule, function):
     np.testing.assert_allclose(total, expected, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [*(schedule for schedule, _ in SCHEDULES), lambda time: 2.0 - time],
+    ids=lambda schedule: type(schedule).__name__,
+)
+def test_step_numbers_may_be_of_python_numpy_or_jax(schedule):
+    algorithm = jaxdp.OnePassDPSGD(schedule, 1.0, 1.0, 10)
+    asked = [
+        lambda step: algorithm.learning_rate.at_step(step, 10),
+        lambda step: algorithm.learning_rate.squared_drop(step, 10),
+        algorithm.step_size,
+        lambda step: algorithm.noise_std(step, 4),
+    ]
+    for ask in asked:
+        expected = ask(jnp.asarray(3))
+        for step in (3, np.int64(3), np.asarray(3)):
+            answer = ask(step)
+            assert isinstance(answer, jax.Array)
+            assert answer.shape == expected.shape == ()
+            np.testing.assert_allclose(answer, expected, rtol=1e-6)
+
+
 def test_polynomial_is_differentiable_at_its_end():
     for power in (0.0, 0.5, 1.0):
         grads = jax.grad(lambda peak, power: jaxdp.Polynomial(peak, power)(1.0), argnums=(0, 1))(

@@ -1,7 +1,7 @@
 """The abstract algorithms: what they do in one step, and what they release."""
 
 import abc
-from typing import Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -59,11 +59,11 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
     batch_size: eqx.AbstractVar[int]
 
     @abc.abstractmethod
-    def step_size(self, step: Int[Array, "*shape"]) -> Float[Array, "*shape"]:
+    def step_size(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:
         """The learning rate of update number `step`, from 1."""
 
     @abc.abstractmethod
-    def noise_std(self, step: Int[Array, "*shape"], dim: int) -> Float[Array, "*shape"]:
+    def noise_std(self, step: Int[Any, "*shape"] | int, dim: int) -> Float[Array, "*shape"]:
         """Standard deviation, per coordinate, of the noise that update number `step` adds."""
 
     @abc.abstractmethod

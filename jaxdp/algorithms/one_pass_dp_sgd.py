@@ -145,7 +145,7 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         """eta_k; the samples' own caps come on top."""
         return self._rate(step) / self.num_steps
 
-    def _rate(self, step: Int[Array, "*shape"]) -> Float[Array, "*shape"]:
+    def _rate(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:
         """The learning rate at a step; 0 where so small that its noise would underflow.
 
         Below this floor the squares of the rates, and with them the noise of the steps that are
@@ -157,7 +157,7 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         floor = jnp.sqrt(self.num_steps * (limits.tiny / limits.eps))
         return jnp.where(rate < floor, 0, rate)
 
-    def squared_rate_drop(self, step: Int[Array, "*shape"]) -> Float[Array, "*shape"]:
+    def squared_rate_drop(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:
         r"""$\rho^2 K^2 \sigma_k^2$: what $\tilde\eta^2$ loses in a step, in the last all of it.
 
         Source: AC equation (2). Negative where a traced schedule increases.

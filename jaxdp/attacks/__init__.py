@@ -7,6 +7,9 @@ from jaxdp.attacks.base import AbstractTarget as AbstractTarget
 from jaxdp.attacks.informed import without_known_rows as without_known_rows
 from jaxdp.attacks.interpolation import gradient_descent_parameters as gradient_descent_parameters
 from jaxdp.attacks.interpolation import minimum_norm_parameters as minimum_norm_parameters
+from jaxdp.attacks.leak import LeakReport as LeakReport
+from jaxdp.attacks.leak import Verdict as Verdict
+from jaxdp.attacks.leak import leak_report as leak_report
 from jaxdp.attacks.measures import matching as matching
 from jaxdp.attacks.measures import reconstruction_error as reconstruction_error
 from jaxdp.attacks.measures import row_errors as row_errors

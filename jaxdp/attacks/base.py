@@ -7,7 +7,7 @@ Source: DR (10) and (11).
 
 import abc
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -111,6 +111,15 @@ class AbstractTarget(AbstractDescription):
     @abc.abstractmethod
     def _positions(self, index: Int[Array, ""] | int) -> Int[Array, " rows"]:
         """Which feature each row of a block is; p or more for one that fills up."""
+
+
+def require_activation(activation: Any) -> None:
+    """Raise TypeError unless the activation can be called."""
+    if not callable(activation) or isinstance(activation, type):
+        raise TypeError(
+            "expected activation to be a function of an array, such as jax.nn.relu, got "
+            f"{activation!r}"
+        )
 
 
 def as_parameters(value) -> Float[Array, "..."]:

@@ -14,9 +14,10 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.attacks.base import require_activation
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import require_shape
+from jaxdp.core.checks import require_count, require_kind, require_shape
 
 
 def without_known_rows(
@@ -45,7 +46,12 @@ def without_known_rows(
 
     Raises:
         ValueError: shapes do not match, or all records are known.
+        TypeError: an argument is of another kind.
     """
+    expected = "a full-batch algorithm, such as DPGD"
+    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
+    require_activation(activation)
+    num_samples = require_count("num_samples", num_samples)
     iterates, weights = as_wide_float(iterates), as_wide_float(weights)
     inputs, labels = as_wide_float(known_inputs), as_wide_float(known_labels)
     require_shape("weights", weights, (None, None))

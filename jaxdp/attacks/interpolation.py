@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.linalg import cho_solve
 
+from jaxdp.attacks.base import require_activation
 from jaxdp.attacks.regenerated_weights import RegeneratedWeights
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import require_count, require_finite, require_positive, require_shape
@@ -111,6 +112,7 @@ def gradient_descent_parameters(
 
 def _prepared(inputs, labels, weights, activation):
     """Features (n, p), labels (n, k), and what turns (p, k) into the caller's shape and type."""
+    require_activation(activation)
     inputs, labels = as_wide_float(inputs), as_wide_float(labels)
     weights = weights if isinstance(weights, RegeneratedWeights) else as_wide_float(weights)
     require_shape("inputs", inputs, (None, None))

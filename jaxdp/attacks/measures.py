@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 
 from jaxdp.attacks.base import AbstractTarget
-from jaxdp.core.checks import host_array
+from jaxdp.core.checks import host_array, require_kind
 from jaxdp.core.precision import x64
 
 # Held at once, for all rows.
@@ -107,7 +107,10 @@ def span_residual(
 
     Raises:
         ValueError: as `matching`, or the rows are not of the target's length.
+        TypeError: the target is none.
     """
+    expected = "a target, such as RandomFeaturesTarget"
+    require_kind("target", target, AbstractTarget, expected)
     true, found = _pair(true_inputs, found_inputs)
     if true.shape[1] != target.dim:
         raise ValueError(

@@ -62,6 +62,7 @@ def thinned(
     *,
     num_known: int,
     room: float,
+    is_last: bool = False,
 ) -> tuple[Float[Array, "starts rows dim"], Bool[np.ndarray, "starts rows"]]:
     r"""Fewer rows to go on with: those wanted, with their right signs, or some less than before.
 
@@ -80,6 +81,7 @@ def thinned(
         num_kept: how many rows are wanted in the end.
         num_known: how many first rows are kept as they are.
         room: a relative loss that nobody minds.
+        is_last: whether all rows that are too many must go now.
 
     Returns:
         The guesses, and which of their rows are left.
@@ -105,7 +107,8 @@ def thinned(
         else:
             gone, rises = eliminated(rows)
             cheap = np.count_nonzero(rises <= max(room, _FACTOR * losses[start]))
-            result[start, np.delete(rows, gone[: max(cheap, -(-len(gone) // 2))])] = True
+            least = len(gone) if is_last else -(-len(gone) // 2)
+            result[start, np.delete(rows, gone[: max(cheap, least)])] = True
     return _taken(both, places), result
 
 

@@ -66,7 +66,7 @@ class NetworkTarget(AbstractTarget):
 
     def __init__(self, features: Any, parameters, dim):
         self.network = features
-        if not callable(features):
+        if not callable(features) or isinstance(features, type):
             raise TypeError(f"expected features to be a callable, got {features!r}")
         self.parameters = as_parameters(parameters)
         self.input_size = require_count("dim", dim)

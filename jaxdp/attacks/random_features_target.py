@@ -16,7 +16,13 @@ from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxdp.attacks.base import AbstractBlock, AbstractTarget, Linearisation, as_parameters
+from jaxdp.attacks.base import (
+    AbstractBlock,
+    AbstractTarget,
+    Linearisation,
+    as_parameters,
+    require_activation,
+)
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_count, require_shape
 
@@ -153,8 +159,7 @@ class RandomFeaturesTarget(AbstractTarget):
 
 
 def _require_elementwise(activation: Any) -> None:
-    if not callable(activation):
-        raise TypeError(f"expected activation to be a callable, got {activation!r}")
+    require_activation(activation)
     sample = np.linspace(0.5, 1.5, 6, dtype=np.float32).reshape(2, 3)
     try:
         with jax.ensure_compile_time_eval():

@@ -37,7 +37,7 @@ class Reconstruction(eqx.Module):
         loss: $\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$ there, computed in float64.
         converged: whether that loss is at most the tolerance.
         num_passes: full-pass equivalents, of all starts.
-        status: why the best start ended.
+        status: why the best start ended; `CONVERGED` where `converged` is true, and only there.
         losses: of each start, in the precision of the target.
     """
 
@@ -77,8 +77,8 @@ def reconstruct(
         num_samples: n, how many inputs there were.
         key: of the starts and of the optimiser.
         optimiser: None for `CurvatureScaledMomentum()`.
-        max_passes: about this many full-pass equivalents for each start; evaluating where it
-            begins and ends takes 2 at least.
+        max_passes: full-pass equivalents for each start, at most; evaluating where it begins and
+            ends takes 2 at least, and the loss in float64 is counted as one pass more.
         num_starts: independent starts, side by side; the best is returned.
         known_inputs: m < n inputs that the attacker knows, (m, d); held fixed.
         tolerance: of the relative loss.
@@ -88,7 +88,7 @@ def reconstruct(
         ValueError: p <= n, where any inputs span everything; shapes or numbers out of range.
         TypeError: an argument is of another type.
     """
-    _require_target(target)
+    require_target(target)
     optimiser = CurvatureScaledMomentum() if optimiser is None else optimiser
     if not isinstance(optimiser, AbstractOptimiser):
         raise TypeError(
@@ -127,12 +127,21 @@ def reconstruct(
         loss=loss,
         converged=loss <= tolerance,
         num_passes=attempt.num_passes + 1.0,
-        status=Ending(int(attempt.status[best])),
+        status=_status(Ending(int(attempt.status[best])), loss, tolerance),
         losses=attempt.loss,
     )
 
 
-def _require_target(target: Any) -> None:
+def _status(ending: Ending, loss: float, tolerance: float) -> Ending:
+    """The optimiser's word, unless the loss in float64 is on another side of the tolerance."""
+    if loss <= tolerance:
+        return Ending.CONVERGED
+    # It stopped for a loss that is below the tolerance only in the precision of the target.
+    return Ending.STALLED if ending is Ending.CONVERGED else ending
+
+
+def require_target(target: Any) -> None:
+    """Raise TypeError unless the target is one, and known on the host."""
     if not isinstance(target, AbstractTarget):
         raise TypeError(f"expected a target of jaxdp.attacks, got {type(target).__name__}")
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(target)):

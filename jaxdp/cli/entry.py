@@ -1,4 +1,7 @@
-"""The commands and their options. Bad input ends with one line and exit status 2."""
+"""The commands and their options.
+
+Bad input ends with one line and exit status 2; a defect of the toolkit with its traceback.
+"""
 
 import argparse
 import os
@@ -37,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _ended(options: argparse.Namespace) -> tuple[int, str]:
     """The exit status of a command, and why, in words."""
-    from jaxdp.core.errors import NotCoveredError
+    from jaxdp.cli.answers import as_line, is_answer
 
     try:
         options.command(options)
@@ -46,8 +49,6 @@ def _ended(options: argparse.Namespace) -> tuple[int, str]:
     except BrokenPipeError:
         # Whoever read the output has seen enough.
         return 128 + 13, ""
-    except (ValueError, TypeError, RuntimeError, OverflowError, NotCoveredError, OSError) as error:
-        return 2, str(error) or type(error).__name__
     except MemoryError as error:
         return 2, str(error) or "there is not enough memory for it"
     except ModuleNotFoundError as error:
@@ -55,6 +56,10 @@ def _ended(options: argparse.Namespace) -> tuple[int, str]:
         return 2, f"{error.name} is missing; install jaxdp with its extras {extras}"
     except KeyboardInterrupt as error:
         return 130, str(error) or "interrupted"
+    except Exception as error:
+        if not is_answer(error):
+            raise
+        return 2, as_line(error)
     return 0, ""
 
 

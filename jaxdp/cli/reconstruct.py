@@ -28,11 +28,13 @@ def reconstruct(options: argparse.Namespace) -> None:
     """Attack a model, score the attack where the rows are known, and write what was found."""
     from jaxdp import attacks
     from jaxdp.cli.output import settle
+    from jaxdp.cli.sizes import check_steps
     from jaxdp.core.checks import require_count
     from jaxdp.plots import plot_reconstruction
 
     for name in ("max_passes", "num_starts"):
-        require_count(f"--{name.replace('_', '-')}", getattr(options, name))
+        flag = f"--{name.replace('_', '-')}"
+        check_steps(require_count(flag, getattr(options, name)), flag)
     if options.model is not None:
         settle(options, {}, {name: "does not go with a model" for name in _FOREIGN_TO_A_MODEL})
     victim_key, attack_key = seeded_keys(options, 2, *_FILES.values())
@@ -51,7 +53,19 @@ def reconstruct(options: argparse.Namespace) -> None:
     seconds = time.perf_counter() - started
     flips = _is_odd_or_even(options.activation)
     score = _score(victim, found.inputs, flips)
+    report = attacks.leak_report(
+        victim.target,
+        found,
+        victim.true_inputs,
+        allow_sign_flips=flips,
+        found_below=_FOUND_BELOW,
+    )
     summary = _summary(options, victim, found, seconds) | score
+    summary |= {
+        "verdict": report.verdict.name.lower(),
+        "applies": report.verdict.applies,
+        "true_loss": report.true_loss,
+    }
     files = {kind: options.out / name for kind, name in _FILES.items()}
     rows: dict[str, Any] = {"inputs": np.asarray(found.inputs)}
     if victim.true_inputs is not None:
@@ -74,6 +88,7 @@ def reconstruct(options: argparse.Namespace) -> None:
         print(text)
         return
     print(_heading(options, victim), *victim.notes, *_lines(summary, victim, flips), sep="\n")
+    print(f"verdict: {report}")
     if victim.cost is not None:
         print(victim.cost)
     print(*(f"{kind}: {path}" for kind, path in files.items()), sep="\n")

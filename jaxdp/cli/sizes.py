@@ -20,7 +20,7 @@ def check_sizes(**sizes: tuple[int, ...]) -> None:
             )
 
 
-def check_steps(num_steps: int) -> None:
+def check_steps(num_steps: int, flag: str = "--num-steps") -> None:
     """Raise ValueError where a loop would be longer than its counter."""
     if num_steps >= 2**31:
-        raise ValueError(f"expected --num-steps < 2^31, got {num_steps}")
+        raise ValueError(f"expected {flag} < 2^31, got {num_steps}")

@@ -1,4 +1,8 @@
-"""When a run is recorded: record j is the state after floor(j n / records) of its n updates."""
+"""When a run is recorded: record j is the state after floor(j n / records) of its n updates.
+
+Records are numbered from 0, before the first update, to `records`, after the last: records + 1
+states in all.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +11,7 @@ from jaxtyping import Array, Int
 
 def record_steps(
     num_steps: int | Int[Array, ""], records: int
-) -> np.ndarray | Int[Array, " records"]:
+) -> np.ndarray | Int[Array, " recorded"]:
     """The numbers of updates done at the `records + 1` records, first 0 and last `num_steps`.
 
     NumPy integers for a Python int; a traced array for a traced one. With n = q records + r the

@@ -32,7 +32,8 @@ class Trajectory(eqx.Module):
     """The risk over time, of simulated runs or as predicted.
 
     Attributes:
-        time: true time of each record; record j lies after floor(j n / R) of the n updates.
+        time: true time of each record; record j of 0..R lies after floor(j n / R) of the n updates,
+            with R the `records` that were asked for: R + 1 records.
         risk: the problem's own risk at each record.
         final_risk: risk of the iterate that is released.
         status: a `Status` per run.

@@ -10,7 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdp.problems.standardisation import LARGEST_VALUE
-from jaxdp.problems.table_columns import chosen_columns, listed, require_numbers
+from jaxdp.problems.table_columns import (
+    UnusableColumnsError,
+    chosen_columns,
+    listed,
+    require_numbers,
+)
 from jaxdp.problems.table_files import read_columns
 
 
@@ -55,18 +60,20 @@ def read_table(
     rows = len(columns[label])
     constant = [i for i in kept if rows > 1 and columns[i].max() == columns[i].min()]
     if constant and not drop_constant:
-        raise ValueError(
+        raise UnusableColumnsError(
             f"{path}: {listed('column', [names[i] for i in constant])} never "
-            f"{'varies' if len(constant) == 1 else 'vary'}; leave out with --drop-constant"
+            f"{'varies' if len(constant) == 1 else 'vary'}",
+            constant,
+            is_constant=True,
         )
     kept = [i for i in kept if i not in constant]
     if not kept:
         raise ValueError(f"{path}: no input column that varies besides {names[label]!r}")
     needed = 2 * (len(kept) + 2)
     if rows < needed:
-        raise ValueError(
-            f"{path}: too few rows: {rows} for {len(kept)} columns, at least {needed} needed; add "
-            "rows or leave out columns with --drop"
+        raise UnusableColumnsError(
+            f"{path}: too few rows: {rows} for {len(kept)} columns, at least {needed} needed",
+            otherwise="add rows, or ",
         )
     if columns[label].max() == columns[label].min():
         raise ValueError(f"{path}: the target {names[label]!r} never varies; choose another")

@@ -11,6 +11,35 @@ from jaxdp.problems.table_files import is_number
 _MOST_NAMED = 5
 
 
+class UnusableColumnsError(ValueError):
+    """Some columns of a table cannot be used, and leaving out columns may help.
+
+    Attributes:
+        reason: what is wrong, without the advice.
+        columns: numbers of the columns to leave out; empty where any will do.
+        is_constant: whether they are all constant.
+        otherwise: what else would help, where something does.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        columns: Sequence[int] = (),
+        *,
+        is_constant: bool = False,
+        otherwise: str = "",
+    ):
+        self.reason, self.columns = reason, tuple(columns)
+        self.is_constant, self.otherwise = is_constant, otherwise
+        numbers = ", ".join(f'"{column}"' for column in columns)
+        advice = "drop_constant=True" if is_constant else f"drop=[{numbers or '...'}]"
+        super().__init__(self.advised(advice))
+
+    def advised(self, argument: str) -> str:
+        """The message that tells to leave out columns with this argument or option."""
+        return f"{self.reason}; {self.otherwise}leave out columns with {argument}"
+
+
 def chosen_columns(
     path: pathlib.Path,
     names: list[str],
@@ -70,30 +99,28 @@ def require_numbers(
             "or turn it into numbers"
         )
     if text:
-        raise ValueError(
+        raise UnusableColumnsError(
             f"{path}: {listed('column', [names[i] for i in text])} hold"
-            f"{'s' if len(text) == 1 else ''} text, for example {_example(columns[text[0]])}; "
-            f"leave out with --drop {_numbered(text)} or turn into numbers"
+            f"{'s' if len(text) == 1 else ''} text, for example {_example(columns[text[0]])}",
+            text,
+            otherwise="turn into numbers, or ",
         )
     spoiled = [i for i in used if not np.all(np.abs(columns[i]) < LARGEST_VALUE)]
     if spoiled:
         missing = np.flatnonzero(~(np.abs(columns[spoiled[0]]) < LARGEST_VALUE))
         kept = [i for i in spoiled if i != label]
-        advice = f", or leave out with --drop {_numbered(kept)}" if kept else ""
-        raise ValueError(
+        reason = (
             f"{path}: {listed('column', [names[i] for i in spoiled])} with missing or infinite "
-            f"values ({missing.size} in the first, from data row {missing[0] + 1}); fill or remove "
-            f"those rows{advice}"
+            f"values ({missing.size} in the first, from data row {missing[0] + 1})"
         )
+        if not kept:
+            raise ValueError(f"{reason}; fill or remove those rows")
+        raise UnusableColumnsError(reason, kept, otherwise="fill or remove those rows, or ")
 
 
 def _example(column: np.ndarray) -> str:
     """The first cell that is no number."""
     return repr(next((cell for cell in column if not is_number(str(cell))), column[0]))
-
-
-def _numbered(columns: list[int]) -> str:
-    return ",".join(map(str, columns))
 
 
 def listed(noun: str, names: list[str]) -> str:

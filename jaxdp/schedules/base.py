@@ -7,6 +7,7 @@ together.
 """
 
 import abc
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,13 +32,13 @@ class AbstractSchedule(AbstractDescription):
 
     @abc.abstractmethod
     def at_step(
-        self, step: Int[Array, "*shape"], num_steps: int | Int[Array, ""]
+        self, step: Int[Any, "*shape"] | int, num_steps: int | Int[Array, ""]
     ) -> Float[Array, "*shape"]:
         r"""$\tilde\eta(k/K)$ for step k <= K."""
 
     @abc.abstractmethod
     def squared_drop(
-        self, step: Int[Array, "*shape"], num_steps: int | Int[Array, ""]
+        self, step: Int[Any, "*shape"] | int, num_steps: int | Int[Array, ""]
     ) -> Float[Array, "*shape"]:
         r"""$\tilde\eta^2(k/K) - \tilde\eta^2((k+1)/K)$ for step k < K."""
 

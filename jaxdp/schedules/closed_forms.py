@@ -151,7 +151,7 @@ class PiecewiseLinear(AbstractSchedule):
 
     def at_step(self, step, num_steps):
         # Summed from the end, where the rate may be small and must keep its digits.
-        left = ((num_steps - step) / num_steps)[..., None]
+        left = jnp.expand_dims((num_steps - step) / num_steps, -1)
         begins, ends = 1 - self.knots[:-1], 1 - self.knots[1:]
         below = jnp.maximum(jnp.minimum(left, begins) - ends, 0)
         return self.values[-1] + jnp.sum(self._steepness * below, axis=-1)
@@ -159,7 +159,7 @@ class PiecewiseLinear(AbstractSchedule):
     def squared_drop(self, step, num_steps):
         width = 1 / jnp.asarray(num_steps, self.values.dtype)
         # Knots as seen from the step, again from the end, so that a short width keeps its digits.
-        left = ((num_steps - step) / num_steps)[..., None]
+        left = jnp.expand_dims((num_steps - step) / num_steps, -1)
         since, until = left - (1 - self.knots[:-1]), left - (1 - self.knots[1:])
         overlap = jnp.maximum(jnp.minimum(until, width) - jnp.maximum(since, 0), 0)
         small = jnp.sum(self._steepness * overlap, axis=-1)

@@ -41,7 +41,8 @@ def simulate(
         num_runs: how many runs, along the leading axis of the result.
         simulator: None takes the cheapest that is exact in law, covers the pair and has the
             parameters if they are to be kept.
-        records: record j of 0..records is the state after floor(j n / records) updates.
+        records: record j is the state after floor(j n / records) of the n updates, j from 0 to
+            `records`: a risk of records + 1 values, the first before any update.
         keep_parameters: whether to return the released iterates, (num_runs, dim).
         progress: True for a bar, or a function, called on the host with the share done; not
             under `jit` or `vmap`.

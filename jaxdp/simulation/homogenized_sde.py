@@ -51,8 +51,9 @@ class HomogenizedSDE(AbstractSimulator):
     def covers(self, problem, algorithm):
         require_pair(problem, algorithm)
         if not isinstance(problem, LinearRegression):
-            named = "; use its .surrogate" if hasattr(problem, "surrogate") else ""
-            return f"AC (3) needs Gaussian inputs (LinearRegression){named}"
+            fits = hasattr(problem, "surrogate") and isinstance(algorithm, OnePassDPSGD)
+            came = f"{type(problem).__name__}{'; use its .surrogate' if fits else ''}"
+            return f"AC (3) needs Gaussian inputs (LinearRegression), got {came}"
         if not isinstance(algorithm, OnePassDPSGD):
             return f"AC (3) is the limit of OnePassDPSGD, got {type(algorithm).__name__}"
         return None

@@ -33,6 +33,7 @@ from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory, status_of, void_unless
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.simulation.base import AbstractSimulator, known_length
+from jaxdp.simulation.iterates import Iterates
 from jaxdp.simulation.radial_chain import (
     Record,
     State,
@@ -56,9 +57,9 @@ class Reduced(AbstractSimulator):
     def covers(self, problem, algorithm):
         require_pair(problem, algorithm)
         if not isinstance(problem, LinearRegression):
+            hint = "; use Iterates()" if Iterates().covers(problem, algorithm) is None else ""
             return (
-                "it needs Gaussian inputs (LinearRegression), got "
-                f"{type(problem).__name__}; use Iterates()"
+                f"it needs Gaussian inputs (LinearRegression), got {type(problem).__name__}{hint}"
             )
         if not isinstance(algorithm, OnePassDPSGD):
             return f"it is the law of OnePassDPSGD, got {type(algorithm).__name__}"

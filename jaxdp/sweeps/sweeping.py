@@ -85,7 +85,10 @@ def sweep(
             "expected a concrete key, got a traced one; a sweep compiles by itself: call it "
             "outside jit, vmap and grad"
         )
-    size = None if shard_size is None else require_count("shard_size", shard_size)
+    size = None
+    if shard_size is not None:
+        # A larger one would only repeat its last cell.
+        size = min(require_count("shard_size", shard_size), checked.num_cells)
     _require_options(store, executor, version, quiet)
     kept = None
     if store is not None:

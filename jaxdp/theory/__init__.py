@@ -37,6 +37,7 @@ from jaxdp.theory.reconstruction_error import (
 from jaxdp.theory.reconstruction_error import (
     one_step_reconstruction_error as one_step_reconstruction_error,
 )
+from jaxdp.theory.reconstruction_error import reconstruction_constant as reconstruction_constant
 from jaxdp.theory.ridge_equivalent import ExcessRisk as ExcessRisk
 from jaxdp.theory.ridge_equivalent import ReleaseNoise as ReleaseNoise
 from jaxdp.theory.unclipped import GradientFlow as GradientFlow

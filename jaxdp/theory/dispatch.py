@@ -30,7 +30,8 @@ def predict(
         algorithm: how it is learnt; every number in it may be traced.
         theory: None takes the first that covers the pair: `CoupledODE` for samples one by one,
             `DiscreteRecursion` for batches, `ClippedFlow` for full batches on features.
-        records: record j of 0..records is the state after floor(j n / records) updates.
+        records: record j is the state after floor(j n / records) of the n updates, j from 0 to
+            `records`: a risk of records + 1 values, the first before any update.
 
     Raises:
         NotCoveredError: no theory, or not this one, covers the pair.

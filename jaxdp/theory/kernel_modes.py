@@ -23,6 +23,7 @@ from jaxdp.core.checks import concrete
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
 from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.theory.linear_modes import require_one_pass
 
 
 class KernelModes(eqx.Module):
@@ -120,9 +121,10 @@ def require_dp_gd(problem, algorithm) -> str | None:
     """The reason why the pair is not DP-GD on features of fixed rows, or None."""
     require_pair(problem, algorithm)
     if not isinstance(problem, AbstractFeatureProblem):
+        is_one_pass = require_one_pass(problem, algorithm) is None
         return (
             "it describes least squares on features of fixed rows (RandomFeatures), got "
-            f"{type(problem).__name__}; CoupledODE() describes LinearRegression"
+            f"{type(problem).__name__}{'; use CoupledODE()' if is_one_pass else ''}"
         )
     if not isinstance(algorithm, DPGD):
         hint = (

@@ -89,11 +89,11 @@ def require_one_pass(problem, algorithm) -> str | None:
     """The reason why the pair is not Gaussian linear regression under one-pass DP-SGD, or None."""
     require_pair(problem, algorithm)
     if not isinstance(problem, LinearRegression):
-        surrogate = getattr(problem, "surrogate", None)
+        fits = hasattr(problem, "surrogate") and isinstance(algorithm, OnePassDPSGD)
         hint = "; predict on its .surrogate, the Gaussian problem of the same moments"
         return (
             f"AC Assumption 1 needs Gaussian inputs of known covariance (LinearRegression), got "
-            f"{type(problem).__name__}{hint if surrogate is not None else ''}"
+            f"{type(problem).__name__}{hint if fits else ''}"
         )
     if not isinstance(algorithm, OnePassDPSGD):
         return f"it describes OnePassDPSGD, got {type(algorithm).__name__}"

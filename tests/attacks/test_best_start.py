@@ -24,16 +24,17 @@ class _Scripted(AbstractOptimiser):
     ends: np.ndarray
     losses: tuple
     asked: dict
+    turn: int = 0
 
     def minimise(self, target, starts, **more):
         self.asked.update(more, starts=starts)
-        status = np.arange(len(self.losses)) % len(Ending)
+        status = np.roll(np.arange(len(Ending)), self.turn)[: len(self.losses)]
         ends = jnp.asarray(self.ends, starts.dtype)
         return Attempt(ends, jnp.asarray(self.losses, starts.dtype), 12.5, status)
 
 
-def _scripted(ends, losses, num_starts, **more):
-    optimiser = _Scripted(np.asarray(ends), losses, {})
+def _scripted(ends, losses, num_starts, *, turn=0, **more):
+    optimiser = _Scripted(np.asarray(ends), losses, {}, turn)
     options = {"key": jr.key(0), "optimiser": optimiser, "num_starts": num_starts}
     return reconstruct(TARGET, COUNT, **options, **more), optimiser.asked
 
@@ -51,9 +52,22 @@ def test_the_start_of_least_loss_is_returned_and_one_that_is_no_number_is_not():
     assert len(np.unique(starts[:, 0])) == len(starts)
 
 
+@pytest.mark.parametrize("turn", range(len(Ending)))
+def test_the_status_is_that_of_what_is_returned(turn):
+    others = sphere_rows(np.random.default_rng(0), COUNT, DIM)
+    won, _ = _scripted(np.stack([others, VICTIM.inputs]), (0.5, 1e-9), 2, turn=turn)
+    assert won.converged
+    assert won.status is Ending.CONVERGED
+    lost, _ = _scripted(np.stack([others, VICTIM.inputs]), (1e-9, 0.5), 2, turn=turn)
+    assert not lost.converged
+    claimed = np.roll(list(Ending), turn)[0]
+    assert lost.status is (Ending.STALLED if claimed == Ending.CONVERGED else Ending(claimed))
+
+
 def test_convergence_is_not_denied_by_a_loss_that_the_optimiser_got_wrong():
     found, _ = _scripted(VICTIM.inputs[None], (0.5,), 1)
     assert found.converged
+    assert found.status is Ending.CONVERGED
     assert found.loss < 1e-10
     # Its own count, and one pass for the recomputed loss.
     assert found.num_passes == 13.5

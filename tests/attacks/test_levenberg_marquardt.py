@@ -10,6 +10,7 @@ from jaxdp.attacks import (
     Attempt,
     Ending,
     LevenbergMarquardt,
+    MomentumDescent,
     RandomFeaturesTarget,
     minimum_norm_parameters,
     reconstruct,
@@ -96,7 +97,8 @@ def test_it_converges_quadratically_to_the_truth():
         _minimise(
             target,
             near,
-            max_passes=steps * DIM * COUNT / 2,
+            # The first loss, and a matrix and a trial for each step.
+            max_passes=0.5 + steps * (DIM * COUNT + 1) / 2,
             tolerance=1e-29,
             optimiser=LevenbergMarquardt(damping=1e-7),
         ).loss
@@ -135,16 +137,47 @@ def test_passes_are_counted_and_bound_the_work():
     inputs, target = _problem(3, COUNT, DIM, FEATURES)
     start = _sphere(np.random.default_rng(4), COUNT, DIM)
     # Three normal matrices, the first loss and at least one trial for each.
-    attempt = _minimise(target, start, max_passes=3.5 * DIM * COUNT / 2, tolerance=1e-30)
     least = 3 * DIM * COUNT / 2 + 2
-    assert least <= attempt.num_passes <= least + 15
-    assert attempt.status[0] == Ending.OUT_OF_PASSES
+    for most in (least, least + 0.5, 3.5 * DIM * COUNT / 2, 4 * DIM * COUNT / 2 + 2):
+        attempt = _minimise(target, start, max_passes=most, tolerance=1e-30)
+        assert least <= attempt.num_passes <= most
+        assert attempt.status[0] == Ending.OUT_OF_PASSES
+    # Half a pass less is too little for the third.
+    fewer = _minimise(target, start, max_passes=least - 0.5, tolerance=1e-30)
+    assert least - (DIM * COUNT + 1) / 2 <= fewer.num_passes < least - 0.5
     near = inputs + 1e-3 * start
     optimiser = LevenbergMarquardt(first=_Nearer(near), first_passes=30.0)
     after = _minimise(target, start, max_passes=500, optimiser=optimiser)
     alone = _minimise(target, near, max_passes=500)
     assert after.loss == alone.loss < 1e-12
     assert after.num_passes == alone.num_passes + 30
+
+
+@pytest.mark.usefixtures("float64")
+def test_no_budget_is_overrun_however_small_and_whatever_goes_before():
+    _, target = _problem(3, COUNT, DIM, FEATURES)
+    start = _sphere(np.random.default_rng(4), COUNT, DIM)
+    both = LevenbergMarquardt(first=MomentumDescent(1.0), first_passes=9.0)
+    for optimiser in (LevenbergMarquardt(), both):
+        for most in (2, 7, 9.5, 16.5, 17, 18, 31):
+            attempt = _minimise(
+                target, start, max_passes=most, tolerance=1e-30, optimiser=optimiser
+            )
+            assert attempt.num_passes <= most
+            assert attempt.status[0] == Ending.OUT_OF_PASSES
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("float64")
+def test_each_start_says_how_it_ended_itself():
+    inputs, target = _problem(1, COUNT, DIM, FEATURES)
+    starts = jnp.asarray(np.stack([_sphere(np.random.default_rng(5), COUNT, DIM), inputs]))
+    ended = LevenbergMarquardt().minimise(
+        target, starts, key=jr.key(0), max_passes=2000, tolerance=1e-12
+    )
+    # The other found it at once, and there were passes left.
+    assert list(ended.status) == [Ending.OVERTAKEN, Ending.CONVERGED]
+    assert ended.loss[0] > 1e-12
 
 
 @pytest.mark.slow

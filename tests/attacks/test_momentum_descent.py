@@ -85,6 +85,15 @@ def test_starts_side_by_side_end_as_they_would_alone(target):
         np.testing.assert_allclose(loss, alone.loss[0], rtol=1e-7)
 
 
+def test_a_start_that_is_stopped_for_anothers_sake_is_not_out_of_passes(target):
+    starts = np.stack([START, TRUTH])
+    both = _minimise(target, starts, max_passes=50)
+    assert list(both.status) == [Ending.OVERTAKEN, Ending.CONVERGED]
+    assert both.num_passes == 2
+    spent = _minimise(target, starts, max_passes=50, tolerance=1e-40)
+    assert list(spent.status) == [Ending.OUT_OF_PASSES] * 2
+
+
 def test_known_rows_stay_and_a_start_that_is_no_number_ends_diverged(target):
     attempt = _minimise(target, START[None], max_passes=20, num_known=2)
     np.testing.assert_array_equal(attempt.inputs[0, :2], START[:2])

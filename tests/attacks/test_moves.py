@@ -71,6 +71,11 @@ def test_where_leaving_out_costs_half_of_the_rows_go():
     assert used.sum() == 6
     assert used[0, 0]
     np.testing.assert_array_equal(inputs, rows)
+    # All of them where no passes are left to look once more.
+    settings = {"num_known": 1, "room": 1e-7, "is_last": True}
+    _, used = thinned(_target(), rows, np.ones((1, 8), bool), np.array([1e-9]), COUNT, **settings)
+    assert used.sum() == COUNT
+    assert used[0, 0]
 
 
 def test_of_two_rows_alike_one_is_left_out_and_known_rows_never():

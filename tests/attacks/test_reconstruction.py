@@ -87,6 +87,7 @@ class Deceived(AbstractOptimiser):
 def test_convergence_is_decided_by_the_loss_in_float64():
     deceived = reconstruct(_target(), COUNT, key=KEY, optimiser=Deceived())
     assert not deceived.converged
+    assert deceived.status is Ending.STALLED
     assert deceived.loss > 0.1
     assert deceived.losses[0] == 0
 

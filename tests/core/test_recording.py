@@ -15,6 +15,12 @@ def test_records_are_floors(num_steps):
     assert steps[-1] == num_steps
 
 
+@pytest.mark.parametrize("records", [1, 2, 7])
+def test_there_is_one_state_more_than_records_and_the_first_is_the_start(records):
+    steps = record_steps(14, records)
+    assert list(steps) == [j * 14 // records for j in range(records + 1)]
+
+
 @pytest.mark.parametrize("num_steps", [1, 7, 101, 10_000, 2**31 - 1])
 def test_traced_length_gives_the_same_records_without_overflow(num_steps):
     traced = jax.jit(lambda n: record_steps(n, 100))(num_steps)

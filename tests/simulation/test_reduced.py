@@ -340,7 +340,7 @@ def test_it_is_the_default_where_it_saves_and_knows_no_parameters():
         (_problem(np.array([1.5, 1.0, 0.5])), _algorithm(), "distinct eigenvalues, .* got 3 of 3"),
         (_problem(), _algorithm(batch_size=2), r"use Iterates\(\) for batch_size = 2"),
         (_problem(), jaxdp.DPGD(1.0, 1.0, 5, 1.0), "the law of OnePassDPSGD, got DPGD"),
-        ("table", _algorithm(), r"LinearRegression\), got str; use Iterates\(\)"),
+        ("table", _algorithm(), r"LinearRegression\), got str"),
     ],
 )
 def test_what_is_not_covered_is_named(problem, algorithm, reason):

@@ -71,7 +71,8 @@ class AbstractOptimiser(AbstractDescription):
             target: what the attacker holds.
             starts: rows on the sphere, in the precision to compute in.
             key: of what is random in the optimiser; the same for all starts.
-            max_passes: full-pass equivalents of each start.
+            max_passes: full-pass equivalents of each start, never more but for the evaluation of
+                where it begins.
             tolerance: of the relative loss.
             num_known: how many first rows of each start are held fixed.
             progress: called now and then, on the host.

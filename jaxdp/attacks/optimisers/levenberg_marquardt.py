@@ -22,6 +22,8 @@ _MOST_UNKNOWNS = 4096
 _BLOCK_NUMBERS = 2**22
 _CHUNK = 5
 _TRIALS = 12
+# Counters are 32-bit integers.
+_MOST_HALF_PASSES = 2**30
 _GROWTH, _DECAY = 4.0, 0.1
 # A loss that keeps this much of itself has not fallen; after so many such steps it is given up.
 _HARDLY_LESS, _PATIENCE = 0.999, 8
@@ -35,7 +37,8 @@ class LevenbergMarquardt(AbstractOptimiser):
     else $\lambda$ grows. Near a loss of zero it converges quadratically, and it goes on below the
     tolerance, which a row of small coefficient may fall short of unseen, until rounding stops it.
 
-    In full-pass equivalents a normal matrix counts d n / 2 (2 p (d n)^2 flop), a trial step 1/2.
+    In full-pass equivalents a normal matrix counts d n / 2 (2 p (d n)^2 flop), a trial step 1/2. A
+    matrix is made only where it and a trial fit into what is left of `max_passes`.
 
     Args:
         damping: lambda of the first step.
@@ -68,28 +71,41 @@ class LevenbergMarquardt(AbstractOptimiser):
                 f"LevenbergMarquardt, got {dim * num_samples}; CurvatureScaledMomentum has no such "
                 "limit"
             )
-        spent, most = 0.0, max_passes * count
+        spent = 0.0
         if self.first is not None:
             starts, _, spent, _ = self.first.minimise(
                 target,
                 starts,
                 key=key,
-                max_passes=min(self.first_passes, max_passes),
+                # The rest is for the loss of what it leaves.
+                max_passes=min(self.first_passes, max_passes - 0.5),
                 tolerance=tolerance,
                 num_known=num_known,
                 progress=progress,
             )
         target = target.in_blocks(max(_BLOCK_NUMBERS // (dim * num_samples), 1))
-        limits = jnp.asarray(tolerance, starts.dtype), jnp.arange(num_samples) >= num_known
+        half_passes = min(2 * (max_passes - spent / count), _MOST_HALF_PASSES)
+        limits = _Limits(
+            jnp.asarray(int(half_passes), jnp.int32),
+            jnp.asarray(tolerance, starts.dtype),
+            jnp.arange(num_samples) >= num_known,
+        )
         state = _first_states(target, starts, self.damping.astype(starts.dtype))
-        passes, matrix_passes = spent, dim * num_samples / 2
-        while passes < most and not _is_done(state, tolerance):
-            steps = min(_CHUNK, max(int((most - passes) / (count * matrix_passes)), 1))
-            state = _run(target, state, jnp.asarray(steps), *limits)
-            passes = spent + float((state.matrices * matrix_passes + state.trials / 2).sum())
+        while np.asarray(_can_go_on(state, limits)).any() and not _is_found(state, tolerance):
+            state = _run(target, state, limits)
             if progress is not None:
-                progress(passes, float(state.loss.min()))
-        return Attempt(state.inputs, state.loss, passes, _endings(state, tolerance))
+                passes = spent + _half_passes(state).sum() / 2
+                progress(float(passes), float(state.loss.min()))
+        passes = spent + float(_half_passes(state).sum()) / 2
+        return Attempt(state.inputs, state.loss, passes, _endings(state, limits, tolerance))
+
+
+class _Limits(NamedTuple):
+    """What bounds the steps of each start: half passes in all, the tolerance, the rows to move."""
+
+    half_passes: Int[Array, ""]
+    tolerance: Float[Array, ""]
+    is_free: Bool[Array, " n"]
 
 
 class _State(NamedTuple):
@@ -110,15 +126,28 @@ class _State(NamedTuple):
     is_over: Bool[Array, ""]
 
 
-def _is_done(state: _State, tolerance: float) -> bool:
-    """Whether a start has found everything, or none can go on."""
-    is_over = np.asarray(state.is_over)
-    return bool(is_over.all() or (np.asarray(state.loss)[is_over] <= tolerance).any())
+def _half_passes(state: _State) -> Int[Array, "*starts"]:
+    """What a start has cost so far."""
+    rows, dim = state.inputs.shape[-2:]
+    return state.matrices * (rows * dim) + state.trials
 
 
-def _endings(state: _State, tolerance: float) -> np.ndarray:
+def _can_go_on(state: _State, limits: _Limits) -> Bool[Array, "*starts"]:
+    """Whether there is something to do and the next matrix and a trial can be paid for."""
+    rows, dim = state.inputs.shape[-2:]
+    left = limits.half_passes - _half_passes(state)
+    return ~state.is_over & (left > rows * dim)
+
+
+def _is_found(state: _State, tolerance: float) -> bool:
+    """Whether a start that is over is below the tolerance."""
+    return bool((np.asarray(state.loss)[np.asarray(state.is_over)] <= tolerance).any())
+
+
+def _endings(state: _State, limits: _Limits, tolerance: float) -> np.ndarray:
     losses = np.asarray(state.loss)
     endings = np.where(state.is_over, int(Ending.STALLED), int(Ending.OUT_OF_PASSES))
+    endings[np.asarray(_can_go_on(state, limits))] = Ending.OVERTAKEN
     endings[~np.isfinite(losses)] = Ending.DIVERGED
     endings[losses <= tolerance] = Ending.CONVERGED
     return endings
@@ -133,17 +162,17 @@ def _first_states(target, starts, damping) -> _State:
 
 
 @eqx.filter_jit
-def _run(target: AbstractTarget, states: _State, num_steps, tolerance, is_free) -> _State:
-    """Some steps of each start that is not over, one start after the other."""
+def _run(target: AbstractTarget, states: _State, limits: _Limits) -> _State:
+    """Some steps of each start that can go on, one start after the other."""
 
     def one_start(state):
         def body(counted):
             number, state = counted
-            return number + 1, _step(target, state, tolerance, is_free)
+            return number + 1, _step(target, state, limits)
 
         def is_going(counted):
             number, state = counted
-            return (number < num_steps) & ~state.is_over
+            return (number < _CHUNK) & _can_go_on(state, limits)
 
         return lax.while_loop(is_going, body, (0, state))[1]
 
@@ -151,17 +180,19 @@ def _run(target: AbstractTarget, states: _State, num_steps, tolerance, is_free) 
     return lax.map(one_start, states)
 
 
-def _step(target, state: _State, tolerance, is_free) -> _State:
+def _step(target, state: _State, limits: _Limits) -> _State:
     """One normal matrix, and trials with growing damping until the loss falls."""
+    is_free, (count, dim) = limits.is_free, state.inputs.shape
     matrix, slope = normal_equations(target, state.inputs, is_free)
-    count, dim = state.inputs.shape
+    # As many as the passes are enough for.
+    most = jnp.minimum(_TRIALS, limits.half_passes - _half_passes(state) - count * dim)
     tiny = jnp.finfo(matrix.dtype).eps
     curvature = jnp.diagonal(matrix).reshape(count, dim).mean(1)
     curvature = jnp.where(is_free, jnp.maximum(curvature, tiny * curvature.max()), 1)
 
     def is_looking(trial):
         number, _, _, loss = trial
-        return (number < _TRIALS) & ~(loss < state.loss)
+        return (number < most) & ~(loss < state.loss)
 
     def attempt(trial):
         number, damping, _, _ = trial
@@ -176,7 +207,7 @@ def _step(target, state: _State, tolerance, is_free) -> _State:
     number, damping, inputs, loss = lax.while_loop(is_looking, attempt, nothing)
     is_lower = loss < state.loss
     idle = jnp.where(loss < _HARDLY_LESS * state.loss, 0, state.idle + 1)
-    is_done = (idle >= _PATIENCE) | ((loss <= tolerance) & (idle > 0))
+    is_done = (idle >= _PATIENCE) | ((loss <= limits.tolerance) & (idle > 0))
     return _State(
         jnp.where(is_lower, inputs, state.inputs),
         jnp.where(is_lower, loss, state.loss),
@@ -184,5 +215,5 @@ def _step(target, state: _State, tolerance, is_free) -> _State:
         state.matrices + 1,
         state.trials + number,
         idle,
-        ~is_lower | is_done,
+        (~is_lower & (number == _TRIALS)) | is_done,
     )

@@ -56,7 +56,8 @@ class MomentumDescent(AbstractOptimiser):
             if state.best_loss.min() <= tolerance or not jnp.isfinite(state.loss).any():
                 break
         best_loss = np.asarray(state.best_loss)
-        status = np.full(len(starts), int(Ending.OUT_OF_PASSES))
+        has_passes = passes < most
+        status = np.full(len(starts), Ending.OVERTAKEN if has_passes else Ending.OUT_OF_PASSES)
         status[~np.isfinite(state.loss)] = Ending.DIVERGED
         status[best_loss <= tolerance] = Ending.CONVERGED
         return Attempt(state.best, state.best_loss, float(passes * len(starts)), status)

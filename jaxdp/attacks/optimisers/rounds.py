@@ -132,8 +132,9 @@ class Rounds:
     def _thinned(self, batched, state: Descent, is_active):
         """As many rows as there are samples: fewer and fewer, and a few steps in between."""
         is_used = np.ones(state.inputs.shape[:2], bool)
+        cost = state.inputs.shape[1] / self.num_samples
         while True:
-            self.passes += state.inputs.shape[1] / self.num_samples
+            self.passes += cost
             inputs, is_used = thinned(
                 self.target,
                 state.inputs,
@@ -142,6 +143,8 @@ class Rounds:
                 self.num_samples,
                 num_known=self.num_known,
                 room=self.tolerance,
+                # One evaluation comes after it, and one of whoever asked.
+                is_last=self.passes + cost + 2.0 > self.max_passes,
             )
             has_more = is_used.sum(1) > self.num_samples
             if not has_more.any():

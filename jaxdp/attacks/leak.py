@@ -1,0 +1,156 @@
+r"""What an attack says about a leak: that rows were found, that none were, or that it could not.
+
+An attack that finds nothing is no evidence of safety where it does not apply. It applies where
+the parameters lie in the span of the training rows' features (so not after noise, Adam or a decay
+of the weights, nor where all layers moved far), and where they determine the rows: r independent
+outputs leave $r(p - n)$ equations for the $n(d - 1)$ directions of the rows.
+Source: DR Theorem 1 and Section 5. Derived: the count for several outputs, test_leak.
+"""
+
+import enum
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.attacks.base import AbstractTarget
+from jaxdp.attacks.measures import row_errors
+from jaxdp.attacks.objective import checked_loss
+from jaxdp.attacks.optimisers.base import onto_sphere
+from jaxdp.attacks.reconstruction import Reconstruction, require_target
+from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
+
+# Singular values relative to the largest: less is what rounding leaves of a smaller rank.
+_INDEPENDENT = 1e-4
+
+
+class Verdict(enum.IntEnum):
+    """What an attack says about a leak."""
+
+    FOUND = 0  # training rows were read off the parameters
+    NOT_FOUND = 1  # the attack applies, and found none: another start or more passes may
+    UNDETERMINED = 2  # it does not apply: too few features, other rows explain them as well
+    NOT_IN_SPAN = 3  # it does not apply: the rows' features do not span the parameters
+    UNKNOWN = 4  # none were found, and without the true rows nobody can tell why
+
+    @property
+    def applies(self) -> bool | None:
+        """Whether the attack's conditions hold; None where that cannot be told."""
+        if self is Verdict.UNKNOWN:
+            return None
+        return self in (Verdict.FOUND, Verdict.NOT_FOUND)
+
+    def __str__(self) -> str:
+        return _IN_WORDS[self]
+
+
+_IN_WORDS = {
+    Verdict.FOUND: "training rows were found",
+    Verdict.NOT_FOUND: "nothing was found though the attack applies; try more passes or starts",
+    Verdict.UNDETERMINED: (
+        "the attack does not apply: too few features, other rows explain the parameters as well"
+    ),
+    Verdict.NOT_IN_SPAN: (
+        "the attack does not apply: the rows' features do not span the parameters, as after noise, "
+        "Adam, weight decay or training of all layers"
+    ),
+    Verdict.UNKNOWN: (
+        "nothing was found, and without the true rows nobody can tell whether the attack applies"
+    ),
+}
+
+
+class LeakReport(eqx.Module):
+    r"""What was found, and whether it could be.
+
+    Attributes:
+        verdict: the answer; `str(verdict)` says it in words.
+        errors: $|x_i - \hat x_{\pi(i)}|/\sqrt d$ of each true row, or None without them.
+        true_loss: the attack's loss at the true rows, or None; above the tolerance the parameters
+            are not in the span of their features.
+        equations: $r(p - n)$, with r the rank of the parameters.
+        unknowns: $n(d - 1)$.
+    """
+
+    verdict: Verdict = eqx.field(static=True)
+    errors: Float[np.ndarray, " n"] | None
+    true_loss: float | None
+    equations: int = eqx.field(static=True)
+    unknowns: int = eqx.field(static=True)
+
+    def __str__(self) -> str:
+        return str(self.verdict)
+
+
+def leak_report(
+    target: AbstractTarget,
+    found: Reconstruction,
+    true_inputs: Any = None,
+    *,
+    allow_sign_flips: bool = False,
+    found_below: float = 0.1,
+    tolerance: float = 1e-7,
+) -> LeakReport:
+    r"""Tell "nothing found because the attack does not apply" from "nothing found though it does".
+
+    With the true rows this is known: the attack applies where its loss there is below the
+    tolerance and the equations are as many as the unknowns. A row that was found is found, whatever
+    the conditions say. Without them a loss below the tolerance means that the rows are found where
+    the equations are enough; above it only a rank of the parameters above n shows that no n rows
+    span them.
+
+    Args:
+        target: what was attacked.
+        found: what `reconstruct` answered.
+        true_inputs: (n, d), for whoever has them; compared on the sphere of radius $\sqrt d$, where
+            rows are looked for.
+        allow_sign_flips: for odd and even activations, as in `row_errors`.
+        found_below: the error below which a row counts as found.
+        tolerance: of the loss, as in `reconstruct`.
+
+    Raises:
+        TypeError: an argument is of another kind.
+        ValueError: the true rows are of another shape, not finite, or zero.
+    """
+    require_target(target)
+    require_kind("found", found, Reconstruction, "what reconstruct(...) returned")
+    require_positive("found_below", found_below)
+    require_positive("tolerance", tolerance)
+    num_samples, dim = found.inputs.shape
+    rank = _rank(target)
+    equations = rank * (target.num_features - num_samples)
+    unknowns = num_samples * (dim - 1)
+    errors = true_loss = None
+    if true_inputs is not None:
+        rows = jnp.asarray(true_inputs, found.inputs.dtype)
+        require_shape("true_inputs", rows, (num_samples, dim))
+        require_finite("true_inputs", rows)
+        rows = onto_sphere(rows)
+        require_finite("directions of true_inputs", rows)
+        errors = row_errors(rows, found.inputs, allow_sign_flips=allow_sign_flips)
+        true_loss = checked_loss(target, rows)
+    has_enough = equations >= unknowns
+    if errors is not None:
+        is_found = bool((errors < found_below).any())
+        is_in_span = true_loss <= tolerance
+    else:
+        is_found = found.converged and has_enough
+        is_in_span = True if found.converged else (None if rank <= num_samples else False)
+    if is_found:
+        verdict = Verdict.FOUND
+    elif is_in_span is False:
+        verdict = Verdict.NOT_IN_SPAN
+    elif not has_enough:
+        verdict = Verdict.UNDETERMINED
+    else:
+        verdict = Verdict.UNKNOWN if is_in_span is None else Verdict.NOT_FOUND
+    return LeakReport(verdict, errors, true_loss, equations, unknowns)
+
+
+def _rank(target: AbstractTarget) -> int:
+    """How many independent outputs the parameters have."""
+    columns = np.asarray(target.parameters, np.float64).reshape(target.num_features, -1)
+    values = np.linalg.svd(columns, compute_uv=False)
+    return int((values > _INDEPENDENT * values[0]).sum())

@@ -1,0 +1,116 @@
+"""Whether nothing was found because the attack does not apply, or though it does."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from attack_problems import random_victim, sphere_rows
+
+from jaxdp.attacks import Ending, RandomFeaturesTarget, Reconstruction, Verdict, leak_report
+
+DIM, COUNT = 6, 3
+STRAY = sphere_rows(np.random.default_rng(1), COUNT, DIM).astype(np.float32)
+
+
+def _target(num_features, *, noise=0.0, outputs=None):
+    victim = random_victim(0, DIM, COUNT, num_features, outputs=outputs)
+    added = np.random.default_rng(2).standard_normal(victim.parameters.shape)
+    parameters = victim.parameters + noise * added * np.std(victim.parameters)
+    return victim.inputs, RandomFeaturesTarget(
+        victim.weights.astype(np.float32), jax.nn.relu, parameters.astype(np.float32)
+    )
+
+
+def _found(inputs, loss):
+    return Reconstruction(
+        inputs=jnp.asarray(inputs, jnp.float32),
+        loss=loss,
+        converged=loss <= 1e-7,
+        num_passes=3.0,
+        status=Ending.CONVERGED if loss <= 1e-7 else Ending.STALLED,
+        losses=jnp.asarray([loss]),
+    )
+
+
+def test_rows_that_are_there_are_found():
+    truth, target = _target(120)
+    report = leak_report(target, _found(truth[::-1], 1e-12), 3 * truth)
+    assert report.verdict is Verdict.FOUND
+    assert report.verdict.applies
+    assert report.errors.max() < 1e-5
+    assert report.true_loss < 1e-10
+    assert (report.equations, report.unknowns) == (120 - COUNT, COUNT * (DIM - 1))
+
+
+def test_nothing_found_though_the_attack_applies():
+    truth, target = _target(120)
+    report = leak_report(target, _found(STRAY, 0.3), truth)
+    assert report.verdict is Verdict.NOT_FOUND
+    assert report.verdict.applies
+    assert "though the attack applies" in str(report)
+
+
+def test_nothing_found_because_the_parameters_are_not_in_the_span():
+    truth, target = _target(120, noise=0.1)
+    report = leak_report(target, _found(STRAY, 0.3), truth)
+    assert report.verdict is Verdict.NOT_IN_SPAN
+    assert report.verdict.applies is False
+    assert report.true_loss > 1e-3
+    # What was found all the same was found.
+    assert leak_report(target, _found(truth, 0.3), truth).verdict is Verdict.FOUND
+
+
+def test_nothing_found_because_other_rows_do_as_well():
+    truth, target = _target(12)
+    report = leak_report(target, _found(STRAY, 1e-12), truth)
+    assert report.verdict is Verdict.UNDETERMINED
+    assert report.verdict.applies is False
+    assert report.true_loss < 1e-10
+
+
+def test_without_the_true_rows_it_is_said_what_can_be_told():
+    _, enough = _target(120)
+    _, few = _target(12)
+    assert leak_report(enough, _found(STRAY, 1e-9)).verdict is Verdict.FOUND
+    assert leak_report(few, _found(STRAY, 1e-9)).verdict is Verdict.UNDETERMINED
+    unknown = leak_report(enough, _found(STRAY, 0.3))
+    assert unknown.verdict is Verdict.UNKNOWN
+    assert unknown.verdict.applies is None
+    assert unknown.errors is None
+    # Five independent outputs are in the span of no three rows.
+    _, noisy = _target(120, noise=0.5, outputs=5)
+    assert leak_report(noisy, _found(STRAY, 0.3)).verdict is Verdict.NOT_IN_SPAN
+    _, shared = _target(120, outputs=5)
+    assert leak_report(shared, _found(STRAY, 0.3)).equations == 3 * (120 - COUNT)
+
+
+@pytest.mark.parametrize(
+    ("num_features", "outputs", "rank"), [(6, 1, 3), (8, 1, 5), (12, 1, 9), (6, 2, 6), (8, 2, 9)]
+)
+def test_equations_and_unknowns_are_counted_as_the_jacobian_does(num_features, outputs, rank):
+    """At the truth the residual moves in as many directions as there are independent equations."""
+    dim, count = 4, 3
+    victim = random_victim(3, dim, count, num_features, activation="tanh", outputs=outputs)
+    features = np.tanh(victim.inputs @ victim.weights.T)
+    pseudoinverse = np.linalg.pinv(features)
+    alpha = pseudoinverse.T @ victim.parameters
+    columns = np.zeros((num_features, outputs, count, dim))
+    for row, of_row in enumerate(victim.inputs):
+        tangent = np.eye(dim) - np.outer(of_row, of_row) / dim
+        jacobian = (1 - features[row] ** 2)[:, None] * victim.weights @ tangent
+        kept = jacobian - pseudoinverse @ (features @ jacobian)
+        columns[:, :, row] = kept[:, None] * alpha[row][:, None]
+    found = np.linalg.matrix_rank(columns.reshape(-1, count * dim), tol=1e-9)
+    assert found == rank == min(outputs * (num_features - count), count * (dim - 1))
+
+
+def test_arguments_of_other_kinds_and_shapes_are_refused():
+    truth, target = _target(12)
+    with pytest.raises(TypeError, match="expected a target"):
+        leak_report(truth, _found(STRAY, 0.3))
+    with pytest.raises(TypeError, match="expected found to be what reconstruct"):
+        leak_report(target, STRAY)
+    with pytest.raises(ValueError, match=r"true_inputs of shape \(3, 6\)"):
+        leak_report(target, _found(STRAY, 0.3), truth[:2])
+    with pytest.raises(ValueError, match="directions of true_inputs"):
+        leak_report(target, _found(STRAY, 0.3), 0 * truth)

@@ -1,0 +1,61 @@
+"""What a theory or simulator says to use instead does cover the problem and the algorithm."""
+
+import itertools
+import re
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import jaxdp
+
+RANDOM = np.random.default_rng(0)
+PROBLEMS = [
+    jaxdp.LinearRegression.isotropic(4, label_noise=0.1),
+    jaxdp.LinearRegression(jnp.asarray([1.5, 1.0, 0.5]), jnp.ones(3), 0.1),
+    jaxdp.TabularRegression(RANDOM.normal(size=(40, 3)), RANDOM.normal(size=40)),
+    jaxdp.RandomFeatures.sample(8, 4, 3, 20, key=jr.key(0)),
+    jaxdp.RandomFeatures.sample(8, 4, 3, None, key=jr.key(0)),
+]
+ALGORITHMS = [
+    jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10),
+    jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10, batch_size=2),
+    jaxdp.DPGD(0.1, 1.0, 10, 1.0),
+]
+READERS = [
+    jaxdp.Iterates(),
+    jaxdp.Reduced(),
+    jaxdp.HomogenizedSDE(),
+    jaxdp.FunctionSpace(),
+    jaxdp.CoupledODE(),
+    jaxdp.DiscreteRecursion(),
+    jaxdp.ClippedFlow(),
+    jaxdp.OrnsteinUhlenbeck(),
+    jaxdp.GradientFlow(),
+]
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: type(reader).__name__)
+def test_advice_can_be_followed(reader):
+    for problem, algorithm in itertools.product(PROBLEMS, ALGORITHMS):
+        reason = reader.covers(problem, algorithm)
+        if reason is None:
+            continue
+        for name in re.findall(r"([A-Z]\w+)\(\)", reason):
+            other = getattr(jaxdp, name)()
+            assert other.covers(problem, algorithm) is None, reason
+        if ".surrogate" in reason:
+            assert reader.covers(problem.surrogate, algorithm) is None, reason
+
+
+def test_a_table_under_full_batch_descent_is_told_one_thing():
+    table, descent = PROBLEMS[2], ALGORITHMS[2]
+    with pytest.raises(jaxdp.NotCoveredError) as caught:
+        jaxdp.simulate(table, descent, key=jr.key(0))
+    assert "use Iterates()" not in str(caught.value)
+    assert "OnePassDPSGD, got DPGD" in str(caught.value)
+    with pytest.raises(jaxdp.NotCoveredError) as caught:
+        jaxdp.predict(table, descent)
+    assert "surrogate" not in str(caught.value)
+    assert "CoupledODE()" not in str(caught.value)
