@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from entropy import KnownEntropy, shift_seeds  # noqa: E402
+from entropy import KnownEntropy, shift_seeds
 
 # Each compiled program keeps some memory maps; Linux ends a process, by a segmentation fault in the
 # compiler, that wants more than 65,530.

@@ -11,8 +11,8 @@ import math
 
 import equinox as eqx
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.special import expit
 
 _Margins = Float[np.ndarray, " n"]
 # How far beyond its stated constants rounding may take a loss on the grid of the check.
@@ -69,10 +69,10 @@ class Logistic(AbstractMarginLoss):
         return np.logaddexp(0.0, -margins)
 
     def slope(self, margins):
-        return -expit(-margins)
+        return -scipy.special.expit(-margins)
 
     def curvature(self, margins):
-        return expit(margins) * expit(-margins)
+        return scipy.special.expit(margins) * scipy.special.expit(-margins)
 
 
 class HuberHinge(AbstractMarginLoss):
