@@ -1,7 +1,7 @@
 """Lets every test file import `helpers`, and holds what is asked of all tests.
 
 The number of compiled programs stays in bounds, random numbers are the same in every run, and
-`--seed-offset` makes them others.
+`--seed-offset` makes them others. `--check-shapes` holds arrays to jaxdp's annotations.
 """
 
 import gc
@@ -10,6 +10,7 @@ import sys
 
 import jax
 import pytest
+from jaxtyping import install_import_hook
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
@@ -34,9 +35,14 @@ _ENTROPY = pytest.StashKey()
 
 def pytest_addoption(parser):
     parser.addoption("--seed-offset", type=int, default=0, help="run random tests by other seeds")
+    parser.addoption(
+        "--check-shapes", action="store_true", help="check arrays against jaxdp's annotations"
+    )
 
 
 def pytest_configure(config):
+    if config.getoption("check_shapes"):
+        install_import_hook("jaxdp", "shapes.checked")
     offset = config.getoption("seed_offset")
     shift_seeds(offset)
     config.stash[_ENTROPY] = KnownEntropy(offset)
