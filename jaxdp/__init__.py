@@ -7,8 +7,6 @@ One description of a problem and an algorithm, three readers: `simulate` says wh
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from jaxdp import attacks as attacks
-from jaxdp import kernels as kernels
 from jaxdp import privacy as privacy
 from jaxdp.algorithms import DPGD as DPGD
 from jaxdp.algorithms import ExactCalibration as ExactCalibration
@@ -54,13 +52,15 @@ from jaxdp.theory import UpperBound as UpperBound
 from jaxdp.theory import predict as predict
 
 if TYPE_CHECKING:
+    from jaxdp import attacks as attacks
     from jaxdp import estimators as estimators
+    from jaxdp import kernels as kernels
 
 
 def __getattr__(name: str) -> _Any:
-    """`jaxdp.estimators` needs scikit-learn, so it is imported when it is asked for."""
-    if name == "estimators":
+    """What takes long to import, or needs scikit-learn, is imported when it is asked for."""
+    if name in ("attacks", "estimators", "kernels"):
         import importlib
 
-        return importlib.import_module("jaxdp.estimators")
+        return importlib.import_module(f"jaxdp.{name}")
     raise AttributeError(f"module 'jaxdp' has no attribute {name!r}")

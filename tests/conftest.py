@@ -1,4 +1,8 @@
-"""Lets every test file import `helpers`, and keeps the number of compiled programs in bounds."""
+"""Lets every test file import `helpers`, and holds what is asked of all tests.
+
+The number of compiled programs stays in bounds, random numbers are the same in every run, and
+`--seed-offset` makes them others. `--check-shapes` holds arrays to jaxdp's annotations.
+"""
 
 import gc
 import pathlib
@@ -6,8 +10,11 @@ import sys
 
 import jax
 import pytest
+from jaxtyping import install_import_hook
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from entropy import KnownEntropy, shift_seeds
 
 # Each compiled program keeps some memory maps; Linux ends a process, by a segmentation fault in the
 # compiler, that wants more than 65,530.
@@ -21,3 +28,38 @@ def _bounded_programs():
     if _MAPS.exists() and _MAPS.read_text().count("\n") > _MOST_MAPS:
         jax.clear_caches()
         gc.collect()
+
+
+_ENTROPY = pytest.StashKey()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--seed-offset", type=int, default=0, help="run random tests by other seeds")
+    parser.addoption(
+        "--check-shapes", action="store_true", help="check arrays against jaxdp's annotations"
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("check_shapes"):
+        install_import_hook("jaxdp", "shapes.checked")
+    offset = config.getoption("seed_offset")
+    shift_seeds(offset)
+    config.stash[_ENTROPY] = KnownEntropy(offset)
+    config.stash[_ENTROPY].install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """A fixture's bits do not depend on the test that asks for it first."""
+    name = f"{request.node.nodeid}, fixture {fixturedef.argname}"
+    with request.config.stash[_ENTROPY].stream(name):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """A test's bits are its own, or the operating system's where it is marked so."""
+    name = None if item.get_closest_marker("entropy") else item.nodeid
+    with item.config.stash[_ENTROPY].stream(name):
+        return (yield)

@@ -54,10 +54,10 @@ def test_predictions_come_by_column_name(folder, capsys, tmp_path):
     assert (status, err) == (0, "")
     name, *cells = out.splitlines()
     assert name == "prediction"
-    expected = np.asarray(kernels.load(folder / "model.npz")(INPUTS[:5]))
-    np.testing.assert_array_equal(np.array(cells, np.float32), expected)
-    # And they are predictions: the other order of the columns would not do.
-    np.testing.assert_allclose(expected, LABELS[:5], atol=0.3)
+    release = kernels.load(folder / "model.npz")
+    np.testing.assert_array_equal(np.array(cells, np.float32), release(INPUTS[:5]))
+    # The other order of the columns would not do.
+    assert not np.isin(np.array(cells, np.float32), release(INPUTS[:5, ::-1])).any()
 
 
 def test_the_target_may_be_in_the_new_table_and_is_not_looked_at(folder, capsys, tmp_path):

@@ -115,7 +115,6 @@ def test_random_state_is_public_and_noise_seed_is_the_secret():
 
 
 def test_with_a_public_state_alone_no_two_fits_have_the_same_noise(ridge):
-    # Noise of the operating system: twenty coefficients agree by chance once in 10^100 times.
     again = _ridge().fit(INPUTS, LABELS)
     assert not np.array_equal(again.release_.coefficients, ridge.release_.coefficients)
     first, second = (_ridge(random_state=1).fit(INPUTS, LABELS) for _ in range(2))

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+import scipy
 from jaxtyping import Array, Key
-from scipy.special import ndtr
 
 from jaxdp.core.checks import concrete
 from jaxdp.privacy.adjacency import REPLACE_ONE
@@ -77,7 +77,7 @@ def least_delta(multiplier: Any, sampler: AbstractSampler) -> float:
     if known is None or known == 0:
         return 0.0
     shift = (2.0 if sampler.adjacency == REPLACE_ONE else 1.0) / float(known)
-    beyond = float(ndtr(shift - LARGEST_NORMAL) - ndtr(-LARGEST_NORMAL))
+    beyond = float(scipy.special.ndtr(shift - LARGEST_NORMAL) - scipy.special.ndtr(-LARGEST_NORMAL))
     return sampler.inclusion_probability * max(beyond, 0.0)
 
 

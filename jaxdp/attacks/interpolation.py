@@ -11,8 +11,8 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy.linalg import cho_solve
 
 from jaxdp.attacks.base import require_activation
 from jaxdp.attacks.regenerated_weights import RegeneratedWeights
@@ -55,7 +55,7 @@ def minimum_norm_parameters(
         return finish(np.linalg.lstsq(features, columns)[0])
     gram = features @ features.T
     _require_regular(gram)
-    return finish(features.T @ cho_solve((np.linalg.cholesky(gram), True), columns))
+    return finish(features.T @ scipy.linalg.cho_solve((np.linalg.cholesky(gram), True), columns))
 
 
 def gradient_descent_parameters(

@@ -10,8 +10,8 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
-from scipy.optimize import linear_sum_assignment
 
 from jaxdp.attacks.base import AbstractTarget
 from jaxdp.core.checks import host_array, require_kind
@@ -54,7 +54,7 @@ def matching(
     if allow_sign_flips:
         flipped = _distances(true, -found)
         costs = np.minimum(distances, flipped)
-    rows, order = linear_sum_assignment(costs)
+    rows, order = scipy.optimize.linear_sum_assignment(costs)
     signs = np.where(costs[rows, order] < distances[rows, order], -1.0, 1.0)
     return order, signs
 

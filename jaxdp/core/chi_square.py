@@ -9,10 +9,10 @@ import functools
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float
 from numpy.polynomial import chebyshev
-from scipy.special import gammainccinv, gammaincinv, ndtr
 
 # By bytes of the type: beyond its largest normal, and which coefficients may be left out.
 _REACH = {4: 5.6, 8: 8.4}
@@ -67,7 +67,9 @@ def _series(degrees: int, size: int) -> tuple[float, ...]:
     half, normal = degrees / 2, _REACH[size] * nodes
     # Both tails from their own side.
     quantile = np.where(
-        normal < 0, gammaincinv(half, ndtr(normal)), gammainccinv(half, ndtr(-normal))
+        normal < 0,
+        scipy.special.gammaincinv(half, scipy.special.ndtr(normal)),
+        scipy.special.gammainccinv(half, scipy.special.ndtr(-normal)),
     )
     terms = chebyshev.chebfit(nodes, np.cbrt(quantile / half), _NODES - 1)
     # They fall geometrically, even and odd ones apart, down to the rounding of the quantiles.

@@ -15,15 +15,16 @@ polynomial in 1/(z + 3.5); XLA's own erf and erfc are several times slower in fl
 Derived: test_moments_keep_their_digits.
 """
 
+import functools
 import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax.scipy.special import erfc
 from jaxtyping import Array, Float
 from numpy.polynomial import Chebyshev
-from scipy.special import erfcx
 
 _SQRT_HALF = math.sqrt(0.5)
 _DENSITY = math.sqrt(2 / math.pi)  # twice the standard normal density at 0
@@ -39,10 +40,12 @@ _MIDDLE, _HALF = ((1 / (1 + _SHIFT) + sign / (_LAST + _SHIFT)) / 2 for sign in (
 
 
 def _scaled_tail(place: np.ndarray) -> np.ndarray:
-    return erfcx(_SQRT_HALF * (1 / (_MIDDLE + _HALF * place) - _SHIFT))
+    return scipy.special.erfcx(_SQRT_HALF * (1 / (_MIDDLE + _HALF * place) - _SHIFT))
 
 
-_TAIL = Chebyshev.interpolate(_scaled_tail, 14).convert(kind=np.polynomial.Polynomial).coef
+@functools.cache
+def _tail_coefficients() -> np.ndarray:
+    return Chebyshev.interpolate(_scaled_tail, 14).convert(kind=np.polynomial.Polynomial).coef
 
 
 @jax.custom_jvp
@@ -91,7 +94,7 @@ def _beyond_one(ratio):
     ratio = jnp.clip(ratio, 1.0, _LAST)
     density = jnp.exp(-(ratio**2) / 2)
     place = (1 / (ratio + _SHIFT) - _MIDDLE) / _HALF
-    return density, density * _horner(_TAIL, place)
+    return density, density * _horner(_tail_coefficients(), place)
 
 
 def _horner(coefficients, argument):

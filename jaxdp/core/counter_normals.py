@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, Key, UInt32
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 
-Words = tuple[UInt32[Array, "*shape"], UInt32[Array, "*shape"]]
+Words = tuple[UInt32[Array, "*#shape"], UInt32[Array, "*#shape"]]
 
 
 def key_words(keys: Key[Array, "*shape"]) -> Words:
@@ -29,7 +29,9 @@ def key_words(keys: Key[Array, "*shape"]) -> Words:
     return words[..., 0], words[..., 1]
 
 
-def hashed(words: Words, first: UInt32[Array, "*shape"], second: UInt32[Array, "*shape"]) -> Words:
+def hashed(
+    words: Words, first: UInt32[Array, "*#shape"], second: UInt32[Array, "*#shape"]
+) -> Words:
     """Two random words for each pair of counters; the arguments are broadcast.
 
     Independent over pairs and keys as far as Threefry-2x32 is a good block cipher.
@@ -46,8 +48,8 @@ def hashed(words: Words, first: UInt32[Array, "*shape"], second: UInt32[Array, "
 
 
 def normal_pairs(
-    words: Words, first: Int[Array, "*shape"], second: Int[Array, "*shape"], dtype
-) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    words: Words, first: Int[Array, "*#shape"], second: Int[Array, "*#shape"], dtype
+) -> tuple[Float[Array, "*#shape"], Float[Array, "*#shape"]]:
     """Two independent standard normals for each pair of counters; the arguments are broadcast.
 
     By inversion, as in `jax.random.normal`, of uniform numbers that are symmetric about 0; in

@@ -11,7 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax.random as jr
 import numpy as np
-import scipy.linalg
+import scipy
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.checks import require_count, require_key

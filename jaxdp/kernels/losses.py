@@ -11,8 +11,8 @@ import math
 
 import equinox as eqx
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.special import expit
 
 from jaxdp.core.arrays import plain_float
 from jaxdp.core.checks import require_positive
@@ -73,10 +73,10 @@ class Logistic(AbstractMarginLoss):
         return np.logaddexp(0.0, -margins)
 
     def slope(self, margins):
-        return -expit(-margins)
+        return -scipy.special.expit(-margins)
 
     def curvature(self, margins):
-        return expit(margins) * expit(-margins)
+        return scipy.special.expit(margins) * scipy.special.expit(-margins)
 
 
 class HuberHinge(AbstractMarginLoss):

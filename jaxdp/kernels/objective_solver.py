@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.linalg import cho_factor, cho_solve
 
 from jaxdp.core.checks import require_count, require_positive
 from jaxdp.kernels.perturbed_objective import PerturbedObjective, Point
@@ -69,8 +69,8 @@ def minimise(
 
 def newton_step(objective: PerturbedObjective, point: Point) -> Point | None:
     """A Newton step, halved until it helps; None when rounding lets none help."""
-    factors = cho_factor(objective.curvature(point.coefficients), check_finite=False)
-    direction = -cho_solve(factors, point.gradient, check_finite=False)
+    factors = scipy.linalg.cho_factor(objective.curvature(point.coefficients), check_finite=False)
+    direction = -scipy.linalg.cho_solve(factors, point.gradient, check_finite=False)
     decrease = float(point.gradient @ direction)
     norm, room = np.linalg.norm(point.gradient), _VALUE_ROUNDING * (1 + abs(point.value))
     for halving in range(_HALVINGS):

@@ -4,7 +4,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 # An event is chosen with some slack even where the bound may fail more often than not.
 _LARGEST_ERROR = 0.25
@@ -28,11 +28,12 @@ class Mu(NamedTuple):
     """The mu that an event of probabilities p and q shows."""
 
     def value(self, p: Any, q: Any) -> Any:
-        return ndtri(p) - ndtri(q)
+        return scipy.special.ndtri(p) - scipy.special.ndtri(q)
 
     def slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
         scale = math.sqrt(2 * math.pi)
-        return scale * np.exp(ndtri(p) ** 2 / 2), scale * np.exp(ndtri(q) ** 2 / 2)
+        first, second = (np.exp(scipy.special.ndtri(each) ** 2 / 2) for each in (p, q))
+        return scale * first, scale * second
 
 
 class Event(NamedTuple):
@@ -82,7 +83,8 @@ def choose_event(
         num_trials - np.searchsorted(np.sort(scores), thresholds, side="right")
         for scores in (first, second)
     ]
-    slack = -ndtri(min(error, _LARGEST_ERROR)) * np.sqrt(1 / num_trials + 1 / num_counted)
+    sigmas = -scipy.special.ndtri(min(error, _LARGEST_ERROR))
+    slack = sigmas * np.sqrt(1 / num_trials + 1 / num_counted)
     for is_above in (True, False):
         counts = above if is_above else [num_trials - count for count in above]
         for is_swapped in (False, True):

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from jaxdp.core.checks import concrete, host_number
 from jaxdp.privacy.arguments import check_budget, check_non_negative
@@ -113,7 +113,7 @@ def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
         lower = upper - width
     if lower > _LEAST_LOG_MULTIPLIER:
         # The root, or the first point above it that holds.
-        root = float(brentq(excess, lower, upper, xtol=_SEARCH))  # pyright: ignore[reportArgumentType]
+        root = float(scipy.optimize.brentq(excess, lower, upper, xtol=_SEARCH))  # pyright: ignore[reportArgumentType]
         for nudged in (root + _SEARCH, root + 2 * _SEARCH):
             if least_found > math.exp(nudged):
                 excess(nudged)

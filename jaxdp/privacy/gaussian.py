@@ -19,8 +19,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax.scipy.special import ndtr as traced_ndtr
-from scipy.special import erfcx, ndtr
 
 from jaxdp.privacy.arguments import (
     answer,
@@ -125,8 +125,12 @@ def _delta(mu: float, epsilon: float) -> float:
         _, gap = mills_ratio_and_gap(np, near, mu)
         delta = density * float(gap) / _ROOT_TWO_PI
         return min(1.0, delta * (1 + rounding) + sys.float_info.min)
-    far_term = density * erfcx((near + mu) / math.sqrt(2)) / 2
-    near_term = density * erfcx(near / math.sqrt(2)) / 2 if near > 0 else float(ndtr(-near))
+    far_term = density * scipy.special.erfcx((near + mu) / math.sqrt(2)) / 2
+    near_term = (
+        density * scipy.special.erfcx(near / math.sqrt(2)) / 2
+        if near > 0
+        else float(scipy.special.ndtr(-near))
+    )
     return min(1.0, float(near_term - far_term) + rounding * float(near_term) + sys.float_info.min)
 
 

@@ -11,8 +11,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import scipy
 from jaxtyping import Array, Bool, Float, Int, Key
-from scipy.special import gammaln
 
 from jaxdp.core.checks import (
     require_callable,
@@ -180,9 +180,9 @@ def correct_guesses_tail(
         return 1.0
     counts = np.arange(num_guesses + 1)
     log_b = (
-        gammaln(num_guesses + 1)
-        - gammaln(counts + 1)
-        - gammaln(num_guesses - counts + 1)
+        scipy.special.gammaln(num_guesses + 1)
+        - scipy.special.gammaln(counts + 1)
+        - scipy.special.gammaln(num_guesses - counts + 1)
         + counts * epsilon
         - num_guesses * np.logaddexp(0, epsilon)
     )

@@ -12,8 +12,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import scipy
 from jaxtyping import Array, UInt32
-from scipy.special import betainc
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import (
@@ -148,7 +148,7 @@ class PoissonSampler(AbstractSampler):
         if others <= 0:
             return 0.0
         # P(Bin(n + 1, q) > c), with room for its rounding and its underflow.
-        tail = float(betainc(capacity + 1, others, self.sampling_rate))
+        tail = float(scipy.special.betainc(capacity + 1, others, self.sampling_rate))
         return min(1.0, tail * (1 + 1e-6) + np.finfo(float).tiny)
 
     def _least_capacity(self) -> int:

@@ -27,8 +27,8 @@ test_reconstruction_bounds.py runs the best attacks against it.
 import math
 
 import numpy as np
+import scipy
 from jaxtyping import ArrayLike, Float
-from scipy.special import betainc, gammaln, hyp2f1, log_ndtr, ndtri_exp
 
 from jaxdp.core.checks import host_array, require_count, require_scalar
 from jaxdp.privacy.arguments import check_delta, check_non_negative
@@ -141,22 +141,25 @@ def error_lower_bound(
 def _log_bound(mu, log_baseline):
     """log g(kappa) from log kappa: caps in high dimensions underflow."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        shifted = ndtri_exp(np.asarray(log_baseline, np.float64)) + np.asarray(mu, np.float64)
-    return log_ndtr(np.where(np.isposinf(mu), np.inf, shifted))
+        place = scipy.special.ndtri_exp(np.asarray(log_baseline, np.float64))
+        shifted = place + np.asarray(mu, np.float64)
+    return scipy.special.log_ndtr(np.where(np.isposinf(mu), np.inf, shifted))
 
 
 def _log_cap(square_sine, cosine, dim):
     """Log of the share of the unit sphere within an angle of a point."""
     half = (dim - 1) / 2
-    share = betainc(half, 0.5, square_sine) / 2
+    share = scipy.special.betainc(half, 0.5, square_sine) / 2
     with np.errstate(divide="ignore"):
         plain = np.log(np.where(cosine >= 0, share, 1 - share))
     is_tiny = (share < _UNDERFLOW) & (cosine > 0) & (square_sine > 0)
     inside = np.where(is_tiny, square_sine, 0.1)
     # The incomplete beta function's series in positive terms, its power taken out.
     logarithm = half * np.log(inside) + 0.5 * np.log1p(-inside) - math.log(2 * half)
-    logarithm += gammaln(half + 0.5) - gammaln(half) - gammaln(0.5)
-    logarithm += np.log(hyp2f1(half + 0.5, 1.0, half + 1.0, inside))
+    logarithm += (
+        scipy.special.gammaln(half + 0.5) - scipy.special.gammaln(half) - scipy.special.gammaln(0.5)
+    )
+    logarithm += np.log(scipy.special.hyp2f1(half + 0.5, 1.0, half + 1.0, inside))
     return np.where(is_tiny, logarithm, plain)
 
 

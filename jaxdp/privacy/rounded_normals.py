@@ -27,8 +27,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int, UInt64
-from scipy.special import ndtri
 
 # Of |Z| as float64 computes it from 63 digits of V, relative to max(1, |Z|); half of it would do.
 _MARGIN = 2.0**-44
@@ -54,7 +54,7 @@ def rounded_sums(
         more_digits: 64 further uniform bits of V number i; asked for rounds 0, 1, ... in turn.
     """
     digits, is_positive = words >> np.uint64(1), (words & np.uint64(1)).astype(bool)
-    sizes = -ndtri((digits.astype(np.float64) + 0.5) * 2.0**-64)
+    sizes = -scipy.special.ndtri((digits.astype(np.float64) + 0.5) * 2.0**-64)
     moved = offsets + np.where(is_positive, std, -std) * sizes
     nearest = np.rint(moved)
     doubt = _MARGIN * (std * np.maximum(sizes, 1.0) + 1.0)

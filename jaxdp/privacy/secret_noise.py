@@ -16,8 +16,8 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
+import scipy
 from jaxtyping import Float, Int, UInt64
-from scipy.special import ndtri
 
 from jaxdp.core.checks import host_array, require_count, require_kind
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved, require_mechanism
@@ -160,7 +160,7 @@ class SecretNoise(eqx.Module):
         for length in shape:
             require_count("every length of shape", length, least=0)
         words = self.words(math.prod(shape), purpose)
-        sizes = -ndtri(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)
+        sizes = -scipy.special.ndtri(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)
         return np.where(words & np.uint64(1), sizes, -sizes).reshape(shape)
 
     def noisy_integers(

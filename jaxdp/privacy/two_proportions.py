@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import betainccinv, betaincinv, ndtr, ndtri
+import scipy
 
 # Of the error, the share that keeps each probability from being arbitrarily bad by itself.
 _RESERVE = 0.02
@@ -51,7 +51,8 @@ def lower_bound(
         error: in (0, 1).
     """
     high_weight, low_weight = _normalised(weights)
-    reserve, joint = ndtri(_RESERVE * error), ndtri((1 - 2 * _RESERVE) * error)
+    reserve = scipy.special.ndtri(_RESERVE * error)
+    joint = scipy.special.ndtri((1 - 2 * _RESERVE) * error)
     last = (joint - high_weight * reserve) / low_weight
     low_levels = np.linspace(reserve, last, _NUM_CELLS + 1)
     high_levels = (joint - low_weight * low_levels) / high_weight
@@ -73,5 +74,6 @@ def _normalised(weights: tuple[float, float]) -> np.ndarray:
 
 def _beta_quantile(a: float, b: float, level: np.ndarray) -> np.ndarray:
     """Quantile of Beta(a, b) at probability Phi(level), accurate in both tails."""
-    lower, upper = betaincinv(a, b, ndtr(level)), betainccinv(a, b, ndtr(-level))
+    lower = scipy.special.betaincinv(a, b, scipy.special.ndtr(level))
+    upper = scipy.special.betainccinv(a, b, scipy.special.ndtr(-level))
     return np.where(level < 0, lower, upper)

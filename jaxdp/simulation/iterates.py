@@ -35,17 +35,17 @@ _PROGRESS_BLOCKS = 20
 
 
 class _State(eqx.Module):
-    parameters: Float[Array, " dim"]
-    clipped: Int[Array, ""]
-    capped: Int[Array, ""]
+    parameters: Float[Array, "*runs dim"]
+    clipped: Int[Array, "*runs"]
+    capped: Int[Array, "*runs"]
 
 
 class _Run(eqx.Module):
     """What one run fixes before its first step."""
 
     prepared: Any
-    sampling_key: Key[Array, ""]
-    noise_key: Key[Array, ""]
+    sampling_key: Key[Array, "*runs"]
+    noise_key: Key[Array, "*runs"]
 
 
 class _Chunks(NamedTuple):

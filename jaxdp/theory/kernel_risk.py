@@ -14,7 +14,7 @@ second moment on the positive cone, which matters near the noise's own spectrum.
 import math
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from jaxdp.core.checks import (
     require_count,
@@ -104,7 +104,9 @@ def tuned_excess_risk(
     ridges = np.linspace(min(size, top) - 2, top, _GRID)
     features = np.linspace(0.5, max(-2 * size, 1), _GRID)
     start = min(((ridge, count) for ridge in ridges for count in features), key=objective)
-    found = minimize(objective, start, method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-9})
+    found = scipy.optimize.minimize(
+        objective, start, method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-9}
+    )
     effective, best = math.exp(found.x[0]), learner(found.x[1])
     return TunedRisk(best.ridge(effective), best.num_projections, best.risk(effective))
 

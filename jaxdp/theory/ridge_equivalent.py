@@ -27,7 +27,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from scipy.optimize import brentq
+import scipy
 
 from jaxdp.theory.kernel_spectrum import KernelSpectrum
 
@@ -183,4 +183,4 @@ class RidgeEquivalent(NamedTuple):
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    return float(brentq(function, low, high, xtol=_TOLERANCE))  # pyright: ignore[reportArgumentType]
+    return float(scipy.optimize.brentq(function, low, high, xtol=_TOLERANCE))  # pyright: ignore[reportArgumentType]

@@ -26,8 +26,8 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.special import gammaincc
 
 from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
@@ -222,6 +222,6 @@ class Algorithm1(AbstractDescription):
         # The paths' variances are the kernel's and a nugget more.
         square = (bound / kernel_size(self.kernel, self.input_bound)) ** 2 / (1 + NUGGET)
         half = self.num_projections / 2
-        tail = float(gammaincc(half, half * square))
+        tail = float(scipy.special.gammaincc(half, half * square))
         mechanism = GaussianUnlessFailure(mu, 2 * tail * (1 + 1e-9))
         return statement(_WHAT, mechanism, source, _SECRET, epsilon=epsilon, delta=delta)
