@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from jaxdp.core.extras import require_extra
+
 _NUM_TRAIN, _SIDE, _NUM_CLASSES = 60_000, 28, 10
 # Two zero bytes, the code of unsigned bytes, the number of axes.
 _MAGIC = {1: b"\0\0\x08\x01", 3: b"\0\0\x08\x03"}
@@ -90,12 +92,8 @@ def _read_idx(path: pathlib.Path, num_axes: int) -> np.ndarray:
 
 
 def _fetched() -> Mnist:
-    try:
+    with require_extra("sklearn", "data", "fetching MNIST", f"; or {_SOURCE}"):
         from sklearn.datasets import fetch_openml
-    except ImportError:
-        raise ImportError(
-            f"fetching MNIST needs scikit-learn (the extra 'data'); or {_SOURCE}"
-        ) from None
     try:
         pixels, labels = fetch_openml(
             "mnist_784", version=1, return_X_y=True, as_frame=False, parser="liac-arff"

@@ -1,5 +1,6 @@
 """The verb `sweep`: every cell of a grid, in shards."""
 
+import importlib
 import inspect
 import os
 import random
@@ -13,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.extras import require_extra
 from jaxdp.sweeps.axes import Axes, as_axes
 from jaxdp.sweeps.dataset import as_dataset, require_alike
 from jaxdp.sweeps.execution import Work, compute, computed_by, fitting_size, sizes_by
@@ -66,8 +68,12 @@ def sweep(
         TypeError, ValueError: an argument is of the wrong kind, or the store is another sweep's.
         MemoryError: a device ran out of memory; names the `shard_size` to try.
         OSError: the store cannot be written; finished shards are whole.
+        ModuleNotFoundError: xarray is not installed.
         KeyboardInterrupt: Ctrl-C, after the shard in flight; says how to go on.
     """
+    # Before anything is computed that would be put into one.
+    with require_extra("xarray", "sweeps", "jaxdp.sweep"):
+        importlib.import_module("xarray")
     require_key(key)
     checked = as_axes(axes)
     _require_callable(function, checked)
