@@ -4,7 +4,7 @@ This module stands outside the package because the package would be imported bef
 """
 
 # `signal` itself imports more, during which Ctrl-C would still raise.
-import _signal
+import _signal  # pyright: ignore[reportMissingImports]
 import os
 import sys
 

@@ -54,12 +54,17 @@ from jaxdp.theory import predict as predict
 
 if TYPE_CHECKING:
     from jaxdp import estimators as estimators
+    from jaxdp import plots as plots
 
 
 def __getattr__(name: str) -> _Any:
-    """`jaxdp.estimators` needs scikit-learn, so it is imported when it is asked for."""
-    if name == "estimators":
+    """What needs scikit-learn or matplotlib is imported when it is asked for."""
+    if name in ("estimators", "plots"):
         import importlib
 
-        return importlib.import_module("jaxdp.estimators")
+        return importlib.import_module(f"jaxdp.{name}")
     raise AttributeError(f"module 'jaxdp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "estimators", "plots"})

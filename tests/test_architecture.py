@@ -19,6 +19,7 @@ LAYERS = [
     {"comparison", "sweeps"},
     {"plots", "estimators"},
     {"cli"},
+    {"__main__"},
 ]
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Heavy or optional packages are imported where they are used.
@@ -75,15 +76,18 @@ def test_the_front_door_holds_no_logic():
     tree = ast.parse((PACKAGE / "__init__.py").read_text())
     docstring, *rest = tree.body
     assert isinstance(docstring, ast.Expr)
-    *imports, typed, getter = rest
+    *imports, typed, getter, lister = rest
     assert all(isinstance(node, ast.ImportFrom) for node in imports)
     # What needs an optional package, for type checkers and on demand.
     assert ast.unparse(typed).splitlines()[0] == "if TYPE_CHECKING:"
     assert isinstance(getter, ast.FunctionDef)
     assert getter.name == "__getattr__"
+    assert isinstance(lister, ast.FunctionDef)
+    assert lister.name == "__dir__"
     import jaxdp
 
-    for name in NEEDS:
+    for name in (*NEEDS, "plots"):
+        assert name in dir(jaxdp)
         assert getattr(jaxdp, name).__name__ == f"jaxdp.{name}"
     with pytest.raises(AttributeError, match="nothing_of_this_name"):
         _ = jaxdp.nothing_of_this_name
