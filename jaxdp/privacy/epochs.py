@@ -42,6 +42,9 @@ class ShuffledEpochs(AbstractSampler):
                 f"expected batch_size <= num_records = {num_records}, got {batch_size}"
             )
 
+    def __repr__(self):
+        return f"ShuffledEpochs(num_records={self.num_records}, batch_size={self.capacity})"
+
     @property
     def steps_per_epoch(self) -> int:
         """How many batches one epoch has."""
