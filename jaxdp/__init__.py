@@ -55,12 +55,19 @@ if TYPE_CHECKING:
     from jaxdp import attacks as attacks
     from jaxdp import estimators as estimators
     from jaxdp import kernels as kernels
+    from jaxdp import plots as plots
+
+_ON_DEMAND = ("attacks", "estimators", "kernels", "plots")
 
 
 def __getattr__(name: str) -> _Any:
-    """What takes long to import, or needs scikit-learn, is imported when it is asked for."""
-    if name in ("attacks", "estimators", "kernels"):
+    """What takes long to import, or needs scikit-learn or matplotlib, comes when it is asked for."""
+    if name in _ON_DEMAND:
         import importlib
 
         return importlib.import_module(f"jaxdp.{name}")
     raise AttributeError(f"module 'jaxdp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_DEMAND})

@@ -19,6 +19,7 @@ LAYERS = [
     {"comparison", "sweeps"},
     {"plots", "estimators"},
     {"cli"},
+    {"__main__"},
 ]
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Heavy or optional packages are imported where they are used.
@@ -27,7 +28,7 @@ LAZY = {"matplotlib", "pandas", "tqdm", "xarray", "sklearn", "dp_accounting"}
 NEEDS = {"estimators": {"sklearn"}}
 # Rooms that the front door opens when asked, and what of SciPy takes long: `import scipy` takes
 # none of it, and `scipy.special.ndtr` imports `scipy.special` where it is used.
-ON_DEMAND = {"attacks", "estimators", "kernels"}
+ON_DEMAND = {"attacks", "estimators", "kernels", "plots"}
 SLOW = {f"scipy.{part}" for part in ("special", "linalg", "optimize", "sparse", "spatial", "stats")}
 SLOW |= {f"jaxdp.{room}" for room in ON_DEMAND}
 
@@ -81,15 +82,18 @@ def test_the_front_door_holds_no_logic():
     tree = ast.parse((PACKAGE / "__init__.py").read_text())
     docstring, *rest = tree.body
     assert isinstance(docstring, ast.Expr)
-    *imports, typed, getter = rest
+    *imports, typed, getter, lister = rest
     assert all(isinstance(node, ast.ImportFrom) for node in imports)
     # What needs an optional package, for type checkers and on demand.
     assert ast.unparse(typed).splitlines()[0] == "if TYPE_CHECKING:"
     assert isinstance(getter, ast.FunctionDef)
     assert getter.name == "__getattr__"
+    assert isinstance(lister, ast.FunctionDef)
+    assert lister.name == "__dir__"
     import jaxdp
 
     for name in ON_DEMAND:
+        assert name in dir(jaxdp)
         assert getattr(jaxdp, name).__name__ == f"jaxdp.{name}"
     with pytest.raises(AttributeError, match="nothing_of_this_name"):
         _ = jaxdp.nothing_of_this_name

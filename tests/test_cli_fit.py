@@ -186,6 +186,10 @@ REGRESSION = [*BUDGET, "--label-bound", "1"]
         ([*REGRESSION, "--classes", "0,1"], "--classes needs --classify"),
         ([*REGRESSION, "--classify"], "--label-bound does not go with --classify"),
         ([*BUDGET, "--classify"], "expected --classes A,B"),
+        ([*REGRESSION, "--public-seed", "-1"], "expected 0 <= --public-seed < 2^63, got -1"),
+        # A value, not an option, though it begins with a minus.
+        ([*BUDGET, "--classify", "--classes", "-1,1"], "expected '-1' or '1' in column 'y'"),
+        ([*REGRESSION, "--input-range", "-1:-2"], "--input-range"),
         ([*BUDGET, "--classify", "--classes", "0"], "expected two --classes"),
         ([*BUDGET, "--classify", "--classes", "no,no"], "expected two classes that differ"),
         ([*BUDGET, "--classify", "--classes", "1,1.0"], "expected two classes that differ"),

@@ -78,3 +78,15 @@ def test_part_of_a_figure_can_be_drawn_into():
 def test_what_cannot_be_drawn_ends_with_one_line(stacks, options, message):
     with pytest.raises(ValueError, match=message):
         plot_images(*stacks, **options)
+
+
+def test_axes_can_be_drawn_into():
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    axes, other = figure.subplots(2)
+    assert plot_images(TRUTH, ax=axes) is figure
+    assert len(axes.images) == len(TRUTH)
+    assert not other.images
+    with pytest.raises(ValueError, match="figure or ax, got both"):
+        plot_images(TRUTH, figure=figure, ax=axes)

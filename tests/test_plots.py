@@ -1,5 +1,7 @@
 """The picture draws what it is given and touches no global style."""
 
+import pickle
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -84,3 +86,96 @@ def test_a_line_shows_one_axis_and_panels_the_others():
 def test_panels_that_are_left_out_are_counted():
     values = _grid(clip_scale=np.arange(1.0, 5), peak=np.arange(4.0), rho=np.arange(1.0, 4))
     assert "1 more" in plot_grid(values, most_panels=2).get_suptitle()
+
+
+def _drawn_into(axes):
+    return [bool(each.has_data()) for each in axes]
+
+
+def test_axes_that_are_given_are_drawn_into():
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    above, below, other = figure.subplots(3)
+    assert plot_comparison(RUNS, ODE, ax=(above, below)) is figure
+    assert _drawn_into(figure.axes) == [True, True, False]
+    plot_grid(_grid(clip_scale=np.geomspace(0.1, 10, 5)), ax=other)
+    assert _drawn_into(figure.axes) == [True] * 3
+    panels = Figure().subplots(2, 2)
+    plot_grid(_grid(by=["a", "b"], clip_scale=np.ones(1), peak=np.arange(4.0)), ax=panels[0])
+    assert _drawn_into(panels.ravel()) == [True, True, False, False]
+
+
+def test_axes_that_are_none_or_too_few_are_refused():
+    from matplotlib.figure import Figure
+
+    values = _grid(by=["a", "b"], peak=np.arange(4.0))
+    with pytest.raises(ValueError, match=r"ax to be 2 Axes \(panels\), got 1"):
+        plot_grid(values, ax=Figure().subplots())
+    with pytest.raises(TypeError, match="ax to be matplotlib's Axes, got Figure"):
+        plot_grid(values, ax=Figure())
+    with pytest.raises(ValueError, match="ax to be 2 Axes"):
+        plot_comparison(RUNS, ODE, ax=Figure().subplots())
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: plot_comparison(ODE, RUNS), "simulated to be runs .* got ODE .* runs come first"),
+        (lambda: plot_comparison(RUNS, RUNS), "predictions to be single .* got simulated"),
+        (lambda: plot_comparison(None, ODE), "simulated to be trajectories .*, got None"),
+        (lambda: plot_comparison(RUNS, 3.0), "predictions to be trajectories"),
+        (lambda: plot_comparison(RUNS, beside=RUNS), r"beside to be a list .* give \[it\]"),
+        (lambda: plot_comparison(RUNS, beside=[ODE]), "beside to be runs"),
+        (
+            lambda: plot_comparison(
+                RUNS, jaxdp.Trajectory(TIME[:3], ODE.risk[:3], ODE.final_risk, ODE.status, {})
+            ),
+            "predictions at the times of the simulation, 5 up to 1, got 3 up to 0.5",
+        ),
+        (lambda: plot_grid("label"), "expected a DataArray"),
+    ],
+)
+def test_arguments_that_are_swapped_or_of_another_kind_are_named(draw, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        draw()
+
+
+@pytest.fixture
+def pyplot(monkeypatch):
+    import matplotlib
+
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+    yield plt
+    plt.close("all")
+
+
+def test_pyplot_saves_what_was_drawn_last(pyplot, tmp_path):
+    figure = plot_comparison(RUNS, ODE)
+    assert pyplot.gcf() is figure
+    pyplot.savefig(tmp_path / "pyplot.png")
+    # Not white.
+    assert pyplot.imread(tmp_path / "pyplot.png")[..., :3].std() > 0.05
+
+
+def test_a_script_that_draws_for_ever_keeps_few_figures_open(pyplot):
+    kept = [plot_grid(_grid(peak=np.arange(4.0))) for _ in range(25)]
+    assert len(pyplot.get_fignums()) == 10
+    assert pyplot.gcf() is kept[-1]
+    assert all(figure.axes for figure in kept)
+
+
+def test_a_notebook_shows_a_figure_once_though_it_is_open_and_returned(pyplot, monkeypatch):
+    display = pytest.importorskip("IPython.display")
+    shown = []
+    monkeypatch.setattr(display, "publish_display_data", shown.append)
+    figure = plot_comparison(RUNS, ODE)
+    figure._ipython_display_()
+    assert pyplot.get_fignums() == []
+    assert shown[0]["image/png"].startswith(b"\x89PNG")
+    assert "Figure" in shown[0]["text/plain"]
+    pickle.loads(pickle.dumps(figure))

@@ -20,6 +20,9 @@ def check_fit(options: argparse.Namespace) -> None:
     from jaxdp.kernels.fit_arguments import check_budget
 
     check_budget(options.epsilon, options.delta)
+    seed = getattr(options, "public_seed", 0)
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"expected 0 <= --public-seed < 2^63, got {seed}")
     paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
     check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
     if options.classify:

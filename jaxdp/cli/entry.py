@@ -4,25 +4,43 @@ Bad input ends with one line and exit status 2; a defect of the toolkit with its
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
+import re
 import sys
 import warnings
+from collections.abc import Sequence
 
 from jaxdp.cli.attack_options import add_reconstruct
 from jaxdp.cli.model_options import add_models
+from jaxdp.core.interrupts import end_by_interrupts
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser whose errors are one line, and whose values may begin with a minus."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        given = sys.argv[1:] if args is None else args
+        return super().parse_known_args(_joined(given), namespace)
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run `jaxdp` with the given arguments (the process's own by default); the exit status."""
-    options = _parser().parse_args(arguments)
+    """Run `jaxdp`; the exit status.
+
+    Args:
+        arguments: of the command; None for the process's own, which Ctrl-C then ends at once.
+    """
+    if arguments is None:
+        end_by_interrupts()
+    parser = _parser()
+    if not (sys.argv[1:] if arguments is None else arguments):
+        parser.print_help()
+        return 0
+    options = parser.parse_args(arguments)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         status, line = _ended(options)
@@ -33,8 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         lines = [line] if line else []
         _discard_unwritable()
-    for each in lines:
-        print(f"jaxdp: {' '.join(each.split())}", file=sys.stderr)
+    # Nobody may be left to read it.
+    with contextlib.suppress(BrokenPipeError):
+        for each in lines:
+            print(f"jaxdp: {' '.join(each.split())}", file=sys.stderr)
     return status
 
 
@@ -52,8 +72,7 @@ def _ended(options: argparse.Namespace) -> tuple[int, str]:
     except MemoryError as error:
         return 2, str(error) or "there is not enough memory for it"
     except ModuleNotFoundError as error:
-        extras = "[cli,plots,data,sweeps]"
-        return 2, f"{error.name} is missing; install jaxdp with its extras {extras}"
+        return 2, str(error)
     except KeyboardInterrupt as error:
         return 130, str(error) or "interrupted"
     except Exception as error:
@@ -69,6 +88,18 @@ def _discard_unwritable() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """Options with `=` before values such as -1,1, which argparse would take for options."""
+    joined: list[str] = []
+    for each in arguments:
+        option = joined[-1] if joined else ""
+        if re.match(r"-[\d.]", each) and re.fullmatch(r"--[a-z][a-z-]*", option):
+            joined[-1] = f"{option}={each}"
+        else:
+            joined.append(each)
+    return joined
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import dataclasses
+import importlib
 import json
 import math
 import pathlib
@@ -11,6 +12,7 @@ from typing import Any
 
 from jaxdp.cli.files import check_writable, write_picture, write_text
 from jaxdp.comparison import Comparison
+from jaxdp.core.extras import require_extra
 from jaxdp.core.trajectory import Trajectory
 
 COMPARE_FILES = "compare.png", "compare.json"
@@ -36,7 +38,7 @@ def settle(options: argparse.Namespace, defaults: dict[str, Any], foreign: dict[
 
 
 def seeded_keys(options: argparse.Namespace, count: int, *names: str):
-    """Keys of the simulations; also makes the folder, so that a bad one costs nothing.
+    """Keys of the simulations, after a look at the folder and matplotlib, before they cost work.
 
     Args:
         options: with `out` and `seed`.
@@ -45,6 +47,8 @@ def seeded_keys(options: argparse.Namespace, count: int, *names: str):
     """
     import jax
 
+    with require_extra("matplotlib", "plots", "the picture"):
+        importlib.import_module("matplotlib")
     if not 0 <= options.seed < 2**63:
         raise ValueError(f"expected 0 <= --seed < 2^63, got {options.seed}")
     if options.out.exists() and not options.out.is_dir():
@@ -155,9 +159,12 @@ def _without_nan(value: Any) -> Any:
 
 @contextlib.contextmanager
 def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error, where that is a terminal."""
-    from tqdm import tqdm
-
+    """A progress bar on standard error, where that is a terminal and tqdm is installed."""
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        yield lambda share: None
+        return
     with tqdm(
         total=100,
         desc=name,

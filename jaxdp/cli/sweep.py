@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import functools
+import importlib
 import itertools
 import math
 import pathlib
@@ -18,6 +19,7 @@ from jaxdp.cli.output import (
     seeded_keys,
 )
 from jaxdp.cli.sizes import check_sizes
+from jaxdp.core.extras import require_extra
 from jaxdp.core.whole_files import whole_file
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ class Setting:
 
 def sweep(options: argparse.Namespace) -> None:
     """Compute the grid, save it, draw it, and say where the risk is least."""
+    for module in ("xarray", "h5py", "h5netcdf"):
+        with require_extra(module, "sweeps", "jaxdp sweep"):
+            importlib.import_module(module)
     import xarray
 
     import jaxdp

@@ -21,6 +21,8 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+# What this process has begun to write, and what it claims.
+_unfinished: set[pathlib.Path] = set()
 # Not every system has, or needs, these.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
@@ -46,6 +48,7 @@ def whole_file(path: str | os.PathLike, *, replace: bool = True) -> Iterator[pat
     if replace and target.exists() and not target.is_file():
         raise OSError(f"expected {path} to be a file, or not to exist")
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
+    _unfinished.add(partial)
     try:
         yield partial
         with partial.open("rb+") as file:
@@ -55,8 +58,13 @@ def whole_file(path: str | os.PathLike, *, replace: bool = True) -> Iterator[pat
         else:
             _rename_unless_taken(partial, target)
         _flush_folder(target.parent)
+    except OSError as error:
+        # Whoever called knows one name.
+        if error.filename == str(partial):
+            raise type(error)(error.errno, error.strerror, str(path)) from None
+        raise
     finally:
-        partial.unlink(missing_ok=True)
+        _remove(partial)
 
 
 def write_whole(path: str | os.PathLike, content: bytes, *, replace: bool = True) -> None:
@@ -112,6 +120,7 @@ def claimed(path: str | os.PathLike) -> Iterator[None]:
             f"{claim} exists: another process is making {target}; if none is (one was killed), "
             "remove it"
         ) from None
+    _unfinished.add(claim)
     try:
         os.close(handle)
         # After the claim: who had it before may have finished just now.
@@ -119,7 +128,19 @@ def claimed(path: str | os.PathLike) -> Iterator[None]:
             raise FileExistsError(f"{target} exists")
         yield
     finally:
-        claim.unlink(missing_ok=True)
+        _remove(claim)
+
+
+def remove_unfinished() -> None:
+    """Remove what has been begun: for a process that ends amid it."""
+    for path in list(_unfinished):
+        with contextlib.suppress(OSError):
+            _remove(path)
+
+
+def _remove(path: pathlib.Path) -> None:
+    path.unlink(missing_ok=True)
+    _unfinished.discard(path)
 
 
 def _rename_unless_taken(source: pathlib.Path, target: pathlib.Path) -> None:

@@ -196,7 +196,7 @@ class PrivateKernelClassifier(AbstractDescription):
         table, targets = training_table(inputs, labels)
         if not np.all(np.abs(targets) == 1):
             other = targets[np.abs(targets) != 1][0]
-            raise ValueError(f"expected labels -1 and +1 alone, got {other:g}")
+            raise ValueError(f"expected labels -1 and +1 alone, got {other:g}{_hint(targets)}")
         features = self.features(table.shape[1], int(public_seed))
         rows = unit_features(features, table)
         calibration = self.calibration(len(table), epsilon, delta)
@@ -266,3 +266,8 @@ def noisy_on_grid(
         int(place) + int(added) for place, added in zip(np.rint(values / unit), noise, strict=True)
     ]
     return np.asarray([float(total) * unit for total in sums])
+
+
+def _hint(targets: Float[np.ndarray, " n"]) -> str:
+    """What to do with labels 0 and 1."""
+    return "; of labels 0 and 1 give 2 * labels - 1" if np.isin(targets, (0, 1)).all() else ""

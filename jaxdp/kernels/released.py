@@ -123,7 +123,7 @@ class ReleasedFunction(eqx.Module):
 
     def __repr__(self):
         return (
-            f"ReleasedFunction(dim={self.features.dim}, num_outputs={self.features.num_outputs}, "
+            f"ReleasedFunction(dim={self.features.dim}, num_coefficients={len(self.coefficients)}, "
             f"label_bound={self.label_bound}, epsilon={self.cost.epsilon:.4g}, "
             f"delta={self.delta:g})"
         )

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdp.plots.figures import given_axes, new_figure
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from xarray import DataArray
 
 # Beyond this many times the least value a map is one colour: what is far off does not matter.
@@ -23,7 +25,9 @@ _LABELS = {
 }
 
 
-def plot_grid(values: "DataArray", *, label: str = "", most_panels: int = 12) -> "Figure":
+def plot_grid(
+    values: "DataArray", *, label: str = "", most_panels: int = 12, ax: Any = None
+) -> "Figure | SubFigure":
     """A quantity over a grid: a line over one axis, a map over two, with the least value marked.
 
     Of more axes the two longest of numbers make the map, each choice of the others' values a
@@ -33,9 +37,12 @@ def plot_grid(values: "DataArray", *, label: str = "", most_panels: int = 12) ->
         values: with the grid's axes as coordinates; those of one value do not count.
         label: of the quantity; its name when empty.
         most_panels: further ones are left out, and the title says so.
-    """
-    from matplotlib.figure import Figure
+        ax: matplotlib's Axes to draw into, one for each panel; a new figure when None.
 
+    Raises:
+        TypeError: `values` is no DataArray, or `ax` no Axes.
+        ValueError: `ax` has not one Axes for each panel.
+    """
     if (
         not hasattr(values, "squeeze")
         or not hasattr(values, "dims")
@@ -51,11 +58,7 @@ def plot_grid(values: "DataArray", *, label: str = "", most_panels: int = 12) ->
     others = [dim for dim in values.dims if dim not in drawn_over]
     choices = list(itertools.product(*(values[dim].data for dim in others)))
     panels = [dict(zip(others, choice, strict=True)) for choice in choices[:most_panels]]
-    columns = min(len(panels), _MOST_COLUMNS)
-    rows = math.ceil(len(panels) / columns)
-    size = (5.0, 3.8) if len(panels) == 1 else (1.2 + 3.0 * columns, 2.9 * rows)
-    figure = Figure(figsize=size, layout="constrained")
-    cells = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    figure, cells = _cells(ax, len(panels))
     is_map = len(drawn_over) > 1
     drawn: Any = None
     for axes, chosen in zip(cells.ravel(), panels, strict=False):
@@ -72,9 +75,21 @@ def plot_grid(values: "DataArray", *, label: str = "", most_panels: int = 12) ->
             drawn, ax=cells.ravel().tolist(), label=label, extend="max" if is_cut else "neither"
         )
     hidden = len(choices) - len(panels)
-    if hidden:
+    if hidden and ax is None:
         figure.suptitle(f"{hidden} more panels left out", fontsize="medium")
     return figure
+
+
+def _cells(ax: Any, count: int) -> "tuple[Figure | SubFigure, np.ndarray]":
+    """Rows of axes for this many panels, or those that were given, as one column."""
+    if ax is not None:
+        cells = np.asarray(given_axes(ax, count, "panels"), object)[:, None]
+        return cells[0, 0].figure, cells
+    columns = min(count, _MOST_COLUMNS)
+    rows = math.ceil(count / columns)
+    size = (5.0, 3.8) if count == 1 else (1.2 + 3.0 * columns, 2.9 * rows)
+    figure = new_figure(size)
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
 
 
 def _draw_map(axes: "Axes", values: "DataArray", scale: Any) -> Any:

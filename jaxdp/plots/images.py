@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdp.plots.figures import given_axes, new_figure
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
@@ -23,6 +25,7 @@ def plot_images(
     columns: int = 10,
     title: str = "",
     figure: "Figure | SubFigure | None" = None,
+    ax: "Axes | None" = None,
 ) -> "Figure | SubFigure":
     """Stacks of images, one below the other: the truth in odd rows, what was found in even ones.
 
@@ -37,13 +40,14 @@ def plot_images(
         columns: images side by side.
         title: above all.
         figure: one to draw into; a new one, of a size that suits the images, when None.
+        ax: matplotlib's Axes to draw into, in the place of a figure.
 
     Raises:
         ValueError: stacks of different length, of no images or not of images, or captions and
-            labels that do not go with them.
+            labels that do not go with them, or both a figure and axes.
     """
-    from matplotlib.figure import Figure
-
+    if figure is not None and ax is not None:
+        raise ValueError("expected figure or ax, got both")
     stacks = [_colours(stack) for stack in rows]
     counts = {len(stack) for stack in stacks}
     if len(counts) != 1 or 0 in counts:
@@ -63,13 +67,16 @@ def plot_images(
     block = sum(heights) + _BLOCK_GAP
     num_blocks = math.ceil(count / columns)
     width, height = columns * (1 + _GAP), num_blocks * block - _BLOCK_GAP
-    if figure is None:
+    if ax is not None:
+        (axes,) = given_axes(ax, 1, "all images")
+    elif figure is not None:
+        axes = figure.subplots()
+    else:
         size = (
             _IMAGE * width + (_LABEL if labels else 0) + 0.1,
             _IMAGE * height + (0.35 if title else 0.1),
         )
-        figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots()
+        axes = new_figure(size).subplots()
     for number, stack in enumerate(stacks):
         for which, image in enumerate(stack):
             line, column = divmod(which, columns)
@@ -82,7 +89,7 @@ def plot_images(
     axes.set(xlim=(0, width - _GAP), ylim=(height, 0), aspect="equal")
     axes.set_axis_off()
     axes.set_title(title, loc="left", fontsize="medium")
-    return figure
+    return axes.figure
 
 
 def _draw(axes: "Axes", image: np.ndarray, left: float, top: float, caption: str) -> None:

@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdp.plots.figures import given_axes, new_figure
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 _FOUND, _TRUE, _GREY = "#D55E00", "#0072B2", "#777777"
 _LEAST = 1e-9
@@ -21,7 +23,8 @@ def plot_reconstruction(
     levels: dict[str, float] | None = None,
     allow_sign_flips: bool = False,
     title: str = "",
-) -> "Figure":
+    ax: Any = None,
+) -> "Figure | SubFigure":
     """Errors of the rows and found entries against true ones; the found rows alone as a map.
 
     Args:
@@ -30,24 +33,43 @@ def plot_reconstruction(
         levels: errors to mark, by name, such as what chance would give.
         allow_sign_flips: as for `jaxdp.attacks.reconstruction_error`.
         title: above all.
+        ax: matplotlib's Axes to draw into: two, or one for the map; a new figure when None.
 
     Raises:
-        ValueError: the shapes differ, or something is not finite.
+        TypeError: `ax` is no Axes.
+        ValueError: the shapes differ, something is not finite, or `ax` is not as many Axes.
     """
-    from matplotlib.figure import Figure
-
-    found = np.asarray(found_inputs, np.float64)
-    if true_inputs is None:
-        figure = Figure(figsize=(6.0, 3.2), layout="constrained")
-        _map(figure, figure.subplots(), found)
+    found = _rows("found_inputs", found_inputs)
+    true = None if true_inputs is None else _rows("true_inputs", true_inputs)
+    if true is not None and true.shape != found.shape:
+        raise ValueError(
+            f"expected as many found rows as true ones, and of as many entries, got "
+            f"{found.shape} and {true.shape}"
+        )
+    if ax is not None:
+        axes = given_axes(ax, 1, "a map") if true is None else given_axes(ax, 2, "errors, entries")
+        axes[0].set_title(title, fontsize="medium", loc="left")
+    elif true is None:
+        axes = [(figure := new_figure((6.0, 3.2))).subplots()]
+        figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
     else:
-        figure = Figure(figsize=(8.0, 3.4), layout="constrained")
-        rows, dots = figure.subplots(1, 2, width_ratios=(1.5, 1))
-        true = np.asarray(true_inputs, np.float64)
-        _errors(rows, true, found, levels or {}, allow_sign_flips)
-        _entries(dots, true, found, allow_sign_flips)
-    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
-    return figure
+        axes = (figure := new_figure((8.0, 3.4))).subplots(1, 2, width_ratios=(1.5, 1))
+        figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    if true is None:
+        _map(axes[0], found)
+    else:
+        _errors(axes[0], true, found, levels or {}, allow_sign_flips)
+        _entries(axes[1], true, found, allow_sign_flips)
+    return axes[0].figure
+
+
+def _rows(name: str, inputs: Any) -> np.ndarray:
+    rows = np.asarray(inputs, np.float64)
+    if rows.ndim != 2 or not rows.size:
+        raise ValueError(f"expected {name} to be rows of numbers (n, d), got shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError(f"expected {name} to be finite, got NaN or infinite entries")
+    return rows
 
 
 def _errors(axes: "Axes", true, found, levels: dict[str, float], allow_sign_flips: bool) -> None:
@@ -87,8 +109,8 @@ def _entries(axes: "Axes", true, found, allow_sign_flips: bool) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _map(figure: "Figure", axes: "Axes", found) -> None:
+def _map(axes: "Axes", found) -> None:
     reach = np.abs(found).max()
     drawn = axes.imshow(found, aspect="auto", cmap="RdBu_r", vmin=-reach, vmax=reach)
     axes.set(xlabel="entry", ylabel="found row")
-    figure.colorbar(drawn, ax=axes)
+    axes.figure.colorbar(drawn, ax=axes)

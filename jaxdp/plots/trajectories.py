@@ -2,15 +2,17 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Status, Trajectory
+from jaxdp.plots.figures import given_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 # Okabe and Ito's colours, which colour-blind readers tell apart.
 _BLUE, _ORANGE, _GREEN, _PURPLE, _BLACK = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000"
@@ -36,7 +38,8 @@ def plot_comparison(
     title: str = "",
     time_label: str = "time $k/n$",
     risk_label: str = "excess risk $R$",
-) -> "Figure":
+    ax: Any = None,
+) -> "Figure | SubFigure":
     """Simulated runs, predictions and the means of further runs on one axis.
 
     Below, everything less the first prediction, with bands of two standard errors of the mean.
@@ -47,14 +50,23 @@ def plot_comparison(
         beside: further runs (paths of the SDE, runs on a surrogate), each drawn as its mean.
         title: above the axis.
         time_label, risk_label: of the axes.
-    """
-    from matplotlib.figure import Figure
+        ax: two of matplotlib's Axes to draw into, the upper one first; a new figure when None.
 
+    Raises:
+        TypeError: what should be a Trajectory is none, or `ax` no Axes.
+        ValueError: a prediction has several runs or other times than the simulation, simulated
+            runs are none or all ended badly, or `ax` is not two Axes.
+    """
+    _check(simulated, predictions, beside)
     ends = float(simulated.time[-1])
     everything = (simulated, *predictions, *beside)
 
-    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.6))
+    if ax is None:
+        figure = new_figure((6.4, 5.2))
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.6))
+    else:
+        above, below = given_axes(ax, 2, "the risk, and below it the gap")
+        figure = above.figure
     reference = predictions[0] if predictions else None
     _draw_runs(above, below, simulated, reference, _BLUE, band=True)
     for runs, color in zip(beside, itertools.cycle([_GREEN, _PURPLE]), strict=False):
@@ -76,7 +88,7 @@ def plot_comparison(
     above.set_ylabel(risk_label)
     above.set_title(title, fontsize="medium")
     handles, labels = above.get_legend_handles_labels()
-    if len(labels) > _MOST_INSIDE:
+    if len(labels) > _MOST_INSIDE and ax is None:
         style = {"frameon": False, "fontsize": "small"}
         figure.legend(handles, labels, loc="outside lower center", ncols=3, **style)
     else:
@@ -90,6 +102,31 @@ def plot_comparison(
         )
     below.set_xlabel(time_label)
     return figure
+
+
+def _check(simulated: Any, predictions: Sequence[Any], beside: Any) -> None:
+    """Raise unless these are runs, single predictions, and further runs, at the same times."""
+    if isinstance(beside, Trajectory):
+        raise TypeError("expected beside to be a list of trajectories, got one: give [it]")
+    for name, each in (
+        ("simulated", simulated),
+        *(("predictions", each) for each in predictions),
+        *(("beside", each) for each in beside),
+    ):
+        require_kind(name, each, Trajectory, "trajectories of jaxdp.simulate or jaxdp.predict")
+        expected, shape = int(name != "predictions"), each.risk.shape[:-1]
+        if len(shape) != expected:
+            wanted = "runs along one leading axis" if expected else "single trajectories"
+            raise ValueError(
+                f"expected {name} to be {wanted}, got {each.label or 'a trajectory'} with batch "
+                f"shape {shape}: simulated runs come first, then predictions"
+            )
+        if each.time.shape != simulated.time.shape or not np.allclose(each.time, simulated.time):
+            raise ValueError(
+                f"expected {name} at the times of the simulation, {len(simulated.time)} up to "
+                f"{float(simulated.time[-1]):g}, got {len(each.time)} up to "
+                f"{float(each.time[-1]):g} of {each.label or 'a trajectory'}"
+            )
 
 
 def _has_jump(trajectory: Trajectory) -> bool:

@@ -44,6 +44,9 @@ class ShuffledEpochs(AbstractSampler):
                 f"expected batch_size <= num_records = {num_records}, got {batch_size}"
             )
 
+    def __repr__(self):
+        return f"ShuffledEpochs(num_records={self.num_records}, batch_size={self.capacity})"
+
     @property
     def batch_size(self) -> int:
         """B, which is also how many records a batch has room for."""

@@ -34,6 +34,8 @@ from jaxdp.privacy.subsampling import subsampled_gaussian_epsilon
 _COINS = 2**32
 # The default capacity overflows with at most this probability a step.
 _NEGLIGIBLE = 1e-30
+# A share of delta that nobody asks for is not worth a word.
+_NEGLIGIBLE_DELTA = 1e-15
 
 
 class PoissonSampler(AbstractSampler):
@@ -48,7 +50,8 @@ class PoissonSampler(AbstractSampler):
         sampling_rate: q in (0, 1], public; rounded to a multiple of 2^-32, which the attribute
             holds.
         capacity: how many records a batch has room for; public, and the same for neighbouring
-            data sets. None: the least that overflows with probability at most 1e-30 a step.
+            data sets. None: the least that overflows with probability at most 1e-30 a step, also
+            for a neighbour with one record more: at rate 1 that is num_records + 1.
 
     Raises:
         ValueError: a value is out of its range.
@@ -66,7 +69,7 @@ class PoissonSampler(AbstractSampler):
         rate = host_number("sampling_rate", sampling_rate)
         if not 0 < rate <= 1:
             raise ValueError(f"expected 0 < sampling_rate <= 1, got {sampling_rate}")
-        coins = round(rate * _COINS)
+        coins = _as_coins(rate)
         if coins == 0:
             raise ValueError(f"expected sampling_rate >= 2^-32, got {sampling_rate}")
         self.sampling_rate = coins / _COINS
@@ -78,6 +81,15 @@ class PoissonSampler(AbstractSampler):
         # A capacity that was chosen for one rate would overflow at a larger one.
         is_chosen = name == "capacity" and self.capacity == self._least_capacity()
         return None if is_chosen else getattr(self, name)
+
+    def __repr__(self):
+        # The shortest number that is rounded to this rate.
+        shown = (f"{self.sampling_rate:.{digits}g}" for digits in range(1, 18))
+        rate = next(text for text in shown if _as_coins(float(text)) / _COINS == self.sampling_rate)
+        return (
+            f"PoissonSampler(num_records={self.num_records}, sampling_rate={rate}, "
+            f"capacity={self.capacity})"
+        )
 
     @property
     def overflow_probability(self) -> float:
@@ -160,6 +172,11 @@ class PoissonSampler(AbstractSampler):
         return highest
 
 
+def _as_coins(rate: float) -> int:
+    """How many of the 2^32 values of 32 bits draw a record."""
+    return round(rate * _COINS)
+
+
 class PoissonSubsampledGaussian(AbstractMechanism):
     r"""Noisy sums of clipped terms over batches of a Poisson sampler.
 
@@ -215,9 +232,19 @@ class PoissonSubsampledGaussian(AbstractMechanism):
             f"every batch is drawn afresh by the Poisson sampler, at rate "
             f"{sampler.sampling_rate:.6g}; its random bits are taken as independent and secret",
             f"a batch holds {sampler.capacity} records at most; drawing more has probability "
-            f"{sampler.overflow_probability:.1e} a step and is part of delta",
+            f"{sampler.overflow_probability:.1e} a step and is part of delta{self._least_delta()}",
             "the rate, the capacity and the number of records are public and not chosen from the "
             "data",
+        )
+
+    def _least_delta(self) -> str:
+        """Up to which delta nothing is left for epsilon, in words, unless that is negligible."""
+        used_up = min(1.0, 2 * self.num_steps * self.sampler.overflow_probability)
+        if used_up < _NEGLIGIBLE_DELTA:
+            return ""
+        return (
+            f", all of it up to delta = {used_up:.1e} at least, where epsilon is infinite: give "
+            "the sampler a larger capacity"
         )
 
     def epsilon(self, delta, adjacency):

@@ -18,6 +18,7 @@ Three upper bounds are computed and the least is taken:
 import math
 from typing import Any
 
+from jaxdp.core.extras import require_extra
 from jaxdp.privacy.gaussian import gaussian_epsilon
 
 # Integer orders: their sums have positive terms only.
@@ -121,12 +122,8 @@ def _relation(accounting: Any, adjacency: str) -> Any:
 
 
 def _dp_accounting() -> Any:
-    try:
+    with require_extra("dp_accounting", "privacy", "accounting for subsampling"):
         import dp_accounting
         import dp_accounting.pld
         import dp_accounting.rdp
-    except ImportError as error:
-        raise ImportError(
-            "accounting for subsampling needs dp-accounting: install jaxdp-lab[privacy]"
-        ) from error
     return dp_accounting

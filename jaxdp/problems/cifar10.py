@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 from jaxdp.core.checks import require_kind
+from jaxdp.core.extras import require_extra
 
 _SIDE, _NUM_COLOURS, _NUM_CLASSES = 32, 3, 10
 _UNPACKED = "cifar-10-batches-bin"
@@ -109,12 +110,8 @@ def _checked(path: pathlib.Path, images: np.ndarray, labels: np.ndarray) -> Cifa
 
 
 def _fetched() -> Cifar10:
-    try:
+    with require_extra("sklearn", "data", "fetching CIFAR-10", f"; or {_SOURCE}"):
         from sklearn.datasets import fetch_openml
-    except ImportError:
-        raise ImportError(
-            f"fetching CIFAR-10 needs scikit-learn (the extra 'data'); or {_SOURCE}"
-        ) from None
     try:
         pixels, labels = fetch_openml(
             "CIFAR_10", version=1, return_X_y=True, as_frame=False, parser="liac-arff"

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from jaxdp.core.checks import require_kind
+from jaxdp.core.extras import require_extra
 
 _NUM_TRAIN, _SIDE, _NUM_CLASSES = 60_000, 28, 10
 # Two zero bytes, the code of unsigned bytes, the number of axes.
@@ -94,12 +95,8 @@ def _read_idx(path: pathlib.Path, num_axes: int) -> np.ndarray:
 
 
 def _fetched() -> Mnist:
-    try:
+    with require_extra("sklearn", "data", "fetching MNIST", f"; or {_SOURCE}"):
         from sklearn.datasets import fetch_openml
-    except ImportError:
-        raise ImportError(
-            f"fetching MNIST needs scikit-learn (the extra 'data'); or {_SOURCE}"
-        ) from None
     try:
         pixels, labels = fetch_openml(
             "mnist_784", version=1, return_X_y=True, as_frame=False, parser="liac-arff"

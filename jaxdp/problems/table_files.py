@@ -9,6 +9,8 @@ import re
 
 import numpy as np
 
+from jaxdp.core.extras import require_extra
+
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
 
 
@@ -35,7 +37,8 @@ def read_columns(
 
 
 def _read_text(path: pathlib.Path, has_header: bool | None) -> tuple[list[str], list[np.ndarray]]:
-    import pandas
+    with require_extra("pandas", "data", "reading a table"):
+        import pandas
 
     separator, header, skipped = _layout(path, has_header)
     try:

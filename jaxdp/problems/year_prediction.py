@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from jaxdp.core.extras import require_extra
+
 # The range of years that the set announces; the responses are centred in it.
 FIRST_YEAR, LAST_YEAR = 1922, 2011
 NUM_FEATURES = 90
@@ -60,12 +62,8 @@ def _find(path: pathlib.Path) -> pathlib.Path:
 
 
 def _fetched() -> Songs:
-    try:
+    with require_extra("sklearn", "data", "fetching the songs", f"; or {_SOURCE}"):
         from sklearn.datasets import fetch_openml
-    except ImportError:
-        raise ImportError(
-            f"fetching the songs needs scikit-learn (the extra 'data'); or {_SOURCE}"
-        ) from None
     try:
         inputs, years = fetch_openml(
             data_id=_OPENML, return_X_y=True, as_frame=False, parser="liac-arff"

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from jaxdp.core.interrupts import is_ending, set_aside
+
 
 @contextlib.contextmanager
 def progress_bar(name: str, total: int, done: int, *, quiet: bool) -> Iterator[Callable]:
@@ -32,17 +34,19 @@ def progress_bar(name: str, total: int, done: int, *, quiet: bool) -> Iterator[C
 def stop_on_interrupt() -> Iterator[threading.Event]:
     """Ctrl-C sets the event that is yielded; a second one interrupts at once.
 
-    Only where Ctrl-C would raise `KeyboardInterrupt`: in the main thread, without a handler of
-    the user's own.
+    Only where Ctrl-C would end the process: in the main thread, without a handler of the user's
+    own.
     """
     stop = threading.Event()
-    if not _would_raise():
+    if not _would_end():
         yield stop
         return
 
+    bring_back = set_aside()
+
     def handle(number, frame):
         stop.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        bring_back()
         # The signal may have come amid another write to the same stream, or to a closed one.
         with contextlib.suppress(RuntimeError, OSError, ValueError):
             print("\nstopping after this shard; Ctrl-C again stops at once", file=sys.stderr)
@@ -51,20 +55,21 @@ def stop_on_interrupt() -> Iterator[threading.Event]:
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        bring_back()
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Ctrl-C does nothing in a process that would end by it; only in its main thread."""
-    if not _would_raise():
+    if not _would_end():
         yield
         return
+    bring_back = set_aside()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        bring_back()
 
 
 def interruptible(function: Callable, *arguments: Any) -> Any:
@@ -87,9 +92,7 @@ def interruptible(function: Callable, *arguments: Any) -> Any:
     return outcome.result()
 
 
-def _would_raise() -> bool:
-    """Whether Ctrl-C raises `KeyboardInterrupt` here."""
-    return (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
+def _would_end() -> bool:
+    """Whether Ctrl-C ends the process from here."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and is_ending(signal.getsignal(signal.SIGINT))

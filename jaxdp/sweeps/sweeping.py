@@ -1,5 +1,6 @@
 """The verb `sweep`: every cell of a grid, in shards."""
 
+import importlib
 import inspect
 import os
 import random
@@ -15,6 +16,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Key
 
 from jaxdp.core.checks import require_count, require_key, require_kind
+from jaxdp.core.extras import require_extra
 from jaxdp.sweeps.axes import Axes, as_axes
 from jaxdp.sweeps.dataset import as_dataset, require_alike
 from jaxdp.sweeps.execution import Work, compute, computed_by, fitting_size, sizes_by
@@ -73,8 +75,12 @@ def sweep(
         TypeError, ValueError: an argument is of the wrong kind, or the store is another sweep's.
         MemoryError: a device ran out of memory; names the `shard_size` to try.
         OSError: the store cannot be written; finished shards are whole.
+        ModuleNotFoundError: xarray is not installed.
         KeyboardInterrupt: Ctrl-C, after the shard in flight; says how to go on.
     """
+    # Before anything is computed that would be put into one.
+    with require_extra("xarray", "sweeps", "jaxdp.sweep"):
+        importlib.import_module("xarray")
     if not callable(function):
         require_kind("function", function, types.FunctionType, "a function of key and the axes")
     checked = as_axes(axes)

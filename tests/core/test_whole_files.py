@@ -9,7 +9,14 @@ import socket
 
 import pytest
 
-from jaxdp.core.whole_files import NotAFileError, claimed, read_file, whole_file, write_whole
+from jaxdp.core.whole_files import (
+    NotAFileError,
+    claimed,
+    read_file,
+    remove_unfinished,
+    whole_file,
+    write_whole,
+)
 
 
 def _names(folder):
@@ -125,3 +132,28 @@ def test_a_name_is_claimed_once_and_given_back(tmp_path):
     with pytest.raises(FileExistsError, match="file exists"), claimed(path):
         pass
     assert _names(tmp_path) == ["file"]
+
+
+def test_errors_name_the_file_that_was_asked_for(tmp_path):
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+    with pytest.raises(FileExistsError) as taken:
+        write_whole(target, b"new", replace=False)
+    absent = tmp_path / "folder" / "file"
+    with pytest.raises(FileNotFoundError) as lost:
+        write_whole(absent, b"new")
+    assert (taken.value.filename, lost.value.filename) == (str(target), str(absent))
+    assert "partial" not in str(taken.value) + str(lost.value)
+    assert (taken.value.filename2, lost.value.filename2) == (None, None)
+
+
+def test_what_was_begun_is_removed_and_nothing_else(tmp_path):
+    (tmp_path / "other").write_bytes(b"")
+    with claimed(tmp_path / "file"), whole_file(tmp_path / "file") as partial:
+        partial.write_bytes(b"half")
+        remove_unfinished()
+        assert [path.name for path in tmp_path.iterdir()] == ["other"]
+        # As if nothing had happened, since the process ends here.
+        partial.write_bytes(b"whole")
+    remove_unfinished()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "other"]

@@ -327,6 +327,8 @@ def test_wrong_arguments_are_refused():
     for wrong in ((labels + 1) / 2, labels * 2.0, np.where(labels > 0, 1, 0)):
         with pytest.raises(ValueError, match=r"expected labels -1 and \+1 alone"):
             _fit(_learner(), (inputs, wrong))
+    with pytest.raises(ValueError, match=r"; of labels 0 and 1 give 2 \* labels - 1"):
+        _fit(_learner(), (inputs, np.where(labels > 0, 1, 0)))
     with pytest.raises(ValueError, match="expected finite labels"):
         _fit(_learner(), (inputs, np.where(np.arange(20) == 3, np.nan, labels)))
     with pytest.raises(ValueError, match="expected finite inputs"):

@@ -1,9 +1,12 @@
 """Notebooks: in step with the repository's address, committed without outputs, and they run."""
 
+import base64
 import importlib.metadata
+import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -130,6 +133,21 @@ nbformat.write(notebook, folder / source.name)
 """
 
 
+def _draws(cell):
+    """Whether a cell promises a picture."""
+    source = "".join(cell["source"])
+    return cell["cell_type"] == "code" and bool(re.search(r"plt\.show\(|\bplot_\w+\(", source))
+
+
+def _images(cell):
+    """The pictures that a cell shows, as arrays in [0, 1]."""
+    from matplotlib.image import imread
+
+    outputs = [output.get("data", {}) for output in cell.get("outputs", [])]
+    shown = [output["image/png"] for output in outputs if "image/png" in output]
+    return [imread(io.BytesIO(base64.b64decode(image)), format="png") for image in shown]
+
+
 @pytest.mark.slow
 @each_notebook
 def test_notebook_runs_from_top_to_bottom(path, tmp_path):
@@ -146,5 +164,11 @@ def test_notebook_runs_from_top_to_bottom(path, tmp_path):
     )
     assert ran.returncode == 0, ran.stderr
     executed = _cells(tmp_path / path.name)
-    outputs = [output for cell in executed for output in cell.get("outputs", [])]
-    assert any("image/png" in output.get("data", {}) for output in outputs)
+    drawing = [cell for cell in executed if _draws(cell)]
+    assert drawing
+    for cell in drawing:
+        # Once, though a picture may be open in pyplot and returned as well.
+        (image,) = _images(cell)
+        assert image[..., :3].std() > 0.02, f"{path.name}: {cell['id']} shows an empty picture"
+    for cell in executed:
+        assert _draws(cell) or not _images(cell), f"{path.name}: {cell['id']}"

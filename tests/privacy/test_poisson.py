@@ -1,5 +1,7 @@
 """The Poisson sampler: independent coins of the stated rate, in a batch of a fixed shape."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -9,7 +11,8 @@ import pytest
 from helpers import assert_mean_close
 from scipy.stats import chi2_contingency, chisquare
 
-from jaxdp.privacy import PoissonSampler, SecretNoise
+from jaxdp.privacy import PoissonSampler, SecretNoise, ShuffledEpochs
+from jaxdp.privacy.poisson import PoissonSubsampledGaussian
 
 
 def _batches(sampler, num_draws):
@@ -174,3 +177,27 @@ def test_secret_batches_have_the_stated_rate_and_hold_each_record_once():
     assert_mean_close(counts / 40, 0.25)
     with pytest.raises(AssertionError):
         assert_mean_close(counts / 40, 0.25 / 1.05)
+
+
+def test_a_sampler_prints_as_it_was_made():
+    for rate in (0.1, 0.03, 1 / 3, 1.0, 1e-7):
+        sampler = PoissonSampler(500, rate)
+        assert eval(repr(sampler), {"PoissonSampler": PoissonSampler}) == sampler
+    assert repr(PoissonSampler(500, 0.1, 200)) == (
+        "PoissonSampler(num_records=500, sampling_rate=0.1, capacity=200)"
+    )
+    assert repr(ShuffledEpochs(500, 50)) == "ShuffledEpochs(num_records=500, batch_size=50)"
+
+
+def test_batches_that_use_delta_up_say_so():
+    def said(capacity):
+        mechanism = PoissonSubsampledGaussian(PoissonSampler(500, 0.1, capacity), 1.0, 10)
+        (line,) = [each for each in mechanism.assumptions if "a batch holds" in each]
+        return mechanism, line
+
+    mechanism, line = said(100)
+    least = 20 * mechanism.sampler.overflow_probability
+    assert f"all of it up to delta = {least:.1e}" in line
+    assert mechanism.epsilon(least, "zero-out-one") == math.inf
+    assert math.isfinite(mechanism.epsilon(1e4 * least, "zero-out-one"))
+    assert "infinite" not in said(None)[1]

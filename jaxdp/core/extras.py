@@ -1,0 +1,34 @@
+"""Optional packages: what is missing, and how to get it."""
+
+import contextlib
+from collections.abc import Iterator
+
+# Where a package and its module have different names.
+_PACKAGES = {"dp_accounting": "dp-accounting", "sklearn": "scikit-learn"}
+
+
+@contextlib.contextmanager
+def require_extra(module: str, extra: str, purpose: str, otherwise: str = "") -> Iterator[None]:
+    """The imports within need a package that jaxdp does without; an error says how to get it.
+
+    Args:
+        module: name of the package's module.
+        extra: of jaxdp-lab, that brings it.
+        purpose: what needs it, in words.
+        otherwise: what else could be done, in words.
+
+    Raises:
+        ModuleNotFoundError: it is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != module:
+            raise
+        raise ModuleNotFoundError(
+            f"{purpose} needs {_PACKAGES.get(module, module)} (the extra '{extra}'): "
+            # Not `jaxdp`, which is another project's name on the index.
+            f'pip install -e ".[{extra}]" in a clone, or pip install "jaxdp-lab[{extra}]" from the '
+            f"index{otherwise}",
+            name=module,
+        ) from None

@@ -1,0 +1,141 @@
+"""Every optional package that is missing is named, with the command that brings it."""
+
+import ast
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from jaxdp.core.extras import require_extra
+
+ROOT = pathlib.Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# Module and package, where the names differ.
+PACKAGES = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
+OPTIONAL = {"xarray", "h5py", "h5netcdf", "tqdm", "matplotlib", "pandas", *PACKAGES}
+
+# Each call's missing package and extra; in one process, since importing jaxdp takes seconds.
+CALLS = {
+    "jaxdp.sweep(print, {}, key=jax.random.key(0))": ("xarray", "sweeps"),
+    "jaxdp.estimators": ("sklearn", "data"),
+    "from jaxdp.estimators import DPKernelRidge": ("sklearn", "data"),
+    "jaxdp.plots.plot_images(np.zeros((1, 2, 2)))": ("matplotlib", "plots"),
+    "jaxdp.plots.plot_comparison(runs, run)": ("matplotlib", "plots"),
+    "jaxdp.plots.plot_reconstruction(np.ones((2, 2)))": ("matplotlib", "plots"),
+    "jaxdp.problems.read_mnist()": ("sklearn", "data"),
+    "jaxdp.problems.read_cifar10()": ("sklearn", "data"),
+    "from jaxdp.problems import year_prediction as y; y.read_year_prediction()": (
+        "sklearn",
+        "data",
+    ),
+    "from jaxdp.problems.datasets import read_table; read_table('t.csv', None)": ("pandas", "data"),
+    "from jaxdp.privacy.subsampling import renyi_epsilon;"
+    "renyi_epsilon(.1, 1., 9, 1e-5, 'zero-out-one')": ("dp_accounting", "privacy"),
+}
+_COMMANDS = {
+    "compare --out o": ("matplotlib", "plots"),
+    "sweep --out o": ("xarray", "sweeps"),
+    "reconstruct --out o": ("matplotlib", "plots"),
+    "fit t.csv --epsilon 1 --delta 1e-5 --label-bound 1 --out m.npz": ("pandas", "data"),
+}
+_BLOCKED = f"""
+import json, sys
+sys.modules.update(dict.fromkeys({OPTIONAL}))
+import jax, numpy as np
+import jaxdp
+from jaxdp import cli
+ones = np.ones((2, 3))
+runs = jaxdp.Trajectory(ones[0], ones, ones[:, 0], np.zeros(2, int), {{}})
+run = jaxdp.Trajectory(ones[0], ones[0], ones[0, 0], np.zeros((), int), {{}})
+open("t.csv", "w").write("a,y\\n1,2\\n3,4\\n")
+said = {{}}
+for call in {list(CALLS)}:
+    try:
+        exec(call)
+    except ModuleNotFoundError as error:
+        said[call] = str(error)
+for command in {list(_COMMANDS)}:
+    print("\\n" + command, file=sys.stderr)
+    assert cli.main(command.split()) == 2
+print(json.dumps(said))
+"""
+
+
+def _is_named(message, module, extra):
+    package = PACKAGES.get(module, module)
+    return (
+        f"{package} (the extra '{extra}')" in message
+        and f'pip install -e ".[{extra}]" in a clone' in message
+        and f'pip install "jaxdp-lab[{extra}]"' in message
+    )
+
+
+def test_without_any_optional_package_each_is_named_with_a_command_that_brings_it(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", _BLOCKED],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ran.returncode == 0, ran.stderr
+    said = json.loads(ran.stdout)
+    for call, missing in CALLS.items():
+        assert _is_named(said.get(call, ""), *missing), call
+    lines = iter(ran.stderr.strip().splitlines())
+    for command, missing in _COMMANDS.items():
+        assert command in lines
+        assert _is_named(next(lines), *missing), command
+
+
+def test_an_extra_that_is_named_brings_the_package():
+    for module, extra in {*CALLS.values(), *_COMMANDS.values()}:
+        brought = PROJECT["optional-dependencies"][extra]
+        assert any(each.startswith(PACKAGES.get(module, module)) for each in brought)
+    assert PROJECT["name"] == "jaxdp-lab"
+
+
+def test_no_other_missing_module_is_taken_for_the_extra():
+    with pytest.raises(ModuleNotFoundError) as raised, require_extra("matplotlib", "plots", "it"):
+        import nowhere_to_be_found  # noqa: F401  # pyright: ignore[reportMissingImports]
+    assert raised.value.name == "nowhere_to_be_found"
+    with pytest.raises(KeyError), require_extra("matplotlib", "plots", "it"):
+        raise KeyError
+
+
+def _unguarded(path):
+    """Imports of optional packages that a missing one would end with Python's own error."""
+    tree = ast.parse(path.read_text())
+    guarded = set()
+    for node in ast.walk(tree):
+        is_typing = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        is_checked = isinstance(node, ast.Try) or (
+            isinstance(node, ast.With) and "require_extra" in ast.unparse(node.items[0])
+        )
+        if is_typing or is_checked:
+            guarded |= {id(below) for below in ast.walk(node)}
+    for node in ast.walk(tree):
+        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        if id(node) not in guarded and {name.partition(".")[0] for name in names} & OPTIONAL:
+            yield ast.unparse(node)
+
+
+def test_no_optional_package_is_imported_without_a_word_about_its_extra():
+    # Each is imported after the package as a whole has been asked for.
+    behind_a_door = {"estimators"}
+    checked_before = {
+        "sweeps/dataset.py": {"import xarray"},
+        "cli/sweep.py": {"import xarray"},
+        "plots/grids.py": {"from matplotlib.colors import LogNorm, Normalize"},
+    }
+    for path in (ROOT / "jaxdp").rglob("*.py"):
+        name = path.relative_to(ROOT / "jaxdp").as_posix()
+        if name.partition("/")[0] not in behind_a_door:
+            assert set(_unguarded(path)) <= checked_before.get(name, set()), name

@@ -1,0 +1,165 @@
+"""Ctrl-C ends the command cleanly at any time, and a reader that goes away ends it silently."""
+
+import os
+import pathlib
+import random
+import runpy
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from jaxdp.cli import entry
+from jaxdp.core import interrupts
+
+ROOT = pathlib.Path(__file__).parent.parent
+# Ctrl-C is heard though the tests run in the background, where it is not.
+_MAIN = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from jaxdp_command import main
+print("started", file=sys.stderr, flush=True)
+main()
+"""
+INTERRUPTED = 130, "jaxdp: interrupted\n"
+
+
+def _start(code, *arguments):
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=ROOT, text=True, **streams)
+    assert process.stderr is not None
+    # Before, Ctrl-C is the interpreter's.
+    assert process.stderr.readline() == "started\n"
+    return process
+
+
+def _interrupted(process, *, after=0.0):
+    """Status and standard error of a process that gets Ctrl-C."""
+    time.sleep(after)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+def _files(folder):
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("command", ["compare", "fit"])
+def test_ctrl_c_while_jax_is_imported_ends_the_command(command, tmp_path):
+    process = _start(_MAIN, command, "--out", tmp_path)
+    assert _interrupted(process, after=0.1) == INTERRUPTED
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_any_time_ends_a_comparison_without_a_traceback_or_a_crash(tmp_path):
+    """At the times of its imports, its first compilations, its runs and its picture."""
+    chosen = random.Random(0)
+    ended = []
+    for number in range(10):
+        process = _start(_MAIN, "compare", "--out", tmp_path / str(number))
+        ended.append(_interrupted(process, after=chosen.uniform(0.1, 10)))
+    # A quick machine may be done before.
+    assert set(ended) <= {INTERRUPTED, (0, "")}
+    assert INTERRUPTED in ended
+    assert {*_files(tmp_path)} <= {"compare.png", "compare.json"}
+
+
+_WRITING = """
+import hashlib, signal, sys
+from jaxdp.core import interrupts, whole_files
+signal.signal(signal.SIGINT, signal.default_int_handler)
+interrupts.end_by_interrupts()
+with whole_files.claimed(sys.argv[1]), whole_files.whole_file(sys.argv[1]) as partial:
+    partial.write_bytes(b"half")
+    print("started", file=sys.stderr, flush=True)
+    exec(sys.argv[2])
+"""
+# Python hears no signal in a single call that lasts for hours.
+_DEAF = "hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param("while True: pass", id="python", marks=pytest.mark.slow),
+        pytest.param(_DEAF, id="compiled code"),
+    ],
+)
+def test_ctrl_c_ends_whatever_runs_and_leaves_no_half_file(work, tmp_path):
+    process = _start(_WRITING, tmp_path / "file", work)
+    assert len(_files(tmp_path)) == 2
+    assert _interrupted(process, after=0.1) == INTERRUPTED
+    assert _files(tmp_path) == []
+
+
+def test_ctrl_c_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        interrupts.end_by_interrupts()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _sweep(tmp_path):
+    grids = ["--clip-scale", "0.1:10:400:log", "--peak", "1:20:400:log", "--shard-size", "8"]
+    sizes = ["--by", "simulation", "--num-runs", "2", "--dim", "100"]
+    store, out = tmp_path / "store", tmp_path / "out"
+    process = _start(_MAIN, "sweep", *grids, *sizes, "--store", store, "--out", out)
+    until = time.monotonic() + 100
+    while not list(store.rglob("shard-*.npz")):
+        assert time.monotonic() < until, "no shard was written"
+        time.sleep(0.01)
+    return process, store
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_sweep_keeps_its_shards_and_says_how_to_go_on(tmp_path):
+    process, store = _sweep(tmp_path)
+    status, err = _interrupted(process)
+    assert status == 130
+    assert "stopping after this shard" in err
+    assert f"kept in {store / 'simulation'}: call the sweep again" in err
+    assert not [name for name in _files(tmp_path) if "partial" in name]
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_ends_a_sweep_at_once(tmp_path):
+    process, _ = _sweep(tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert "stopping" in "".join(process.stderr.readline() for _ in range(2))
+    status, err = _interrupted(process)
+    # Its last shard may just have been finished.
+    assert status == 130
+    assert err == INTERRUPTED[1] or "call the sweep again" in err
+    assert not [name for name in _files(tmp_path) if "partial" in name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["--help"], ["predict", "no", "file"]], ids=" ".join)
+def test_a_reader_that_has_gone_is_no_error(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "jaxdp", *arguments]
+    for streams in ({"stdout": writing, "stderr": subprocess.PIPE}, {"stderr": writing}):
+        ran = subprocess.run(command, cwd=ROOT, text=True, timeout=100, **streams)
+        assert "Error" not in (ran.stderr or "")
+        assert "Exception" not in (ran.stderr or "")
+        assert ran.returncode in (0, 2, 141)
+    os.close(writing)
+
+
+def test_the_package_is_run_as_the_command_which_shows_its_help(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["jaxdp"])
+    owned = []
+    monkeypatch.setattr(entry, "end_by_interrupts", lambda: owned.append(True))
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("jaxdp", run_name="__main__")
+    out, err = capsys.readouterr()
+    assert (ended.value.code, err, owned) == (0, "", [True])
+    assert out.startswith("usage: jaxdp ")
+    assert "compare" in out
