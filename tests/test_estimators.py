@@ -24,13 +24,22 @@ KINDS = np.where(INPUTS[:, 0] > 0, "right", "left")
 # As secret as `secrets.randbits(256)`, if it did not stand here.
 NOISE_SEED = 2**200 + 3
 
+RANGED = {"input_bound": None}
+
 
 def _ridge(**settings):
-    return DPKernelRidge(5.0, 1e-5, 1.0, **{**SMALL, **settings})
+    return DPKernelRidge(5.0, 1e-5, 1.0, **_with_defaults(settings))
 
 
 def _classifier(**settings):
-    return DPKernelClassifier(5.0, 1e-5, **{**SMALL, "classes": ("left", "right"), **settings})
+    given = {"classes": ("left", "right"), **settings}
+    return DPKernelClassifier(5.0, 1e-5, **_with_defaults(given))
+
+
+def _with_defaults(settings):
+    """Small sizes; the inputs lie in the unit square, unless a range is given."""
+    bound = {} if "input_range" in settings else {"input_bound": math.inf}
+    return {**SMALL, **bound, **settings}
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +102,7 @@ def test_the_estimator_is_the_learner():
         kernel=jaxdp.kernels.Gaussian(np.sqrt(2)),
         **SMALL,
         label_bound=1.0,
+        input_bound=math.inf,
         ridge=0.01,
         intercept_share=0.2,
         residual_bound=0.7,
@@ -217,10 +227,16 @@ def test_other_classes_are_refused(classes, labels, message):
         ({"label_bound": -1.0}, "label_bound > 0"),
         ({"ridge": -1.0}, "ridge > 0"),
         ({"input_bound": 1.0, "input_range": (0, 1)}, "input_bound or input_range, got both"),
-        ({"input_range": (1, 0)}, "expected input_range with low < high, got 1.0 and 0.0"),
-        ({"input_range": (0, np.inf)}, "finite numbers in input_range"),
-        ({"input_range": (-1, [1, 1, 1])}, r"input_range .* 2 columns, got \[1, 1, 1\]"),
-        ({"input_bound": 0}, "expected finite input_bound > 0"),
+        (
+            {**RANGED, "input_range": (1, 0)},
+            "expected input_range with low < high, got 1.0 and 0.0",
+        ),
+        ({**RANGED, "input_range": (0, np.inf)}, "finite numbers in input_range"),
+        (
+            {**RANGED, "input_range": (-1, [1, 1, 1])},
+            r"input_range .* 2 columns, got \[1, 1, 1\]",
+        ),
+        ({"input_bound": 0}, "expected input_bound > 0"),
         ({"kernel": jaxdp.kernels.InnerProduct()}, "input_bound"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",

@@ -8,7 +8,7 @@ class Columns(eqx.Module):
 
     Args:
         inputs: of the columns in the order of the function's inputs.
-        label: of the target.
+        label: of the target, or None where it has none.
         classes: of a classifier, what its label is where the score is negative and where it is
             positive, as the table writes it; None for a regression.
 
@@ -18,11 +18,11 @@ class Columns(eqx.Module):
     """
 
     inputs: tuple[str, ...] = eqx.field(static=True)
-    label: str = eqx.field(static=True)
+    label: str | None = eqx.field(static=True, default=None)
     classes: tuple[str, str] | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
-        names = (*self.inputs, self.label)
+        names = (*self.inputs, *([] if self.label is None else [self.label]))
         for name in (*names, *(self.classes or ())):
             if not isinstance(name, str):
                 raise TypeError(f"expected names of columns and classes as texts, got {name!r}")

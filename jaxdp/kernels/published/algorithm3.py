@@ -32,6 +32,7 @@ from jaxdp.kernels.published.statistics import (
     ridge_solution,
 )
 from jaxdp.kernels.released import ReleasedFunction
+from jaxdp.kernels.table_inputs import columns_of
 from jaxdp.privacy.mechanisms import Gaussian
 
 _WHAT = "noisy averages C and u of random Fourier features, and the function made of them"
@@ -123,6 +124,7 @@ class Algorithm3(eqx.Module):
         """
         check_budget(epsilon, delta)
         check_seeds(public_seed, noise_seed)
+        columns = columns_of(inputs, labels)
         table, targets = training_table(inputs, labels)
         targets = np.clip(targets, -self.label_bound, self.label_bound)
         features = self.features(table.shape[1], int(public_seed))
@@ -141,6 +143,7 @@ class Algorithm3(eqx.Module):
             public_seed=int(public_seed),
             statement=claim,
             delta=float(delta),
+            columns=columns,
         )
 
     def features(self, dim: int, public_seed: int) -> AbstractFeatureMap:

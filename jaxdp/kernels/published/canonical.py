@@ -24,6 +24,7 @@ from jaxdp.kernels.published.calibration import classic_multiplier
 from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.statements import statement
 from jaxdp.kernels.released import ReleasedFunction
+from jaxdp.kernels.table_inputs import columns_of
 from jaxdp.privacy.mechanisms import AbstractMechanism, Gaussian, Unproved
 
 _WHAT = "noisy average products of labels and eigenfunctions, and the function made of them"
@@ -136,6 +137,7 @@ class CanonicalEstimator(eqx.Module):
         """
         check_budget(epsilon, delta)
         check_seeds(public_seed, noise_seed)
+        columns = columns_of(inputs, labels)
         table, targets = training_table(inputs, labels)
         size = self.num_eigenfunctions
         features = Eigenfunctions(self.eigenfunctions, table.shape[1], size)
@@ -154,6 +156,7 @@ class CanonicalEstimator(eqx.Module):
             public_seed=int(public_seed),
             statement=statement(_WHAT, mechanism, source, *remarks, epsilon=epsilon, delta=delta),
             delta=float(delta),
+            columns=columns,
         )
 
     @property
