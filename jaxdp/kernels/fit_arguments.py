@@ -69,7 +69,8 @@ def clipped_labels(labels: Float[np.ndarray, " n"], bound: float) -> Float[np.nd
             f"{beyond} of {len(labels)} labels are beyond label_bound = {bound:g} and are clipped; "
             "this is for the curator alone: the number is not private",
             UserWarning,
-            stacklevel=3,
+            # Between this and the caller of fit stands Equinox.
+            stacklevel=4,
         )
     return np.clip(labels, -bound, bound)
 

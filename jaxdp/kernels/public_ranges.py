@@ -34,5 +34,6 @@ def warn_without_ranges(kernel: Any, feature_map: Any, input_bound: float | None
             "kernel's what is released is noise: give a RangedKernel (or RangeScaling of a map), "
             "an input_bound, or input_bound=math.inf where public numbers have scaled them already",
             UserWarning,
-            stacklevel=3,
+            # Between this and the caller of fit stands Equinox.
+            stacklevel=4,
         )

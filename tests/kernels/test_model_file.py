@@ -133,6 +133,38 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     assert path.read_bytes() != before
 
 
+@pytest.mark.parametrize("taken", ["file", "dangling link", "folder"])
+def test_a_release_that_was_paid_for_is_not_overwritten_unasked(tmp_path, taken):
+    path = tmp_path / "model.npz"
+    if taken == "file":
+        _function().save(path)
+    elif taken == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(tmp_path / "absent")
+    before = path.read_bytes() if taken == "file" else None
+    with pytest.raises(FileExistsError, match=r"model\.npz exists; .* overwrite=True"):
+        _function(seed=1).save(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["model.npz"]
+    if taken == "file":
+        assert path.read_bytes() == before
+        _function(seed=1).save(path, overwrite=True)
+        assert path.read_bytes() != before
+
+
+def test_a_file_that_appears_while_a_release_is_written_is_kept(tmp_path, monkeypatch):
+    path, write = tmp_path / "model.npz", model_file.write_whole
+
+    def overtaken(*arguments, **options):
+        path.write_bytes(b"of another process")
+        write(*arguments, **options)
+
+    monkeypatch.setattr(model_file, "write_whole", overtaken)
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        _function().save(path)
+    assert path.read_bytes() == b"of another process"
+
+
 def test_numpy_can_read_the_arrays_without_pickles(saved):
     with np.load(saved, allow_pickle=False) as archive:
         header = json.loads(archive["header"].tobytes())
