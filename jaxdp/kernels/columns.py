@@ -2,6 +2,8 @@
 
 import equinox as eqx
 
+from jaxdp.core.checks import require_kind
+
 
 class Columns(eqx.Module):
     """Names that were known before the data were seen: they are published with the function.
@@ -22,6 +24,7 @@ class Columns(eqx.Module):
     classes: tuple[str, str] | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
+        require_kind("inputs", self.inputs, tuple, 'a tuple of names, such as ("age", "income")')
         names = (*self.inputs, *([] if self.label is None else [self.label]))
         for name in (*names, *(self.classes or ())):
             if not isinstance(name, str):

@@ -92,6 +92,12 @@ def plain_number(value: Any) -> Any:
     return np.asarray(value).item() if is_number else value
 
 
+def real_number(value: Any) -> Any:
+    """A number as a Python float; anything else as it is, to be refused by its name."""
+    found = plain_number(value)
+    return float(found) if isinstance(found, (int, float)) else found
+
+
 def require_positive_number(name: str, value: Any, *, infinite: bool = False) -> None:
     """Raise TypeError unless it is a number, ValueError unless positive (and finite)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

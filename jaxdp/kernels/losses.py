@@ -14,6 +14,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit
 
+from jaxdp.core.checks import require_positive
+from jaxdp.kernels.fit_arguments import real_number
+
 _Margins = Float[np.ndarray, " n"]
 # How far beyond its stated constants rounding may take a loss on the grid of the check.
 _ROUNDING = 1e-9
@@ -88,11 +91,10 @@ class HuberHinge(AbstractMarginLoss):
         ValueError: the width is not positive and finite.
     """
 
-    width: float = eqx.field(converter=float)
+    width: float = eqx.field(converter=real_number)
 
     def __check_init__(self):
-        if not 0 < self.width < math.inf:
-            raise ValueError(f"expected finite width > 0, got {self.width}")
+        require_positive("width", self.width)
 
     @property
     def lipschitz(self):

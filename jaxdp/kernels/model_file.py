@@ -13,6 +13,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from jaxdp.core.checks import require_kind
 from jaxdp.core.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
 from jaxdp.core.whole_files import write_whole
 from jaxdp.kernels.model_parts import Refused, check, decoded, encoded
@@ -57,6 +58,7 @@ def load(path: str | os.PathLike) -> Any:
             x64; the message names the file and the reason.
         OSError: the file cannot be read.
     """
+    require_kind("path", path, (str, bytes, os.PathLike), "the path of a file")
     try:
         return _unpacked(read_sealed(path, largest=_MOST_BYTES))
     except (Refused, DamagedError) as reason:

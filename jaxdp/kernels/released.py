@@ -14,8 +14,8 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
-from jaxdp.core.checks import require_finite, require_positive, require_shape
-from jaxdp.kernels.base import AbstractFeatureMap, as_rows
+from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
+from jaxdp.kernels.base import AbstractFeatureMap, as_rows, require_feature_map
 from jaxdp.kernels.blocks import blockwise
 from jaxdp.kernels.columns import Columns
 from jaxdp.kernels.fit_arguments import check_magnitudes, check_seeds
@@ -59,6 +59,8 @@ class ReleasedFunction(eqx.Module):
     columns: Columns | None = None
 
     def __check_init__(self):
+        require_feature_map("features", self.features)
+        require_kind("statement", self.statement, Release, "a jaxdp.privacy.Release")
         require_shape("coefficients", self.coefficients, (self.features.num_outputs,))
         require_shape("intercept", self.intercept, ())
         for name, value in (("coefficients", self.coefficients), ("intercept", self.intercept)):

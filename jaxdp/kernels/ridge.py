@@ -141,6 +141,7 @@ class PrivateKernelRidge(eqx.Module):
 
     def features(self, dim: int, public_seed: int) -> ClippedFeatures:
         """The clipped map that a fit with this seed uses: no data are asked for."""
+        check_seeds(public_seed, None)
         sizes = self.num_projections, self.num_features, dim
         maps = self.kernel, self.feature_map
         return public_features(*maps, sizes, input_bound=self.input_bound, public_seed=public_seed)

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_count, require_positive
+from jaxdp.kernels.fit_arguments import real_number
 from jaxdp.kernels.joint_release import JointNoise, noise_of, num_normals
 
 
@@ -68,7 +69,7 @@ class FixedRidge(AbstractRidgeRule):
         ValueError: not positive and finite.
     """
 
-    value: float = eqx.field(static=True, converter=float)
+    value: float = eqx.field(static=True, converter=real_number)
 
     def __check_init__(self):
         require_positive("ridge", self.value)
@@ -93,7 +94,7 @@ class NoiseRidge(AbstractRidgeRule):
         ValueError: the factor is not positive and finite.
     """
 
-    factor: float = eqx.field(static=True, converter=float, default=1.0)
+    factor: float = eqx.field(static=True, converter=real_number, default=1.0)
 
     def __check_init__(self):
         require_positive("factor", self.factor)
@@ -118,13 +119,14 @@ class Theorem11Rule(AbstractRidgeRule):
         ValueError: an argument is out of its range.
     """
 
-    source: float = eqx.field(static=True, converter=float)
-    capacity: float = eqx.field(static=True, converter=float)
-    constant: float = eqx.field(static=True, converter=float, default=1.0)
+    source: float = eqx.field(static=True, converter=real_number)
+    capacity: float = eqx.field(static=True, converter=real_number)
+    constant: float = eqx.field(static=True, converter=real_number, default=1.0)
 
     def __check_init__(self):
         require_positive("constant", self.constant)
         for name, value, low in (("source", self.source, 0.5), ("capacity", self.capacity, 0.0)):
+            require_positive(name, value)
             if not low <= value <= 1:
                 raise ValueError(f"expected {low} <= {name} <= 1, got {value}")
 
@@ -174,7 +176,7 @@ class SelectedRidge(AbstractRidgeRule):
     """
 
     num_splits: int = eqx.field(static=True, default=8)
-    share: float = eqx.field(static=True, converter=float, default=0.5)
+    share: float = eqx.field(static=True, converter=real_number, default=0.5)
     num_ridges: int = eqx.field(static=True, default=11)
 
     def __check_init__(self):

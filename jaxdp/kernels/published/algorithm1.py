@@ -33,7 +33,7 @@ from jaxdp.core.checks import require_count, require_non_negative, require_posit
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.blocks import row_blocks
 from jaxdp.kernels.exact_paths import NUGGET
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_table
+from jaxdp.kernels.fit_arguments import check_budget, check_seeds, real_number, training_table
 from jaxdp.kernels.gram import host_rows
 from jaxdp.kernels.published.calibration import classic_multiplier, kernel_size, projection_factor
 from jaxdp.kernels.published.curated import CuratedFunction, SecretPaths
@@ -89,8 +89,8 @@ class Algorithm1(eqx.Module):
 
     kernel: AbstractKernel
     num_projections: int = eqx.field(static=True)
-    ridge: float = eqx.field(static=True, converter=float)
-    label_bound: float = eqx.field(static=True, converter=float)
+    ridge: float = eqx.field(static=True, converter=real_number)
+    label_bound: float = eqx.field(static=True, converter=real_number)
     num_features: int = eqx.field(static=True, default=2048, kw_only=True)
     input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from jaxdp.core.checks import require_count
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.fit_arguments import check_budget
+from jaxdp.kernels.fit_arguments import check_budget, real_number
 from jaxdp.kernels.losses import AbstractMarginLoss
 from jaxdp.kernels.published.calibration import kernel_size, projection_factor
 from jaxdp.kernels.published.perturbed_minimiser import (
@@ -50,7 +50,7 @@ class Algorithm2(eqx.Module):
 
     kernel: AbstractKernel
     num_projections: int = eqx.field(static=True)
-    ridge: float = eqx.field(static=True, converter=float)
+    ridge: float = eqx.field(static=True, converter=real_number)
     loss: AbstractMarginLoss
     num_features: int = eqx.field(static=True, default=2048, kw_only=True)
     input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)

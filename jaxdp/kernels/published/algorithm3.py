@@ -17,10 +17,10 @@ from jaxtyping import Float
 
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
 from jaxdp.core.keys import purpose_key
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kernel
 from jaxdp.kernels.blocks import row_blocks
 from jaxdp.kernels.bounded import ClippedFeatures
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_table
+from jaxdp.kernels.fit_arguments import check_budget, check_seeds, real_number, training_table
 from jaxdp.kernels.fourier import CosineFeatures
 from jaxdp.kernels.published.calibration import classic_multiplier
 from jaxdp.kernels.published.noise_source import noise_of_learner
@@ -76,10 +76,11 @@ class Algorithm3(eqx.Module):
 
     kernel: AbstractKernel
     num_features: int = eqx.field(static=True)
-    ridge: float = eqx.field(static=True, converter=float)
-    label_bound: float = eqx.field(static=True, converter=float)
+    ridge: float = eqx.field(static=True, converter=real_number)
+    label_bound: float = eqx.field(static=True, converter=real_number)
 
     def __check_init__(self):
+        require_kernel(self.kernel)
         require_count("num_features", self.num_features)
         require_non_negative("ridge", self.ridge)
         require_positive("label_bound", self.label_bound)

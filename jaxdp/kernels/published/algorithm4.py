@@ -7,8 +7,8 @@ import equinox as eqx
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_count
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.fit_arguments import check_budget
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kernel
+from jaxdp.kernels.fit_arguments import check_budget, real_number
 from jaxdp.kernels.losses import AbstractMarginLoss
 from jaxdp.kernels.published.algorithm3 import cosine_features
 from jaxdp.kernels.published.perturbed_minimiser import (
@@ -45,10 +45,11 @@ class Algorithm4(eqx.Module):
 
     kernel: AbstractKernel
     num_features: int = eqx.field(static=True)
-    ridge: float = eqx.field(static=True, converter=float)
+    ridge: float = eqx.field(static=True, converter=real_number)
     loss: AbstractMarginLoss
 
     def __check_init__(self):
+        require_kernel(self.kernel)
         require_count("num_features", self.num_features)
         check_learner(self.loss, self.ridge)
 

@@ -22,7 +22,7 @@ from jaxtyping import Float
 
 from jaxdp.core.checks import require_count, require_positive
 from jaxdp.kernels.base import AbstractKernel
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds
+from jaxdp.kernels.fit_arguments import check_budget, check_seeds, real_number
 from jaxdp.kernels.gram import host_gram, host_rows
 from jaxdp.kernels.losses import AbstractMarginLoss, check_loss
 from jaxdp.kernels.objective_solver import minimise
@@ -61,7 +61,7 @@ class Algorithm5(eqx.Module):
     """
 
     kernel: AbstractKernel
-    ridge: float = eqx.field(static=True, converter=float)
+    ridge: float = eqx.field(static=True, converter=real_number)
     loss: AbstractMarginLoss
     input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from jaxdp.core.checks import require_count, require_non_negative, require_positive, require_shape
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.blocks import blockwise
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_table
+from jaxdp.kernels.fit_arguments import check_budget, check_seeds, real_number, training_table
 from jaxdp.kernels.published.calibration import classic_multiplier
 from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.statements import statement
@@ -90,11 +90,13 @@ class CanonicalEstimator(eqx.Module):
 
     eigenfunctions: Callable[[Array], Array]
     num_eigenfunctions: int = eqx.field(static=True)
-    beta: float = eqx.field(static=True, converter=float)
-    c_beta: float = eqx.field(static=True, converter=float)
+    beta: float = eqx.field(static=True, converter=real_number)
+    c_beta: float = eqx.field(static=True, converter=real_number)
     least_eigenvalue: float | None = eqx.field(static=True, default=None, kw_only=True)
 
     def __check_init__(self):
+        if not callable(self.eigenfunctions):
+            raise TypeError(f"expected eigenfunctions to be callable, got {self.eigenfunctions!r}")
         require_count("num_eigenfunctions", self.num_eigenfunctions)
         require_non_negative("beta", self.beta)
         require_positive("c_beta", self.c_beta)

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.blocks import row_blocks
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_table
+from jaxdp.kernels.fit_arguments import check_budget, check_seeds, real_number, training_table
 from jaxdp.kernels.published.algorithm1 import Algorithm1
 from jaxdp.kernels.published.calibration import classic_multiplier
 from jaxdp.kernels.published.noise_source import noise_of_learner
@@ -54,8 +54,8 @@ class NormClippedAlgorithm1(eqx.Module):
 
     kernel: AbstractKernel
     num_projections: int = eqx.field(static=True)
-    ridge: float = eqx.field(static=True, converter=float)
-    norm_bound: float = eqx.field(static=True, converter=float)
+    ridge: float = eqx.field(static=True, converter=real_number)
+    norm_bound: float = eqx.field(static=True, converter=real_number)
     num_features: int = eqx.field(static=True, default=2048, kw_only=True)
     input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
 
