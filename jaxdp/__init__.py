@@ -61,7 +61,7 @@ _ON_DEMAND = ("attacks", "estimators", "kernels", "plots")
 
 
 def __getattr__(name: str) -> _Any:
-    """What takes long to import, or needs scikit-learn or matplotlib, comes when it is asked for."""
+    """What takes long to import, or needs an optional package, comes when it is asked for."""
     if name in _ON_DEMAND:
         import importlib
 

@@ -107,6 +107,7 @@ def test_fit_says_what_it_costs_in_one_json_object(folder, capsys, tmp_path):
     out_file = tmp_path / "model.npz"
     arguments = [*BUDGET, *SMALL, "--label-bound", "0.25", "--intercept-share", "0.2", "--ridge"]
     arguments += ["0.5", "--public-seed", "4", "--scale", "3", "--drop", "b", "--out", out_file]
+    arguments += ["--input-bound", "inf"]
     status, out, err = _run(capsys, "fit", folder / "table.csv", *arguments, "--json")
     found = json.loads(out)
     assert status == 0
@@ -127,6 +128,7 @@ def test_fit_says_what_it_costs_in_one_json_object(folder, capsys, tmp_path):
 
 def test_the_table_printed_names_columns_and_cost(folder, capsys, tmp_path):
     arguments = [*BUDGET, *SMALL, "--label-bound", "1", "--out", tmp_path / "model.npz"]
+    arguments += ["--input-range", "0:10"]
     status, out, err = _run(capsys, "fit", folder / "table.csv", *arguments)
     assert (status, err) == (0, "")
     assert "y from a, b; 512 rows" in out

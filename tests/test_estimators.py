@@ -6,10 +6,19 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    Normalizer,
+    PolynomialFeatures,
+    StandardScaler,
+)
 
 import jaxdp
 from jaxdp.estimators import PUBLIC_SEED, DPKernelClassifier, DPKernelRidge
@@ -24,13 +33,22 @@ KINDS = np.where(INPUTS[:, 0] > 0, "right", "left")
 # As secret as `secrets.randbits(256)`, if it did not stand here.
 NOISE_SEED = 2**200 + 3
 
+RANGED = {"input_bound": None}
+
 
 def _ridge(**settings):
-    return DPKernelRidge(5.0, 1e-5, 1.0, **{**SMALL, **settings})
+    return DPKernelRidge(5.0, 1e-5, **{"label_bound": 1.0, **_with_defaults(settings)})
 
 
 def _classifier(**settings):
-    return DPKernelClassifier(5.0, 1e-5, **{**SMALL, "classes": ("left", "right"), **settings})
+    given = {"classes": ("left", "right"), **settings}
+    return DPKernelClassifier(5.0, 1e-5, **_with_defaults(given))
+
+
+def _with_defaults(settings):
+    """Small sizes; the inputs lie in the unit square, unless a range is given."""
+    bound = {} if "input_range" in settings else {"input_bound": math.inf}
+    return {**SMALL, **bound, **settings}
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +111,7 @@ def test_the_estimator_is_the_learner():
         kernel=jaxdp.kernels.Gaussian(np.sqrt(2)),
         **SMALL,
         label_bound=1.0,
+        input_bound=math.inf,
         ridge=0.01,
         intercept_share=0.2,
         residual_bound=0.7,
@@ -216,10 +235,16 @@ def test_other_classes_are_refused(classes, labels, message):
         ({"label_bound": -1.0}, "label_bound > 0"),
         ({"ridge": -1.0}, "ridge > 0"),
         ({"input_bound": 1.0, "input_range": (0, 1)}, "input_bound or input_range, got both"),
-        ({"input_range": (1, 0)}, "expected input_range with low < high, got 1.0 and 0.0"),
-        ({"input_range": (0, np.inf)}, "finite numbers in input_range"),
-        ({"input_range": (-1, [1, 1, 1])}, r"input_range .* 2 columns, got \[1, 1, 1\]"),
-        ({"input_bound": 0}, "expected finite input_bound > 0"),
+        (
+            {**RANGED, "input_range": (1, 0)},
+            "expected input_range with low < high, got 1.0 and 0.0",
+        ),
+        ({**RANGED, "input_range": (0, np.inf)}, "finite numbers in input_range"),
+        (
+            {**RANGED, "input_range": (-1, [1, 1, 1])},
+            r"input_range .* 2 columns, got \[1, 1, 1\]",
+        ),
+        ({"input_bound": 0}, "expected input_bound > 0"),
         ({"kernel": jaxdp.kernels.InnerProduct()}, "input_bound"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
@@ -280,6 +305,82 @@ def test_pipelines_and_cross_validation_work():
     assert scores.min() > 0.3
 
 
+class Unreadable:
+    """Fails as soon as anybody looks at it."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("the data were looked at")
+
+
+@pytest.mark.parametrize("made", [_ridge, _classifier])
+def test_without_ranges_a_fit_warns_once_before_it_looks_at_the_data(made):
+    estimator = made(input_bound=None)
+    with (
+        pytest.warns(UserWarning, match="no input_range or input_bound") as seen,
+        pytest.raises(RuntimeError, match="looked at"),
+    ):
+        estimator.fit(Unreadable(), LABELS)
+    assert len(seen) == 1
+    with pytest.warns(UserWarning, match="no input_range or input_bound") as seen:
+        estimator.fit(INPUTS, LABELS if made is _ridge else KINDS)
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kernel": jaxdp.kernels.RangedKernel(jaxdp.kernels.Gaussian(1.0), [-1, -1], [1, 1])},
+        {"feature_map": jaxdp.kernels.NystromFeatures(jaxdp.kernels.Gaussian(1.0), INPUTS[:4])},
+    ],
+    ids=["kernel", "landmarks"],
+)
+def test_ranges_within_the_kernel_or_the_map_are_ranges(given):
+    _ridge(input_bound=None, **given).fit(INPUTS, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("before", "learnt"),
+    [
+        ([StandardScaler()], "StandardScaler"),
+        ([Normalizer(), PCA(2), MinMaxScaler()], "PCA, MinMaxScaler"),
+        ([make_pipeline(StandardScaler())], "StandardScaler"),
+        ([FeatureUnion([("a", StandardScaler()), ("b", "passthrough")])], "StandardScaler"),
+        ([ColumnTransformer([("a", StandardScaler(), [0])], remainder=PCA(1))],
+         "StandardScaler, PCA"),
+    ],
+    ids=["scaler", "two", "nested", "union", "columns"],
+)  # fmt: skip
+def test_a_step_that_learns_before_a_private_estimator_warns_and_is_an_assumption(before, learnt):
+    with pytest.warns(UserWarning, match=f"^{learnt} before DPKernelRidge learns") as seen:
+        fitted = make_pipeline(*before, _ridge()).fit(INPUTS, LABELS)
+    assert len(seen) == 1
+    needed = f"what {learnt} learnt before the private fit came from public data alone"
+    assert needed in fitted[-1].cost_.assumptions
+
+
+def test_a_target_that_is_scaled_by_the_labels_warns():
+    scaled = TransformedTargetRegressor(_ridge(label_bound=5.0), transformer=StandardScaler())
+    with pytest.warns(UserWarning, match="StandardScaler before DPKernelRidge"):
+        scaled.fit(INPUTS, LABELS)
+
+
+def test_fixed_steps_and_those_fitted_to_public_data_are_silent():
+    public = FrozenEstimator(StandardScaler().fit([[-1.0, -1.0], [1.0, 1.0]]))
+    columns = ColumnTransformer([("a", Normalizer(), [0, 1])], remainder="drop")
+    steps = [public, Normalizer(), PolynomialFeatures(1, include_bias=False), columns, None]
+    fitted = make_pipeline(*steps, _ridge()).fit(INPUTS, LABELS)
+    assert not any("learnt before" in line for line in fitted[-1].cost_.assumptions)
+
+
+def test_text_is_refused_by_the_number_of_its_column():
+    cells = INPUTS.astype(object)
+    cells[5, 1] = "1.5"
+    for estimator, labels in ((_ridge(), LABELS), (_classifier(), KINDS)):
+        with pytest.raises(TypeError, match="expected X of real numbers, got text in column 1"):
+            estimator.fit(cells, labels)
+
+
 @pytest.mark.slow
 def test_a_grid_search_chooses_among_fits():
     search = GridSearchCV(_ridge(), {"ridge": [0.01, 1e6]}, cv=2).fit(INPUTS, LABELS)
@@ -296,6 +397,14 @@ def test_column_names_of_a_frame_are_kept_and_asked_for(ridge):
     assert list(named.feature_names_in_) == ["a", "b"]
     with pytest.raises(ValueError, match="feature names should match"):
         named.predict(frame.rename(columns={"a": "c"}))
+    np.testing.assert_array_equal(named.release_(frame[["b", "a"]]), named.release_(INPUTS))
+    with pytest.raises(ValueError, match="without 'a' and with 'c' besides"):
+        named.release_(frame.rename(columns={"a": "c"}))
+    kinds = pandas.Series(KINDS, name="side")
+    columns = _classifier().fit(frame, kinds).release_.columns
+    assert columns == jaxdp.kernels.Columns(("a", "b"), "side", ("left", "right"))
+    with pytest.raises(TypeError, match="got text in column 'c'"):
+        _ridge().fit(frame.assign(c="x"), LABELS)
 
 
 @pytest.mark.slow

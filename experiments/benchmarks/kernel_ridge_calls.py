@@ -30,7 +30,9 @@ def jaxdp_fit(inputs, labels, num_projections: int, num_features: int):
     """The certified learner, its features computed in float32 on the device."""
     from jaxdp.kernels import Gaussian, PrivateKernelRidge
 
-    learner = PrivateKernelRidge(Gaussian(1.0), num_projections, num_features, label_bound=1.0)
+    learner = PrivateKernelRidge(
+        Gaussian(1.0), num_projections, num_features, label_bound=1.0, input_bound=math.inf
+    )
     return learner.fit(inputs, labels, epsilon=1.0, delta=1e-6, public_seed=0)
 
 

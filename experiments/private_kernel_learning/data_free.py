@@ -4,6 +4,7 @@ The figures' curves are the least errors on the test set over M and lambda: an o
 them stand fits of the certified learner with public bounds, and the noisy mean alone.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ def _learners(
     kernel: AbstractKernel, bounds: Bounds, budget: Budget
 ) -> dict[str, PrivateKernelRidge]:
     return {
-        "no intercept": PrivateKernelRidge(kernel, _DEFAULT, label_bound=bounds.label),
+        "no intercept": PrivateKernelRidge(
+            kernel, _DEFAULT, label_bound=bounds.label, input_bound=math.inf
+        ),
         "intercept": with_intercept(kernel, _DEFAULT, bounds, budget),
         "intercept, M = 50": with_intercept(kernel, 50, bounds, budget),
     }

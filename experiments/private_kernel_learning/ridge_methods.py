@@ -1,5 +1,6 @@
 """The ways to release ridge statistics that PK's figures compare, each with its own noise."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -59,6 +60,7 @@ def with_intercept(
         label_bound=bounds.label,
         residual_bound=bounds.residual,
         intercept_share=intercept_share(bounds, budget),
+        input_bound=math.inf,
     )
 
 

@@ -1,5 +1,6 @@
 """Classification on a real table: the share of test rows that are assigned to the wrong class."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -55,7 +56,8 @@ def classification_errors(
     train, test = draw.clipped()
     coefficients = private_classifier(train, split.train_labels, LOSS, budget, draw.generator)
     yield "output perturbation", error(test @ coefficients)
-    release = PrivateKernelClassifier(kernel, sizes.most, sizes.num_features, LOSS).fit(
+    sized = kernel, sizes.most, sizes.num_features
+    release = PrivateKernelClassifier(*sized, LOSS, input_bound=math.inf).fit(
         split.train_inputs,
         split.train_labels,
         epsilon=budget.epsilon,

@@ -60,6 +60,7 @@ def regression_errors(
     coefficients = private_ridge(train, split.train_labels, bound, budget, draw.generator)
     yield "output perturbation", error(test @ coefficients)
     common: Any = {"label_bound": bound, "num_features": sizes.num_features}
+    common |= {"input_bound": math.inf}
     for name, share, ridge in (
         ("certified", 0.0, None),
         ("certified, intercept", _SHARE, None),

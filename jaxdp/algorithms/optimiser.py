@@ -24,6 +24,7 @@ import optax
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from jaxdp.algorithms.loss_gradient import require_gradient
 from jaxdp.algorithms.noisy_sums import (
     as_two_parts,
     widened_for_grid,
@@ -197,9 +198,31 @@ class PrivateOptimiser(AbstractDescription):
             microbatch_size: as in `jaxdp.clipped_gradient_sum`. Below 256 it also makes the noise
                 that covers rounding less.
 
+        A record whose loss or gradient is not finite counts as zero; `train` says how many did.
+
         Raises:
             ValueError: there are not as many records as the sampler draws from, all steps that
-                are accounted for have been made, or secret noise is asked for under `jit`.
+                are accounted for have been made, the loss has no gradient by any weight, or
+                secret noise is asked for under `jit`.
+        """
+        return self.counted_step(
+            loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
+        )[:2]
+
+    def counted_step(
+        self,
+        loss: Callable[[Any, Any, Any], Float[Array, ""]],
+        model: PyTree,
+        state: OptimiserState,
+        inputs: PyTree[Array],
+        targets: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+        microbatch_size: int | None = None,
+    ) -> tuple[PyTree, OptimiserState, Int[Array, ""]]:
+        """As `step`, and how many records of the batch had a gradient that is not finite.
+
+        That number is private data, which the account does not cover.
         """
         require_key(key)
         weights_of(model)
@@ -216,8 +239,9 @@ class PrivateOptimiser(AbstractDescription):
             self._require_host((model, state, inputs, targets, key))
             batch = self.sampler.sample_secretly(int(made), noise=self.noise, key=key)
         clip_norm = jnp.asarray(self.clip_norm, float)
-        total = _sum_over(loss, model, inputs, targets, batch, clip_norm, microbatch_size)
-        return self.update(total, model, state, key=key, microbatch_size=microbatch_size)
+        total, dropped = _sum_over(loss, model, inputs, targets, batch, clip_norm, microbatch_size)
+        moved = self.update(total, model, state, key=key, microbatch_size=microbatch_size)
+        return *moved, dropped
 
     def update(
         self,
@@ -370,14 +394,15 @@ def _sum_over(
     batch: tuple[Int[Array, " capacity"], Bool[Array, " capacity"]],
     clip_norm: Float[Array, ""],
     microbatch_size: int | None,
-) -> TwoPartSum:
-    """The sum of the clipped gradients of the records of a batch."""
+) -> tuple[TwoPartSum, Int[Array, ""]]:
+    """The sum of the clipped gradients of a batch, and how many of them were not finite."""
     indices, mask = batch
     records = jax.tree.map(lambda leaf: jnp.asarray(leaf)[indices], (inputs, targets))
-    total, _ = clipped_gradient_sum_in_parts(
+    total, norms = clipped_gradient_sum_in_parts(
         loss, model, *records, clip_norm=clip_norm, mask=mask, microbatch_size=microbatch_size
     )
-    return total
+    require_gradient(loss, model, *records)
+    return total, jnp.sum(mask & ~jnp.isfinite(norms), dtype=jnp.int32)
 
 
 def _moved(

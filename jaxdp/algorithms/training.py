@@ -6,6 +6,7 @@ only.
 """
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import lax
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxdp.algorithms.loss_gradient import require_gradient
 from jaxdp.algorithms.optimiser import OptimiserState, PrivateOptimiser, require_optax
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.arguments import require_loss, weights_of
@@ -72,17 +74,35 @@ class NonPrivateOptimiser(AbstractDescription):
         microbatch_size: int | None = None,
     ) -> tuple[PyTree, PyTree]:
         """One step on all records; nothing is drawn from the key."""
+        return self.counted_step(
+            loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
+        )[:2]
+
+    def counted_step(
+        self,
+        loss: Callable[[Any, Any, Any], Float[Array, ""]],
+        model: PyTree,
+        state: PyTree,
+        inputs: PyTree[Array],
+        targets: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+        microbatch_size: int | None = None,
+    ) -> tuple[PyTree, PyTree, Int[Array, ""]]:
+        """As `step`, and how many records had a gradient that is not finite; they count as zero."""
         require_key(key)
-        total, _ = clipped_gradient_sum(
+        total, norms = clipped_gradient_sum(
             loss, model, inputs, targets, clip_norm=jnp.inf, microbatch_size=microbatch_size
         )
+        require_gradient(loss, model, inputs, targets)
         num_records = batch_size(inputs, targets)
         weights, rest = eqx.partition(model, eqx.is_inexact_array)
         mean = jax.tree.map(
             lambda leaf, weight: (leaf / num_records).astype(weight.dtype), total, weights
         )
         updates, state = self.optimiser.update(mean, state, weights)
-        return eqx.combine(optax.apply_updates(weights, updates), rest), state
+        moved = eqx.combine(optax.apply_updates(weights, updates), rest)
+        return moved, state, jnp.sum(~jnp.isfinite(norms), dtype=jnp.int32)
 
 
 class Training(eqx.Module):
@@ -94,6 +114,10 @@ class Training(eqx.Module):
         steps: how many steps had been made at each record.
         records: the metric at each of `steps`, with a leading axis; None without a metric.
         statement: what was released, and what is proved about it; None without privacy.
+        num_dropped: how often, over all steps, a record's loss or gradient was not finite, so
+            that the record counted as zero; at most 2^31 - 1. Private data like `records`, for
+            whoever holds the data alone: no part of what is released, of the account or of this
+            object's repr.
     """
 
     model: PyTree
@@ -101,6 +125,7 @@ class Training(eqx.Module):
     steps: tuple[int, ...] = eqx.field(static=True)
     records: PyTree[Array]
     statement: Release | None = None
+    num_dropped: Int[Array, ""] | None = eqx.field(default=None, repr=False)
 
     def release(self) -> Release:
         """What was made public: `jaxdp.account(training, delta=...)` reads it.
@@ -154,9 +179,14 @@ def train(
         progress: True for a bar, or a function, called on the host with the share of the steps
             that is done.
 
+    Warns:
+        UserWarning: once, after the last step, where records were dropped because their loss or
+            gradient was not finite (a label that is no class, for example). The warning depends
+            on the data: it is for whoever holds them, and no part of what is released.
+
     Raises:
-        ValueError: `record_at` does not increase within [0, num_steps], or as from
-            `PrivateOptimiser.step`.
+        ValueError: `record_at` does not increase within [0, num_steps], the loss has no gradient
+            by any weight, or as from `PrivateOptimiser.step`.
         TypeError: an argument is of another kind.
     """
     require_kind(
@@ -185,6 +215,7 @@ def train(
                 require_real(name, leaf)
     inputs, targets = jax.tree.map(jnp.asarray, (inputs, targets))
     state, records, done = optimiser.init(model), [], 0
+    dropped = jnp.zeros((), jnp.int32)
     advance = _advance
     if isinstance(optimiser, PrivateOptimiser) and optimiser.noise is not None:
         advance, shared = _advance_on_host, optimiser
@@ -194,8 +225,9 @@ def train(
         shared = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), shared)
     for stop in _stops(optimiser.num_steps, steps, progress is not None):
         count = jnp.asarray(stop - done, jnp.int32)
-        model, state = advance(
-            shared, loss, model, state, inputs, targets, key, count, microbatch_size
+        carried = model, state, dropped
+        model, state, dropped = advance(
+            shared, loss, carried, inputs, targets, key, count, microbatch_size
         )
         done = stop
         if progress is not None:
@@ -205,7 +237,27 @@ def train(
             records.append(metric(model))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
     statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
-    return Training(model, state, steps if metric is not None else (), stacked, statement)
+    _warn_of_dropped(dropped)
+    made = steps if metric is not None else ()
+    return Training(model, state, made, stacked, statement, dropped)
+
+
+def _warn_of_dropped(dropped: Int[Array, ""]) -> None:
+    known = concrete(dropped)
+    if known is not None and known > 0:
+        warnings.warn(
+            f"the losses or gradients of records were not finite {int(known)} times over the run, "
+            "and those records counted as zero: look for labels out of range, NaN in the table, or "
+            "a learning rate at which training diverges. This is for whoever holds the data "
+            "alone: the number is not private",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _added(total: Int[Array, ""], more: Int[Array, ""]) -> Int[Array, ""]:
+    """The sum of two counts, which stays at the largest number instead of overflowing."""
+    return jnp.where(total > _ANY_NUMBER - more, _ANY_NUMBER, total + more)
 
 
 def _counts(record_at: Any) -> tuple[int, ...]:
@@ -222,25 +274,27 @@ def _stops(num_steps: int, steps: tuple[int, ...], is_reported: bool) -> list[in
     return sorted({*steps, *(num_steps * block // blocks for block in range(1, blocks + 1))})
 
 
-def _advance_on_host(optimiser, loss, model, state, inputs, targets, key, count, microbatch_size):
+def _advance_on_host(optimiser, loss, carried, inputs, targets, key, count, microbatch_size):
     """`count` steps, each of which takes its noise from the host."""
+    model, state, dropped = carried
     for _ in range(int(count)):
-        model, state = optimiser.step(
+        model, state, more = optimiser.counted_step(
             loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
         )
-    return model, state
+        dropped = _added(dropped, more)
+    return model, state, dropped
 
 
 @eqx.filter_jit
-def _advance(optimiser, loss, model, state, inputs, targets, key, count, microbatch_size):
+def _advance(optimiser, loss, carried, inputs, targets, key, count, microbatch_size):
     """`count` steps, a traced number of them."""
-    arrays, static = eqx.partition((model, state), eqx.is_array)
+    arrays, static = eqx.partition(carried, eqx.is_array)
 
     def step(_, arrays):
-        model, state = eqx.combine(arrays, static)
-        moved = optimiser.step(
+        model, state, dropped = eqx.combine(arrays, static)
+        *moved, more = optimiser.counted_step(
             loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
         )
-        return eqx.filter(moved, eqx.is_array)
+        return eqx.filter((*moved, _added(dropped, more)), eqx.is_array)
 
     return eqx.combine(lax.fori_loop(0, count, step, arrays), static)

@@ -49,7 +49,7 @@ def fit(options: argparse.Namespace) -> None:
     # Before the data are looked at: of two fits at once one would be paid for and lost.
     with claimed(options.out):
         table, release = _fitted(options)
-        release.save(options.out, replace=False)
+        release.save(options.out)
     summary = {
         "rows": len(table.labels),
         "inputs": list(table.input_names),

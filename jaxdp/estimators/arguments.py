@@ -1,7 +1,9 @@
 """What the estimators share: data as scikit-learn checks them, and the learner's arguments."""
 
+import dataclasses
 import math
 import reprlib
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,14 +11,19 @@ from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxdp.core.checks import require_positive
+from jaxdp.estimators.earlier_steps import learnt_steps
 from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
+    Columns,
     Gaussian,
     RangedKernel,
     RangeScaling,
+    ReleasedFunction,
 )
 from jaxdp.kernels.fit_arguments import PUBLIC_SEEDS
+from jaxdp.kernels.public_ranges import is_placed
+from jaxdp.kernels.table_inputs import require_no_text
 from jaxdp.privacy.secret_noise import check_noise_seed
 
 # Published with every release; not a number that somebody would choose as a secret.
@@ -26,12 +33,66 @@ PUBLIC_SEED = 20_220_501
 def training_data(
     estimator: Any, X: Any, y: Any, *, y_numeric: bool
 ) -> tuple[Float[np.ndarray, "n dim"], np.ndarray]:
-    """As scikit-learn checks them; the number and the names of the columns are noted."""
+    """As scikit-learn checks them; the number and the names of the columns are noted.
+
+    Raises:
+        TypeError: a column of the inputs is text; it is named.
+    """
+    require_no_text("X", X)
     checked: Any = validate_data(
         estimator, X, y, dtype=np.float64, y_numeric=y_numeric, ensure_min_samples=2
     )
     inputs, labels = checked
     return inputs, labels
+
+
+def warn_before_data(estimator: Any) -> tuple[str, ...]:
+    """Warnings of a fit that depend on no data, and what its guarantee needs beyond the usual.
+
+    One where nothing says where the inputs lie, and one where a step of a Pipeline before the
+    estimator learns from the records.
+    """
+    name = type(estimator).__name__
+    given = estimator.input_bound is not None or estimator.input_range is not None
+    if not given and not is_placed(estimator.kernel, estimator.feature_map):
+        warnings.warn(
+            f"{name} is given no input_range or input_bound, and on columns whose scale is not the "
+            "kernel's what is released is noise: give the public ranges of the columns, "
+            "input_range=(low, high), or input_bound=math.inf where public numbers have scaled "
+            "them already",
+            UserWarning,
+            stacklevel=3,
+        )
+    steps = learnt_steps()
+    if not steps:
+        return ()
+    learnt = ", ".join(steps)
+    warnings.warn(
+        f"{learnt} before {name} learns from the records, so that one of them changes the inputs "
+        "of all others, and the whole is not private: scale by input_range, or freeze what was "
+        "fitted to public data (sklearn.frozen.FrozenEstimator)",
+        UserWarning,
+        stacklevel=3,
+    )
+    return (f"what {learnt} learnt before the private fit came from public data alone",)
+
+
+def completed(
+    release: ReleasedFunction, columns: Columns | None, needed: tuple[str, ...]
+) -> ReleasedFunction:
+    """The release with the names of the columns and what else its guarantee needs."""
+    statement = release.statement
+    assumptions = (*statement.assumptions, *needed)
+    return dataclasses.replace(
+        release,
+        statement=dataclasses.replace(statement, assumptions=assumptions),
+        columns=columns,
+    )
+
+
+def learner_bound(estimator: Any) -> float:
+    """The learner's input bound: infinite where none is given, of which the estimator warns."""
+    return math.inf if estimator.input_bound is None else estimator.input_bound
 
 
 def kernel_of(estimator: Any, dim: int) -> AbstractKernel:
@@ -46,7 +107,8 @@ def kernel_of(estimator: Any, dim: int) -> AbstractKernel:
     if radius is not None:
         _check_bound(radius)
     if kernel is None:
-        kernel = Gaussian(math.sqrt(dim) if radius is None else radius)
+        is_scale = radius is not None and math.isfinite(radius)
+        kernel = Gaussian(radius if is_scale else math.sqrt(dim))
     if given is None:
         return kernel
     require_kind("kernel", kernel, AbstractKernel, "jaxdp.kernels.Gaussian(1.0)")
@@ -73,7 +135,7 @@ def _check_bound(radius: Any) -> None:
     # Here, because the default kernel takes it for its scale and would call it by that name.
     if np.ndim(radius) == 0 and np.asarray(radius).dtype.kind not in "fiu":
         raise TypeError(f"expected input_bound to be a number, got {radius!r}")
-    require_positive("input_bound", radius)
+    require_positive("input_bound", radius, infinite=True)
 
 
 def _ranges(given: Any, dim: int) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:

@@ -1,6 +1,5 @@
 """Private classification by a kernel as an estimator."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,14 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from jaxdp.estimators.arguments import (
     budget_and_seeds,
+    completed,
     feature_map_of,
     kernel_of,
+    learner_bound,
     require_kind,
     training_data,
     values_of,
+    warn_before_data,
 )
 from jaxdp.kernels import (
     AbstractFeatureMap,
@@ -22,8 +24,8 @@ from jaxdp.kernels import (
     AbstractMarginLoss,
     Logistic,
     PrivateKernelClassifier,
-    ReleasedFunction,
 )
+from jaxdp.kernels.table_inputs import columns_of
 from jaxdp.privacy import Cost
 
 _CLASSES_READ = (
@@ -51,7 +53,8 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
         n_features_in_, feature_names_in_: of the inputs at fit.
 
     In a grid search or cross-validation every fit spends its own budget, and `cost_` is that of
-    one fit alone. `release_` takes columns by their position; `predict` checks their names.
+    one fit alone. `predict` checks the names of columns, and `release_` takes a data frame's
+    columns by name.
 
     `score` reads the data that it is given without privacy.
     """
@@ -95,19 +98,24 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
         """Spend the budget on one release.
 
         Args:
-            X: inputs, one a row.
+            X: inputs, one a row; the names of a data frame's columns are public.
             y: labels of two classes, one a row.
+
+        Warns:
+            UserWarning: as `DPKernelRidge.fit`.
 
         Raises:
             ValueError, TypeError: data or arguments are not as described, or there are not two
                 classes.
             RuntimeError: the solver did not reach its tolerance; nothing is released.
         """
+        needed = warn_before_data(self)
         inputs, labels = training_data(self, X, y, y_numeric=False)
         check_classification_targets(labels)
         self.classes_ = _two_classes(self.classes, labels)
         loss = Logistic() if self.loss is None else self.loss
         require_kind("loss", loss, AbstractMarginLoss, "jaxdp.kernels.Logistic()")
+        columns = columns_of(X, y, tuple(self.classes_))
         learner = PrivateKernelClassifier(
             kernel=kernel_of(self, inputs.shape[1]),
             num_projections=self.num_projections,
@@ -116,12 +124,13 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
             ridge=self.ridge,
             max_steps=self.max_steps,
             **({} if self.tolerance is None else {"tolerance": self.tolerance}),
-            input_bound=self.input_bound,
+            input_bound=learner_bound(self),
             feature_map=feature_map_of(self),
         )
         signs = np.where(labels == self.classes_[1], 1.0, -1.0)
         release = learner.fit(inputs, signs, **budget_and_seeds(self))
-        self.release_ = release if self.classes is not None else _assuming(release, _CLASSES_READ)
+        needed += () if self.classes is not None else (_CLASSES_READ,)
+        self.release_ = completed(release, columns, needed)
         self.cost_: Cost = self.release_.cost
         return self
 
@@ -165,12 +174,3 @@ def _two_classes(given: tuple[Any, Any] | None, labels: np.ndarray) -> np.ndarra
             f"expected labels of the classes {classes.tolist()}, got {foreign.tolist()[0]!r}"
         )
     return classes
-
-
-def _assuming(release: ReleasedFunction, line: str) -> ReleasedFunction:
-    """The same release, with one more assumption in its cost."""
-    statement = release.statement
-    assumptions = (*statement.assumptions, line)
-    return dataclasses.replace(
-        release, statement=dataclasses.replace(statement, assumptions=assumptions)
-    )

@@ -8,10 +8,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from jaxdp.estimators.arguments import (
     budget_and_seeds,
+    completed,
     feature_map_of,
     kernel_of,
+    learner_bound,
     training_data,
     values_of,
+    warn_before_data,
 )
 from jaxdp.kernels import (
     AbstractFeatureMap,
@@ -19,6 +22,7 @@ from jaxdp.kernels import (
     AbstractRidgeRule,
     PrivateKernelRidge,
 )
+from jaxdp.kernels.table_inputs import columns_of
 from jaxdp.privacy import Cost
 
 
@@ -31,9 +35,9 @@ class DPKernelRidge(RegressorMixin, BaseEstimator):
         label_bound: T > 0, public; labels beyond it are clipped, with a UserWarning at fit that
             the release does not mention. Predictions lie in [-T, T].
         input_bound: a public Euclidean norm to which longer rows are scaled down; needed where
-            the kernel has no bound.
+            the kernel has no bound. Infinity says that public numbers have scaled them already.
         input_range: (low, high), public ranges of the columns, each a number or one per column;
-            they are mapped to [-1, 1]. Instead of `input_bound`.
+            they are mapped to [-1, 1]. Instead of `input_bound`; without either, fit warns.
         kernel: None for a Gaussian kernel of scale `input_bound`, or the root of the number of
             columns, which suits columns of about unit size.
         num_projections: M, how many random functions are fitted.
@@ -55,7 +59,8 @@ class DPKernelRidge(RegressorMixin, BaseEstimator):
         n_features_in_, feature_names_in_: of the inputs at fit.
 
     In a grid search or cross-validation every fit spends its own budget, and `cost_` is that of
-    one fit alone. `release_` takes columns by their position; `predict` checks their names.
+    one fit alone. `predict` checks the names of columns, and `release_` takes a data frame's
+    columns by name.
 
     `score` reads the data that it is given without privacy.
     """
@@ -97,13 +102,19 @@ class DPKernelRidge(RegressorMixin, BaseEstimator):
         """Spend the budget on one release.
 
         Args:
-            X: inputs, one a row.
+            X: inputs, one a row; the names of a data frame's columns are public.
             y: labels, one a row.
+
+        Warns:
+            UserWarning: neither ranges nor a bound are given; or a step before this one in a
+                Pipeline learns from the records. Both are said before the data are looked at.
 
         Raises:
             ValueError, TypeError: data or arguments are not as described.
         """
+        needed = warn_before_data(self)
         inputs, labels = training_data(self, X, y, y_numeric=True)
+        columns = columns_of(X, y)
         learner = PrivateKernelRidge(
             kernel=kernel_of(self, inputs.shape[1]),
             num_projections=self.num_projections,
@@ -111,11 +122,12 @@ class DPKernelRidge(RegressorMixin, BaseEstimator):
             label_bound=self.label_bound,
             ridge=self.ridge,
             intercept_share=self.intercept_share,
-            input_bound=self.input_bound,
+            input_bound=learner_bound(self),
             feature_map=feature_map_of(self),
             residual_bound=self.residual_bound,
         )
-        self.release_ = learner.fit(inputs, labels, **budget_and_seeds(self))
+        release = learner.fit(inputs, labels, **budget_and_seeds(self))
+        self.release_ = completed(release, columns, needed)
         self.cost_: Cost = self.release_.cost
         return self
 

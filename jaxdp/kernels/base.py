@@ -17,7 +17,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import require_shape
+from jaxdp.core.checks import require_kind, require_shape
 from jaxdp.core.description import AbstractDescription
 
 
@@ -132,6 +132,17 @@ class AbstractStationaryKernel(AbstractKernel):
         Raises:
             NotCoveredError: this kernel of the family has no such law.
         """
+
+
+def require_kernel(kernel: Any) -> None:
+    """Raise TypeError unless it is a kernel; a class of kernels is none."""
+    require_kind("kernel", kernel, AbstractKernel, "a kernel, such as jaxdp.kernels.Gaussian(1.0)")
+
+
+def require_feature_map(name: str, features: Any) -> None:
+    """Raise TypeError unless the argument is a feature map, made already."""
+    expected = "a feature map, such as jaxdp.kernels.FourierFeatures.sample(...)"
+    require_kind(name, features, AbstractFeatureMap, expected)
 
 
 def as_rows(name: str, value: Any, dim: int | None = None) -> Float[Array, "n dim"]:

@@ -34,6 +34,8 @@ def row_blocks(
     Raises:
         ValueError, TypeError: inputs are not a matrix, or `rows` is not a whole number >= 1.
     """
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(f"expected function to be a feature map or a function, got {function!r}")
     table: Any = inputs if hasattr(inputs, "ndim") else np.asarray(inputs)
     require_shape("inputs", table, (None, None))
     rows = min(require_count("rows", rows), 1 << max(len(table) - 1, 0).bit_length())

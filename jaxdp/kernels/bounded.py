@@ -11,6 +11,7 @@ from jaxdp.kernels.base import (
     AbstractFeatureMap,
     AbstractInputScaling,
     as_rows,
+    require_feature_map,
     safe_sqrt,
 )
 
@@ -33,6 +34,7 @@ class ClippedFeatures(AbstractFeatureMap):
     bound: Float[Array, ""] = eqx.field(converter=as_float)
 
     def __check_init__(self):
+        require_feature_map("base", self.base)
         require_positive("bound", self.bound)
 
     @eqx.filter_jit
@@ -74,6 +76,7 @@ class RangeScaling(AbstractInputScaling):
     high: Float[Array, " dim"] = eqx.field(converter=as_float)
 
     def __check_init__(self):
+        require_feature_map("base", self.base)
         for name, value in (("low", self.low), ("high", self.high)):
             require_shape(name, value, (self.base.dim,))
             require_finite(name, value)

@@ -33,6 +33,8 @@ class CallableKernel(AbstractKernel):
     largest_norm: float = eqx.field(static=True, converter=plain_float, default=math.inf)
 
     def __check_init__(self):
+        if not callable(self.function):
+            raise TypeError(f"expected function to be callable, got {self.function!r}")
         require_positive("largest_norm", self.largest_norm, infinite=True)
 
     def __call__(self, first, second):

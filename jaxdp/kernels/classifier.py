@@ -46,7 +46,9 @@ from jaxdp.kernels.objective_calibration import ObjectiveCalibration, objective_
 from jaxdp.kernels.objective_solver import minimise
 from jaxdp.kernels.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.public_features import public_bound, public_features, unit_features
+from jaxdp.kernels.public_ranges import warn_without_ranges
 from jaxdp.kernels.released import ReleasedFunction
+from jaxdp.kernels.table_inputs import columns_of
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret_noise import SecretNoise, grid_unit
 
@@ -57,9 +59,9 @@ _APPROXIMATION_SHARE = 0.01
 _MARGINS = np.linspace(-16, 16, 513)
 _ASSUMPTIONS = (
     "each record's features are a function of that record alone, to the last bit",
-    "public, and chosen without looking at the data: the number of records, the bounds, the kernel "
-    "or feature map, the seed of the features, the loss and the ridge; inputs are scaled by public "
-    "ranges, if at all",
+    "public, and chosen without looking at the data: the number of records, the names of columns, "
+    "the bounds, the kernel or feature map, the seed of the features, the loss and the ridge; "
+    "inputs are scaled by public ranges, if at all",
     "the loss is convex, and its slope and curvature are bounded as it states",
     "errors, such as a tolerance that is not met, warnings and running times are not released",
 )
@@ -85,7 +87,7 @@ class PrivateKernelClassifier(AbstractDescription):
         tolerance: of the gradient's norm over $c_1 B$, > 0; the noise on the coefficients is
             proportional to it.
         input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
-            bounded nowhere else.
+            bounded nowhere else. Infinity says that public numbers have scaled them already.
         feature_map: instead of sample paths, a map of one input that is public: drawn without the
             data.
 
@@ -111,7 +113,8 @@ class PrivateKernelClassifier(AbstractDescription):
                 require_count(name, getattr(self, name))
         for name in ("ridge", "tolerance", "input_bound"):
             if getattr(self, name) is not None:
-                require_positive_number(name, getattr(self, name))
+                is_bound = name == "input_bound"
+                require_positive_number(name, getattr(self, name), infinite=is_bound)
         check_loss(self.loss)
         public_bound(self.kernel, self.feature_map, self.input_bound)
 
@@ -122,6 +125,7 @@ class PrivateKernelClassifier(AbstractDescription):
 
     def features(self, dim: int, public_seed: int) -> ClippedFeatures:
         """The clipped map that a fit with this seed uses: no data are asked for."""
+        check_seeds(public_seed, None)
         sizes = self.num_projections, self.num_features, dim
         maps = self.kernel, self.feature_map
         return public_features(*maps, sizes, input_bound=self.input_bound, public_seed=public_seed)
@@ -179,6 +183,7 @@ class PrivateKernelClassifier(AbstractDescription):
 
         Args:
             inputs: one record a row; scale them by public ranges, never by their own statistics.
+                The names of a data frame's columns are public, and the release keeps them.
             labels: -1 or +1, one for each.
             epsilon: > 0 and finite.
             delta: in (0, 1).
@@ -187,12 +192,17 @@ class PrivateKernelClassifier(AbstractDescription):
                 secret as the data and be at least 2^128 (`secrets.randbits(256)`), else the cost
                 is infinite; fits that hide other numbers have independent noise under it.
 
+        Warns:
+            UserWarning: nothing says where the inputs lie; said before the data are looked at.
+
         Raises:
             ValueError, TypeError: an argument is out of its range, or not finite.
             RuntimeError: the solver did not meet its tolerance; nothing is released.
         """
         check_budget(epsilon, delta)
         check_seeds(public_seed, noise_seed)
+        warn_without_ranges(self.kernel, self.feature_map, self.input_bound)
+        columns = columns_of(inputs, labels)
         table, targets = training_table(inputs, labels)
         if not np.all(np.abs(targets) == 1):
             other = targets[np.abs(targets) != 1][0]
@@ -227,6 +237,7 @@ class PrivateKernelClassifier(AbstractDescription):
                 is_certified=not source.is_guessable,
             ),
             delta=float(delta),
+            columns=columns,
         )
 
     def _coefficient_std(self, calibration: ObjectiveCalibration, num_samples: int) -> float:

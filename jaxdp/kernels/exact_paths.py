@@ -15,7 +15,7 @@ import scipy
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.checks import require_count, require_key
-from jaxdp.kernels.base import AbstractKernel
+from jaxdp.kernels.base import AbstractKernel, require_kernel
 from jaxdp.kernels.gram import host_diagonal, host_gram, host_rows
 
 # Of the variance at each point: far above the rounding of a factorisation, some 1e-16 times the
@@ -74,6 +74,7 @@ class ExactPaths(eqx.Module):
         """
         require_count("num_paths", num_paths)
         require_key(key)
+        require_kernel(kernel)
         rows = host_rows("points", points)
         deviations = _deviations(kernel, rows)
         gram = host_gram(kernel, rows, rows) * _inverse_outer(deviations, deviations)

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from jaxdp.core.checks import require_finite, require_positive, require_shape
 from jaxdp.kernels.blocks import ROWS
+from jaxdp.kernels.table_inputs import real_array
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.secret_noise import SecretNoise, check_noise_seed
 
@@ -29,7 +30,7 @@ def training_table(
         ValueError: they are not n >= 2 rows and n labels, or not finite in the precision that
             features are computed in.
     """
-    table, targets = _real("inputs", inputs), _real("labels", labels)
+    table, targets = real_array("inputs", inputs), real_array("labels", labels)
     if table.ndim != 2:
         raise ValueError(
             f"expected inputs of shape (records, columns), got {table.shape}; "
@@ -68,7 +69,8 @@ def clipped_labels(labels: Float[np.ndarray, " n"], bound: float) -> Float[np.nd
             f"{beyond} of {len(labels)} labels are beyond label_bound = {bound:g} and are clipped; "
             "this is for the curator alone: the number is not private",
             UserWarning,
-            stacklevel=3,
+            # Between this and the caller of fit stands Equinox.
+            stacklevel=4,
         )
     return np.clip(labels, -bound, bound)
 
@@ -84,11 +86,11 @@ def check_budget(epsilon: Any, delta: Any) -> None:
     check_delta(delta)
 
 
-def require_positive_number(name: str, value: Any) -> None:
-    """Raise TypeError unless it is a number, ValueError unless it is positive and finite."""
+def require_positive_number(name: str, value: Any, *, infinite: bool = False) -> None:
+    """Raise TypeError unless it is a number, ValueError unless it is positive (and finite)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"expected {name} to be a number, got {value!r}")
-    require_positive(name, value)
+    require_positive(name, value, infinite=infinite)
 
 
 def check_seeds(public_seed: Any, noise_seed: Any) -> None:
@@ -127,17 +129,3 @@ def noise_of_fit(
         hashed.update(np.ascontiguousarray(table[start : start + ROWS], np.float64).tobytes())
     hashed.update(np.ascontiguousarray(targets, np.float64).tobytes())
     return SecretNoise(int(noise_seed), hashed.digest())
-
-
-def _real(name: str, value: Any) -> np.ndarray:
-    array = np.asarray(value)
-    if array.dtype in (np.float32, np.float64):
-        return array
-    # Half precisions that NumPy knows by name alone are widened too, and objects that are numbers.
-    is_number = jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.kind in "biuO"
-    try:
-        if is_number:
-            return array.astype(np.float64)
-    except (TypeError, ValueError):
-        pass
-    raise TypeError(f"expected {name} of real numbers, got {array.dtype}")

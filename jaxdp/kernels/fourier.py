@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key
 
 from jaxdp.core.checks import require_count, require_key
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractStationaryKernel, as_rows
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractStationaryKernel, as_rows, require_kernel
 
 
 class FourierFeatures(AbstractFeatureMap):
@@ -126,6 +126,7 @@ def _checked(
     require_count("num_features", num_features)
     require_count("dim", dim)
     require_key(key)
+    require_kernel(kernel)
     if not isinstance(kernel, AbstractStationaryKernel):
         raise NotCoveredError(
             f"{cls.__name__} needs a shift-invariant kernel, {type(kernel).__name__} is not: use "

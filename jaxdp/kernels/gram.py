@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.precision import x64
 from jaxdp.kernels.base import AbstractKernel
+from jaxdp.kernels.table_inputs import real_array
 
 
 def host_gram(
@@ -44,7 +45,7 @@ def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
         TypeError: traced, or not made of real numbers.
     """
     try:
-        rows = np.asarray(value, np.float64)
+        rows = real_array(name, value).astype(np.float64)
     except jax.errors.TracerArrayConversionError:
         raise TypeError(f"expected {name} with known values, got a traced array") from None
     if rows.ndim != 2 or 0 in rows.shape:

@@ -13,11 +13,14 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from jaxdp.core.checks import require_kind
 from jaxdp.core.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
 from jaxdp.core.whole_files import write_whole
 from jaxdp.kernels.model_parts import Refused, check, decoded, encoded
 
-_FORMAT, _VERSION = "jaxdp released function", 2
+_FORMAT, _VERSION = "jaxdp released function", 3
+# Of version 2 the columns always had a name of their label.
+_READABLE = (2, 3)
 _HEADER = "header"
 # No function of features that are worth having comes near it.
 _MOST_BYTES = 2**32
@@ -29,7 +32,8 @@ def written(path: str | os.PathLike, function: eqx.Module, *, replace: bool = Tr
     Raises:
         TypeError: a part of it has no written form.
         ValueError: it is too large for `load`.
-        OSError: the file cannot be written, or exists and is not to be replaced.
+        FileExistsError: it exists, and is not to be replaced; says so in words.
+        OSError: the file cannot be written.
     """
     arrays: dict[str, np.ndarray] = {}
     header = {"format": _FORMAT, "version": _VERSION, "function": encoded(function, arrays)}
@@ -37,7 +41,13 @@ def written(path: str | os.PathLike, function: eqx.Module, *, replace: bool = Tr
     content = sealed(arrays)
     if len(content) > _MOST_BYTES:
         raise ValueError(f"expected a function of at most 4 GiB, got {len(content)} bytes")
-    write_whole(path, content, replace=replace)
+    try:
+        write_whole(path, content, replace=replace)
+    except FileExistsError:
+        raise FileExistsError(
+            f"{os.fspath(path)} exists; a release that was paid for is not overwritten: choose "
+            "another file, or say overwrite=True"
+        ) from None
 
 
 def load(path: str | os.PathLike) -> Any:
@@ -48,6 +58,7 @@ def load(path: str | os.PathLike) -> Any:
             x64; the message names the file and the reason.
         OSError: the file cannot be read.
     """
+    require_kind("path", path, (str, bytes, os.PathLike), "the path of a file")
     try:
         return _unpacked(read_sealed(path, largest=_MOST_BYTES))
     except (Refused, DamagedError) as reason:
@@ -66,8 +77,9 @@ def _unpacked(content: bytes) -> eqx.Module:
     kind, version, parts = header.values()
     if kind != _FORMAT:
         raise Refused(f"not a file of a released function, but of {kind!r}")
-    if type(version) is not int or version != _VERSION:
-        raise Refused(f"expected version {_VERSION} of the format, got {version!r}")
+    if type(version) is not int or version not in _READABLE:
+        readable = " or ".join(map(str, _READABLE))
+        raise Refused(f"expected version {readable} of the format, got {version!r}")
     try:
         function = decoded(parts, arrays)
     except RecursionError:

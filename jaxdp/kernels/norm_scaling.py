@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
-from jaxdp.kernels.base import AbstractInputScaling, as_rows, safe_sqrt
+from jaxdp.kernels.base import AbstractInputScaling, as_rows, require_feature_map, safe_sqrt
 
 
 class NormScaling(AbstractInputScaling):
@@ -24,6 +24,7 @@ class NormScaling(AbstractInputScaling):
     radius: Float[Array, ""] = eqx.field(converter=as_float)
 
     def __check_init__(self):
+        require_feature_map("base", self.base)
         require_positive("radius", self.radius)
 
     def __call__(self, inputs):

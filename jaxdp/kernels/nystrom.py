@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import require_count
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, require_kernel
 from jaxdp.kernels.gram import host_gram, host_rows
 
 # Eigenvalues of the landmarks' Gram matrix below so many units of rounding are left out: their
@@ -50,6 +50,7 @@ class NystromFeatures(AbstractFeatureMap):
     projection: Float[Array, "landmarks outputs"]
 
     def __init__(self, kernel: AbstractKernel, landmarks: Any, num_outputs: int | None = None):
+        require_kernel(kernel)
         rows = host_rows("landmarks", landmarks)
         self.kernel = kernel
         self.landmarks = as_wide_float(landmarks)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from jaxdp.core.checks import require_count, require_key
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.kernels.base import AbstractFeatureMap
+from jaxdp.kernels.base import AbstractFeatureMap, require_kernel
 from jaxdp.kernels.fourier import FourierFeatures
 from jaxdp.kernels.stationary import AbstractRadialKernel
 
@@ -50,6 +50,7 @@ class OrthogonalFeatures(AbstractFeatureMap):
         require_count("num_frequencies", num_frequencies)
         require_count("dim", dim)
         require_key(key)
+        require_kernel(kernel)
         if not isinstance(kernel, AbstractRadialKernel):
             raise NotCoveredError(
                 f"{cls.__name__} needs a kernel of the distance, {type(kernel).__name__} is not: "

@@ -48,9 +48,9 @@ def public_bound(
         raise ValueError(
             "expected a feature_map with a bound of its own: wrap it in ClippedFeatures(map, bound)"
         )
-    if input_bound is None:
+    if math.isinf(radius):
         raise ValueError(
-            "expected input_bound: the features of this kernel are bounded only on a ball"
+            "expected a finite input_bound: the features of this kernel are bounded only on a ball"
         )
     raise ValueError(
         f"expected a kernel that is bounded on |x| <= {input_bound:g}, got one that overflows "
@@ -72,7 +72,7 @@ def public_features(
         kernel: k, needed where no map is given.
         feature_map: a map that was drawn without the data, or None.
         sizes: numbers of projections, of random features and of input columns.
-        input_bound: to which rows are scaled down first, or None.
+        input_bound: to which rows are scaled down first; None and infinity leave them.
         public_seed: of the paths.
 
     Raises:
@@ -85,7 +85,7 @@ def public_features(
         feature_map = SamplePaths.sample(kernel, *sizes, key=key)
     if feature_map.dim != dim:
         raise ValueError(f"expected inputs of {feature_map.dim} numbers, got {dim}")
-    if input_bound is not None:
+    if input_bound is not None and math.isfinite(input_bound):
         feature_map = NormScaling(feature_map, input_bound)
     return ClippedFeatures(feature_map, bound)
 

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_count
-from jaxdp.kernels.base import AbstractKernel
+from jaxdp.kernels.base import AbstractKernel, require_kernel
 from jaxdp.kernels.bounded import RangeScaling
 from jaxdp.kernels.dot_product import IdentityFeatures
 
@@ -31,6 +31,7 @@ class RangedKernel(AbstractKernel):
     high: Float[Array, " dim"] = eqx.field(converter=as_float)
 
     def __check_init__(self):
+        require_kernel(self.kernel)
         self._scaling()
 
     def __call__(self, first, second):

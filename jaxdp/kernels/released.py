@@ -9,18 +9,18 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float, plain_float
-from jaxdp.core.checks import require_finite, require_positive, require_shape
-from jaxdp.kernels.base import AbstractFeatureMap, as_rows
+from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
+from jaxdp.kernels.base import AbstractFeatureMap, as_rows, require_feature_map
 from jaxdp.kernels.blocks import blockwise
 from jaxdp.kernels.columns import Columns
 from jaxdp.kernels.fit_arguments import check_magnitudes, check_seeds
 from jaxdp.kernels.model_file import written
+from jaxdp.kernels.table_inputs import in_order, real_array
 from jaxdp.privacy.accounting import Cost, account
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.release import Release
@@ -41,7 +41,7 @@ class ReleasedFunction(eqx.Module):
         public_seed: what the features were drawn from.
         statement: what was released, and what is proved about it.
         delta: at which `cost` states epsilon.
-        columns: names of the table's columns, where they were given.
+        columns: names of the table's columns, public, where it was fitted to a data frame.
 
     Raises:
         ValueError: a part is of the wrong shape, not finite or out of its range, or the names are
@@ -59,6 +59,8 @@ class ReleasedFunction(eqx.Module):
     columns: Columns | None = None
 
     def __check_init__(self):
+        require_feature_map("features", self.features)
+        require_kind("statement", self.statement, Release, "a jaxdp.privacy.Release")
         require_shape("coefficients", self.coefficients, (self.features.num_outputs,))
         require_shape("intercept", self.intercept, ())
         for name, value in (("coefficients", self.coefficients), ("intercept", self.intercept)):
@@ -78,16 +80,21 @@ class ReleasedFunction(eqx.Module):
         """Its values at new inputs.
 
         Args:
-            inputs: one a row, in the units of the training inputs.
+            inputs: one a row, in the units of the training inputs. Columns of a data frame are
+                taken by their names, if the function was fitted to one; those of an array by
+                position.
 
         Raises:
-            ValueError: not rows of `dim` finite numbers.
+            ValueError: not rows of `dim` finite numbers, or a data frame with other columns.
+            TypeError: a column is not of real numbers.
         """
         # Without statement and seed, which are other for each release: one compilation for all.
         parts = self.features, self.coefficients, self.intercept, self.label_bound
         if isinstance(inputs, Tracer):
             return _values(*parts, inputs)
-        table = inputs if isinstance(inputs, (np.ndarray, Array)) else np.asarray(inputs)
+        table = in_order(inputs, self.columns)
+        if not isinstance(table, Array):
+            table = real_array("inputs", table)
         require_shape("inputs", table, (None, self.features.dim))
         check_magnitudes(table)
         return jnp.asarray(blockwise(eqx.Partial(_values, *parts), table))
@@ -101,21 +108,23 @@ class ReleasedFunction(eqx.Module):
         """What was made public; `jaxdp.account` reads it at any delta."""
         return self.statement
 
-    def save(self, path: str | os.PathLike, *, replace: bool = True) -> None:
+    def save(self, path: str | os.PathLike, *, overwrite: bool = False) -> None:
         """Write everything to one file that `jaxdp.kernels.load` reads back, bit by bit.
 
         The file is written whole or not at all; no code is in it.
 
         Args:
             path: of the file.
-            replace: whether a file that exists is replaced; if not, it is an error.
+            overwrite: whether a file that exists is replaced. By default it is not: what it holds
+                may be a release that was paid for, which nothing brings back.
 
         Raises:
             TypeError: a part of it has no written form, such as a kernel that is a user's function.
             ValueError: it is larger than 4 GiB, which `load` would refuse.
-            OSError: the file cannot be written, or exists and is not to be replaced.
+            FileExistsError: the file exists, and is not to be replaced.
+            OSError: it cannot be written.
         """
-        written(path, self, replace=replace)
+        written(path, self, replace=overwrite)
 
     def __hash__(self):
         # `jax.jit(released)` asks for one, and arrays have none.

@@ -41,6 +41,7 @@ from jaxdp.kernels.fit_arguments import (
     training_table,
 )
 from jaxdp.kernels.public_features import public_bound, public_features
+from jaxdp.kernels.public_ranges import warn_without_ranges
 from jaxdp.kernels.released import ReleasedFunction
 from jaxdp.kernels.ridge_rules import (
     AbstractRidgeRule,
@@ -54,6 +55,7 @@ from jaxdp.kernels.ridge_statistics import (
     released_mean,
     released_statistics,
 )
+from jaxdp.kernels.table_inputs import columns_of
 from jaxdp.privacy.gaussian import gaussian_mu
 from jaxdp.privacy.mechanisms import Gaussian
 from jaxdp.privacy.release import Release
@@ -61,8 +63,9 @@ from jaxdp.privacy.secret_noise import SecretNoise
 
 _ASSUMPTIONS = (
     "each record's features are a function of that record alone, to the last bit",
-    "public, and chosen without looking at the data: the number of records, the bounds, the kernel "
-    "or feature map, the seed of the features; inputs are scaled by public ranges, if at all",
+    "public, and chosen without looking at the data: the number of records, the names of columns, "
+    "the bounds, the kernel or feature map, the seed of the features; inputs are scaled by public "
+    "ranges, if at all",
     "errors, warnings and running times are not released",
 )
 _CERTIFIED = (
@@ -86,7 +89,7 @@ class PrivateKernelRidge(AbstractDescription):
         intercept_share: in [0, 1), the part of $\mu^2$ that is spent on the mean label. With
             strong privacy little but the mean can be learnt: .2, and a residual bound T/2, keep it.
         input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
-            bounded nowhere else.
+            bounded nowhere else. Infinity says that public numbers have scaled them already.
         feature_map: instead of sample paths, a map of one input that is public: drawn without the
             data.
         residual_bound: R > 0, to which labels less the intercept are clipped; T when None.
@@ -117,9 +120,10 @@ class PrivateKernelRidge(AbstractDescription):
         require_count("num_features", self.num_features)
         for name in ("label_bound", "balance"):
             require_positive_number(name, getattr(self, name))
-        for name in ("residual_bound", "input_bound"):
-            if getattr(self, name) is not None:
-                require_positive_number(name, getattr(self, name))
+        if self.residual_bound is not None:
+            require_positive_number("residual_bound", self.residual_bound)
+        if self.input_bound is not None:
+            require_positive_number("input_bound", self.input_bound, infinite=True)
         if not 0 <= host_number("intercept_share", self.intercept_share) < 1:
             raise ValueError(f"expected 0 <= intercept_share < 1, got {self.intercept_share}")
         public_bound(self.kernel, self.feature_map, self.input_bound)
@@ -138,6 +142,7 @@ class PrivateKernelRidge(AbstractDescription):
 
     def features(self, dim: int, public_seed: int) -> ClippedFeatures:
         """The clipped map that a fit with this seed uses: no data are asked for."""
+        check_seeds(public_seed, None)
         sizes = self.num_projections, self.num_features, dim
         maps = self.kernel, self.feature_map
         return public_features(*maps, sizes, input_bound=self.input_bound, public_seed=public_seed)
@@ -177,6 +182,7 @@ class PrivateKernelRidge(AbstractDescription):
 
         Args:
             inputs: one record a row; scale them by public ranges, never by their own statistics.
+                The names of a data frame's columns are public, and the release keeps them.
             labels: one for each; those beyond the label bound are clipped, with a warning to
                 whoever fits that the release does not repeat.
             epsilon: > 0 and finite.
@@ -186,11 +192,16 @@ class PrivateKernelRidge(AbstractDescription):
                 secret as the data and be at least 2^128 (`secrets.randbits(256)`), else the cost
                 is infinite; fits that hide other numbers have independent noise under it.
 
+        Warns:
+            UserWarning: nothing says where the inputs lie; said before the data are looked at.
+
         Raises:
             ValueError, TypeError: an argument is out of its range, or not finite.
         """
         check_budget(epsilon, delta)
         check_seeds(public_seed, noise_seed)
+        warn_without_ranges(self.kernel, self.feature_map, self.input_bound)
+        columns = columns_of(inputs, labels)
         table, targets = training_table(inputs, labels)
         features = self.features(table.shape[1], int(public_seed))
         targets = clipped_labels(targets, self.label_bound)
@@ -218,6 +229,7 @@ class PrivateKernelRidge(AbstractDescription):
             public_seed=int(public_seed),
             statement=self._statement(epsilon, delta, source),
             delta=float(delta),
+            columns=columns,
         )
 
     @property

@@ -15,7 +15,12 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.checks import require_count, require_key
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
+from jaxdp.kernels.base import (
+    AbstractFeatureMap,
+    AbstractKernel,
+    require_feature_map,
+    require_kernel,
+)
 
 
 class SamplePaths(AbstractFeatureMap):
@@ -34,6 +39,9 @@ class SamplePaths(AbstractFeatureMap):
 
     base: AbstractFeatureMap
     weights: Float[Array, "inner outputs"]
+
+    def __check_init__(self):
+        require_feature_map("base", self.base)
 
     @classmethod
     def sample(
@@ -65,6 +73,7 @@ class SamplePaths(AbstractFeatureMap):
         ):
             require_count(name, size)
         require_key(key)
+        require_kernel(kernel)
         base_key, weights_key = jr.split(key)
         base = kernel.features(num_features, dim, key=base_key)
         shape = (num_projections, base.num_outputs)

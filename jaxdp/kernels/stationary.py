@@ -13,7 +13,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_float, plain_float
-from jaxdp.core.checks import require_positive
+from jaxdp.core.checks import require_count, require_key, require_positive
 from jaxdp.kernels.base import (
     AbstractStationaryKernel,
     as_rows,
@@ -63,6 +63,9 @@ class AbstractRadialKernel(AbstractStationaryKernel):
         return jnp.ones((), jnp.float32)
 
     def frequencies(self, num_frequencies, dim, *, key):
+        require_key(key)
+        num_frequencies = require_count("num_frequencies", num_frequencies)
+        dim = require_count("dim", dim)
         normal_key, scale_key = jr.split(key)
         normals = jr.normal(normal_key, (num_frequencies, dim), jnp.float32)
         scales = self.frequency_scales(num_frequencies, key=scale_key)
@@ -85,7 +88,7 @@ class Gaussian(AbstractRadialKernel):
         return jnp.exp(-squares / 2)
 
     def frequency_scales(self, num, *, key):
-        del key
+        require_key(key)
         return jnp.ones(num, jnp.float32)
 
 
@@ -108,6 +111,7 @@ class Laplace(AbstractRadialKernel):
         return jnp.exp(-safe_sqrt(squares))
 
     def frequency_scales(self, num, *, key):
+        require_key(key)
         return _student_scales(num, 1, key=key)
 
 
@@ -149,6 +153,7 @@ class Matern(AbstractRadialKernel):
         return total * jnp.exp(-radii)
 
     def frequency_scales(self, num, *, key):
+        require_key(key)
         return _student_scales(num, round(2 * self.smoothness), key=key)
 
 

@@ -13,7 +13,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from jaxdp.core.checks import require_callable, require_count, require_real
+from jaxdp.core.checks import require_callable, require_count, require_key, require_real
 from jaxdp.core.keys import purpose_key
 
 _BATCH = 1000
@@ -41,6 +41,7 @@ def relu_network(
     sizes["num_hidden"] = num_hidden
     for name, value in sizes.items():
         require_count(name, value)
+    require_key(key)
     # Only its shapes: Equinox's own first weights are of another law.
     shapes = eqx.filter_eval_shape(
         eqx.nn.MLP,

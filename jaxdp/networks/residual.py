@@ -14,7 +14,7 @@ import jax.random as jr
 from jax import lax
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.checks import require_count
+from jaxdp.core.checks import require_count, require_key
 from jaxdp.core.keys import purpose_key
 from jaxdp.networks.base import AbstractLastLayerNetwork
 
@@ -66,6 +66,7 @@ class ResidualNetwork(AbstractLastLayerNetwork):
         key: Key[Array, ""],
     ):
         require_count("side", side)
+        require_key(key)
         stem_kernel = max(1, round(7 * side / 8)) if stem_kernel is None else stem_kernel
         sizes = {"num_channels": num_channels, "num_outputs": num_outputs}
         sizes |= {"image_channels": image_channels, "stem_kernel": stem_kernel}

@@ -10,7 +10,7 @@ import jax
 import jax.random as jr
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.checks import require_count
+from jaxdp.core.checks import require_count, require_key
 from jaxdp.core.keys import purpose_key
 from jaxdp.networks.base import AbstractLastLayerNetwork
 
@@ -38,6 +38,7 @@ class TwoLayerNetwork(AbstractLastLayerNetwork):
         sizes = {"in_size": in_size, "width": width, "num_outputs": num_outputs}
         for name, value in sizes.items():
             require_count(name, value)
+        require_key(key)
         first, second = jr.split(purpose_key(key, "init"))
         self.hidden = jr.normal(first, (width, in_size)) / math.sqrt(in_size)
         self.last = jr.normal(second, (num_outputs, width)) / math.sqrt(width)

@@ -44,6 +44,7 @@ Inputs = Callable[..., Float[Array, "count dim"]]
 
 def gaussian_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
     """Rows of N(0, I), the paper's experiments."""
+    require_key(key)
     shape = require_count("count", count), require_count("dim", dim)
     return jr.normal(key, shape)
 

@@ -9,6 +9,7 @@ import optax
 import pytest
 
 import jaxdp
+from jaxdp.algorithms import training
 from jaxdp.algorithms.training import NonPrivateOptimiser, train
 from jaxdp.networks import accuracy, cross_entropy, relu_network
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
@@ -206,3 +207,102 @@ def test_other_calls_are_refused():
         _train(_private(), key=0)
     with pytest.raises(ValueError, match="expected 31 records"):
         _train(_private(ShuffledEpochs(31, 31)))
+
+
+def _constant(model, x, y):
+    return jnp.square(x).sum()
+
+
+def _stopped(model, x, y):
+    return jax.lax.stop_gradient(cross_entropy(model, x, y))
+
+
+def _errors(model, x, y):
+    return (jnp.argmax(model(x)) != y).astype(float)
+
+
+def _compiled(model, x, y):
+    return jax.jit(lambda logits: jnp.round(logits).sum())(model(x))
+
+
+@pytest.mark.parametrize("loss", [_constant, _stopped, _errors, _compiled])
+@pytest.mark.parametrize("optimiser", [_private(), NonPrivateOptimiser(SGD, 2)], ids=type)
+def test_a_loss_without_a_gradient_is_refused_whatever_the_data(loss, optimiser):
+    for inputs in (INPUTS, np.full_like(INPUTS, np.nan)):
+        with pytest.raises(ValueError, match="expected a loss with a gradient by the model's"):
+            train(optimiser, loss, _model(), inputs, LABELS, key=jr.key(0))
+
+
+def test_a_loss_that_uses_one_weight_alone_is_trained():
+    """And one whose derivative is a rule of its own, which a forward pass could not follow."""
+
+    @jax.custom_vjp
+    def halved(value):
+        return value / 2
+
+    halved.defvjp(lambda value: (value / 2, None), lambda _, back: (back / 2,))
+
+    def loss(model, x, y):
+        return halved(model.layers[0].weight[0, 0] * x[0])
+
+    found = train(_private(), loss, _model(), INPUTS, LABELS, key=jr.key(0))
+    assert not np.array_equal(found.model.layers[0].weight, _model().layers[0].weight)
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [
+        _private(num_steps=3),
+        _private(PoissonSampler(RECORDS, 0.9), num_steps=3),
+        NonPrivateOptimiser(SGD, 3),
+        jaxdp.PrivateOptimiser(
+            SGD,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            num_steps=3,
+            sampler=FULL,
+            noise=jaxdp.privacy.SecretNoise(),
+        ),
+    ],
+    ids=["full batch", "poisson", "baseline", "secret noise"],
+)
+def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser):
+    options = {"key": jr.key(1), "metric": accuracy_of, "record_at": (1, 3)}
+    whole = train(optimiser, cross_entropy, _model(), INPUTS, LABELS, **options)
+    assert int(whole.num_dropped) == 0
+    spoiled = INPUTS.copy()
+    spoiled[[4, 9]] = np.nan
+    with pytest.warns(UserWarning, match="not finite .* the number is not private") as seen:
+        found = train(optimiser, cross_entropy, _model(), spoiled, LABELS, **options)
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    count = int(found.num_dropped)
+    is_poisson = isinstance(getattr(optimiser, "sampler", None), PoissonSampler)
+    # Two records, three steps; a Poisson batch has each of them nine times in ten.
+    assert 1 <= count <= 6 if is_poisson else count == 6
+    # What is released says nothing of it.
+    assert "num_dropped" not in repr(found)
+    if isinstance(optimiser, jaxdp.PrivateOptimiser):
+        assert found.release() == whole.release()
+        assert not any("finite" in line for line in found.release().assumptions)
+
+
+def accuracy_of(model):
+    return accuracy(model, INPUTS, LABELS)
+
+
+def test_the_count_stays_at_the_largest_number():
+    most = np.iinfo(np.int32).max
+    assert int(training._added(jnp.asarray(most - 1, jnp.int32), jnp.asarray(5, jnp.int32))) == most
+
+
+def test_the_baseline_needs_a_key_as_any_other():
+    with pytest.raises(TypeError, match="old kind, PRNGKey"):
+        NonPrivateOptimiser(SGD, 1).step(
+            cross_entropy,
+            _model(),
+            SGD.init(eqx.filter(_model(), eqx.is_inexact_array)),
+            INPUTS,
+            LABELS,
+            key=jr.PRNGKey(0),
+        )

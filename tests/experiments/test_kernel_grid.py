@@ -1,5 +1,7 @@
 """One draw for a whole grid of private ridge regressions: its cells are fits."""
 
+import math
+
 import jax.random as jr
 import numpy as np
 import pytest
@@ -86,7 +88,13 @@ def test_a_certified_cell_is_the_certified_fit_with_the_same_noise(
     give_noise(monkeypatch, lambda purpose, count: places[purpose])
     ridge = _GRID.ridges(split.num_train)[_RIDGE]
     learner = PrivateKernelRidge(
-        Gaussian(1.0), _SIZE, 32, label_bound=_BOUND, ridge=ridge, **options
+        Gaussian(1.0),
+        _SIZE,
+        32,
+        label_bound=_BOUND,
+        ridge=ridge,
+        input_bound=math.inf,
+        **options,
     )
     noise = UnitNoise(*noise_of(normals, _SIZE, JointNoise(1.0, 1.0)), normals[0])
     features = learner.features(3, 4)

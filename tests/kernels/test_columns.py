@@ -9,6 +9,7 @@ def test_names_are_kept():
     columns = Columns(("a", "b"), "y", ("no", "yes"))
     assert (columns.inputs, columns.label, columns.classes) == (("a", "b"), "y", ("no", "yes"))
     assert columns == Columns(("a", "b"), "y", ("no", "yes"))
+    assert Columns(("a", "b")).label is None
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,8 @@ def test_names_are_kept():
         ((("a", "a"), "y"), ValueError),
         ((("a", "y"), "y"), ValueError),
         ((("a", 1), "y"), TypeError),
-        ((("a",), None), TypeError),
+        ((("a",), 1), TypeError),
+        (((None,), "y"), TypeError),
         ((("a",), "y", ("no", "no")), ValueError),
         ((("a",), "y", ("no", "yes", "maybe")), ValueError),
         ((("a",), "y", (0, 1)), TypeError),

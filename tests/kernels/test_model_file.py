@@ -126,17 +126,49 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", fail)
         with pytest.raises(OSError, match="disk full"):
-            _function(seed=1).save(path)
+            _function(seed=1).save(path, overwrite=True)
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["model.npz"]
-    _function(seed=1).save(path)
+    _function(seed=1).save(path, overwrite=True)
     assert path.read_bytes() != before
+
+
+@pytest.mark.parametrize("taken", ["file", "dangling link", "folder"])
+def test_a_release_that_was_paid_for_is_not_overwritten_unasked(tmp_path, taken):
+    path = tmp_path / "model.npz"
+    if taken == "file":
+        _function().save(path)
+    elif taken == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(tmp_path / "absent")
+    before = path.read_bytes() if taken == "file" else None
+    with pytest.raises(FileExistsError, match=r"model\.npz exists; .* overwrite=True"):
+        _function(seed=1).save(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["model.npz"]
+    if taken == "file":
+        assert path.read_bytes() == before
+        _function(seed=1).save(path, overwrite=True)
+        assert path.read_bytes() != before
+
+
+def test_a_file_that_appears_while_a_release_is_written_is_kept(tmp_path, monkeypatch):
+    path, write = tmp_path / "model.npz", model_file.write_whole
+
+    def overtaken(*arguments, **options):
+        path.write_bytes(b"of another process")
+        write(*arguments, **options)
+
+    monkeypatch.setattr(model_file, "write_whole", overtaken)
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        _function().save(path)
+    assert path.read_bytes() == b"of another process"
 
 
 def test_numpy_can_read_the_arrays_without_pickles(saved):
     with np.load(saved, allow_pickle=False) as archive:
         header = json.loads(archive["header"].tobytes())
-        assert (header["format"], header["version"]) == ("jaxdp released function", 2)
+        assert (header["format"], header["version"]) == ("jaxdp released function", 3)
         assert all(archive[name].dtype.kind in "fiu" for name in archive.files)
 
 
@@ -207,7 +239,7 @@ def _array(change):
 
 _FIELDS = "function", "fields"
 FORGERIES = {
-    "another version": (_set("version", value=3), "expected version 2"),
+    "another version": (_set("version", value=4), "expected version 2 or 3"),
     "another format": (_set("format", value="a sweep"), "but of 'a sweep'"),
     "unknown class": (_set("function", "class", value="os.system"), "unknown class, 'os.system'"),
     "another class": (_set("function", "class", value="kernels.Gaussian"), "expected the fields"),
@@ -372,18 +404,20 @@ def test_nothing_is_written_where_there_is_no_folder_or_no_file_could_stand(tmp_
     os.mkfifo(tmp_path / "pipe")
     for name in ("folder", "pipe"):
         with pytest.raises(OSError, match="to be a file, or not to exist"):
-            _function().save(tmp_path / name)
+            _function().save(tmp_path / name, overwrite=True)
     assert (tmp_path / "pipe").is_fifo()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "pipe"]
 
 
 def test_a_file_does_not_grow_with_the_records(tmp_path):
     """No training row is in it, nor an expansion on the training rows."""
-    learner = kernels.PrivateKernelRidge(kernels.Gaussian(1.0), 6, 8, label_bound=1.0)
+    learner = kernels.PrivateKernelRidge(
+        kernels.Gaussian(1.0), 6, 8, label_bound=1.0, input_bound=2.0
+    )
     sizes = set()
     for count in (20, 200):
         table = np.random.default_rng(1).uniform(size=(count, DIM))
         release = learner.fit(table, table[:, 0], epsilon=1.0, delta=1e-5, public_seed=1)
-        release.save(tmp_path / "model.npz")
+        release.save(tmp_path / "model.npz", overwrite=True)
         sizes.add(round(pathlib.Path(tmp_path / "model.npz").stat().st_size, -2))
     assert len(sizes) == 1

@@ -53,7 +53,7 @@ def _wholes(folder):
             public_seed=i,
             label_bound=1.5,
             columns=kernels.Columns(names, "y", ("no", "yes")) if i % 2 else None,
-        ).save(folder / "whole.npz")
+        ).save(folder / "whole.npz", overwrite=True)
         yield (folder / "whole.npz").read_bytes()
 
 
@@ -66,8 +66,8 @@ def _outcome(path):
             assert str(path) in str(error)  # noqa: PT017
             return "refused"
     first, again = path.with_name("first"), path.with_name("again")
-    function.save(first)
-    kernels.load(first).save(again)
+    function.save(first, overwrite=True)
+    kernels.load(first).save(again, overwrite=True)
     assert first.read_bytes() == again.read_bytes(), "what was loaded is not what is written"
     return "loaded"
 

@@ -29,7 +29,9 @@ WORST = [[0.0], [0.3]], [1.0, 0.5], [[math.pi / 3], [0.3]], [-1.0, 0.5]
 
 
 def _learner():
-    return kernels.PrivateKernelRidge(kernels.Gaussian(1.0), SIZE, 16, label_bound=1.0)
+    return kernels.PrivateKernelRidge(
+        kernels.Gaussian(1.0), SIZE, 16, label_bound=1.0, input_bound=math.inf
+    )
 
 
 def _fit(patch, learner, inputs, labels):
@@ -59,7 +61,9 @@ def _told_apart(patch, learner, inputs, labels, other_inputs, other_labels):
 
 
 def test_the_worst_pair_is_told_apart_no_better_than_delta_allows(monkeypatch):
-    learner = kernels.PrivateKernelRidge(None, label_bound=1.0, feature_map=WAVE)
+    learner = kernels.PrivateKernelRidge(
+        None, label_bound=1.0, input_bound=math.inf, feature_map=WAVE
+    )
     mu = _told_apart(monkeypatch, learner, *WORST)
     assert 0.99 * gaussian_mu(EPSILON, DELTA) < mu
     assert gaussian_delta(mu, EPSILON) <= DELTA

@@ -42,7 +42,7 @@ NEW = _GENERATOR.uniform(size=(7, DIM)).astype(np.float32)
 
 
 def _learner(**arguments: Any) -> PrivateKernelRidge:
-    given: dict[str, Any] = {"label_bound": 1.5} | arguments
+    given: dict[str, Any] = {"label_bound": 1.5, "input_bound": math.inf} | arguments
     return PrivateKernelRidge(Gaussian(1.0), *SIZES, **given)
 
 
@@ -156,7 +156,7 @@ def _captured(monkeypatch):
 
 def test_the_noise_that_a_fit_draws_has_the_stated_standard_deviation(monkeypatch):
     seen = _captured(monkeypatch)
-    learner = PrivateKernelRidge(Gaussian(1.0), 150, 16, label_bound=1.5)
+    learner = PrivateKernelRidge(Gaussian(1.0), 150, 16, label_bound=1.5, input_bound=math.inf)
     learner.fit(INPUTS, LABELS, **BUDGET, public_seed=1)
     ((covariance, correlation, noisy, vector),) = seen
     std = learner.noise_std(1, **BUDGET)
@@ -176,7 +176,9 @@ def test_fits_on_the_worst_neighbours_are_told_apart_as_well_as_claimed(balance,
     """An audit from outside: fits on two tables, their released statistics, the best score."""
     cosine, trials = min(balance / 2, 1), 1000
     waves = FourierFeatures(jnp.ones((1, 1)), jnp.ones(()))
-    learner = PrivateKernelRidge(None, label_bound=1.0, feature_map=waves, balance=balance)
+    learner = PrivateKernelRidge(
+        None, label_bound=1.0, input_bound=math.inf, feature_map=waves, balance=balance
+    )
     seen = _captured(monkeypatch)
     others = [0.3], [0.9]
     tables = ([[0.0], *others], [1.0, 0.5, -0.5]), ([[math.acos(cosine)], *others], [-1, 0.5, -0.5])
@@ -285,7 +287,7 @@ class _Waves(AbstractFeatureMap):
 
 def _pairs_of_one_seed():
     """Fits of one table with one seed that release other statistics."""
-    shared: dict[str, Any] = {"label_bound": 1.5}
+    shared: dict[str, Any] = {"label_bound": 1.5, "input_bound": math.inf}
     maps = [PrivateKernelRidge(None, feature_map=_Waves(f), **shared) for f in (jnp.sin, jnp.cos)]
     kinds = [
         PrivateKernelRidge(Matern(1.0, smoothness), *SIZES, **shared) for smoothness in (0.5, 1.5)
@@ -421,7 +423,12 @@ def test_an_intercept_keeps_strong_privacy_from_losing_to_the_constant_predictor
             kept: dict[str, Any] = {"intercept_share": 0.2, "residual_bound": bound / 2}
             for arguments in ({}, kept):
                 learner = PrivateKernelRidge(
-                    Gaussian(1.0), 200, 512, label_bound=bound, **arguments
+                    Gaussian(1.0),
+                    200,
+                    512,
+                    label_bound=bound,
+                    input_bound=math.inf,
+                    **arguments,
                 )
                 release = learner.fit(train, labels, **budget, noise_seed=1000 + seed)
                 errors.append(np.mean((np.asarray(release(test)) - new_labels) ** 2))
@@ -479,8 +486,9 @@ def test_wrong_arguments_of_fit_are_refused(wrong, kind, message):
         ({"intercept_share": 1.0}, ValueError, "0 <= intercept_share < 1"),
         ({"balance": 0.0}, ValueError, "balance > 0"),
         ({"residual_bound": -1.0}, ValueError, "residual_bound > 0"),
-        ({"input_bound": math.inf}, ValueError, "input_bound > 0"),
-        ({"kernel": InnerProduct()}, ValueError, "expected input_bound"),
+        ({"input_bound": math.nan}, ValueError, "input_bound > 0"),
+        ({"kernel": InnerProduct()}, ValueError, "expected a finite input_bound"),
+        ({"kernel": InnerProduct(), "input_bound": math.inf}, ValueError, "a finite input_bound"),
         ({"kernel": None}, TypeError, "expected a kernel or a feature_map"),
         ({"kernel": "rbf"}, TypeError, r"kernel such as jaxdp.kernels.Gaussian\(1.0\), got str"),
         ({"kernel": Gaussian}, TypeError, "kernel such as .*, got Gaussian"),
@@ -532,6 +540,6 @@ def test_kernels_without_features_are_not_covered():
     from jaxdp.kernels import CallableKernel
 
     kernel = CallableKernel(lambda x, y: jnp.exp(-jnp.abs(x - y).sum()), 1.0)
-    learner = PrivateKernelRidge(kernel, label_bound=1.5)
+    learner = PrivateKernelRidge(kernel, label_bound=1.5, input_bound=math.inf)
     with pytest.raises(NotCoveredError, match="NystromFeatures"):
         _fit(learner)

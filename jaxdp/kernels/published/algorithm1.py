@@ -54,6 +54,7 @@ from jaxdp.kernels.published.statistics import (
     ridge_solution,
 )
 from jaxdp.kernels.released import ReleasedFunction
+from jaxdp.kernels.table_inputs import columns_of, in_order
 from jaxdp.privacy.mechanisms import Gaussian, Unproved
 from jaxdp.privacy.release import Release
 
@@ -152,12 +153,14 @@ class Algorithm1(AbstractDescription):
         """
         check_budget(epsilon, delta)
         check_seeds(public_seed, noise_seed)
+        columns = columns_of(inputs, labels)
         table, targets = training_table(inputs, labels)
         targets = np.clip(targets, -self.label_bound, self.label_bound)
         budget = float(epsilon), float(delta)
         source = noise_of_learner(self, table, targets, (public_seed, noise_seed), budget)
         if test_inputs is not None:
-            return self._curated(table, targets, test_inputs, budget, source)
+            points = host_rows("test_inputs", in_order(test_inputs, columns))
+            return self._curated(table, targets, points, budget, source, columns)
         features = self.features(table.shape[1], int(public_seed))
         statistics = averaged_statistics(
             row_blocks(features, table),
@@ -172,6 +175,7 @@ class Algorithm1(AbstractDescription):
             public_seed=int(public_seed),
             statement=self._public_statement(len(table), features.norm_bound, source, *budget),
             delta=float(delta),
+            columns=columns,
         )
 
     def features(self, dim: int, public_seed: int) -> AbstractFeatureMap:
@@ -180,17 +184,16 @@ class Algorithm1(AbstractDescription):
         seed, bound = public_seed, self.input_bound
         return projection(self.kernel, *sizes, public_seed=seed, input_bound=bound)
 
-    def _curated(self, table, targets, test_inputs, budget, source) -> CuratedFunction:
+    def _curated(self, table, targets, points, budget, source, columns) -> CuratedFunction:
         """The same with joint paths, whose values and continuation nobody but the curator has."""
         bound = self.input_bound
         paths = SecretPaths(self.kernel, self.num_projections, source, input_bound=bound)
-        points = host_rows("test_inputs", test_inputs)
         rows = paths.at(np.concatenate([host_rows("inputs", table), points]))[: len(table)]
         statistics = averaged_statistics([rows], targets, num_outputs=self.num_projections)
         stds = self.noise_std(len(table), *budget)
         coefficients = ridge_solution(perturbed(statistics, stds, source), self.ridge)
         secretly = self._secret_statement(len(table), source, *budget)
-        return CuratedFunction(paths, coefficients, secretly, budget[1])
+        return CuratedFunction(paths, coefficients, secretly, budget[1], columns=columns)
 
     def _tail_bound(self, delta: float) -> float:
         r"""$\kappa\sqrt q$, which a given input's projection exceeds once in $8/\delta$ times."""

@@ -19,7 +19,7 @@ from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
 from jaxdp.core.description import AbstractDescription
 from jaxdp.core.keys import purpose_key
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kernel
 from jaxdp.kernels.blocks import row_blocks
 from jaxdp.kernels.bounded import ClippedFeatures
 from jaxdp.kernels.fit_arguments import (
@@ -38,6 +38,7 @@ from jaxdp.kernels.published.statistics import (
     ridge_solution,
 )
 from jaxdp.kernels.released import ReleasedFunction
+from jaxdp.kernels.table_inputs import columns_of
 from jaxdp.privacy.mechanisms import Gaussian
 
 _WHAT = "noisy averages C and u of random Fourier features, and the function made of them"
@@ -85,6 +86,7 @@ class Algorithm3(AbstractDescription):
     label_bound: float = eqx.field(static=True, converter=plain_float)
 
     def __check_init__(self):
+        require_kernel(self.kernel)
         require_count("num_features", self.num_features)
         require_non_negative("ridge", self.ridge)
         require_positive("label_bound", self.label_bound)
@@ -129,6 +131,7 @@ class Algorithm3(AbstractDescription):
         """
         check_budget(epsilon, delta)
         check_seeds(public_seed, noise_seed)
+        columns = columns_of(inputs, labels)
         table, targets = training_table(inputs, labels)
         targets = np.clip(targets, -self.label_bound, self.label_bound)
         features = self.features(table.shape[1], int(public_seed))
@@ -147,6 +150,7 @@ class Algorithm3(AbstractDescription):
             public_seed=int(public_seed),
             statement=claim,
             delta=float(delta),
+            columns=columns,
         )
 
     def features(self, dim: int, public_seed: int) -> AbstractFeatureMap:

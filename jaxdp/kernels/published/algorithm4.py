@@ -9,7 +9,7 @@ from jaxtyping import Float
 from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.description import AbstractDescription
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kernel
 from jaxdp.kernels.fit_arguments import (
     check_budget,
 )
@@ -53,6 +53,7 @@ class Algorithm4(AbstractDescription):
     loss: AbstractMarginLoss
 
     def __check_init__(self):
+        require_kernel(self.kernel)
         require_count("num_features", self.num_features)
         check_learner(self.loss, self.ridge)
 

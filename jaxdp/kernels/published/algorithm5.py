@@ -37,6 +37,7 @@ from jaxdp.kernels.published.curated import CuratedFunction, SecretPaths, scaled
 from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.perturbed_minimiser import least_tolerance, signed_table
 from jaxdp.kernels.published.statements import statement
+from jaxdp.kernels.table_inputs import columns_of, in_order
 from jaxdp.privacy.mechanisms import Gaussian
 
 _WHAT = "values of a kernel machine with a secret Gaussian process added to it"
@@ -114,6 +115,7 @@ class Algorithm5(AbstractDescription):
         """
         check_budget(epsilon, delta)
         check_seeds(public_seed, noise_seed)
+        columns = columns_of(inputs, labels)
         table, targets = signed_table(inputs, labels)
         rows = scaled_down(host_rows("inputs", table), self.input_bound)
         weights, gap = self._machine(rows, targets)
@@ -123,7 +125,7 @@ class Algorithm5(AbstractDescription):
         source = source.hiding(rows, weights)
         paths = SecretPaths(self.kernel, 1, source, input_bound=self.input_bound)
         if test_inputs is not None:
-            paths.at(test_inputs)
+            paths.at(in_order(test_inputs, columns))
         mu = (self._sensitivity(len(rows)) + 2 * gap) / std * (1 + _ROUNDING)
         return CuratedFunction(
             paths,
@@ -131,6 +133,7 @@ class Algorithm5(AbstractDescription):
             statement(_WHAT, Gaussian(mu), source, _FALSE, epsilon=epsilon, delta=delta),
             float(delta),
             mean=functools.partial(_expansion, self.kernel, rows, weights, self.input_bound),
+            columns=columns,
         )
 
     def _sensitivity(self, num_samples: int) -> float:

@@ -7,7 +7,7 @@ sensitivities, and too small for large epsilon, where the proposition's proof do
 import math
 
 from jaxdp.core.checks import require_count, require_positive
-from jaxdp.kernels.base import AbstractKernel
+from jaxdp.kernels.base import AbstractKernel, require_kernel
 from jaxdp.privacy.arguments import check_delta
 
 
@@ -49,6 +49,7 @@ def kernel_size(kernel: AbstractKernel, input_bound: float | None) -> float:
     Raises:
         TypeError, ValueError: it is infinite, or the norm is no number > 0.
     """
+    require_kernel(kernel)
     if input_bound is not None:
         require_positive("input_bound", input_bound)
     size = kernel.bound(math.inf if input_bound is None else input_bound)

@@ -30,6 +30,7 @@ from jaxdp.kernels.published.calibration import classic_multiplier
 from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.statements import statement
 from jaxdp.kernels.released import ReleasedFunction
+from jaxdp.kernels.table_inputs import columns_of
 from jaxdp.privacy.mechanisms import AbstractMechanism, Gaussian, Unproved
 
 _WHAT = "noisy average products of labels and eigenfunctions, and the function made of them"
@@ -102,6 +103,8 @@ class CanonicalEstimator(AbstractDescription):
     )
 
     def __check_init__(self):
+        if not callable(self.eigenfunctions):
+            raise TypeError(f"expected eigenfunctions to be callable, got {self.eigenfunctions!r}")
         require_count("num_eigenfunctions", self.num_eigenfunctions)
         require_non_negative("beta", self.beta)
         require_positive("c_beta", self.c_beta)
@@ -144,6 +147,7 @@ class CanonicalEstimator(AbstractDescription):
         """
         check_budget(epsilon, delta)
         check_seeds(public_seed, noise_seed)
+        columns = columns_of(inputs, labels)
         table, targets = training_table(inputs, labels)
         size = self.num_eigenfunctions
         features = Eigenfunctions(self.eigenfunctions, table.shape[1], size)
@@ -162,6 +166,7 @@ class CanonicalEstimator(AbstractDescription):
             public_seed=int(public_seed),
             statement=statement(_WHAT, mechanism, source, *remarks, epsilon=epsilon, delta=delta),
             delta=float(delta),
+            columns=columns,
         )
 
     @property

@@ -16,8 +16,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.kernels.base import AbstractKernel
+from jaxdp.kernels.columns import Columns
 from jaxdp.kernels.exact_paths import ExactPaths
 from jaxdp.kernels.gram import host_rows
+from jaxdp.kernels.table_inputs import in_order
 from jaxdp.privacy.accounting import Cost, account
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret_noise import SecretNoise
@@ -105,9 +107,10 @@ class CuratedFunction:
         delta: float,
         *,
         mean: Callable[[np.ndarray], np.ndarray] | None = None,
+        columns: Columns | None = None,
     ):
         self._paths, self._weights, self._mean = paths, weights, mean
-        self._statement, self.delta = statement, delta
+        self._statement, self.delta, self._columns = statement, delta, columns
         self.coefficients = jnp.asarray(weights) if mean is None else None
 
     def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, " m"]:
@@ -116,9 +119,10 @@ class CuratedFunction:
         $O((n + m)^3)$ for n points known and m new ones.
 
         Raises:
-            ValueError, TypeError: not finite rows of `dim` numbers.
+            ValueError, TypeError: not finite rows of `dim` numbers, or a data frame with other
+                columns than the fit's.
         """
-        rows = host_rows("inputs", inputs)
+        rows = host_rows("inputs", in_order(inputs, self._columns))
         values = self._paths.at(rows) @ self._weights
         return jnp.asarray(values if self._mean is None else values + self._mean(rows))
 

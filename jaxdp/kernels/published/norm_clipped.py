@@ -33,6 +33,7 @@ from jaxdp.kernels.published.statistics import (
     ridge_solution,
 )
 from jaxdp.kernels.released import ReleasedFunction
+from jaxdp.kernels.table_inputs import columns_of
 from jaxdp.privacy.mechanisms import Unproved
 
 _WHAT = "a noisy average C, the average u clipped to a norm with one noise on all its coordinates"
@@ -97,6 +98,7 @@ class NormClippedAlgorithm1(AbstractDescription):
         """Learn from a table; arguments and errors as those of `Algorithm1.fit`."""
         check_budget(epsilon, delta)
         check_seeds(public_seed, noise_seed)
+        columns = columns_of(inputs, labels)
         table, targets = training_table(inputs, labels)
         features = self._unclipped().features(table.shape[1], int(public_seed))
         size = self.num_projections
@@ -116,6 +118,7 @@ class NormClippedAlgorithm1(AbstractDescription):
             public_seed=int(public_seed),
             statement=statement(_WHAT, Unproved(_FALSE), source, epsilon=epsilon, delta=delta),
             delta=float(delta),
+            columns=columns,
         )
 
     def _unclipped(self) -> Algorithm1:

@@ -29,6 +29,7 @@ from jaxdp.kernels.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.statements import statement
 from jaxdp.kernels.released import ReleasedFunction
+from jaxdp.kernels.table_inputs import columns_of
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
 
@@ -134,6 +135,7 @@ def fitted(
     """
     check_budget(epsilon, delta)
     check_seeds(public_seed, noise_seed)
+    columns = columns_of(inputs, labels)
     table, targets = signed_table(inputs, labels)
     features: AbstractFeatureMap = learner.features(table.shape[1], int(public_seed))
     bound, size = features.norm_bound, features.num_outputs
@@ -156,6 +158,7 @@ def fitted(
         public_seed=int(public_seed),
         statement=statement(_WHAT, mechanism, source, remark, _EXACT, epsilon=epsilon, delta=delta),
         delta=float(delta),
+        columns=columns,
     )
 
 

@@ -6,8 +6,8 @@ from jaxdp.privacy.release import Release, StatedBudget
 from jaxdp.privacy.secret_noise import SecretNoise
 
 _ASSUMPTIONS = (
-    "public, and chosen without looking at the data: the number of records, the bounds, the "
-    "kernel, the ridge, the seed of the features",
+    "public, and chosen without looking at the data: the number of records, the names of columns, "
+    "the bounds, the kernel, the ridge, the seed of the features",
     "noise is an exact Gaussian: sums and noise are those of float64, and its low bits are not "
     "accounted for",
 )
