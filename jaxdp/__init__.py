@@ -7,8 +7,6 @@ One description of a problem and an algorithm, three readers: `simulate` says wh
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from jaxdp import attacks as attacks
-from jaxdp import kernels as kernels
 from jaxdp import privacy as privacy
 from jaxdp.algorithms import DPGD as DPGD
 from jaxdp.algorithms import ExactCalibration as ExactCalibration
@@ -54,13 +52,77 @@ from jaxdp.theory import UpperBound as UpperBound
 from jaxdp.theory import predict as predict
 
 if TYPE_CHECKING:
+    from jaxdp import attacks as attacks
     from jaxdp import estimators as estimators
+    from jaxdp import kernels as kernels
+    from jaxdp import plots as plots
+
+    __version__: str
+
+# Without `estimators`, so that `from jaxdp import *` does not need scikit-learn.
+__all__ = [
+    "DPGD",
+    "ClippedDiffusion",
+    "ClippedFlow",
+    "ClippedSDE",
+    "Comparison",
+    "Constant",
+    "Cost",
+    "CoupledODE",
+    "DiscreteRecursion",
+    "ExactCalibration",
+    "FromSteps",
+    "FunctionSpace",
+    "GradientFlow",
+    "HomogenizedSDE",
+    "Hyperbolic",
+    "Iterates",
+    "LinearRegression",
+    "LowerBound",
+    "NotCoveredError",
+    "OnePassDPSGD",
+    "OrnsteinUhlenbeck",
+    "OrnsteinUhlenbeckSDE",
+    "PiecewiseLinear",
+    "Polynomial",
+    "PrivateOptimiser",
+    "PublishedCalibration",
+    "RandomFeatures",
+    "Reduced",
+    "Status",
+    "TabularRegression",
+    "TightLowerBound",
+    "TightUpperBound",
+    "Trajectory",
+    "UpperBound",
+    "__version__",
+    "account",
+    "attacks",
+    "clipped_gradient_sum",
+    "compare",
+    "hermite_coefficients",
+    "kernels",
+    "per_sample_gradient_norms",
+    "plots",
+    "predict",
+    "privacy",
+    "simulate",
+    "sweep",
+]
 
 
 def __getattr__(name: str) -> _Any:
-    """`jaxdp.estimators` needs scikit-learn, so it is imported when it is asked for."""
-    if name == "estimators":
+    """What takes long to import, or needs another package, is imported when it is asked for."""
+    if name in ("attacks", "estimators", "kernels", "plots"):
         import importlib
 
-        return importlib.import_module("jaxdp.estimators")
+        return importlib.import_module(f"jaxdp.{name}")
+    if name == "__version__":
+        from jaxdp.core.version import installed_version
+
+        return installed_version()
     raise AttributeError(f"module 'jaxdp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "estimators"})

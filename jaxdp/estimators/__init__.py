@@ -16,3 +16,9 @@ Left out: the announcement of an error and the running time are outside every gu
 from jaxdp.estimators.arguments import PUBLIC_SEED as PUBLIC_SEED
 from jaxdp.estimators.kernel_classifier import DPKernelClassifier as DPKernelClassifier
 from jaxdp.estimators.kernel_ridge import DPKernelRidge as DPKernelRidge
+
+__all__ = [
+    "PUBLIC_SEED",
+    "DPKernelClassifier",
+    "DPKernelRidge",
+]
