@@ -57,17 +57,72 @@ if TYPE_CHECKING:
     from jaxdp import kernels as kernels
     from jaxdp import plots as plots
 
-_ON_DEMAND = ("attacks", "estimators", "kernels", "plots")
+    __version__: str
+
+# Without `estimators`, so that `from jaxdp import *` does not need scikit-learn.
+__all__ = [
+    "DPGD",
+    "ClippedDiffusion",
+    "ClippedFlow",
+    "ClippedSDE",
+    "Comparison",
+    "Constant",
+    "Cost",
+    "CoupledODE",
+    "DiscreteRecursion",
+    "ExactCalibration",
+    "FromSteps",
+    "FunctionSpace",
+    "GradientFlow",
+    "HomogenizedSDE",
+    "Hyperbolic",
+    "Iterates",
+    "LinearRegression",
+    "LowerBound",
+    "NotCoveredError",
+    "OnePassDPSGD",
+    "OrnsteinUhlenbeck",
+    "OrnsteinUhlenbeckSDE",
+    "PiecewiseLinear",
+    "Polynomial",
+    "PrivateOptimiser",
+    "PublishedCalibration",
+    "RandomFeatures",
+    "Reduced",
+    "Status",
+    "TabularRegression",
+    "TightLowerBound",
+    "TightUpperBound",
+    "Trajectory",
+    "UpperBound",
+    "__version__",
+    "account",
+    "attacks",
+    "clipped_gradient_sum",
+    "compare",
+    "hermite_coefficients",
+    "kernels",
+    "per_sample_gradient_norms",
+    "plots",
+    "predict",
+    "privacy",
+    "simulate",
+    "sweep",
+]
 
 
 def __getattr__(name: str) -> _Any:
-    """What takes long to import, or needs an optional package, comes when it is asked for."""
-    if name in _ON_DEMAND:
+    """What takes long to import, or needs another package, is imported when it is asked for."""
+    if name in ("attacks", "estimators", "kernels", "plots"):
         import importlib
 
         return importlib.import_module(f"jaxdp.{name}")
+    if name == "__version__":
+        from jaxdp.core.version import installed_version
+
+        return installed_version()
     raise AttributeError(f"module 'jaxdp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND})
+    return sorted({*globals(), *__all__, "estimators"})

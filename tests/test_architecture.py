@@ -1,6 +1,8 @@
 """Which folder may import which, and what importing jaxdp may not do."""
 
 import ast
+import importlib
+import importlib.metadata
 import os
 import pathlib
 import subprocess
@@ -82,8 +84,9 @@ def test_the_front_door_holds_no_logic():
     tree = ast.parse((PACKAGE / "__init__.py").read_text())
     docstring, *rest = tree.body
     assert isinstance(docstring, ast.Expr)
-    *imports, typed, getter, lister = rest
+    *imports, typed, names, getter, lister = rest
     assert all(isinstance(node, ast.ImportFrom) for node in imports)
+    assert ast.unparse(names).startswith("__all__ = [")
     # What needs an optional package, for type checkers and on demand.
     assert ast.unparse(typed).splitlines()[0] == "if TYPE_CHECKING:"
     assert isinstance(getter, ast.FunctionDef)
@@ -97,6 +100,39 @@ def test_the_front_door_holds_no_logic():
         assert getattr(jaxdp, name).__name__ == f"jaxdp.{name}"
     with pytest.raises(AttributeError, match="nothing_of_this_name"):
         _ = jaxdp.nothing_of_this_name
+
+
+DOORS = sorted(path for path in PACKAGE.rglob("__init__.py") if path.parent.name != "core")
+
+
+@pytest.mark.parametrize("path", DOORS, ids=lambda path: str(path.parent.relative_to(ROOT)))
+def test_every_door_lists_what_it_opens(path):
+    tree = ast.parse(path.read_text())
+    imported = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module != "typing"
+        for alias in node.names
+    }
+    dotted = ".".join(path.parent.relative_to(ROOT).parts)
+    module = importlib.import_module(dotted)
+    assert len(module.__all__) == len(set(module.__all__))
+    assert imported <= set(module.__all__)
+    assert all(hasattr(module, name) for name in module.__all__)
+    assert set(module.__all__) <= set(dir(module))
+
+
+def test_the_version_is_that_of_the_distribution(monkeypatch):
+    import jaxdp
+    from jaxdp.core.version import installed_version
+
+    assert jaxdp.__version__ == importlib.metadata.version("jaxdp-lab")
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert installed_version.__wrapped__() == "0+unknown"
 
 
 def test_no_module_shadows_a_verb():

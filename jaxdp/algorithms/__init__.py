@@ -18,3 +18,24 @@ from jaxdp.algorithms.optimiser import PrivateOptimiser as PrivateOptimiser
 from jaxdp.algorithms.training import NonPrivateOptimiser as NonPrivateOptimiser
 from jaxdp.algorithms.training import Training as Training
 from jaxdp.algorithms.training import train as train
+
+__all__ = [
+    "DPGD",
+    "AbstractAlgorithm",
+    "AbstractCalibration",
+    "AbstractFullBatchAlgorithm",
+    "AbstractOnePassAlgorithm",
+    "Descent",
+    "DescentStatus",
+    "ExactCalibration",
+    "NonPrivateOptimiser",
+    "OnePassDPSGD",
+    "OptimiserState",
+    "PrivateOptimiser",
+    "PublishedCalibration",
+    "Training",
+    "Update",
+    "fit_last_layer",
+    "gradient_descent",
+    "train",
+]

@@ -184,7 +184,7 @@ class DPGD(AbstractFullBatchAlgorithm):
         """
         calibration = ExactCalibration() if calibration is None else calibration
         require_kind(
-            "calibration", calibration, AbstractCalibration, "one, such as ExactCalibration()"
+            "calibration", calibration, AbstractCalibration, "one such as ExactCalibration()"
         )
         rate = as_wide_float(learning_rate, "learning_rate")
         require_positive("learning_rate", rate)

@@ -27,3 +27,27 @@ from jaxdp.attacks.random_features_target import RandomFeaturesTarget as RandomF
 from jaxdp.attacks.reconstruction import Reconstruction as Reconstruction
 from jaxdp.attacks.reconstruction import reconstruct as reconstruct
 from jaxdp.attacks.regenerated_weights import RegeneratedWeights as RegeneratedWeights
+
+__all__ = [
+    "AbstractOptimiser",
+    "AbstractTarget",
+    "Attempt",
+    "CurvatureScaledMomentum",
+    "Ending",
+    "LevenbergMarquardt",
+    "MomentumDescent",
+    "NetworkTarget",
+    "RandomFeaturesTarget",
+    "Reconstruction",
+    "RegeneratedWeights",
+    "gradient_descent_parameters",
+    "matching",
+    "minimum_norm_parameters",
+    "network_target",
+    "reconstruct",
+    "reconstruction_error",
+    "row_errors",
+    "span_residual",
+    "two_layer_target",
+    "without_known_rows",
+]

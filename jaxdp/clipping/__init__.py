@@ -9,3 +9,13 @@ from jaxdp.clipping.per_sample import per_sample_gradient_norms as per_sample_gr
 from jaxdp.clipping.sensitivity import sensitivity_excess as sensitivity_excess
 from jaxdp.clipping.two_part_sum import TwoPartSum as TwoPartSum
 from jaxdp.clipping.two_part_sum import sum_over_devices as sum_over_devices
+
+__all__ = [
+    "NormClip",
+    "TwoPartSum",
+    "clipped_gradient_sum",
+    "clipped_gradient_sum_in_parts",
+    "per_sample_gradient_norms",
+    "sensitivity_excess",
+    "sum_over_devices",
+]

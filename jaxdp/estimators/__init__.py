@@ -19,3 +19,9 @@ with require_extra("sklearn", "data", "jaxdp.estimators"):
     from jaxdp.estimators.arguments import PUBLIC_SEED as PUBLIC_SEED
     from jaxdp.estimators.kernel_classifier import DPKernelClassifier as DPKernelClassifier
     from jaxdp.estimators.kernel_ridge import DPKernelRidge as DPKernelRidge
+
+__all__ = [
+    "PUBLIC_SEED",
+    "DPKernelClassifier",
+    "DPKernelRidge",
+]

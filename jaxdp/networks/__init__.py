@@ -7,3 +7,13 @@ from jaxdp.networks.classifiers import num_parameters as num_parameters
 from jaxdp.networks.classifiers import relu_network as relu_network
 from jaxdp.networks.residual import ResidualNetwork as ResidualNetwork
 from jaxdp.networks.two_layer import TwoLayerNetwork as TwoLayerNetwork
+
+__all__ = [
+    "AbstractLastLayerNetwork",
+    "ResidualNetwork",
+    "TwoLayerNetwork",
+    "accuracy",
+    "cross_entropy",
+    "num_parameters",
+    "relu_network",
+]

@@ -4,3 +4,10 @@ from jaxdp.plots.grids import plot_grid as plot_grid
 from jaxdp.plots.images import plot_images as plot_images
 from jaxdp.plots.reconstructions import plot_reconstruction as plot_reconstruction
 from jaxdp.plots.trajectories import plot_comparison as plot_comparison
+
+__all__ = [
+    "plot_comparison",
+    "plot_grid",
+    "plot_images",
+    "plot_reconstruction",
+]

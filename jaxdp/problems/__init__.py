@@ -21,3 +21,25 @@ from jaxdp.problems.standardisation import (
     published_column_scaling as published_column_scaling,
 )
 from jaxdp.problems.tabular import TabularRegression as TabularRegression
+
+__all__ = [
+    "AbstractFeatureProblem",
+    "AbstractProblem",
+    "AbstractSampleProblem",
+    "LinearRegression",
+    "RandomFeatures",
+    "ReducedFeatures",
+    "Samples",
+    "SpectralGap",
+    "TabularRegression",
+    "column_scaling",
+    "first_of_classes",
+    "gaussian_inputs",
+    "on_sphere",
+    "pooled",
+    "published_column_scaling",
+    "published_scaling",
+    "read_cifar10",
+    "read_mnist",
+    "sphere_inputs",
+]

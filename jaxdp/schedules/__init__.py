@@ -10,3 +10,16 @@ from jaxdp.schedules.closed_forms import Constant as Constant
 from jaxdp.schedules.closed_forms import Hyperbolic as Hyperbolic
 from jaxdp.schedules.closed_forms import PiecewiseLinear as PiecewiseLinear
 from jaxdp.schedules.closed_forms import Polynomial as Polynomial
+
+__all__ = [
+    "AbstractSchedule",
+    "Constant",
+    "FromSteps",
+    "Hyperbolic",
+    "PiecewiseLinear",
+    "Plain",
+    "Polynomial",
+    "as_schedule",
+    "is_non_increasing",
+    "require_non_increasing",
+]

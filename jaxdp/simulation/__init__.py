@@ -8,3 +8,14 @@ from jaxdp.simulation.gradient_sde import OrnsteinUhlenbeckSDE as OrnsteinUhlenb
 from jaxdp.simulation.homogenized_sde import HomogenizedSDE as HomogenizedSDE
 from jaxdp.simulation.iterates import Iterates as Iterates
 from jaxdp.simulation.reduced import Reduced as Reduced
+
+__all__ = [
+    "AbstractSimulator",
+    "ClippedSDE",
+    "FunctionSpace",
+    "HomogenizedSDE",
+    "Iterates",
+    "OrnsteinUhlenbeckSDE",
+    "Reduced",
+    "simulate",
+]

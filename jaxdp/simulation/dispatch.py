@@ -57,7 +57,7 @@ def simulate(
     records = require_count("records", records)
     require_kind("keep_parameters", keep_parameters, bool, "True or False")
     if simulator is not None:
-        require_kind("simulator", simulator, AbstractSimulator, "one, such as jaxdp.Iterates()")
+        require_kind("simulator", simulator, AbstractSimulator, "one such as jaxdp.Iterates()")
     candidates = _WITH_PARAMETERS if keep_parameters else _DEFAULTS
     if simulator is not None:
         candidates = (simulator,)

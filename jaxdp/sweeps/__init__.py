@@ -2,3 +2,8 @@
 
 from jaxdp.sweeps.axes import cell_key as cell_key
 from jaxdp.sweeps.sweeping import sweep as sweep
+
+__all__ = [
+    "cell_key",
+    "sweep",
+]

@@ -40,7 +40,7 @@ def predict(
     require_pair(problem, algorithm)
     records = require_count("records", records)
     if theory is not None:
-        require_kind("theory", theory, AbstractTheory, "one, such as jaxdp.CoupledODE()")
+        require_kind("theory", theory, AbstractTheory, "one such as jaxdp.CoupledODE()")
     defaults = _IN_BATCHES if getattr(algorithm, "batch_size", 1) > 1 else _ONE_BY_ONE
     reasons: dict[str, str] = {}
     for candidate in defaults if theory is None else (theory,):

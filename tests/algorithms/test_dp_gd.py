@@ -218,7 +218,7 @@ def test_budgets_out_of_range_are_refused(epsilon, delta, calibration, message):
 
 
 def test_a_calibration_by_name_is_refused():
-    with pytest.raises(TypeError, match="expected a calibration such as"):
+    with pytest.raises(TypeError, match="expected calibration to be one such as"):
         jaxdp.DPGD.calibrated(1.0, DELTA, calibration="exact", **BUDGET)
 
 

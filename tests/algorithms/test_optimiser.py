@@ -257,7 +257,11 @@ def test_calibrated_noise_keeps_the_budget_and_no_more(sampler):
         ({"noise_multiplier": np.inf}, ValueError, "finite noise_multiplier"),
         ({"num_steps": 0}, ValueError, "num_steps >= 1"),
         ({"sampler": 0.1}, TypeError, "PoissonSampler or ShuffledEpochs, got float"),
-        ({"inner": "adam"}, TypeError, "GradientTransformation, got str"),
+        (
+            {"inner": "adam"},
+            TypeError,
+            r"optimiser to be an optax.Gradient.* got str",
+        ),
     ],
 )
 def test_wrong_descriptions_are_refused(changes, error, message):

@@ -152,7 +152,7 @@ def test_wrong_mechanisms_are_refused():
         Release("a sum", "unbounded", Gaussian(1.0))
     with pytest.raises(ValueError, match="at least one mechanism"):
         Composition(())
-    with pytest.raises(TypeError, match="expected mechanisms, got float"):
+    with pytest.raises(TypeError, match=r"expected mechanisms\[0\] to be a mechanism.* got float"):
         Composition((1.0,))
     with pytest.raises(ValueError, match="0 < delta < 1"):
         StatedBudget(1.0, 0.0)

@@ -196,7 +196,7 @@ def test_the_cost_states_its_adjacency_and_its_sampler():
 def test_amplification_needs_the_sampler():
     with pytest.raises(ValueError, match=r"got shuffled: amplification .* use ShuffledEpochs"):
         PoissonSubsampledGaussian("shuffled", 1.0, 100)
-    with pytest.raises(TypeError, match="expected a PoissonSampler, got float"):
+    with pytest.raises(TypeError, match="expected sampler to be a PoissonSampler, got float"):
         PoissonSubsampledGaussian(0.01, 1.0, 100)
     sampler = PoissonSampler(10, 0.5)
     with pytest.raises(ValueError, match="noise_multiplier >= 0"):

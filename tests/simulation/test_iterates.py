@@ -367,6 +367,6 @@ def test_a_traced_length_is_refused():
         simulate_iterates(PROBLEM, _algorithm(jnp.asarray(100)), key=jr.key(0))
 
 
-def test_pairs_that_are_not_covered_are_named():
-    with pytest.raises(jaxdp.NotCoveredError, match="Iterates: it needs a problem"):
+def test_what_is_no_problem_is_named():
+    with pytest.raises(TypeError, match=r"expected problem to be a problem, .* got str"):
         simulate_iterates("problem", _algorithm(), key=jr.key(0))

@@ -334,13 +334,18 @@ def test_it_is_the_default_where_it_saves_and_knows_no_parameters():
         _run(problem, algorithm, keep_parameters=True)
 
 
+def _table():
+    inputs = np.random.default_rng(0).normal(size=(20, 2))
+    return jaxdp.TabularRegression(inputs, inputs[:, 0])
+
+
 @pytest.mark.parametrize(
     ("problem", "algorithm", "reason"),
     [
         (_problem(np.array([1.5, 1.0, 0.5])), _algorithm(), "distinct eigenvalues, .* got 3 of 3"),
         (_problem(), _algorithm(batch_size=2), r"use Iterates\(\) for batch_size = 2"),
         (_problem(), jaxdp.DPGD(1.0, 1.0, 5, 1.0), "the law of OnePassDPSGD, got DPGD"),
-        ("table", _algorithm(), r"LinearRegression\), got str"),
+        (_table(), _algorithm(), r"LinearRegression\), got TabularRegression; use Iterates\(\)"),
     ],
 )
 def test_what_is_not_covered_is_named(problem, algorithm, reason):

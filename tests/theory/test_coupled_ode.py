@@ -385,9 +385,12 @@ def test_contract_of_every_theory(theory):
     assert all(values.shape == (21,) for values in predicted.observables.values())
     assert predicted.std is None
     assert theory.covers(problem, algorithm) is None
-    assert "OnePassDPSGD" in theory.covers(problem, "something else")
+    other = jaxdp.DPGD(0.1, 1.0, 5, 1.0)
+    assert "OnePassDPSGD" in theory.covers(problem, other)
     with pytest.raises(jaxdp.NotCoveredError, match=type(theory).__name__):
-        jaxdp.predict("something else", algorithm, theory)
+        jaxdp.predict(problem, other, theory)
+    with pytest.raises(TypeError, match=r"expected problem to be a problem, .* got str"):
+        theory.covers("something else", algorithm)
 
 
 def test_a_theorys_class_is_not_a_theory():

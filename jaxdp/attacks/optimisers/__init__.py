@@ -8,3 +8,12 @@ from jaxdp.attacks.optimisers.curvature_scaled import (
 )
 from jaxdp.attacks.optimisers.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt
 from jaxdp.attacks.optimisers.momentum_descent import MomentumDescent as MomentumDescent
+
+__all__ = [
+    "AbstractOptimiser",
+    "Attempt",
+    "CurvatureScaledMomentum",
+    "Ending",
+    "LevenbergMarquardt",
+    "MomentumDescent",
+]

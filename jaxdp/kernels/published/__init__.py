@@ -9,3 +9,15 @@ from jaxdp.kernels.published.canonical import CanonicalEstimator as CanonicalEst
 from jaxdp.kernels.published.curated import CuratedFunction as CuratedFunction
 from jaxdp.kernels.published.failure_event import GaussianUnlessFailure as GaussianUnlessFailure
 from jaxdp.kernels.published.norm_clipped import NormClippedAlgorithm1 as NormClippedAlgorithm1
+
+__all__ = [
+    "Algorithm1",
+    "Algorithm2",
+    "Algorithm3",
+    "Algorithm4",
+    "Algorithm5",
+    "CanonicalEstimator",
+    "CuratedFunction",
+    "GaussianUnlessFailure",
+    "NormClippedAlgorithm1",
+]

@@ -1,0 +1,241 @@
+"""Wrong calls of public functions: one error at the entry that names the argument.
+
+Another entry is one line of `CALLS`: a call that is right, an argument, and what it may not be.
+Nothing is compiled: all of these are refused before any work.
+"""
+
+import re
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+
+import jaxdp
+from jaxdp import algorithms, clipping, networks, privacy, problems, theory
+from jaxdp.comparison import average
+from jaxdp.core.progress import listener_of
+
+KEY = jr.key(0)
+LINEAR = jaxdp.LinearRegression(np.ones(2), np.ones(2), 0.1)
+ONE_PASS = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 5)
+FEATURES = jaxdp.RandomFeatures.from_arrays(
+    np.ones((2, 2)), np.ones(2), np.ones((2, 2)), np.ones(2), np.ones((3, 2))
+)
+FULL_BATCH = jaxdp.DPGD(0.1, 1.0, 5, 1.0)
+SAMPLER = privacy.ShuffledEpochs(4, 2)
+PRIVATE = jaxdp.PrivateOptimiser(
+    optax.sgd(0.1), clip_norm=1.0, noise_multiplier=1.0, num_steps=2, sampler=SAMPLER
+)
+MODEL = {"weights": np.ones(3, np.float32)}
+INPUTS, TARGETS = np.ones((4, 3), np.float32), np.ones(4, np.float32)
+STATE = PRIVATE.init(MODEL)
+GAUSSIAN = privacy.Gaussian(1.0)
+PREDICTED = jaxdp.Trajectory(np.ones(2), np.ones(2), np.ones(()), np.zeros((), int), {})
+SPECTRUM = theory.KernelSpectrum(np.ones(2), np.ones(2))
+
+
+def _loss(model, input, target):
+    return (input @ model["weights"] - target) ** 2
+
+
+BATCH = {"loss": _loss, "model": MODEL, "inputs": INPUTS, "targets": TARGETS}
+PAIR = {"problem": LINEAR, "algorithm": ONE_PASS}
+TRAIN = {"optimiser": PRIVATE, **BATCH, "key": KEY}
+PRIVATE_ARGUMENTS = {
+    "optimiser": optax.sgd(0.1),
+    "clip_norm": 1.0,
+    "noise_multiplier": 1.0,
+    "num_steps": 2,
+    "sampler": SAMPLER,
+}
+SIZES = {"num_train": 2, "num_test": 2, "dim": 2, "num_features": 3}
+RATES = {"source": 0.75, "capacity": 0.5}
+AUDIT = {"first": 0.0, "second": 1.0, "num_trials": 100, "delta": 0.1, "key": KEY}
+AUDIT["mechanism"] = lambda data, key: data
+
+CALLS = [
+    (jaxdp.simulate, PAIR | {"key": KEY}, "problem", [None, ONE_PASS, jaxdp.LinearRegression]),
+    (jaxdp.simulate, PAIR | {"key": KEY}, "algorithm", [None, LINEAR, jaxdp.OnePassDPSGD, 3.0]),
+    (jaxdp.simulate, PAIR | {"key": KEY}, "key", [0, None, "0"]),
+    (jaxdp.simulate, PAIR | {"key": KEY}, "num_runs", ["3", 1.5, None, True]),
+    (jaxdp.simulate, PAIR | {"key": KEY}, "simulator", ["x", jaxdp.Iterates, jaxdp.CoupledODE()]),
+    (jaxdp.simulate, PAIR | {"key": KEY}, "progress", ["bar", 3]),
+    (jaxdp.simulate, PAIR | {"key": KEY}, "keep_parameters", ["yes"]),
+    (jaxdp.predict, PAIR, "problem", [None, ONE_PASS, "linear"]),
+    (jaxdp.predict, PAIR, "algorithm", [None, LINEAR, jaxdp.DPGD]),
+    (jaxdp.predict, PAIR, "theory", ["ode", jaxdp.CoupledODE, jaxdp.Iterates()]),
+    (jaxdp.Iterates().covers, PAIR, "problem", [None, ONE_PASS]),
+    (jaxdp.FunctionSpace().covers, PAIR, "algorithm", [None, LINEAR]),
+    (jaxdp.CoupledODE().covers, PAIR, "problem", [None, ONE_PASS]),
+    (jaxdp.ClippedFlow().covers, PAIR, "algorithm", [None, LINEAR]),
+    (jaxdp.CoupledODE, {}, "adjoint", [None, "forward"]),
+    (jaxdp.ClippedFlow, {}, "rank", ["3", 1.5]),
+    (jaxdp.account, {"thing": ONE_PASS, "delta": 0.1}, "thing", [None, LINEAR, jaxdp.DPGD]),
+    (jaxdp.account, {"thing": ONE_PASS, "delta": 0.1}, "delta", ["1e-5", None]),
+    (jaxdp.compare, {"simulated": PREDICTED}, "simulated", [None, LINEAR]),
+    (average, {"runs": PREDICTED}, "runs", [None, LINEAR]),
+    (
+        jaxdp.DPGD.calibrated,
+        {"epsilon": 1.0, "delta": 0.1, "learning_rate": 0.1, "clip_norm": 1.0, "num_steps": 5},
+        "calibration",
+        ["exact", jaxdp.ExactCalibration],
+    ),
+    (jaxdp.PrivateOptimiser, PRIVATE_ARGUMENTS, "optimiser", [None, "sgd", optax.sgd, PRIVATE]),
+    (jaxdp.PrivateOptimiser, PRIVATE_ARGUMENTS, "sampler", [None, "poisson", type(SAMPLER)]),
+    (jaxdp.PrivateOptimiser, PRIVATE_ARGUMENTS, "noise", ["secret", privacy.SecretNoise, 3]),
+    (jaxdp.PrivateOptimiser, PRIVATE_ARGUMENTS, "clip_norm", ["1", None]),
+    (algorithms.NonPrivateOptimiser, {"num_steps": 2}, "optimiser", [None, PRIVATE, optax.sgd]),
+    (PRIVATE.init, {"model": MODEL}, "model", [None, "model", eqx.nn.Linear, [1, 2]]),
+    (PRIVATE.step, BATCH | {"state": STATE, "key": KEY}, "state", [None, 0, MODEL]),
+    (PRIVATE.step, BATCH | {"state": STATE, "key": KEY}, "model", [None, eqx.nn.Linear]),
+    (PRIVATE.update, {"gradient_sum": MODEL, "model": MODEL, "key": KEY}, "state", [None, 0]),
+    (PRIVATE.noisy_sum, {"gradient_sum": MODEL, "key": KEY}, "step", [None, "0", 1.5]),
+    (algorithms.train, TRAIN, "optimiser", [None, optax.sgd(0.1), FULL_BATCH]),
+    (algorithms.train, TRAIN, "loss", [None, "hinge", lambda model, input: 0.0]),
+    (algorithms.train, TRAIN, "model", [None, "model"]),
+    (algorithms.train, TRAIN, "inputs", ["rows", object()]),
+    (algorithms.train, TRAIN, "metric", ["accuracy", 0]),
+    (algorithms.train, TRAIN, "record_at", ["12", 2, [0.5]]),
+    (algorithms.train, TRAIN, "progress", ["bar", 3]),
+    (algorithms.gradient_descent, {"inputs": INPUTS, "labels": INPUTS}, "model", [None, "model"]),
+    (algorithms.fit_last_layer, {"inputs": INPUTS, "labels": INPUTS}, "model", [None, MODEL]),
+    (privacy.Release, {"what": "x", "adjacency": "replace-one"}, "mechanism", [None, FULL_BATCH]),
+    (privacy.Composition, {}, "mechanisms", [None, GAUSSIAN, (FULL_BATCH,)]),
+    (privacy.SecretNoise(2**200).proved, {}, "mechanism", [None, FULL_BATCH]),
+    (privacy.PoissonSampler, {"num_records": 4}, "sampling_rate", ["1", None, 1j]),
+    (SAMPLER.sample, {"step": 0, "key": KEY}, "step", [None, "0", 1.5]),
+    (
+        privacy.PoissonSampler(4, 0.5).sample_secretly,
+        {"step": 0, "key": KEY},
+        "noise",
+        [None, privacy.SecretNoise],
+    ),
+    (
+        privacy.calibrated_noise_multiplier,
+        {"epsilon": 1.0, "delta": 0.1, "num_steps": 2},
+        "sampler",
+        [None, "poisson", PRIVATE],
+    ),
+    (privacy.audit, AUDIT, "mechanism", [None, "laplace"]),
+    (privacy.audit, AUDIT, "confidence", ["0.9", None]),
+    (privacy.reconstruction_bound, {"mu": 1.0}, "baseline", [None, "0.1"]),
+    (jaxdp.clipped_gradient_sum, BATCH, "clip_norm", [None, "1"]),
+    (jaxdp.per_sample_gradient_norms, BATCH, "loss", [None, lambda model, input: 0.0]),
+    (jaxdp.per_sample_gradient_norms, BATCH, "model", [None, eqx.nn.Linear]),
+    (clipping.NormClip, {}, "scale", [None, "1"]),
+    (jaxdp.LinearRegression, {"target": [1.0], "label_noise": 0.1}, "spectrum", [None, "1"]),
+    (jaxdp.LinearRegression.from_data, {"labels": TARGETS}, "inputs", ["table", [[1], [2, 3]]]),
+    (jaxdp.RandomFeatures.sample, SIZES | {"key": KEY}, "inputs", [None, "gaussian"]),
+    (FEATURES.ridge_risk, {}, "ridge", [None, "1"]),
+    (problems.column_scaling, {"rows": INPUTS}, "rows", [[["a"]], 1j * INPUTS]),
+    (problems.pooled, {"images": np.ones((1, 4, 4, 3))}, "side", ["2", None]),
+    (problems.read_mnist, {}, "folder", [0]),
+    (networks.accuracy, {"inputs": INPUTS, "labels": [0] * 4}, "model", [None, "network"]),
+    (networks.num_parameters, {}, "model", ["network"]),
+    (jaxdp.hermite_coefficients, {"max_order": 2}, "activation", [None, "tanh"]),
+    (theory.minimax_rate, RATES, "source", ["1", None]),
+    (theory.undersmoothed_rate, RATES, "power", ["1", None]),
+    (theory.predicted_excess_risk, {"ridge": 0.1}, "spectrum", [None, theory.KernelSpectrum]),
+    (theory.predicted_excess_risk, {"spectrum": SPECTRUM, "ridge": 0.1}, "noise", [None, 0.1]),
+    (
+        theory.last_iterate_reconstruction_errors,
+        {"algorithm": FULL_BATCH},
+        "problem",
+        [None, LINEAR],
+    ),
+]
+CASES = [
+    pytest.param(call, good, name, value, id=f"{call.__qualname__}-{name}-{place}")
+    for call, good, name, values in CALLS
+    for place, value in enumerate(values)
+]
+
+
+@pytest.mark.parametrize(("call", "good", "name", "wrong"), CASES)
+def test_an_argument_of_the_wrong_kind_is_named(call, good, name, wrong):
+    with pytest.raises(TypeError, match=rf"^expected .*\b{re.escape(name)}\b") as caught:
+        call(**good | {name: wrong})
+    # In one line, and of a length that can be read.
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda value: privacy.PoissonSampler(4, value), "sampling_rate"),
+        (
+            lambda value: privacy.calibrated_noise_multiplier(
+                value, 0.1, sampler=SAMPLER, num_steps=2
+            ),
+            "epsilon",
+        ),
+        (lambda value: theory.minimax_rate(value, 0.5), "source"),
+        (lambda value: theory.linear_risk_order(10.0, value), "arguments"),
+        (lambda value: theory.KernelSpectrum(jnp.ones(2) * value, np.ones(2)), "eigenvalues"),
+        (lambda value: privacy.reconstruction_bound(1.0, value), "baseline"),
+        (lambda value: jaxdp.LinearRegression.from_data(INPUTS * value, TARGETS), "inputs"),
+        (lambda value: problems.column_scaling(INPUTS * value), "rows"),
+        (
+            lambda value: algorithms.gradient_descent(
+                networks.TwoLayerNetwork(3, 2, 1, key=KEY), INPUTS * value, INPUTS
+            ),
+            "inputs",
+        ),
+        (lambda value: _trajectory(value).check(), "status"),
+        (lambda value: jaxdp.compare(_trajectory(value), PREDICTED), "simulated"),
+    ],
+)
+def test_a_traced_value_is_named_where_the_host_needs_it(call, name):
+    with pytest.raises(TypeError, match=rf"^expected .*\b{name}\b.*traced"):
+        jax.eval_shape(lambda value: (call(value), value)[1], 0.75)
+
+
+def _trajectory(value):
+    zero = (0 * value).astype(int)
+    return jaxdp.Trajectory(jnp.ones(2), jnp.ones((1, 2)) * value, jnp.ones(1), zero, {})
+
+
+def test_a_composition_of_algorithms_says_which_part_is_none():
+    with pytest.raises(TypeError, match=r"expected things\[1\] to be something that states"):
+        privacy.compose(FULL_BATCH, LINEAR)
+
+
+def test_an_error_in_a_loss_says_what_it_was_given():
+    with pytest.raises(TypeError) as caught:
+        jaxdp.clipped_gradient_sum(_loss, MODEL, {"rows": INPUTS}, TARGETS, clip_norm=1.0)
+    assert "an input of shape {'rows': (3,)} and a target of shape ()" in caught.value.__notes__[0]
+
+
+def test_no_error_prints_a_key():
+    with pytest.raises(TypeError, match=r"got a jax\.random\.key") as caught:
+        jaxdp.predict(KEY, ONE_PASS)
+    assert "overlaying" not in str(caught.value)
+
+
+def test_a_frame_of_several_types_is_made_of_numbers():
+    table = np.array([[True, 0.5, 3]] * 12, dtype=object)
+    table[:, 1] = np.arange(12.0)
+    table[::2, 0], table[::3, 2] = False, 7
+    problem = jaxdp.LinearRegression.from_data(table, np.arange(12.0))
+    assert problem.dim == 3
+
+
+def test_progress_is_a_function_a_bar_or_nothing(capsys, monkeypatch):
+    assert listener_of(None, "run") is None
+    assert listener_of(False, "run") is None
+    assert listener_of(print, "run") is print
+    listen = listener_of(True, "run")
+    listen(0.5)
+    listen(1.0)
+    assert "run" in capsys.readouterr().err
+    # Without tqdm.
+    monkeypatch.setitem(__import__("sys").modules, "tqdm", None)
+    listen = listener_of(True, "run")
+    listen(0.5)
+    listen(1.0)
+    assert capsys.readouterr().err == "\rrun:  50%\rrun: 100%\n"
