@@ -17,6 +17,7 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from jaxdp.core.checks import require_count, require_finite, require_shape
+from jaxdp.core.precision import full_products
 from jaxdp.networks.base import AbstractLastLayerNetwork
 
 # Steps between two looks at the curvature, and products of a look; the first look has no start.
@@ -175,7 +176,12 @@ def _records(model, inputs: Any, labels: Any) -> tuple[Array, Array]:
 def _split(model, inputs):
     """The weights, and all records' outputs as a function of them."""
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
-    return weights, lambda weights: jax.vmap(eqx.combine(weights, rest))(inputs)
+
+    def outputs(weights):
+        with full_products():
+            return jax.vmap(eqx.combine(weights, rest))(inputs)
+
+    return weights, outputs
 
 
 @eqx.filter_jit
@@ -194,12 +200,14 @@ def _curvature(model, inputs, direction, count):
 
 @eqx.filter_jit
 def _features(model, inputs):
-    return jax.vmap(model.features)(inputs)
+    with full_products():
+        return jax.vmap(model.features)(inputs)
 
 
 @eqx.filter_jit
 def _loss(model, inputs, labels):
-    return jnp.mean((jax.vmap(model)(inputs) - labels) ** 2)
+    weights, outputs = _split(model, inputs)
+    return jnp.mean((outputs(weights) - labels) ** 2)
 
 
 @eqx.filter_jit
