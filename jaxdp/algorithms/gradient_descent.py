@@ -27,6 +27,7 @@ from jaxdp.core.checks import (
     require_real,
     require_shape,
 )
+from jaxdp.core.precision import full_products
 from jaxdp.core.progress import listener_of
 from jaxdp.networks.base import AbstractLastLayerNetwork
 
@@ -198,7 +199,12 @@ def _records(model, inputs: Any, labels: Any) -> tuple[Array, Array]:
 def _split(model, inputs):
     """The weights, and all records' outputs as a function of them."""
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
-    return weights, lambda weights: jax.vmap(eqx.combine(weights, rest))(inputs)
+
+    def outputs(weights):
+        with full_products():
+            return jax.vmap(eqx.combine(weights, rest))(inputs)
+
+    return weights, outputs
 
 
 @eqx.filter_jit
@@ -217,12 +223,14 @@ def _curvature(model, inputs, direction, count):
 
 @eqx.filter_jit
 def _features(model, inputs):
-    return jax.vmap(model.features)(inputs)
+    with full_products():
+        return jax.vmap(model.features)(inputs)
 
 
 @eqx.filter_jit
 def _loss(model, inputs, labels):
-    return jnp.mean((jax.vmap(model)(inputs) - labels) ** 2)
+    weights, outputs = _split(model, inputs)
+    return jnp.mean((outputs(weights) - labels) ** 2)
 
 
 @eqx.filter_jit

@@ -65,5 +65,6 @@ def without_known_rows(
     features = activation(jnp.matmul(inputs, weights.T, precision=Precision.HIGHEST))
     residuals = jnp.matmul(iterates[:-1], features.T, precision=Precision.HIGHEST) - labels
     slopes, _ = algorithm.clipped_slopes(residuals, jnp.linalg.norm(features, axis=1))
-    known = algorithm.learning_rate / num_samples * jnp.sum(slopes, axis=0) @ features
+    moved = jnp.matmul(jnp.sum(slopes, axis=0), features, precision=Precision.HIGHEST)
+    known = algorithm.learning_rate / num_samples * moved
     return RandomFeaturesTarget(weights, activation, iterates[-1] - iterates[0] + known)

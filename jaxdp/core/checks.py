@@ -198,8 +198,31 @@ def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
 
 
 def require_finite(name: str, value: Any) -> None:
-    """Raise ValueError where a concrete array is not finite."""
-    known = concrete(value, name)
-    if known is not None and not np.isfinite(known).all():
-        count = int((~np.isfinite(known)).sum())
+    """Raise ValueError where a concrete array is not finite; one on an accelerator stays there."""
+    count = _num_not_finite(name, value)
+    if count:
         raise ValueError(f"expected finite {name}, got {count} entries that are not")
+
+
+def is_on_accelerator(value: Any) -> bool:
+    """Whether a concrete JAX array lies elsewhere than in the memory of the CPU."""
+    is_known = isinstance(value, jax.Array) and not isinstance(value, Tracer)
+    return is_known and any(device.platform != "cpu" for device in value.devices())
+
+
+def _num_not_finite(name: str, value: Any) -> int:
+    if isinstance(value, Tracer):
+        return 0
+    if is_on_accelerator(value):
+        return int(_count_not_finite(value))
+    if isinstance(value, (jax.Array, np.ndarray)) and np.dtype(value.dtype).kind == "f":
+        # In its own type, without a copy.
+        known = np.asarray(value)
+    else:
+        known: Any = concrete(value, name)
+    return int(np.count_nonzero(~np.isfinite(known)))
+
+
+@jax.jit
+def _count_not_finite(value: Any) -> Any:
+    return jnp.sum(~jnp.isfinite(value))

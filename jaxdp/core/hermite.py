@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import require_callable, require_count
-from jaxdp.core.precision import x64
+from jaxdp.core.precision import on_host
 
 HostFunction = Callable[[np.ndarray], np.ndarray]
 
@@ -102,13 +102,13 @@ def host_function(activation: Callable[[Array], Array]) -> HostFunction:
 def evaluate_on_host(
     activation: Callable[[Array], Array], values: Float[np.ndarray, "*shape"]
 ) -> Float[np.ndarray, "*shape"]:
-    """An elementwise JAX function in float64, whatever precision JAX is set to.
+    """An elementwise JAX function in float64 on the CPU, whatever precision and device JAX has.
 
     Raises:
         TypeError: its values are not real numbers.
         ValueError: it does not keep the shape.
     """
-    with x64(), jax.ensure_compile_time_eval():
+    with on_host(), jax.ensure_compile_time_eval():
         result = np.asarray(activation(jnp.asarray(values, jnp.float64)))
     if result.shape != np.shape(values):
         raise ValueError(

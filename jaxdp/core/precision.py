@@ -1,6 +1,7 @@
-"""Computing in another precision than the one that is set, for a while."""
+"""Computing in another precision, or elsewhere, than what is set, for a while."""
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -13,3 +14,27 @@ def x64(is_enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
     from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
 
     return enable_x64(is_enabled)
+
+
+def full_products() -> contextlib.AbstractContextManager[Any]:
+    """A context around tracing in which matrix products keep the digits of their type.
+
+    For a network that a user wrote: an accelerator's default rounds its factors to TF32 or
+    bfloat16. Products of jaxdp itself say `Precision.HIGHEST` where they stand.
+    """
+    return jax.default_matmul_precision("highest")
+
+
+@contextlib.contextmanager
+def on_host() -> Iterator[None]:
+    """A context in which JAX computes on the CPU of this process, in float64.
+
+    An accelerator would be sent every small array there and back, and a TPU has no float64. Where
+    JAX was started without a CPU backend (JAX_PLATFORMS=cuda) its default device computes.
+    """
+    try:
+        place = jax.default_device(jax.local_devices(backend="cpu")[0])
+    except RuntimeError:
+        place = contextlib.nullcontext()
+    with x64(), place:
+        yield

@@ -85,7 +85,8 @@ class TorusKernel(AbstractStationaryKernel):
 
     def diagonal(self, inputs):
         values = self.eigenfunctions(inputs)
-        return values**2 @ self.eigenvalues.astype(values.dtype)
+        weights = self.eigenvalues.astype(values.dtype)
+        return jnp.matmul(values**2, weights, precision=Precision.HIGHEST)
 
     def bound(self, radius=math.inf):
         r"""At most $(\mu_1 + 2\sum_j \max(\mu_{2j}, \mu_{2j+1}))^{1/2}$, whatever the radius."""

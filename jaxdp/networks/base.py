@@ -3,6 +3,8 @@
 import abc
 
 import equinox as eqx
+import jax.numpy as jnp
+from jax.lax import Precision
 from jaxtyping import Array, Float
 
 
@@ -26,4 +28,4 @@ class AbstractLastLayerNetwork(eqx.Module):
 
     def __call__(self, input: Float[Array, " in"]) -> Float[Array, " outputs"]:
         """f(x)."""
-        return self.last @ self.features(input)
+        return jnp.matmul(self.last, self.features(input), precision=Precision.HIGHEST)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jax import lax
+from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.checks import require_count, require_key
@@ -124,4 +125,5 @@ def _convolved(
     height, width = padded.shape[0] - rows + 1, padded.shape[1] - columns + 1
     tall = jnp.stack([padded[row : row + height] for row in range(rows)], axis=2)
     patches = jnp.stack([tall[:, column : column + width] for column in range(columns)], axis=3)
-    return jnp.tensordot(patches, kernel, axes=((2, 3, 4), (0, 1, 2)))
+    axes = (2, 3, 4), (0, 1, 2)
+    return jnp.tensordot(patches, kernel, axes=axes, precision=Precision.HIGHEST)

@@ -7,7 +7,9 @@ but what it gives away is a span of k directions among h features.
 import math
 
 import jax
+import jax.numpy as jnp
 import jax.random as jr
+from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.checks import require_count, require_key
@@ -49,4 +51,4 @@ class TwoLayerNetwork(AbstractLastLayerNetwork):
 
     def features(self, input: Float[Array, " in"]) -> Float[Array, " width"]:
         r"""$\mathrm{ReLU}(W_1 x)$."""
-        return jax.nn.relu(self.hidden @ input)
+        return jax.nn.relu(jnp.matmul(self.hidden, input, precision=Precision.HIGHEST))

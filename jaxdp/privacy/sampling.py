@@ -54,7 +54,8 @@ class AbstractSampler(AbstractDescription):
         """The batch of step number `step`, from 0: indices padded by zeros, and which are real.
 
         Args:
-            key: of the run, one for all its steps; the noise may have the same one.
+            key: of the run, one for all its steps. Its noise is drawn from it too: a sampler splits
+                off `jaxdp.core.keys.purpose_key(key, "sampling")` and draws from that alone.
         """
 
     @abc.abstractmethod

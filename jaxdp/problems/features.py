@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
@@ -249,10 +250,9 @@ class ReducedFeatures(AbstractFeatureProblem):
 
         NaN where the factor is traced, infinite where it is zero.
         """
-        known = concrete(self.train_factor)
-        if known is None:
+        if isinstance(self.train_factor, Tracer):
             return math.nan
-        largest = largest_eigenvalue(known)
+        largest = largest_eigenvalue(self.train_factor)
         return self.num_train / largest if largest > 0 else math.inf
 
 

@@ -28,6 +28,7 @@ from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
+from jaxdp.core.precision import full_products
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
 from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
@@ -205,7 +206,9 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
         risks = jnp.mean((predictions - problem.test_labels) ** 2, axis=1)
         return risks, touched, solution.result != diffrax.RESULTS.successful
 
-    risks, touched, stopped = jax.vmap(one_run)(keys)
+    # For the solver's own sums over its stages.
+    with full_products():
+        risks, touched, stopped = jax.vmap(one_run)(keys)
     areas = jnp.diff(times) * (touched[:, 1:] + touched[:, :-1]) / 2
     area = jnp.concatenate([jnp.zeros_like(touched[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
     fraction = area / jnp.where(times > 0, times, 1)

@@ -18,6 +18,7 @@ import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
+from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
@@ -145,7 +146,8 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
     ys: Any = solution.ys
     shifted, clipped_area = ys
     modal = shifted - noise_to_come(time)[:, None]
-    risk = jnp.maximum(modal @ modes.readout.astype(dtype), 0)
+    read = jnp.matmul(modal, modes.readout.astype(dtype), precision=Precision.HIGHEST)
+    risk = jnp.maximum(read, 0)
     return as_trajectory(
         modes,
         algorithm,

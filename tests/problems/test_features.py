@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.problems import ReducedFeatures
+from jaxdp.problems import ReducedFeatures, kernel_factors
+from jaxdp.problems.kernel_factors import lanczos_eigenvalue, largest_eigenvalue
 
 RNG = np.random.default_rng(0)
 
@@ -123,6 +124,20 @@ def test_the_spectrum_has_a_gap_after_the_number_of_inputs():
     assert slow > 3 * fast
     with pytest.raises(ValueError, match="rank < 120"):
         problem.spectral_gap(120)
+
+
+@pytest.mark.parametrize("shape", [(40, 200), (200, 40), (30, 30), (2, 7), (1, 1)])
+def test_the_largest_eigenvalue_is_found_where_the_features_are(shape, monkeypatch):
+    # Columns of unequal size, as features have that are not centred.
+    features = np.random.default_rng(4).normal(size=shape) + 0.5
+    exact = np.linalg.norm(features, 2) ** 2
+    there = jnp.asarray(features, jnp.float32)
+    assert float(lanczos_eigenvalue(there)) == pytest.approx(exact, rel=1e-4)
+    assert largest_eigenvalue(there) == pytest.approx(exact, rel=1e-4)
+    monkeypatch.setattr(kernel_factors, "is_on_accelerator", lambda value: True)
+    monkeypatch.setattr(kernel_factors, "_host_eigenvalue", None)
+    assert largest_eigenvalue(there) == pytest.approx(exact, rel=1e-4)
+    assert largest_eigenvalue(0 * there) == 0
 
 
 @pytest.mark.slow

@@ -1,0 +1,52 @@
+"""Checks of arrays read each entry where it lies."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdp.core import checks
+from jaxdp.core.checks import is_on_accelerator, require_finite
+
+
+def _accelerated(monkeypatch):
+    """Arrays of JAX count as those of an accelerator, and whole ones may not be fetched."""
+    monkeypatch.setattr(checks, "is_on_accelerator", lambda value: isinstance(value, jax.Array))
+    fetched = []
+    to_host = np.asarray
+
+    def asarray(value, *rest, **more):
+        if isinstance(value, jax.Array) and value.size > 1:
+            fetched.append(value.shape)
+        return to_host(value, *rest, **more)
+
+    monkeypatch.setattr(np, "asarray", asarray)
+    return fetched
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.int32])
+def test_whole_arrays_stay_on_an_accelerator(monkeypatch, dtype):
+    fetched = _accelerated(monkeypatch)
+    require_finite("features", jnp.ones((3, 4), dtype))
+    if dtype != jnp.int32:
+        with pytest.raises(ValueError, match="finite features, got 2 entries that are not"):
+            require_finite("features", jnp.asarray([[jnp.inf, 1.0], [jnp.nan, 0.0]], dtype))
+    assert fetched == []
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float16, jnp.bfloat16])
+def test_entries_that_are_not_finite_are_counted(dtype):
+    values = jnp.asarray([jnp.inf, 1.0, jnp.nan], dtype)
+    for array in (values, np.asarray(values)):
+        with pytest.raises(ValueError, match="got 2 entries"):
+            require_finite("rows", array)
+    require_finite("rows", jnp.ones(3, dtype))
+    require_finite("rows", [1, 2.0])
+    with pytest.raises(TypeError, match="expected rows to be a real number"):
+        require_finite("rows", ["1"])
+
+
+def test_the_cpu_is_no_accelerator_and_traced_values_are_nowhere():
+    assert not is_on_accelerator(jnp.ones(2))
+    assert not is_on_accelerator(np.ones(2))
+    jax.eval_shape(lambda value: require_finite("rows", value), jnp.ones(2))
