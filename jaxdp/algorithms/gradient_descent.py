@@ -140,10 +140,10 @@ def gradient_descent(
             halvings += 1
             continue
         model, loss, num_steps = moved, float(after), num_steps + int(taken)
-        if progress is True:
-            listener(num_steps / max_steps)
-        elif listener is not None:
-            listener(num_steps, loss)
+        if listener is not None:
+            # A bar shows the share of the steps.
+            told = (num_steps / max_steps,) if progress is True else (num_steps, loss)
+            listener(*told)
     status = DescentStatus.MAX_STEPS if loss > tolerance else DescentStatus.CONVERGED
     if not np.isfinite(loss) or (status and halvings == _HALVINGS):
         status = DescentStatus.STALLED

@@ -134,7 +134,7 @@ def leak_report(
     has_enough = equations >= unknowns
     if errors is not None:
         is_found = bool((errors < found_below).any())
-        is_in_span = true_loss <= tolerance
+        is_in_span = true_loss is not None and true_loss <= tolerance
     else:
         is_found = found.converged and has_enough
         is_in_span = True if found.converged else (None if rank <= num_samples else False)
