@@ -139,10 +139,8 @@ def gradient_descent(
             halvings += 1
             continue
         model, loss, num_steps = moved, float(after), num_steps + int(taken)
-        if progress is True:
-            listener(num_steps / max_steps)
-        elif listener is not None:
-            listener(num_steps, loss)
+        if listener is not None:
+            listener(*((num_steps / max_steps,) if progress is True else (num_steps, loss)))
     status = DescentStatus.MAX_STEPS if loss > tolerance else DescentStatus.CONVERGED
     if not np.isfinite(loss) or (status and halvings == _HALVINGS):
         status = DescentStatus.STALLED

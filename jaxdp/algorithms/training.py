@@ -167,7 +167,7 @@ def train(
     require_loss(loss)
     if metric is not None:
         require_callable("metric", metric, "a function of the model, or None")
-    progress = listener_of(progress, "train")
+    listener = listener_of(progress, "train")
     weights_of(model)
     steps = (optimiser.num_steps,) if record_at is None else _counts(record_at)
     if any(late <= early for early, late in zip((-1, *steps), (*steps, np.inf), strict=True)) or (
@@ -190,15 +190,15 @@ def train(
         # The steps are counted here, on the host: runs of any length share one compilation.
         shared = dataclasses.replace(optimiser, num_steps=_ANY_NUMBER)
         shared = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), shared)
-    for stop in _stops(optimiser.num_steps, steps, progress is not None):
+    for stop in _stops(optimiser.num_steps, steps, listener is not None):
         count = jnp.asarray(stop - done, jnp.int32)
         model, state = advance(
             shared, loss, model, state, inputs, targets, key, count, microbatch_size
         )
         done = stop
-        if progress is not None:
+        if listener is not None:
             jax.block_until_ready(model)
-            progress(done / optimiser.num_steps)
+            listener(done / optimiser.num_steps)
         if metric is not None and done in steps:
             records.append(metric(model))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
