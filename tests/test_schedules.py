@@ -253,7 +253,7 @@ def test_callables_that_cannot_be_traced_are_refused(function):
 
 @pytest.mark.parametrize("value", ["1", None, 1 + 2j, [1.0, None]])
 def test_what_is_no_number_is_refused(value):
-    with pytest.raises(TypeError, match="expected real numbers, got"):
+    with pytest.raises(TypeError, match="expected value to be a real number, got"):
         jaxdp.Constant(value)
 
 

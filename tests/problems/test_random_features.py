@@ -106,7 +106,7 @@ GOOD = {
         ({"weights": np.ones((5, 4))}, ValueError, r"weights of shape \(any, 3\), got \(5, 4\)"),
         ({"weights": np.ones((0, 3))}, ValueError, "non-empty weights"),
         ({"train_inputs": np.full((4, 3), np.inf)}, ValueError, "finite train_inputs, got 12"),
-        ({"train_inputs": "table"}, TypeError, "expected real numbers"),
+        ({"train_inputs": "table"}, TypeError, "expected train_inputs to be a real number"),
         ({"activation": "tanh"}, TypeError, "activation to be a callable, got 'tanh'"),
     ],
 )
