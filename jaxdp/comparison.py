@@ -13,6 +13,9 @@ from jaxdp.core.trajectory import Status, Trajectory
 _SHOWN_TIMES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 # Beyond it a theory of the unclipped process does not describe a clipped one.
 _LIKELY_EXIT = 0.01
+# Beyond this ratio two risks at the start, less five standard errors, are not of one problem. A
+# table's surrogate starts about zeta^2 d / (2 n) above the table.
+_LARGEST_RATIO, _SIGMAS = 1.5, 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +94,9 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
 
     Warns:
         UserWarning: a prediction of the unclipped process, whose paths are clipped with a
-            probability above .01.
+            probability above .01; or one that starts from another risk than the runs, by half
+            or more, as that of another problem does. Trajectories do not know their problem:
+            another one with the same risk at the start is not noticed.
 
     Raises:
         TypeError: something is no trajectory.
@@ -133,6 +138,15 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         raise ValueError("expected at least one run that ended well; all of them failed")
     mean, error = _mean_and_error(np.asarray(simulated.risk)[well])
     final_mean, final_error = _mean_and_error(np.asarray(simulated.final_risk)[well])
+    for prediction in predictions:
+        start = float(prediction.risk[0])
+        if _are_apart(mean[0], error[0], start):
+            warnings.warn(
+                f"the runs start at risk {mean[0]:.4g}, and {prediction.label or 'a prediction'} "
+                f"at {start:.4g}: are they of one problem?",
+                UserWarning,
+                stacklevel=2,
+            )
     gap = np.abs(mean - np.asarray(predictions[0].risk, np.float64))
     final_gap = abs(final_mean - float(predictions[0].final_risk))
     known = error > 0
@@ -150,6 +164,12 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         final_gap=float(final_gap),
         final_sigmas=float(final_gap / final_error) if final_error > 0 else float("nan"),
     )
+
+
+def _are_apart(mean: float, error: float, start: float) -> bool:
+    """Whether two risks at the start are too far apart for one problem."""
+    low, high = sorted((mean, start))
+    return high - _SIGMAS * np.nan_to_num(error) > _LARGEST_RATIO * low
 
 
 def _exit_lines(predictions: tuple[Trajectory, ...]) -> list[str]:

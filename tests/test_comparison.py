@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ PREDICTION = _prediction([1.5, 0.45, 0.25], 0.35)
 
 
 def test_gaps_and_sigmas_by_hand():
-    comparison = jaxdp.compare(RUNS, PREDICTION, _prediction([9.0, 9.0, 9.0], 9.0))
+    comparison = jaxdp.compare(RUNS, PREDICTION, _prediction([1.0, 9.0, 9.0], 9.0))
     np.testing.assert_allclose(comparison.mean, [1.0, 0.5, 0.3], rtol=1e-6)
     # ddof 1: the standard deviation of two values 0.2 apart is 0.2/sqrt 2, over sqrt 2.
     np.testing.assert_allclose(comparison.standard_error, [0, 0.1, 0.1], rtol=1e-5)
@@ -48,6 +49,25 @@ def test_gaps_and_sigmas_by_hand():
     assert comparison.max_sigmas == pytest.approx(0.5, rel=1e-5)
     assert comparison.final_gap == pytest.approx(0.05, rel=1e-5)
     assert comparison.final_sigmas == pytest.approx(0.5, rel=1e-5)
+
+
+def test_a_prediction_of_another_problem_is_warned_of():
+    problem, other = (
+        jaxdp.LinearRegression.isotropic(20, label_noise=0.3, initial_risk=risk)
+        for risk in (0.5, 2.0)
+    )
+    algorithm = jaxdp.OnePassDPSGD(1.0, 1.0, 1.0, 200)
+    simulated = jaxdp.simulate(problem, algorithm, key=jax.random.key(0), num_runs=4, records=2)
+    with pytest.warns(UserWarning, match=r"start at risk 0.5, and ODE at 2: .* one problem"):
+        jaxdp.compare(simulated, jaxdp.predict(other, algorithm, records=2))
+    jaxdp.compare(simulated, jaxdp.predict(problem, algorithm, records=2))
+
+
+def test_a_start_that_differs_by_chance_is_not_warned_of():
+    spread = [[0.6, 0.4, 0.2], [1.8, 0.6, 0.4]]
+    jaxdp.compare(_runs(spread, [0.3, 0.5]), _prediction([2.0, 0.45, 0.25], 0.35))
+    with pytest.warns(UserWarning, match="one problem"):
+        jaxdp.compare(_runs(spread, [0.3, 0.5]), _prediction([8.0, 0.45, 0.25], 0.35))
 
 
 def test_a_single_run_has_no_sigmas():
@@ -70,7 +90,7 @@ def test_failed_runs_are_left_out_and_counted():
 
 
 def test_the_table_shows_every_prediction():
-    text = str(jaxdp.compare(RUNS, PREDICTION, _prediction([2.0, 1.0, 0.5], 0.6, "upper bound")))
+    text = str(jaxdp.compare(RUNS, PREDICTION, _prediction([1.2, 1.0, 0.5], 0.6, "upper bound")))
     lines = text.splitlines()
     assert lines[0].split() == [
         "time",
