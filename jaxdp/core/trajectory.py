@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,6 +10,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.core.checks import require_host
+
+if TYPE_CHECKING:
+    import xarray
 
 
 class Status(enum.IntEnum):
@@ -70,6 +74,21 @@ class Trajectory(eqx.Module):
                 f"{self.label or 'trajectory'}: of {status.size} runs {', '.join(bad)}"
             )
         return self
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """An `xarray.Dataset` of all arrays, each with its units.
+
+        Dimensions are "run" ("run_0", "run_1", ... for batches of more axes), "time" and, of the
+        released iterates, "parameter"; under `vmap`, where each trajectory has a clock of its own,
+        "record" with the times as a coordinate. The label is an attribute.
+
+        Raises:
+            ModuleNotFoundError: xarray is not installed; names the extra.
+            TypeError: the trajectory is traced.
+        """
+        from jaxdp.core.labelled import dataset_of
+
+        return dataset_of(self)
 
 
 def void_unless(valid: Bool[Array, ""], trajectory: Trajectory) -> Trajectory:

@@ -1,6 +1,5 @@
 """What a sweep's function returns: a dict of arrays or a Trajectory, as named variables."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,31 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.trajectory import Status, Trajectory
-
-_LONG_NAMES = {
-    "time": "time of the record",
-    "risk": "risk",
-    "final_risk": "risk of the released iterate",
-    "status": "how the run ended",
-    "std": "predicted standard deviation of the risk",
-    "parameters": "released iterate",
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Variable:
-    """One variable of a cell.
-
-    Attributes:
-        name: of the variable.
-        dims: names of its own dimensions, after those of the axes.
-        attrs: its units and what it is.
-    """
-
-    name: str
-    dims: tuple[str, ...]
-    attrs: tuple[tuple[str, str], ...] = ()
+from jaxdp.core.labelled import Variable, variables_of_trajectory
+from jaxdp.core.trajectory import Trajectory
 
 
 def variables_of(
@@ -105,25 +81,7 @@ def _as_array(name: str, value: Any) -> Array:
 
 
 def _of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Array]]:
-    count = trajectory.status.ndim
-    batch = ("run",) if count == 1 else tuple(f"run_{axis}" for axis in range(count))
-    dims = {
-        "time": ("record",),
-        "risk": (*batch, "record"),
-        "final_risk": batch,
-        "status": batch,
-        "std": (*batch, "record"),
-        "parameters": (*batch, "parameter"),
-    }
-    found = []
-    for name, own in dims.items():
-        value = getattr(trajectory, name)
-        if value is not None:
-            attrs = {"long_name": _LONG_NAMES[name], "units": "1"}
-            if name == "status":
-                attrs["meaning"] = ", ".join(f"{code.value} {code.name.lower()}" for code in Status)
-            found.append((Variable(name, own, tuple(attrs.items())), _as_array(name, value)))
-    for name, value in trajectory.observables.items():
-        attrs = {"long_name": name.replace("_", " "), "units": "1"}
-        found.append((Variable(name, dims["risk"], tuple(attrs.items())), _as_array(name, value)))
-    return found
+    return [
+        (variable, _as_array(variable.name, value))
+        for variable, value in variables_of_trajectory(trajectory)
+    ]
