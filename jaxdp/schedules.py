@@ -147,7 +147,7 @@ class Hyperbolic(AbstractSchedule):
         return self.peak / (1 + time / self.knee)
 
     def at_step(self, step, num_steps):
-        return self(step / num_steps)
+        return self(jnp.asarray(step) / num_steps)
 
     def squared_drop(self, step, num_steps):
         first, last = self.at_step(step, num_steps), self.at_step(step + 1, num_steps)
