@@ -23,9 +23,12 @@ DOCUMENTS = (
 FOREIGN = {
     "Abstract",
     "Dataset",
+    "MLP",
+    "Linear",
     "Module",
     "MyTheory",
     "ProcessPoolExecutor",
+    "Sequential",
     "ThreadPoolExecutor",
     "badge",
     "cluster",

@@ -122,8 +122,12 @@ def leak_report(
     rank = _rank(target)
     equations = rank * (target.num_features - num_samples)
     unknowns = num_samples * (dim - 1)
+    has_enough = equations >= unknowns
     errors = true_loss = None
-    if true_inputs is not None:
+    if true_inputs is None:
+        is_found = found.converged and has_enough
+        is_in_span = True if found.converged else (None if rank <= num_samples else False)
+    else:
         rows = jnp.asarray(true_inputs, found.inputs.dtype)
         require_shape("true_inputs", rows, (num_samples, dim))
         require_finite("true_inputs", rows)
@@ -131,13 +135,8 @@ def leak_report(
         require_finite("directions of true_inputs", rows)
         errors = row_errors(rows, found.inputs, allow_sign_flips=allow_sign_flips)
         true_loss = checked_loss(target, rows)
-    has_enough = equations >= unknowns
-    if errors is not None:
         is_found = bool((errors < found_below).any())
         is_in_span = true_loss is not None and true_loss <= tolerance
-    else:
-        is_found = found.converged and has_enough
-        is_in_span = True if found.converged else (None if rank <= num_samples else False)
     if is_found:
         verdict = Verdict.FOUND
     elif is_in_span is False:
