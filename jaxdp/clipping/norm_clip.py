@@ -40,7 +40,7 @@ class NormClip(AbstractDescription):
     def __check_init__(self):
         require_positive("scale", self.scale, infinite=True)
 
-    def norm(self, dim: int) -> Float[Array, ""]:
+    def norm(self, dim: int) -> Float[Array, "*cells"]:
         r"""The clip norm $C = c\sqrt d$."""
         return self.scale * jnp.sqrt(jnp.asarray(dim, self.scale.dtype))
 

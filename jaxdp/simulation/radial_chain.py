@@ -55,8 +55,8 @@ class Streams(eqx.Module):
 class _Lanes(eqx.Module):
     """What each lane keeps throughout; the last axis has length 1 where all lanes share it."""
 
-    eigenvalues: Float[Array, "blocks lanes"]
-    label_noise: Float[Array, " lanes"]
+    eigenvalues: Float[Array, " blocks #lanes"]
+    label_noise: Float[Array, " #lanes"]
     clip: NormClip
     dim: int = eqx.field(static=True)
 
@@ -66,10 +66,10 @@ class _Steps(eqx.Module):
 
     samples: Complex[Array, "steps blocks lanes"]
     labels: Float[Array, "steps lanes"]
-    rates: Float[Array, "steps lanes"]
+    rates: Float[Array, " steps #lanes"]
     active: Bool[Array, " steps"]
     noise: Complex[Array, "steps blocks lanes"] | None
-    stds: Float[Array, "steps lanes"]
+    stds: Float[Array, " steps #lanes"]
 
 
 def risk_of(

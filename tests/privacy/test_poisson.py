@@ -176,7 +176,8 @@ def test_secret_batches_have_the_stated_rate_and_hold_each_record_once():
         counts[drawn] += 1
     assert_mean_close(counts / 40, 0.25)
     with pytest.raises(AssertionError):
-        assert_mean_close(counts / 40, 0.25 / 1.05)
+        # Ten standard errors off.
+        assert_mean_close(counts / 40, 0.25 / 1.1)
 
 
 def test_a_sampler_prints_as_it_was_made():
