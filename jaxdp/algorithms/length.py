@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from jaxdp.core.checks import concrete, require_count, require_real
+from jaxdp.core.checks import concrete, require_count
 
 
 class Length(eqx.Module):
@@ -27,10 +27,11 @@ def as_length(num_steps: Any) -> Length | Int[Array, ""]:
         if num_steps >= 2**31:
             raise ValueError(f"expected num_steps < 2^31, got {num_steps}")
         return Length(require_count("num_steps", num_steps))
-    require_real("num_steps", num_steps)
-    array = jnp.asarray(num_steps)
-    if not jnp.issubdtype(array.dtype, jnp.integer):
-        raise TypeError(f"expected num_steps to be a whole number, got {num_steps}")
+    dtype = getattr(num_steps, "dtype", None)
+    if dtype is None or not jnp.issubdtype(dtype, jnp.integer):
+        raise TypeError(f"expected num_steps to be a whole number, got {num_steps!r}")
+    # Of one type, not weak, so that no kind of whole number compiles a program of its own.
+    array = jnp.asarray(num_steps).astype(int)
     if array.shape != ():
         raise ValueError(
             f"expected num_steps to be a scalar, got shape {array.shape}; "

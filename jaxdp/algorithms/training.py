@@ -21,6 +21,7 @@ from jaxdp.algorithms.optimiser import OptimiserState, PrivateOptimiser, require
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.arguments import require_loss, weights_of
 from jaxdp.clipping.traced_loss import batch_size
+from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import (
     concrete,
     require_callable,
@@ -48,7 +49,7 @@ class NonPrivateOptimiser(eqx.Module):
     """
 
     optimiser: optax.GradientTransformation = eqx.field(static=True)
-    num_steps: int = eqx.field(static=True)
+    num_steps: int = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
         require_optax(self.optimiser)

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
@@ -42,6 +43,26 @@ def as_wide_float(value: Any, name: str = "real numbers") -> Float[Array, "*shap
     array = as_float(value, name)
     with contextlib.nullcontext() if isinstance(array, Tracer) else jax.ensure_compile_time_eval():
         return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+
+
+def plain_number(value: Any) -> Any:
+    """A scalar of NumPy or JAX as Python's own, so that it can be static; the rest as it is.
+
+    What is no number, or traced, is left for the check to come to refuse.
+    """
+    is_array = isinstance(value, (np.generic, np.ndarray, jax.Array)) and not isinstance(
+        value, Tracer
+    )
+    return np.asarray(value).item() if is_array and value.ndim == 0 else value
+
+
+def plain_float(value: Any) -> Any:
+    """A number as a Python float; anything else as it is, to be refused by the check to come.
+
+    `float(value)` would read the text "1" as 1.
+    """
+    plain = plain_number(value)
+    return float(plain) if isinstance(plain, int) else plain
 
 
 def float_dtype(*trees: Any) -> jnp.dtype:

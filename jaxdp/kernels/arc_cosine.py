@@ -11,6 +11,7 @@ import jax.random as jr
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
+from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count, require_key, require_positive
 from jaxdp.kernels.base import (
     AbstractFeatureMap,
@@ -36,7 +37,7 @@ class ArcCosine(AbstractKernel):
         ValueError: another order.
     """
 
-    order: int = eqx.field(static=True)
+    order: int = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
         if self.order not in (0, 1):

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
+from jaxdp.core.arrays import plain_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.kernels.base import AbstractKernel, as_rows, row_pair
@@ -29,7 +30,7 @@ class CallableKernel(AbstractKernel):
     """
 
     function: Callable[[Float[Array, " dim"], Float[Array, " dim"]], Float[Array, ""]]
-    largest_norm: float = eqx.field(static=True, default=math.inf)
+    largest_norm: float = eqx.field(static=True, converter=plain_float, default=math.inf)
 
     def __check_init__(self):
         require_positive("largest_norm", self.largest_norm, infinite=True)

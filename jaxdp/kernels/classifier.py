@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.bounded import ClippedFeatures
@@ -36,7 +37,6 @@ from jaxdp.kernels.fit_arguments import (
     check_budget,
     check_seeds,
     noise_of_fit,
-    plain_number,
     require_positive_number,
     training_table,
 )

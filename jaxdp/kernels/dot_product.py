@@ -8,7 +8,7 @@ import jax.random as jr
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, plain_number
 from jaxdp.core.checks import require_count, require_key, require_non_negative, require_positive
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, row_pair
 
@@ -42,7 +42,7 @@ class IdentityFeatures(AbstractFeatureMap):
         num_inputs: d.
     """
 
-    num_inputs: int = eqx.field(static=True)
+    num_inputs: int = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
         require_count("num_inputs", self.num_inputs)
@@ -75,7 +75,7 @@ class Polynomial(AbstractKernel):
             not finite or not a scalar.
     """
 
-    degree: int = eqx.field(static=True)
+    degree: int = eqx.field(static=True, converter=plain_number)
     constant: Float[Array, ""] = eqx.field(converter=as_float)
 
     def __check_init__(self):
@@ -102,7 +102,8 @@ class Polynomial(AbstractKernel):
         # Features first, so that the first ones do not depend on how many there are.
         shape = (num_features, self.degree, dim + 1)
         signs = jnp.moveaxis(jr.rademacher(key, shape, jnp.float32), 1, 0)
-        return ProductFeatures(signs[..., :-1], signs[..., -1] * jnp.sqrt(self.constant))
+        offset = jnp.sqrt(self.constant).astype(signs.dtype)
+        return ProductFeatures(signs[..., :-1], signs[..., -1] * offset)
 
 
 class ProductFeatures(AbstractFeatureMap):

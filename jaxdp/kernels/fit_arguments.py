@@ -84,21 +84,6 @@ def check_budget(epsilon: Any, delta: Any) -> None:
     check_delta(delta)
 
 
-def plain_number(value: Any) -> Any:
-    """A number as Python's own, so that it can be static; anything else as it is, to be refused."""
-    is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiu"
-    return np.asarray(value).item() if is_number else value
-
-
-def plain_float(value: Any) -> Any:
-    """A number as a Python float; anything else as it is, to be refused by the check to come.
-
-    `float(value)` would read the text "1" as 1.
-    """
-    plain = plain_number(value)
-    return float(plain) if isinstance(plain, int) else plain
-
-
 def require_positive_number(name: str, value: Any) -> None:
     """Raise TypeError unless it is a number, ValueError unless it is positive and finite."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

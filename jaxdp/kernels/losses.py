@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit
 
+from jaxdp.core.arrays import plain_float
 from jaxdp.core.checks import require_positive
-from jaxdp.kernels.fit_arguments import plain_float
 
 _Margins = Float[np.ndarray, " n"]
 # How far beyond its stated constants rounding may take a loss on the grid of the check.

@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_finite, require_positive, require_shape
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows
 from jaxdp.kernels.blocks import blockwise
@@ -52,10 +52,10 @@ class ReleasedFunction(eqx.Module):
     features: AbstractFeatureMap
     coefficients: Float[Array, " outputs"] = eqx.field(converter=as_float)
     statement: Release
-    delta: float = eqx.field(static=True)
+    delta: float = eqx.field(static=True, converter=plain_float)
     public_seed: int = eqx.field(static=True)
     intercept: Float[Array, ""] = eqx.field(converter=as_float, default=0.0)
-    label_bound: float | None = eqx.field(static=True, default=None)
+    label_bound: float | None = eqx.field(static=True, converter=plain_float, default=None)
     columns: Columns | None = None
 
     def __check_init__(self):
@@ -142,5 +142,6 @@ def _values(
     is_lost = ~jnp.isfinite(found).all(axis=1) & jnp.isfinite(given).all(axis=1)
     rows = jnp.where(is_lost[:, None], 0, found)
     # As many digits as there are: a product in bf16 or TF32 would lose most of them.
-    values = jnp.matmul(rows, coefficients, precision=Precision.HIGHEST) + intercept
+    values = jnp.matmul(rows, coefficients, precision=Precision.HIGHEST)
+    values += intercept.astype(values.dtype)
     return values if bound is None else jnp.clip(values, -bound, bound)

@@ -27,7 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.checks import require_count, require_positive
+from jaxdp.core.arrays import plain_number
+from jaxdp.core.checks import host_number, require_count, require_positive
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.bounded import ClippedFeatures
 from jaxdp.kernels.fit_arguments import (
@@ -35,7 +36,6 @@ from jaxdp.kernels.fit_arguments import (
     check_seeds,
     clipped_labels,
     noise_of_fit,
-    plain_number,
     require_positive_number,
     training_table,
 )
@@ -100,7 +100,7 @@ class PrivateKernelRidge(eqx.Module):
     num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
     num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
     label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
-    ridge: Any = eqx.field(default=None)
+    ridge: Any = eqx.field(converter=plain_number, default=None)
     intercept_share: float = eqx.field(static=True, converter=plain_number, default=0.0)
     input_bound: float | None = eqx.field(
         static=True, converter=plain_number, default=None, kw_only=True
@@ -119,7 +119,7 @@ class PrivateKernelRidge(eqx.Module):
         for name in ("residual_bound", "input_bound"):
             if getattr(self, name) is not None:
                 require_positive_number(name, getattr(self, name))
-        if not isinstance(self.intercept_share, (int, float)) or not 0 <= self.intercept_share < 1:
+        if not 0 <= host_number("intercept_share", self.intercept_share) < 1:
             raise ValueError(f"expected 0 <= intercept_share < 1, got {self.intercept_share}")
         public_bound(self.kernel, self.feature_map, self.input_bound)
         if self.ridge is not None and not isinstance(self.ridge, AbstractRidgeRule):

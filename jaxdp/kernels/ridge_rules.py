@@ -14,8 +14,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import host_number, require_count, require_positive
-from jaxdp.kernels.fit_arguments import plain_float
 from jaxdp.kernels.joint_release import JointNoise, noise_of, num_normals
 
 
@@ -174,9 +174,9 @@ class SelectedRidge(AbstractRidgeRule):
         ValueError, TypeError: an argument is out of its range.
     """
 
-    num_splits: int = eqx.field(static=True, default=8)
+    num_splits: int = eqx.field(static=True, converter=plain_number, default=8)
     share: float = eqx.field(static=True, converter=plain_float, default=0.5)
-    num_ridges: int = eqx.field(static=True, default=11)
+    num_ridges: int = eqx.field(static=True, converter=plain_number, default=11)
 
     def __check_init__(self):
         require_positive("share", self.share)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_positive
 from jaxdp.kernels.base import (
     AbstractStationaryKernel,
@@ -66,7 +66,7 @@ class AbstractRadialKernel(AbstractStationaryKernel):
         normal_key, scale_key = jr.split(key)
         normals = jr.normal(normal_key, (num_frequencies, dim), jnp.float32)
         scales = self.frequency_scales(num_frequencies, key=scale_key)
-        return normals * (scales / self.scale)[:, None]
+        return normals * (scales / self.scale.astype(scales.dtype))[:, None]
 
 
 class Gaussian(AbstractRadialKernel):
@@ -129,9 +129,10 @@ class Matern(AbstractRadialKernel):
     """
 
     scale: Float[Array, ""] = eqx.field(converter=as_float)
-    smoothness: float = eqx.field(static=True)
+    smoothness: float = eqx.field(static=True, converter=plain_float)
 
     def __check_init__(self):
+        require_positive("smoothness", self.smoothness)
         if self.smoothness not in _SMOOTHNESS:
             raise ValueError(
                 f"expected smoothness 0.5, 1.5, 2.5, ... up to {_SMOOTHNESS[-1]}, got "

@@ -11,7 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdp.core.checks import concrete, require_positive, require_scalar
+from jaxdp.core.checks import concrete, require_positive
 
 # Far above the least number of float64: noise for a smaller delta could not be represented.
 _LEAST_DELTA = 1e-300
@@ -50,7 +50,11 @@ def host_scalar(name: str, value: Any) -> Any:
         ValueError: it is negative, not a number, or not a scalar.
     """
     check_non_negative(name, value)
-    require_scalar(name, value)
+    if np.ndim(value):
+        raise ValueError(
+            f"expected {name} to be a scalar, got shape {np.shape(value)}; make a batch with vmap "
+            "over the constructor, and use vmap over account for its cost"
+        )
     known = concrete(value)
     return value if known is None else float(known)
 

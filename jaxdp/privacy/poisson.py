@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, UInt32
 from scipy.special import betainc
 
+from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import (
     concrete,
     host_number,
@@ -179,7 +180,7 @@ class PoissonSubsampledGaussian(AbstractMechanism):
     noise_multiplier: Any = eqx.field(
         converter=lambda value: host_scalar("noise_multiplier", value)
     )
-    num_steps: int = eqx.field(static=True)
+    num_steps: int = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
         if not isinstance(self.sampler, PoissonSampler):

@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.pair import require_pair
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.core.recording import record_steps
@@ -48,7 +48,7 @@ class ClippedSDE(AbstractSimulator):
             for the fastest mode of the kernel.
     """
 
-    num_steps: int | None = eqx.field(static=True, default=None)
+    num_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
 
     def __check_init__(self):
         _check(self.num_steps)
@@ -72,7 +72,7 @@ class OrnsteinUhlenbeckSDE(AbstractSimulator):
         num_steps: as for `ClippedSDE`.
     """
 
-    num_steps: int | None = eqx.field(static=True, default=None)
+    num_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
 
     def __check_init__(self):
         _check(self.num_steps)

@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.pair import require_pair
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.core.recording import record_steps
@@ -45,7 +45,7 @@ class HomogenizedSDE(AbstractSimulator):
         num_steps: steps of the path over [0, 1], rounded up to a whole number per record.
     """
 
-    num_steps: int = eqx.field(static=True, default=4000)
+    num_steps: int = eqx.field(static=True, converter=plain_number, default=4000)
 
     def __check_init__(self):
         require_count("num_steps", self.num_steps)

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int, Key
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm, AbstractOnePassAlgorithm
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.stability import warn_if_unstable
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.core.recording import record_steps
@@ -64,7 +64,7 @@ class Iterates(AbstractSimulator):
             values do not depend on it.
     """
 
-    chunk_size: int | None = eqx.field(static=True, default=None)
+    chunk_size: int | None = eqx.field(static=True, converter=plain_number, default=None)
 
     def __check_init__(self):
         if self.chunk_size is not None:

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_kind
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.clipped_flow import DEFAULT_RANK, require_rank
@@ -29,7 +29,7 @@ class ClippedDiffusion(AbstractTheory):
             `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd`.
     """
 
-    rank: int = eqx.field(static=True, default=DEFAULT_RANK)
+    rank: int = eqx.field(static=True, converter=plain_number, default=DEFAULT_RANK)
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def __check_init__(self):

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdp.algorithms.stability import warn_if_unstable
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.gaussian_closure import Closure, Moments
@@ -34,7 +34,7 @@ class ClippedFlow(AbstractTheory):
             A rank of min(n, p) or more is the full closure.
     """
 
-    rank: int = eqx.field(static=True, default=DEFAULT_RANK)
+    rank: int = eqx.field(static=True, converter=plain_number, default=DEFAULT_RANK)
 
     def __check_init__(self):
         require_rank(self.rank)

@@ -163,7 +163,10 @@ def test_one_key_gives_one_map_whatever_the_precision():
     few = MAPS["paired"].frequencies
     with jax.enable_x64(True):
         again = kernels.FourierFeatures.sample(kernels.Gaussian(0.75), 16, DIM, key=jr.key(0))
+        products = kernels.Polynomial(2, 3.0).features(4, DIM, key=jr.key(0))
     np.testing.assert_allclose(again.frequencies, few, rtol=1e-7)
+    # A Python number is float64 here, and must not widen them.
+    assert again.frequencies.dtype == products.offsets.dtype == few.dtype
 
 
 def test_features_can_be_differentiated_in_the_scale():

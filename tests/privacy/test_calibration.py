@@ -124,7 +124,7 @@ def test_impossible_budgets_are_refused():
     with pytest.raises(ValueError, match="truncated batches leave some of delta"):
         calibrated_noise_multiplier(1.0, 1e-5, sampler=crowded, num_steps=10)
     for wrong in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="0 < epsilon < infinity"):
+        with pytest.raises(ValueError, match="expected finite epsilon > 0"):
             calibrated_noise_multiplier(wrong, 1e-5, sampler=_SAMPLER, num_steps=10)
     with pytest.raises(ValueError, match="expected epsilon to be a scalar"):
         calibrated_noise_multiplier(np.ones(2), 1e-5, sampler=_SAMPLER, num_steps=10)

@@ -114,12 +114,12 @@ def test_a_seed_is_not_printed():
 
 @pytest.mark.parametrize("wrong", [1.0, "1", True, np.zeros(2)])
 def test_a_seed_is_an_int(wrong):
-    with pytest.raises(TypeError, match="expected noise_seed to be None or an int"):
+    with pytest.raises(TypeError, match="expected seed to be None or an int"):
         SecretNoise(wrong)
 
 
 def test_a_seed_is_not_negative():
-    with pytest.raises(ValueError, match="expected noise_seed >= 0, got -1"):
+    with pytest.raises(ValueError, match="expected seed >= 0, got -1"):
         SecretNoise(-1)
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.attacks.optimisers.base import AbstractOptimiser
 from jaxdp.attacks.optimisers.rounds import Rounds
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import host_number, require_positive
 
 
@@ -35,7 +35,7 @@ class CurvatureScaledMomentum(AbstractOptimiser):
     momentum: Float[Array, ""] = eqx.field(converter=as_float, default=0.65)
     damping: Float[Array, ""] = eqx.field(converter=as_float, default=0.05)
     longest_step: Float[Array, ""] = eqx.field(converter=as_float, default=0.3)
-    spare_rows: float = eqx.field(static=True, default=0.5)
+    spare_rows: float = eqx.field(static=True, converter=plain_float, default=0.5)
 
     def __check_init__(self):
         for name in ("step_size", "damping", "longest_step", "spare_rows"):

@@ -13,7 +13,7 @@ from jaxdp.attacks.base import AbstractTarget
 from jaxdp.attacks.objective import relative_loss
 from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending, onto_sphere
 from jaxdp.attacks.optimisers.normal_equations import normal_equations
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_positive
 
 # Of the normal matrix: 67 MB in float32.
@@ -45,7 +45,7 @@ class LevenbergMarquardt(AbstractOptimiser):
 
     damping: Float[Array, ""] = eqx.field(converter=as_float, default=0.1)
     first: AbstractOptimiser | None = None
-    first_passes: float = eqx.field(static=True, default=400.0)
+    first_passes: float = eqx.field(static=True, converter=plain_float, default=400.0)
 
     def __check_init__(self):
         require_positive("damping", self.damping)

@@ -29,11 +29,16 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaincc
 
+from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.blocks import row_blocks
 from jaxdp.kernels.exact_paths import NUGGET
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, plain_float, training_table
+from jaxdp.kernels.fit_arguments import (
+    check_budget,
+    check_seeds,
+    training_table,
+)
 from jaxdp.kernels.gram import host_rows
 from jaxdp.kernels.published.calibration import classic_multiplier, kernel_size, projection_factor
 from jaxdp.kernels.published.curated import CuratedFunction, SecretPaths
@@ -87,11 +92,13 @@ class Algorithm1(eqx.Module):
     """
 
     kernel: AbstractKernel
-    num_projections: int = eqx.field(static=True)
+    num_projections: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
     label_bound: float = eqx.field(static=True, converter=plain_float)
-    num_features: int = eqx.field(static=True, default=2048, kw_only=True)
-    input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
+    num_features: int = eqx.field(static=True, converter=plain_number, default=2048, kw_only=True)
+    input_bound: float | None = eqx.field(
+        static=True, converter=plain_float, default=None, kw_only=True
+    )
 
     def __check_init__(self):
         require_count("num_projections", self.num_projections)

@@ -6,9 +6,12 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Float
 
+from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.fit_arguments import check_budget, plain_float
+from jaxdp.kernels.fit_arguments import (
+    check_budget,
+)
 from jaxdp.kernels.losses import AbstractMarginLoss
 from jaxdp.kernels.published.calibration import kernel_size, projection_factor
 from jaxdp.kernels.published.perturbed_minimiser import (
@@ -49,11 +52,13 @@ class Algorithm2(eqx.Module):
     """
 
     kernel: AbstractKernel
-    num_projections: int = eqx.field(static=True)
+    num_projections: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
     loss: AbstractMarginLoss
-    num_features: int = eqx.field(static=True, default=2048, kw_only=True)
-    input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
+    num_features: int = eqx.field(static=True, converter=plain_number, default=2048, kw_only=True)
+    input_bound: float | None = eqx.field(
+        static=True, converter=plain_float, default=None, kw_only=True
+    )
 
     def __check_init__(self):
         require_count("num_projections", self.num_projections)

@@ -15,12 +15,17 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float
 
+from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
 from jaxdp.core.keys import purpose_key
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.blocks import row_blocks
 from jaxdp.kernels.bounded import ClippedFeatures
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, plain_float, training_table
+from jaxdp.kernels.fit_arguments import (
+    check_budget,
+    check_seeds,
+    training_table,
+)
 from jaxdp.kernels.fourier import CosineFeatures
 from jaxdp.kernels.published.calibration import classic_multiplier
 from jaxdp.kernels.published.noise_source import noise_of_learner
@@ -74,7 +79,7 @@ class Algorithm3(eqx.Module):
     """
 
     kernel: AbstractKernel
-    num_features: int = eqx.field(static=True)
+    num_features: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
     label_bound: float = eqx.field(static=True, converter=plain_float)
 

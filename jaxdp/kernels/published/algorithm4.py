@@ -6,9 +6,12 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Float
 
+from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.fit_arguments import check_budget, plain_float
+from jaxdp.kernels.fit_arguments import (
+    check_budget,
+)
 from jaxdp.kernels.losses import AbstractMarginLoss
 from jaxdp.kernels.published.algorithm3 import cosine_features
 from jaxdp.kernels.published.perturbed_minimiser import (
@@ -44,7 +47,7 @@ class Algorithm4(eqx.Module):
     """
 
     kernel: AbstractKernel
-    num_features: int = eqx.field(static=True)
+    num_features: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
     loss: AbstractMarginLoss
 

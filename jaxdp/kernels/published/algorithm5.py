@@ -20,9 +20,13 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from jaxdp.core.arrays import plain_float
 from jaxdp.core.checks import require_count, require_positive
 from jaxdp.kernels.base import AbstractKernel
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, plain_float
+from jaxdp.kernels.fit_arguments import (
+    check_budget,
+    check_seeds,
+)
 from jaxdp.kernels.gram import host_gram, host_rows
 from jaxdp.kernels.losses import AbstractMarginLoss, check_loss
 from jaxdp.kernels.objective_solver import minimise
@@ -62,7 +66,9 @@ class Algorithm5(eqx.Module):
     kernel: AbstractKernel
     ridge: float = eqx.field(static=True, converter=plain_float)
     loss: AbstractMarginLoss
-    input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
+    input_bound: float | None = eqx.field(
+        static=True, converter=plain_float, default=None, kw_only=True
+    )
 
     def __check_init__(self):
         require_positive("ridge", self.ridge)

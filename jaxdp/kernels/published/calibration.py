@@ -6,7 +6,7 @@ sensitivities, and too small for large epsilon, where the proposition's proof do
 
 import math
 
-from jaxdp.core.checks import require_count
+from jaxdp.core.checks import require_count, require_positive
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.privacy.arguments import check_delta
 
@@ -47,8 +47,10 @@ def kernel_size(kernel: AbstractKernel, input_bound: float | None) -> float:
     r"""$\kappa$, the largest $\sqrt{k(x, x)}$ over inputs of that norm at most.
 
     Raises:
-        ValueError: it is infinite.
+        TypeError, ValueError: it is infinite, or the norm is no number > 0.
     """
+    if input_bound is not None:
+        require_positive("input_bound", input_bound)
     size = kernel.bound(math.inf if input_bound is None else input_bound)
     if not math.isfinite(size):
         raise ValueError(

@@ -16,10 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count, require_non_negative, require_positive, require_shape
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.blocks import blockwise
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, plain_float, training_table
+from jaxdp.kernels.fit_arguments import (
+    check_budget,
+    check_seeds,
+    training_table,
+)
 from jaxdp.kernels.published.calibration import classic_multiplier
 from jaxdp.kernels.published.noise_source import noise_of_learner
 from jaxdp.kernels.published.statements import statement
@@ -88,10 +93,12 @@ class CanonicalEstimator(eqx.Module):
     """
 
     eigenfunctions: Callable[[Array], Array]
-    num_eigenfunctions: int = eqx.field(static=True)
+    num_eigenfunctions: int = eqx.field(static=True, converter=plain_number)
     beta: float = eqx.field(static=True, converter=plain_float)
     c_beta: float = eqx.field(static=True, converter=plain_float)
-    least_eigenvalue: float | None = eqx.field(static=True, default=None, kw_only=True)
+    least_eigenvalue: float | None = eqx.field(
+        static=True, converter=plain_float, default=None, kw_only=True
+    )
 
     def __check_init__(self):
         require_count("num_eigenfunctions", self.num_eigenfunctions)

@@ -12,10 +12,15 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.blocks import row_blocks
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, plain_float, training_table
+from jaxdp.kernels.fit_arguments import (
+    check_budget,
+    check_seeds,
+    training_table,
+)
 from jaxdp.kernels.published.algorithm1 import Algorithm1
 from jaxdp.kernels.published.calibration import classic_multiplier
 from jaxdp.kernels.published.noise_source import noise_of_learner
@@ -52,11 +57,13 @@ class NormClippedAlgorithm1(eqx.Module):
     """
 
     kernel: AbstractKernel
-    num_projections: int = eqx.field(static=True)
+    num_projections: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
     norm_bound: float = eqx.field(static=True, converter=plain_float)
-    num_features: int = eqx.field(static=True, default=2048, kw_only=True)
-    input_bound: float | None = eqx.field(static=True, default=None, kw_only=True)
+    num_features: int = eqx.field(static=True, converter=plain_number, default=2048, kw_only=True)
+    input_bound: float | None = eqx.field(
+        static=True, converter=plain_float, default=None, kw_only=True
+    )
 
     def __check_init__(self):
         require_non_negative("ridge", self.ridge)
