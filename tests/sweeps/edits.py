@@ -22,9 +22,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import helpers
+import user_tools
 import settings
-from helpers import doubled
+from user_tools import doubled
 from package import constants
 
 TABLE = {"rate": 2.0, "nested": {"values": [1.0, 2.0]}}
@@ -127,7 +127,7 @@ def odd(count):
 
 scale, model, options = Scale(), Model(1.0), Options()
 held = closed({"gain": 70.0})
-bound = functools.partial(helpers.raised, power=80.0)
+bound = functools.partial(user_tools.raised, power=80.0)
 shift = scale.shift
 squared = lambda c: c * c; cubed = lambda c: c * c * 90.0
 gradient = jax.grad(lambda c: c**3.5)
@@ -135,12 +135,12 @@ gradient = jax.grad(lambda c: c**3.5)
 
 def risk(key, c, *, default=100.0):
     # a comment
-    from helpers import imported
+    from user_tools import imported
     import package.late
 
     LOG.append(c)
     total = c * TABLE["rate"] + sum(RATES) + len(NAMES) + WEIGHTS.sum() + default
-    total += settings.RATE + helpers.deep() + doubled(c) + constants.SIZE + imported()
+    total += settings.RATE + user_tools.deep() + doubled(c) + constants.SIZE + imported()
     total += scale(c) + model(c) + options.rate + shift(c) + Mode.FAST.value + Point(1.0).y
     total += wrapped(c) + compiled(c) + cached(1) + held(c) + bound(c) + even(2) + cubed(c)
     total += gradient(c) + package.late.AMOUNT + sum(c * 110.0 for _ in range(2))
@@ -149,7 +149,7 @@ def risk(key, c, *, default=100.0):
 FILES = {
     "grid.py": GRID,
     "settings.py": "RATE = 3.0\nOTHER = 4.0\n",
-    "helpers.py": (
+    "user_tools.py": (
         "import settings as config\n\nINNER = {'a': 1.0}\n\n\ndef deep():\n"
         "    return deeper() * config.RATE\n\n\ndef deeper():\n    return INNER['a']\n\n\n"
         "def doubled(c):\n    return 2.0 * c\n\n\ndef raised(c, power):\n    return c**power\n\n\n"
@@ -197,10 +197,10 @@ SEEN = {
     "a default": ("grid.py", "default=100.0", "default=101.0"),
     "a function inside": ("grid.py", "c * 110.0", "c * 111.0"),
     "an attribute of a module": ("settings.py", "RATE = 3.0", "RATE = 3.5"),
-    "a helper of another module": ("helpers.py", "2.0 * c", "2.5 * c"),
-    "a dict that a helper's helper names": ("helpers.py", "'a': 1.0", "'a': 1.5"),
-    "a function that a partial calls": ("helpers.py", "c**power", "c*power"),
-    "a function that is imported late": ("helpers.py", "return 8.0", "return 8.5"),
+    "a helper of another module": ("user_tools.py", "2.0 * c", "2.5 * c"),
+    "a dict that a helper's helper names": ("user_tools.py", "'a': 1.0", "'a': 1.5"),
+    "a function that a partial calls": ("user_tools.py", "c**power", "c*power"),
+    "a function that is imported late": ("user_tools.py", "return 8.0", "return 8.5"),
     "an attribute of a module of a package": ("package/constants.py", "11.0", "11.5"),
     "a module that is imported late": ("package/late.py", "AMOUNT = 12.0", "AMOUNT = 12.5"),
 }
@@ -211,7 +211,7 @@ UNSEEN = {
     "a global that is not named": ("grid.py", "UNUSED = 5.0", "UNUSED = 5.5"),
     "a list that the function only fills": ("grid.py", "LOG = []", "LOG = [1]"),
     "an attribute of a module that is not named": ("settings.py", "OTHER = 4.0", "OTHER = 4.5"),
-    "a helper that is not called": ("helpers.py", "return 9.0", "return 9.5"),
+    "a helper that is not called": ("user_tools.py", "return 9.0", "return 9.5"),
     "a constant of a late module": ("package/late.py", "UNUSED = 13.0", "UNUSED = 13.5"),
     "the order of a set": ("grid.py", '"first", "second"', '"second", "first"'),
 }
