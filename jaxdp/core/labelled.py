@@ -43,8 +43,8 @@ def variables_of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Arra
     count = trajectory.status.ndim
     batch = ("run",) if count == 1 else tuple(f"run_{axis}" for axis in range(count))
     dims = {
-        # Under vmap each trajectory of a batch has a clock.
-        "time": (*batch, "record")[-trajectory.time.ndim :],
+        # Under vmap each trajectory of a batch has a clock, and its runs share it.
+        "time": (*batch[: trajectory.time.ndim - 1], "record"),
         "risk": (*batch, "record"),
         "final_risk": batch,
         "status": batch,

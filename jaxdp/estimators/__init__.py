@@ -13,9 +13,9 @@ for the scale of the columns there is `input_range`.
 Left out: the announcement of an error and the running time are outside every guarantee here.
 """
 
-from jaxdp.core.extras import require_extra
+from jaxdp.core.extras import require_extra as _require_extra
 
-with require_extra("sklearn", "data", "jaxdp.estimators"):
+with _require_extra("sklearn", "data", "jaxdp.estimators"):
     from jaxdp.estimators.arguments import PUBLIC_SEED as PUBLIC_SEED
     from jaxdp.estimators.kernel_classifier import DPKernelClassifier as DPKernelClassifier
     from jaxdp.estimators.kernel_ridge import DPKernelRidge as DPKernelRidge

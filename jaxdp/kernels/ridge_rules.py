@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_float, plain_number
-from jaxdp.core.checks import require_count, require_positive
+from jaxdp.core.checks import host_number, require_count, require_positive
 from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.joint_release import JointNoise, noise_of, num_normals
 
@@ -127,8 +127,7 @@ class Theorem11Rule(AbstractRidgeRule):
     def __check_init__(self):
         require_positive("constant", self.constant)
         for name, value, low in (("source", self.source, 0.5), ("capacity", self.capacity, 0.0)):
-            require_positive(name, value)
-            if not low <= value <= 1:
+            if not low <= host_number(name, value) <= 1:
                 raise ValueError(f"expected {low} <= {name} <= 1, got {value}")
 
     def choose(self, statistics, *, public_seed):

@@ -75,6 +75,7 @@ __all__ = [
     "predicted_excess_risk",
     "random_feature_rate",
     "random_projection_rate",
+    "reconstruction_constant",
     "tuned_excess_risk",
     "undersmoothed_rate",
 ]

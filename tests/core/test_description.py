@@ -168,6 +168,7 @@ def test_what_users_build_is_a_description():
         kernels.ReleasedFunction,
         kernels.ExactPaths,
         kernels.Columns,
+        attacks.LeakReport,
         attacks.Reconstruction,
         jaxdp.Trajectory,
         jaxdp.Cost,

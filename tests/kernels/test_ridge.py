@@ -363,7 +363,7 @@ def test_a_release_is_a_function_under_every_transformation():
 def test_its_repr_is_short_and_holds_no_data():
     text = repr(_fit(_learner()))
     assert len(text) < 150
-    assert text.startswith("ReleasedFunction(dim=3, num_outputs=12, label_bound=1.5")
+    assert text.startswith("ReleasedFunction(dim=3, num_coefficients=12, label_bound=1.5")
 
 
 def test_a_public_feature_map_may_replace_the_sample_paths():
