@@ -75,6 +75,7 @@ def _descriptions():
         jaxdp.Polynomial(1.0, 0.5),
         jaxdp.Hyperbolic(1.0, 0.5),
         jaxdp.PiecewiseLinear([0.0, 1.0], [2.0, 1.0]),
+        jaxdp.FromSteps(lambda step: 2.0 - 0.1 * step, 10),
         jaxdp.OnePassDPSGD(lambda time: 2 - time, 1.0, 1.0, 10).learning_rate,
         NormClip(1.0),
         jaxdp.Iterates(),
