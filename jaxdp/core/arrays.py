@@ -9,6 +9,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from jaxdp.core.checks import described
+
 
 def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     """The value as a floating-point array of a definite type.
@@ -34,7 +36,7 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
             array = None
         if array is None or jnp.issubdtype(array.dtype, jnp.complexfloating):
             wanted = name if name == "real numbers" else f"{name} to be a real number"
-            raise TypeError(f"expected {wanted}, got {type(value).__name__}: {value!r}")
+            raise TypeError(f"expected {wanted}, got {described(value)}")
         return array.astype(array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float)
 
 

@@ -13,6 +13,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Float
 
+# Seeds of noise that is secret have more.
+_SHOWN_BITS = 64
+
 
 def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
     """The value as a float64 NumPy array, or None when it is traced.
@@ -41,7 +44,7 @@ def require_real(name: str, value: Any) -> None:
     # "V" are the types of eight and sixteen bits that NumPy does not know.
     if dtype.kind not in "biufV":
         wanted = name if name == "real numbers" else f"{name} to be a real number"
-        raise TypeError(f"expected {wanted}, got {_described(value)}")
+        raise TypeError(f"expected {wanted}, got {described(value)}")
 
 
 def _dtype_of(value: Any) -> np.dtype:
@@ -96,7 +99,7 @@ def require_callable(name: str, value: Any, expected: str = "a function") -> Non
         expected: what a user would pass, in words: "a function of model, input and target".
     """
     if not callable(value):
-        raise TypeError(f"expected {name} to be {expected}, got {_described(value)}")
+        raise TypeError(f"expected {name} to be {expected}, got {described(value)}")
 
 
 def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:
@@ -110,17 +113,28 @@ def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected:
     """
     if not isinstance(value, kind):
         is_class = isinstance(value, type) and issubclass(value, kind)
-        came = f"the class {value.__name__} itself; call it" if is_class else _described(value)
+        came = f"the class {value.__name__} itself; call it" if is_class else described(value)
         raise TypeError(f"expected {name} to be {expected}, got {came}")
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """What came instead of an argument, for the error: neither records, keys nor seeds of noise.
+
+    Arrays, tables and lists may hold records of private data, and a number of more than 64 bits is
+    a seed of secret noise that stands in another argument's place: errors end up in logs.
+    """
     if value is None:
         return "None"
-    # What keys hold is for nobody to read.
+    name = type(value).__name__
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return "a jax.random.key"
-    return f"{type(value).__name__}: {' '.join(repr(value).split())[:80]}"
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        return f"{name} of {value.bit_length()} bits"
+    if getattr(value, "ndim", 0) and hasattr(value, "shape"):
+        return f"{name} of shape {tuple(value.shape)}"
+    if isinstance(value, (list, tuple, set, frozenset, dict)):
+        return f"{name} of {len(value)} items"
+    return f"{name}: {' '.join(repr(value).split())[:80]}"
 
 
 def require_positive(name: str, value: Any, *, infinite: bool = False) -> None:
@@ -167,7 +181,7 @@ def require_count(name: str, value: Any, *, least: int = 1) -> int:
 def require_whole(name: str, value: Any) -> None:
     """Raise TypeError unless the value is a whole number, of any sign."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"expected {name} to be a Python int, got {type(value).__name__}: {value}")
+        raise TypeError(f"expected {name} to be a Python int, got {described(value)}")
 
 
 def require_key(key: Any) -> None:

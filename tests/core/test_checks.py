@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from jaxdp.core import checks
-from jaxdp.core.checks import is_on_accelerator, require_finite
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import is_on_accelerator, require_count, require_finite, require_kind
 
 
 def _accelerated(monkeypatch):
@@ -50,3 +51,27 @@ def test_the_cpu_is_no_accelerator_and_traced_values_are_nowhere():
     assert not is_on_accelerator(jnp.ones(2))
     assert not is_on_accelerator(np.ones(2))
     jax.eval_shape(lambda value: require_finite("rows", value), jnp.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (2**200 + 12345, "int of 201 bits"),
+        (np.array([["alice", "12345"]]), "ndarray of shape (1, 2)"),
+        ([["alice", 12345.0]], "list of 1 items"),
+        (jax.random.key(12345), "a jax.random.key"),
+        ("text", "str: 'text'"),
+    ],
+)
+def test_an_error_about_a_kind_shows_neither_records_nor_seeds(value, shown):
+    with pytest.raises(TypeError) as caught:
+        require_kind("value", value, dict, "a dict")
+    assert str(caught.value) == f"expected value to be a dict, got {shown}"
+
+
+def test_records_that_are_no_numbers_are_not_shown():
+    with pytest.raises(TypeError, match=r"expected inputs to be a real number, got list of") as one:
+        as_float([["alice", 1.0]], "inputs")
+    assert "alice" not in str(one.value)
+    with pytest.raises(TypeError, match=r"Python int, got ndarray of shape \(1,\)$"):
+        require_count("num_steps", np.array(["alice"]))
