@@ -9,6 +9,7 @@ import functools
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import pathlib
 import platform
 import site
@@ -38,9 +39,11 @@ def owner_of(name: str | None) -> Owner:
     top = name.partition(".")[0]
     if top == "jaxdp":
         return Owner.JAXDP
-    if top in sys.stdlib_module_names or top in sys.builtin_module_names:
+    file = _file_of(name)
+    # Some of Python's own have no file. A file of the user's may bear the name of one, and hide it.
+    if top in sys.stdlib_module_names and (file is None or _is_of_python(file)):
         return Owner.PYTHON
-    return _owner_of_file(_file_of(name))
+    return _owner_of_file(file)
 
 
 def described(name: str | None) -> str:
@@ -96,7 +99,9 @@ def _file_of(name: str) -> str | None:
         return None
     if spec is None:
         return None
-    return spec.origin or next(iter(spec.submodule_search_locations or ()), None)
+    # Of a module that is built in, the origin is no file.
+    file = spec.origin if spec.has_location else None
+    return file or next(iter(spec.submodule_search_locations or ()), None)
 
 
 @functools.cache
@@ -108,9 +113,18 @@ def _owner_of_file(file: str | None) -> Owner:
     installed = _folders("purelib", "platlib") | {pathlib.Path(site.getusersitepackages())}
     if any(name in parts for name in _INSTALLED) or installed & set(path.parents):
         return Owner.INSTALLED
-    if _folders("stdlib", "platstdlib") & set(path.parents):
+    if _is_of_python(file):
         return Owner.PYTHON
     return Owner.COMPILED_BY_USER if path.suffix in _COMPILED else Owner.USER
+
+
+@functools.cache
+def _is_of_python(file: str) -> bool:
+    """Whether a file is of Python's own library, also where a link leads to it."""
+    found = _folders("stdlib", "platstdlib") | {pathlib.Path(os.__file__).parent}
+    folders = found | {folder.resolve() for folder in found}
+    path = pathlib.Path(file)
+    return bool(folders & {*path.parents, *path.resolve().parents})
 
 
 def _folders(*names: str) -> set[pathlib.Path]:

@@ -183,11 +183,12 @@ def _of_pickled(value: Any, name: str) -> Parts:
     try:
         registered = copyreg.dispatch_table.get(kind)
         reduced = registered(value) if registered else value.__reduce_ex__(2)
+        if not isinstance(reduced, str):
+            make, arguments, *rest = reduced
     except Exception as error:
         raise UnreadableError(f"{what} ({error})") from error
     if isinstance(reduced, str):
         return Parts(f"global {reduced}", [("", kind)])
-    make, arguments, *rest = reduced
     state, items, pairs, *_ = (*rest, None, None, None)
     parts = Parts("object", _unnamed((kind, make, arguments)))
     # Of a class with slots: its attributes, and its slots.
@@ -226,8 +227,12 @@ def _type_name(kind: Any) -> str:
 
 def _its_name(value: Any) -> str | None:
     """The name at which jaxdp, Python or an installed package holds an object; else None."""
-    module = getattr(value, "__module__", None)
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    try:
+        module = getattr(value, "__module__", None)
+        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    # A user's class may answer for any name as it likes.
+    except Exception:
+        return None
     if not (isinstance(module, str) and isinstance(name, str) and module in sys.modules):
         return None
     if owner_of(module) in (Owner.USER, Owner.COMPILED_BY_USER):

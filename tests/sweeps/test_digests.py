@@ -2,8 +2,10 @@
 
 import collections
 import functools
+import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -324,3 +326,36 @@ def test_modules_have_the_owners_that_they_should():
         "itertools": "PYTHON",
     }
     assert {name: owners.owner_of(name).name for name in own} == own
+
+
+def test_a_file_of_the_users_that_hides_a_module_of_python_is_read(tmp_path, monkeypatch):
+    name = next(name for name in ("profile", "cProfile", "trace") if name not in sys.modules)
+    assert owners.owner_of(name).name == "PYTHON"
+    monkeypatch.syspath_prepend(tmp_path)
+    found = set()
+    for rate in (1.0, 2.0):
+        (tmp_path / f"{name}.py").write_text(f"def risk(c):\n    return {rate} * c\n")
+        module = importlib.import_module(name)
+        try:
+            found.add(digest(lambda key, c, module=module: module.risk(c)))
+        finally:
+            del sys.modules[name]
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+        importlib.invalidate_caches()
+    assert len(found) == 2
+
+
+class _AnswersForEveryName:
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+class _ReducesToNothing:
+    def __reduce_ex__(self, protocol):
+        return 5
+
+
+def test_odd_objects_are_read_or_named():
+    assert digest(_AnswersForEveryName()) == digest(_AnswersForEveryName())
+    with pytest.raises(UnreadableError, match="_ReducesToNothing"):
+        digest(_ReducesToNothing())
