@@ -339,6 +339,16 @@ def test_ranges_within_the_kernel_or_the_map_are_ranges(given):
     _ridge(input_bound=None, **given).fit(INPUTS, LABELS)
 
 
+class Untagged:
+    """A step of a Pipeline that is no estimator of scikit-learn and says nothing of itself."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X
+
+
 @pytest.mark.parametrize(
     ("before", "learnt"),
     [
@@ -348,8 +358,9 @@ def test_ranges_within_the_kernel_or_the_map_are_ranges(given):
         ([FeatureUnion([("a", StandardScaler()), ("b", "passthrough")])], "StandardScaler"),
         ([ColumnTransformer([("a", StandardScaler(), [0])], remainder=PCA(1))],
          "StandardScaler, PCA"),
+        ([Untagged()], "Untagged"),
     ],
-    ids=["scaler", "two", "nested", "union", "columns"],
+    ids=["scaler", "two", "nested", "union", "columns", "no estimator"],
 )  # fmt: skip
 def test_a_step_that_learns_before_a_private_estimator_warns_and_is_an_assumption(before, learnt):
     with pytest.warns(UserWarning, match=f"^{learnt} before DPKernelRidge learns") as seen:

@@ -62,4 +62,7 @@ def _parts(step: Any) -> Iterator[Any]:
 
 
 def _learns(step: Any) -> bool:
-    return not isinstance(step, _FIXED) and get_tags(step).requires_fit
+    if isinstance(step, _FIXED):
+        return False
+    # A Pipeline also takes steps that are no scikit-learn estimators; they may learn anything.
+    return not hasattr(step, "__sklearn_tags__") or get_tags(step).requires_fit
