@@ -1,5 +1,6 @@
 """Ctrl-C ends the command cleanly at any time, and a reader that goes away ends it silently."""
 
+import concurrent.futures
 import os
 import pathlib
 import random
@@ -163,3 +164,10 @@ def test_the_package_is_run_as_the_command_which_shows_its_help(monkeypatch, cap
     assert (ended.value.code, err, owned) == (0, "", [True])
     assert out.startswith("usage: jaxdp ")
     assert "compare" in out
+
+
+def test_a_thread_that_may_not_handle_signals_leaves_them_alone():
+    before = signal.getsignal(signal.SIGINT)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(interrupts.end_by_interrupts).result()
+    assert signal.getsignal(signal.SIGINT) is before

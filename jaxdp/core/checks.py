@@ -130,8 +130,8 @@ def described(value: Any) -> str:
         return "a jax.random.key"
     if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
         return f"{name} of {value.bit_length()} bits"
-    if getattr(value, "ndim", 0) and hasattr(value, "shape"):
-        return f"{name} of shape {tuple(value.shape)}"
+    if getattr(value, "ndim", 0) and (shape := getattr(value, "shape", None)):
+        return f"{name} of shape {tuple(shape)}"
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         return f"{name} of {len(value)} items"
     return f"{name}: {' '.join(repr(value).split())[:80]}"

@@ -31,8 +31,10 @@ def end_by_interrupts() -> None:
     """From here on Ctrl-C ends this process by `end_process`, unless it is ignored.
 
     The main thread does it between two instructions. Where it stays in compiled code for longer,
-    another thread does.
+    another thread does. Called in any other thread, which may not handle signals, it does nothing.
     """
+    if threading.current_thread() is not threading.main_thread():
+        return
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         return
     heard, told = socket.socketpair()

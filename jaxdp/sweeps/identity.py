@@ -3,7 +3,8 @@
 That is: the function with what it reaches (`parts`), or the version that stands for it; the axes
 and the key; the sources of jaxdp; the versions of the libraries that compute; the settings of JAX
 that numbers depend on. Not seen is what a function reads while it runs, such as files, the
-environment and the clock.
+environment and the clock, and what it finds by reflection (`sys.modules`, `__globals__`,
+`__subclasses__`) or behind weak references.
 """
 
 import functools

@@ -57,7 +57,8 @@ def sweep(
             that it reaches in your modules (functions, classes, constants, containers, objects),
             one set of axes, one key, one jaxdp (by its source files) and one set of versions of
             the libraries that compute. Comments do not count. Not seen is what the function reads
-            while it runs: files, the environment.
+            while it runs (files, the environment), and what it finds by reflection (`sys.modules`)
+            or behind weak references.
         executor: anything with `submit(function, *arguments)` that gives an object with
             `result()`; each task computes one shard on its process's devices. What it gets must
             be picklable by the executor's means.
