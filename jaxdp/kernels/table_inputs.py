@@ -95,13 +95,18 @@ def require_no_text(name: str, value: Any) -> None:
             f"expected {name} of real numbers, got text in column {column!r}: leave it out, or "
             "write its categories, which must be public, as numbers"
         )
-    if np.ndim(value) != 2 and _has(np.asarray(value), _is_text):
+    if _ndim(value) != 2 and _has(np.asarray(value), _is_text):
         raise TypeError(f"expected {name} of real numbers, got text")
+
+
+def _ndim(value: Any) -> int:
+    """`numpy.ndim`, which some tables refuse to be asked for."""
+    return value.ndim if hasattr(value, "ndim") else np.asarray(value).ndim
 
 
 def _names(inputs: Any) -> tuple[str, ...] | None:
     found = getattr(inputs, "columns", None)
-    if found is None or np.ndim(inputs) != 2:
+    if found is None or _ndim(inputs) != 2:
         return None
     names = tuple(found)
     texts = [isinstance(name, str) for name in names]
@@ -116,12 +121,12 @@ def _names(inputs: Any) -> tuple[str, ...] | None:
 def _first_column(value: Any, is_foreign: Any) -> Any:
     """The name or number of the first column of a table with such a cell; None without one."""
     names = getattr(value, "columns", None)
-    if names is not None and np.ndim(value) == 2:
+    if names is not None and _ndim(value) == 2:
         frame = ((name, np.asarray(value[name])) for name in names)
         return next((name for name, column in frame if _has(column, is_foreign)), None)
     # In a list NumPy would make texts of the numbers beside one.
     array = value if hasattr(value, "dtype") else _as_objects(value)
-    if np.ndim(array) != 2 or array.dtype.kind not in "OUS":
+    if _ndim(array) != 2 or array.dtype.kind not in "OUS":
         return None
     columns = np.asarray(array).T
     return next((place for place, cells in enumerate(columns) if _has(cells, is_foreign)), None)

@@ -72,7 +72,7 @@ def _known_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
 def _traced_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
     """The blocks of a traced spectrum, rising: equal values are neighbours once it is sorted."""
     order = jnp.argsort(spectrum)
-    member = np.repeat(np.arange(len(sizes)), sizes)
+    member = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     values = spectrum[order]
     firsts = values[np.cumsum((0, *sizes[:-1]))]
     apart = values - firsts[member]
