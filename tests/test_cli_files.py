@@ -128,7 +128,7 @@ def test_a_model_that_came_to_be_during_a_fit_is_not_written_over(folder, capsys
     monkeypatch.setattr(kernels.ReleasedFunction, "save", late)
     status, _, err = _run(capsys, "fit", folder / "table.csv", *FIT, "--out", out)
     assert (status, err.count("\n")) == (2, 1)
-    assert "File exists" in err
+    assert "model.npz exists; a release that was paid for is not overwritten" in err
     assert out.read_bytes() == b"another's"
     assert _names(folder) == ["model.npz", "table.csv"]
 

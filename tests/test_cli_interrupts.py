@@ -156,6 +156,8 @@ def test_a_reader_that_has_gone_is_no_error(arguments):
 
 def test_the_package_is_run_as_the_command_which_shows_its_help(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["jaxdp"])
+    # Another test may have imported it by its name.
+    monkeypatch.delitem(sys.modules, "jaxdp.__main__", raising=False)
     owned = []
     monkeypatch.setattr(entry, "end_by_interrupts", lambda: owned.append(True))
     with pytest.raises(SystemExit) as ended:

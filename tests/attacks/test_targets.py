@@ -74,7 +74,7 @@ def test_numbers_that_are_not_finite_and_zeros_are_errors():
         RandomFeaturesTarget(WEIGHTS, jax.nn.relu, 0 * THETA)
     with pytest.raises(ValueError, match=r"\(p,\) or \(p, k\)"):
         RandomFeaturesTarget(WEIGHTS, jax.nn.relu, THETA[None, None])
-    with pytest.raises(TypeError, match="callable"):
+    with pytest.raises(TypeError, match="activation to be a function of an array"):
         RandomFeaturesTarget(WEIGHTS, "relu", THETA)
     with pytest.raises(ValueError, match="expected weights of shape"):
         RandomFeaturesTarget(WEIGHTS[0], jax.nn.relu, THETA)

@@ -58,8 +58,8 @@ def test_pooling_averages_squares_of_pixels():
         [image[0, row, column, 2] for row in (0, 1) for column in (2, 3)]
     )
     np.testing.assert_array_equal(pooled(image, 4), image)
-    for side in (3, 0):
-        with pytest.raises(ValueError, match="a side that divides 4"):
+    for side, reason in ((3, "a side that divides 4"), (0, "side >= 1")):
+        with pytest.raises(ValueError, match=reason):
             pooled(image, side)
     with pytest.raises(ValueError, match="images x side x side"):
         pooled(image[:, 1:], 2)
