@@ -4,9 +4,14 @@ One description of a problem and an algorithm, three readers: `simulate` says wh
 `predict` what theory says, `account` what it costs.
 """
 
+# Before all that takes time.
+from jaxdp.core.module_run import is_module_run as _is_module_run  # noqa: F401
+
+# isort: split
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from jaxdp import losses as losses
 from jaxdp import privacy as privacy
 from jaxdp.algorithms import DPGD as DPGD
 from jaxdp.algorithms import ExactCalibration as ExactCalibration
@@ -40,14 +45,15 @@ from jaxdp.simulation import Reduced as Reduced
 from jaxdp.simulation import simulate as simulate
 from jaxdp.sweeps import sweep as sweep
 from jaxdp.theory import ClippedDiffusion as ClippedDiffusion
-from jaxdp.theory import ClippedFlow as ClippedFlow
 from jaxdp.theory import CoupledODE as CoupledODE
 from jaxdp.theory import DiscreteRecursion as DiscreteRecursion
+from jaxdp.theory import GaussianClosure as GaussianClosure
 from jaxdp.theory import GradientFlow as GradientFlow
 from jaxdp.theory import LowerBound as LowerBound
 from jaxdp.theory import OrnsteinUhlenbeck as OrnsteinUhlenbeck
 from jaxdp.theory import TightLowerBound as TightLowerBound
 from jaxdp.theory import TightUpperBound as TightUpperBound
+from jaxdp.theory import UnclippedRecursion as UnclippedRecursion
 from jaxdp.theory import UpperBound as UpperBound
 from jaxdp.theory import predict as predict
 
@@ -63,7 +69,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DPGD",
     "ClippedDiffusion",
-    "ClippedFlow",
     "ClippedSDE",
     "Comparison",
     "Constant",
@@ -73,6 +78,7 @@ __all__ = [
     "ExactCalibration",
     "FromSteps",
     "FunctionSpace",
+    "GaussianClosure",
     "GradientFlow",
     "HomogenizedSDE",
     "Hyperbolic",
@@ -94,6 +100,7 @@ __all__ = [
     "TightLowerBound",
     "TightUpperBound",
     "Trajectory",
+    "UnclippedRecursion",
     "UpperBound",
     "__version__",
     "account",
@@ -102,6 +109,7 @@ __all__ = [
     "compare",
     "hermite_coefficients",
     "kernels",
+    "losses",
     "per_sample_gradient_norms",
     "plots",
     "predict",

@@ -102,6 +102,15 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         TypeError: something is no trajectory.
         ValueError: no prediction, unequal clocks, batches where single trajectories are meant, or
             no run that ended well.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> runs = jaxdp.simulate(problem, algorithm, num_runs=10, key=jax.random.key(0))
+        >>> compared = jaxdp.compare(runs, jaxdp.predict(problem, algorithm))
+        >>> bool(compared.final_gap < 0.01)
+        True
     """
     named = {f"predictions[{place}]": one for place, one in enumerate(predictions)}
     for name, trajectory in {"simulated": simulated, **named}.items():
@@ -180,7 +189,7 @@ def _exit_lines(predictions: tuple[Trajectory, ...]) -> list[str]:
         if exits is not None and float(exits[-1]) > _LIKELY_EXIT:
             lines.append(
                 f"{prediction.label or 'a prediction'} leaves clipping out, and a path is clipped "
-                f"with probability {float(exits[-1]):.2g} (PF (6.2)); ClippedFlow() includes it"
+                f"with probability {float(exits[-1]):.2g} (PF (6.2)); GaussianClosure() includes it"
             )
     return lines
 

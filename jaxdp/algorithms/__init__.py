@@ -12,9 +12,11 @@ from jaxdp.algorithms.gradient_descent import Descent as Descent
 from jaxdp.algorithms.gradient_descent import DescentStatus as DescentStatus
 from jaxdp.algorithms.gradient_descent import fit_last_layer as fit_last_layer
 from jaxdp.algorithms.gradient_descent import gradient_descent as gradient_descent
+from jaxdp.algorithms.linear_state import LinearState as LinearState
+from jaxdp.algorithms.linear_state import linear_state as linear_state
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD as OnePassDPSGD
-from jaxdp.algorithms.optimiser import OptimiserState as OptimiserState
 from jaxdp.algorithms.optimiser import PrivateOptimiser as PrivateOptimiser
+from jaxdp.algorithms.optimiser_steps import OptimiserState as OptimiserState
 from jaxdp.algorithms.training import NonPrivateOptimiser as NonPrivateOptimiser
 from jaxdp.algorithms.training import Training as Training
 from jaxdp.algorithms.training import train as train
@@ -28,6 +30,7 @@ __all__ = [
     "Descent",
     "DescentStatus",
     "ExactCalibration",
+    "LinearState",
     "NonPrivateOptimiser",
     "OnePassDPSGD",
     "OptimiserState",
@@ -37,5 +40,6 @@ __all__ = [
     "Update",
     "fit_last_layer",
     "gradient_descent",
+    "linear_state",
     "train",
 ]

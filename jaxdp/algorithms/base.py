@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.length import Length
 from jaxdp.core.description import AbstractDescription
@@ -13,15 +13,26 @@ from jaxdp.privacy.release import Release
 
 
 class Update(eqx.Module):
-    """One step's new parameters, and which samples were clipped or had their step capped."""
+    """What one step ends with.
+
+    Attributes:
+        parameters: the new ones.
+        state: of the algorithm, for the next step.
+        clipped, capped: which samples were clipped, and which had their step capped.
+    """
 
     parameters: Float[Array, " dim"]
+    state: PyTree
     clipped: Bool[Array, "*batch"]
     capped: Bool[Array, "*batch"]
 
 
 class AbstractAlgorithm(AbstractDescription):
-    """An algorithm that learns in steps and adds Gaussian noise to each."""
+    """An algorithm that learns in steps and adds Gaussian noise to each.
+
+    What it carries from step to step beside the parameters is its state: `init(parameters)`, then
+    `step(parameters, state, ...)`, whose other arguments depend on where its samples come from.
+    """
 
     _length: eqx.AbstractVar[Length | Int[Array, ""]]
 
@@ -48,6 +59,10 @@ class AbstractAlgorithm(AbstractDescription):
     def release(self) -> Release:
         """What is made public, and what is proved about it."""
 
+    @abc.abstractmethod
+    def init(self, parameters: Float[Array, "*runs dim"]) -> PyTree:
+        """The state before the first step: arrays, or None."""
+
 
 class AbstractOnePassAlgorithm(AbstractAlgorithm):
     """An algorithm that uses each sample once.
@@ -67,9 +82,10 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
         """Standard deviation, per coordinate, of the noise that update number `step` adds."""
 
     @abc.abstractmethod
-    def update(
+    def step(
         self,
         parameters: Float[Array, " dim"],
+        state: PyTree,
         gradients: Float[Array, "*batch dim"],
         smoothness: Float[Array, "*batch"],
         step_size: Float[Array, ""],
@@ -81,17 +97,57 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
         """
 
 
-class AbstractFullBatchAlgorithm(AbstractAlgorithm):
-    """An algorithm that uses every sample in every step, on a model linear in its parameters."""
+class AbstractRowsAlgorithm(AbstractAlgorithm):
+    """An algorithm for fixed rows, on a model linear in its parameters.
 
-    learning_rate: eqx.AbstractVar[Float[Array, ""]]
+    A step uses the rows of its batch, adds up the gradients of their clipped losses, and noise.
+    """
 
     @abc.abstractmethod
-    def noise_std(self, num_samples: int) -> Float[Array, ""]:
-        """Standard deviation, per coordinate, of the noise that an update adds."""
+    def batch(
+        self, step: Int[Array, ""], keys: Key[Array, " runs"]
+    ) -> Bool[Array, "runs samples"] | None:
+        """Which samples update number `step`, from 0, uses; None for all of them.
+
+        Args:
+            keys: of the runs, each one for all steps of its run.
+        """
 
     @abc.abstractmethod
     def clipped_slopes(
-        self, residuals: Float[Array, "*runs samples"], feature_norms: Float[Array, " samples"]
+        self, slopes: Float[Array, "*runs samples"], feature_norms: Float[Array, " samples"]
     ) -> tuple[Float[Array, "*runs samples"], Bool[Array, "*runs samples"]]:
-        """The slopes of the clipped losses in the predictions, and which samples were clipped."""
+        """The slopes of the losses in the predictions as clipped, and which samples were.
+
+        Args:
+            slopes: of the losses themselves.
+            feature_norms: of the rows.
+        """
+
+    @abc.abstractmethod
+    def noise_std(self, num_samples: int) -> Float[Array, ""]:
+        """Standard deviation, per coordinate, of the noise that `step` is given."""
+
+    @abc.abstractmethod
+    def step(
+        self,
+        parameters: Float[Array, "*runs dim"],
+        state: PyTree,
+        gradient_sum: Float[Array, "*runs dim"],
+        noise: Float[Array, "*runs dim"],
+        num_samples: int,
+    ) -> tuple[Float[Array, "*runs dim"], PyTree]:
+        """Parameters and state after an update, from the sum of the batch's clipped gradients."""
+
+    @abc.abstractmethod
+    def time(self, steps: Float[Array, " records"], num_samples: int) -> Float[Array, " records"]:
+        """The time after so many updates, on the algorithm's own clock."""
+
+
+class AbstractFullBatchAlgorithm(AbstractRowsAlgorithm):
+    """An algorithm that uses every sample in every step."""
+
+    learning_rate: eqx.AbstractVar[Float[Array, ""]]
+
+    def batch(self, step, keys):
+        return None

@@ -11,6 +11,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
@@ -18,10 +20,11 @@ from jaxdp.algorithms.length import Length, as_length
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import concrete, require_kind, require_non_negative, require_positive
 from jaxdp.core.description import AbstractDescription
+from jaxdp.losses import slope_limits
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.calibration import gaussian_noise_std
-from jaxdp.privacy.mechanisms import Gaussian
+from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import AbstractClaim, Release
 
 # Covers the rounding of a concrete mu.
@@ -127,6 +130,12 @@ class DPGD(AbstractFullBatchAlgorithm):
 
     Raises:
         TypeError, ValueError: a value is of the wrong kind or out of range.
+
+    Example:
+        >>> import jaxdp
+        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
+        >>> print(f"noise multiplier {algorithm.noise_multiplier:.2f}, mu = {algorithm.mu:.1f}")
+        noise multiplier 7.07, mu = 2.0
     """
 
     learning_rate: Float[Array, ""]
@@ -148,8 +157,8 @@ class DPGD(AbstractFullBatchAlgorithm):
                 f"expected a finite clip_norm with noise_scale = {scale}: without clipping no "
                 "finite noise is private; use noise_scale = 0 for no noise"
             )
-        known = concrete(self._has_room_for_noise)
-        if known is not None and not known:
+        has_room = self._has_room_for_noise
+        if not isinstance(has_room, Tracer) and not has_room:
             raise ValueError(
                 f"expected noise that {self.noise_scale.dtype} can hold, got clip_norm = {norm} "
                 f"with noise_scale = {scale}; rescale the features"
@@ -242,22 +251,32 @@ class DPGD(AbstractFullBatchAlgorithm):
     def noise_std(self, num_samples):
         return jnp.sqrt(self.learning_rate) * self.diffusion(num_samples)
 
-    def clipped_slopes(self, residuals, feature_norms):
-        r"""$2r$ cut at $\pm C/\|\varphi\|$, because $\|g\| = 2|r|\,\|\varphi\|$.
+    def clipped_slopes(self, slopes, feature_norms):
+        r"""Slopes cut at $\pm C/\|\varphi\|$, because $\|g\| = |\ell'|\,\|\varphi\|$.
 
-        Source: PF (3.3), which is 0/0 where the residual is zero; this is not.
+        Source: PF (3.3), which is 0/0 where the slope is zero; this is not.
         """
-        limits = self.clip_norm / jnp.where(feature_norms > 0, feature_norms, 1)
-        limits = jnp.where(feature_norms > 0, limits, jnp.inf)
-        slopes = 2 * residuals
+        limits = slope_limits(self.clip_norm, feature_norms)
+        limits = lax.broadcast_to_rank(limits, slopes.ndim)
         return jnp.clip(slopes, -limits, limits), jnp.abs(slopes) > limits
+
+    def init(self, parameters):
+        return None
+
+    def step(self, parameters, state, gradient_sum, noise, num_samples):
+        gradient = gradient_sum / num_samples
+        return parameters - self.learning_rate * gradient + noise, state
+
+    def time(self, steps, num_samples):
+        r"""$\eta t$, the time of the limiting diffusion."""
+        return steps * self.learning_rate
 
     def release(self) -> Release:
         """Every iterate together: one Gaussian mechanism of `mu`."""
         return Release(
             what="DP-GD, all iterates",
             adjacency=REPLACE_ONE,
-            mechanism=Gaussian(self.mu),
+            mechanism=GaussianMechanism(self.mu),
             published=MomentBound(self.mu),
             assumptions=(
                 "the number of records is public; random features, activation and every argument "

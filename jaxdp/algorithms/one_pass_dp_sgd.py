@@ -28,11 +28,12 @@ from jaxdp.core.checks import (
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.gaussian import gaussian_mu
-from jaxdp.privacy.mechanisms import Gaussian
+from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import PublishedConversion, Release
 from jaxdp.schedules import (
     AbstractSchedule,
     as_schedule,
+    is_checked,
     is_non_increasing,
     require_non_increasing,
 )
@@ -70,6 +71,18 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
 
     Raises:
         ValueError: a value is out of range, or the schedule increases.
+
+    Example:
+        >>> import jaxdp
+        >>> rate = jaxdp.Polynomial(3.0, power=0.5)
+        >>> algorithm = jaxdp.OnePassDPSGD(rate, clip_scale=1.0, rho=1.0, num_steps=1000)
+        >>> print(f"epsilon = {jaxdp.account(algorithm, delta=1e-5).epsilon:.2f}")
+        epsilon = 4.38
+        >>> stricter = jaxdp.OnePassDPSGD.calibrated(
+        ...     1.0, 1e-5, learning_rate=rate, clip_scale=1.0, num_steps=1000
+        ... )
+        >>> print(f"rho = {stricter.rho:.3f}")
+        rho = 0.268
     """
 
     learning_rate: AbstractSchedule
@@ -96,8 +109,8 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
                 f"expected a finite clip_scale with rho = {strength}: without clipping no finite "
                 "noise is private; use rho = inf for no noise"
             )
-        known = self._length.value if isinstance(self._length, Length) else 0
-        require_non_increasing(self.learning_rate, known + 1)
+        known = concrete(self.num_steps)
+        require_non_increasing(self.learning_rate, None if known is None else int(known))
 
     @classmethod
     def calibrated(
@@ -178,14 +191,26 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         scale = 2 * self.noise_ratio * jnp.sqrt(jnp.asarray(dim, drop.dtype))
         return scale * root / (self.num_steps * self.batch_size)
 
-    def update(self, parameters, gradients, smoothness, step_size, noise):
+    def init(self, parameters):
+        return None
+
+    def step(self, parameters, state, gradients, smoothness, step_size, noise):
         norms = jnp.sqrt(jnp.sum(gradients**2, axis=-1))
         factors = self.clip.factor(norms, parameters.size)
         steps = jnp.minimum(step_size, 2 / smoothness)
         # Products at full precision: a rounded sum of clipped gradients is a longer one.
         weights, highest = steps * factors, Precision.HIGHEST
         descent = jnp.tensordot(weights, gradients, norms.ndim, precision=highest) / norms.size
-        return Update(parameters - descent + noise, factors < 1, steps < step_size)
+        return Update(parameters - descent + noise, state, factors < 1, steps < step_size)
+
+    def _unchecked(self) -> tuple[str, ...]:
+        """What the proof needs of the schedule, where that was not looked at in every step."""
+        if is_checked(self.learning_rate, self.num_steps):
+            return ()
+        return (
+            "the learning rate rises at no step: not all were looked at, as they are traced or "
+            "more than 2^22 (where it rises, noise and iterate are not numbers)",
+        )
 
     def release(self):
         r"""The last iterate: exactly rho-GDP, for every non-increasing schedule.
@@ -243,9 +268,9 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
 
         Derived: the argument is that of Bok, Su and Altschuler (2024), "Shifted interpolation for
         differential privacy", with shares that follow AC equation (2). It contains AC Proposition
-        2, $(\rho^2/2)$-zCDP. tests/privacy/test_shifted_interpolation.py computes the divergence
-        of neighbours by quadrature, with the cap and without; tests/privacy/test_accounting.py
-        audits the pair that attains it.
+        2, $(\rho^2/2)$-zCDP. tests/privacy/batches/test_shifted_interpolation.py computes the
+        divergence of neighbours by quadrature, with the cap and without;
+        tests/privacy/test_accounting.py audits the pair that attains it.
         """
         rho = self.rho
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
@@ -254,7 +279,7 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         return Release(
             what="one-pass DP-SGD, last iterate",
             adjacency=REPLACE_ONE,
-            mechanism=Gaussian(rho),
+            mechanism=GaussianMechanism(rho),
             published=PublishedConversion(_squared_half(rho)),
             assumptions=(
                 "only the last iterate is released: no other iterate, no early stopping, no "
@@ -268,6 +293,7 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
                 "centring and scaling the data by itself, is not included",
                 "noise is an exact Gaussian of the stated standard deviations: a simulated run "
                 "computes them, draws it and adds it in floating point",
+                *self._unchecked(),
             ),
         )
 

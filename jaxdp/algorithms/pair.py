@@ -1,4 +1,4 @@
-"""The two nouns that simulators and theories are given, told from everything else."""
+"""The check that a problem and an algorithm were passed, neither swapped nor left out."""
 
 from typing import Any
 

@@ -7,8 +7,8 @@ from jaxtyping import Array, Key
 
 from jaxdp.core.checks import concrete
 from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.sampling import AbstractSampler
 from jaxdp.privacy.secret_key import key_entropy_bits
 from jaxdp.privacy.secret_noise import SecretNoise
 

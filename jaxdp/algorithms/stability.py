@@ -1,4 +1,4 @@
-"""Is the step small enough? Said before a run, because afterwards it is only a large number."""
+"""The warning, before a run, that a learning rate is beyond gradient descent's stability limit."""
 
 import math
 import warnings

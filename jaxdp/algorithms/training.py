@@ -6,6 +6,7 @@ only.
 """
 
 import dataclasses
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +20,9 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.loss_gradient import require_gradient
-from jaxdp.algorithms.optimiser import OptimiserState, PrivateOptimiser, require_optax
+from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.algorithms.optimiser_steps import OptimiserState
+from jaxdp.algorithms.trainable import AbstractTrainable, require_optax
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.arguments import require_loss, weights_of
 from jaxdp.clipping.traced_loss import batch_size
@@ -32,7 +35,6 @@ from jaxdp.core.checks import (
     require_kind,
     require_real,
 )
-from jaxdp.core.description import AbstractDescription
 from jaxdp.core.progress import listener_of
 from jaxdp.privacy.release import Release
 
@@ -40,7 +42,7 @@ _PROGRESS_BLOCKS = 20
 _ANY_NUMBER = np.iinfo(np.int32).max
 
 
-class NonPrivateOptimiser(AbstractDescription):
+class NonPrivateOptimiser(AbstractTrainable):
     """The baseline: an optax optimiser given the mean gradient of all records, as it is.
 
     Args:
@@ -58,38 +60,10 @@ class NonPrivateOptimiser(AbstractDescription):
         require_optax(self.optimiser)
         require_count("num_steps", self.num_steps)
 
-    def init(self, model: PyTree) -> PyTree:
-        """The optax state before the first step."""
+    def init(self, model):
         return self.optimiser.init(weights_of(model))
 
-    def step(
-        self,
-        loss: Callable[[Any, Any, Any], Float[Array, ""]],
-        model: PyTree,
-        state: PyTree,
-        inputs: PyTree[Array],
-        targets: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-        microbatch_size: int | None = None,
-    ) -> tuple[PyTree, PyTree]:
-        """One step on all records; nothing is drawn from the key."""
-        return self.counted_step(
-            loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
-        )[:2]
-
-    def counted_step(
-        self,
-        loss: Callable[[Any, Any, Any], Float[Array, ""]],
-        model: PyTree,
-        state: PyTree,
-        inputs: PyTree[Array],
-        targets: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-        microbatch_size: int | None = None,
-    ) -> tuple[PyTree, PyTree, Int[Array, ""]]:
-        """As `step`, and how many records had a gradient that is not finite; they count as zero."""
+    def counted_step(self, loss, model, state, inputs, targets, *, key, microbatch_size=None):
         require_key(key)
         total, norms = clipped_gradient_sum(
             loss, model, inputs, targets, clip_norm=jnp.inf, microbatch_size=microbatch_size
@@ -182,7 +156,9 @@ def train(
     Warns:
         UserWarning: once, after the last step, where records were dropped because their loss or
             gradient was not finite (a label that is no class, for example). The warning depends
-            on the data: it is for whoever holds them, and no part of what is released.
+            on the data: it is for whoever holds them, and no part of what is released. Where
+            warnings are errors it is printed on standard error instead of raised: the run is
+            paid for, and its result would be lost.
 
     Raises:
         ValueError: `record_at` does not increase within [0, num_steps], the loss has no gradient
@@ -243,16 +219,20 @@ def train(
 
 
 def _warn_of_dropped(dropped: Int[Array, ""]) -> None:
+    """Warn of dropped records, and raise nothing: the budget of the run is spent."""
     known = concrete(dropped)
-    if known is not None and known > 0:
-        warnings.warn(
-            f"the losses or gradients of records were not finite {int(known)} times over the run, "
-            "and those records counted as zero: look for labels out of range, NaN in the table, or "
-            "a learning rate at which training diverges. This is for whoever holds the data "
-            "alone: the number is not private",
-            UserWarning,
-            stacklevel=3,
-        )
+    if known is None or known == 0:
+        return
+    text = (
+        f"the losses or gradients of records were not finite {int(known)} times over the run, "
+        "and those records counted as zero: look for labels out of range, NaN in the table, or "
+        "a learning rate at which training diverges. This is for whoever holds the data "
+        "alone: the number is not private"
+    )
+    try:
+        warnings.warn(text, UserWarning, stacklevel=3)
+    except UserWarning:
+        print(f"UserWarning: {text}", file=sys.stderr)
 
 
 def _added(total: Int[Array, ""], more: Int[Array, ""]) -> Int[Array, ""]:

@@ -5,8 +5,6 @@ DR in the docstrings is "A law of data reconstruction for random features (and b
 
 from jaxdp.attacks.base import AbstractTarget as AbstractTarget
 from jaxdp.attacks.informed import without_known_rows as without_known_rows
-from jaxdp.attacks.interpolation import gradient_descent_parameters as gradient_descent_parameters
-from jaxdp.attacks.interpolation import minimum_norm_parameters as minimum_norm_parameters
 from jaxdp.attacks.leak import LeakReport as LeakReport
 from jaxdp.attacks.leak import Verdict as Verdict
 from jaxdp.attacks.leak import leak_report as leak_report
@@ -15,8 +13,6 @@ from jaxdp.attacks.measures import reconstruction_error as reconstruction_error
 from jaxdp.attacks.measures import row_errors as row_errors
 from jaxdp.attacks.measures import span_residual as span_residual
 from jaxdp.attacks.network_target import NetworkTarget as NetworkTarget
-from jaxdp.attacks.network_victims import network_target as network_target
-from jaxdp.attacks.network_victims import two_layer_target as two_layer_target
 from jaxdp.attacks.optimisers import AbstractOptimiser as AbstractOptimiser
 from jaxdp.attacks.optimisers import Attempt as Attempt
 from jaxdp.attacks.optimisers import CurvatureScaledMomentum as CurvatureScaledMomentum
@@ -27,6 +23,12 @@ from jaxdp.attacks.random_features_target import RandomFeaturesTarget as RandomF
 from jaxdp.attacks.reconstruction import Reconstruction as Reconstruction
 from jaxdp.attacks.reconstruction import reconstruct as reconstruct
 from jaxdp.attacks.regenerated_weights import RegeneratedWeights as RegeneratedWeights
+from jaxdp.attacks.victims.interpolation import (
+    gradient_descent_parameters as gradient_descent_parameters,
+)
+from jaxdp.attacks.victims.interpolation import minimum_norm_parameters as minimum_norm_parameters
+from jaxdp.attacks.victims.networks import network_target as network_target
+from jaxdp.attacks.victims.networks import two_layer_target as two_layer_target
 
 __all__ = [
     "AbstractOptimiser",

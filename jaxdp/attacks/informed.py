@@ -18,6 +18,7 @@ from jaxdp.attacks.base import require_activation
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import require_count, require_kind, require_shape
+from jaxdp.losses import Squared
 
 
 def without_known_rows(
@@ -63,8 +64,9 @@ def without_known_rows(
     if len(inputs) >= num_samples:
         raise ValueError(f"expected fewer known rows than {num_samples}, got {len(inputs)}")
     features = activation(jnp.matmul(inputs, weights.T, precision=Precision.HIGHEST))
-    residuals = jnp.matmul(iterates[:-1], features.T, precision=Precision.HIGHEST) - labels
-    slopes, _ = algorithm.clipped_slopes(residuals, jnp.linalg.norm(features, axis=1))
+    predictions = jnp.matmul(iterates[:-1], features.T, precision=Precision.HIGHEST)
+    slopes = Squared().slope(predictions, labels[None])
+    slopes, _ = algorithm.clipped_slopes(slopes, jnp.linalg.norm(features, axis=1))
     moved = jnp.matmul(jnp.sum(slopes, axis=0), features, precision=Precision.HIGHEST)
     known = algorithm.learning_rate / num_samples * moved
     return RandomFeaturesTarget(weights, activation, iterates[-1] - iterates[0] + known)

@@ -25,7 +25,7 @@ from jaxdp.core.checks import (
     require_positive,
     require_shape,
 )
-from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.core.keys import purpose_key, run_keys, stream_key
 
 
 class Reconstruction(eqx.Module):
@@ -109,6 +109,8 @@ def reconstruct(
             "learnt of them"
         )
     known = _known_rows(known_inputs, num_samples, target)
+    # A network may have been drawn from the same key: its weights would be the starts.
+    key = stream_key(key, "reconstruct")
     attempt = optimiser.minimise(
         target,
         _starts(known, num_samples, target.dim, run_keys(purpose_key(key, "init"), num_starts)),

@@ -8,7 +8,7 @@ whose shapes a slip of ours made differ. What does is who raised it.
 import dis
 
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.problems.table_columns import UnusableColumnsError
+from jaxdp.data.table_columns import UnusableColumnsError
 
 # Of these the file system or the memory has the last word, wherever they come up.
 _OF_THE_MACHINE = (OSError, MemoryError)

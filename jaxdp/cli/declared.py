@@ -1,4 +1,4 @@
-"""What is said on the command line about a table: its ranges and classes.
+"""A table's ranges and classes, as they are declared on the command line.
 
 All of it is checked before a fit, so that no budget is spent on what ends in an error.
 """
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from jaxdp.cli.sizes import check_sizes
-from jaxdp.problems.datasets import NumericTable
+from jaxdp.data.datasets import NumericTable
 
 
 def check_fit(options: argparse.Namespace) -> None:
     """Raise ValueError where the options of `jaxdp fit` do not go together, or lack one."""
-    from jaxdp.kernels.fit_arguments import check_budget
+    from jaxdp.privacy.arguments import check_budget
 
     check_budget(options.epsilon, options.delta)
     seed = getattr(options, "public_seed", 0)

@@ -67,7 +67,7 @@ def compare(options: argparse.Namespace) -> None:
         beside = simulate_named("surrogate", problem, algorithm, second_key, options.num_runs)
     else:
         bounds = [
-            jaxdp.predict(problem, algorithm, theory()).check()
+            jaxdp.predict(problem, algorithm, theory=theory()).check()
             for theory in (jaxdp.LowerBound, jaxdp.UpperBound)
         ]
         beside = simulate_named(
@@ -109,7 +109,7 @@ def _synthetic(options: argparse.Namespace):
 def _table(options: argparse.Namespace):
     """The table as a problem, and as it was read."""
     import jaxdp
-    from jaxdp.problems.datasets import read_table
+    from jaxdp.data.datasets import read_table
 
     drop = [name.strip() for name in options.drop.split(",") if name.strip()]
     table = read_table(

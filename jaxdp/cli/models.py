@@ -19,7 +19,7 @@ from jaxdp.cli.declared import check_fit, class_names, ranges, two_classes
 from jaxdp.cli.files import check_files, check_writable
 from jaxdp.cli.output import as_json, described_options
 from jaxdp.core.whole_files import claimed, write_whole
-from jaxdp.problems.datasets import NumericTable, read_inputs, read_whole_table
+from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
 
 if TYPE_CHECKING:
     from jaxdp.kernels import ReleasedFunction

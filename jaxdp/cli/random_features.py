@@ -83,12 +83,12 @@ def compare(options: argparse.Namespace) -> None:
         ]
     )
     theories = (
-        jaxdp.ClippedFlow(),
+        jaxdp.GaussianClosure(),
         jaxdp.OrnsteinUhlenbeck(),
-        jaxdp.DiscreteRecursion(),
+        jaxdp.UnclippedRecursion(),
         jaxdp.GradientFlow(),
     )
-    predictions = [jaxdp.predict(reduced, algorithm, theory).check() for theory in theories]
+    predictions = [jaxdp.predict(reduced, algorithm, theory=theory).check() for theory in theories]
     with warnings.catch_warnings():
         # The table says it too.
         warnings.simplefilter("ignore", UserWarning)

@@ -1,4 +1,4 @@
-"""Sizes that are cheap to know and never meant are refused before anything is allocated."""
+"""Refuses, before anything is allocated, sizes that can only be a slip of the keyboard."""
 
 import math
 

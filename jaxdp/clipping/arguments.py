@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from jaxdp.core.checks import concrete, require_callable
+from jaxdp.core.checks import concrete, is_boolean, require_callable
 
 
 def require_loss(loss: Any) -> None:
@@ -35,7 +35,7 @@ def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
         TypeError: it is not a number or an array of real numbers.
         ValueError: it has another shape, or is concrete and negative or NaN.
     """
-    if isinstance(value, (str, bytes)) or value is None:
+    if isinstance(value, (str, bytes)) or value is None or is_boolean(value):
         raise TypeError(f"expected clip_norm to be a number, got {value!r}")
     try:
         array = value if eqx.is_array(value) else np.asarray(value)

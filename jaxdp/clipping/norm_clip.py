@@ -17,8 +17,8 @@ from jaxdp.core.description import AbstractDescription
 
 
 def clip_factor(
-    norm: Float[Array, "*batch"], clip_norm: Float[Array, "*batch"]
-) -> Float[Array, "*batch"]:
+    norm: Float[Array, "*#batch"], clip_norm: Float[Array, "*#batch"]
+) -> Float[Array, "*#batch"]:
     r"""$\min(1, C / \|g\|)$; 1 for a zero gradient, 0 where float32 has too few digits for it."""
     clipped = norm > clip_norm
     factor = jnp.where(clipped, clip_norm / jnp.where(clipped, norm, 1), 1)

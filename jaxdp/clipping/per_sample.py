@@ -75,6 +75,16 @@ def clipped_gradient_sum(
             operation may (a named axis, `custom_vmap`, a callback that is given whole batches).
         TypeError: there is no weight, one is complex, an input is not an array, or an argument is
             of another kind.
+
+    Example:
+        >>> import equinox as eqx
+        >>> import jax, jaxdp
+        >>> model = eqx.nn.Linear(3, 1, key=jax.random.key(0))
+        >>> loss = lambda model, input, target: jax.numpy.sum((model(input) - target) ** 2)
+        >>> inputs, targets = jax.numpy.ones((8, 3)), jax.numpy.zeros((8, 1))
+        >>> total, norms = jaxdp.clipped_gradient_sum(loss, model, inputs, targets, clip_norm=0.1)
+        >>> total.weight.shape, norms.shape
+        ((1, 3), (8,))
     """
     total, norms = clipped_gradient_sum_in_parts(
         loss,
@@ -123,6 +133,15 @@ def per_sample_gradient_norms(
     """The norms of `clipped_gradient_sum` alone, which are private data.
 
     Args and errors as there.
+
+    Example:
+        >>> import equinox as eqx
+        >>> import jax, jaxdp
+        >>> model = eqx.nn.Linear(3, 1, key=jax.random.key(0))
+        >>> loss = lambda model, input, target: jax.numpy.sum((model(input) - target) ** 2)
+        >>> inputs, targets = jax.numpy.ones((8, 3)), jax.numpy.zeros((8, 1))
+        >>> jaxdp.per_sample_gradient_norms(loss, model, inputs, targets).shape
+        (8,)
     """
     return _clipped_sum(loss, model, inputs, targets, None, mask, microbatch_size)[1]
 

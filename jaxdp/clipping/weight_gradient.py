@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Inexact
 
 from jaxdp.clipping.program import Program, Step
 from jaxdp.clipping.unfolding import is_unfoldable, kernel_gradient
@@ -23,7 +23,7 @@ class Capture(eqx.Module):
     """
 
     operands: dict[int, Array]
-    cotangent: Float[Array, "..."]
+    cotangent: Inexact[Array, "..."]
 
 
 class WeightGradient:

@@ -9,7 +9,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import described
+from jaxdp.core.checks import described, is_boolean
 
 
 def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
@@ -25,7 +25,7 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
         name: of the argument, for the error.
 
     Raises:
-        TypeError: the value is not made of real numbers.
+        TypeError: the value is not made of real numbers, or one True or False.
     """
     # Constants stay concrete under jit, so that they can be checked and grouped.
     is_traced = isinstance(value, Tracer)
@@ -34,7 +34,8 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
             array = jnp.asarray(value)
         except (TypeError, ValueError):
             array = None
-        if array is None or jnp.issubdtype(array.dtype, jnp.complexfloating):
+        is_complex = array is not None and jnp.issubdtype(array.dtype, jnp.complexfloating)
+        if array is None or is_complex or is_boolean(value):
             wanted = name if name == "real numbers" else f"{name} to be a real number"
             raise TypeError(f"expected {wanted}, got {described(value)}")
         return array.astype(array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float)
@@ -61,10 +62,10 @@ def plain_number(value: Any) -> Any:
 def plain_float(value: Any) -> Any:
     """A number as a Python float; anything else as it is, to be refused by the check to come.
 
-    `float(value)` would read the text "1" as 1.
+    `float(value)` would read the text "1" and True as 1.
     """
     plain = plain_number(value)
-    return float(plain) if isinstance(plain, int) else plain
+    return float(plain) if isinstance(plain, int) and not is_boolean(plain) else plain
 
 
 def float_dtype(*trees: Any) -> jnp.dtype:

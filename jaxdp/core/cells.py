@@ -1,7 +1,8 @@
-"""A function of one cell that a batch of cells, under any number of `vmap`s, reaches as one array.
+"""Functions that are handed a whole batch along one axis, under however many `vmap`s they stand.
 
-`vmap` gives each array one more axis. Where a cell holds only few numbers its inner loops are then
-short; a function that lays out all cells side by side keeps them long.
+`jax.vmap` gives each array one more axis in front. Where an element of the batch, here called a
+cell, has only a few numbers, the innermost loops of the compiled code are then short and slow. A
+function made here is given all cells side by side along one axis, which keeps those loops long.
 """
 
 from collections.abc import Callable

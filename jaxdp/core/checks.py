@@ -36,15 +36,22 @@ def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
 def require_real(name: str, value: Any) -> None:
     """Raise TypeError unless the value is made of real numbers; nothing is copied off a device.
 
-    Text is none: NumPy would read "1" as 1.
+    Text is none: NumPy would read "1" as 1. Neither is a single True or False, which stands in
+    another argument's place; arrays of them may be labels or masks.
     """
     dtype = getattr(value, "dtype", None)
     if not isinstance(dtype, np.dtype) or dtype.kind == "O":
         dtype = _dtype_of(value)
     # "V" are the types of eight and sixteen bits that NumPy does not know.
-    if dtype.kind not in "biufV":
+    if dtype.kind not in "biufV" or is_boolean(value):
         wanted = name if name == "real numbers" else f"{name} to be a real number"
         raise TypeError(f"expected {wanted}, got {described(value)}")
+
+
+def is_boolean(value: Any) -> bool:
+    """Whether the value is one True or False, of Python, NumPy or JAX, traced or not."""
+    is_array = getattr(value, "shape", None) == () and getattr(value, "dtype", None) == np.bool_
+    return isinstance(value, bool) or is_array
 
 
 def _dtype_of(value: Any) -> np.dtype:

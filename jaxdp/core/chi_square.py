@@ -41,19 +41,22 @@ def chi_square(
     """
     size = normal.dtype.itemsize
     series = [_series(count, size) if count > 2 else (0.0,) for count in degrees]
-    table = np.zeros((max(map(len, series)), len(degrees), 1), normal.dtype)
+    table = np.zeros((max(map(len, series)), len(degrees)), normal.dtype)
     for block, terms in enumerate(series):
-        table[: len(terms), block, 0] = terms
+        table[: len(terms), block] = terms
+    # Axes of a block's numbers, beside those of the normals.
+    each = (*(1,) * (normal.ndim - 2), len(degrees), 1)
+    table = table.reshape(-1, *each)
     # Clenshaw's recurrence: in powers of z the terms of a small k would cancel.
     place, root, above = normal / _REACH[size], table[-1], 0.0
     for terms in table[-2:0:-1]:
         root, above = terms + 2 * place * root - above, root
     root = table[0] + place * root - above
-    scale = np.asarray(degrees, normal.dtype)[:, None]
+    scale = np.asarray(degrees, normal.dtype).reshape(each)
     value = scale * root * root * root
     for count, closed in ((1, lambda z: z * z), (2, lambda z: -2 * log_ndtr(-z))):
         if count in degrees:
-            value = jnp.where(np.asarray(degrees)[:, None] == count, closed(normal), value)
+            value = jnp.where(np.asarray(degrees).reshape(each) == count, closed(normal), value)
     return value
 
 

@@ -1,13 +1,18 @@
-r"""A Gaussian of any mean, clipped at both sides: its mean, and how likely it stays inside.
+r"""A Gaussian of any mean, clipped at both sides: two moments, and how likely it stays inside.
 
 With X ~ N(m, v), limit k, $a = (k - m)/\sqrt v$, $b = (k + m)/\sqrt v$ and
 $G(z) = \int_{-\infty}^z\Phi = z\Phi(z) + \varphi(z)$,
 
 $$ E[\mathrm{clip}(X, \pm k)] = \mathrm{clip}(m, \pm k) - \sqrt v\,\bigl(G(-|a|) - G(-|b|)\bigr),
-   \qquad P(|X| < k) = \Phi(a) - \Phi(-b). $$
+   \qquad P(|X| < k) = \Phi(a) - \Phi(-b), $$
+
+and, with $P = P(|X| < k)$,
+
+$$ E[\mathrm{clip}(X, \pm k)^2] = (m^2 + v)P + 2m\sqrt v\,(\varphi(b) - \varphi(a))
+   - v\,(a\varphi(a) + b\varphi(b)) + k^2(1 - P). $$
 
 The mean's form has no large terms that cancel when k is large; where k is small against the
-deviation, both are integrals over (0, k), summed by Gauss and Legendre's rule. The variance is the
+deviation, all are integrals over (0, k), summed by Gauss and Legendre's rule. The variance is the
 argument, not the deviation, so that derivatives exist where it is zero.
 Derived: integrating tails by parts; test_clipped_gaussian.
 """
@@ -17,6 +22,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
@@ -43,7 +49,7 @@ def clipped_mean(
     points, width, is_small = _points(std, limit)
     excess = ndtr((mean[..., None] - points) / std[..., None])
     excess -= ndtr((-mean[..., None] - points) / std[..., None])
-    summed = width * jnp.sum(excess * _WEIGHTS.astype(std.dtype), axis=-1)
+    summed = width * _summed(excess)
     return jnp.where(is_fixed, clipped, jnp.where(is_small, summed, clipped - beyond))
 
 
@@ -60,6 +66,48 @@ def _(primals, tangents):
 
 
 @jax.custom_jvp
+def clipped_square(
+    mean: Float[Array, "*shape"], variance: Float[Array, "*shape"], limit: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """The mean square of a Gaussian clipped at +-limit; limit >= 0 may be infinite, variance zero.
+
+    It is right to rounding of the square of the limit, or of mean square without it if that is
+    smaller.
+    """
+    mean, variance, limit = _arrays(mean, variance, limit)
+    std, above, below, is_fixed = _standard(mean, variance, limit)
+    points, width, is_small = _points(std, limit)
+    beyond = ndtr((mean[..., None] - points) / std[..., None])
+    beyond += ndtr((-mean[..., None] - points) / std[..., None])
+    summed = width * jnp.sum(2 * points * beyond * _WEIGHTS.astype(std.dtype), axis=-1)
+    at_above, at_below = _density(above), _density(below)
+    within = inside_probability(mean, variance, limit)
+    direct = (mean**2 + std**2) * within + 2 * mean * std * (at_below - at_above)
+    direct -= std**2 * (above * at_above + below * at_below)
+    # In this order: the square of a large limit would overflow.
+    finite = jnp.where(jnp.isinf(limit), 0, limit)
+    direct += finite * (finite * (ndtr(-above) + ndtr(-below)))
+    random = jnp.where(is_small, summed, jnp.maximum(direct, 0))
+    return jnp.where(is_fixed, jnp.clip(mean, -limit, limit) ** 2, random)
+
+
+@clipped_square.defjvp
+def _(primals, tangents):
+    mean, variance, limit = _arrays(*primals)
+    std, above, below, is_fixed = _standard(mean, variance, limit)
+    at_above, at_below = _density(above), _density(below)
+    finite = jnp.where(jnp.isinf(limit), 0, limit)
+    # The derivative in the mean is twice the mean over what stays inside.
+    outside = jnp.where(is_fixed, mean > limit, ndtr(-above))
+    outside -= jnp.where(is_fixed, mean < -limit, ndtr(-below))
+    in_mean = 2 * (clipped_mean(mean, variance, limit) - finite * outside)
+    spread = jnp.where(is_fixed, 0, finite * (at_above + at_below) / std)
+    in_variance = inside_probability(mean, variance, limit) - spread
+    slopes = in_mean, in_variance, 2 * finite * _outside(mean, limit, above, below, is_fixed)
+    return clipped_square(mean, variance, limit), _chain(slopes, tangents, limit)
+
+
+@jax.custom_jvp
 def inside_probability(
     mean: Float[Array, "*shape"], variance: Float[Array, "*shape"], limit: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
@@ -72,7 +120,7 @@ def inside_probability(
     points, width, is_small = _points(std, limit)
     density = _density((points - mean[..., None]) / std[..., None])
     density += _density((points + mean[..., None]) / std[..., None])
-    summed = width / std * jnp.sum(density * _WEIGHTS.astype(std.dtype), axis=-1)
+    summed = width / std * _summed(density)
     # Small tails are subtracted from 1, not large ones from each other.
     direct = jnp.where(
         above * below > 0, 1 - ndtr(-above) - ndtr(-below), jnp.abs(ndtr(above) - ndtr(-below))
@@ -108,11 +156,24 @@ def _standard(mean, variance, limit):
     return std, above, below, is_fixed
 
 
+def _outside(mean, limit, above, below, is_fixed):
+    """P(|X| > limit), which 1 - P(|X| < limit) would round to nothing far from the limits."""
+    fixed = (jnp.abs(mean) > limit).astype(above.dtype)
+    return jnp.where(is_fixed, fixed, ndtr(-above) + ndtr(-below))
+
+
 def _points(std, limit):
     """Nodes between 0 and the limit, its length, and where it is small."""
     is_small = limit < _SMALL_RATIO * std
     width = jnp.where(is_small, limit, _SMALL_RATIO * std)
-    return width[..., None] * _NODES.astype(std.dtype), width, is_small
+    nodes = lax.broadcast_to_rank(_NODES.astype(std.dtype), width.ndim + 1)
+    return width[..., None] * nodes, width, is_small
+
+
+def _summed(values):
+    """The quadrature's sum of the values at its nodes."""
+    weights = lax.broadcast_to_rank(_WEIGHTS.astype(values.dtype), values.ndim)
+    return jnp.sum(values * weights, axis=-1)
 
 
 def _density(z):

@@ -1,8 +1,8 @@
 """Standard normals that are a function of a key and two counters, two for each hash.
 
 `jax.random` hashes once for each float32 and, on a CPU, in a loop over buffers. Written out, one
-hash is fused with what becomes of its two words, and no number depends on how many others are
-drawn: several times faster where random numbers are all that is done.
+hash is fused by the compiler with the arithmetic on its two words, and no number depends on how
+many others are drawn. Where drawing random numbers is most of the work it is several times faster.
 
 Source: Salmon, Moraes, Dror and Shaw (2011), Threefry-2x32 with 20 rounds.
 """
@@ -25,7 +25,9 @@ def key_words(keys: Key[Array, "*shape"]) -> Words:
     if data.shape[-1] == 4:
         # Generators whose bits under vmap depend on the batch.
         return hashed((data[..., 0], data[..., 1]), data[..., 2], data[..., 3])
-    words = jnp.vectorize(lambda key: jr.bits(key, (2,), jnp.uint32), signature="()->(k)")(keys)
+    # A clone: the same key gives the same words however often it is asked.
+    draw = jnp.vectorize(lambda key: jr.bits(key, (2,), jnp.uint32), signature="()->(k)")
+    words = draw(jr.clone(keys))
     return words[..., 0], words[..., 1]
 
 
@@ -36,7 +38,11 @@ def hashed(
 
     Independent over pairs and keys as far as Threefry-2x32 is a good block cipher.
     """
-    schedule = (*words, words[0] ^ words[1] ^ np.uint32(_PARITY))
+    rank = max(array.ndim for array in (*words, first, second))
+    key_left, key_right, first, second = (
+        lax.broadcast_to_rank(array, rank) for array in (*words, first, second)
+    )
+    schedule = (key_left, key_right, key_left ^ key_right ^ np.uint32(_PARITY))
     left, right = first + schedule[0], second + schedule[1]
     for group in range(5):
         for count in _ROTATIONS[group % 2]:

@@ -61,6 +61,11 @@ def hermite_coefficients(
         ValueError: `max_order` is negative, or the activation is not elementwise, not finite,
             grows too fast or has too many kinks.
         TypeError: `max_order` is not a Python int, or the activation is not a real function.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> [round(abs(float(c)), 3) for c in jaxdp.hermite_coefficients(jax.numpy.tanh, 3)]
+        [0.0, 0.606, 0.0, 0.148]
     """
     max_order = require_count("max_order", max_order, least=0)
     function = host_function(activation)

@@ -1,9 +1,13 @@
 """Random keys, split by run, purpose and step: the one registry of the numbers that split them.
 
 Two runs that differ only in their noise level see the same data, and run number i is the same
-whether it is simulated alone or in a batch. All numbers that a key is folded with are here, so that
-no two parts of the package draw from one key by chance: numbers of runs, steps, records and cells
-are below 2^31, those of streams at least 2^32 - 2^16.
+whether it is simulated alone or in a batch. All numbers that a key is folded with are here: those
+of runs, steps, records and cells are below 2^31, those of streams at least 2^32 - 2^16.
+
+Purposes are numbers too, from 0 on, and what `jax.random.split` gives are a key's numbered keys. So
+within the package a key is split by purpose, by number or by `split`, and never in two of these
+ways; then no two draws of one call share a key. Of two calls that are given one key only those with
+a stream of their own are apart: other calls want keys of their own.
 """
 
 import jax
@@ -19,6 +23,7 @@ _STREAMS = {
     "HomogenizedSDE": 0xFFFF_05DE,
     "Reduced": 0xFFFF_0AD1,
     "RandomFeatures": 0xFFFF_5A3E,
+    "reconstruct": 0xFFFF_2EC0,
     "gradient SDE": 0xFFFF_F5E7,
     "unseen features": 0xFFFF_F5EE,
 }

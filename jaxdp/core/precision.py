@@ -1,4 +1,4 @@
-"""Computing in another precision, or elsewhere, than what is set, for a while."""
+"""Context managers that compute in another precision, or on another device, than is set."""
 
 import contextlib
 from collections.abc import Iterator

@@ -10,9 +10,20 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.core.checks import require_host
+from jaxdp.core.extras import require_extra
 
 if TYPE_CHECKING:
     import xarray
+
+
+_LONG_NAMES = {
+    "time": "time of the record",
+    "risk": "risk",
+    "final_risk": "risk of the released iterate",
+    "status": "how the run ended",
+    "std": "predicted standard deviation of the risk",
+    "parameters": "released iterate",
+}
 
 
 class Status(enum.IntEnum):
@@ -45,6 +56,14 @@ class Trajectory(eqx.Module):
         std: predicted standard deviation of the risk over runs, or None.
         parameters: the released iterates, or None when they were not asked for.
         label: who says so, for tables and legends.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> predicted = jaxdp.predict(problem, algorithm).check()
+        >>> predicted.time.shape, predicted.risk.shape, sorted(predicted.observables)
+        ((101,), (101,), ['capped_fraction', 'clipped_fraction'])
     """
 
     time: Float[Array, " records"]
@@ -86,9 +105,19 @@ class Trajectory(eqx.Module):
             ModuleNotFoundError: xarray is not installed; names the extra.
             TypeError: the trajectory is traced.
         """
-        from jaxdp.core.labelled import dataset_of
+        require_host("trajectory", self)
+        with require_extra("xarray", "sweeps", "Trajectory.to_xarray"):
+            import xarray
 
-        return dataset_of(self)
+        variables = {
+            variable.name: xarray.Variable(variable.dims, np.asarray(value), dict(variable.attrs))
+            for variable, value in variables_of_trajectory(self)
+        }
+        attrs = {"label": self.label, "units": "dimensionless unless a variable says otherwise"}
+        time = variables.pop("time")
+        dataset = xarray.Dataset(variables, {"time": time}, attrs)
+        # One clock for all runs names the records, so that they can be selected by their times.
+        return dataset.swap_dims(record="time") if time.ndim == 1 else dataset
 
 
 def void_unless(valid: Bool[Array, ""], trajectory: Trajectory) -> Trajectory:
@@ -99,3 +128,45 @@ def void_unless(valid: Bool[Array, ""], trajectory: Trajectory) -> Trajectory:
         final_risk=jnp.where(valid, trajectory.final_risk, jnp.nan),
         status=jnp.where(valid, trajectory.status, int(Status.INVALID)),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """One named array.
+
+    Attributes:
+        name: of the variable.
+        dims: names of its own dimensions, after those of the axes of a sweep.
+        attrs: its units and what it is.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    attrs: tuple[tuple[str, str], ...] = ()
+
+
+def variables_of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Array]]:
+    """Its arrays, observables last, over the dimensions run, record and parameter."""
+    count = trajectory.status.ndim
+    batch = ("run",) if count == 1 else tuple(f"run_{axis}" for axis in range(count))
+    dims = {
+        # Under vmap each trajectory of a batch has a clock, and its runs share it.
+        "time": (*batch[: trajectory.time.ndim - 1], "record"),
+        "risk": (*batch, "record"),
+        "final_risk": batch,
+        "status": batch,
+        "std": (*batch, "record"),
+        "parameters": (*batch, "parameter"),
+    }
+    found = []
+    for name, own in dims.items():
+        value = getattr(trajectory, name)
+        if value is not None:
+            attrs = {"long_name": _LONG_NAMES[name], "units": "1"}
+            if name == "status":
+                attrs["meaning"] = ", ".join(f"{code.value} {code.name.lower()}" for code in Status)
+            found.append((Variable(name, own, tuple(attrs.items())), value))
+    for name, value in trajectory.observables.items():
+        attrs = {"long_name": name.replace("_", " "), "units": "1"}
+        found.append((Variable(name, dims["risk"], tuple(attrs.items())), value))
+    return found

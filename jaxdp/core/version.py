@@ -1,4 +1,4 @@
-"""Which jaxdp this is."""
+"""The installed version of jaxdp."""
 
 import functools
 

@@ -1,8 +1,9 @@
 """Files that are written whole or not at all, and read only where they are files.
 
 What is written stands under another name first, is flushed to the disk and renamed, so that a full
-disk, an error or a kill at any time leaves the old file, or none, but never half of one. What is
-read is opened without waiting: a pipe or a device under a file's name does not hang the process.
+disk, an error or a kill at any time leaves the old file, or none, but never half of one. A kill can
+leave a file beside it whose name begins with a dot and ends with `.partial`. What is read is opened
+without waiting: a pipe or a device under a file's name does not hang the process.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import math
 import os
 import pathlib
 import stat
+import time
 import uuid
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -21,6 +23,8 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+# Seconds to wait for another process that is giving a name, which takes a moment.
+_PATIENCE = 10.0
 # What this process has begun to write, and what it claims.
 _unfinished: set[pathlib.Path] = set()
 # Not every system has, or needs, these.
@@ -144,14 +148,55 @@ def _remove(path: pathlib.Path) -> None:
 
 
 def _rename_unless_taken(source: pathlib.Path, target: pathlib.Path) -> None:
+    """Give a whole file its name, unless there is something of that name.
+
+    A hard link is that in one step. On systems without, whoever renames holds a claim to the name
+    meanwhile: of several processes that call this one succeeds, and the name is never that of an
+    empty file. A file that another program makes in that moment is replaced. A kill in that moment
+    leaves the claim, and later calls raise until it is removed.
+
+    Raises:
+        FileExistsError: there is.
+        OSError: the claim of another process stays.
+    """
     try:
         os.link(source, target)
     except FileExistsError:
         raise
     except OSError:
-        # A system without hard links: the name is taken first, and the file put there after.
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        os.replace(source, target)
+        claim = target.with_name(f".{target.name}.partial")
+        _take(claim, target)
+        try:
+            _require_free(target)
+            os.replace(source, target)
+        finally:
+            _remove(claim)
+
+
+def _take(claim: pathlib.Path, target: pathlib.Path) -> None:
+    """Make a claim that no other process has, or wait until its target is there."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            handle = os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        except FileExistsError:
+            _require_free(target)
+            if time.monotonic() > until:
+                reason = (
+                    f"{claim} exists: another process is naming {target}; if none is (one was "
+                    "killed), remove it"
+                )
+                raise OSError(errno.EBUSY, reason) from None
+            time.sleep(0.01)
+        else:
+            _unfinished.add(claim)
+            os.close(handle)
+            return
+
+
+def _require_free(target: pathlib.Path) -> None:
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
 
 
 def _flush_folder(folder: pathlib.Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxdp.core.checks import require_positive
+from jaxdp.core.checks import host_number, require_positive
 from jaxdp.estimators.earlier_steps import learnt_steps
 from jaxdp.kernels import (
     AbstractFeatureMap,
@@ -21,10 +21,10 @@ from jaxdp.kernels import (
     RangeScaling,
     ReleasedFunction,
 )
-from jaxdp.kernels.fit_arguments import PUBLIC_SEEDS
-from jaxdp.kernels.public_ranges import is_placed
-from jaxdp.kernels.table_inputs import require_no_text
-from jaxdp.privacy.secret_noise import check_noise_seed
+from jaxdp.kernels.base import require_feature_map, require_kernel
+from jaxdp.kernels.features.public_features import is_placed
+from jaxdp.kernels.release.fit_arguments import check_seeds
+from jaxdp.kernels.release.table_inputs import require_no_text
 
 # Published with every release; not a number that somebody would choose as a secret.
 PUBLIC_SEED = 20_220_501
@@ -111,7 +111,7 @@ def kernel_of(estimator: Any, dim: int) -> AbstractKernel:
         kernel = Gaussian(radius if is_scale else math.sqrt(dim))
     if given is None:
         return kernel
-    require_kind("kernel", kernel, AbstractKernel, "jaxdp.kernels.Gaussian(1.0)")
+    require_kernel(kernel)
     return RangedKernel(kernel, *_ranges(given, dim))
 
 
@@ -120,22 +120,13 @@ def feature_map_of(estimator: Any) -> AbstractFeatureMap | None:
     given, features = estimator.input_range, estimator.feature_map
     if given is None or features is None:
         return features
-    require_kind("feature_map", features, AbstractFeatureMap, "jaxdp.kernels.FourierFeatures")
+    require_feature_map("feature_map", features)
     return RangeScaling(features, *_ranges(given, features.dim))
-
-
-def require_kind(name: str, value: Any, kind: type, example: str) -> None:
-    """Raise TypeError unless the value is an object of that class; the class itself is none."""
-    if not isinstance(value, kind):
-        got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-        raise TypeError(f"expected {name} such as {example}, got {got}")
 
 
 def _check_bound(radius: Any) -> None:
     # Here, because the default kernel takes it for its scale and would call it by that name.
-    if np.ndim(radius) == 0 and np.asarray(radius).dtype.kind not in "fiu":
-        raise TypeError(f"expected input_bound to be a number, got {radius!r}")
-    require_positive("input_bound", radius, infinite=True)
+    require_positive("input_bound", host_number("input_bound", radius), infinite=True)
 
 
 def _ranges(given: Any, dim: int) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
@@ -181,27 +172,13 @@ def budget_and_seeds(estimator: Any) -> dict[str, Any]:
         TypeError: a seed is neither None nor an int.
         ValueError: one is out of its range, or they are the same.
     """
-    public, secret = estimator.random_state, estimator.noise_seed
-    if public is None:
-        public = PUBLIC_SEED
-    if isinstance(public, bool) or not isinstance(public, (int, np.integer)):
-        raise TypeError(
-            "expected random_state, the public seed of the features, to be None or an int, "
-            f"got {type(public).__name__}"
-        )
-    check_noise_seed(secret)
-    if not 0 <= public < PUBLIC_SEEDS:
-        raise ValueError("expected 0 <= random_state < 2^63, the public seed, got one beyond")
-    if secret == public:
-        raise ValueError(
-            "expected noise_seed, which must stay secret, to differ from random_state, which is "
-            "published, got one number for both"
-        )
+    public = PUBLIC_SEED if estimator.random_state is None else estimator.random_state
+    check_seeds(public, estimator.noise_seed, public_name="random_state")
     return {
         "epsilon": estimator.epsilon,
         "delta": estimator.delta,
         "public_seed": public,
-        "noise_seed": secret,
+        "noise_seed": estimator.noise_seed,
     }
 
 

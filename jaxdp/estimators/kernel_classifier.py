@@ -7,13 +7,13 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from jaxdp.core.checks import require_kind
 from jaxdp.estimators.arguments import (
     budget_and_seeds,
     completed,
     feature_map_of,
     kernel_of,
     learner_bound,
-    require_kind,
     training_data,
     values_of,
     warn_before_data,
@@ -21,11 +21,10 @@ from jaxdp.estimators.arguments import (
 from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
-    AbstractMarginLoss,
-    Logistic,
     PrivateKernelClassifier,
 )
-from jaxdp.kernels.table_inputs import columns_of
+from jaxdp.kernels.release.columns import columns_of
+from jaxdp.losses import AbstractMarginLoss, Logistic
 from jaxdp.privacy import Cost
 
 _CLASSES_READ = (
@@ -41,7 +40,7 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
             feature_map, random_state, noise_seed: as `DPKernelRidge`.
         classes: the two labels, public. None reads them from `y`: `cost_` then says that they are
             taken to be known.
-        loss: a margin loss of `jaxdp.kernels`; None for `Logistic()`.
+        loss: a margin loss of `jaxdp.losses`: `Logistic()` (None) or `HuberHinge`.
         ridge: lambda > 0; a smaller one than privacy needs is raised. None for the data-free rule.
         max_steps: of the solver; None for the bound that is known to be enough.
         tolerance: of the gradient's norm, which costs extra noise; None for the learner's own.
@@ -114,7 +113,7 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(labels)
         self.classes_ = _two_classes(self.classes, labels)
         loss = Logistic() if self.loss is None else self.loss
-        require_kind("loss", loss, AbstractMarginLoss, "jaxdp.kernels.Logistic()")
+        require_kind("loss", loss, AbstractMarginLoss, "jaxdp.losses.Logistic()")
         columns = columns_of(X, y, tuple(self.classes_))
         learner = PrivateKernelClassifier(
             kernel=kernel_of(self, inputs.shape[1]),

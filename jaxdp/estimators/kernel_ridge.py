@@ -22,7 +22,7 @@ from jaxdp.kernels import (
     AbstractRidgeRule,
     PrivateKernelRidge,
 )
-from jaxdp.kernels.table_inputs import columns_of
+from jaxdp.kernels.release.columns import columns_of
 from jaxdp.privacy import Cost
 
 

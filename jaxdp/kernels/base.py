@@ -1,8 +1,10 @@
 """Kernels, and the feature maps that stand for them.
 
-A kernel compares two inputs; a feature map turns one input into a vector, whatever the other rows
-are: a learner that adds noise to sums of features needs no more to be private. Every call is
-compiled as a whole, so that used alone too it never holds all the differences or phases at once.
+A kernel compares two inputs. A feature map turns one input into a vector whose inner products are
+near the kernel's values. The private learners add noise to sums of features over the records, so
+their guarantee rests on two promises of a map: a record's features depend on no other record, and
+their norm has a public bound. Calls of kernels and maps are compiled as a whole, so that no array
+of all pairwise differences or all phases is ever held in memory.
 """
 
 import abc

@@ -2,29 +2,31 @@
 
 from jaxdp.privacy.accounting import Cost as Cost
 from jaxdp.privacy.accounting import account as account
-from jaxdp.privacy.auditing import audit as audit
-from jaxdp.privacy.auditing import audit_mu as audit_mu
+from jaxdp.privacy.audits.one_run import audit_one_run as audit_one_run
+from jaxdp.privacy.audits.one_run import num_correct_guesses as num_correct_guesses
+from jaxdp.privacy.audits.one_run import one_run_epsilon as one_run_epsilon
+from jaxdp.privacy.audits.two_data_sets import audit as audit
+from jaxdp.privacy.audits.two_data_sets import audit_mu as audit_mu
+from jaxdp.privacy.batches.base import AbstractSampler as AbstractSampler
+from jaxdp.privacy.batches.epochs import ShuffledEpochs as ShuffledEpochs
+from jaxdp.privacy.batches.fixed_size import FixedSizeBatches as FixedSizeBatches
+from jaxdp.privacy.batches.poisson import PoissonSampler as PoissonSampler
+from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian as PoissonSubsampledGaussian
 from jaxdp.privacy.calibration import (
     calibrated_noise_multiplier as calibrated_noise_multiplier,
 )
 from jaxdp.privacy.calibration import gaussian_noise_std as gaussian_noise_std
 from jaxdp.privacy.calibration import zcdp_noise_std as zcdp_noise_std
-from jaxdp.privacy.epochs import ShuffledEpochs as ShuffledEpochs
 from jaxdp.privacy.gaussian import composed_mu as composed_mu
 from jaxdp.privacy.gaussian import gaussian_delta as gaussian_delta
 from jaxdp.privacy.gaussian import gaussian_epsilon as gaussian_epsilon
 from jaxdp.privacy.gaussian import gaussian_mu as gaussian_mu
 from jaxdp.privacy.mechanisms import AbstractMechanism as AbstractMechanism
 from jaxdp.privacy.mechanisms import Composition as Composition
-from jaxdp.privacy.mechanisms import Gaussian as Gaussian
+from jaxdp.privacy.mechanisms import GaussianMechanism as GaussianMechanism
 from jaxdp.privacy.mechanisms import Unproved as Unproved
 from jaxdp.privacy.mechanisms import ZeroConcentrated as ZeroConcentrated
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbation as ObjectivePerturbation
-from jaxdp.privacy.one_run_auditing import audit_one_run as audit_one_run
-from jaxdp.privacy.one_run_auditing import num_correct_guesses as num_correct_guesses
-from jaxdp.privacy.one_run_auditing import one_run_epsilon as one_run_epsilon
-from jaxdp.privacy.poisson import PoissonSampler as PoissonSampler
-from jaxdp.privacy.poisson import PoissonSubsampledGaussian as PoissonSubsampledGaussian
 from jaxdp.privacy.reconstruction_bounds import (
     approximate_reconstruction_bound as approximate_reconstruction_bound,
 )
@@ -36,7 +38,6 @@ from jaxdp.privacy.release import PublishedConversion as PublishedConversion
 from jaxdp.privacy.release import Release as Release
 from jaxdp.privacy.release import StatedBudget as StatedBudget
 from jaxdp.privacy.release import compose as compose
-from jaxdp.privacy.sampling import AbstractSampler as AbstractSampler
 from jaxdp.privacy.secret_key import key_entropy_bits as key_entropy_bits
 from jaxdp.privacy.secret_key import secret_key as secret_key
 from jaxdp.privacy.secret_noise import SecretNoise as SecretNoise
@@ -50,7 +51,8 @@ __all__ = [
     "AbstractSampler",
     "Composition",
     "Cost",
-    "Gaussian",
+    "FixedSizeBatches",
+    "GaussianMechanism",
     "ObjectivePerturbation",
     "PoissonSampler",
     "PoissonSubsampledGaussian",

@@ -70,6 +70,13 @@ def account(thing: Any, *, delta: Any) -> Cost:
         ValueError: delta is outside (0, 1) or below the release's `least_delta`, or one of the
             two is a batch.
         ImportError: a subsampled mechanism, and dp_accounting is not installed.
+
+    Example:
+        >>> import jaxdp
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, rho=0.5, num_steps=100)
+        >>> cost = jaxdp.account(algorithm, delta=1e-5)
+        >>> print(f"epsilon {cost.epsilon:.3f}, mu {cost.mu:.1f}, {cost.adjacency}")
+        epsilon 1.993, mu 0.5, replace-one
     """
     if np.ndim(delta):
         raise ValueError(f"expected one delta, got shape {np.shape(delta)}; use vmap over account")

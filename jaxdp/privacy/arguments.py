@@ -5,13 +5,14 @@ scalars, a float64 NumPy array for arrays. Traced ones are answered by JAX in th
 float32 at least; they cannot be looked at, so out of range they give NaN.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdp.core.checks import concrete, require_positive
+from jaxdp.core.checks import concrete, require_scalar
 
 # Far above the least number of float64: noise for a smaller delta could not be represented.
 _LEAST_DELTA = 1e-300
@@ -30,9 +31,16 @@ def check_budget(epsilon: Any, delta: Any) -> None:
     """Raise ValueError unless 0 < epsilon < infinity and delta is one that noise can reach.
 
     No finite noise reaches an epsilon of zero, and an infinite one asks for no noise at all.
+
+    Raises:
+        TypeError: one of them is not a number.
+        ValueError: one is out of its range, or not a scalar.
     """
-    require_positive("epsilon", epsilon)
-    require_positive("delta", delta)
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        require_scalar(name, value)
+    known = concrete(epsilon, "epsilon")
+    if known is not None and not 0 < known < math.inf:
+        raise ValueError(f"expected 0 < epsilon < infinity, got {epsilon}")
     check_delta(delta)
 
 

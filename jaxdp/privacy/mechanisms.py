@@ -1,7 +1,8 @@
 r"""What is proved about a release, as data: the mechanism that an accountant reads.
 
 A mechanism knows nothing of the data or the algorithm, only how far apart the laws of its output
-can lie on two neighbouring data sets. Who the neighbours are stands in the `Release`.
+can lie on two neighbouring data sets. Which data sets are neighbours is stated by the `Release`
+that holds the mechanism.
 """
 
 import abc
@@ -59,11 +60,11 @@ class AbstractMechanism(eqx.Module):
 
 def require_mechanism(name: str, mechanism: Any) -> None:
     """Raise TypeError unless the argument is a mechanism."""
-    expected = "a mechanism, such as jaxdp.privacy.Gaussian(1.0)"
+    expected = "a mechanism, such as jaxdp.privacy.GaussianMechanism(1.0)"
     require_kind(name, mechanism, AbstractMechanism, expected)
 
 
-class Gaussian(AbstractMechanism):
+class GaussianMechanism(AbstractMechanism):
     """A Gaussian mechanism, or anything else that is proved mu-GDP.
 
     It is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6.

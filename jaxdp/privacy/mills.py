@@ -35,10 +35,12 @@ def mills_ratio_and_gap(library: Any, x: Any, shift: Any) -> tuple[Any, Any]:
 def _integrals(library, x, shift):
     x = library.asarray(x)
     nodes, weights, cut_off = _RULES[x.dtype.itemsize]
+    # Along the last axis, beside those of the arguments.
+    nodes, weights = (part.astype(x.dtype).reshape(*(1,) * x.ndim, -1) for part in (nodes, weights))
     # x t + t^2 / 2 = cut_off, in the form that does not cancel.
     width = 2 * cut_off / (x + library.sqrt(x * x + 2 * cut_off))
-    times = width[..., None] * nodes.astype(x.dtype)
-    terms = library.exp(-times * (x[..., None] + times / 2)) * weights.astype(x.dtype)
+    times = width[..., None] * nodes
+    terms = library.exp(-times * (x[..., None] + times / 2)) * weights
     ratio = width * terms.sum(-1)
     if shift is None:
         return ratio, None

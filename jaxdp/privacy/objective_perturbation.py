@@ -1,7 +1,8 @@
 r"""The privacy of an objective perturbed by a Gaussian linear term, as a curve.
 
 Why a minimiser is no less private than these curves stands with its calibration, in
-`jaxdp.kernels.objective_calibration`: for every pair of neighbours its privacy loss is at most
+`jaxdp.kernels.margin.objective_calibration`: for every pair of neighbours its privacy loss is at
+most
 
 $$ r + \max_v \frac{2 b \cdot v + \|v\|^2}{2\sigma^2}, \qquad b \sim N(0, \sigma^2 I), $$
 

@@ -98,6 +98,15 @@ class SecretNoise(eqx.Module):
         """Whether the seed is one of so few that all can be tried."""
         return self.seed is not None and self.seed < _LEAST_SEED
 
+    @property
+    def is_reusable(self) -> bool:
+        """Whether a second run may take it and cost what its account says.
+
+        The operating system's numbers are others at every call; what a guessable seed draws costs
+        infinity once and twice.
+        """
+        return self.seed is None or self.is_guessable
+
     def proved(self, mechanism: AbstractMechanism) -> AbstractMechanism:
         """What stays proved of a mechanism with this noise: nothing where it can be guessed."""
         require_mechanism("mechanism", mechanism)

@@ -1,7 +1,7 @@
 """The abstract problems: where samples come from, their gradients, and the risk.
 
 A stream draws fresh samples from its key. A table first splits its rows for the run (`prepare`) and
-then hands them out in order. A simulator knows neither from the other.
+then hands them out in order. Simulators call the same methods for both.
 """
 
 import abc

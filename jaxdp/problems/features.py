@@ -26,6 +26,7 @@ from jaxdp.core.checks import (
     require_scalar,
     require_shape,
 )
+from jaxdp.losses import AbstractScalarLoss, Squared
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.kernel_factors import (
     kernel_accuracy,
@@ -50,6 +51,11 @@ class AbstractFeatureProblem(AbstractProblem):
 
     train_labels: eqx.AbstractVar[Float[Array, " train"]]
     test_labels: eqx.AbstractVar[Float[Array, " test"]]
+
+    @property
+    def loss(self) -> AbstractScalarLoss:
+        """The loss of a row; the risk is its mean over the test rows."""
+        return Squared()
 
     @property
     @abc.abstractmethod
@@ -246,14 +252,17 @@ class ReducedFeatures(AbstractFeatureProblem):
         return jnp.sqrt(squares)
 
     def stability_limit(self) -> float:
-        r"""$n/\lambda_{max}$: the step size from which unclipped gradient descent diverges.
+        r"""$2n/(c\lambda_{max})$: the step size from which unclipped gradient descent diverges.
+
+        c is the loss's curvature, 2 for the squared loss.
 
         NaN where the factor is traced, infinite where it is zero.
         """
         if isinstance(self.train_factor, Tracer):
             return math.nan
         largest = largest_eigenvalue(self.train_factor)
-        return self.num_train / largest if largest > 0 else math.inf
+        curvature = self.loss.curvature_bound * largest
+        return 2 * self.num_train / curvature if largest > 0 else math.inf
 
 
 def _require_rows(train_labels: Any, test_labels: Any) -> None:

@@ -59,9 +59,11 @@ def kernel_accuracy(kernel: Any) -> float:
 
 
 def largest_eigenvalue(features: Any) -> float:
-    r"""The largest eigenvalue of $\Phi\Phi^\top$, to about 1e-4, by Lanczos iterations.
+    r"""The largest eigenvalue of $\Phi\Phi^\top$, by Lanczos iterations.
 
-    Features on an accelerator stay there; those of the CPU are taken in float64.
+    Features on an accelerator stay there, and what is found is up to 1 % too small
+    (`lanczos_eigenvalue`); those of the CPU are taken in float64, and iterated until the residual
+    is below 1e-5 of what is found.
 
     Args:
         features: concrete, (rows, columns).
@@ -75,8 +77,20 @@ def largest_eigenvalue(features: Any) -> float:
 def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, ""]:
     r"""The largest eigenvalue of $\Phi\Phi^\top$ by Lanczos's recursion, where the features are.
 
+    It is exact but for rounding up to 100 rows or columns. Beyond, 100 steps find a number that is
+    not above the largest eigenvalue, and whatever the spectrum is at most a share e below it with
+    probability $1 - 1.648\sqrt n\,e^{-199\sqrt e}$ over the start: 1 - 1.2e-6 for e = .01 and $n =
+    10^5$. The start is drawn without a look at the features. Spectra that crowd at their upper
+    end come close to e = 1e-4 already at n = 1500; with a gap of 1 % below the largest eigenvalue
+    all digits are right.
+
     Every vector is made orthogonal to all before it, twice: in float32 the recursion alone loses
-    that. Derived: test_the_largest_eigenvalue_is_found_where_the_features_are.
+    that.
+
+    Source: Kuczynski and Wozniakowski (1992), "Estimating the largest eigenvalue by the power and
+    Lanczos algorithms with a random start". Derived:
+    test_the_largest_eigenvalue_is_found_where_the_features_are and
+    test_a_hundred_steps_find_the_top_of_crowded_spectra.
     """
     features = features.astype(jnp.promote_types(features.dtype, jnp.float32))
     factor = features if features.shape[0] <= features.shape[1] else features.T

@@ -11,6 +11,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
@@ -23,9 +24,11 @@ from jaxdp.core.checks import (
     require_scalar,
 )
 from jaxdp.core.keys import numbered_key
+from jaxdp.data.standardisation import standardise
+from jaxdp.losses import HalfSquared, loss_gradient, loss_smoothness
 from jaxdp.problems.base import AbstractSampleProblem, Samples
+from jaxdp.problems.covariance_basis import covariance_basis
 from jaxdp.problems.eigenvalue_blocks import Blocks, blocks_of, multiplicities_of
-from jaxdp.problems.standardisation import covariance_basis, standardise
 
 _MEAN_TOLERANCE = 1e-5
 
@@ -42,6 +45,14 @@ class LinearRegression(AbstractSampleProblem):
 
     Raises:
         ValueError: shapes differ, an eigenvalue is negative, the mean is not 1.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> problem.dim, problem.spectrum.shape
+        (100, (100,))
+        >>> problem.replace(label_noise=0.1).blocks.sizes
+        (100,)
     """
 
     spectrum: Float[Array, " dim"]
@@ -166,12 +177,18 @@ class LinearRegression(AbstractSampleProblem):
         # A product, not a sum over a fused draw: XLA would draw the inputs twice.
         return Samples(inputs, jnp.matmul(inputs, self.target, precision=Precision.HIGHEST) + noise)
 
+    @property
+    def loss(self) -> HalfSquared:
+        """The loss of a sample, whose mean over fresh samples is the risk and the noise's part."""
+        return HalfSquared()
+
     def gradient(self, parameters, samples):
-        residuals = jnp.sum(samples.inputs * parameters, axis=-1) - samples.labels
-        return samples.inputs * residuals[..., None]
+        weights = lax.broadcast_to_rank(parameters, samples.inputs.ndim)
+        predictions = jnp.sum(samples.inputs * weights, axis=-1)
+        return loss_gradient(self.loss, samples.inputs, predictions, samples.labels)
 
     def smoothness(self, samples):
-        return jnp.sum(samples.inputs**2, axis=-1)
+        return loss_smoothness(self.loss, samples.inputs)
 
     def risk(self, prepared, parameters):
         return jnp.sum(self.spectrum * (parameters - self.target) ** 2) / 2

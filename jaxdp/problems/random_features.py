@@ -68,6 +68,14 @@ class RandomFeatures(AbstractFeatureProblem):
         train_labels, test_labels: y.
         weights: V, (num_features, d), entries of variance 1/d; None for infinite width.
         activation: phi, elementwise.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
+        >>> problem.num_train, problem.num_test, problem.num_features
+        (40, 20, 200)
+        >>> problem.train_features().shape
+        (40, 200)
     """
 
     train_inputs: Float[Array, "train dim"] = eqx.field(

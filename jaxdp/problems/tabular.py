@@ -11,9 +11,10 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Int
 
 from jaxdp.core.arrays import as_float, as_wide_float
+from jaxdp.data.standardisation import standardise
 from jaxdp.problems.base import AbstractSampleProblem, Samples
+from jaxdp.problems.covariance_basis import covariance_basis
 from jaxdp.problems.linear import LinearRegression
-from jaxdp.problems.standardisation import covariance_basis, standardise
 
 # A held-out half that has fewer than this share of a direction's variance says nothing about it.
 _SEEN = 1e-4
@@ -60,6 +61,16 @@ class TabularRegression(AbstractSampleProblem):
 
     Raises:
         ValueError: shapes, missing values, constant columns or too few rows.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> inputs = jax.random.normal(jax.random.key(0), (400, 3))
+        >>> labels = inputs @ jax.numpy.asarray([1.0, -2.0, 0.5])
+        >>> problem = jaxdp.TabularRegression(inputs, labels)
+        >>> problem.dim, problem.num_steps
+        (3, 200)
+        >>> problem.surrogate.dim  # a LinearRegression of the same moments, for `jaxdp.predict`
+        3
     """
 
     surrogate: LinearRegression
@@ -82,7 +93,7 @@ class TabularRegression(AbstractSampleProblem):
     @property
     def inputs(self) -> Float[Array, "rows dim"]:
         """The inputs as they were given, to rounding."""
-        return _matmul(self.rows, self.rotation.T) / self._scale + self._means[0]
+        return _matmul(self.rows, self.rotation.T) / self._scale + self._means[0][None]
 
     @property
     def labels(self) -> Float[Array, " rows"]:
@@ -126,7 +137,7 @@ class TabularRegression(AbstractSampleProblem):
         rows = len(self.rows)
         order = jr.permutation(key, rows)
         held_out = order[self.num_steps :]
-        whitened = self.rows[held_out] * self._whitening
+        whitened = self.rows[held_out] * self._whitening[None]
         labels = self.centred_labels[held_out]
         count = rows - self.num_steps
         covariance = _matmul(whitened.T, whitened) / count
@@ -148,6 +159,11 @@ class TabularRegression(AbstractSampleProblem):
     def draw(self, prepared, key, index):
         row = prepared.order[index]
         return Samples(self.rows[row], self.centred_labels[row])
+
+    @property
+    def loss(self):
+        """That of the surrogate."""
+        return self.surrogate.loss
 
     def gradient(self, parameters, samples):
         return self.surrogate.gradient(parameters, samples)

@@ -1,6 +1,7 @@
 """Learning-rate schedules: time in [0, 1] to a non-increasing value."""
 
 from jaxdp.schedules.base import AbstractSchedule as AbstractSchedule
+from jaxdp.schedules.base import is_checked as is_checked
 from jaxdp.schedules.base import is_non_increasing as is_non_increasing
 from jaxdp.schedules.base import require_non_increasing as require_non_increasing
 from jaxdp.schedules.callables import FromSteps as FromSteps
@@ -20,6 +21,7 @@ __all__ = [
     "Plain",
     "Polynomial",
     "as_schedule",
+    "is_checked",
     "is_non_increasing",
     "require_non_increasing",
 ]

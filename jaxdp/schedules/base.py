@@ -7,18 +7,23 @@ together.
 """
 
 import abc
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.core.checks import concrete
 from jaxdp.core.description import AbstractDescription
 
-_CHECK_POINTS, _MOST_CHECK_POINTS = 4001, 200_001
+# Points of time that are always looked at, and that a traced schedule is.
+_POINTS, _TRACED_POINTS = 4001, 257
+# Steps that are looked at one by one, a quarter of a second's work, and how many at once.
+MOST_STEPS, _BLOCK = 2**22, 2**16
 # By how much rounding may lift a constant rate, in all.
 _ROUNDING = 1e-5
 
@@ -52,38 +57,93 @@ class AbstractSchedule(AbstractDescription):
     def is_constant(self) -> bool:
         """Whether it is known, whatever its parameters, that the rate never changes."""
 
+    @property
+    def is_falling(self) -> bool:
+        """Whether its formula alone never rises, so that no step has to be looked at."""
+        return False
 
-def require_non_increasing(schedule: AbstractSchedule, num_points: int = _CHECK_POINTS) -> None:
+
+def require_non_increasing(schedule: AbstractSchedule, num_steps: int | None = None) -> None:
     """Raise ValueError when a schedule of concrete parameters increases or is negative.
 
     AC equation (2) has the variance of the private noise as the decrease of the squared learning
-    rate: an increasing schedule would need a negative one.
+    rate: an increasing schedule would need a negative one. Theories read the rate at any time, the
+    privacy depends on the steps alone; so 4,001 points of time are looked at, and every step.
+
+    Args:
+        schedule: nothing is said of a traced one.
+        num_steps: how many steps are made, where that is known; beyond 2^22 of them, 2^22 that are
+            evenly spaced are looked at (`is_checked`).
     """
     with jax.ensure_compile_time_eval():
-        time = jnp.linspace(0, 1, min(max(num_points, _CHECK_POINTS), _MOST_CHECK_POINTS))
-        rates = concrete(schedule(time))
-    if rates is None:
-        return
-    if not np.all(np.isfinite(rates)) or np.any(rates < 0):
-        worst = int(np.argmax(~np.isfinite(rates) | (rates < 0)))
+        time = np.linspace(0, 1, _POINTS)
+        rates = concrete(schedule(jnp.asarray(time, float)))
+        if rates is None:
+            return
+        _require_falling(rates, time, "t = {:.4g}")
+        if num_steps is None or schedule.is_falling:
+            return
+        lowest = None
+        for steps in _blocks_of_steps(num_steps):
+            rates = np.asarray(schedule.at_step(jnp.asarray(steps), num_steps), np.float64)
+            lowest = _require_falling(rates, steps, "step {}", lowest)
+
+
+def _blocks_of_steps(num_steps: int) -> Iterator[Int[np.ndarray, " steps"]]:
+    """All steps from 1 to the last; of more than 2^22 as many that are evenly spaced."""
+    count = min(num_steps, MOST_STEPS)
+    for start in range(0, count, _BLOCK):
+        places = np.arange(start, min(start + _BLOCK, count))
+        yield 1 + places * (num_steps - 1) // max(count - 1, 1)
+
+
+def _require_falling(
+    rates: np.ndarray, at: np.ndarray, place: str, before: tuple[float, str] | None = None
+) -> tuple[float, str]:
+    """Raise ValueError where a rate is no number, negative, or above an earlier one.
+
+    Args:
+        rates: in the order of time.
+        at: the time or step of each.
+        place: a template that names one of them.
+        before: the lowest rate of earlier blocks, and where it was.
+
+    Returns:
+        The lowest rate so far, and where it was.
+    """
+    is_wrong = ~np.isfinite(rates) | (rates < 0)
+    if is_wrong.any():
+        worst = int(np.argmax(is_wrong))
         raise ValueError(
             f"expected a finite learning rate >= 0 on [0, 1], got {rates[worst]} at "
-            f"t = {time[worst]:.4g}"
+            f"{place.format(at[worst])}"
         )
-    lowest = np.minimum.accumulate(rates)
-    rises = rates > lowest * (1 + _ROUNDING)
-    if rises.any():
-        at = int(np.argmax(rates / np.maximum(lowest, np.finfo(float).tiny)))
-        since = int(np.argmin(rates[: at + 1]))
+    bound, where = before or (np.inf, "")
+    lowest = np.minimum(np.minimum.accumulate(rates), bound)
+    if (rates > lowest * (1 + _ROUNDING)).any():
+        worst = int(np.argmax(rates / np.maximum(lowest, np.finfo(float).tiny)))
+        since = int(np.argmin(rates[: worst + 1]))
+        if rates[since] < bound:
+            bound, where = rates[since], place.format(at[since])
         raise ValueError(
             "expected a non-increasing learning rate, because the private noise has the variance "
-            f"(eta_k^2 - eta_(k+1)^2) / rho^2; got {rates[since]:.6g} at t = {time[since]:.4g} and "
-            f"{rates[at]:.6g} at t = {time[at]:.4g}"
+            f"(eta_k^2 - eta_(k+1)^2) / rho^2; got {bound:.6g} at {where} and "
+            f"{rates[worst]:.6g} at {place.format(at[worst])}"
         )
+    least = int(np.argmin(rates))
+    return before if rates[least] >= bound and before else (rates[least], place.format(at[least]))
+
+
+def is_checked(schedule: AbstractSchedule, num_steps: Any) -> bool:
+    """Whether it is known of every step that the rate does not rise there."""
+    if schedule.is_falling:
+        return True
+    is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((schedule, num_steps)))
+    return not is_traced and int(num_steps) <= MOST_STEPS
 
 
 def is_non_increasing(schedule: AbstractSchedule) -> Bool[Array, ""]:
     """The same of a schedule whose parameters may be traced, on a coarser grid."""
-    rates = schedule(jnp.linspace(0, 1, 257))
+    rates = schedule(jnp.linspace(0, 1, _TRACED_POINTS))
     lowest = lax.cummin(rates)
     return jnp.all(jnp.isfinite(rates) & (rates >= 0) & (rates <= lowest * (1 + _ROUNDING)))

@@ -5,6 +5,7 @@ import functools
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_wide_float
@@ -17,6 +18,11 @@ class Constant(AbstractSchedule):
 
     Args:
         value: the learning rate, > 0.
+
+    Example:
+        >>> import jaxdp
+        >>> float(jaxdp.Constant(3.0)(0.5))
+        3.0
     """
 
     value: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="value"))
@@ -38,6 +44,10 @@ class Constant(AbstractSchedule):
         return jnp.zeros(0)
 
     @property
+    def is_falling(self):
+        return True
+
+    @property
     def is_constant(self):
         return True
 
@@ -50,6 +60,12 @@ class Polynomial(AbstractSchedule):
     Args:
         peak: the learning rate at t = 0, > 0.
         power: the exponent alpha, >= 0.
+
+    Example:
+        >>> import jaxdp
+        >>> rate = jaxdp.Polynomial(3.0, power=0.5)
+        >>> [round(float(rate(time)), 3) for time in (0.0, 0.5, 1.0)]
+        [3.0, 2.121, 0.0]
     """
 
     peak: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="peak"))
@@ -80,6 +96,10 @@ class Polynomial(AbstractSchedule):
         return jnp.zeros(0)
 
     @property
+    def is_falling(self):
+        return True
+
+    @property
     def is_constant(self):
         power = concrete(self.power)
         return power is not None and bool(np.all(power == 0))
@@ -91,6 +111,12 @@ class Hyperbolic(AbstractSchedule):
     Args:
         peak: the learning rate at t = 0, > 0.
         knee: the time at which it has halved, > 0.
+
+    Example:
+        >>> import jaxdp
+        >>> rate = jaxdp.Hyperbolic(3.0, knee=0.25)
+        >>> [round(float(rate(time)), 3) for time in (0.0, 0.25, 1.0)]
+        [3.0, 1.5, 0.6]
     """
 
     peak: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="peak"))
@@ -115,6 +141,10 @@ class Hyperbolic(AbstractSchedule):
         return jnp.zeros(0)
 
     @property
+    def is_falling(self):
+        return True
+
+    @property
     def is_constant(self):
         return False
 
@@ -125,6 +155,12 @@ class PiecewiseLinear(AbstractSchedule):
     Args:
         knots: increasing times.
         values: learning rates at the knots, >= 0 and non-increasing.
+
+    Example:
+        >>> import jaxdp
+        >>> rate = jaxdp.PiecewiseLinear([0.0, 0.5, 1.0], [3.0, 1.0, 0.0])
+        >>> [round(float(rate(time)), 3) for time in (0.0, 0.25, 0.75)]
+        [3.0, 2.0, 0.5]
     """
 
     knots: Float[Array, " knots"] = eqx.field(
@@ -152,17 +188,18 @@ class PiecewiseLinear(AbstractSchedule):
     def at_step(self, step, num_steps):
         # Summed from the end, where the rate may be small and must keep its digits.
         left = jnp.expand_dims((num_steps - step) / num_steps, -1)
-        begins, ends = 1 - self.knots[:-1], 1 - self.knots[1:]
+        begins, ends, steepness = self._pieces(left.ndim)
         below = jnp.maximum(jnp.minimum(left, begins) - ends, 0)
-        return self.values[-1] + jnp.sum(self._steepness * below, axis=-1)
+        return self.values[-1] + jnp.sum(steepness * below, axis=-1)
 
     def squared_drop(self, step, num_steps):
         width = 1 / jnp.asarray(num_steps, self.values.dtype)
         # Knots as seen from the step, again from the end, so that a short width keeps its digits.
         left = jnp.expand_dims((num_steps - step) / num_steps, -1)
-        since, until = left - (1 - self.knots[:-1]), left - (1 - self.knots[1:])
+        begins, ends, steepness = self._pieces(left.ndim)
+        since, until = left - begins, left - ends
         overlap = jnp.maximum(jnp.minimum(until, width) - jnp.maximum(since, 0), 0)
-        small = jnp.sum(self._steepness * overlap, axis=-1)
+        small = jnp.sum(steepness * overlap, axis=-1)
         first, last = self.at_step(step, num_steps), self.at_step(step + 1, num_steps)
         # A large drop may lie between two knots that rounding moves; a small one would cancel.
         drop = jnp.where(first - last > 1e-2 * first, first - last, small)
@@ -175,6 +212,16 @@ class PiecewiseLinear(AbstractSchedule):
     @property
     def _steepness(self):
         return -jnp.diff(self.values) / jnp.diff(self.knots)
+
+    def _pieces(self, rank: int) -> list[Float[Array, "*ones pieces"]]:
+        """When each piece begins and ends, seen from the end, and its slope; as the last axis."""
+        pieces = 1 - self.knots[:-1], 1 - self.knots[1:], self._steepness
+        return [lax.broadcast_to_rank(part, rank) for part in pieces]
+
+    @property
+    def is_falling(self):
+        values = concrete(self.values)
+        return values is not None and bool(np.all(np.diff(values) <= 0))
 
     @property
     def is_constant(self):

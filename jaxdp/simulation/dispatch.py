@@ -3,6 +3,7 @@
 from jaxtyping import Array, Key
 
 from jaxdp.algorithms.base import AbstractAlgorithm
+from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.errors import NotCoveredError
@@ -22,7 +23,7 @@ _WITH_PARAMETERS: tuple[AbstractSimulator, ...] = (Iterates(),)
 
 def simulate(
     problem: AbstractProblem,
-    algorithm: AbstractAlgorithm,
+    algorithm: AbstractAlgorithm | PrivateOptimiser,
     *,
     key: Key[Array, ""],
     num_runs: int = 1,
@@ -35,7 +36,8 @@ def simulate(
 
     Args:
         problem: what is learnt.
-        algorithm: how it is learnt; its `num_steps` must be a Python int.
+        algorithm: how it is learnt; its `num_steps` must be a Python int. A `PrivateOptimiser`,
+            on features, with simulated noise (`noise=None`).
         key: a `jax.random.key`; the same key gives the same runs, and run i is the same, to
             rounding, however many there are.
         num_runs: how many runs, along the leading axis of the result.
@@ -50,6 +52,14 @@ def simulate(
     Raises:
         NotCoveredError: no simulator, or not this one, covers the pair.
         TypeError, ValueError: an argument is of the wrong kind or out of range.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> runs = jaxdp.simulate(problem, algorithm, num_runs=10, key=jax.random.key(0))
+        >>> runs.risk.shape, runs.final_risk.shape
+        ((10, 101), (10,))
     """
     require_pair(problem, algorithm)
     require_key(key)

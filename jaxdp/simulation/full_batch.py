@@ -11,20 +11,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 from jax import lax
 from jax.lax import Precision
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.base import AbstractRowsAlgorithm
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
-from jaxdp.core.recording import record_steps
-from jaxdp.core.trajectory import Trajectory, status_of, void_unless
+from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.features import ReducedFeatures
 from jaxdp.simulation.base import Progress
-
-_PROGRESS_BLOCKS = 20
+from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of
 
 Draw = Callable[[Key[Array, ""], Int[Array, ""], int, Any], Float[Array, " features"]]
 """Standard normals from a run's key, the number of the step, their number and their type."""
@@ -38,66 +35,75 @@ def independent_normals(key, step, count, dtype):
 class _State(eqx.Module):
     seen: Float[Array, "runs seen"]
     unseen: Float[Array, "runs unseen"]
-    clipped: Float[Array, " runs"]  # share of the samples, summed over the steps since a record
+    inner: PyTree  # of the algorithm
+    # Shares of the samples, summed over the steps since a record.
+    clipped: Float[Array, " runs"]
+    used: Float[Array, " runs"] | None  # None where every step uses all of them
+
+
+class RowRuns(AbstractRuns):
+    """Runs on the features that training sees, all in one product.
+
+    The coordinates that it never sees get the noise of all steps between two records at once.
+    """
+
+    problem: ReducedFeatures
+    algorithm: AbstractRowsAlgorithm
+    keys: Key[Array, " runs"]
+    draw: Draw = eqx.field(static=True)
+
+    @property
+    def is_valid(self):
+        return self.problem.is_valid & self.algorithm.is_valid
+
+    def begin(self):
+        return _begin(self.problem, self.algorithm, self.keys)
+
+    def advance(self, state, starts, ends):
+        bounds = jnp.asarray(starts), jnp.asarray(ends)
+        return _advance(self.problem, self.algorithm, self.keys, state, bounds, self.draw)
+
+    def finish(self, state):
+        return None, jnp.concatenate([state.seen, state.unseen], axis=1)
+
+    def time(self, steps):
+        dtype = float_dtype(self.problem, self.algorithm)
+        return self.algorithm.time(jnp.asarray(steps).astype(dtype), self.problem.num_train)
+
+    def observables(self, reading, steps):
+        totals = {name: jnp.cumsum(sums, axis=1) for name, sums in reading.sums.items()}
+        used = totals.get("used", steps.astype(reading.risk.dtype)[None])
+        return {"clipped_fraction": totals["clipped"] / jnp.where(used > 0, used, 1)}
 
 
 def simulate_full_batch(
     problem: ReducedFeatures,
-    algorithm: AbstractFullBatchAlgorithm,
+    algorithm: AbstractRowsAlgorithm,
     *,
     key: Key[Array, ""],
     num_runs: int,
     records: int,
+    keep_parameters: bool,
     progress: Progress | None,
     draw: Draw = independent_normals,
 ) -> Trajectory:
-    """Independent runs of the algorithm on the features that training sees.
-
-    The coordinates that it never sees get the noise of all steps between two records at once.
-    """
-    at_record = record_steps(algorithm.num_steps, records)
-    slots = np.arange(records + 1)
-    if isinstance(at_record, np.ndarray):
-        at_record, slots = np.unique(at_record, return_inverse=True)
+    """Independent runs of the algorithm on the features that training sees."""
+    ranges = ranges_of(algorithm.num_steps, records, progress)
     # Runs of any length share what is compiled.
-    algorithm = algorithm.with_traced_length()
-    keys = jax.vmap(lambda run: purpose_key(run, "noise"))(run_keys(key, num_runs))
-    state, first = _begin(problem, algorithm, keys)
-    recorded = [first]
-    count = len(at_record) - 1
-    block = count if progress is None else -(-count // _PROGRESS_BLOCKS)
-    for start in range(0, count, block):
-        bounds = at_record[start : start + block + 1]
-        state, new = _advance(problem, algorithm, keys, state, jnp.asarray(bounds), draw)
-        recorded.append(new)
-        if progress is not None:
-            jax.block_until_ready(state)
-            progress(min(1.0, (start + block) / count))
-    risk, clipped = (jnp.concatenate(parts, axis=1) for parts in zip(*recorded, strict=True))
-    risk, clipped = risk[:, slots], jnp.cumsum(clipped, axis=1)[:, slots]
-    done = jnp.asarray(at_record)[slots]
-    trajectory = Trajectory(
-        time=done.astype(risk.dtype) * algorithm.learning_rate,
-        risk=risk,
-        final_risk=risk[:, -1],
-        status=status_of(risk, risk[:, -1]),
-        observables={"clipped_fraction": clipped / jnp.maximum(done, 1).astype(risk.dtype)},
-        parameters=jnp.concatenate([state.seen, state.unseen], axis=1),
-        label="simulated",
-    )
-    return void_unless(problem.is_valid & algorithm.is_valid, trajectory)
+    runs = RowRuns(problem, algorithm.with_traced_length(), run_keys(key, num_runs), draw)
+    return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
 
 
 @eqx.filter_jit
-def _begin(problem: ReducedFeatures, algorithm, keys):
+def _begin(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, keys):
     dtype = float_dtype(problem, algorithm)
-    runs = len(keys)
-    state = _State(
-        jnp.zeros((runs, problem.train_factor.shape[1]), dtype),
-        jnp.zeros((runs, problem.unseen_factor.shape[1]), dtype),
-        jnp.zeros(runs, dtype),
-    )
-    return state, _record(problem, state)
+    seen = jnp.zeros((len(keys), problem.train_factor.shape[1]), dtype)
+    unseen = jnp.zeros((len(keys), problem.unseen_factor.shape[1]), dtype)
+    zero = jnp.zeros(len(keys), dtype)
+    used = None if algorithm.batch(jnp.asarray(0), keys) is None else zero
+    state = _State(seen, unseen, algorithm.init(seen), zero, used)
+    risk, sums = _record(problem, state)
+    return state, Reading(risk[:, None], jax.tree.map(lambda total: total[:, None], sums))
 
 
 @eqx.filter_jit
@@ -105,37 +111,45 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
     """Runs the steps between neighbouring bounds, one range after the other."""
     norms = problem.feature_norms()
     std = algorithm.noise_std(problem.num_train)
+    noise_keys = jax.vmap(lambda key: purpose_key(key, "noise"))(keys)
 
     def step(index, state: _State):
-        residuals = _product(state.seen, problem.train_factor.T) - problem.train_labels
-        slopes, is_clipped = algorithm.clipped_slopes(residuals, norms)
-        gradient = _product(slopes, problem.train_factor) / problem.num_train
-        noise = _noise(draw, std, keys, index + 1, state.seen)
-        seen = state.seen - algorithm.learning_rate * gradient + noise
+        predictions = _product(state.seen, problem.train_factor.T)
+        slopes = problem.loss.slope(predictions, problem.train_labels[None])
+        slopes, is_clipped = algorithm.clipped_slopes(slopes, norms)
+        batch, used = algorithm.batch(index, keys), None
+        if batch is not None:
+            slopes, is_clipped = jnp.where(batch, slopes, 0), is_clipped & batch
+            used = state.used + batch.mean(axis=1, dtype=state.clipped.dtype)
+        total = _product(slopes, problem.train_factor)
+        noise = _noise(draw, std, noise_keys, index + 1, state.seen)
+        seen, inner = algorithm.step(state.seen, state.inner, total, noise, problem.num_train)
         clipped = state.clipped + is_clipped.mean(axis=1, dtype=state.clipped.dtype)
-        return _State(seen.astype(state.seen.dtype), state.unseen, clipped)
+        return _State(seen.astype(state.seen.dtype), state.unseen, inner, clipped, used)
 
     def record(state: _State, bounds):
         start, end = bounds
-        state = eqx.tree_at(lambda tree: tree.clipped, state, jnp.zeros_like(state.clipped))
+        nothing = jax.tree.map(jnp.zeros_like, (state.clipped, state.used))
+        state = _State(state.seen, state.unseen, state.inner, *nothing)
         state = lax.fori_loop(start, end, step, state)
         root = jnp.sqrt((end - start).astype(state.unseen.dtype))
-        unseen_keys = jax.vmap(lambda key: stream_key(key, "unseen features"))(keys)
+        unseen_keys = jax.vmap(lambda key: stream_key(key, "unseen features"))(noise_keys)
         unseen = state.unseen + _noise(draw, std * root, unseen_keys, end, state.unseen)
-        state = _State(state.seen, unseen.astype(state.unseen.dtype), state.clipped)
+        unseen = unseen.astype(state.unseen.dtype)
+        state = _State(state.seen, unseen, state.inner, state.clipped, state.used)
         return state, _record(problem, state)
 
-    state, recorded = lax.scan(record, state, (bounds[:-1], bounds[1:]))
-    risk, clipped = recorded
-    return state, (risk[..., 0].T, clipped[..., 0].T)
+    state, (risk, sums) = lax.scan(record, state, bounds)
+    return state, Reading(risk.T, jax.tree.map(jnp.transpose, sums))
 
 
 def _record(problem: ReducedFeatures, state: _State):
-    """Test error, and clipped shares since the last record, (runs, 1) each."""
+    """Test error of each run, and the sums since the last record."""
     predictions = _product(state.seen, problem.test_factor.T)
     predictions += _product(state.unseen, problem.unseen_factor.T)
-    risk = jnp.mean((predictions - problem.test_labels) ** 2, axis=1)
-    return risk[:, None], state.clipped[:, None]
+    risk = jnp.mean(problem.loss.value(predictions, problem.test_labels[None]), axis=1)
+    sums = {"clipped": state.clipped, "used": state.used}
+    return risk, {name: total for name, total in sums.items() if total is not None}
 
 
 def _noise(draw: Draw, std, keys, step, like: Any):

@@ -5,8 +5,6 @@ with the kernel as the noise's covariance. Derived: rotating the parameters (`Re
 test_function_space checks it path by path and in law against `Iterates`.
 """
 
-import dataclasses
-
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.stability import warn_if_unstable
@@ -44,13 +42,13 @@ class FunctionSpace(AbstractSimulator):
             )
         reduced = problem.reduced()
         warn_if_unstable(algorithm, reduced.stability_limit)
-        trajectory = simulate_full_batch(
+        return simulate_full_batch(
             reduced,
             algorithm,
             # Apart from the keys of other simulators, so that two of them can share a key.
             key=stream_key(key, "FunctionSpace"),
             num_runs=num_runs,
             records=records,
+            keep_parameters=False,
             progress=progress,
         )
-        return dataclasses.replace(trajectory, parameters=None)

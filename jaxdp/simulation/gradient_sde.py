@@ -18,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import lineax
-import numpy as np
 from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Bool
@@ -29,10 +28,10 @@ from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.precision import full_products
-from jaxdp.core.recording import record_steps
-from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
+from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator
+from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
 
 _LEAST_STEPS, _MOST_STEPS = 200, 1_000_000
 # Steps within the time n / (2 lambda_max) of the fastest mode.
@@ -122,17 +121,14 @@ def _simulate(
             "simulation's loop; got an array"
         )
     reduced = problem.reduced()
-    at_record, slots = np.unique(record_steps(algorithm.num_steps, records), return_inverse=True)
+    ranges = ranges_of(algorithm.num_steps, records, progress)
     num_steps = _enough_steps(reduced, algorithm) if num_steps is None else num_steps
-    per_record = -(-num_steps // (len(at_record) - 1))
+    per_record = -(-num_steps // (len(ranges.steps) - 1))
     # Apart from the keys of other simulators, so that two of them can share a key.
     keys = run_keys(stream_key(key, "gradient SDE"), num_runs)
-    shares = at_record / algorithm.num_steps
-    trajectory = _paths(reduced, algorithm, is_clipped, keys, shares, slots, per_record)
-    if progress is not None:
-        jax.block_until_ready(trajectory.risk)
-        progress(1.0)
-    return trajectory
+    shares = ranges.steps / algorithm.num_steps
+    trajectory = _paths(reduced, algorithm, is_clipped, keys, shares, ranges.slots, per_record)
+    return announced(trajectory, progress)
 
 
 def _enough_steps(problem: ReducedFeatures, algorithm: DPGD) -> int:
@@ -164,9 +160,10 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
     seen, unseen = problem.train_factor.shape[1], problem.unseen_factor.shape[1]
 
     def slopes(state):
-        residuals = _product(problem.train_factor, state) - problem.train_labels
-        clipped, touched = algorithm.clipped_slopes(residuals, norms)
-        return jnp.where(is_clipped, clipped, 2 * residuals), jnp.mean(touched, dtype=dtype)
+        predictions = _product(problem.train_factor, state)
+        unclipped = problem.loss.slope(predictions, problem.train_labels)
+        clipped, touched = algorithm.clipped_slopes(unclipped, norms)
+        return jnp.where(is_clipped, clipped, unclipped), jnp.mean(touched, dtype=dtype)
 
     def drift(time, state, _):
         return -_product(problem.train_factor.T, slopes(state)[0]) / problem.num_train
@@ -203,7 +200,7 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
             steps[:, None] * jr.normal(unseen_key, (len(times), unseen), dtype), axis=0
         )
         predictions = predictions + _product(brownian, problem.unseen_factor.T)
-        risks = jnp.mean((predictions - problem.test_labels) ** 2, axis=1)
+        risks = jnp.mean(problem.loss.value(predictions, problem.test_labels), axis=1)
         return risks, touched, solution.result != diffrax.RESULTS.successful
 
     # For the solver's own sums over its stages.
@@ -213,16 +210,15 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
     area = jnp.concatenate([jnp.zeros_like(touched[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
     fraction = area / jnp.where(times > 0, times, 1)
     risks = risks[:, slots]
-    status = jnp.where(stopped, int(Status.SOLVER_STOPPED), status_of(risks, risks[:, -1]))
-    trajectory = Trajectory(
+    return trajectory_of(
+        is_valid=problem.is_valid & algorithm.is_valid,
         time=times[slots],
         risk=risks,
         final_risk=risks[:, -1],
-        status=status,
         observables={"clipped_fraction": fraction[:, slots]},
+        is_stopped=stopped,
         label="SDE",
     )
-    return void_unless(problem.is_valid & algorithm.is_valid, trajectory)
 
 
 def _product(left, right):

@@ -26,11 +26,11 @@ from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
-from jaxdp.core.recording import record_steps
-from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
+from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.schedules import AbstractSchedule
 from jaxdp.simulation.base import AbstractSimulator, known_length
+from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
 
 
 class HomogenizedSDE(AbstractSimulator):
@@ -62,14 +62,14 @@ class HomogenizedSDE(AbstractSimulator):
         self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
     ) -> Trajectory:
         num_steps = known_length(problem, algorithm)
-        at_record, slots = np.unique(record_steps(num_steps, records), return_inverse=True)
-        per_record = -(-self.num_steps // (len(at_record) - 1))
+        ranges = ranges_of(num_steps, records, progress)
+        per_record = -(-self.num_steps // (len(ranges.steps) - 1))
         # Apart from the keys of other simulators, so that two of them can share a key.
         keys = run_keys(stream_key(key, "HomogenizedSDE"), num_runs)
-        trajectory = _paths(problem, algorithm, keys, at_record / num_steps, slots, per_record)
-        if progress is not None:
-            jax.block_until_ready(trajectory.risk)
-            progress(1.0)
+        times = ranges.steps / num_steps
+        trajectory = announced(
+            _paths(problem, algorithm, keys, times, ranges.slots, per_record), progress
+        )
         return (
             trajectory
             if keep_parameters
@@ -187,23 +187,22 @@ def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajector
     risks, clipped, final_risk, parameters, stopped = jax.vmap(one_run)(keys)
     time = times[slots]
     # P(|residual| > c) = 1 - mu; its average over the samples so far, by the trapezoid rule.
-    areas = jnp.diff(time) * (clipped[:, 1:] + clipped[:, :-1]) / 2
+    areas = jnp.diff(time)[None] * (clipped[:, 1:] + clipped[:, :-1]) / 2
     area = jnp.concatenate([jnp.zeros_like(clipped[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
-    status = jnp.where(stopped, int(Status.SOLVER_STOPPED), status_of(risks, final_risk))
-    trajectory = Trajectory(
+    return trajectory_of(
+        is_valid=problem.is_valid & algorithm.is_valid,
         time=time,
         risk=risks,
         final_risk=final_risk,
-        status=status,
-        observables={"clipped_fraction": area / jnp.where(time > 0, time, 1)},
+        observables={"clipped_fraction": area / jnp.where(time > 0, time, 1)[None]},
+        is_stopped=stopped,
         parameters=parameters,
         label="SDE",
     )
-    return void_unless(problem.is_valid & algorithm.is_valid, trajectory)
 
 
 def _subdivide(times, per_record: int):
     """A grid that has `per_record` equal steps between neighbouring times and meets each time."""
     share = np.arange(per_record) / per_record
-    inner = times[:-1, None] + jnp.diff(times)[:, None] * share.astype(times.dtype)
+    inner = times[:-1, None] + jnp.diff(times)[:, None] * share.astype(times.dtype)[None]
     return jnp.append(inner.reshape(-1), times[-1])

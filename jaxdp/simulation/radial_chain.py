@@ -105,6 +105,7 @@ def _labels(words: Words, steps, place: int, dtype) -> Float[Array, "steps lanes
 
 def add_noise(state: State, noise, std) -> State:
     """The state after isotropic noise, split along and across the radii."""
+    std = lax.broadcast_to_rank(std, noise.ndim)
     return _moved(state, std * noise.real, std**2 * noise.imag)
 
 
@@ -246,6 +247,6 @@ def _descend(lanes: _Lanes, state: State, now: _Steps) -> State:
     factor = lanes.clip.factor(jnp.abs(residual) * jnp.sqrt(square), lanes.dim)
     limit = 2 / square
     pull = jnp.minimum(now.rates, limit) * factor * residual
-    moved = _moved(state, -pull * along, pull**2 * across)
+    moved = _moved(state, -pull[None] * along, pull[None] ** 2 * across)
     clipped = state.clipped + ((factor < 1) & now.active)
     return State(moved.radii, moved.excess, clipped, state.capped + (limit < now.rates))

@@ -22,6 +22,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.pair import require_pair
@@ -29,10 +30,10 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.core.counter_normals import key_words
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
-from jaxdp.core.recording import record_steps
-from jaxdp.core.trajectory import Trajectory, status_of, void_unless
+from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.simulation.base import AbstractSimulator, known_length
+from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of, shares_of_samples
 from jaxdp.simulation.iterates import Iterates
 from jaxdp.simulation.radial_chain import (
     Record,
@@ -43,8 +44,6 @@ from jaxdp.simulation.radial_chain import (
     draw,
     risk_of,
 )
-
-_PROGRESS_BLOCKS = 20
 
 
 class Reduced(AbstractSimulator):
@@ -84,35 +83,63 @@ class Reduced(AbstractSimulator):
                 "expected keep_parameters=False: Reduced knows radii and not the parameters; "
                 "use Iterates()"
             )
-        num_steps = known_length(problem, algorithm)
-        at_record, slots = np.unique(record_steps(num_steps, records), return_inverse=True)
-        starts, ends = at_record[:-1], at_record[1:]
-        # Apart from the keys of other simulators, so that two of them can share a key.
-        keys = run_keys(stream_key(key, "Reduced"), num_runs)
-        streams, state, first_record = _begin(problem, algorithm, keys)
-        recorded = [first_record]
-        block = len(ends) if progress is None else -(-len(ends) // _PROGRESS_BLOCKS)
-        for first in range(0, len(ends), block):
-            part = slice(first, first + block)
-            bounds = jnp.asarray(starts[part]), jnp.asarray(ends[part])
-            state, new = _advance(
-                problem,
-                algorithm,
-                streams,
-                state,
-                bounds,
-                longest=int((ends - starts).max()),
-                is_noisy=_is_noisy(algorithm),
-            )
-            recorded.append(new)
-            if progress is not None:
-                jax.block_until_ready(state)
-                progress(float(bounds[1][-1]) / num_steps)
-        samples, times = at_record[slots], at_record[slots] / num_steps
-        return _finish(problem, algorithm, streams, state, recorded, slots, samples, times)
+        ranges = ranges_of(known_length(problem, algorithm), records, progress)
+        is_noisy = _is_noisy(algorithm)
+        runs = _RadialRuns(problem, algorithm, key, num_runs, ranges.longest, is_noisy)
+        return drive(runs, ranges, keep_parameters=False, progress=progress)
 
 
-_advance = eqx.filter_jit(advance)
+class _RadialRuns(AbstractRuns):
+    """The chains of radii of independent runs."""
+
+    problem: LinearRegression
+    algorithm: OnePassDPSGD
+    key: Key[Array, ""]
+    num_runs: int = eqx.field(static=True)
+    longest: int = eqx.field(static=True)
+    is_noisy: bool = eqx.field(static=True)
+
+    @property
+    def is_valid(self):
+        return self.problem.is_valid & self.problem.blocks.is_valid & self.algorithm.is_valid
+
+    def begin(self):
+        streams, state, reading = _begin(self.problem, self.algorithm, self.key, self.num_runs)
+        return (streams, state), reading
+
+    def advance(self, state, starts, ends):
+        streams, state = state
+        state, reading = _advance(
+            self.problem,
+            self.algorithm,
+            streams,
+            state,
+            (starts, ends),
+            longest=self.longest,
+            is_noisy=self.is_noisy,
+        )
+        return (streams, state), reading
+
+    def finish(self, state):
+        return _final_risk(self.problem, self.algorithm, *state), None
+
+    def time(self, steps):
+        return steps / self.algorithm.num_steps
+
+    def observables(self, reading, steps):
+        return shares_of_samples(reading, steps)
+
+
+@eqx.filter_jit
+def _advance(problem, algorithm, streams, state, bounds, *, longest: int, is_noisy: bool):
+    state, record = advance(
+        problem, algorithm, streams, state, bounds, longest=longest, is_noisy=is_noisy
+    )
+    return state, _reading(record)
+
+
+def _reading(record: Record) -> Reading:
+    return Reading(record.risk.T, {"clipped": record.clipped.T, "capped": record.capped.T})
 
 
 def _is_noisy(algorithm: OnePassDPSGD) -> bool:
@@ -123,7 +150,10 @@ def _is_noisy(algorithm: OnePassDPSGD) -> bool:
 
 
 @eqx.filter_jit
-def _begin(problem: LinearRegression, algorithm: OnePassDPSGD, keys):
+def _begin(problem: LinearRegression, algorithm: OnePassDPSGD, key, num_runs: int):
+    # Apart from the keys of other simulators, so that two of them can share a key.
+    keys = run_keys(stream_key(key, "Reduced"), num_runs)
+
     def words(purpose):
         return key_words(jax.vmap(lambda key: purpose_key(key, purpose))(keys))
 
@@ -133,7 +163,7 @@ def _begin(problem: LinearRegression, algorithm: OnePassDPSGD, keys):
     radii = jnp.broadcast_to(radii[:, None], (len(radii), len(keys)))
     state = State(radii, jnp.zeros_like(radii), zero, zero)
     record = Record(_risk(problem, state.radii)[None], zero[None], zero[None])
-    return Streams(words("sampling"), words("noise")), state, record
+    return Streams(words("sampling"), words("noise")), state, _reading(record)
 
 
 def _risk(problem: LinearRegression, radii):
@@ -141,26 +171,9 @@ def _risk(problem: LinearRegression, radii):
 
 
 @eqx.filter_jit
-def _finish(
-    problem, algorithm, streams: Streams, state: State, recorded, slots, samples, times
-) -> Trajectory:
-    """The last update's noise, and what was recorded as a Trajectory."""
+def _final_risk(problem, algorithm, streams: Streams, state: State):
+    """The risk after the last update's noise."""
     dtype, last = state.radii.dtype, jnp.asarray([algorithm.num_steps])
     noise = draw(streams.noise, last, problem.blocks.sizes, dtype)[0]
     std = algorithm.noise_std(last, problem.dim)[0].astype(dtype)
-    final_risk = _risk(problem, add_noise(state, noise, std).radii)
-    record: Record = jax.tree.map(lambda *parts: jnp.concatenate(parts).T[:, slots], *recorded)
-    counts = jnp.maximum(samples, 1).astype(dtype)
-    trajectory = Trajectory(
-        time=times.astype(dtype),
-        risk=record.risk,
-        final_risk=final_risk,
-        status=status_of(record.risk, final_risk),
-        observables={
-            "clipped_fraction": record.clipped / counts,
-            "capped_fraction": record.capped / counts,
-        },
-        label="simulated",
-    )
-    is_valid = problem.is_valid & problem.blocks.is_valid & algorithm.is_valid
-    return void_unless(is_valid, trajectory)
+    return _risk(problem, add_noise(state, noise, std).radii)

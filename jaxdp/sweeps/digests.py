@@ -97,7 +97,7 @@ class _Walk:
             self._put("tuple", str(len(value)))
             for item in value:
                 self._read(item, name)
-        elif kind is np.ndarray or isinstance(value, (np.generic, jax.Array)):
+        elif kind is np.ndarray or isinstance(value, jax.Array) or _is_numpys_scalar(value):
             self._read_array(value, name)
         elif kind in (set, frozenset):
             self._read_set(value, name)
@@ -121,6 +121,8 @@ class _Walk:
                 raise UnreadableError(f"{name}, an array of JAX: {error}") from error
         array = np.asarray(value)
         self._put("array", f"{array.dtype} {array.shape}")
+        if array.dtype.metadata is not None:
+            self._read(dict(array.dtype.metadata), f"{name}.dtype.metadata")
         if array.dtype.hasobject:
             self._read(tuple(array.ravel().tolist()), name)
         else:
@@ -136,3 +138,8 @@ class _Walk:
             found = sorted(walks().digest(item, name) for item in value)
             self._sets.remove(id(value))
         self._put(type(value).__name__, f"{len(value)} {' '.join(found)}")
+
+
+def _is_numpys_scalar(value: Any) -> bool:
+    """Whether it is a number of NumPy's own, and not of a class derived from one."""
+    return isinstance(value, np.generic) and type(value) is value.dtype.type

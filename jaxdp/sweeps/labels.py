@@ -1,4 +1,4 @@
-"""What looped values are called in a dataset and in errors."""
+"""The labels of looped values, in a dataset and in errors."""
 
 import dataclasses
 import itertools

@@ -2,10 +2,10 @@
 
 Of a function of the user's: its compiled code, its defaults and attributes, and what stands under
 the names that it uses. Of a class: its members and bases. Of any other object: its type, and what
-it would give to pickle; what refuses that, such as an open file, cannot be read. What belongs to
-jaxdp, to an installed package or to Python itself is known by its name, beside what its objects and
-closures hold. Comments and blank lines are not part of compiled code, names of variables and
-docstrings are.
+it would give to pickle, with the attributes that a class derived from another package's adds; what
+refuses that, such as an open file, cannot be read. What belongs to jaxdp, to an installed package
+or to Python itself is known by its name, beside what its objects and closures hold. Comments and
+blank lines are not part of compiled code, names of variables and docstrings are.
 """
 
 import copyreg
@@ -28,7 +28,8 @@ _WEAK = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet
 _NOT_READ = {"__doc__", "__module__", "__name__", "__qualname__", "__annotations__", "_abc_impl"}
 _NOT_READ |= {"__annotate__", "__annotate_func__", "__dict__", "__weakref__"}
 _WITH_CACHES = {"PjitFunction", "_lru_cache_wrapper"}
-_SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_MEMBER = types.MemberDescriptorType
+_SLOTS = (types.GetSetDescriptorType, _MEMBER)
 _COMPILED = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
@@ -192,7 +193,8 @@ def _of_pickled(value: Any, name: str) -> Parts:
     state, items, pairs, *_ = (*rest, None, None, None)
     parts = Parts("object", _unnamed((kind, make, arguments)))
     # Of a class with slots: its attributes, and its slots.
-    for held in state if isinstance(state, tuple) and len(state) == 2 else (state,):
+    states = state if isinstance(state, tuple) and len(state) == 2 else (state,)
+    for held in (*states, _unpickled(value)):
         if held is None:
             continue
         is_named = type(held) is dict and all(isinstance(part, str) for part in held)
@@ -202,6 +204,28 @@ def _of_pickled(value: Any, name: str) -> Parts:
         # Pickle lists its items in an order that differs between processes.
         parts.items[2] = ("", frozenset(value))
     return parts
+
+
+def _unpickled(value: Any) -> dict[str, Any] | None:
+    """The attributes that a class derived from another package's adds, which pickle may not see.
+
+    The arrays and numbers of NumPy, dates, decimals and counters say what they are given to pickle
+    in a way of their own, in which an attribute of a derived class has no place.
+    """
+    kind = type(value)
+    ways = ("__reduce_ex__", "__reduce__")
+    sayer = next(base for base in kind.__mro__ if any(way in vars(base) for way in ways))
+    if sayer is object or _package(sayer) == _package(kind):
+        return None
+    held = dict(getattr(value, "__dict__", {}))
+    for base in kind.__mro__[: kind.__mro__.index(sayer)]:
+        slots = [part for part, slot in vars(base).items() if isinstance(slot, _MEMBER)]
+        held |= {part: getattr(value, part) for part in slots if hasattr(value, part)}
+    return held
+
+
+def _package(kind: type) -> str:
+    return str(kind.__module__).partition(".")[0]
 
 
 def _state(held: Any, kind: type = object) -> list[tuple[str, Any]]:

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.labelled import Variable, variables_of_trajectory
-from jaxdp.core.trajectory import Trajectory
+from jaxdp.core.trajectory import Trajectory, Variable, variables_of_trajectory
 
 
 def variables_of(

@@ -78,6 +78,17 @@ def sweep(
         OSError: the store cannot be written; finished shards are whole.
         ModuleNotFoundError: xarray is not installed.
         KeyboardInterrupt: Ctrl-C, after the shard in flight; says how to go on.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> def final(rho, key):
+        ...     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, rho, 1000)
+        ...     return {"risk": jaxdp.predict(problem, algorithm, records=1).final_risk}
+        >>> axes = {"rho": jax.numpy.asarray([0.5, 2.0])}
+        >>> table = jaxdp.sweep(final, axes, key=jax.random.key(0), version="1")
+        >>> table.risk.dims
+        ('rho',)
     """
     # Before anything is computed that would be put into one.
     with require_extra("xarray", "sweeps", "jaxdp.sweep"):

@@ -1,55 +1,56 @@
 """What is predicted: theories, and the verb that asks them."""
 
 from jaxdp.theory.base import AbstractTheory as AbstractTheory
-from jaxdp.theory.bounds import LowerBound as LowerBound
-from jaxdp.theory.bounds import TightLowerBound as TightLowerBound
-from jaxdp.theory.bounds import TightUpperBound as TightUpperBound
-from jaxdp.theory.bounds import UpperBound as UpperBound
-from jaxdp.theory.clipped_diffusion import ClippedDiffusion as ClippedDiffusion
-from jaxdp.theory.clipped_flow import ClippedFlow as ClippedFlow
-from jaxdp.theory.coupled_ode import CoupledODE as CoupledODE
-from jaxdp.theory.discrete_recursion import DiscreteRecursion as DiscreteRecursion
 from jaxdp.theory.dispatch import predict as predict
-from jaxdp.theory.filtered_rates import filtered_noise_rate as filtered_noise_rate
-from jaxdp.theory.filtered_rates import undersmoothed_rate as undersmoothed_rate
-from jaxdp.theory.kernel_rates import KernelRate as KernelRate
-from jaxdp.theory.kernel_rates import functional_perturbation_rate as functional_perturbation_rate
-from jaxdp.theory.kernel_rates import linear_risk_order as linear_risk_order
-from jaxdp.theory.kernel_rates import lipschitz_rate as lipschitz_rate
-from jaxdp.theory.kernel_rates import minimax_rate as minimax_rate
-from jaxdp.theory.kernel_rates import random_feature_rate as random_feature_rate
-from jaxdp.theory.kernel_rates import random_projection_rate as random_projection_rate
-from jaxdp.theory.kernel_risk import canonical_excess_risk as canonical_excess_risk
-from jaxdp.theory.kernel_risk import predicted_excess_risk as predicted_excess_risk
-from jaxdp.theory.kernel_risk import tuned_excess_risk as tuned_excess_risk
-from jaxdp.theory.kernel_spectrum import KernelSpectrum as KernelSpectrum
-from jaxdp.theory.kernel_spectrum import compatibility as compatibility
-from jaxdp.theory.kernel_spectrum import effective_dimension as effective_dimension
-from jaxdp.theory.local_reconstruction import (
-    last_iterate_reconstruction_errors as last_iterate_reconstruction_errors,
-)
-from jaxdp.theory.local_reconstruction import (
-    local_reconstruction_errors as local_reconstruction_errors,
-)
-from jaxdp.theory.reconstruction_error import (
+from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion as ClippedDiffusion
+from jaxdp.theory.features.gaussian_closure import GaussianClosure as GaussianClosure
+from jaxdp.theory.features.unclipped import GradientFlow as GradientFlow
+from jaxdp.theory.features.unclipped import OrnsteinUhlenbeck as OrnsteinUhlenbeck
+from jaxdp.theory.features.unclipped import UnclippedRecursion as UnclippedRecursion
+from jaxdp.theory.kernels.filtered_rates import filtered_noise_rate as filtered_noise_rate
+from jaxdp.theory.kernels.filtered_rates import undersmoothed_rate as undersmoothed_rate
+from jaxdp.theory.kernels.rates import KernelRate as KernelRate
+from jaxdp.theory.kernels.rates import functional_perturbation_rate as functional_perturbation_rate
+from jaxdp.theory.kernels.rates import linear_risk_order as linear_risk_order
+from jaxdp.theory.kernels.rates import lipschitz_rate as lipschitz_rate
+from jaxdp.theory.kernels.rates import minimax_rate as minimax_rate
+from jaxdp.theory.kernels.rates import random_feature_rate as random_feature_rate
+from jaxdp.theory.kernels.rates import random_projection_rate as random_projection_rate
+from jaxdp.theory.kernels.ridge_equivalent import ExcessRisk as ExcessRisk
+from jaxdp.theory.kernels.ridge_equivalent import ReleaseNoise as ReleaseNoise
+from jaxdp.theory.kernels.risk import canonical_excess_risk as canonical_excess_risk
+from jaxdp.theory.kernels.risk import predicted_excess_risk as predicted_excess_risk
+from jaxdp.theory.kernels.risk import tuned_excess_risk as tuned_excess_risk
+from jaxdp.theory.kernels.spectrum import KernelSpectrum as KernelSpectrum
+from jaxdp.theory.kernels.spectrum import compatibility as compatibility
+from jaxdp.theory.kernels.spectrum import effective_dimension as effective_dimension
+from jaxdp.theory.reconstruction.error import (
     mu_at_reconstruction_error as mu_at_reconstruction_error,
 )
-from jaxdp.theory.reconstruction_error import (
+from jaxdp.theory.reconstruction.error import (
     one_step_reconstruction_error as one_step_reconstruction_error,
 )
-from jaxdp.theory.reconstruction_error import reconstruction_constant as reconstruction_constant
-from jaxdp.theory.ridge_equivalent import ExcessRisk as ExcessRisk
-from jaxdp.theory.ridge_equivalent import ReleaseNoise as ReleaseNoise
-from jaxdp.theory.unclipped import GradientFlow as GradientFlow
-from jaxdp.theory.unclipped import OrnsteinUhlenbeck as OrnsteinUhlenbeck
+from jaxdp.theory.reconstruction.error import reconstruction_constant as reconstruction_constant
+from jaxdp.theory.reconstruction.local import (
+    last_iterate_reconstruction_errors as last_iterate_reconstruction_errors,
+)
+from jaxdp.theory.reconstruction.local import (
+    local_reconstruction_errors as local_reconstruction_errors,
+)
+from jaxdp.theory.streams.bounds import LowerBound as LowerBound
+from jaxdp.theory.streams.bounds import TightLowerBound as TightLowerBound
+from jaxdp.theory.streams.bounds import TightUpperBound as TightUpperBound
+from jaxdp.theory.streams.bounds import UpperBound as UpperBound
+from jaxdp.theory.streams.coupled_ode import CoupledODE as CoupledODE
+from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion as DiscreteRecursion
 
 __all__ = [
     "AbstractTheory",
     "ClippedDiffusion",
-    "ClippedFlow",
     "CoupledODE",
     "DiscreteRecursion",
     "ExcessRisk",
+    "GaussianClosure",
     "GradientFlow",
     "KernelRate",
     "KernelSpectrum",
@@ -58,6 +59,7 @@ __all__ = [
     "ReleaseNoise",
     "TightLowerBound",
     "TightUpperBound",
+    "UnclippedRecursion",
     "UpperBound",
     "canonical_excess_risk",
     "compatibility",

@@ -7,20 +7,20 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.clipped_flow import ClippedFlow
-from jaxdp.theory.coupled_ode import CoupledODE
-from jaxdp.theory.discrete_recursion import DiscreteRecursion
+from jaxdp.theory.features.gaussian_closure import GaussianClosure
+from jaxdp.theory.streams.coupled_ode import CoupledODE
+from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion
 
 # The first that covers the pair is the default.
-_ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), ClippedFlow(), DiscreteRecursion())
-_IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE(), ClippedFlow())
+_ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), GaussianClosure(), DiscreteRecursion())
+_IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE(), GaussianClosure())
 
 
 def predict(
     problem: AbstractProblem,
     algorithm: AbstractAlgorithm,
-    theory: AbstractTheory | None = None,
     *,
+    theory: AbstractTheory | None = None,
     records: int = 100,
 ) -> Trajectory:
     """What theory says will happen, without sampling.
@@ -29,13 +29,21 @@ def predict(
         problem: what is learnt.
         algorithm: how it is learnt; every number in it may be traced.
         theory: None takes the first that covers the pair: `CoupledODE` for samples one by one,
-            `DiscreteRecursion` for batches, `ClippedFlow` for full batches on features.
+            `DiscreteRecursion` for batches, `GaussianClosure` for full batches on features.
         records: record j is the state after floor(j n / records) of the n updates, j from 0 to
             `records`: a risk of records + 1 values, the first before any update.
 
     Raises:
         NotCoveredError: no theory, or not this one, covers the pair.
         TypeError, ValueError: an argument is of the wrong kind or out of range.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> predicted = jaxdp.predict(problem, algorithm)
+        >>> print(f"from {predicted.risk[0]:.3f} to {predicted.final_risk:.4f}")
+        from 0.500 to 0.0972
     """
     require_pair(problem, algorithm)
     records = require_count("records", records)

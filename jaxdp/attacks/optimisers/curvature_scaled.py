@@ -1,7 +1,8 @@
 r"""The default optimiser: curvature-scaled momentum on blocks of features, with spare rows.
 
-On every block of neurons the parameters are the same combination of the features, so that steps on
-blocks carry no noise where the loss is zero, and lead out of where it is not.
+On every block of neurons the parameters are the same combination of the features. At a solution a
+step that is computed on one block is therefore as exact as one on all; away from a solution blocks
+disagree, and their noise leads out of poor local minima.
 Derived: that it solves what the published optimiser does not, test_curvature_scaled.
 """
 

@@ -55,7 +55,7 @@ def normal_equations(
     zeros = tuple(jnp.zeros(shape, inputs.dtype) for shape in shapes)
     (squares, mixed, pulled), _ = lax.scan(add, zeros, jnp.arange(target.num_blocks))
     projected = squares - _product(mixed.T, solve_coefficients(products._replace(moments=mixed)))
-    weights = jnp.where(is_free[:, None] & is_free, _product(alpha, alpha.T), 0)
+    weights = jnp.where(is_free[:, None] & is_free[None], _product(alpha, alpha.T), 0)
     blocks = projected.reshape(count, dim, count, dim) * weights[:, None, :, None]
     units = inputs / jnp.linalg.norm(inputs, axis=1, keepdims=True)
     blocks = _tangent(units, _tangent(units, blocks).transpose(2, 3, 0, 1))

@@ -14,9 +14,9 @@ import jax.random as jr
 import numpy as np
 
 from jaxdp.attacks.base import AbstractTarget
-from jaxdp.attacks.moves import chosen_rows, reseeded, thinned, with_spares
 from jaxdp.attacks.objective import relative_loss
 from jaxdp.attacks.optimisers.base import Attempt, Ending
+from jaxdp.attacks.optimisers.moves import chosen_rows, reseeded, thinned, with_spares
 from jaxdp.attacks.optimisers.scaled_steps import Descent, Scaling, descend
 from jaxdp.core.keys import numbered_key
 

@@ -22,41 +22,38 @@ follows from them at points that depend on no record is covered by the proof abo
 """
 
 import math
-from typing import Any
 
 import equinox as eqx
 import numpy as np
 import scipy
-from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
-from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.blocks import row_blocks
-from jaxdp.kernels.exact_paths import NUGGET
-from jaxdp.kernels.fit_arguments import (
-    check_budget,
-    check_seeds,
-    training_table,
+from jaxdp.kernels.evaluation import row_blocks
+from jaxdp.kernels.features.exact_paths import NUGGET
+from jaxdp.kernels.published.curated import AbstractJointPathLearner, CuratedFunction, SecretPaths
+from jaxdp.kernels.published.learner import classic_multiplier, statement
+from jaxdp.kernels.published.projection import (
+    GaussianUnlessFailure,
+    kernel_size,
+    projection,
+    projection_factor,
 )
-from jaxdp.kernels.gram import host_rows
-from jaxdp.kernels.published.calibration import classic_multiplier, kernel_size, projection_factor
-from jaxdp.kernels.published.curated import CuratedFunction, SecretPaths
-from jaxdp.kernels.published.failure_event import GaussianUnlessFailure
-from jaxdp.kernels.published.noise_source import noise_of_learner
-from jaxdp.kernels.published.projection import projection
-from jaxdp.kernels.published.statements import statement
 from jaxdp.kernels.published.statistics import (
     averaged_statistics,
     joint_mu,
     perturbed,
     ridge_solution,
 )
-from jaxdp.kernels.released import ReleasedFunction
-from jaxdp.kernels.table_inputs import columns_of, in_order
-from jaxdp.privacy.mechanisms import Gaussian, Unproved
+from jaxdp.kernels.release.columns import in_order
+from jaxdp.kernels.release.fit_request import FitRequest
+from jaxdp.kernels.release.released_function import ReleasedFunction
+from jaxdp.kernels.release.table_inputs import host_rows
+from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.mechanisms import GaussianMechanism, Unproved
 from jaxdp.privacy.release import Release
+from jaxdp.privacy.secret_noise import SecretNoise
 
 _WHAT = "noisy averages C and u of projected records, and the function made of them"
 _PUBLIC = (
@@ -72,13 +69,17 @@ _SECRET = (
 )
 
 
-class Algorithm1(AbstractDescription):
+class Algorithm1(AbstractJointPathLearner[ReleasedFunction | CuratedFunction]):
     r"""PK Algorithm 1 as printed, with the scope of the root that its proof has.
 
     $\Delta_1 = 2\kappa^2 q$, $\Delta_2 = 2\kappa T\sqrt q$ and noise
     $2\Delta(1 + \sqrt{2\log(4/\delta)})/(n\epsilon)$ on C, symmetrised, and on u. The noisy matrix
     is not projected on the cone: $C + \lambda I$ may be indefinite. Source: PK Algorithm 1,
     Theorem 8.
+
+    A fit without test inputs publishes the projection of its public seed. With them the paths are
+    drawn jointly from the secret seed, as printed; nothing is drawn from the public one, and what
+    is returned answers queries and is never published itself.
 
     Args:
         kernel: k.
@@ -124,59 +125,23 @@ class Algorithm1(AbstractDescription):
         bound = self._tail_bound(delta)
         return {"C": scale * 2 * bound**2, "u": scale * 2 * bound * self.label_bound}
 
-    def fit(
-        self,
-        inputs: Float[Any, "n dim"],
-        labels: Float[Any, " n"],
-        *,
-        epsilon: float,
-        delta: float,
-        public_seed: int,
-        noise_seed: int | None = None,
-        test_inputs: Float[Any, "m dim"] | None = None,
-    ) -> ReleasedFunction | CuratedFunction:
-        """Learn from a table.
-
-        Args:
-            inputs: one record a row.
-            labels: one for each, truncated to the label bound without a word.
-            epsilon: > 0 and finite.
-            delta: in (0, 1).
-            public_seed: of the projection; with test inputs nothing is drawn from it.
-            noise_seed: None for the operating system's entropy; else as secret as the data.
-            test_inputs: where the function will be read first. With them the paths are drawn
-                exactly and jointly, as printed, from the secret seed, and what is returned answers
-                queries and is never published itself.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range, or not finite.
-        """
-        check_budget(epsilon, delta)
-        check_seeds(public_seed, noise_seed)
-        columns = columns_of(inputs, labels)
-        table, targets = training_table(inputs, labels)
-        targets = np.clip(targets, -self.label_bound, self.label_bound)
-        budget = float(epsilon), float(delta)
-        source = noise_of_learner(self, table, targets, (public_seed, noise_seed), budget)
-        if test_inputs is not None:
-            points = host_rows("test_inputs", in_order(test_inputs, columns))
-            return self._curated(table, targets, points, budget, source, columns)
-        features = self.features(table.shape[1], int(public_seed))
+    def _release(self, request):
+        request = request.truncated(self.label_bound)
+        source = self._noise(request)
+        if request.test_inputs is not None:
+            return self._curated(request, source)
+        features = self.features(request.dim, request.public_seed)
+        norm_bound = features.norm_bound
         statistics = averaged_statistics(
-            row_blocks(features, table),
-            targets,
+            row_blocks(features, request.table),
+            request.targets,
             num_outputs=self.num_projections,
-            norm_bound=features.norm_bound,
+            norm_bound=norm_bound,
         )
-        stds = self.noise_std(len(table), *budget)
-        return ReleasedFunction(
-            features=features,
-            coefficients=ridge_solution(perturbed(statistics, stds, source), self.ridge),
-            public_seed=int(public_seed),
-            statement=self._public_statement(len(table), features.norm_bound, source, *budget),
-            delta=float(delta),
-            columns=columns,
-        )
+        stds = self.noise_std(request.num_samples, request.epsilon, request.delta)
+        coefficients = ridge_solution(perturbed(statistics, stds, source), self.ridge)
+        claim = self._public_statement(request, norm_bound, source)
+        return request.released(features, coefficients, claim)
 
     def features(self, dim: int, public_seed: int) -> AbstractFeatureMap:
         """$h_M$ as a fit with this seed and no test inputs uses it: no data are asked for."""
@@ -184,47 +149,46 @@ class Algorithm1(AbstractDescription):
         seed, bound = public_seed, self.input_bound
         return projection(self.kernel, *sizes, public_seed=seed, input_bound=bound)
 
-    def _curated(self, table, targets, points, budget, source, columns) -> CuratedFunction:
+    def _curated(self, request: FitRequest, source: SecretNoise) -> CuratedFunction:
         """The same with joint paths, whose values and continuation nobody but the curator has."""
+        points = host_rows("test_inputs", in_order(request.test_inputs, request.columns))
         bound = self.input_bound
         paths = SecretPaths(self.kernel, self.num_projections, source, input_bound=bound)
-        rows = paths.at(np.concatenate([host_rows("inputs", table), points]))[: len(table)]
-        statistics = averaged_statistics([rows], targets, num_outputs=self.num_projections)
-        stds = self.noise_std(len(table), *budget)
+        everywhere = np.concatenate([host_rows("inputs", request.table), points])
+        rows = paths.at(everywhere)[: request.num_samples]
+        statistics = averaged_statistics([rows], request.targets, num_outputs=self.num_projections)
+        stds = self.noise_std(request.num_samples, request.epsilon, request.delta)
         coefficients = ridge_solution(perturbed(statistics, stds, source), self.ridge)
-        secretly = self._secret_statement(len(table), source, *budget)
-        return CuratedFunction(paths, coefficients, secretly, budget[1], columns=columns)
+        secretly, columns = self._secret_statement(request, source), request.columns
+        return CuratedFunction(paths, coefficients, secretly, request.delta, columns=columns)
 
     def _tail_bound(self, delta: float) -> float:
         r"""$\kappa\sqrt q$, which a given input's projection exceeds once in $8/\delta$ times."""
         factor = projection_factor(self.num_projections, math.log(8 / delta))
         return kernel_size(self.kernel, self.input_bound) * math.sqrt(factor)
 
-    def _mu(self, num_samples: int, norm_bound: float, epsilon: float, delta: float) -> float:
-        stds = self.noise_std(num_samples, epsilon, delta)
+    def _mu(self, request: FitRequest, norm_bound: float) -> float:
+        stds = self.noise_std(request.num_samples, request.epsilon, request.delta)
         bounds = {"norm_bound": norm_bound, "label_bound": self.label_bound}
-        return joint_mu(stds, num_samples=num_samples, **bounds)
+        return joint_mu(stds, num_samples=request.num_samples, **bounds)
 
-    def _public_statement(self, num_samples, norm_bound, source, epsilon, delta) -> Release:
-        mu = self._mu(num_samples, norm_bound, epsilon, delta)
-        mechanism, remarks = Unproved(_UNBOUNDED), ()
-        if math.isfinite(mu):
-            mechanism = Gaussian(mu)
-            remarks = (
-                _PUBLIC,
-                (
-                    f"proved for every table: this projection's norm is at most {norm_bound:.4g} "
-                    f"anywhere; the noise is printed for {self._tail_bound(delta):.4g}"
-                ),
-            )
-        return statement(_WHAT, mechanism, source, *remarks, epsilon=epsilon, delta=delta)
+    def _public_statement(
+        self, request: FitRequest, norm_bound: float, source: SecretNoise
+    ) -> Release:
+        mu = self._mu(request, norm_bound)
+        if not math.isfinite(mu):
+            return statement(_WHAT, Unproved(_UNBOUNDED), source, request=request)
+        proved = (
+            f"proved for every table: this projection's norm is at most {norm_bound:.4g} anywhere; "
+            f"the noise is printed for {self._tail_bound(request.delta):.4g}"
+        )
+        return statement(_WHAT, GaussianMechanism(mu), source, _PUBLIC, proved, request=request)
 
-    def _secret_statement(self, num_samples, source, epsilon, delta) -> Release:
-        bound = self._tail_bound(delta)
-        mu = self._mu(num_samples, bound, epsilon, delta)
+    def _secret_statement(self, request: FitRequest, source: SecretNoise) -> Release:
+        bound = self._tail_bound(request.delta)
         # The paths' variances are the kernel's and a nugget more.
         square = (bound / kernel_size(self.kernel, self.input_bound)) ** 2 / (1 + NUGGET)
         half = self.num_projections / 2
         tail = float(scipy.special.gammaincc(half, half * square))
-        mechanism = GaussianUnlessFailure(mu, 2 * tail * (1 + 1e-9))
-        return statement(_WHAT, mechanism, source, _SECRET, epsilon=epsilon, delta=delta)
+        mechanism = GaussianUnlessFailure(self._mu(request, bound), 2 * tail * (1 + 1e-9))
+        return statement(_WHAT, mechanism, source, _SECRET, request=request)

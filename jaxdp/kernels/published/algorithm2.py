@@ -1,28 +1,20 @@
 """PK Algorithm 2: objective perturbation on a random projection."""
 
 import math
-from typing import Any
 
 import equinox as eqx
-from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count
-from jaxdp.core.description import AbstractDescription
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.fit_arguments import (
-    check_budget,
-)
-from jaxdp.kernels.losses import AbstractMarginLoss
-from jaxdp.kernels.published.calibration import kernel_size, projection_factor
+from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.published.perturbed_minimiser import (
-    Perturbation,
+    AbstractObjectiveLearner,
     check_learner,
-    fitted,
     published_perturbation,
 )
-from jaxdp.kernels.published.projection import projection
-from jaxdp.kernels.released import ReleasedFunction
+from jaxdp.kernels.published.projection import kernel_size, projection, projection_factor
+from jaxdp.losses.margin import AbstractMarginLoss
+from jaxdp.privacy.arguments import check_budget
 
 _FALSE = (
     "PK Theorem 9 is false as stated (by a factor 9.7 of delta at epsilon 10, delta 1e-9), and "
@@ -31,7 +23,7 @@ _FALSE = (
 )
 
 
-class Algorithm2(AbstractDescription):
+class Algorithm2(AbstractObjectiveLearner):
     r"""PK Algorithm 2 as printed, with the scope of the root that Lemma 7 has.
 
     $\Delta_3 = \kappa\sqrt q$ with $L = \log(4/\delta)$; every entry of b has the standard
@@ -67,16 +59,7 @@ class Algorithm2(AbstractDescription):
         check_learner(self.loss, self.ridge)
         kernel_size(self.kernel, self.input_bound)
 
-    def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Standard deviation "b" of every entry of the linear term, in the units of the sum.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range.
-        """
-        return {"b": self.perturbation(num_samples, epsilon, delta).noise_std}
-
-    def perturbation(self, num_samples: int, epsilon: float, delta: float) -> Perturbation:
-        """The noise and the ridge as used; errors as `noise_std`."""
+    def perturbation(self, num_samples, epsilon, delta):
         check_budget(epsilon, delta)
         log_inverse = math.log(4 / delta)
         factor = projection_factor(self.num_projections, log_inverse)
@@ -89,36 +72,10 @@ class Algorithm2(AbstractDescription):
             epsilon=epsilon,
         )
 
-    def features(self, dim: int, public_seed: int) -> AbstractFeatureMap:
-        """$h_M$ as a fit with this seed uses it: no data are asked for."""
+    def features(self, dim, public_seed):
         sizes = self.num_projections, self.num_features, dim
         seed, bound = public_seed, self.input_bound
         return projection(self.kernel, *sizes, public_seed=seed, input_bound=bound)
 
-    def fit(
-        self,
-        inputs: Float[Any, "n dim"],
-        labels: Float[Any, " n"],
-        *,
-        epsilon: float,
-        delta: float,
-        public_seed: int,
-        noise_seed: int | None = None,
-    ) -> ReleasedFunction:
-        """Learn from a table; the released function's values are scores.
-
-        Args:
-            inputs: one record a row.
-            labels: -1 or +1, one for each.
-            epsilon: > 0 and finite.
-            delta: in (0, 1).
-            public_seed: of the projection.
-            noise_seed: None for the operating system's entropy; else as secret as the data.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range, or not finite.
-            RuntimeError: the minimiser was not found.
-        """
-        budget: Any = {"epsilon": epsilon, "delta": delta}
-        seeds: Any = {"public_seed": public_seed, "noise_seed": noise_seed}
-        return fitted(self, inputs, labels, **budget, **seeds, remark=_FALSE)
+    def _release(self, request):
+        return self._minimiser(request, self.loss, _FALSE)

@@ -14,7 +14,6 @@ if that point's gradient has norm $\tau$ at most, which is added to the sensitiv
 """
 
 import functools
-from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -22,23 +21,19 @@ from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_float
 from jaxdp.core.checks import require_count, require_positive
-from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractKernel
-from jaxdp.kernels.fit_arguments import (
-    check_budget,
-    check_seeds,
-)
-from jaxdp.kernels.gram import host_gram, host_rows
-from jaxdp.kernels.losses import AbstractMarginLoss, check_loss
-from jaxdp.kernels.objective_solver import minimise
-from jaxdp.kernels.perturbed_objective import PerturbedObjective
-from jaxdp.kernels.published.calibration import classic_multiplier, kernel_size
-from jaxdp.kernels.published.curated import CuratedFunction, SecretPaths, scaled_down
-from jaxdp.kernels.published.noise_source import noise_of_learner
-from jaxdp.kernels.published.perturbed_minimiser import least_tolerance, signed_table
-from jaxdp.kernels.published.statements import statement
-from jaxdp.kernels.table_inputs import columns_of, in_order
-from jaxdp.privacy.mechanisms import Gaussian
+from jaxdp.kernels.evaluation import host_gram
+from jaxdp.kernels.margin.objective_solver import minimise
+from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
+from jaxdp.kernels.published.curated import AbstractJointPathLearner, CuratedFunction, SecretPaths
+from jaxdp.kernels.published.learner import classic_multiplier, scaled_down, statement
+from jaxdp.kernels.published.perturbed_minimiser import check_signs, least_tolerance
+from jaxdp.kernels.published.projection import kernel_size
+from jaxdp.kernels.release.columns import in_order
+from jaxdp.kernels.release.table_inputs import host_rows
+from jaxdp.losses.margin import AbstractMarginLoss, check_margin_loss
+from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.mechanisms import GaussianMechanism
 
 _WHAT = "values of a kernel machine with a secret Gaussian process added to it"
 _FALSE = (
@@ -48,7 +43,7 @@ _FALSE = (
 _ROUNDING = 1e-9
 
 
-class Algorithm5(AbstractDescription):
+class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
     r"""PK Algorithm 5 as printed: $\tilde f = f + \sigma h$, h a path of GP(0, k).
 
     $\sigma = c_1\kappa(1 + \sqrt{2\log(1/\delta)})/(n\lambda\epsilon)$. There is nothing that could
@@ -74,7 +69,7 @@ class Algorithm5(AbstractDescription):
 
     def __check_init__(self):
         require_positive("ridge", self.ridge)
-        check_loss(self.loss)
+        check_margin_loss(self.loss)
         kernel_size(self.kernel, self.input_bound)
 
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
@@ -87,53 +82,23 @@ class Algorithm5(AbstractDescription):
         step = self._sensitivity(require_count("num_samples", num_samples)) / 2
         return {"f": step * classic_multiplier(delta) / epsilon}
 
-    def fit(
-        self,
-        inputs: Float[Any, "n dim"],
-        labels: Float[Any, " n"],
-        *,
-        epsilon: float,
-        delta: float,
-        public_seed: int,
-        noise_seed: int | None = None,
-        test_inputs: Float[Any, "m dim"] | None = None,
-    ) -> CuratedFunction:
-        r"""Learn from a table, in $O(n^3)$.
-
-        Args:
-            inputs: one record a row.
-            labels: -1 or +1, one for each.
-            epsilon: > 0 and finite.
-            delta: in (0, 1).
-            public_seed: as elsewhere; nothing is drawn from it.
-            noise_seed: None for the operating system's entropy; else as secret as the data.
-            test_inputs: where the path is drawn at once; elsewhere when it is asked for.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range, or not finite.
-            RuntimeError: the minimiser was not found.
-        """
-        check_budget(epsilon, delta)
-        check_seeds(public_seed, noise_seed)
-        columns = columns_of(inputs, labels)
-        table, targets = signed_table(inputs, labels)
-        rows = scaled_down(host_rows("inputs", table), self.input_bound)
-        weights, gap = self._machine(rows, targets)
-        std = self.noise_std(len(rows), epsilon, delta)["f"]
-        budget = float(epsilon), float(delta)
-        source = noise_of_learner(self, table, targets, (public_seed, noise_seed), budget)
-        source = source.hiding(rows, weights)
+    def _release(self, request):
+        check_signs(request.targets)
+        rows = scaled_down(host_rows("inputs", request.table), self.input_bound)
+        weights, gap = self._machine(rows, request.targets)
+        std = self.noise_std(len(rows), request.epsilon, request.delta)["f"]
+        source = self._noise(request).hiding(rows, weights)
         paths = SecretPaths(self.kernel, 1, source, input_bound=self.input_bound)
-        if test_inputs is not None:
-            paths.at(in_order(test_inputs, columns))
+        if request.test_inputs is not None:
+            paths.at(in_order(request.test_inputs, request.columns))
         mu = (self._sensitivity(len(rows)) + 2 * gap) / std * (1 + _ROUNDING)
         return CuratedFunction(
             paths,
             np.asarray([std]),
-            statement(_WHAT, Gaussian(mu), source, _FALSE, epsilon=epsilon, delta=delta),
-            float(delta),
+            statement(_WHAT, GaussianMechanism(mu), source, _FALSE, request=request),
+            request.delta,
             mean=functools.partial(_expansion, self.kernel, rows, weights, self.input_bound),
-            columns=columns,
+            columns=request.columns,
         )
 
     def _sensitivity(self, num_samples: int) -> float:
@@ -152,7 +117,7 @@ class Algorithm5(AbstractDescription):
         objective = PerturbedObjective(root, labels, self.loss, self.ridge, nothing, largest)
         tolerance = least_tolerance(objective)
         found = minimise(objective, tolerance=tolerance)
-        slopes = self.loss.slope(labels * (root @ found.coefficients))
+        slopes = self.loss.slope_of_margin(labels * (root @ found.coefficients))
         return -labels * slopes / (len(rows) * self.ridge), 2 * tolerance / self.ridge
 
 

@@ -9,29 +9,25 @@ kernel, and a wrong exponent.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count, require_non_negative, require_positive, require_shape
-from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap
-from jaxdp.kernels.blocks import blockwise
-from jaxdp.kernels.fit_arguments import (
-    check_budget,
-    check_seeds,
-    training_table,
+from jaxdp.kernels.evaluation import blockwise
+from jaxdp.kernels.published.learner import (
+    AbstractPublishedLearner,
+    classic_multiplier,
+    scaled_down,
+    statement,
 )
-from jaxdp.kernels.published.calibration import classic_multiplier
-from jaxdp.kernels.published.noise_source import noise_of_learner
-from jaxdp.kernels.published.statements import statement
-from jaxdp.kernels.released import ReleasedFunction
-from jaxdp.kernels.table_inputs import columns_of
-from jaxdp.privacy.mechanisms import AbstractMechanism, Gaussian, Unproved
+from jaxdp.kernels.release.released_function import ReleasedFunction
+from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.mechanisms import AbstractMechanism, GaussianMechanism, Unproved
 
 _WHAT = "noisy average products of labels and eigenfunctions, and the function made of them"
 _FALSE = (
@@ -75,7 +71,7 @@ class Eigenfunctions(AbstractFeatureMap):
         return math.inf
 
 
-class CanonicalEstimator(AbstractDescription):
+class CanonicalEstimator(AbstractPublishedLearner[ReleasedFunction]):
     r"""$\frac1n\sum_i y_i\varphi(x_i)$ and noise of $2c_\beta d^{\beta/2}c(\delta)/(n\epsilon)$.
 
     As printed: it is a benchmark of the theory, for a distribution that is known. Source: PK
@@ -83,7 +79,7 @@ class CanonicalEstimator(AbstractDescription):
 
     Args:
         eigenfunctions: $\varphi$, a traceable function of rows (n, dim) to at least d columns,
-            that does not depend on the data.
+            that does not depend on the data. Nothing is drawn from the public seed.
         num_eigenfunctions: d.
         beta: $\beta$, in [0, 1].
         c_beta: $c_\beta$ > 0, which bounds $\sum_l \mu_l^\beta\varphi_l(x)^2$.
@@ -122,52 +118,21 @@ class CanonicalEstimator(AbstractDescription):
         scale = classic_multiplier(delta) / (require_count("num_samples", num_samples) * epsilon)
         return {"theta": printed * scale}
 
-    def fit(
-        self,
-        inputs: Float[Any, "n dim"],
-        labels: Float[Any, " n"],
-        *,
-        epsilon: float,
-        delta: float,
-        public_seed: int,
-        noise_seed: int | None = None,
-    ) -> ReleasedFunction:
-        """Learn from a table.
-
-        Args:
-            inputs: one record a row.
-            labels: one for each, truncated to [-1, 1], where the paper has them.
-            epsilon: > 0 and finite.
-            delta: in (0, 1).
-            public_seed: as elsewhere; nothing is drawn from it.
-            noise_seed: None for the operating system's entropy; else as secret as the data.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range, or not finite.
-        """
-        check_budget(epsilon, delta)
-        check_seeds(public_seed, noise_seed)
-        columns = columns_of(inputs, labels)
-        table, targets = training_table(inputs, labels)
-        size = self.num_eigenfunctions
-        features = Eigenfunctions(self.eigenfunctions, table.shape[1], size)
-        rows = np.asarray(blockwise(features, table), np.float64)
-        require_shape("eigenfunctions of the inputs", rows, (len(table), size))
-        std = self.noise_std(len(table), epsilon, delta)["theta"]
-        budget = float(epsilon), float(delta)
-        source = noise_of_learner(self, table, targets, (public_seed, noise_seed), budget)
-        averages = np.clip(targets, -1, 1) @ self._within(rows) / len(table)
+    def _release(self, request):
+        num_samples, size = request.num_samples, self.num_eigenfunctions
+        features = Eigenfunctions(self.eigenfunctions, request.dim, size)
+        rows = np.asarray(blockwise(features, request.table), np.float64)
+        require_shape("eigenfunctions of the inputs", rows, (num_samples, size))
+        std = self.noise_std(num_samples, request.epsilon, request.delta)["theta"]
+        source = self._noise(request)
+        within = scaled_down(rows, self.norm_bound)
+        averages = request.truncated(1.0).targets @ within / num_samples
         source = source.hiding(averages, std)
-        mechanism = self._mechanism(len(table) * std)
+        mechanism = self._mechanism(num_samples * std)
         remarks = () if isinstance(mechanism, Unproved) else (_FALSE,)
-        return ReleasedFunction(
-            features=features,
-            coefficients=averages + std * source.normals(size, "theta"),
-            public_seed=int(public_seed),
-            statement=statement(_WHAT, mechanism, source, *remarks, epsilon=epsilon, delta=delta),
-            delta=float(delta),
-            columns=columns,
-        )
+        coefficients = averages + std * source.normals(size, "theta")
+        claim = statement(_WHAT, mechanism, source, *remarks, request=request)
+        return request.released(features, coefficients, claim)
 
     @property
     def norm_bound(self) -> float:
@@ -176,14 +141,7 @@ class CanonicalEstimator(AbstractDescription):
             return math.inf
         return math.sqrt(self.c_beta) * self.least_eigenvalue ** (-self.beta / 2)
 
-    def _within(self, rows):
-        """The rows, those beyond the bound that the arguments state scaled back to it."""
-        if not math.isfinite(self.norm_bound):
-            return rows
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        return rows * (self.norm_bound / np.maximum(norms, self.norm_bound))
-
     def _mechanism(self, std_of_sum: float) -> AbstractMechanism:
         if not math.isfinite(self.norm_bound):
             return Unproved(f"{_FALSE}, and mu_d is not given")
-        return Gaussian(2 * self.norm_bound / std_of_sum * (1 + _ROUNDING))
+        return GaussianMechanism(2 * self.norm_bound / std_of_sum * (1 + _ROUNDING))

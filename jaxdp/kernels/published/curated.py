@@ -1,8 +1,9 @@
 r"""Functions that are released by a curator who answers queries, not as an object.
 
 Sample paths that are drawn jointly with the training inputs are known at those inputs and at the
-points asked for. Continuing them conditionally has the law of drawing all at once, so a curator may
-answer query after query; but the state from which the answers come tells the training inputs.
+points asked for so far. Drawing them at further points, given what is known, has the law of drawing
+all at once, so a curator may answer query after query. But the state from which the answers come
+tells the training inputs: it is never published.
 """
 
 import os
@@ -16,10 +17,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.kernels.base import AbstractKernel
-from jaxdp.kernels.columns import Columns
-from jaxdp.kernels.exact_paths import ExactPaths
-from jaxdp.kernels.gram import host_rows
-from jaxdp.kernels.table_inputs import in_order
+from jaxdp.kernels.features.exact_paths import ExactPaths
+from jaxdp.kernels.published.learner import AbstractPublishedLearner, scaled_down
+from jaxdp.kernels.release.columns import Columns, in_order
+from jaxdp.kernels.release.fit_request import FitRequest
+from jaxdp.kernels.release.private_learner import Released
+from jaxdp.kernels.release.table_inputs import host_rows
 from jaxdp.privacy.accounting import Cost, account
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret_noise import SecretNoise
@@ -151,11 +154,39 @@ class CuratedFunction:
         return f"CuratedFunction(epsilon={self.cost.epsilon:.4g}, delta={self.delta:g})"
 
 
-def scaled_down(
-    rows: Float[np.ndarray, "n dim"], bound: float | None
-) -> Float[np.ndarray, "n dim"]:
-    """The rows, those beyond the bound shortened to it; None leaves them as they are."""
-    if bound is None:
-        return rows
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows * (bound / np.maximum(norms, bound))
+class AbstractJointPathLearner(AbstractPublishedLearner[Released]):
+    """A learner whose sample paths can be drawn jointly at the training and the test inputs."""
+
+    def fit(
+        self,
+        inputs: Float[Any, "n dim"],
+        labels: Float[Any, " n"],
+        *,
+        epsilon: float,
+        delta: float,
+        public_seed: int,
+        noise_seed: int | None = None,
+        test_inputs: Float[Any, "m dim"] | None = None,
+    ) -> Released:
+        """Learn from a table; all else as `AbstractPrivateLearner.fit`.
+
+        Args:
+            inputs, labels, epsilon, delta, public_seed, noise_seed: as there.
+            test_inputs: public; where the function will be read first. The paths are drawn there
+                together with the training inputs, exactly and from the secret seed.
+
+        Raises:
+            ValueError, TypeError, NotCoveredError, RuntimeError: as there, or the test inputs are
+                not finite rows like the inputs.
+        """
+        request = FitRequest.checked(
+            inputs,
+            labels,
+            epsilon=epsilon,
+            delta=delta,
+            public_seed=public_seed,
+            noise_seed=noise_seed,
+            warning=self._warning,
+            test_inputs=test_inputs,
+        )
+        return self._release(request)

@@ -6,34 +6,26 @@ as one number: here that number times one standard normal, on every coordinate a
 differences of coordinates are released as they are.
 """
 
-from typing import Any
-
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
-from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractKernel
-from jaxdp.kernels.blocks import row_blocks
-from jaxdp.kernels.fit_arguments import (
-    check_budget,
-    check_seeds,
-    training_table,
-)
+from jaxdp.kernels.evaluation import row_blocks
 from jaxdp.kernels.published.algorithm1 import Algorithm1
-from jaxdp.kernels.published.calibration import classic_multiplier
-from jaxdp.kernels.published.noise_source import noise_of_learner
-from jaxdp.kernels.published.statements import statement
+from jaxdp.kernels.published.learner import (
+    AbstractPublishedLearner,
+    classic_multiplier,
+    statement,
+)
 from jaxdp.kernels.published.statistics import (
     Statistics,
     averaged_statistics,
     perturbed,
     ridge_solution,
 )
-from jaxdp.kernels.released import ReleasedFunction
-from jaxdp.kernels.table_inputs import columns_of
+from jaxdp.kernels.release.released_function import ReleasedFunction
 from jaxdp.privacy.mechanisms import Unproved
 
 _WHAT = "a noisy average C, the average u clipped to a norm with one noise on all its coordinates"
@@ -43,7 +35,7 @@ _FALSE = (
 )
 
 
-class NormClippedAlgorithm1(AbstractDescription):
+class NormClippedAlgorithm1(AbstractPublishedLearner[ReleasedFunction]):
     r"""PK Algorithm 1 with $\tilde u = \min(1, T/|u|)\,u + 2T c(\delta/4)/(n\epsilon) \cdot e$.
 
     e is one standard normal for all coordinates: the print has no random variable at all. Labels
@@ -85,41 +77,24 @@ class NormClippedAlgorithm1(AbstractDescription):
             "u": multiplier / (require_count("num_samples", num_samples) * epsilon),
         }
 
-    def fit(
-        self,
-        inputs: Float[Any, "n dim"],
-        labels: Float[Any, " n"],
-        *,
-        epsilon: float,
-        delta: float,
-        public_seed: int,
-        noise_seed: int | None = None,
-    ) -> ReleasedFunction:
-        """Learn from a table; arguments and errors as those of `Algorithm1.fit`."""
-        check_budget(epsilon, delta)
-        check_seeds(public_seed, noise_seed)
-        columns = columns_of(inputs, labels)
-        table, targets = training_table(inputs, labels)
-        features = self._unclipped().features(table.shape[1], int(public_seed))
-        size = self.num_projections
+    def _release(self, request):
+        features = self._unclipped().features(request.dim, request.public_seed)
         covariance, correlation = averaged_statistics(
-            row_blocks(features, table), targets, num_outputs=size, norm_bound=features.norm_bound
+            row_blocks(features, request.table),
+            request.targets,
+            num_outputs=self.num_projections,
+            norm_bound=features.norm_bound,
         )
-        stds = self.noise_std(len(table), epsilon, delta)
-        budget = float(epsilon), float(delta)
-        source = noise_of_learner(self, table, targets, (public_seed, noise_seed), budget)
+        stds = self.noise_std(request.num_samples, request.epsilon, request.delta)
+        source = self._noise(request)
         noisy = perturbed(Statistics(covariance, correlation), {**stds, "u": 0.0}, source)
         clipped = correlation * min(1.0, self.norm_bound / max(np.linalg.norm(correlation), 1e-300))
         number = source.hiding(clipped).normals(1, "u, one number")[0]
-        released = Statistics(noisy.covariance, clipped + stds["u"] * number)
-        return ReleasedFunction(
-            features=features,
-            coefficients=ridge_solution(released, self.ridge),
-            public_seed=int(public_seed),
-            statement=statement(_WHAT, Unproved(_FALSE), source, epsilon=epsilon, delta=delta),
-            delta=float(delta),
-            columns=columns,
+        coefficients = ridge_solution(
+            Statistics(noisy.covariance, clipped + stds["u"] * number), self.ridge
         )
+        claim = statement(_WHAT, Unproved(_FALSE), source, request=request)
+        return request.released(features, coefficients, claim)
 
     def _unclipped(self) -> Algorithm1:
         """The algorithm of which this is a variant; its label bound is not used."""

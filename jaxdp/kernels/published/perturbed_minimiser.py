@@ -1,7 +1,8 @@
 r"""What Algorithms 2 and 4 share: the minimiser of a perturbed objective, and what is proved of it.
 
-The noise, $2c_1\Delta\sqrt{2\log(\cdot/\delta) + \epsilon}/\epsilon$, is that of Kifer, Smith and
-Thakurta (2012) for a record that is left out. The proof in PK A.13 replaces it, and then
+The printed noise, $2c_1\Delta\sqrt{2\log(\cdot/\delta) + \epsilon}/\epsilon$, is that of Kifer,
+Smith and Thakurta (2012), for neighbours of which one lacks a record. In PK A.13 a record is
+replaced by another one, and the proof makes two mistakes. It
 
 - bounds the Gaussian exponent by $\epsilon/2$, where it is $\epsilon$;
 - takes the shift to be independent of the noise, though it is evaluated at the minimiser.
@@ -13,23 +14,22 @@ proof of what is printed either. What is reported is the curve that `objective_c
 at the noise, ridge and norm as they are.
 """
 
+import abc
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_non_negative
 from jaxdp.kernels.base import AbstractFeatureMap
-from jaxdp.kernels.blocks import blockwise
-from jaxdp.kernels.fit_arguments import check_budget, check_seeds, training_table
-from jaxdp.kernels.losses import AbstractMarginLoss, check_loss
-from jaxdp.kernels.objective_solver import minimise
-from jaxdp.kernels.perturbed_objective import PerturbedObjective
-from jaxdp.kernels.published.noise_source import noise_of_learner
-from jaxdp.kernels.published.statements import statement
-from jaxdp.kernels.released import ReleasedFunction
-from jaxdp.kernels.table_inputs import columns_of
+from jaxdp.kernels.evaluation import blockwise
+from jaxdp.kernels.margin.objective_solver import minimise
+from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
+from jaxdp.kernels.published.learner import AbstractPublishedLearner, scaled_down, statement
+from jaxdp.kernels.release.fit_request import FitRequest
+from jaxdp.kernels.release.released_function import ReleasedFunction
+from jaxdp.losses.margin import AbstractMarginLoss, check_margin_loss
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
 
@@ -53,6 +53,48 @@ class Perturbation(NamedTuple):
 
     noise_std: float
     ridge: float
+
+
+class AbstractObjectiveLearner(AbstractPublishedLearner[ReleasedFunction]):
+    """A learner that releases the minimiser of an objective with a noisy linear term."""
+
+    @abc.abstractmethod
+    def features(self, dim: int, public_seed: int) -> AbstractFeatureMap:
+        """The map that a fit with this seed uses: no data are asked for."""
+
+    @abc.abstractmethod
+    def perturbation(self, num_samples: int, epsilon: float, delta: float) -> Perturbation:
+        """The noise and the ridge as used; errors as `noise_std`."""
+
+    def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
+        """Standard deviation "b" of every entry of the linear term, in the units of the sum.
+
+        Raises:
+            ValueError, TypeError: an argument is out of its range.
+        """
+        return {"b": self.perturbation(num_samples, epsilon, delta).noise_std}
+
+    def _minimiser(
+        self, request: FitRequest, loss: AbstractMarginLoss, remark: str
+    ) -> ReleasedFunction:
+        """The release of a fit with this loss; the remark tells what is false of the theorem."""
+        check_signs(request.targets)
+        features = self.features(request.dim, request.public_seed)
+        bound, num_samples = features.norm_bound, request.num_samples
+        rows = scaled_down(np.asarray(blockwise(features, request.table), np.float64), bound)
+        perturbation = self.perturbation(num_samples, request.epsilon, request.delta)
+        largest = bound if math.isfinite(bound) else float(np.linalg.norm(rows, axis=1).max())
+        slopes = loss.slope_of_margin(_MARGINS)
+        source = self._noise(request).hiding(rows, request.targets, slopes, *perturbation)
+        linear_term = perturbation.noise_std * source.normals(features.num_outputs, "b")
+        objective = PerturbedObjective(
+            rows, request.targets, loss, perturbation.ridge, linear_term, largest
+        )
+        sizes = {"norm_bound": bound, "num_samples": num_samples}
+        mechanism = proved_mechanism(loss, perturbation, **sizes)
+        coefficients = minimise(objective, tolerance=least_tolerance(objective)).coefficients
+        claim = statement(_WHAT, mechanism, source, remark, _EXACT, request=request)
+        return request.released(features, coefficients, claim)
 
 
 def published_perturbation(
@@ -85,7 +127,7 @@ def published_perturbation(
 
 def check_learner(loss: AbstractMarginLoss, ridge: float) -> None:
     """Raise ValueError or TypeError unless this is a loss with true constants, and ridge >= 0."""
-    check_loss(loss)
+    check_margin_loss(loss)
     require_non_negative("ridge", ridge)
 
 
@@ -103,69 +145,12 @@ def proved_mechanism(
     )
 
 
-def signed_table(inputs: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
-    """As `training_table`, with labels -1 and +1; ValueError where another one stands."""
-    table, targets = training_table(inputs, labels)
-    if not np.isin(targets, (-1, 1)).all():
+def check_signs(labels: Float[np.ndarray, " n"]) -> None:
+    """Raise ValueError unless all labels are -1 or +1."""
+    if not np.isin(labels, (-1, 1)).all():
         raise ValueError("expected labels -1 and +1, got others")
-    return table, targets
 
 
 def least_tolerance(objective: PerturbedObjective) -> float:
     """The tolerance of the published minimisers: what rounding leaves, or less than matters."""
     return max(_TOLERANCE, 4 * objective.gradient_rounding(objective.coefficient_bound))
-
-
-def fitted(
-    learner: Any,
-    inputs: Float[Any, "n dim"],
-    labels: Float[Any, " n"],
-    *,
-    epsilon: float,
-    delta: float,
-    public_seed: int,
-    noise_seed: int | None,
-    remark: str,
-) -> ReleasedFunction:
-    """The release of a learner that has `features(dim, seed)`, `perturbation(n, eps, delta)`.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range, or not finite.
-        RuntimeError: the minimiser was not found.
-    """
-    check_budget(epsilon, delta)
-    check_seeds(public_seed, noise_seed)
-    columns = columns_of(inputs, labels)
-    table, targets = signed_table(inputs, labels)
-    features: AbstractFeatureMap = learner.features(table.shape[1], int(public_seed))
-    bound, size = features.norm_bound, features.num_outputs
-    rows = _within(blockwise(features, table), bound)
-    perturbation: Perturbation = learner.perturbation(len(table), epsilon, delta)
-    source = noise_of_learner(learner, table, targets, (public_seed, noise_seed), (epsilon, delta))
-    largest = bound if math.isfinite(bound) else float(np.linalg.norm(rows, axis=1).max())
-    slopes = learner.loss.slope(_MARGINS)
-    source = source.hiding(rows, targets, slopes, *perturbation)
-    linear_term = perturbation.noise_std * source.normals(size, "b")
-    objective = PerturbedObjective(
-        rows, targets, learner.loss, perturbation.ridge, linear_term, largest
-    )
-    tolerance = least_tolerance(objective)
-    sizes = {"norm_bound": bound, "num_samples": len(table)}
-    mechanism = proved_mechanism(learner.loss, perturbation, **sizes)
-    return ReleasedFunction(
-        features=features,
-        coefficients=minimise(objective, tolerance=tolerance).coefficients,
-        public_seed=int(public_seed),
-        statement=statement(_WHAT, mechanism, source, remark, _EXACT, epsilon=epsilon, delta=delta),
-        delta=float(delta),
-        columns=columns,
-    )
-
-
-def _within(rows: np.ndarray, bound: float) -> Float[np.ndarray, "n outputs"]:
-    """The rows in float64, those that rounding took beyond the bound scaled back."""
-    wide = np.asarray(rows, np.float64)
-    if not math.isfinite(bound):
-        return wide
-    norms = np.linalg.norm(wide, axis=1, keepdims=True)
-    return wide * (bound / np.maximum(norms, bound))

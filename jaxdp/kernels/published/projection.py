@@ -1,18 +1,64 @@
-"""The published random projection in weight space, and what bounds it once it is known."""
+r"""The published random projection $h_M$, and what bounds it: for one input, and for all of them.
+
+PK Lemma 7 bounds $|h_M(x)|$ for one input x that is fixed before the projection is drawn, but for
+an event of small probability (`projection_factor`); a guarantee that rests on it is a
+`GaussianUnlessFailure`. A projection that is known is bounded at every input by its operator norm
+(`projection`), which is far larger.
+"""
 
 import math
 
+import equinox as eqx
 import jax.random as jr
 import numpy as np
 
+from jaxdp.core.checks import concrete, require_count, require_positive
 from jaxdp.core.keys import purpose_key
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.bounded import ClippedFeatures
-from jaxdp.kernels.norm_scaling import NormScaling
-from jaxdp.kernels.sample_paths import SamplePaths
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kernel
+from jaxdp.kernels.features.sample_paths import SamplePaths
+from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling
+from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.arguments import host_scalar
+from jaxdp.privacy.gaussian import gaussian_epsilon
+from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
 
 # Above the rounding of an operator norm, and of the features that it bounds, in float32.
 _ROUNDING = 1e-5
+
+
+def projection_factor(num_projections: int, log_inverse: float) -> float:
+    r"""$q = 1 + 2\sqrt{L/M} + 2L/M$, with $P(|h_M(x)|^2 > \kappa^2 q) \le e^{-L}$ for each x.
+
+    $|h_M(x)|^2$ is k(x, x) times a chi-square variable over its M degrees of freedom. PK's
+    Algorithms 1 and 2 print the root over both terms, $1 + 2\sqrt{L/M + 2L/M}$, which is below
+    the lemma for $M < 1.866 L$; their proofs use the lemma, and so does this.
+
+    Args:
+        num_projections: M >= 1.
+        log_inverse: L >= 0, the logarithm of the inverse probability.
+
+    Source: PK Lemma 7.
+    """
+    ratio = log_inverse / require_count("num_projections", num_projections)
+    return 1 + 2 * math.sqrt(ratio) + 2 * ratio
+
+
+def kernel_size(kernel: AbstractKernel, input_bound: float | None) -> float:
+    r"""$\kappa$, the largest $\sqrt{k(x, x)}$ over inputs of that norm at most.
+
+    Raises:
+        TypeError, ValueError: it is infinite, or the norm is no number > 0.
+    """
+    require_kernel(kernel)
+    if input_bound is not None:
+        require_positive("input_bound", input_bound)
+    size = kernel.bound(math.inf if input_bound is None else input_bound)
+    if not math.isfinite(size):
+        raise ValueError(
+            f"expected a bounded kernel, got {type(kernel).__name__}: give input_bound, a public "
+            "norm that inputs are scaled down to"
+        )
+    return size
 
 
 def projection(
@@ -45,3 +91,41 @@ def projection(
     features = paths if input_bound is None else NormScaling(paths, input_bound)
     bound = stretch * paths.base.norm_bound * (1 + _ROUNDING)
     return ClippedFeatures(features, bound) if math.isfinite(bound) else features
+
+
+class GaussianUnlessFailure(AbstractMechanism):
+    r"""mu-GDP given an event whose complement, of probability p, depends on no noise.
+
+    If the projection of a random map keeps two given records within a bound, what follows is a
+    Gaussian mechanism; the probability that it does not is paid once, for the whole release:
+    $\delta(\epsilon) \le H(\mu, \epsilon) + p$, with H as `gaussian_delta`.
+
+    Composing (epsilon, delta) statements of its parts, each with its own event, is what PK
+    Theorem 8 does; the parts share their projection, so its composition theorem does not apply.
+
+    Args:
+        mu: >= 0, given the event.
+        failure: p, the probability for any two records that are fixed before the map is drawn.
+    """
+
+    mu: float = eqx.field(converter=lambda value: host_scalar("mu", value))
+    failure: float = eqx.field(converter=lambda value: host_scalar("failure", value))
+
+    @property
+    def proved(self):
+        return Proved(None, None)
+
+    @property
+    def adjacencies(self):
+        return (REPLACE_ONE,)
+
+    @property
+    def assumptions(self):
+        return ("the random map is drawn afresh and seen by nobody who chooses a record",)
+
+    def epsilon(self, delta, adjacency):
+        known = concrete(delta)
+        if known is None:
+            raise TypeError("expected a concrete delta, got a traced one: account outside jit")
+        left = float(known) - self.failure
+        return gaussian_epsilon(self.mu, left) if left > 0 else float("inf")

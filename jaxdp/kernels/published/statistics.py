@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.kernels.joint_release import joint_sensitivity
+from jaxdp.kernels.published.learner import scaled_down
+from jaxdp.kernels.release.joint_release import joint_sensitivity
 from jaxdp.privacy.secret_noise import SecretNoise
 
 # Of the formulas for mu. That of the sums in float64 is left to the statement's assumptions.
@@ -45,10 +46,7 @@ def averaged_statistics(
     covariance, correlation = np.zeros((num_outputs, num_outputs)), np.zeros(num_outputs)
     start = 0
     for block in blocks:
-        rows = np.asarray(block, np.float64)
-        if math.isfinite(norm_bound):
-            norms = np.linalg.norm(rows, axis=1, keepdims=True)
-            rows = rows * (norm_bound / np.maximum(norms, norm_bound))
+        rows = scaled_down(np.asarray(block, np.float64), norm_bound)
         covariance += rows.T @ rows
         correlation += labels[start : start + len(rows)] @ rows
         start += len(rows)

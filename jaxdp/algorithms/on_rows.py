@@ -1,0 +1,130 @@
+"""Any private optimiser as an algorithm for a linear model on fixed rows, to be simulated.
+
+The steps are those of `PrivateOptimiser.step` on the loss (phi.theta - y)^2, in law, with the noise
+of its formula: in machine arithmetic the optimiser itself adds up to 1 % more, which covers the
+rounding of its sums.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from jaxdp.algorithms.base import AbstractRowsAlgorithm
+from jaxdp.algorithms.length import Length, as_length
+from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.algorithms.release_of_sums import release_of_sums
+from jaxdp.clipping.norm_clip import clip_factor
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.privacy.batches.base import AbstractSampler
+
+
+class OptimiserOnRows(AbstractRowsAlgorithm):
+    r"""Noisy means of clipped gradients of a linear model, handed to an optimiser of optax.
+
+    Step t clips the gradient of each record of the batch at C, adds noise of standard deviation
+    z C to their sum, divides by the expected batch size and gives the mean to the optimiser. A
+    record whose gradient is not finite counts as zero.
+
+    Args:
+        optimiser: any optax gradient transformation.
+        sampler: how batches are drawn.
+        clip_norm: C.
+        noise_multiplier: z.
+        num_steps: T.
+    """
+
+    optimiser: optax.GradientTransformation = eqx.field(static=True)
+    sampler: AbstractSampler
+    clip_norm: Float[Array, ""]
+    noise_multiplier: Float[Array, ""]
+    _length: Length | Int[Array, ""]
+
+    def __init__(self, optimiser, sampler, clip_norm, noise_multiplier, num_steps):
+        self.optimiser, self.sampler = optimiser, sampler
+        self.clip_norm = as_wide_float(clip_norm, "clip_norm")
+        self.noise_multiplier = as_wide_float(noise_multiplier, "noise_multiplier")
+        self._length = as_length(num_steps)
+
+    @property
+    def is_valid(self):
+        is_finite = jnp.isfinite(self.clip_norm) & jnp.isfinite(self.noise_multiplier)
+        return is_finite & (self.clip_norm > 0) & (self.noise_multiplier >= 0)
+
+    def release(self):
+        sums = self.sampler, self.noise_multiplier, int(self.num_steps)
+        return release_of_sums(*sums, noise=None, key=None)
+
+    def init(self, parameters):
+        return eqx.filter_vmap(self.optimiser.init)(parameters)
+
+    def batch(self, step, keys):
+        def one(key):
+            indices, is_real = self.sampler.sample(step, key=key)
+            return jnp.zeros(self.sampler.num_records, bool).at[indices].max(is_real)
+
+        return jax.vmap(one)(keys)
+
+    def clipped_slopes(self, slopes, feature_norms):
+        norms = jnp.abs(slopes) * lax.broadcast_to_rank(feature_norms, slopes.ndim)
+        scaled = slopes * clip_factor(norms, self.clip_norm)
+        return jnp.where(jnp.isfinite(norms), scaled, 0), norms > self.clip_norm
+
+    def noise_std(self, num_samples):
+        return self.noise_multiplier * self.clip_norm
+
+    def step(self, parameters, state, gradient_sum, noise, num_samples):
+        mean = (gradient_sum + noise) / self.sampler.expected_batch_size
+
+        def one(parameters, state, mean):
+            updates, state = self.optimiser.update(mean, state, parameters)
+            return optax.apply_updates(parameters, updates), state
+
+        # One run at a time: an optimiser may look at all of its parameters.
+        return eqx.filter_vmap(one)(parameters, state, mean)
+
+    def time(self, steps, num_samples):
+        """In epochs: how often a record was used, on average."""
+        return steps * (self.sampler.expected_batch_size / num_samples)
+
+
+def reason_not_on_rows(algorithm: Any) -> str | None:
+    """None where `algorithm_on_rows` takes it, else why not and what to use instead."""
+    if isinstance(algorithm, PrivateOptimiser):
+        if algorithm.noise is None:
+            return None
+        return "a simulation draws its noise from a key, which SecretNoise does not; use noise=None"
+    if isinstance(algorithm, AbstractRowsAlgorithm):
+        return None
+    return (
+        "features on fixed rows need a full-batch algorithm such as DPGD, or a PrivateOptimiser, "
+        f"got {type(algorithm).__name__}"
+    )
+
+
+def algorithm_on_rows(
+    algorithm: AbstractRowsAlgorithm | PrivateOptimiser, num_rows: int
+) -> AbstractRowsAlgorithm:
+    """The algorithm as one for fixed rows.
+
+    Raises:
+        ValueError: there are not as many rows as its batches are drawn from.
+    """
+    if not isinstance(algorithm, PrivateOptimiser):
+        return algorithm
+    if algorithm.sampler.num_records != num_rows:
+        raise ValueError(
+            f"expected {algorithm.sampler.num_records} training rows, as many as the sampler draws "
+            f"from, got {num_rows}"
+        )
+    return OptimiserOnRows(
+        algorithm.optimiser,
+        algorithm.sampler,
+        algorithm.clip_norm,
+        algorithm.noise_multiplier,
+        algorithm.num_steps,
+    )

@@ -1,0 +1,259 @@
+r"""Moves between descents: spare rows come in, and the rows that matter least go out.
+
+A guess of n rows is caught easily: two of its rows share one input, or a row has settled between
+two. With spare rows it is not, and afterwards the least significant rows are the spare ones. What a
+plain guess misses is named by where its residual points, and by the negatives of its rows.
+Derived: that this finds all rows where descent alone misses some, test_moves.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from jaxdp.attacks.base import AbstractTarget
+from jaxdp.attacks.objective import accumulate_products, residual, ridged_inverse
+from jaxdp.attacks.optimisers.base import onto_sphere
+
+# What leaving out rows may cost, of the loss that nobody minds and of that before. With the right
+# signs more: the errors of rows that are nearly found are larger where they stand on their own.
+_FACTOR, _SIGNED_ROOM, _SIGNED_FACTOR = 10.0, 1e3, 1e3
+# Of the mean diagonal of the Gram matrix; the first is about its rounding.
+_RIDGES = (1e-7, 1e-5, 1e-4, 1e-3)
+
+
+@eqx.filter_jit
+def with_spares(
+    guesses: Float[Array, "starts n dim"],
+    is_fresh: Bool[Array, " starts"],
+    count: int,
+    *,
+    num_known: int,
+    key: Key[Array, ""],
+) -> Float[Array, "starts rows dim"]:
+    """The guesses with `count` rows more: one half negatives of their rows, the others random.
+
+    Where `is_fresh`, the rows of the guess are drawn anew, but for the known ones.
+    """
+    _, num_rows, dim = guesses.shape
+    key_rows, key_random = jr.split(key)
+    # Fewer where there are fewer rows.
+    chosen = num_known + jr.permutation(key_rows, num_rows - num_known)[: count // 2]
+    normal = jr.normal(key_random, (num_rows + count - len(chosen), dim), guesses.dtype)
+    random = onto_sphere(normal)
+
+    def widened(guess, is_fresh):
+        is_replaced = is_fresh & (jnp.arange(num_rows) >= num_known)
+        guess = jnp.where(is_replaced[:, None], random[:num_rows], guess)
+        return jnp.concatenate([guess, -guess[chosen], random[num_rows:]])
+
+    return jax.vmap(widened)(guesses, is_fresh)
+
+
+def thinned(
+    target: AbstractTarget,
+    inputs: Float[Array, "starts rows dim"],
+    is_used: Bool[np.ndarray, "starts rows"],
+    losses: Float[np.ndarray, " starts"],
+    num_kept: int,
+    *,
+    num_known: int,
+    room: float,
+    is_last: bool = False,
+) -> tuple[Float[Array, "starts rows dim"], Bool[np.ndarray, "starts rows"]]:
+    r"""Fewer rows to go on with: those wanted, with their right signs, or some less than before.
+
+    For ReLU $\varphi(-x) = \varphi(x) - Vx$, so that a guess with two rows more, w and -w, fits
+    with any rows negated: descent finds such guesses, and no row of theirs can be left out. Among
+    the rows and their negatives together the coefficients are unique as long as there are no more
+    than d rows, and those of wrong signs are zero. Where leaving out all the others costs much, as
+    many go as cost little, and half of those that are too many at least.
+    Derived: test_moves.
+
+    Args:
+        target: what the attacker holds.
+        inputs: the guesses.
+        is_used: which of their rows are left.
+        losses: of the guesses.
+        num_kept: how many rows are wanted in the end.
+        num_known: how many first rows are kept as they are.
+        room: a relative loss that nobody minds.
+        is_last: whether all rows that are too many must go now.
+
+    Returns:
+        The guesses, and which of their rows are left.
+    """
+    both = _with_negatives(inputs)
+    gram, moments, power = (np.asarray(each, np.float64) for each in _products(target, both))
+    places = np.tile(np.arange(inputs.shape[1]), (len(inputs), 1))
+    result = np.zeros_like(is_used)
+    for start, used in enumerate(is_used):
+
+        def eliminated(rows, start=start):
+            parts = gram[start][np.ix_(rows, rows)], moments[start][rows]
+            return elimination(*parts, power[start], num_kept, num_known)
+
+        rows = np.flatnonzero(used)
+        signed = np.concatenate([rows, inputs.shape[1] + rows[rows >= num_known]])
+        gone, rises = eliminated(signed)
+        if len(rows) == num_kept:
+            result[start] = used
+        elif rises[-1] <= max(_SIGNED_ROOM * room, _SIGNED_FACTOR * losses[start]):
+            places[start, :num_kept] = np.delete(signed, gone)
+            result[start, :num_kept] = True
+        else:
+            gone, rises = eliminated(rows)
+            cheap = np.count_nonzero(rises <= max(room, _FACTOR * losses[start]))
+            least = len(gone) if is_last else -(-len(gone) // 2)
+            result[start, np.delete(rows, gone[: max(cheap, least)])] = True
+    return _taken(both, places), result
+
+
+def elimination(
+    gram: Float[np.ndarray, "rows rows"],
+    moments: Float[np.ndarray, "rows outputs"],
+    power: float,
+    num_kept: int,
+    num_known: int,
+) -> tuple[Int[np.ndarray, " gone"], Float[np.ndarray, " gone"]]:
+    """Backward elimination: the order in which rows go, and by how much the loss has then risen.
+
+    With rows that are nearly the same, which go first is decided by rounding or by a ridge: of
+    several ridges the one is taken that leaves the smallest loss.
+    """
+    tried = []
+    for ridge in _RIDGES:
+        ridged = gram + ridge * np.trace(gram) / len(gram) * np.eye(len(gram))
+        order, rises = _eliminated(ridged, moments, num_kept, num_known)
+        rows = np.delete(np.arange(len(gram)), order)
+        kept = gram[np.ix_(rows, rows)] + _RIDGES[0] * np.trace(gram) / len(gram) * np.eye(num_kept)
+        explained = np.sum(moments[rows] * np.linalg.solve(kept, moments[rows]))
+        tried.append((power - explained, order, rises / power))
+    # Their differences matter, which rounding in `power` does not touch.
+    _, order, rises = min(tried, key=lambda each: each[0])
+    return order, rises
+
+
+def _eliminated(gram, moments, num_kept, num_known):
+    r"""Without row i the squared residual rises by $\|\alpha_i\|^2/(K^{-1})_{ii}$.
+
+    $K^{-1}$ without a row follows from $K^{-1}$.
+    """
+    inverse, rows = np.linalg.inv(gram), np.arange(len(gram))
+    gone, total, totals = [], 0.0, []
+    while len(rows) > num_kept:
+        rises = np.sum((inverse @ moments[rows]) ** 2, axis=1) / np.diag(inverse)
+        rises[rows < num_known] = np.inf
+        # A NaN goes first.
+        least = int(np.argmin(np.nan_to_num(rises, nan=-1.0, posinf=np.inf)))
+        left = np.delete(np.arange(len(rows)), least)
+        column = inverse[left, least]
+        inverse = inverse[np.ix_(left, left)] - np.outer(column, column) / inverse[least, least]
+        gone.append(rows[least])
+        total += max(float(rises[least]), 0.0)
+        totals.append(total)
+        rows = rows[left]
+    return np.array(gone, int), np.array(totals)
+
+
+def chosen_rows(
+    inputs: Float[Array, "starts rows dim"], is_used: Bool[np.ndarray, "starts rows"]
+) -> Float[Array, "starts kept dim"]:
+    """The rows that are used, equally many of each guess."""
+    return _taken(inputs, np.stack([np.flatnonzero(used) for used in is_used]))
+
+
+@jax.jit
+def _with_negatives(inputs):
+    return jnp.concatenate([inputs, -inputs], axis=1)
+
+
+@eqx.filter_jit
+def _taken(inputs, rows):
+    return jnp.take_along_axis(inputs, rows[:, :, None], axis=1)
+
+
+@eqx.filter_jit
+def _products(target, inputs):
+    products = jax.vmap(lambda rows: accumulate_products(target, rows))(inputs)
+    return products.gram, products.moments, products.power
+
+
+def reseeded(
+    target: AbstractTarget, inputs: Float[Array, "starts n dim"], *, num_known: int
+) -> Float[Array, "starts n dim"]:
+    r"""The guesses with the least significant row put where the residual without it points.
+
+    A missing input x leaves $\alpha\varphi(x)$ and little else in the residual r, and
+    $J_i^\top r$ then points along $\pm x$ for features with an odd part. Of those of all rows and
+    their mean, with either sign, the one is taken whose features lower the loss most.
+    """
+    return _reseeded(target, inputs, jnp.asarray(num_known))
+
+
+@eqx.filter_jit
+def _reseeded(target, inputs, num_known):
+    return jax.vmap(lambda rows: _reseeded_rows(target, rows, num_known))(inputs)
+
+
+def _reseeded_rows(target, inputs, num_known):
+    numbers = jnp.arange(len(inputs))
+    products = accumulate_products(target, inputs)
+    inverse = ridged_inverse(products.gram)
+    significance = jnp.sum((inverse @ products.moments) ** 2, axis=1) / jnp.diag(inverse)
+    least = jnp.argmin(jnp.where(numbers < num_known, jnp.inf, significance))
+    is_kept = numbers != least
+    inverse = inverse - jnp.outer(inverse[least], inverse[least]) / inverse[least, least]
+    inverse = jnp.where(is_kept[:, None] & is_kept[None], inverse, 0)
+    coefficients = inverse @ products.moments
+    candidates = _pointed(target, inputs, coefficients)
+    gains = _gains(target, inputs, candidates, coefficients, inverse)
+    best = candidates[jnp.argmax(jnp.nan_to_num(gains, nan=-jnp.inf))]
+    return jnp.where(is_kept[:, None], inputs, best)
+
+
+def _pointed(target, inputs, coefficients):
+    """Where the residual points, seen from each row and from all, with either sign."""
+
+    def power(total, index):
+        block = target.block(index)
+        left = residual(block.features(inputs), block.parameters, coefficients)
+        return total + left.T @ left, None
+
+    outputs = target.num_outputs
+    blocks = jnp.arange(target.num_blocks)
+    total, _ = lax.scan(power, jnp.zeros((outputs, outputs), inputs.dtype), blocks)
+    # The combination of the outputs that most of the residual lies in.
+    combination = jnp.linalg.eigh(total)[1][:, -1] if outputs > 1 else jnp.ones(1, inputs.dtype)
+
+    def pull(total, index):
+        block = target.block(index)
+        linearised = block.linearised(inputs)
+        left = residual(linearised.features, block.parameters, coefficients) @ combination
+        cotangents = jnp.broadcast_to(left, linearised.features.shape)
+        return total + linearised.pull_back(cotangents), None
+
+    pulled, _ = lax.scan(pull, jnp.zeros_like(inputs), blocks)
+    ways = onto_sphere(jnp.concatenate([pulled, pulled.mean(0, keepdims=True)]))
+    return jnp.concatenate([ways, -ways])
+
+
+def _gains(target, inputs, candidates, coefficients, inverse):
+    """By how much each candidate, added to the guess, lowers the squared residual."""
+
+    def add(sums, index):
+        block = target.block(index)
+        features, others = block.features(candidates), block.features(inputs)
+        left = residual(others, block.parameters, coefficients)
+        parts = features @ left, features @ others.T, jnp.sum(features**2, axis=1)
+        return jax.tree.map(jnp.add, sums, parts), None
+
+    rows, count = len(inputs), len(candidates)
+    shapes = (count, target.num_outputs), (count, rows), (count,)
+    zeros = tuple(jnp.zeros(shape, inputs.dtype) for shape in shapes)
+    (moments, cross, own), _ = lax.scan(add, zeros, jnp.arange(target.num_blocks))
+    outside = own - jnp.sum((cross @ inverse) * cross, axis=1)
+    return jnp.sum(moments**2, axis=1) / jnp.maximum(outside, 1e-4 * own)

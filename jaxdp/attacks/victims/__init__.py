@@ -1,0 +1,1 @@
+"""Trained models to attack: they make the parameters that an attacker is given."""

@@ -1,0 +1,135 @@
+r"""Images as rows of a table, and back: chosen, pooled, scaled onto the sphere.
+
+One number, the mean over all images, pixels and colours, is subtracted before a row is scaled to
+norm sqrt(d). Without it photographs are nearly parallel (cosines of .8 to .9); with each image's
+own mean a row would not hold its brightness, and a picture made from a row that was found would
+owe it to the truth. So only the contrast is lost on the sphere, and put back by `images_of`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.core.checks import host_array, require_count, require_host, require_kind, require_real
+from jaxdp.data.cifar10 import Cifar10
+
+
+class ImageRows(NamedTuple):
+    r"""Images as rows of norm sqrt(d), and what turns rows into pictures again.
+
+    An image is `mean` + `contrasts` times its row, in the unit of its pixels; contrasts are the
+    norms that were divided out, over sqrt(d).
+    """
+
+    inputs: Float[np.ndarray, "images dim"]
+    mean: float
+    contrasts: Float[np.ndarray, " images"]
+    shape: tuple[int, ...]
+
+    def images_of(self, rows: Any) -> Float[np.ndarray, "images side side colours"]:
+        """Rows beside `inputs`, in the same order, as images; each with the contrast of its own.
+
+        The scale of the pixels is that of the images given; values may leave its range.
+        """
+        rows = np.asarray(rows, np.float64)
+        if rows.shape != self.inputs.shape:
+            raise ValueError(f"expected rows of shape {self.inputs.shape}, got {rows.shape}")
+        return (self.mean + self.contrasts[:, None] * rows).reshape(-1, *self.shape)
+
+
+def first_of_classes(data: Cifar10, classes: Sequence[int], num_each: int) -> Cifar10:
+    """The first images of each class, class by class.
+
+    Raises:
+        ValueError: a class is named twice, or the data have fewer images of it.
+    """
+    require_kind("data", data, Cifar10, "Cifar10 images, such as read_cifar10() returns")
+    require_count("num_each", num_each)
+    require_kind("classes", classes, Sequence, "a sequence of whole numbers")
+    for number in classes:
+        require_count("every one of classes", number, least=0)
+    if len(set(classes)) != len(classes):
+        raise ValueError(f"expected different classes, got {classes}")
+    chosen = [np.flatnonzero(data.labels == number)[:num_each] for number in classes]
+    for number, rows in zip(classes, chosen, strict=True):
+        if len(rows) < num_each:
+            raise ValueError(f"expected {num_each} images of class {number}, got {len(rows)}")
+    rows = np.concatenate(chosen)
+    return Cifar10(data.images[rows], data.labels[rows])
+
+
+def pooled(images: Any, side: int) -> Float[np.ndarray, "images side side colours"]:
+    """Averages over squares of pixels, `side` of them along each edge; float64.
+
+    Raises:
+        ValueError: the images are not square, or `side` does not divide theirs.
+    """
+    require_host("images", images)
+    require_real("images", images)
+    require_count("side", side)
+    images = np.asarray(images)
+    if images.ndim != 4 or images.shape[1] != images.shape[2]:
+        raise ValueError(f"expected images x side x side x colours, got {images.shape}")
+    count, old, _, colours = images.shape
+    if old % side:
+        raise ValueError(f"expected a side that divides {old}, got {side}")
+    squares = images.reshape(count, side, old // side, side, old // side, colours)
+    return squares.mean(axis=(2, 4), dtype=np.float64)
+
+
+def on_sphere(images: Any) -> ImageRows:
+    r"""Each image less the mean of all, as a row of norm sqrt(d); float64.
+
+    Raises:
+        ValueError: images of another shape, not finite, or without any contrast (says which).
+    """
+    images = _checked(images)
+    rows = images.reshape(len(images), -1)
+    mean = float(rows.mean())
+    norms = np.linalg.norm(rows - mean, axis=1)
+    contrasts = norms / np.sqrt(rows.shape[1])
+    return ImageRows((rows - mean) / contrasts[:, None], mean, contrasts, images.shape[1:])
+
+
+def published_scaling(images: Any, *, per_channel: bool = False) -> np.ndarray:
+    r"""Rows as DR's experiments have them: less the mean, over the standard deviation, of all.
+
+    Both are single numbers, or one for each colour. Rows so scaled have norm sqrt(d) only on
+    average, while those that are found have it exactly: the reconstruction error of a perfect
+    attack is their `distance_from_sphere`, not 0, and with an activation that is not homogeneous
+    the truth is not among the candidates.
+
+    Source: DR Appendix D ("subset statistics").
+    """
+    images = _checked(images)
+    axes = (0, 1, 2) if per_channel else None
+    scaled = (images - images.mean(axis=axes)) / images.std(axis=axes)
+    return scaled.reshape(len(images), -1)
+
+
+def distance_from_sphere(rows: Any) -> float:
+    r"""Mean of | |x_i| - sqrt(d) | / sqrt(d): the least reconstruction error of unit directions.
+
+    Derived: the nearest point to x_i on the sphere of radius sqrt(d) is along x_i; the test of the
+    published scaling's floor checks it against the reconstruction error of those points.
+    """
+    rows = np.asarray(rows, np.float64)
+    return float(np.mean(np.abs(np.linalg.norm(rows, axis=1) / np.sqrt(rows.shape[1]) - 1)))
+
+
+def _checked(images: Any) -> np.ndarray:
+    images = host_array("images", images)
+    if images.ndim != 4 or 0 in images.shape:
+        raise ValueError(f"expected images x side x side x colours, got {images.shape}")
+    if not np.isfinite(images).all():
+        raise ValueError("expected finite images, got NaN or infinite pixels")
+    # One colour all over: nothing to see, and no direction at all if that colour is the mean.
+    constant = np.flatnonzero(np.ptp(images, axis=(1, 2)).max(axis=1) == 0)
+    if constant.size:
+        raise ValueError(
+            f"expected images that vary, got {constant.size} of a single colour (number "
+            f"{', '.join(map(str, constant[:5]))}{', ...' if constant.size > 5 else ''})"
+        )
+    return images

@@ -1,0 +1,121 @@
+"""MNIST from its four IDX files, or fetched by scikit-learn."""
+
+import gzip
+import os
+import pathlib
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from jaxdp.core.checks import require_kind
+from jaxdp.core.extras import require_extra
+
+_NUM_TRAIN, _SIDE, _NUM_CLASSES = 60_000, 28, 10
+# Two zero bytes, the code of unsigned bytes, the number of axes.
+_MAGIC = {1: b"\0\0\x08\x01", 3: b"\0\0\x08\x03"}
+_SOURCE = "give the folder that holds MNIST's four IDX files (train-images-idx3-ubyte, ...)"
+
+
+class Mnist(NamedTuple):
+    """Handwritten digits: a row of 784 pixels in [0, 1] for each, and its value 0, ..., 9."""
+
+    train_images: Float[np.ndarray, "train 784"]
+    train_labels: Int[np.ndarray, " train"]
+    test_images: Float[np.ndarray, "test 784"]
+    test_labels: Int[np.ndarray, " test"]
+
+
+def read_mnist(folder: str | pathlib.Path | None = None) -> Mnist:
+    """60,000 digits to train on and 10,000 to test on; float32 pixels, int32 labels.
+
+    Args:
+        folder: holds train-images-idx3-ubyte, train-labels-idx1-ubyte and the same of t10k, plain
+            or gzipped (.gz). None fetches OpenML's copy, in the same order, by scikit-learn, which
+            keeps it for the next time.
+
+    Raises:
+        ValueError: a file is missing or broken (says which, and why), or nothing was fetched.
+        ImportError: scikit-learn is needed and not installed.
+    """
+    if folder is None:
+        return _fetched()
+    require_kind("folder", folder, (str, os.PathLike), "a path, or None")
+    parts = []
+    for part in ("train", "t10k"):
+        images_path = _find(pathlib.Path(folder), f"{part}-images-idx3-ubyte")
+        labels_path = _find(pathlib.Path(folder), f"{part}-labels-idx1-ubyte")
+        images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
+        if images.shape[1:] != (_SIDE, _SIDE):
+            raise ValueError(f"{images_path}: expected 28 x 28 pixels, got {images.shape[1:]}")
+        if len(images) == 0:
+            raise ValueError(f"{images_path}: no image")
+        if len(labels) != len(images):
+            raise ValueError(f"{labels_path}: {len(labels)} labels for {len(images)} images")
+        if labels.max() >= _NUM_CLASSES:
+            raise ValueError(f"{labels_path}: expected labels from 0 to 9, got {labels.max()}")
+        parts += [_scaled(images.reshape(len(images), -1)), labels.astype(np.int32)]
+    return Mnist(*parts)
+
+
+def _scaled(pixels: np.ndarray) -> np.ndarray:
+    return pixels.astype(np.float32) / 255
+
+
+def _find(folder: pathlib.Path, name: str) -> pathlib.Path:
+    paths = folder / name, folder / f"{name}.gz"
+    for path in paths:
+        if path.is_file():
+            return path
+    raise ValueError(f"{paths[0]}: no such file, plain or .gz; {_SOURCE}")
+
+
+def read_idx(path: pathlib.Path, num_axes: int) -> np.ndarray:
+    """Unsigned bytes in IDX form: a magic number, the length of each axis, the values.
+
+    Args:
+        path: of the file; one that ends in .gz is decompressed.
+        num_axes: 1 for labels, 3 for images.
+
+    Raises:
+        ValueError: the file is broken, or another one (says which, and why).
+    """
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"{path}: damaged gzip file ({error})") from None
+    magic, start = content[:4], 4 + 4 * num_axes
+    if magic != _MAGIC[num_axes]:
+        raise ValueError(
+            f"{path}: not the IDX file expected: its magic number is {magic.hex() or 'missing'}, "
+            f"not {_MAGIC[num_axes].hex()}"
+        )
+    if len(content) < start:
+        raise ValueError(f"{path}: ends within its header")
+    shape = tuple(np.frombuffer(content, ">u4", num_axes, 4).tolist())
+    expected, found = int(np.prod(shape, dtype=object)), len(content) - start
+    if expected != found:
+        raise ValueError(f"{path}: its header announces {expected} bytes, {found} follow")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _fetched() -> Mnist:
+    with require_extra("sklearn", "data", "fetching MNIST", f"; or {_SOURCE}"):
+        from sklearn.datasets import fetch_openml
+    try:
+        pixels, labels = fetch_openml(
+            "mnist_784", version=1, return_X_y=True, as_frame=False, parser="liac-arff"
+        )
+    # OSError: no network, no server, no room; ValueError: another data set than asked for.
+    except (OSError, ValueError) as error:
+        raise ValueError(f"MNIST could not be fetched ({error}); {_SOURCE}") from error
+    images, labels = _scaled(np.asarray(pixels)), np.asarray(labels).astype(np.int32)
+    if images.shape != (_NUM_TRAIN + 10_000, _SIDE**2) or labels.shape != images.shape[:1]:
+        raise ValueError(
+            f"fetched 'mnist_784' of unexpected shapes {images.shape}, {labels.shape}; {_SOURCE}"
+        )
+    train, test = slice(_NUM_TRAIN), slice(_NUM_TRAIN, None)
+    return Mnist(images[train], labels[train], images[test], labels[test])

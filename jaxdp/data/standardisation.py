@@ -1,0 +1,139 @@
+"""A table made ready: checked, centred, and scaled so that its covariance has trace = dim.
+
+For images, whose pixels may be dead, the scaling of each column by its own standard deviation.
+Everything here runs once, on the host, in float64, and reads the table without privacy.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxdp.core.checks import host_array, require_host, require_real, require_scalar
+
+# Squares of larger numbers leave the range of float64.
+LARGEST_VALUE = 1e100
+_PUBLISHED_OFFSET = 1e-8
+
+
+class Table(NamedTuple):
+    """Centred inputs with trace of the covariance = dim, and centred labels (float64).
+
+    `inputs` are `scale` times the given ones less their means.
+    """
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    input_means: np.ndarray
+    label_mean: float
+    scale: float
+
+
+def standardise(inputs: Any, labels: Any) -> Table:
+    """Check a table, centre it and scale its inputs by one number.
+
+    Raises:
+        ValueError: says which of shape, missing values, constant columns or too few rows it is.
+    """
+    inputs, labels = host_array("inputs", inputs), host_array("labels", labels)
+    if inputs.ndim != 2 or labels.shape != inputs.shape[:1]:
+        raise ValueError(
+            "expected inputs of shape (rows, dim) and labels of shape (rows,), "
+            f"got {inputs.shape} and {labels.shape}"
+        )
+    rows, dim = inputs.shape
+    if dim == 0:
+        raise ValueError("expected at least one input column, got none")
+    for name, values in (("inputs", inputs), ("labels", labels)):
+        bad = np.count_nonzero(~(np.abs(values) < LARGEST_VALUE))
+        if bad:
+            raise ValueError(
+                f"expected finite {name}, got {bad} missing, infinite or larger than "
+                f"{LARGEST_VALUE:g}"
+            )
+    # Each half of the rows must determine a least-squares solution.
+    if rows < 2 * (dim + 2):
+        raise ValueError(
+            f"expected at least {2 * (dim + 2)} rows for {dim} columns, got {rows}: use more rows "
+            "or fewer columns"
+        )
+    constant = np.flatnonzero(inputs.max(axis=0) == inputs.min(axis=0))
+    if constant.size:
+        raise ValueError(
+            f"expected columns that vary, got {constant.size} constant ones (number "
+            f"{', '.join(map(str, constant[:5]))}{', ...' if constant.size > 5 else ''}): drop them"
+        )
+    if labels.max() == labels.min():
+        raise ValueError("expected labels that vary, got a constant")
+    input_means, label_mean = inputs.mean(axis=0), float(labels.mean())
+    centred = inputs - input_means
+    scale = float(np.sqrt(rows * dim / np.sum(centred**2)))
+    return Table(scale * centred, labels - label_mean, input_means, label_mean, scale)
+
+
+class ColumnScaling(NamedTuple):
+    """Columns less `means`, times `factors`; of training rows, for those and any others.
+
+    The statistics are read off the training rows without privacy: no account covers them.
+    """
+
+    means: np.ndarray
+    factors: np.ndarray
+
+    def __call__(self, rows: Any) -> np.ndarray:
+        """The rows scaled, in their own precision."""
+        rows = np.asarray(rows)
+        dtype = rows.dtype if rows.dtype.kind == "f" else np.float64
+        return ((rows - self.means) * self.factors).astype(dtype)
+
+
+def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
+    """Each column to mean 0 and variance 1, but none enlarged without bound.
+
+    A constant column becomes 0 on any rows, training or not; one that hardly varies is divided by
+    the floor instead of its standard deviation.
+
+    Args:
+        rows: the training rows, (rows, columns).
+        floor: the least divisor, as a share of the columns' root mean square deviation; >= 0.
+
+    Raises:
+        ValueError: the rows are not a table, or the floor is negative or not finite.
+    """
+    require_host("floor", floor)
+    require_scalar("floor", floor)
+    if not (np.isfinite(floor) and floor >= 0):
+        raise ValueError(f"expected a finite floor >= 0, got {floor}")
+    rows, deviations = _deviations(rows)
+    varies = rows.max(axis=0) > rows.min(axis=0)
+    divisors = np.maximum(deviations, floor * np.sqrt(np.mean(deviations**2)))
+    factors = np.divide(1.0, divisors, out=np.zeros(len(divisors)), where=varies)
+    return ColumnScaling(rows.mean(axis=0, dtype=np.float64), factors)
+
+
+def published_column_scaling(rows: Any) -> ColumnScaling:
+    """Each column divided by its standard deviation + 1e-8, as PF's experiments have it.
+
+    Only to reproduce them: a pixel that is dark in all training rows is multiplied by 1e8, and so
+    is every other image in which it is not dark, which ruins the prediction there. With few
+    training rows most images are of that kind.
+
+    Args:
+        rows: the training rows, (rows, columns).
+
+    Raises:
+        ValueError: the rows are not a table.
+    """
+    rows, deviations = _deviations(rows)
+    return ColumnScaling(rows.mean(axis=0, dtype=np.float64), 1 / (deviations + _PUBLISHED_OFFSET))
+
+
+def _deviations(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A table of training rows and the standard deviation of each column."""
+    require_host("rows", rows)
+    require_real("rows", rows)
+    rows = np.asarray(rows)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"expected rows of shape (rows, columns), got {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError("expected finite rows, got NaN or infinite entries")
+    return rows, rows.std(axis=0, dtype=np.float64)

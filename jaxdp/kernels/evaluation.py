@@ -1,0 +1,115 @@
+"""Evaluating maps and kernels on the host: a block of rows at a time, or in float64.
+
+A function of rows is computed a block at a time, for the memory of one block and one compilation;
+a Gram matrix that is to be factorised is computed in float64, which float32 would spoil.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdp.core.checks import require_count, require_shape
+from jaxdp.core.precision import x64
+from jaxdp.kernels.base import AbstractKernel
+
+ROWS = 2048
+
+
+def row_blocks(
+    function: Callable[[Array], Array], inputs: Any, *, rows: int = ROWS
+) -> Iterator[np.ndarray]:
+    """The function's values at consecutive rows, block after block, on the host.
+
+    Every block has the same shape, the last one's missing rows being zeros that are cut off again:
+    one compilation, and about 2 `rows` x outputs numbers in memory. The next block is computed
+    while the caller looks at the last one.
+
+    Args:
+        function: of rows, one row at a time: a feature map, or anything that `equinox.filter_jit`
+            takes as an argument.
+        inputs: (n, d), with n >= 0; read a block at a time, so it may be a memory map.
+        rows: how many at once; fewer where there are fewer, rounded up to a power of two.
+
+    Yields:
+        Arrays of `rows` values each, the last of what is left; nothing when n = 0.
+
+    Raises:
+        ValueError, TypeError: inputs are not a matrix, or `rows` is not a whole number >= 1.
+    """
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(f"expected function to be a feature map or a function, got {function!r}")
+    table: Any = inputs if hasattr(inputs, "ndim") else np.asarray(inputs)
+    require_shape("inputs", table, (None, None))
+    rows = min(require_count("rows", rows), 1 << max(len(table) - 1, 0).bit_length())
+    waiting = None
+    for start in range(0, len(table), rows):
+        block = np.asarray(table[start : start + rows])
+        padded = np.pad(block, ((0, rows - len(block)), (0, 0)))
+        values = _evaluate(function, jnp.asarray(padded))
+        if waiting is not None:
+            yield np.asarray(waiting[0])[: waiting[1]]
+        waiting = values, len(block)
+    if waiting is not None:
+        yield np.asarray(waiting[0])[: waiting[1]]
+
+
+def blockwise(
+    function: Callable[[Array], Array], inputs: Float[Any, "n dim"], *, rows: int = ROWS
+) -> np.ndarray:
+    """The function at all rows, computed in blocks; arguments and errors as `row_blocks`.
+
+    The result alone is held whole, (n, ...); where that is too much, sum over `row_blocks`.
+    """
+    blocks = list(row_blocks(function, inputs, rows=rows))
+    if blocks:
+        return np.concatenate(blocks)
+    shape = eqx.filter_eval_shape(function, jnp.zeros((1, *np.shape(inputs)[1:])))
+    return np.zeros((0, *shape.shape[1:]), shape.dtype)
+
+
+def host_gram(
+    kernel: AbstractKernel, first: Float[np.ndarray, "n dim"], second: Float[np.ndarray, "m dim"]
+) -> Float[np.ndarray, "n m"]:
+    """The kernel in float64, whatever precision JAX is set to.
+
+    The kernel's own numbers (its scale) stay as they were given, in float32 by default.
+
+    Raises:
+        ValueError: a value is not finite.
+    """
+    with x64():
+        gram = np.asarray(kernel(_wide(first), _wide(second)), np.float64)
+    return _finite(gram)
+
+
+def host_diagonal(
+    kernel: AbstractKernel, inputs: Float[np.ndarray, "n dim"]
+) -> Float[np.ndarray, " n"]:
+    """k(x, x) of every row; as `host_gram`."""
+    with x64():
+        diagonal = np.asarray(_diagonal(kernel, _wide(inputs)), np.float64)
+    return _finite(diagonal)
+
+
+@eqx.filter_jit
+def _evaluate(function, block):
+    return function(block)
+
+
+@eqx.filter_jit
+def _diagonal(kernel, rows):
+    return kernel.diagonal(rows)
+
+
+def _wide(rows: np.ndarray) -> Array:
+    return jnp.asarray(rows, jnp.float64)
+
+
+def _finite(values):
+    if not np.isfinite(values).all():
+        raise ValueError("expected a kernel with finite values, got NaN or infinite ones")
+    return values

@@ -1,0 +1,158 @@
+r"""Gaussian-process sample paths at given points, exactly, by Cholesky factors: $O(n^3)$.
+
+Source: PK Definition 5, drawn jointly at the points. The value at one point depends on all points
+drawn before it. So with a public seed a record's features depend on other records, and no guarantee
+that needs them to depend on one record holds. With a secret seed the values and the points must
+stay secret, and so must whatever tells them, such as a kernel expansion on the points.
+`SamplePaths`, which are functions of one input each, have neither restriction.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.random as jr
+import numpy as np
+import scipy
+from jaxtyping import Array, Float, Key
+
+from jaxdp.core.checks import require_count, require_key
+from jaxdp.kernels.base import AbstractKernel, require_kernel
+from jaxdp.kernels.evaluation import host_diagonal, host_gram
+from jaxdp.kernels.release.table_inputs import host_rows
+
+# Of the variance at each point: far above the rounding of a factorisation, some 1e-16 times the
+# number of points, and far below what any number of paths can show.
+NUGGET = 1e-10
+
+
+def exact_sample_paths(
+    kernel: AbstractKernel, points: Float[Any, "n dim"], num_paths: int, *, key: Key[Array, ""]
+) -> Float[np.ndarray, "n paths"]:
+    """The values of $h_M$, M = `num_paths`, at the points; arguments and errors as `ExactPaths`."""
+    return ExactPaths.sample(kernel, points, num_paths, key=key).values
+
+
+class ExactPaths(eqx.Module):
+    r"""M sample paths of GP(0, k) over $\sqrt M$, known at some points, and how to go on.
+
+    The law of the values, at all points however they were asked for: columns independent,
+    Gaussian, of mean 0 and covariance $(k(x_i, x_j) + 10^{-10} k(x_i, x_i) 1_{i = j}) / M$. The
+    nugget is a part of each point's own variance, so it depends on no data beside that point. A
+    point that is asked for twice gets two values, some $10^{-5}$ standard deviations apart.
+
+    This is secret state: it holds the points, and the values tell them. Never release it.
+
+    Attributes:
+        kernel: k.
+        points: x, (n, d), float64.
+        deviations: $k(x_i, x_i)^{1/2}$, (n,).
+        factor: lower Cholesky factor of the points' correlations, (n, n).
+        normals: what the factor is multiplied with, (n, M).
+    """
+
+    kernel: AbstractKernel
+    points: Float[np.ndarray, "n dim"]
+    deviations: Float[np.ndarray, " n"]
+    factor: Float[np.ndarray, "n n"]
+    normals: Float[np.ndarray, "n paths"]
+
+    @classmethod
+    def sample(
+        cls, kernel: AbstractKernel, points: Any, num_paths: int, *, key: Key[Array, ""]
+    ) -> "ExactPaths":
+        """Paths at the points.
+
+        Args:
+            kernel: k, positive semi-definite.
+            points: x, (n, d).
+            num_paths: M >= 1.
+            key: of the normals, by NumPy's generator, which is good statistically and no more;
+                those of the first points do not depend on how many there are.
+
+        Raises:
+            ValueError: the points are not finite rows, or the kernel is not finite or not
+                positive semi-definite there.
+            TypeError: the number is not whole, the key is not one or the points are traced.
+        """
+        require_count("num_paths", num_paths)
+        require_key(key)
+        require_kernel(kernel)
+        rows = host_rows("points", points)
+        deviations = _deviations(kernel, rows)
+        gram = host_gram(kernel, rows, rows) * _inverse_outer(deviations, deviations)
+        factor = _factor(kernel, gram, np.zeros(len(rows)))
+        return cls(kernel, rows, deviations, factor, _normals(len(rows), num_paths, key))
+
+    @property
+    def values(self) -> Float[np.ndarray, "n paths"]:
+        """$h_M$ at the points, in their order."""
+        paths = self.factor @ self.normals / np.sqrt(self.normals.shape[1])
+        return self.deviations[:, None] * paths
+
+    def continued(self, points: Any, *, key: Key[Array, ""]) -> "ExactPaths":
+        """The same paths known at further points too, drawn given what is known already.
+
+        The law of all values is that of drawing them at once.
+
+        Args:
+            points: further ones, (m, d).
+            key: of their normals; another one than before.
+
+        Raises:
+            ValueError, TypeError: as `sample`, or the points are not rows of d numbers.
+        """
+        require_key(key)
+        rows = host_rows("points", points)
+        if rows.shape[1] != self.points.shape[1]:
+            raise ValueError(
+                f"expected points of {self.points.shape[1]} numbers, got {rows.shape[1]}"
+            )
+        deviations = _deviations(self.kernel, rows)
+        cross = host_gram(self.kernel, rows, self.points)
+        cross = cross * _inverse_outer(deviations, self.deviations)
+        gram = host_gram(self.kernel, rows, rows) * _inverse_outer(deviations, deviations)
+        # Rows of the joint factor: [[L, 0], [B, C]].
+        beside = scipy.linalg.solve_triangular(self.factor, cross.T, lower=True).T
+        below = _factor(self.kernel, gram - beside @ beside.T, np.sum(beside**2, axis=1))
+        empty = np.zeros((len(self.points), len(rows)))
+        normals = _normals(len(rows), self.normals.shape[1], key)
+        return ExactPaths(
+            self.kernel,
+            np.concatenate([self.points, rows]),
+            np.concatenate([self.deviations, deviations]),
+            np.block([[self.factor, empty], [beside, below]]),
+            np.concatenate([self.normals, normals]),
+        )
+
+
+def _deviations(kernel, points):
+    diagonal = host_diagonal(kernel, points)
+    if diagonal.min() < -1e-12 * np.abs(diagonal).max():
+        raise _indefinite(kernel)
+    return np.sqrt(np.maximum(diagonal, 0))
+
+
+def _inverse_outer(first, second):
+    """What turns covariances into correlations; 0 where a point has no variance."""
+    inverses = [np.divide(1, x, where=x > 0, out=np.zeros_like(x)) for x in (first, second)]
+    return inverses[0][:, None] * inverses[1]
+
+
+def _factor(kernel, correlations, explained):
+    """Of correlations with the nugget, less what of each point's variance is explained."""
+    np.fill_diagonal(correlations, 1 + NUGGET - explained)
+    try:
+        return np.linalg.cholesky(correlations)
+    except np.linalg.LinAlgError:
+        raise _indefinite(kernel) from None
+
+
+def _indefinite(kernel):
+    return ValueError(
+        f"expected a positive semi-definite kernel, {type(kernel).__name__} is not at these points"
+    )
+
+
+def _normals(num_points, num_paths, key):
+    generator = np.random.default_rng(np.asarray(jr.key_data(key)))
+    return generator.standard_normal((num_points, num_paths))

@@ -1,0 +1,162 @@
+"""The features of a private learner: public, of one record at a time, and bounded.
+
+A kernel compares inputs at one scale. On raw columns (years beside incomes) all rows are then
+equally far apart, and a learner releases noise; scaling by the columns' own means and deviations
+would make each record's features depend on all others. So the ranges of the inputs have to be
+stated by whoever fits. Whether they were is known before any data are looked at: a warning about
+it tells nothing of them.
+"""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.core.checks import host_number, require_count, require_positive
+from jaxdp.core.keys import purpose_key
+from jaxdp.kernels.base import (
+    AbstractFeatureMap,
+    AbstractInputScaling,
+    AbstractKernel,
+    require_feature_map,
+    require_kernel,
+)
+from jaxdp.kernels.evaluation import row_blocks
+from jaxdp.kernels.features.nystrom import NystromFeatures
+from jaxdp.kernels.features.sample_paths import SamplePaths
+from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling, RangedKernel
+from jaxdp.kernels.functions.torus import MercerFeatures, TorusKernel
+from jaxdp.kernels.release.fit_arguments import check_seeds
+from jaxdp.kernels.release.joint_release import MAX_BITS, unit_rows
+from jaxdp.kernels.release.private_learner import AbstractPrivateLearner
+from jaxdp.kernels.release.released_function import ReleasedFunction
+
+# Features are float32.
+_LARGEST_BOUND = 1e38
+# Kernels and maps that state themselves where their inputs lie.
+_PLACED = (AbstractInputScaling, RangedKernel, NystromFeatures, MercerFeatures, TorusKernel)
+_UNPLACED = (
+    "no public range of the inputs is given, and on columns whose scale is not the kernel's what "
+    "is released is noise: give a RangedKernel (or RangeScaling of a map), an input_bound, or "
+    "input_bound=math.inf where public numbers have scaled them already"
+)
+
+
+class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
+    """A private learner on clipped features, which are drawn from the public seed or given."""
+
+    kernel: eqx.AbstractVar[AbstractKernel | None]
+    num_projections: eqx.AbstractVar[int]
+    num_features: eqx.AbstractVar[int]
+    input_bound: eqx.AbstractVar[float | None]
+    feature_map: eqx.AbstractVar[AbstractFeatureMap | None]
+
+    def __check_init__(self):
+        require_count("num_projections", self.num_projections)
+        require_count("num_features", self.num_features)
+        if self.input_bound is not None:
+            require_positive(
+                "input_bound", host_number("input_bound", self.input_bound), infinite=True
+            )
+        _public_bound(self.kernel, self.feature_map, self.input_bound)
+
+    @property
+    def feature_bound(self) -> float:
+        """B: what the map or the kernel guarantees, and features are clipped to."""
+        return _public_bound(self.kernel, self.feature_map, self.input_bound)
+
+    def features(self, dim: int, public_seed: int) -> ClippedFeatures:
+        """The clipped map that a fit with this seed uses: no data are asked for.
+
+        The given map, or else sample paths of the kernel that are drawn from the seed.
+
+        Args:
+            dim: d, of the inputs.
+            public_seed: of the sample paths.
+
+        Raises:
+            ValueError, TypeError: the given map is of another input dimension, or of another
+                kernel than it holds (`NystromFeatures.require_current`), or the seed is none.
+        """
+        check_seeds(public_seed, None)
+        found = self.feature_map
+        if found is None:
+            assert self.kernel is not None
+            key, sizes = purpose_key(jr.key(public_seed), "init"), (self.num_features, dim)
+            found = SamplePaths.sample(self.kernel, self.num_projections, *sizes, key=key)
+        for part in jax.tree.leaves(found, is_leaf=_is_nystrom):
+            if _is_nystrom(part):
+                part.require_current()
+        if found.dim != dim:
+            raise ValueError(f"expected inputs of {found.dim} numbers, got {dim}")
+        if self.input_bound is not None and math.isfinite(self.input_bound):
+            found = NormScaling(found, self.input_bound)
+        return ClippedFeatures(found, self.feature_bound)
+
+    @property
+    def _warning(self):
+        is_stated = self.input_bound is not None or is_placed(self.kernel, self.feature_map)
+        return None if is_stated else _UNPLACED
+
+
+def is_placed(kernel: Any, feature_map: Any) -> bool:
+    """Whether a kernel or a map, or a part of it, says where its inputs lie."""
+    parts = jax.tree.leaves((kernel, feature_map), is_leaf=lambda part: isinstance(part, _PLACED))
+    return any(isinstance(part, _PLACED) for part in parts)
+
+
+def _is_nystrom(part: Any) -> bool:
+    return isinstance(part, NystromFeatures)
+
+
+def unit_features(
+    features: ClippedFeatures, table: Float[np.ndarray, "n dim"]
+) -> Float[np.ndarray, "n outputs"]:
+    """z / B of every row, of norm at most 1 in exact arithmetic: multiples of 2^-21 in float32."""
+    found = np.empty((len(table), features.num_outputs), np.float32)
+    start, bound = 0, float(features.bound)
+    for block in row_blocks(features, table):
+        found[start : start + len(block)] = unit_rows(block, bound, MAX_BITS) * 2.0**-MAX_BITS
+        start += len(block)
+    return found
+
+
+def _public_bound(
+    kernel: AbstractKernel | None,
+    feature_map: AbstractFeatureMap | None,
+    input_bound: float | None,
+) -> float:
+    """B: what the map guarantees, or else the kernel on the ball that inputs are brought into.
+
+    Raises:
+        TypeError: neither a kernel nor a map is given, or something else in its place.
+        ValueError: nothing bounds the features.
+    """
+    if kernel is None and feature_map is None:
+        raise TypeError("expected a kernel or a feature_map, got neither")
+    if kernel is not None:
+        require_kernel(kernel)
+    if feature_map is not None:
+        require_feature_map("feature_map", feature_map)
+    if feature_map is not None and math.isfinite(feature_map.norm_bound):
+        return feature_map.norm_bound
+    radius = math.inf if input_bound is None else input_bound
+    bound = math.inf if kernel is None else kernel.bound(radius)
+    if bound <= _LARGEST_BOUND:
+        return bound
+    if kernel is None:
+        raise ValueError(
+            "expected a feature_map with a bound of its own: wrap it in ClippedFeatures(map, bound)"
+        )
+    if math.isinf(radius):
+        raise ValueError(
+            "expected a finite input_bound: the features of this kernel are bounded only on a ball"
+        )
+    raise ValueError(
+        f"expected a kernel that is bounded on |x| <= {input_bound:g}, got one that overflows "
+        "there or states no bound (a CallableKernel: give largest_norm)"
+    )

@@ -1,0 +1,1 @@
+"""Kernels, each with the feature map that its definition gives."""

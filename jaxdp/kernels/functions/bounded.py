@@ -1,0 +1,181 @@
+"""Features and inputs kept within public bounds: a norm, or the ranges of the columns.
+
+Features are clipped to a norm (`ClippedFeatures`). Inputs are brought into a ball (`NormScaling`)
+or from the ranges of their columns to [-1, 1] (`RangeScaling`, `RangedKernel`). A bound that is
+read off the table would make every record's features depend on every other record.
+"""
+
+import math
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import (
+    concrete,
+    require_count,
+    require_finite,
+    require_positive,
+    require_shape,
+)
+from jaxdp.kernels.base import (
+    AbstractFeatureMap,
+    AbstractInputScaling,
+    AbstractKernel,
+    as_rows,
+    require_feature_map,
+    require_kernel,
+    safe_sqrt,
+)
+from jaxdp.kernels.functions.dot_product import IdentityFeatures
+
+
+class ClippedFeatures(AbstractFeatureMap):
+    r"""$z(x) \min(1, B / |z(x)|)$: the norm never exceeds B but by rounding.
+
+    The rounding is that of the features' type; where a guarantee rests on B, norms are checked
+    once more in float64.
+
+    Args:
+        base: z.
+        bound: B > 0.
+
+    Raises:
+        ValueError: the bound is not positive and finite, or not a scalar.
+    """
+
+    base: AbstractFeatureMap
+    bound: Float[Array, ""] = eqx.field(converter=as_float)
+
+    def __check_init__(self):
+        require_feature_map("base", self.base)
+        require_positive("bound", self.bound)
+
+    @eqx.filter_jit
+    def __call__(self, inputs):
+        features = self.base(inputs)
+        # bf16 and TF32 products would clip too little.
+        squares = jnp.einsum("ij,ij->i", features, features, precision=Precision.HIGHEST)
+        norms, bound = safe_sqrt(squares), self.bound.astype(features.dtype)
+        return features * (bound / jnp.maximum(norms, bound))[:, None]
+
+    @property
+    def dim(self):
+        return self.base.dim
+
+    @property
+    def num_outputs(self):
+        return self.base.num_outputs
+
+    @property
+    def norm_bound(self):
+        return min(float(self.bound), self.base.norm_bound)
+
+
+class NormScaling(AbstractInputScaling):
+    r"""$z(x \min(1, R / |x|))$: a map of inputs that are scaled down to a public norm.
+
+    Args:
+        base: z, on the ball of radius R.
+        radius: R > 0, known without the data.
+
+    Raises:
+        ValueError: the radius is not positive and finite, or not a scalar.
+    """
+
+    radius: Float[Array, ""] = eqx.field(converter=as_float)
+
+    def __check_init__(self):
+        require_feature_map("base", self.base)
+        require_positive("radius", self.radius)
+
+    def __call__(self, inputs):
+        rows = as_rows("inputs", inputs, self.dim)
+        radius = self.radius.astype(rows.dtype)
+        # Divided by the largest entry first, so that no square overflows.
+        largest = jnp.maximum(jnp.max(jnp.abs(rows), axis=1, keepdims=True), radius)
+        unit = rows / largest
+        squares = jnp.einsum("ij,ij->i", unit, unit, precision=Precision.HIGHEST)[:, None]
+        return self.base(unit * (radius / jnp.maximum(safe_sqrt(squares), radius / largest)))
+
+
+class RangeScaling(AbstractInputScaling):
+    r"""A map of inputs whose columns are clipped to public ranges and brought to [-1, 1].
+
+    Ranges that are read from the table (its minimum and maximum, its standard deviation) would
+    make every record's features depend on every other record.
+
+    Args:
+        base: z, on $[-1, 1]^d$.
+        low, high: the ranges, (d,), known without the data.
+
+    Raises:
+        ValueError: not d finite numbers each, or a range is empty.
+    """
+
+    low: Float[Array, " dim"] = eqx.field(converter=as_float)
+    high: Float[Array, " dim"] = eqx.field(converter=as_float)
+
+    def __check_init__(self):
+        require_feature_map("base", self.base)
+        for name, value in (("low", self.low), ("high", self.high)):
+            require_shape(name, value, (self.base.dim,))
+            require_finite(name, value)
+        low, high = concrete(self.low), concrete(self.high)
+        if low is not None and high is not None and not (low < high).all():
+            column = int((low < high).argmin())
+            raise ValueError(
+                f"expected low < high, got {low[column]} and {high[column]} in column {column}"
+            )
+
+    @eqx.filter_jit
+    def __call__(self, inputs):
+        rows = as_rows("inputs", inputs, self.dim)
+        low, high = (each.astype(rows.dtype)[None] for each in (self.low, self.high))
+        within = jnp.clip(rows, low, high)
+        # Halved first, so that no range overflows.
+        return self.base((within / 2 - low / 2) / (high / 2 - low / 2) * 2 - 1)
+
+
+class RangedKernel(AbstractKernel):
+    r"""$k(s(x), s(y))$, with s the clipping to public ranges that are then mapped to $[-1, 1]^d$.
+
+    It stands in for standardisation, which would let the features of every record depend on every
+    other record. A kernel that is bounded on balls is bounded here.
+
+    Args:
+        kernel: k.
+        low, high: the ranges, (d,), known without the data.
+
+    Raises:
+        ValueError: not d finite numbers each, or a range is empty.
+    """
+
+    kernel: AbstractKernel
+    low: Float[Array, " dim"] = eqx.field(converter=as_float)
+    high: Float[Array, " dim"] = eqx.field(converter=as_float)
+
+    def __check_init__(self):
+        require_kernel(self.kernel)
+        self._scaling()
+
+    def __call__(self, first, second):
+        scaling = self._scaling()
+        return self.kernel(scaling(first), scaling(second))
+
+    def diagonal(self, inputs):
+        return self.kernel.diagonal(self._scaling()(inputs))
+
+    def bound(self, radius=math.inf):
+        del radius
+        return self.kernel.bound(math.sqrt(self.low.size))
+
+    def features(self, num_features, dim, *, key):
+        if require_count("dim", dim) != self.low.size:
+            raise ValueError(f"expected dim = {self.low.size}, one for each range, got {dim}")
+        return RangeScaling(self.kernel.features(num_features, dim, key=key), self.low, self.high)
+
+    def _scaling(self) -> RangeScaling:
+        return RangeScaling(IdentityFeatures(self.low.size), self.low, self.high)

@@ -1,0 +1,141 @@
+r"""Random Fourier features of shift-invariant kernels.
+
+Source: Rahimi and Recht (2007); $k(x, y) = k_0(0)\,E\cos(\omega \cdot (x - y))$. The pairs (cos,
+sin) have a norm that no input changes and need no clipping; single cosines with a random phase,
+PK Definition 15, have a norm of up to $\sqrt 2$ times that.
+"""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+from jax.lax import Precision
+from jaxtyping import Array, Float, Key
+
+from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractStationaryKernel, as_rows, require_kernel
+
+
+class FourierFeatures(AbstractFeatureMap):
+    r"""$z(x) = a\,(\cos \omega_l \cdot x, \sin \omega_l \cdot x)_{l \le L} / \sqrt L$.
+
+    $|z(x)| = a$ for every x and all frequencies, exactly but for rounding. Where an entry of
+    $\omega \cdot x$ is large its phase is rounded too: the map is another one, of the same norm.
+
+    Attributes:
+        frequencies: $\omega$, (L, d).
+        amplitude: $a = k_0(0)^{1/2}$, 1 for a Gaussian kernel.
+    """
+
+    frequencies: Float[Array, "frequencies dim"]
+    amplitude: Float[Array, ""]
+
+    @classmethod
+    def sample(
+        cls, kernel: Any, num_frequencies: int, dim: int, *, key: Key[Array, ""]
+    ) -> "FourierFeatures":
+        """Features with independent frequencies: 2 `num_frequencies` outputs.
+
+        Args:
+            kernel: a stationary one.
+            num_frequencies: L >= 1.
+            dim: d, of the inputs.
+            key: of the frequencies.
+
+        Raises:
+            NotCoveredError: the kernel is not shift-invariant.
+            ValueError, TypeError: a size is not a whole number >= 1, or the key is not one.
+        """
+        known = _checked(cls, kernel, num_frequencies, dim, key)
+        return cls(known.frequencies(num_frequencies, dim, key=key), jnp.sqrt(known.variance))
+
+    @eqx.filter_jit
+    def __call__(self, inputs):
+        phases = _phases(inputs, self.frequencies)
+        waves = jnp.concatenate([jnp.cos(phases), jnp.sin(phases)], axis=1)
+        return waves * (self.amplitude / math.sqrt(len(self.frequencies))).astype(waves.dtype)
+
+    @property
+    def dim(self):
+        return self.frequencies.shape[1]
+
+    @property
+    def num_outputs(self):
+        return 2 * len(self.frequencies)
+
+    @property
+    def norm_bound(self):
+        return float(self.amplitude)
+
+
+class CosineFeatures(AbstractFeatureMap):
+    r"""$z(x) = a\sqrt{2 / M}\,\cos(\omega_j \cdot x + b_j)_{j \le M}$, $b_j$ uniform on [0, 2 pi).
+
+    Source: PK Definition 15, the features of its Algorithms 3 and 4. $E|z(x)|^2 = a^2$ over the
+    draws, but $|z(x)|$ reaches $a\sqrt 2$, which doubles what one record can move a covariance.
+
+    Attributes:
+        frequencies: $\omega$, (M, d).
+        phases: b, (M,).
+        amplitude: $a = k_0(0)^{1/2}$.
+    """
+
+    frequencies: Float[Array, "outputs dim"]
+    phases: Float[Array, " outputs"]
+    amplitude: Float[Array, ""]
+
+    @classmethod
+    def sample(
+        cls, kernel: Any, num_features: int, dim: int, *, key: Key[Array, ""]
+    ) -> "CosineFeatures":
+        """Features with independent frequencies and phases: `num_features` outputs.
+
+        Arguments and errors as those of `FourierFeatures.sample`.
+        """
+        known = _checked(cls, kernel, num_features, dim, key)
+        frequency_key, phase_key = jr.split(key)
+        frequencies = known.frequencies(num_features, dim, key=frequency_key)
+        phases = jr.uniform(phase_key, (num_features,), jnp.float32, maxval=2 * math.pi)
+        return cls(frequencies, phases, jnp.sqrt(known.variance))
+
+    @eqx.filter_jit
+    def __call__(self, inputs):
+        waves = jnp.cos(_phases(inputs, self.frequencies) + self.phases[None])
+        return waves * (self.amplitude * math.sqrt(2 / self.num_outputs)).astype(waves.dtype)
+
+    @property
+    def dim(self):
+        return self.frequencies.shape[1]
+
+    @property
+    def num_outputs(self):
+        return len(self.frequencies)
+
+    @property
+    def norm_bound(self):
+        return math.sqrt(2) * float(self.amplitude)
+
+
+def _checked(
+    cls: type, kernel: Any, num_features: Any, dim: Any, key: Any
+) -> AbstractStationaryKernel:
+    """The kernel, if its Fourier features can be drawn from these arguments."""
+    require_count("num_features", num_features)
+    require_count("dim", dim)
+    require_key(key)
+    require_kernel(kernel)
+    if not isinstance(kernel, AbstractStationaryKernel):
+        raise NotCoveredError(
+            f"{cls.__name__} needs a shift-invariant kernel, {type(kernel).__name__} is not: use "
+            "its own kernel.features or NystromFeatures"
+        )
+    return kernel
+
+
+def _phases(inputs: Any, frequencies: Float[Array, "features dim"]) -> Float[Array, "n features"]:
+    """omega . x; in full precision, for a phase is as wrong as its absolute error."""
+    rows = as_rows("inputs", inputs, frequencies.shape[1])
+    return jnp.matmul(rows, frequencies.T, precision=Precision.HIGHEST)

@@ -1,0 +1,175 @@
+r"""Kernels on the circle with a chosen spectrum, for which learning rates can be checked exactly.
+
+For x uniform on [0, 1) the eigenfunctions are $1, \sqrt2\cos 2\pi x, \sqrt2\sin 2\pi x,
+\sqrt2\cos 4\pi x, \dots$ and the eigenvalues are the user's choice.
+"""
+
+import math
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import (
+    concrete,
+    require_count,
+    require_finite,
+    require_key,
+    require_positive,
+    require_shape,
+)
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.kernels.base import (
+    AbstractFeatureMap,
+    AbstractStationaryKernel,
+    as_rows,
+    row_pair,
+)
+
+
+class TorusKernel(AbstractStationaryKernel):
+    r"""$k(x, y) = \sum_{l \le L} \mu_l \varphi_l(x) \varphi_l(y)$ for numbers x, y modulo 1.
+
+    Shift-invariant where each cosine has the eigenvalue of its sine; elsewhere it has no Fourier
+    features.
+
+    Args:
+        eigenvalues: $\mu$, (L,), each >= 0, in the order of the eigenfunctions.
+
+    Raises:
+        ValueError: not a vector of finite numbers >= 0, or none of them.
+    """
+
+    eigenvalues: Float[Array, " eigenvalues"] = eqx.field(converter=as_float)
+
+    def __check_init__(self):
+        require_shape("eigenvalues", self.eigenvalues, (None,))
+        require_finite("eigenvalues", self.eigenvalues)
+        known = concrete(self.eigenvalues)
+        if known is not None and not (known.size and known.min() >= 0):
+            raise ValueError(f"expected at least one eigenvalue and none below 0, got {known}")
+
+    @classmethod
+    def power_law(cls, num_eigenvalues: int, *, capacity: float) -> "TorusKernel":
+        r"""Eigenvalues $\mu_l \sim l^{-1/\gamma}$, PK Assumption 3, equal within each pair.
+
+        $\mu_1 = 1$, and $\mu_{2j} = \mu_{2j+1} = (2j)^{-1/\gamma}$.
+
+        Args:
+            num_eigenvalues: L >= 1.
+            capacity: $\gamma > 0$; below 1 the trace converges as L grows.
+
+        Raises:
+            ValueError, TypeError: L is not a whole number >= 1, or the capacity not positive.
+        """
+        require_positive("capacity", capacity)
+        index = jnp.arange(1, require_count("num_eigenvalues", num_eigenvalues) + 1)
+        return cls(jnp.maximum(index // 2 * 2, 1).astype(float) ** (-1 / capacity))
+
+    def eigenfunctions(self, inputs: Float[Array, "n 1"]) -> Float[Array, "n eigenvalues"]:
+        r"""$\varphi_l(x)$, orthonormal for x uniform on [0, 1).
+
+        Raises:
+            ValueError: the inputs are not rows of one number.
+        """
+        return _fourier_basis(as_rows("inputs", inputs, 1), len(self.eigenvalues))
+
+    @eqx.filter_jit
+    def __call__(self, first, second):
+        first, second = (self.eigenfunctions(rows) for rows in row_pair(first, second))
+        weighted = first * self.eigenvalues.astype(first.dtype)[None]
+        return jnp.matmul(weighted, second.T, precision=Precision.HIGHEST)
+
+    def diagonal(self, inputs):
+        values = self.eigenfunctions(inputs)
+        weights = self.eigenvalues.astype(values.dtype)
+        return jnp.matmul(values**2, weights, precision=Precision.HIGHEST)
+
+    def bound(self, radius=math.inf):
+        r"""At most $(\mu_1 + 2\sum_j \max(\mu_{2j}, \mu_{2j+1}))^{1/2}$, whatever the radius."""
+        del radius
+        return _norm_bound(self.eigenvalues)
+
+    def features(self, num_features, dim, *, key):
+        """All of them, exactly: `MercerFeatures`."""
+        del num_features, key
+        _require_one(dim)
+        return MercerFeatures(self.eigenvalues)
+
+    @property
+    def variance(self):
+        self._require_pairs()
+        return jnp.sum(self.eigenvalues)
+
+    def frequencies(self, num_frequencies, dim, *, key):
+        require_count("num_frequencies", num_frequencies)
+        require_key(key)
+        _require_one(dim)
+        self._require_pairs()
+        pairs = jnp.sum(self.eigenvalues[1:].reshape(-1, 2), axis=1)
+        weights = jnp.concatenate([self.eigenvalues[:1], pairs]).astype(jnp.float32)
+        uniform = jr.uniform(key, (num_frequencies, 1), jnp.float32)
+        cumulative = jnp.cumsum(weights)
+        whole = jnp.searchsorted(cumulative, uniform * cumulative[-1], side="right")
+        return 2 * math.pi * jnp.minimum(whole, len(weights) - 1).astype(jnp.float32)
+
+    def _require_pairs(self):
+        known = concrete(self.eigenvalues)
+        cosines, sines = self.eigenvalues[1::2], self.eigenvalues[2::2]
+        is_paired = len(cosines) == len(sines)
+        if not is_paired or (known is not None and (known[1::2] != known[2::2]).any()):
+            raise NotCoveredError(
+                "Fourier features need a shift-invariant kernel, this TorusKernel has cosines and "
+                "sines with different eigenvalues: use TorusKernel.power_law, or kernel.features"
+            )
+
+
+class MercerFeatures(AbstractFeatureMap):
+    r"""$z(x) = (\sqrt{\mu_l}\,\varphi_l(x))_{l \le L}$: the kernel exactly, $z(x) \cdot z(y)$.
+
+    Sample paths on them are exact Gaussian processes (Karhunen-Loeve).
+    Source: PK (1) and (2).
+
+    Attributes:
+        eigenvalues: $\mu$, (L,), of a `TorusKernel`.
+    """
+
+    eigenvalues: Float[Array, " eigenvalues"]
+
+    @eqx.filter_jit
+    def __call__(self, inputs):
+        values = _fourier_basis(as_rows("inputs", inputs, 1), len(self.eigenvalues))
+        return values * jnp.sqrt(self.eigenvalues).astype(values.dtype)[None]
+
+    @property
+    def dim(self):
+        return 1
+
+    @property
+    def num_outputs(self):
+        return len(self.eigenvalues)
+
+    @property
+    def norm_bound(self):
+        return _norm_bound(self.eigenvalues)
+
+
+def _fourier_basis(rows: Float[Array, "n 1"], size: int) -> Float[Array, "n size"]:
+    """1 and pairs of cosine and sine; turns are reduced before they become angles."""
+    turns = (rows - jnp.floor(rows)) * jnp.arange(1, size // 2 + 1, dtype=rows.dtype)[None]
+    angles = 2 * math.pi * (turns - jnp.round(turns))
+    waves = math.sqrt(2) * jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=-1)
+    return jnp.concatenate([jnp.ones_like(rows), waves.reshape(len(rows), -1)], axis=1)[:, :size]
+
+
+def _norm_bound(eigenvalues: Float[Array, " eigenvalues"]) -> float:
+    pairs = jnp.pad(eigenvalues[1:], (0, (len(eigenvalues) - 1) % 2)).reshape(-1, 2)
+    return float(jnp.sqrt(eigenvalues[0] + 2 * jnp.sum(jnp.max(pairs, axis=1))))
+
+
+def _require_one(dim: int) -> None:
+    if dim != 1:
+        raise ValueError(f"expected dim = 1, for the circle, got {dim}")

@@ -1,0 +1,1 @@
+"""Private classification by a convex loss of the margin: objective perturbation."""

@@ -1,0 +1,94 @@
+"""What the published learners share: the multiplier of their noise, its source, their statement.
+
+Source of the multiplier: PK Proposition 2. It is loose for small epsilon, which hides wrong
+sensitivities, and too small for large epsilon, where the proposition's proof does not reach.
+"""
+
+import math
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.kernels.release.fit_request import FitRequest
+from jaxdp.kernels.release.private_learner import AbstractPrivateLearner, Released
+from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.arguments import check_delta
+from jaxdp.privacy.mechanisms import AbstractMechanism
+from jaxdp.privacy.release import Release, StatedBudget
+from jaxdp.privacy.secret_noise import SecretNoise
+
+_ASSUMPTIONS = (
+    "public, and chosen without looking at the data: the number of records, the names of columns, "
+    "the bounds, the kernel, the ridge, the seed of the features",
+    "noise is an exact Gaussian: sums and noise are those of float64, and its low bits are not "
+    "accounted for",
+)
+
+
+class AbstractPublishedLearner(AbstractPrivateLearner[Released]):
+    """A learner as PK prints it: it warns of nothing, and its cost says what is false."""
+
+    @property
+    def _warning(self):
+        return None
+
+    def _noise(self, request: FitRequest) -> SecretNoise:
+        """The secret noise of this fit, for this learner alone.
+
+        Learners of one table release other statistics; with the same noise, what is released by
+        one could be subtracted from what is released by the other.
+        """
+        arrays = filter(eqx.is_array, jax.tree.leaves(self))
+        return request.noise().hiding(repr(self), *arrays)
+
+
+def classic_multiplier(delta: float) -> float:
+    r"""$c(\delta) = 1 + \sqrt{2 \log(1/\delta)}$, of noise $\Delta c/\epsilon$.
+
+    Printed for every epsilon. The proof needs $\epsilon \le 2c$, and the statement is false from
+    $\epsilon$ = 17.7, 20.0 and 21.1 on at $\delta = 1000^{-1.1}$, $10^{-5}$ and $10^{-6}$.
+
+    Args:
+        delta: in (0, 1).
+
+    Source: PK Proposition 2. Derived: tests/kernels/published/test_counterexamples.py.
+    """
+    check_delta(delta)
+    return 1 + math.sqrt(2 * math.log(1 / delta))
+
+
+def statement(
+    what: str,
+    mechanism: AbstractMechanism,
+    source: SecretNoise,
+    *remarks: str,
+    request: FitRequest,
+) -> Release:
+    """A release with the paper's (epsilon, delta) as its claim and its faults as assumptions.
+
+    Args:
+        what: what is released, in words.
+        mechanism: what is proved of it for noise that nobody can guess.
+        source: where the noise came from.
+        remarks: its faults, in words.
+        request: of the fit; its budget is the paper's claim.
+    """
+    return Release(
+        what,
+        REPLACE_ONE,
+        source.proved(mechanism),
+        (*remarks, *_ASSUMPTIONS, *source.assumptions()),
+        StatedBudget(request.epsilon, request.delta),
+    )
+
+
+def scaled_down(
+    rows: Float[np.ndarray, "n columns"], bound: float | None
+) -> Float[np.ndarray, "n columns"]:
+    """The rows, those beyond the bound shortened to it; None and infinity leave them all."""
+    if bound is None or math.isinf(bound):
+        return rows
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * (bound / np.maximum(norms, bound))

@@ -1,0 +1,1 @@
+"""What all private kernel learners share: one `fit`, its checks, the release, the saved model."""

@@ -1,0 +1,101 @@
+"""What the columns of a training table are called, kept with the function learnt from it.
+
+Names and types of columns are the table's schema: public, and published with what is learnt. They
+are read off any data frame that has `.columns` (pandas, polars), without importing either.
+"""
+
+from typing import Any
+
+import equinox as eqx
+
+from jaxdp.core.checks import require_kind
+from jaxdp.kernels.release.table_inputs import num_axes
+
+
+class Columns(eqx.Module):
+    """Names that were known before the data were seen: they are published with the function.
+
+    Args:
+        inputs: of the columns in the order of the function's inputs.
+        label: of the target, or None where it has none.
+        classes: of a classifier, what its label is where the score is negative and where it is
+            positive, as the table writes it; None for a regression.
+
+    Raises:
+        ValueError: a name stands twice, or there are not two classes.
+        TypeError: a name is not a text.
+    """
+
+    inputs: tuple[str, ...] = eqx.field(static=True)
+    label: str | None = eqx.field(static=True, default=None)
+    classes: tuple[str, str] | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        require_kind("inputs", self.inputs, tuple, 'a tuple of names, such as ("age", "income")')
+        names = (*self.inputs, *([] if self.label is None else [self.label]))
+        for name in (*names, *(self.classes or ())):
+            if not isinstance(name, str):
+                raise TypeError(f"expected names of columns and classes as texts, got {name!r}")
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"expected names that differ, got {twice!r} twice")
+        if self.classes is not None and len(set(self.classes)) != 2:
+            raise ValueError(f"expected two classes, got {self.classes}")
+
+
+def columns_of(
+    inputs: Any, labels: Any = None, classes: tuple[Any, Any] | None = None
+) -> Columns | None:
+    """What the columns of a data frame are called; None for arrays, and for numbered columns.
+
+    Args:
+        inputs: a data frame, or rows without names.
+        labels: a series, whose name is the label's, or labels without a name.
+        classes: the negative and the positive class; kept where they are texts.
+
+    Raises:
+        TypeError: some names are texts, and others are not.
+        ValueError: a name stands twice, the label's among the inputs included.
+    """
+    names = _names(inputs)
+    if names is None:
+        return None
+    label = getattr(labels, "name", None)
+    are_texts = classes is not None and all(isinstance(value, str) for value in classes)
+    kept = (str(classes[0]), str(classes[1])) if classes is not None and are_texts else None
+    return Columns(names, label if isinstance(label, str) else None, kept)
+
+
+def in_order(inputs: Any, columns: Columns | None) -> Any:
+    """A data frame's columns in the order of the fit; rows without names stay as they are.
+
+    Raises:
+        ValueError: a column of the fit is missing, or there is one more.
+    """
+    names = None if columns is None else _names(inputs)
+    if columns is None or names is None or names == columns.inputs:
+        return inputs
+    missing = [name for name in columns.inputs if name not in names]
+    more = [name for name in names if name not in columns.inputs]
+    if missing or more or len(names) != len(columns.inputs):
+        found = [f"without {', '.join(map(repr, missing))}"] if missing else []
+        found += [f"with {', '.join(map(repr, more))} besides"] if more else []
+        raise ValueError(
+            f"expected inputs with the columns of the fit, {', '.join(columns.inputs)}, got a "
+            f"table {' and '.join(found) or 'in which a name stands twice'}"
+        )
+    return inputs[list(columns.inputs)]
+
+
+def _names(inputs: Any) -> tuple[str, ...] | None:
+    found = getattr(inputs, "columns", None)
+    if found is None or num_axes(inputs) != 2:
+        return None
+    names = tuple(found)
+    texts = [isinstance(name, str) for name in names]
+    if not any(texts):
+        return None
+    if not all(texts):
+        other = names[texts.index(False)]
+        raise TypeError(f"expected names of columns that are all texts, got {other!r} too")
+    return tuple(map(str, names))

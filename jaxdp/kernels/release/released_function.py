@@ -1,0 +1,156 @@
+"""What private kernel learners release: a function of new inputs, with its cost.
+
+The function holds public features, noisy coefficients and numbers that were known before the data
+were seen. It holds no training row, no kernel expansion on training rows, and no running time.
+"""
+
+import os
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax.core import Tracer
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_float, plain_float
+from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
+from jaxdp.kernels.base import AbstractFeatureMap, as_rows, require_feature_map
+from jaxdp.kernels.evaluation import blockwise
+from jaxdp.kernels.release.columns import Columns, in_order
+from jaxdp.kernels.release.fit_arguments import check_seeds
+from jaxdp.kernels.release.model_file import written
+from jaxdp.kernels.release.table_inputs import check_magnitudes, real_array
+from jaxdp.privacy.accounting import Cost, account
+from jaxdp.privacy.arguments import check_delta
+from jaxdp.privacy.release import Release
+
+
+class ReleasedFunction(eqx.Module):
+    r"""$f(x) = b + \beta \cdot z(x)$, clipped to $[-T, T]$ where there is a label bound.
+
+    A function of rows, `release(x[None])[0]` at one input; it works under `jit`, `vmap` and `grad`,
+    and concrete inputs are evaluated a block of rows at a time. With a `CallableKernel` in it, it
+    cannot be saved.
+
+    Attributes:
+        features: z, drawn from the public seed.
+        coefficients: beta, (M,).
+        intercept: b.
+        label_bound: T, or None for the score of a classifier.
+        public_seed: what the features were drawn from.
+        statement: what was released, and what is proved about it.
+        delta: at which `cost` states epsilon.
+        columns: names of the table's columns, public, where it was fitted to a data frame.
+
+    Raises:
+        ValueError: a part is of the wrong shape, not finite or out of its range, or the names are
+            not as many as the inputs.
+        TypeError: the seed is not an int.
+    """
+
+    features: AbstractFeatureMap
+    coefficients: Float[Array, " outputs"] = eqx.field(converter=as_float)
+    statement: Release
+    delta: float = eqx.field(static=True, converter=plain_float)
+    public_seed: int = eqx.field(static=True)
+    intercept: Float[Array, ""] = eqx.field(converter=as_float, default=0.0)
+    label_bound: float | None = eqx.field(static=True, converter=plain_float, default=None)
+    columns: Columns | None = None
+
+    def __check_init__(self):
+        require_feature_map("features", self.features)
+        require_kind("statement", self.statement, Release, "a jaxdp.privacy.Release")
+        require_shape("coefficients", self.coefficients, (self.features.num_outputs,))
+        require_shape("intercept", self.intercept, ())
+        for name, value in (("coefficients", self.coefficients), ("intercept", self.intercept)):
+            require_finite(name, value)
+            if not jnp.issubdtype(value.dtype, jnp.floating):
+                raise TypeError(f"expected {name} of floating-point numbers, got {value.dtype}")
+        check_delta(self.delta)
+        check_seeds(self.public_seed, None)
+        if self.label_bound is not None:
+            require_positive("label_bound", self.label_bound)
+        if self.columns is not None and len(self.columns.inputs) != self.features.dim:
+            raise ValueError(
+                f"expected names of {self.features.dim} columns, got {len(self.columns.inputs)}"
+            )
+
+    def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, " m"]:
+        """Its values at new inputs.
+
+        Args:
+            inputs: one a row, in the units of the training inputs. Columns of a data frame are
+                taken by their names, if the function was fitted to one; those of an array by
+                position.
+
+        Raises:
+            ValueError: not rows of `dim` finite numbers, or a data frame with other columns.
+            TypeError: a column is not of real numbers.
+        """
+        # Without statement and seed, which are other for each release: one compilation for all.
+        parts = self.features, self.coefficients, self.intercept, self.label_bound
+        if isinstance(inputs, Tracer):
+            return _values(*parts, inputs)
+        table = in_order(inputs, self.columns)
+        if not isinstance(table, Array):
+            table = real_array("inputs", table)
+        require_shape("inputs", table, (None, self.features.dim))
+        check_magnitudes(table)
+        return jnp.asarray(blockwise(eqx.Partial(_values, *parts), table))
+
+    @property
+    def cost(self) -> Cost:
+        """What the release costs at the delta of the fit."""
+        return account(self.statement, delta=self.delta)
+
+    def release(self) -> Release:
+        """What was made public; `jaxdp.account` reads it at any delta."""
+        return self.statement
+
+    def save(self, path: str | os.PathLike, *, overwrite: bool = False) -> None:
+        """Write everything to one file that `jaxdp.kernels.load` reads back, bit by bit.
+
+        The file is written whole or not at all; no code is in it.
+
+        Args:
+            path: of the file.
+            overwrite: whether a file that exists is replaced. By default it is not: what it holds
+                may be a release that was paid for, which nothing brings back.
+
+        Raises:
+            TypeError: a part of it has no written form, such as a kernel that is a user's function.
+            ValueError: it is larger than 4 GiB, which `load` would refuse.
+            FileExistsError: the file exists, and is not to be replaced.
+            OSError: it cannot be written.
+        """
+        written(path, self, replace=overwrite)
+
+    def __hash__(self):
+        # `jax.jit(released)` asks for one, and arrays have none.
+        return hash((self.public_seed, self.delta, self.label_bound))
+
+    def __repr__(self):
+        return (
+            f"ReleasedFunction(dim={self.features.dim}, num_coefficients={len(self.coefficients)}, "
+            f"label_bound={self.label_bound}, epsilon={self.cost.epsilon:.4g}, "
+            f"delta={self.delta:g})"
+        )
+
+
+def _values(
+    features: AbstractFeatureMap,
+    coefficients: Float[Array, " outputs"],
+    intercept: Float[Array, ""],
+    bound: float | None,
+    inputs: Any,
+) -> Float[Array, " m"]:
+    given = as_rows("inputs", inputs, features.dim)
+    found = features(given)
+    # As when learning: an input so large that its features overflow has none.
+    is_lost = ~jnp.isfinite(found).all(axis=1) & jnp.isfinite(given).all(axis=1)
+    rows = jnp.where(is_lost[:, None], 0, found)
+    # As many digits as there are: a product in bf16 or TF32 would lose most of them.
+    values = jnp.matmul(rows, coefficients, precision=Precision.HIGHEST)
+    values += intercept.astype(values.dtype)
+    return values if bound is None else jnp.clip(values, -bound, bound)

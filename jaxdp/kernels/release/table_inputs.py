@@ -1,0 +1,163 @@
+"""Tables as users hold them, checked: finite real numbers in every column, on the host.
+
+A column of text is refused by its name. No error shows a cell of text: cells are private data.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.core.checks import require_finite, require_shape
+from jaxdp.kernels.evaluation import ROWS
+
+_LEAST_RECORDS = 2
+
+
+def training_table(
+    inputs: Any, labels: Any
+) -> tuple[Float[np.ndarray, "n dim"], Float[np.ndarray, " n"]]:
+    """Inputs as a floating-point matrix and labels in float64, on the host.
+
+    Raises:
+        TypeError: one of them is not made of real numbers.
+        ValueError: they are not n >= 2 rows and n labels, or not finite in the precision that
+            features are computed in.
+    """
+    table, targets = real_array("inputs", inputs), real_array("labels", labels)
+    if table.ndim != 2:
+        raise ValueError(
+            f"expected inputs of shape (records, columns), got {table.shape}; "
+            "inputs.reshape(-1, 1) makes one column"
+        )
+    require_shape("labels", targets, (None,))
+    if len(table) != len(targets):
+        raise ValueError(f"expected one label for each of {len(table)} rows, got {len(targets)}")
+    if len(table) < _LEAST_RECORDS or table.shape[1] < 1:
+        raise ValueError(
+            f"expected at least {_LEAST_RECORDS} records of at least one number, "
+            f"got {table.shape[0]} of {table.shape[1]}"
+        )
+    require_finite("labels", targets)
+    check_magnitudes(table)
+    return table, targets.astype(np.float64)
+
+
+def check_magnitudes(table: Float[Any, "n dim"]) -> None:
+    """Raise ValueError unless all inputs are finite in the precision of the features."""
+    dtype = jnp.asarray(table[:0]).dtype
+    largest = float(jnp.finfo(dtype).max) if jnp.issubdtype(dtype, jnp.floating) else math.inf
+    # A block at a time: a boolean as large as the table would be all the memory a fit needs.
+    for start in range(0, len(table), ROWS):
+        block = np.asarray(table[start : start + ROWS])
+        require_finite("inputs", block)
+        if np.abs(block).max(initial=0) > largest:
+            raise ValueError(f"expected inputs of magnitude at most {largest:.3g}")
+
+
+def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
+    """Known finite rows in float64.
+
+    Raises:
+        ValueError: not a matrix with at least one row, or an entry is not finite.
+        TypeError: traced, or not made of real numbers.
+    """
+    try:
+        rows = real_array(name, value).astype(np.float64)
+    except jax.errors.TracerArrayConversionError:
+        raise TypeError(f"expected {name} with known values, got a traced array") from None
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"expected {name} of shape (rows, dim), got {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError(f"expected finite {name}, got NaN or infinite entries")
+    return rows
+
+
+def real_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
+    """Real numbers on the host: float32 and float64 as they are, all others in float64.
+
+    Args:
+        name: of the argument, for the error.
+        value: an array, a data frame or series, or nested lists.
+
+    Raises:
+        TypeError: it holds text, or anything else that is no real number; a table's column is
+            named.
+    """
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    if array.dtype in (np.float32, np.float64):
+        return array
+    require_no_text(name, value)
+    # Half precisions that NumPy knows by name alone are widened too, and objects that are numbers.
+    is_number = jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.kind in "biuO"
+    try:
+        if is_number:
+            return array.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    column = _first_column(value, _is_no_number)
+    came = f"a {array.dtype}" if column is None else f"other things in column {column!r}"
+    raise TypeError(f"expected {name} of real numbers, got {came}")
+
+
+def require_no_text(name: str, value: Any) -> None:
+    """Raise TypeError where a cell is text, even text that could be read as a number.
+
+    The column is named and the text is not shown: it is private data.
+    """
+    column = _first_column(value, _is_text)
+    if column is not None:
+        raise TypeError(
+            f"expected {name} of real numbers, got text in column {column!r}: leave it out, or "
+            "write its categories, which must be public, as numbers"
+        )
+    if num_axes(value) != 2 and _has(np.asarray(value), _is_text):
+        raise TypeError(f"expected {name} of real numbers, got text")
+
+
+def num_axes(value: Any) -> int:
+    """`numpy.ndim`, which some tables refuse to be asked for."""
+    return value.ndim if hasattr(value, "ndim") else np.asarray(value).ndim
+
+
+def _first_column(value: Any, is_foreign: Any) -> Any:
+    """The name or number of the first column of a table with such a cell; None without one."""
+    names = getattr(value, "columns", None)
+    if names is not None and num_axes(value) == 2:
+        frame = ((name, np.asarray(value[name])) for name in names)
+        return next((name for name, column in frame if _has(column, is_foreign)), None)
+    # In a list NumPy would make texts of the numbers beside one.
+    array = value if hasattr(value, "dtype") else _as_objects(value)
+    if num_axes(array) != 2 or array.dtype.kind not in "OUS":
+        return None
+    columns = np.asarray(array).T
+    return next((place for place, cells in enumerate(columns) if _has(cells, is_foreign)), None)
+
+
+def _as_objects(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=object)
+    except ValueError:
+        # Rows of several lengths, which the check of the shape refuses.
+        return np.asarray(None)
+
+
+def _has(cells: np.ndarray, is_foreign: Any) -> bool:
+    if cells.dtype.kind not in "OUSM":
+        return False
+    return any(is_foreign(cell) for cell in cells.ravel().tolist())
+
+
+def _is_text(cell: Any) -> bool:
+    return isinstance(cell, (str, bytes))
+
+
+def _is_no_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return True
+    return False

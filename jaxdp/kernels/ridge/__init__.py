@@ -1,0 +1,1 @@
+"""Private kernel ridge regression: noisy statistics, and the ridge that suits their noise."""

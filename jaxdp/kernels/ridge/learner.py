@@ -1,0 +1,195 @@
+r"""Private kernel ridge regression: a public projection, one Gaussian release, a function.
+
+PK Algorithm 1 with five changes, each of which costs nothing or saves budget. (1) Each record's
+features come from a public seed and that record alone, and are clipped to a public bound, so the
+guarantee needs neither a secret projection nor a tail bound. (2) The statistics are released
+together (`joint_release`), (3) by the exact Gaussian mechanism. (4) The noisy matrix is projected
+on the positive semi-definite cone and (5) predictions are clipped to the label bound. An intercept
+may be released first.
+
+*Proof.* Fix the public seed: z is a fixed function of one input, $|z| \le B$. The intercept is the
+mean of labels in $[-T, T]$, of sensitivity 2T/n, with Gaussian noise: $\mu_b$-GDP. Given its value
+b, the residuals y - b clipped to $[-R, R]$ are functions of one record each, and the release of
+(C, w u) has sensitivity $\Delta(a)/n$: mu_r-GDP for every b. The two compose to
+$\sqrt{\mu_b^2 + \mu_r^2}$ (Dong, Roth and Su 2022, Corollary 3.3), which is $\mu(\epsilon, \delta)$
+exactly. Whatever follows looks at nothing but b, (C, u) and public numbers: post-processing. The
+proof holds for every data set, seed and input; how well the features stand for the kernel matters
+to accuracy alone. Neighbours differ in one record (replace-one), n is public.
+
+Outside the guarantee: that a fit raised an error, its running time, and warnings.
+"""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from jaxdp.core.arrays import plain_number
+from jaxdp.core.checks import host_number, require_count, require_positive
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
+from jaxdp.kernels.features.public_features import AbstractFeatureLearner
+from jaxdp.kernels.ridge.rules import (
+    AbstractRidgeRule,
+    FixedRidge,
+    NoiseRidge,
+    NoisyStatistics,
+    ridge_path,
+)
+from jaxdp.kernels.ridge.statistics import (
+    RidgeNoise,
+    released_mean,
+    released_statistics,
+)
+from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.gaussian import gaussian_mu
+from jaxdp.privacy.mechanisms import GaussianMechanism
+from jaxdp.privacy.release import Release
+from jaxdp.privacy.secret_noise import SecretNoise
+
+_ASSUMPTIONS = (
+    "each record's features are a function of that record alone, to the last bit",
+    "public, and chosen without looking at the data: the number of records, the names of columns, "
+    "the bounds, the kernel or feature map, the seed of the features; inputs are scaled by public "
+    "ranges, if at all",
+    "errors, warnings and running times are not released",
+)
+_CERTIFIED = (
+    "proved in the arithmetic of the machine: sums are exact, and what is released has exactly the "
+    "law of rounded normal noise"
+)
+
+
+class PrivateKernelRidge(AbstractFeatureLearner):
+    r"""$(\epsilon, \delta)$-DP kernel ridge regression, proved for a published projection.
+
+    The module's docstring holds the proof. The cost is exactly $\mu(\epsilon, \delta)$-GDP.
+
+    Args:
+        kernel: k; None is allowed where a feature map is given.
+        num_projections: M, how many Gaussian-process paths the features are.
+        num_features: L, of the random features that the paths are made of.
+        label_bound: T > 0, public; labels beyond it are clipped.
+        ridge: $\lambda$, added to the averaged statistics (C/n + lambda I); or a rule. None is
+            `NoiseRidge`, as large as the noise.
+        intercept_share: in [0, 1), the part of $\mu^2$ that is spent on the mean label. With
+            strong privacy little but the mean can be learnt: .2, and a residual bound T/2, keep it.
+        input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
+            bounded nowhere else. Infinity says that public numbers have scaled them already.
+        feature_map: instead of sample paths, a map of one input that is public: drawn without the
+            data.
+        residual_bound: R > 0, to which labels less the intercept are clipped; T when None.
+        balance: $a = w^2 T^2 / B^2 > 0$, how the noise is shared by C and u. 1 gives both the same
+            (for B = T = 1); at 2 u has the least noise that any balance gives it.
+
+    Raises:
+        ValueError, TypeError: an argument is out of its range.
+    """
+
+    kernel: AbstractKernel | None
+    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
+    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
+    label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
+    ridge: Any = eqx.field(converter=plain_number, default=None)
+    intercept_share: float = eqx.field(static=True, converter=plain_number, default=0.0)
+    input_bound: float | None = eqx.field(
+        static=True, converter=plain_number, default=None, kw_only=True
+    )
+    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
+    residual_bound: float | None = eqx.field(
+        static=True, converter=plain_number, default=None, kw_only=True
+    )
+    balance: float = eqx.field(static=True, converter=plain_number, default=1.0, kw_only=True)
+
+    def __check_init__(self):
+        for name in ("label_bound", "balance"):
+            require_positive(name, host_number(name, getattr(self, name)))
+        if self.residual_bound is not None:
+            require_positive("residual_bound", host_number("residual_bound", self.residual_bound))
+        if not 0 <= host_number("intercept_share", self.intercept_share) < 1:
+            raise ValueError(f"expected 0 <= intercept_share < 1, got {self.intercept_share}")
+        if self.ridge is not None and not isinstance(self.ridge, AbstractRidgeRule):
+            if np.ndim(self.ridge) or np.asarray(self.ridge).dtype.kind not in "fiu":
+                raise TypeError(
+                    "expected ridge to be None, a number or a rule such as "
+                    f"jaxdp.kernels.SelectedRidge(), got {self.ridge!r}"
+                )
+            require_positive("ridge", self.ridge)
+
+    def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
+        r"""Standard deviations of the noise on the averaged statistics.
+
+        Returns:
+            "C": on the diagonal of $\sum z z^\top / n$; over $\sqrt 2$ off it. "u": on
+            $\sum y z / n$. "intercept": on the mean label, where one is released.
+
+        Raises:
+            ValueError, TypeError: an argument is out of its range.
+        """
+        num_samples = require_count("num_samples", num_samples)
+        mean, joint = self._noise(epsilon, delta)
+        bound = self.feature_bound
+        found = {
+            "C": joint.covariance * bound**2 / num_samples,
+            "u": joint.correlation * bound * self._residual_bound / num_samples,
+        }
+        if self.intercept_share:
+            found["intercept"] = mean * self.label_bound / num_samples
+        return found
+
+    def _release(self, request):
+        features = self.features(request.dim, request.public_seed)
+        request = request.clipped(self.label_bound)
+        noise = self._noise(request.epsilon, request.delta)
+        source = request.noise()
+        intercept = released_mean(request.targets, self.label_bound, noise, source)
+        statistics = released_statistics(
+            features,
+            request.table,
+            request.targets - intercept,
+            bounds=(self.feature_bound, self._residual_bound),
+            noise=noise,
+            source=source,
+            epsilon=request.epsilon,
+        )
+        coefficients = self._coefficients(statistics, request.public_seed)
+        return request.released(
+            features,
+            request.in_precision(coefficients),
+            self._statement(request.epsilon, request.delta, source),
+            intercept=request.in_precision(intercept),
+            label_bound=self.label_bound,
+        )
+
+    @property
+    def _residual_bound(self) -> float:
+        return self.label_bound if self.residual_bound is None else self.residual_bound
+
+    def _noise(self, epsilon: float, delta: float) -> RidgeNoise:
+        check_budget(epsilon, delta)
+        mu = gaussian_mu(epsilon, delta)
+        if not 0 < mu < math.inf:
+            raise ValueError(f"expected an epsilon that some noise is calibrated to, got {epsilon}")
+        return RidgeNoise.calibrated(mu, self.intercept_share, self.balance)
+
+    def _coefficients(self, statistics: NoisyStatistics, public_seed: int):
+        rule, bound = self.ridge, self.feature_bound
+        if rule is None:
+            rule = NoiseRidge(1.0 if self.intercept_share else 0.5)
+        elif not isinstance(rule, AbstractRidgeRule):
+            rule = FixedRidge(float(rule) / bound**2)
+        ridge = np.asarray([rule.choose(statistics, public_seed=public_seed)])
+        found = ridge_path(statistics.covariance, statistics.correlation, ridge)[0]
+        return found * self._residual_bound / bound
+
+    def _statement(self, epsilon: float, delta: float, source: SecretNoise) -> Release:
+        what = "noisy sums of clipped features and labels, and the function made of them"
+        if self.intercept_share:
+            what = f"a noisy mean label, {what}"
+        return Release(
+            what,
+            "replace-one",
+            source.proved(GaussianMechanism(gaussian_mu(epsilon, delta))),
+            (*_ASSUMPTIONS, *source.assumptions(_CERTIFIED)),
+            is_certified=not source.is_guessable,
+        )

@@ -1,0 +1,31 @@
+"""Losses of a prediction: value, slope and curvature, and the moments of a clipped slope."""
+
+from jaxdp.losses.base import AbstractLoss as AbstractLoss
+from jaxdp.losses.base import AbstractScalarLoss as AbstractScalarLoss
+from jaxdp.losses.base import ClippedSlope as ClippedSlope
+from jaxdp.losses.linear_model import loss_gradient as loss_gradient
+from jaxdp.losses.linear_model import loss_smoothness as loss_smoothness
+from jaxdp.losses.linear_model import slope_limits as slope_limits
+from jaxdp.losses.logistic import Logistic as Logistic
+from jaxdp.losses.margin import AbstractMarginLoss as AbstractMarginLoss
+from jaxdp.losses.margin import HuberHinge as HuberHinge
+from jaxdp.losses.softmax import Softmax as Softmax
+from jaxdp.losses.squared import HalfSquared as HalfSquared
+from jaxdp.losses.squared import Huber as Huber
+from jaxdp.losses.squared import Squared as Squared
+
+__all__ = [
+    "AbstractLoss",
+    "AbstractMarginLoss",
+    "AbstractScalarLoss",
+    "ClippedSlope",
+    "HalfSquared",
+    "Huber",
+    "HuberHinge",
+    "Logistic",
+    "Softmax",
+    "Squared",
+    "loss_gradient",
+    "loss_smoothness",
+    "slope_limits",
+]

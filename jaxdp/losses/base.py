@@ -1,0 +1,82 @@
+r"""The abstract losses: how far a prediction is from its label, and the slope of that.
+
+A loss is written here as a function of the *prediction* f alone. What it is of the parameters
+follows for every model that is linear in them (`jaxdp.losses.linear_model`).
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from jaxdp.core.description import AbstractDescription
+
+
+class ClippedSlope(eqx.Module):
+    r"""What a theory asks about a clipped slope $\psi(f)$ where the prediction f is Gaussian.
+
+    Attributes:
+        mean: $E[\psi(f)]$.
+        square: $E[\psi(f)^2]$.
+        derivative: $E[\psi'(f)]$, the derivative of the mean in the mean of f; by Stein's identity
+            also $\mathrm{Cov}(\psi(f), f)/\mathrm{Var} f$.
+        clipped: the probability that the slope is clipped.
+    """
+
+    mean: Float[Array, "*shape"]
+    square: Float[Array, "*shape"]
+    derivative: Float[Array, "*shape"]
+    clipped: Float[Array, "*shape"]
+
+
+class AbstractLoss(AbstractDescription):
+    r"""A loss $\ell(f, y)$, convex in the prediction f.
+
+    Predictions and labels of any shapes that broadcast; where a prediction is a vector its last
+    axis is that of the outputs. Labels are taken as they are: whoever holds them checks them.
+    """
+
+    @property
+    @abc.abstractmethod
+    def curvature_bound(self) -> float:
+        r"""The largest second derivative in the prediction; of a vector, eigenvalue."""
+
+    @property
+    @abc.abstractmethod
+    def slope_bound(self) -> Any:
+        r"""The largest norm of a slope, which is the Lipschitz constant; may be infinite."""
+
+    @abc.abstractmethod
+    def value(
+        self, prediction: Float[Array, "..."], label: Float[Array, "..."]
+    ) -> Float[Array, "..."]:
+        r"""$\ell(f, y)$."""
+
+    @abc.abstractmethod
+    def slope(
+        self, prediction: Float[Array, "..."], label: Float[Array, "..."]
+    ) -> Float[Array, "..."]:
+        r"""$\partial\ell/\partial f$, of the shape of the prediction."""
+
+
+class AbstractScalarLoss(AbstractLoss):
+    """A loss whose prediction is one number."""
+
+    @abc.abstractmethod
+    def clipped_slope(
+        self,
+        mean: Float[Array, "*shape"],
+        variance: Float[Array, "*shape"],
+        label: Float[Array, "*shape"],
+        limit: Float[Array, "*shape"],
+    ) -> ClippedSlope:
+        r"""Moments of the slope, cut at $\pm k$, where the prediction is $N(m, v)$.
+
+        Args:
+            mean: m.
+            variance: v >= 0.
+            label: y, fixed.
+            limit: k >= 0, may be infinite: `slope_limits` of the norms that gradients are clipped
+                at.
+        """

@@ -1,0 +1,133 @@
+r"""Margin losses: convex, Lipschitz and smooth functions of $m = y f(x)$, for labels -1 and +1.
+
+Here they are evaluated in float64 NumPy on the host, as a minimiser that is released needs
+(`jaxdp.kernels.PrivateKernelClassifier`), with the constants on which its privacy rests. Paper: PK
+Assumption 6, which allows for second derivatives that jump; `kernels.objective_calibration` says
+why they may. PK Assumption 1, that a loss lies in [0, 1], is left out: no convex function on the
+line does unless it is constant.
+"""
+
+import abc
+import math
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.core.arrays import plain_float
+from jaxdp.core.checks import require_positive
+from jaxdp.core.description import AbstractDescription
+
+_Margins = Float[np.ndarray, " n"]
+# How far beyond its stated constants rounding may take a loss on the grid of the check.
+_ROUNDING = 1e-9
+
+
+class AbstractMarginLoss(AbstractDescription):
+    r"""A loss $\ell(m)$ of the margin: non-negative and convex, its slope Lipschitz."""
+
+    @property
+    @abc.abstractmethod
+    def lipschitz(self) -> float:
+        r"""$c_1$: the largest $|\ell'(m)|$."""
+
+    @property
+    @abc.abstractmethod
+    def smoothness(self) -> float:
+        r"""$c_2$: the largest $\ell''(m)$, where it exists."""
+
+    @property
+    @abc.abstractmethod
+    def is_decreasing(self) -> bool:
+        r"""Whether $\ell' \le 0$ everywhere: the label then tells the sign of the slope."""
+
+    @abc.abstractmethod
+    def value_of_margin(self, margins: _Margins) -> _Margins:
+        r"""$\ell(m)$."""
+
+    @abc.abstractmethod
+    def slope_of_margin(self, margins: _Margins) -> _Margins:
+        r"""$\ell'(m)$, to a rounding of $64 \cdot 2^{-53} c_1$."""
+
+    @abc.abstractmethod
+    def curvature_of_margin(self, margins: _Margins) -> _Margins:
+        r"""$\ell''(m)$; where it jumps, any value in between."""
+
+
+class HuberHinge(AbstractMarginLoss):
+    r"""The hinge $\max(0, 1 - m)$ with its corner rounded: $c_1 = 1$ and $c_2 = 1/(2h)$.
+
+    $(1 + h - m)^2/(4h)$ for $|1 - m| \le h$, 0 above and $1 - m$ below. Its second derivative
+    jumps at $1 \pm h$. Source: Chaudhuri, Monteleoni and Sarwate (2011), the Huber loss.
+
+    Args:
+        width: h > 0, half the length of the rounded corner.
+
+    Raises:
+        ValueError: the width is not positive and finite.
+    """
+
+    width: float = eqx.field(converter=plain_float)
+
+    def __check_init__(self):
+        require_positive("width", self.width)
+
+    @property
+    def lipschitz(self):
+        return 1.0
+
+    @property
+    def smoothness(self):
+        return 0.5 / self.width
+
+    @property
+    def is_decreasing(self):
+        return True
+
+    def value_of_margin(self, margins):
+        below = 1 - margins - self.width
+        corner = np.square(self._depth(margins)) * self.width
+        return corner + np.maximum(below, 0)
+
+    def slope_of_margin(self, margins):
+        return -self._depth(margins)
+
+    def curvature_of_margin(self, margins):
+        return np.where(np.abs(1 - margins) <= self.width, self.smoothness, 0.0)
+
+    def _depth(self, margins):
+        """How far into the corner a margin lies: 0 above it, 1 below it."""
+        return np.clip((1 + self.width - margins) / (2 * self.width), 0, 1)
+
+
+def check_margin_loss(loss: AbstractMarginLoss) -> None:
+    """Check the constants that a loss states, on which privacy rests, on a grid of margins.
+
+    A grid finds wrong constants; it proves no right ones.
+
+    Raises:
+        TypeError: it is not a margin loss.
+        ValueError: a constant is not positive and finite, or the slope on the grid leaves its
+            bound, falls, rises faster than stated, or has the other sign.
+    """
+    if not isinstance(loss, AbstractMarginLoss):
+        raise TypeError(f"expected loss to be a margin loss, got {type(loss).__name__}")
+    for name in ("lipschitz", "smoothness"):
+        if not 0 < getattr(loss, name) < math.inf:
+            raise ValueError(f"expected finite {name} > 0, got {getattr(loss, name)}")
+    wide = np.geomspace(1e-3, 1e6, 2000)
+    margins = np.concatenate([-wide[::-1], [0.0], wide, 1 + np.linspace(-2, 2, 4001)])
+    margins = np.unique(margins)
+    slopes = np.asarray(loss.slope_of_margin(margins), np.float64)
+    if slopes.shape != margins.shape or not np.isfinite(slopes).all():
+        raise ValueError("expected loss.slope_of_margin to give one finite number per margin")
+    room = _ROUNDING * loss.lipschitz
+    rises, gaps = np.diff(slopes), np.diff(margins)
+    for broken, claim in (
+        (np.abs(slopes).max() > loss.lipschitz + room, f"|slope| <= {loss.lipschitz}"),
+        (rises.min() < -room, "a convex loss"),
+        (np.any(rises > loss.smoothness * gaps + room), f"curvature <= {loss.smoothness}"),
+        (loss.is_decreasing and slopes.max() > 0, "a decreasing loss"),
+    ):
+        if broken:
+            raise ValueError(f"expected {claim}, as {type(loss).__name__} states; it is not")

@@ -1,0 +1,108 @@
+r"""Losses of regression: squares of the residual r = f - y, and Huber's, which ends in lines.
+
+Their slopes are lines that clipping cuts off, so that their moments are those of a clipped
+Gaussian (`jaxdp.core.clipped_gaussian`), exact and in closed form.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import require_positive
+from jaxdp.core.clipped_gaussian import clipped_mean, clipped_square, inside_probability
+from jaxdp.losses.base import AbstractScalarLoss, ClippedSlope
+
+
+class Squared(AbstractScalarLoss):
+    r"""$(f - y)^2$, of slope $2(f - y)$: the loss of `DPGD`."""
+
+    @property
+    def curvature_bound(self):
+        return 2.0
+
+    @property
+    def slope_bound(self):
+        return jnp.inf
+
+    def value(self, prediction, label):
+        return (prediction - label) ** 2
+
+    def slope(self, prediction, label):
+        return 2 * (prediction - label)
+
+    def clipped_slope(self, mean, variance, label, limit):
+        return _of_gaussian(self.slope(mean, label), 4 * variance, 2, limit)
+
+
+class HalfSquared(AbstractScalarLoss):
+    r"""$(f - y)^2/2$, of slope $f - y$: the loss of `LinearRegression`."""
+
+    @property
+    def curvature_bound(self):
+        return 1.0
+
+    @property
+    def slope_bound(self):
+        return jnp.inf
+
+    def value(self, prediction, label):
+        return (prediction - label) ** 2 / 2
+
+    def slope(self, prediction, label):
+        return prediction - label
+
+    def clipped_slope(self, mean, variance, label, limit):
+        return _of_gaussian(self.slope(mean, label), variance, 1, limit)
+
+
+class Huber(AbstractScalarLoss):
+    r"""$r^2/2$ for $|r| \le w$ and $w|r| - w^2/2$ beyond: of slope $r = f - y$, cut at $\pm w$.
+
+    Source: Huber (1964), "Robust estimation of a location parameter".
+
+    Args:
+        width: w > 0 and finite.
+
+    Raises:
+        ValueError: the width is not positive and finite.
+    """
+
+    width: Float[Array, ""] = eqx.field(converter=lambda value: as_float(value, "width"))
+
+    def __check_init__(self):
+        require_positive("width", self.width)
+
+    @property
+    def curvature_bound(self):
+        return 1.0
+
+    @property
+    def slope_bound(self):
+        return self.width
+
+    def value(self, prediction, label):
+        # Without a square of the residual, which may overflow.
+        slope = self.slope(prediction, label)
+        return slope * (prediction - label - slope / 2)
+
+    def slope(self, prediction, label):
+        return jnp.clip(prediction - label, -self.width, self.width)
+
+    def clipped_slope(self, mean, variance, label, limit):
+        found = _of_gaussian(mean - label, variance, 1, jnp.minimum(limit, self.width))
+        # A slope that the loss itself has cut is not clipped.
+        is_clipping = limit < self.width
+        clipped = jnp.where(is_clipping, found.clipped, jnp.zeros_like(found.clipped))
+        return ClippedSlope(found.mean, found.square, found.derivative, clipped)
+
+
+def _of_gaussian(mean, variance, steepness, limit) -> ClippedSlope:
+    """Moments of a Gaussian slope, cut at a limit, which moves `steepness` times the prediction."""
+    inside = inside_probability(mean, variance, limit)
+    return ClippedSlope(
+        mean=clipped_mean(mean, variance, limit),
+        square=clipped_square(mean, variance, limit),
+        derivative=steepness * inside,
+        clipped=1 - inside,
+    )

@@ -1,0 +1,1 @@
+"""Lower bounds on what a mechanism leaks, from running it."""

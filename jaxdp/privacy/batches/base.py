@@ -1,0 +1,87 @@
+"""How batches are drawn from the records, in fixed shapes, and what noisy sums over them cost."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Key
+
+from jaxdp.core.checks import require_kind, require_non_negative, require_scalar
+from jaxdp.core.description import AbstractDescription
+from jaxdp.privacy.mechanisms import AbstractMechanism
+from jaxdp.privacy.secret_noise import SecretNoise
+
+
+def require_sampler(sampler: Any) -> None:
+    """Raise TypeError unless it is a sampler."""
+    require_kind(
+        "sampler", sampler, AbstractSampler, "a PoissonSampler, ShuffledEpochs or FixedSizeBatches"
+    )
+
+
+def require_step(step: Any) -> None:
+    """Raise TypeError or ValueError unless it is the number of a step, from 0, traced or not."""
+    require_scalar("step", step)
+    if not jnp.issubdtype(jnp.result_type(step), jnp.integer):
+        raise TypeError(f"expected step to be a whole number, got {step!r}")
+    require_non_negative("step", step)
+
+
+class AbstractSampler(AbstractDescription):
+    """Batches of records, padded to one capacity.
+
+    Attributes:
+        num_records: n, public.
+        capacity: how many records a batch has room for.
+    """
+
+    num_records: eqx.AbstractVar[int]
+    capacity: eqx.AbstractVar[int]
+
+    @property
+    @abc.abstractmethod
+    def adjacency(self) -> str:
+        """Who the neighbours are for whom `mechanism` is stated."""
+
+    @property
+    @abc.abstractmethod
+    def expected_batch_size(self) -> float:
+        """A public number by which a sum is divided to make a mean."""
+
+    @abc.abstractmethod
+    def sample(
+        self, step: int | Int[Array, ""], *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]:
+        """The batch of step number `step`, from 0: indices padded by zeros, and which are real.
+
+        Args:
+            key: of the run, one for all its steps. Its noise is drawn from it too: a sampler splits
+                off `jaxdp.core.keys.purpose_key(key, "sampling")` and draws from that alone.
+        """
+
+    @abc.abstractmethod
+    def sample_secretly(
+        self, step: int, *, noise: SecretNoise, key: Key[Array, ""]
+    ) -> tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]:
+        """The same batch from random bits that nobody can predict, on the host.
+
+        Args:
+            step: its number, from 0.
+            noise: the source of what has to be secret.
+            key: for what need not be.
+        """
+
+    @property
+    @abc.abstractmethod
+    def inclusion_probability(self) -> float:
+        """Of a given record in a batch, as far as an adversary cannot know it."""
+
+    @abc.abstractmethod
+    def mechanism(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:
+        """What noisy sums of clipped terms over the first batches cost together.
+
+        Args:
+            noise_multiplier: standard deviation of the noise on a *sum* over the clip norm.
+            num_steps: how many batches are used, each once.
+        """

@@ -1,0 +1,275 @@
+"""Poisson batches, the only ones for which amplification by subsampling is proved here.
+
+Each record enters each batch by its own coin. The batch has a fixed capacity, so that its shape
+depends on no data, and the account pays for the batches that would not have fitted.
+"""
+
+import itertools
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import scipy
+from jaxtyping import Array, UInt32
+
+from jaxdp.core.arrays import plain_number
+from jaxdp.core.checks import (
+    concrete,
+    host_number,
+    require_count,
+    require_key,
+    require_kind,
+)
+from jaxdp.core.keys import numbered_key, purpose_key
+from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
+from jaxdp.privacy.arguments import host_scalar
+from jaxdp.privacy.batches.base import AbstractSampler, require_step
+from jaxdp.privacy.batches.subsampling import subsampled_gaussian_epsilon
+from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
+from jaxdp.privacy.secret_noise import SecretNoise
+
+_COINS = 2**32
+# The default capacity overflows with at most this probability a step.
+_NEGLIGIBLE = 1e-30
+# A share of delta that nobody asks for is not worth a word.
+_NEGLIGIBLE_DELTA = 1e-15
+
+
+class PoissonSampler(AbstractSampler):
+    r"""Every record is in a batch with the same probability, independently of every other.
+
+    A record is taken when 32 random bits are below a whole number, so that the probability that
+    is accounted for is the one that is drawn. Where more records are drawn than the batch has
+    room for, those of the highest indices are left out.
+
+    Args:
+        num_records: n, public.
+        sampling_rate: q in (0, 1], public; rounded to a multiple of 2^-32, which the attribute
+            holds.
+        capacity: how many records a batch has room for; public, and the same for neighbouring
+            data sets. None: the least that overflows with probability at most 1e-30 a step, also
+            for a neighbour with one record more: at rate 1 that is num_records + 1.
+
+    Raises:
+        ValueError: a value is out of its range.
+        TypeError: a count is not a Python int.
+    """
+
+    num_records: int = eqx.field(static=True)
+    sampling_rate: float = eqx.field(static=True)
+    capacity: int = eqx.field(static=True)
+
+    def __init__(self, num_records, sampling_rate, capacity=None):
+        self.num_records = require_count("num_records", num_records)
+        if self.num_records >= 2**31:
+            raise ValueError(f"expected num_records < 2^31, got {num_records}")
+        rate = host_number("sampling_rate", sampling_rate)
+        if not 0 < rate <= 1:
+            raise ValueError(f"expected 0 < sampling_rate <= 1, got {sampling_rate}")
+        coins = _as_coins(rate)
+        if coins == 0:
+            raise ValueError(f"expected sampling_rate >= 2^-32, got {sampling_rate}")
+        self.sampling_rate = coins / _COINS
+        if capacity is None:
+            capacity = self._least_capacity()
+        self.capacity = require_count("capacity", capacity)
+
+    def _argument(self, name):
+        # A capacity that was chosen for one rate would overflow at a larger one.
+        is_chosen = name == "capacity" and self.capacity == self._least_capacity()
+        return None if is_chosen else getattr(self, name)
+
+    def __repr__(self):
+        # The shortest number that is rounded to this rate.
+        shown = (f"{self.sampling_rate:.{digits}g}" for digits in range(1, 18))
+        rate = next(text for text in shown if _as_coins(float(text)) / _COINS == self.sampling_rate)
+        return (
+            f"PoissonSampler(num_records={self.num_records}, sampling_rate={rate}, "
+            f"capacity={self.capacity})"
+        )
+
+    @property
+    def overflow_probability(self) -> float:
+        """An upper bound on the probability that one step draws more than the capacity.
+
+        It holds for one record more than there are, which covers a neighbour with one added.
+        """
+        return self._overflow(self.capacity)
+
+    @property
+    def adjacency(self):
+        # The number of records is public, so neighbours have the same: one of them adds nothing.
+        return ZERO_OUT_ONE
+
+    @property
+    def expected_batch_size(self):
+        return self.sampling_rate * self.num_records
+
+    def mechanism(self, noise_multiplier, num_steps):
+        return PoissonSubsampledGaussian(self, noise_multiplier, num_steps)
+
+    def sample(self, step, *, key):
+        require_key(key)
+        require_step(step)
+        key = numbered_key(purpose_key(key, "sampling"), step)
+        return self._drawn(jr.bits(key, (self.num_records,), jnp.uint32))
+
+    def sample_secretly(self, step, *, noise, key):
+        r"""The same records from bits of the noise's source, in places drawn at random.
+
+        Amplification compares the sum with a record to the one without it. Were records put side
+        by side, as `sample` does, those behind that record would stand elsewhere without it, and a
+        sum in floating point would round otherwise: what bounds the influence of a record at its
+        place would not bound that difference. Here the records have a uniformly random injection
+        into the places of the batch. That of the others has the same law whether the record is
+        drawn or not, and given theirs it takes a place that is empty otherwise: to the last bit,
+        the sum without it is the sum with zero in its place.
+        """
+        require_kind("noise", noise, SecretNoise, "a jaxdp.privacy.SecretNoise()")
+        require_key(key)
+        require_step(step)
+        source = noise.hiding(step)
+        words = source.words(-(-self.num_records // 2), "batch")
+        drawn = self._drawn(jnp.asarray(words.view("<u4")[: self.num_records]))
+        for attempt in itertools.count():
+            keys = source.words(self.capacity, f"places, attempt {attempt}")
+            # Among distinct numbers every order is equally likely.
+            if len(np.unique(keys)) == self.capacity:
+                break
+        order = jnp.asarray(np.argsort(keys))
+        return tuple(part[order] for part in drawn)
+
+    @property
+    def inclusion_probability(self):
+        return self.sampling_rate
+
+    def _drawn(self, bits: UInt32[Array, " records"]):
+        """The records whose bits are below the rate's."""
+        # Compared by <=, so that rate 1 has a threshold of 32 bits too.
+        is_drawn = bits <= jnp.uint32(round(self.sampling_rate * _COINS) - 1)
+        counts, places = jnp.cumsum(is_drawn), jnp.arange(1, self.capacity + 1)
+        is_real = places <= counts[-1]
+        # The j-th record drawn is the first up to which j have been; faster than a scatter.
+        return jnp.where(is_real, jnp.searchsorted(counts, places), 0), is_real
+
+    def _overflow(self, capacity: int) -> float:
+        others = self.num_records + 1 - capacity
+        if others <= 0:
+            return 0.0
+        # P(Bin(n + 1, q) > c), with room for its rounding and its underflow.
+        tail = float(scipy.special.betainc(capacity + 1, others, self.sampling_rate))
+        return min(1.0, tail * (1 + 1e-6) + np.finfo(float).tiny)
+
+    def _least_capacity(self) -> int:
+        lowest, highest = 0, self.num_records + 1
+        while highest - lowest > 1:
+            middle = (lowest + highest) // 2
+            fits = self._overflow(middle) <= _NEGLIGIBLE
+            lowest, highest = (lowest, middle) if fits else (middle, highest)
+        return highest
+
+
+def _as_coins(rate: float) -> int:
+    """How many of the 2^32 values of 32 bits draw a record."""
+    return round(rate * _COINS)
+
+
+class PoissonSubsampledGaussian(AbstractMechanism):
+    r"""Noisy sums of clipped terms over batches of a Poisson sampler.
+
+    A step that draws more than the sampler's capacity leaves records out. With $\tau$ the
+    probability of that, the T batches differ from untruncated ones with probability at most
+    $T\tau$, so both laws are within $T\tau$ in total variation of the untruncated ones, for which
+    $\epsilon$ holds at $\delta_0$; hence it holds here at
+    $\delta_0 + T\tau(1 + e^\epsilon)$. Source: Chua et al. (2024), *Scalable DP-SGD: Shuffling
+    vs. Poisson Subsampling*, on truncated batches; the proof is the sentence above.
+
+    Amplification is proved for add-or-remove-one and zero-out-one, where one record moves a sum
+    by the clip norm at most, and for no other way of making batches.
+
+    Args:
+        sampler: a `PoissonSampler`.
+        noise_multiplier: standard deviation of the noise on the sum, over the clip norm; >= 0.
+        num_steps: T, how many batches are used.
+
+    Raises:
+        TypeError: the sampler is not a `PoissonSampler`, or num_steps not a Python int.
+        ValueError: another sampling is named, or a value is out of its range.
+    """
+
+    sampler: PoissonSampler
+    noise_multiplier: Any = eqx.field(
+        converter=lambda value: host_scalar("noise_multiplier", value)
+    )
+    num_steps: int = eqx.field(static=True, converter=plain_number)
+
+    def __check_init__(self):
+        if not isinstance(self.sampler, PoissonSampler):
+            kind = ValueError if isinstance(self.sampler, str) else TypeError
+            given = self.sampler if kind is ValueError else type(self.sampler).__name__
+            raise kind(
+                f"expected sampler to be a PoissonSampler, got {given}: amplification by "
+                "subsampling is proved for Poisson sampling only; for batches that are shuffled or "
+                "fixed use ShuffledEpochs or FixedSizeBatches, which claim none"
+            )
+        require_count("num_steps", self.num_steps)
+
+    @property
+    def proved(self):
+        return Proved(None, None)
+
+    @property
+    def adjacencies(self):
+        return (ADD_OR_REMOVE_ONE, ZERO_OUT_ONE)
+
+    @property
+    def assumptions(self):
+        sampler = self.sampler
+        return (
+            f"every batch is drawn afresh by the Poisson sampler, at rate "
+            f"{sampler.sampling_rate:.6g}; its random bits are taken as independent and secret",
+            f"a batch holds {sampler.capacity} records at most; drawing more has probability "
+            f"{sampler.overflow_probability:.1e} a step and is part of delta{self._least_delta()}",
+            "the rate, the capacity and the number of records are public and not chosen from the "
+            "data",
+        )
+
+    def _least_delta(self) -> str:
+        """Up to which delta nothing is left for epsilon, in words, unless that is negligible."""
+        used_up = min(1.0, 2 * self.num_steps * self.sampler.overflow_probability)
+        if used_up < _NEGLIGIBLE_DELTA:
+            return ""
+        return (
+            f", all of it up to delta = {used_up:.1e} at least, where epsilon is infinite: give "
+            "the sampler a larger capacity"
+        )
+
+    def epsilon(self, delta, adjacency):
+        known, noise = concrete(delta), concrete(self.noise_multiplier)
+        if known is None or noise is None:
+            raise TypeError(
+                "expected concrete arguments, got traced ones: subsampling is accounted for on "
+                "the host, outside jit, vmap and grad"
+            )
+        return self._epsilon(float(noise), float(known), adjacency)
+
+    def _epsilon(self, noise_multiplier: float, delta: float, adjacency: str) -> float:
+        overflow = self.num_steps * self.sampler.overflow_probability
+        # A first guess that costs nothing and nearly always is enough.
+        share = 1e-6 * delta if overflow > 0 else 0.0
+        while share < delta:
+            epsilon = subsampled_gaussian_epsilon(
+                self.sampler.sampling_rate,
+                noise_multiplier,
+                self.num_steps,
+                delta - share,
+                adjacency,
+            )
+            needed = overflow * (1 + math.exp(min(epsilon, 700)))
+            if needed <= share or epsilon == math.inf:
+                return epsilon
+            share = 1.001 * needed
+        return math.inf

@@ -1,0 +1,195 @@
+"""One loop for every simulator: from record to record, with progress, to the Trajectory.
+
+A simulator says how its runs begin, go on and end (`AbstractRuns`). When they are recorded, who is
+told how far they are, and how what was read out becomes a `Trajectory`, is here.
+"""
+
+import abc
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
+from jaxdp.simulation.base import Progress
+
+_PROGRESS_BLOCKS = 20
+
+Steps = np.ndarray | Int[Array, " counts"]
+"""Numbers of steps: NumPy integers, or a traced array where the run's length is traced."""
+
+
+class Reading(eqx.Module):
+    """What is read out of all runs, one column a record.
+
+    Attributes:
+        risk: the problem's own risk.
+        sums: by name, over the steps, what observables are made of.
+    """
+
+    risk: Float[Array, "runs records"]
+    sums: dict[str, Shaped[Array, "runs records"]]
+
+
+class AbstractRuns(eqx.Module):
+    """Independent runs of one algorithm on one problem, which go on together."""
+
+    @property
+    @abc.abstractmethod
+    def is_valid(self) -> Bool[Array, ""]:
+        """Whether traced parameters of problem and algorithm are in their ranges."""
+
+    @abc.abstractmethod
+    def begin(self) -> tuple[Any, Reading]:
+        """The state before the first step, and its one reading."""
+
+    @abc.abstractmethod
+    def advance(self, state: Any, starts: Steps, ends: Steps) -> tuple[Any, Reading]:
+        """The state after ranges (start, end] of steps, and a reading at each range's end.
+
+        Args:
+            state: after the first start.
+            starts, ends: of ranges that follow one another.
+        """
+
+    @abc.abstractmethod
+    def finish(
+        self, state: Any
+    ) -> tuple[Float[Array, " runs"] | None, Float[Array, "runs dim"] | None]:
+        """The released iterates' risks, None where they are the last recorded, and the iterates."""
+
+    @abc.abstractmethod
+    def time(self, steps: Steps) -> Float[Any, " counts"]:
+        """The time after so many steps."""
+
+    @abc.abstractmethod
+    def observables(
+        self, reading: Reading, steps: Int[Array, " records"]
+    ) -> dict[str, Float[Array, "runs records"]]:
+        """What the sums of all readings say, which were made after so many steps."""
+
+
+class Ranges(NamedTuple):
+    """The steps of a run, cut where it is recorded.
+
+    Attributes:
+        steps: after how many the run is recorded, each number once where they are known.
+        slots: which of them is each record.
+        block: how many ranges lie between two returns to the host.
+    """
+
+    steps: Steps
+    slots: np.ndarray
+    block: int
+
+    @property
+    def longest(self) -> int:
+        """The most steps in a range; of a known length only."""
+        return int(np.diff(self.steps).max())
+
+    def blocks(self) -> Iterator[tuple[Steps, Steps]]:
+        """Starts and ends of the ranges of one block after the other."""
+        for first in range(0, len(self.steps) - 1, self.block):
+            bounds = self.steps[first : first + self.block + 1]
+            yield bounds[:-1], bounds[1:]
+
+
+def ranges_of(num_steps: int | Int[Array, ""], records: int, progress: Progress | None) -> Ranges:
+    """Where a run of so many steps is recorded, and when it returns to the host.
+
+    Without a listener all ranges are one block.
+    """
+    steps, slots = record_steps(num_steps, records), np.arange(records + 1)
+    if isinstance(steps, np.ndarray):
+        steps, slots = np.unique(steps, return_inverse=True)
+    count = len(steps) - 1
+    return Ranges(steps, slots, count if progress is None else -(-count // _PROGRESS_BLOCKS))
+
+
+def drive(
+    runs: AbstractRuns, ranges: Ranges, *, keep_parameters: bool, progress: Progress | None
+) -> Trajectory:
+    """All steps of the runs, recorded where the ranges end.
+
+    Memory is that of the runs' state and of the records.
+    """
+    state, first = runs.begin()
+    readings = [first]
+    for starts, ends in ranges.blocks():
+        state, reading = runs.advance(state, starts, ends)
+        readings.append(reading)
+        if progress is not None:
+            jax.block_until_ready(state)
+            progress(float(ends[-1]) / float(ranges.steps[-1]))
+    final_risk, parameters = runs.finish(state)
+    time = runs.time(ranges.steps[ranges.slots])
+    kept = parameters if keep_parameters else None
+    return _assembled(runs, readings, ranges.steps, ranges.slots, time, final_risk, kept)
+
+
+def announced(trajectory: Trajectory, progress: Progress | None) -> Trajectory:
+    """The trajectory, when the listener has heard that it is done."""
+    if progress is not None:
+        jax.block_until_ready(trajectory.risk)
+        progress(1.0)
+    return trajectory
+
+
+@eqx.filter_jit
+def _assembled(runs, readings, steps, slots, time, final_risk, parameters) -> Trajectory:
+    reading = jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), *readings)
+    observables = runs.observables(reading, steps)
+    risk, observables = jax.tree.map(lambda v: v[:, slots], (reading.risk, observables))
+    return trajectory_of(
+        is_valid=runs.is_valid,
+        time=jnp.asarray(time).astype(risk.dtype),
+        risk=risk,
+        final_risk=risk[:, -1] if final_risk is None else final_risk,
+        observables=observables,
+        parameters=parameters,
+        label="simulated",
+    )
+
+
+def shares_of_samples(
+    counts: Reading, steps: Int[Array, " records"], batch_size: int = 1
+) -> dict[str, Float[Array, "runs records"]]:
+    """Counts of samples since the start, over the samples that were used until then."""
+    used = jnp.maximum(steps, 1).astype(counts.risk.dtype) * batch_size
+    return {f"{name}_fraction": count / used for name, count in counts.sums.items()}
+
+
+def trajectory_of(
+    *,
+    is_valid: Bool[Array, ""],
+    time: Float[Array, " records"],
+    risk: Float[Array, "runs records"],
+    final_risk: Float[Array, " runs"],
+    observables: dict[str, Float[Array, "runs records"]],
+    is_stopped: Bool[Array, " runs"] | None = None,
+    parameters: Float[Array, "runs dim"] | None = None,
+    label: str,
+) -> Trajectory:
+    """The Trajectory of runs with the status of each, void where the description is not valid.
+
+    Args:
+        is_stopped: which runs a solver gave up before their end; None for none.
+    """
+    status = status_of(risk, final_risk)
+    if is_stopped is not None:
+        status = jnp.where(is_stopped, int(Status.SOLVER_STOPPED), status)
+    trajectory = Trajectory(
+        time=time,
+        risk=risk,
+        final_risk=final_risk,
+        status=status,
+        observables=observables,
+        parameters=parameters,
+        label=label,
+    )
+    return void_unless(is_valid, trajectory)

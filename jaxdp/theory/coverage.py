@@ -1,0 +1,42 @@
+"""Which pairs of problem and algorithm the theories are about, and what to use for the others."""
+
+from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.algorithms.pair import require_pair
+from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.problems.linear import LinearRegression
+
+
+def require_one_pass(problem, algorithm) -> str | None:
+    """The reason why the pair is not Gaussian linear regression under one-pass DP-SGD, or None."""
+    require_pair(problem, algorithm)
+    if not isinstance(problem, LinearRegression):
+        fits = hasattr(problem, "surrogate") and isinstance(algorithm, OnePassDPSGD)
+        hint = "; predict on its .surrogate, the Gaussian problem of the same moments"
+        return (
+            f"AC Assumption 1 needs Gaussian inputs of known covariance (LinearRegression), got "
+            f"{type(problem).__name__}{hint if fits else ''}"
+        )
+    if not isinstance(algorithm, OnePassDPSGD):
+        return f"it describes OnePassDPSGD, got {type(algorithm).__name__}"
+    return None
+
+
+def require_dp_gd(problem, algorithm) -> str | None:
+    """The reason why the pair is not DP-GD on features of fixed rows, or None."""
+    require_pair(problem, algorithm)
+    if not isinstance(problem, AbstractFeatureProblem):
+        is_one_pass = require_one_pass(problem, algorithm) is None
+        return (
+            "it describes least squares on features of fixed rows (RandomFeatures), got "
+            f"{type(problem).__name__}{'; use CoupledODE()' if is_one_pass else ''}"
+        )
+    if not isinstance(algorithm, DPGD):
+        hint = (
+            "simulate it with FunctionSpace()"
+            if isinstance(algorithm, AbstractFullBatchAlgorithm)
+            else "on fixed rows use DPGD"
+        )
+        return f"it describes DPGD, got {type(algorithm).__name__}; {hint}"
+    return None

@@ -1,0 +1,109 @@
+"""The diffusion that DP-GD with clipping tends to for small steps, by the Gaussian closure."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from jaxdp.core.arrays import float_dtype, plain_number
+from jaxdp.core.checks import require_kind
+from jaxdp.theory.base import AbstractTheory
+from jaxdp.theory.coverage import require_dp_gd
+from jaxdp.theory.features.closed_moments import Closure, Moments
+from jaxdp.theory.features.gaussian_closure import DEFAULT_RANK, require_rank
+from jaxdp.theory.features.modes import as_trajectory, kernel_modes, record_times
+from jaxdp.theory.solver import Tolerances, solve
+
+
+def _largest_error(error: Moments):
+    """The largest entry, because a mean would hide the mean's errors behind many covariances."""
+    return jnp.max(
+        jnp.stack([jnp.max(jnp.abs(part)) for part in jax.tree.leaves(error) if part.size])
+    )
+
+
+_TOLERANCES = Tolerances((1e-9, 1e-12), (1e-6, 1e-8), _largest_error, max_steps=2**14)
+
+
+class ClippedDiffusion(AbstractTheory):
+    r"""Expected test error of the diffusion PF (3.5), clipping included: `GaussianClosure`'s limit.
+
+    Learning rate and steps enter through $\tau = \eta T$ and the noise only: the cost does not
+    grow with T, and `num_steps` may be traced in forward and reverse mode.
+
+    Args:
+        rank: how many leading modes keep their covariances in full, as for `GaussianClosure`.
+        adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
+            `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd`.
+    """
+
+    rank: int = eqx.field(static=True, converter=plain_number, default=DEFAULT_RANK)
+    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
+
+    def __check_init__(self):
+        require_rank(self.rank)
+        require_kind("adjoint", self.adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
+
+    def covers(self, problem, algorithm):
+        return require_dp_gd(problem, algorithm)
+
+    def predict(self, problem, algorithm, *, records):
+        modes = kernel_modes(problem)
+        at_record, time = record_times(algorithm, records)
+        diffusion = algorithm.diffusion(modes.num_train)
+        # Nothing that is compiled sees the number of steps.
+        bias, variance, clipped, stopped = _solve(
+            modes,
+            modes.slope_limits(algorithm),
+            algorithm.duration,
+            diffusion,
+            at_record / jnp.asarray(algorithm.num_steps, float),
+            self.rank,
+            self.adjoint,
+        )
+        return as_trajectory(
+            modes,
+            algorithm,
+            time=time,
+            bias=bias,
+            variance=variance + diffusion**2 * time * modes.unseen,
+            observables={"clipped_fraction": clipped},
+            label="clipped diffusion",
+            stopped=stopped,
+        )
+
+
+@eqx.filter_jit
+def _solve(modes, limits, duration, diffusion, share, rank: int, adjoint):
+    """Bias, seen variance and clipped share at the records, and whether the solver gave up."""
+    dtype = float_dtype(modes, limits, duration, diffusion)
+    # Coordinates in which the largest eigenvalue is 1: predictions and moments are of order one.
+    largest = modes.eigenvalues[0]
+    largest = jnp.where(largest > 0, largest, 1)
+    scaled = eqx.tree_at(
+        lambda tree: (tree.factor, tree.test_factor),
+        modes,
+        (modes.factor / jnp.sqrt(largest), modes.test_factor / jnp.sqrt(largest)),
+    )
+    closure = Closure(scaled, limits.astype(dtype), rank)
+    rate = duration * largest
+
+    def velocity(_, moments: Moments) -> Moments:
+        found = closure.velocity(moments, diffusion)
+        scaled = jax.tree.map(lambda part: (rate * part).astype(dtype), found)
+        # The clipped share is summed over the share of the time.
+        return eqx.tree_at(lambda tree: tree.clipped, scaled, found.clipped.astype(dtype))
+
+    moments, stopped = solve(
+        velocity,
+        closure.start(dtype),
+        share.astype(dtype),
+        tolerances=_TOLERANCES,
+        adjoint=adjoint,
+    )
+    return (
+        jax.vmap(closure.bias)(moments),
+        jax.vmap(closure.variance)(moments),
+        moments.clipped / jnp.where(share > 0, share, 1),
+        stopped,
+    )

@@ -1,0 +1,151 @@
+r"""The eigenbasis of the training kernel, in which every theory of DP-GD on features is written.
+
+A rotation of the seen coordinates c makes $L^\top L$ diagonal: $L = U\,\mathrm{diag}(\sqrt\lambda)
+V^\top$ becomes $W = LV$, whose columns are orthogonal, with $W^\top W = \mathrm{diag}(\lambda)$,
+the eigenvalues of the kernel $K = LL^\top$. Only W appears, never its columns divided by small
+singular values, so null modes need no care.
+"""
+
+import math
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.lax import Precision
+from jaxtyping import Array, Bool, Float
+
+from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.checks import concrete
+from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.losses import AbstractScalarLoss, slope_limits
+from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.theory.solver import prediction
+
+
+class KernelModes(eqx.Module):
+    r"""A problem in the eigenbasis of its training kernel, largest eigenvalue first.
+
+    Predictions of coordinates c are $Wc$ on the training rows and $Mc$, plus unseen noise, on the
+    test rows.
+
+    Attributes:
+        eigenvalues: $\lambda_j$ of the kernel.
+        factor: W, orthogonal columns of squared length $\lambda_j$.
+        pull: $W^\top y$, the force on each mode at c = 0.
+        test_factor: M.
+        feature_norms: $\|\varphi(x_i)\|$.
+        train_labels, test_labels: y.
+        unseen: mean over the test rows of $\|N_i\|^2$: noise of unit variance in the coordinates
+            that training never sees adds this to the risk.
+        is_valid: whether the problem's traced parameters are in their range.
+        loss: of a row.
+    """
+
+    eigenvalues: Float[Array, " modes"]
+    factor: Float[Array, "train modes"]
+    pull: Float[Array, " modes"]
+    test_factor: Float[Array, "test modes"]
+    feature_norms: Float[Array, " train"]
+    train_labels: Float[Array, " train"]
+    test_labels: Float[Array, " test"]
+    unseen: Float[Array, ""]
+    is_valid: Bool[Array, ""]
+    loss: AbstractScalarLoss
+
+    @property
+    def num_train(self) -> int:
+        """n."""
+        return self.train_labels.shape[0]
+
+    def stability_limit(self) -> float:
+        r"""$2n/(c\lambda_{max})$ for a loss of curvature c, NaN where it is traced."""
+        known = concrete(self.eigenvalues)
+        if known is None or not known.max(initial=0) > 0:
+            return math.nan
+        return 2 * self.num_train / (self.loss.curvature_bound * float(known.max()))
+
+    def slope_limits(self, algorithm: DPGD) -> Float[Array, " train"]:
+        r"""$C/\|\varphi(x_i)\|$: a sample is clipped where its loss has a larger slope."""
+        return slope_limits(algorithm.clip_norm, self.feature_norms)
+
+    def bias(self, mean: Float[Array, "*records modes"]) -> Float[Array, "*records"]:
+        """Test error of the mean predictor."""
+        labels = lax.broadcast_to_rank(self.test_labels, mean.ndim)
+        return jnp.mean(self.loss.value(product(mean, self.test_factor.T), labels), axis=-1)
+
+
+def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
+    """The problem in the eigenbasis of its training kernel.
+
+    Known values are decomposed in float64 on the host, traced ones where and as they are.
+    """
+    reduced = problem.reduced()
+    dtype = float_dtype(reduced)
+    train, test, labels = (
+        concrete(part) for part in (reduced.train_factor, reduced.test_factor, reduced.train_labels)
+    )
+    if train is not None and test is not None and labels is not None:
+        values, vectors = np.linalg.eigh(train.T @ train)
+        eigenvalues, basis = np.maximum(values[::-1], 0), vectors[:, ::-1]
+        pull = (train @ basis).T @ labels
+        factor, test_factor = (jnp.asarray(part @ basis, dtype) for part in (train, test))
+    else:
+        rows, columns = reduced.train_factor.shape
+        # More columns than rows leave null modes, which carry noise to the test rows.
+        _, roots, transposed = jnp.linalg.svd(reduced.train_factor, full_matrices=columns > rows)
+        eigenvalues = jnp.pad(roots**2, (0, max(0, columns - rows)))
+        factor = product(reduced.train_factor, transposed.T)
+        test_factor = product(reduced.test_factor, transposed.T)
+        pull = product(factor.T, reduced.train_labels)
+    # Under jit known arrays are constants, and the compiler would spend minutes multiplying them.
+    factor, test_factor, reduced = lax.optimization_barrier((factor, test_factor, reduced))
+    return KernelModes(
+        eigenvalues=jnp.asarray(eigenvalues, dtype),
+        factor=factor,
+        pull=jnp.asarray(pull, dtype),
+        test_factor=test_factor,
+        feature_norms=reduced.feature_norms(),
+        train_labels=reduced.train_labels,
+        test_labels=reduced.test_labels,
+        unseen=jnp.mean(jnp.sum(reduced.unseen_factor**2, axis=1)),
+        is_valid=reduced.is_valid,
+        loss=reduced.loss,
+    )
+
+
+def record_times(algorithm: DPGD, records: int) -> tuple[Array, Array]:
+    """Numbers of updates done at the records, and the times eta k."""
+    at_record = jnp.asarray(record_steps(algorithm.num_steps, records))
+    return at_record, at_record * algorithm.learning_rate
+
+
+def as_trajectory(
+    modes: KernelModes,
+    algorithm: DPGD,
+    *,
+    time: Float[Array, " records"],
+    bias: Float[Array, " records"],
+    variance: Float[Array, " records"],
+    observables: dict[str, Float[Array, " records"]],
+    label: str,
+    stopped: Bool[Array, ""] | bool = False,
+) -> Trajectory:
+    """A prediction as a Trajectory; its risk is bias and variance together."""
+    risk = bias + variance
+    return prediction(
+        modes.is_valid & algorithm.is_valid,
+        time=time,
+        risk=risk,
+        final_risk=risk[-1],
+        observables={"bias": bias, "variance": variance, **observables},
+        label=label,
+        stopped=stopped,
+    )
+
+
+def product(left: Array, right: Array) -> Array:
+    """A matrix product at full precision: TF32 would lose the digits that noise leaves."""
+    return jnp.matmul(left, right, precision=Precision.HIGHEST)

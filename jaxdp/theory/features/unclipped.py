@@ -1,0 +1,174 @@
+r"""DP-GD without clipping, solved: in continuous time, with finite steps, and without noise.
+
+In the kernel's eigenbasis every coordinate is its own process. With $\lambda_j$ the eigenvalues of
+K, $\tau = \eta k$ and $q_j = 1 - 2\eta\lambda_j/n$, mean and variance of coordinate j are
+
+$$ \frac{(W^\top y)_j}{\lambda_j}(1 - e^{-2\lambda_j\tau/n}), \qquad
+   \Sigma^2\,\frac{n}{4\lambda_j}(1 - e^{-4\lambda_j\tau/n}) $$
+
+for the Ornstein-Uhlenbeck process PF (6.1), and after k finite steps the same with
+$1 - q_j^k$ and $\eta(1 - q_j^{2k})/(1 - q_j^2)$. Expected test error is exact in both.
+Source: PF (6.5), (6.88) and the variance of its process; Derived (finite steps):
+test_unclipped.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from jaxdp.algorithms.stability import warn_if_unstable
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.theory.base import AbstractTheory
+from jaxdp.theory.coverage import require_dp_gd
+from jaxdp.theory.features.exit_probability import (
+    DISCRETE_SHIFT,
+    Relaxation,
+    decay_area,
+    exit_probability,
+)
+from jaxdp.theory.features.modes import (
+    KernelModes,
+    as_trajectory,
+    kernel_modes,
+    product,
+    record_times,
+)
+
+# Of |q| in the interpolation between steps: a mode that one step puts out.
+_LEAST_FACTOR = 1e-3
+
+
+class OrnsteinUhlenbeck(AbstractTheory):
+    r"""Expected test error of the unclipped diffusion PF (6.1), in closed form.
+
+    It predicts DP-GD as long as no sample is clipped: `exit_probability` says how likely a path
+    leaves the no-clip set PF (6.2). Where clipping is the rule, use `GaussianClosure`.
+    """
+
+    def covers(self, problem, algorithm):
+        return require_dp_gd(problem, algorithm)
+
+    def predict(self, problem, algorithm, *, records):
+        modes = kernel_modes(problem)
+        diffusion = algorithm.diffusion(modes.num_train)
+        return _in_continuous_time(modes, algorithm, diffusion, records, label="OU")
+
+
+class GradientFlow(AbstractTheory):
+    """Test error of gradient flow: no noise, no clipping, small steps.
+
+    `exit_probability` is 1 from where the flow leaves the no-clip set PF (6.2), and 0 before.
+    """
+
+    def covers(self, problem, algorithm):
+        return require_dp_gd(problem, algorithm)
+
+    def predict(self, problem, algorithm, *, records):
+        modes = kernel_modes(problem)
+        noiseless = jnp.zeros_like(algorithm.learning_rate)
+        return _in_continuous_time(modes, algorithm, noiseless, records, label="gradient flow")
+
+
+class UnclippedRecursion(AbstractTheory):
+    """Expected test error of DP-GD without its clipping after each of its T steps, exactly.
+
+    `exit_probability` says how likely a path would have been clipped. Steps beyond the stability
+    limit diverge, as they should.
+    """
+
+    def covers(self, problem, algorithm):
+        return require_dp_gd(problem, algorithm)
+
+    def predict(self, problem, algorithm, *, records):
+        modes = kernel_modes(problem)
+        warn_if_unstable(algorithm, modes.stability_limit)
+        at_record, time = record_times(algorithm, records)
+        noise_std = algorithm.noise_std(modes.num_train)
+        limits = modes.slope_limits(algorithm) / modes.loss.curvature_bound
+        rate = algorithm.learning_rate
+        recorded = _finite_steps(modes, limits, rate, noise_std, at_record, time)
+        return _as_prediction(modes, algorithm, time, recorded, label="unclipped recursion")
+
+
+def _in_continuous_time(modes, algorithm, diffusion, records, *, label) -> Trajectory:
+    _, time = record_times(algorithm, records)
+    limits = modes.slope_limits(algorithm) / modes.loss.curvature_bound
+    recorded = _diffusion(modes, limits, diffusion, time)
+    return _as_prediction(modes, algorithm, time, recorded, label=label)
+
+
+def _as_prediction(modes, algorithm, time, recorded, *, label) -> Trajectory:
+    bias, variance, exits = recorded
+    return as_trajectory(
+        modes,
+        algorithm,
+        time=time,
+        bias=bias,
+        variance=variance,
+        observables={"exit_probability": exits},
+        label=label,
+    )
+
+
+@eqx.filter_jit
+def _diffusion(modes: KernelModes, limits, diffusion, time):
+    """Bias, variance and exit probability at the records."""
+    dtype = float_dtype(modes, limits, diffusion, time)
+    time = time.astype(dtype)
+    rates = modes.loss.curvature_bound * modes.eigenvalues / modes.num_train
+    one = jnp.ones_like(rates)
+    process = Relaxation(rates, one, diffusion**2 * one)
+    gain = decay_area(rates[None], time[:, None])
+    variance = diffusion**2 * decay_area(2 * rates[None], time[:, None])
+    return _risk_and_exit(modes, gain, variance, diffusion**2 * time, process, limits, time)
+
+
+@eqx.filter_jit
+def _finite_steps(modes: KernelModes, limits, rate, noise_std, at_record, time):
+    """Bias, variance and exit probability at the records."""
+    dtype = float_dtype(modes, limits, rate, noise_std)
+    time, steps = time.astype(dtype), at_record.astype(dtype)[:, None]
+    loss = modes.loss.curvature_bound * rate * modes.eigenvalues / modes.num_train  # 1 - q
+    gain = rate * _geometric(loss[None], steps, at_record[:, None] % 2 == 1)
+    # 1 - q^2 = loss (2 - loss), and q^2 is never negative.
+    square = loss * (2 - loss)
+    variance = noise_std**2 * _geometric(square[None], steps, jnp.zeros((), bool))
+    # Between its values at whole steps each mode is taken as a continuous process.
+    factor = jnp.maximum(jnp.abs(1 - loss), _LEAST_FACTOR)
+    log_factor = jnp.where(factor > _LEAST_FACTOR, _log_size(loss), jnp.log(_LEAST_FACTOR))
+    is_null = loss < 1e-6
+    pull_factor = jnp.where(is_null, 1 + loss / 2, -log_factor / jnp.where(is_null, 1, loss))
+    is_edge = jnp.abs(2 - loss) < 1e-6
+    noise = jnp.where(is_edge, 1, 2 * pull_factor / jnp.where(is_edge, 1, 2 - loss))
+    process = Relaxation(-log_factor / rate, pull_factor, noise_std**2 / rate * noise)
+    limits = limits + DISCRETE_SHIFT * noise_std * modes.feature_norms
+    unseen = noise_std**2 * steps[:, 0]
+    return _risk_and_exit(modes, gain, variance, unseen, process, limits, time)
+
+
+def _risk_and_exit(modes: KernelModes, gain, variance, unseen, process, limits, time):
+    """From each mode's gain, of mean = gain c pull / n, and variance to what is recorded.
+
+    c is the curvature, the same everywhere, of the squared loss.
+    """
+    bias = modes.bias(modes.loss.curvature_bound * gain * modes.pull[None] / modes.num_train)
+    seen = product(variance, jnp.mean(modes.test_factor**2, axis=0))
+    exits = exit_probability(modes, process, limits.astype(time.dtype), time)
+    return bias, seen + modes.unseen * unseen, exits
+
+
+def _log_size(loss):
+    """log|1 - loss|, right to rounding near 0 and near 2."""
+    return jnp.log1p(jnp.where(loss < 1, -loss, loss - 2))
+
+
+def _geometric(loss, steps, is_odd):
+    """1 + q + ... + q^(steps - 1) for q = 1 - loss, near q = 1, below 0 and beyond -1 too."""
+    is_null = jnp.abs(loss) * jnp.maximum(steps, 1) < 1e-6
+    log_size = _log_size(loss)
+    # No steps give no sum, whatever the factor; 0 times an infinite logarithm would not.
+    power_less_one = jnp.expm1(jnp.where(steps > 0, steps * log_size, 0))
+    is_flipped = is_odd & (loss > 1)
+    complement = jnp.where(is_flipped, 2 + power_less_one, -power_less_one)
+    total = complement / jnp.where(is_null, 1, loss)
+    return jnp.where(is_null, steps * (1 - (steps - 1) * loss / 2), total)

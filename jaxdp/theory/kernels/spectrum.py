@@ -1,0 +1,170 @@
+r"""What the rates of kernel learning depend on: eigenvalues, and the target in their basis.
+
+The integral operator L of a kernel has eigenvalues $\mu_l$ and eigenfunctions $\phi_l$,
+orthonormal in $L^2(P_X)$; the target is $\sum_l\theta_l\phi_l$. Everything here runs on the host in
+float64: ridges and eigenvalues span ten decades and more. Source: PK section 2.1.
+"""
+
+import math
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import ArrayLike, Float
+
+from jaxdp.core.checks import (
+    host_array,
+    host_number,
+    require_count,
+    require_finite,
+    require_host,
+    require_positive,
+    require_shape,
+)
+
+
+class KernelSpectrum(eqx.Module):
+    """Eigenvalues of a kernel and the target's squared coefficients, each with its multiplicity.
+
+    Args:
+        eigenvalues: mu_l >= 0. Zero is allowed: what the features have lost.
+        squared_target: theta_l^2, each of one eigenfunction.
+        multiplicities: how many eigenfunctions share an entry; 1 by default. A number above 1
+            may also stand for a range of indices over which a smooth spectrum is summed.
+
+    Raises:
+        ValueError: shapes differ, an entry is negative or not finite, or no eigenvalue is
+            positive.
+    """
+
+    eigenvalues: Float[np.ndarray, " modes"]
+    squared_target: Float[np.ndarray, " modes"]
+    multiplicities: Float[np.ndarray, " modes"]
+
+    def __init__(
+        self,
+        eigenvalues: Float[ArrayLike, " modes"],
+        squared_target: Float[ArrayLike, " modes"],
+        multiplicities: Float[ArrayLike, " modes"] = 1.0,
+    ):
+        self.eigenvalues = host_array("eigenvalues", eigenvalues)
+        self.squared_target = host_array("squared_target", squared_target)
+        given = host_array("multiplicities", multiplicities)
+        self.multiplicities = (
+            np.broadcast_to(given, self.eigenvalues.shape) if given.ndim == 0 else given
+        )
+
+    def __check_init__(self):
+        require_shape("eigenvalues", self.eigenvalues, (None,))
+        for name in ("eigenvalues", "squared_target", "multiplicities"):
+            value = getattr(self, name)
+            require_shape(name, value, self.eigenvalues.shape)
+            require_finite(name, value)
+            if (value < 0).any():
+                raise ValueError(f"expected {name} >= 0, got {value.min()}")
+        if not (self.eigenvalues * self.multiplicities > 0).any():
+            raise ValueError("expected a positive eigenvalue, got none")
+
+    @classmethod
+    def power_law(
+        cls,
+        capacity: float,
+        source: float,
+        *,
+        num_exact: int = 1000,
+        ranges_per_decade: int = 100,
+    ) -> "KernelSpectrum":
+        r"""$\mu_l = l^{-1/\gamma}$, $\theta_l^2 = \mu_l^{2r}/l$, at the border of the conditions.
+
+        PK Assumption 3 holds with the exponent gamma; Assumption 4 holds for every exponent below
+        r and just fails at r, so that the tail of the target is a pure power,
+        $\sum_{l>d}\theta_l^2 \approx (\gamma/2r)\,d^{-2r/\gamma}$. The first `num_exact` indices
+        are summed one by one, the others in geometric ranges until 1e-15 of the trace is left.
+
+        Args:
+            capacity: gamma, in (0, .95]; nearer 1 no range of numbers holds the trace.
+            source: r > 0.
+            num_exact: indices that are summed one by one.
+            ranges_per_decade: of the others.
+
+        Raises:
+            ValueError: an exponent is out of its range.
+        """
+        require_count("ranges_per_decade", ranges_per_decade)
+        if not 0 < host_number("capacity", capacity) <= 0.95:
+            raise ValueError(f"expected capacity in (0, .95], got {capacity}")
+        require_positive("source", source)
+        exact = np.arange(1, require_count("num_exact", num_exact) + 1.0)
+        first = num_exact + 0.5
+        decades = max(15 / (1 / capacity - 1) - math.log10(first), 1)
+        edges = first * np.logspace(0, decades, math.ceil(decades * ranges_per_decade) + 1)
+        index = np.concatenate([exact, np.sqrt(edges[1:] * edges[:-1])])
+        eigenvalues = index ** (-1 / capacity)
+        multiplicities = np.concatenate([np.ones(num_exact), np.diff(edges)])
+        return cls(eigenvalues, eigenvalues ** (2 * source) / index, multiplicities)
+
+    @property
+    def trace(self) -> float:
+        """Sum of the eigenvalues, the mean of k(x, x)."""
+        return float(self.multiplicities @ self.eigenvalues)
+
+    def effective_dimension(self, ridge: float, *, order: int = 1) -> float:
+        r"""$\sum_l(\mu_l/(\mu_l + \lambda))^{\text{order}}$ for one ridge > 0."""
+        filtered = self.eigenvalues / (self.eigenvalues + ridge)
+        return float(self.multiplicities @ filtered**order)
+
+    def spread(self, ridge: float) -> float:
+        """N - N_2, the two effective dimensions' difference, without cancellation."""
+        terms = self.eigenvalues * ridge / (self.eigenvalues + ridge) ** 2
+        return float(self.multiplicities @ terms)
+
+
+def effective_dimension(
+    eigenvalues: Float[ArrayLike, " modes"], ridge: Float[ArrayLike, "*ridges"]
+) -> Float[np.ndarray, "*ridges"]:
+    r"""$N(\lambda) = \sum_l\mu_l/(\mu_l + \lambda)$. Source: PK Assumption 3.
+
+    For $\mu_l = l^{-1/\gamma}$ it is $\lambda^{-\gamma}\pi\gamma/\sin(\pi\gamma) - 1/2$ as lambda
+    tends to 0. Derived: Euler and Maclaurin's first two terms;
+    tests/theory/kernels/test_kernel_rates.py.
+
+    Args:
+        eigenvalues: >= 0.
+        ridge: lambda > 0, of any shape.
+    """
+    eigenvalues, ridge = host_array("eigenvalues", eigenvalues), host_array("ridge", ridge)
+    require_shape("eigenvalues", eigenvalues, (None,))
+    if (eigenvalues < 0).any() or not (ridge > 0).all():
+        raise ValueError("expected eigenvalues >= 0 and ridge > 0")
+    return np.sum(eigenvalues / (eigenvalues + ridge[..., None]), axis=-1)
+
+
+def compatibility(
+    eigenvalues: Float[ArrayLike, " modes"],
+    squared_features: Float[ArrayLike, "features modes"],
+    ridge: float,
+) -> float:
+    r"""$F_\infty$: the largest squared norm of $L_\lambda^{-1/2}\varphi_\omega$ over omega.
+
+    The square is $\sum_l\langle\varphi_\omega, \phi_l\rangle^2/(\mu_l + \lambda)$, of mean
+    N(lambda). For the Fourier features of a shift-invariant kernel on the torus,
+    $\varphi_k = \kappa\sqrt2\cos(2\pi kx + b)$, a feature lies in the eigenspace of its frequency,
+    and $F_\infty = \kappa^2/(\lambda + \inf_k\mu_k)$: the exponent alpha is 1 whatever the
+    spectrum, because of frequencies that are hardly ever drawn. Features with
+    $\langle\varphi, \phi_l\rangle^2 = \mu_l$ for every l have $F_\infty = N$, the least. Source: PK
+    Assumption 9.
+
+    Args:
+        eigenvalues: mu_l >= 0.
+        squared_features: squared coefficients of each feature function, before the division by
+            the number of features.
+        ridge: lambda > 0.
+    """
+    eigenvalues = host_array("eigenvalues", eigenvalues)
+    features = host_array("squared_features", squared_features)
+    require_shape("eigenvalues", eigenvalues, (None,))
+    require_shape("squared_features", features, (None, len(eigenvalues)))
+    for name, values in (("eigenvalues", eigenvalues), ("squared_features", features)):
+        require_finite(name, values)
+    require_host("ridge", ridge)
+    require_positive("ridge", ridge)
+    return float(np.max(features @ (1 / (eigenvalues + ridge))))

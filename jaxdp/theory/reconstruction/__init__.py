@@ -1,0 +1,1 @@
+"""How well records can be reconstructed from what is released, as theory says."""

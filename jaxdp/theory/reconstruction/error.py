@@ -1,0 +1,192 @@
+r"""How well the training rows can be read off one private step: DR's law joined to privacy.
+
+After one step of `DPGD` from 0 at which every row is clipped, with $\psi_i = \varphi_i/|\varphi_i|$
+and in units of $\eta C/n$,
+
+$$ \theta = \sum_i s_i \psi_i + \frac{2}{\mu}\,\xi, \qquad \xi \sim N(0, I_p), $$
+
+because a replaced row moves the sum by at most 2C. The attack is least squares over rows on the
+sphere of radius $\sqrt d$ and free coefficients, which DR (11) is.
+
+*Small errors.* Let row i move by $u_i \perp x_i$ and set $w_i = \alpha_i u_i$. The fit moves by
+$\sum_i \phi'(V x_i) \odot V w_i$, up to the coefficients' part. For V of N(0, 1/d) entries, many
+more than the unknowns, and rows that are nearly orthogonal, a direction orthogonal to them all has
+the n x n Gauss-Newton matrix $(p/d)\,[(a - b) I + b\,1 1^\top]$ with $a = E\phi'(g)^2$ and
+$b = (E\phi'(g))^2$: slopes of two rows are independent, but their mean acts on both alike. With
+$\alpha_i^2 = 1/(p\,E\phi^2)$ and d - 1 directions,
+
+$$ \rho \approx t = \frac{2}{\mu}\sqrt{\kappa\,(d - 1)}, \qquad
+   \kappa = \frac{E\phi^2}{a - b}\Bigl(1 - \frac{b}{a + (n-1)\,b}\Bigr), $$
+
+2n/(n + 1) for ReLU; $E\phi^2/a$, 1 for ReLU, where one row alone is unknown: no other row can take
+the blame. For that row t is the Cramer-Rao bound as well: no unbiased attack does better.
+Correlations of random rows add a relative O(n/d). At finite width the noise's part in the tangent
+space grows as if the p rows of the Jacobian were Gaussian, $t^2 \to t^2/(1 - m/p)$ with m unknowns:
+privacy does not move the law p = dn, it multiplies what lies above. (For ReLU and three rows t is
+then a seventh too small at p = 2dn, 1% at 10dn: some neurons are dead at all rows.)
+
+*Large errors.* The error ends at that of a guess, $\sqrt 2$, along the curve of
+`reconstruction_saturation`, which is derived for one unknown row. For several the same curve is
+taken at their t: right at first order, and up to a fifth too small at errors around one half. It is
+about the minimum of the loss near the truth; an attack that must find that from nothing also fails
+in whole rows.
+
+Derived: tests/theory/reconstruction/test_reconstruction_error.py compares with the matrix
+and with the linearised problem on random rows.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import ArrayLike, Float
+
+from jaxdp.core.checks import host_array, require_callable, require_count
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.hermite import host_function, scaled_coefficients
+from jaxdp.theory.reconstruction.saturation import (
+    Activation,
+    kernel_slope,
+    non_negative,
+    saturated_error,
+    slope_of,
+)
+
+
+class ActivationMoments(NamedTuple):
+    """Of a standard Gaussian g: E phi(g)^2, E phi'(g)^2 and (E phi'(g))^2."""
+
+    square: float
+    slope_square: float
+    squared_slope: float
+
+
+@functools.lru_cache(maxsize=32)
+def activation_moments(activation: Activation) -> ActivationMoments:
+    """By quadrature that is right at kinks and jumps.
+
+    Raises:
+        TypeError, ValueError: as `hermite_coefficients`.
+        NotCoveredError: phi' vanishes, so that its jumps alone would carry information.
+    """
+    one = np.ones(1)
+    _, square = scaled_coefficients(host_function(activation), one, 1)
+    mean, slope_square = scaled_coefficients(host_function(slope_of(activation)), one, 1)
+    if not slope_square[0] > 0:
+        raise NotCoveredError(
+            "the law of reconstruction linearises the features in the inputs: it needs an "
+            "activation with a slope"
+        )
+    return ActivationMoments(float(square[0]), float(slope_square[0]), float(mean[0, 0] ** 2))
+
+
+def reconstruction_constant(
+    activation: Activation, num_samples: int, *, informed: bool = False
+) -> float:
+    r"""$\kappa$ of the law: infinite where rows cannot be told apart, as for a linear activation.
+
+    Args:
+        activation: phi, elementwise.
+        num_samples: n, the rows that are trained on.
+        informed: whether all rows but one are known.
+
+    Raises:
+        As `activation_moments`.
+    """
+    count = require_count("num_samples", num_samples)
+    require_callable("activation", activation, "an elementwise function such as jnp.tanh")
+    square, a, b = activation_moments(activation)
+    if informed or count == 1:
+        return square / a
+    # A difference of rounded moments is not told from zero.
+    return math.inf if a - b < 1e-9 * a else square / (a - b) * (1 - b / (a + (count - 1) * b))
+
+
+def one_step_noise_ratio(
+    mu: ArrayLike,
+    dim: int,
+    num_samples: int,
+    activation: Activation,
+    *,
+    informed: bool = False,
+    num_features: int | None = None,
+) -> Float[np.ndarray, "..."]:
+    r"""$t = 2\sqrt{\kappa(d-1)}/\mu$: the law for small errors; arguments as below.
+
+    Infinite at $\mu$ = 0, and where there are no more features than unknowns.
+    """
+    mu = non_negative("mu", mu)
+    dim = require_count("dim", dim)
+    constant = reconstruction_constant(activation, num_samples, informed=informed)
+    num_rows = 1 if informed else num_samples
+    share = 0.0
+    if num_features is not None:
+        unknowns = num_rows * (dim - 1) + num_samples
+        share = unknowns / require_count("num_features", num_features)
+    if share >= 1:
+        return np.full(mu.shape, np.inf)
+    scale = 2 * math.sqrt(constant * (dim - 1) / (1 - share))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = scale / mu
+    return np.where(np.isinf(mu) | (dim == 1), 0.0, ratio)
+
+
+def one_step_reconstruction_error(
+    mu: ArrayLike,
+    dim: int,
+    num_samples: int,
+    activation: Activation,
+    *,
+    informed: bool = False,
+    num_features: int | None = None,
+) -> Float[np.ndarray, "..."]:
+    r"""Reconstruction error $\rho$ (DR (12)) after one step of `DPGD` that clips every row.
+
+    Args:
+        mu: Gaussian DP of the step under replace-one, `DPGD.mu`; >= 0, infinite for no noise.
+        dim: d, of rows on the sphere of radius $\sqrt d$.
+        num_samples: n.
+        activation: phi, elementwise.
+        informed: whether all rows but one are known; the error is then that row's.
+        num_features: p; None for many more than the unknowns.
+
+    Returns:
+        An array of the shape of `mu`, at most $\sqrt 2$, that of independent rows.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind or out of range.
+        NotCoveredError: the activation has no slope, or almost none in the mean: the error then
+            jumps instead of growing.
+    """
+    options = {"informed": informed, "num_features": num_features}
+    ratio = one_step_noise_ratio(mu, dim, num_samples, activation, **options)
+    return saturated_error(ratio, activation)
+
+
+def mu_at_reconstruction_error(
+    error: ArrayLike,
+    dim: int,
+    num_samples: int,
+    activation: Activation,
+    *,
+    informed: bool = False,
+    num_features: int | None = None,
+) -> Float[np.ndarray, "..."]:
+    r"""The $\mu$ at which `one_step_reconstruction_error` is a given one.
+
+    Args:
+        error: between 0 and $\sqrt 2$.
+        dim, num_samples, activation, informed, num_features: as there.
+
+    Raises:
+        ValueError: an error is out of range, or an argument as there.
+    """
+    error = host_array("error", error)
+    require_callable("activation", activation, "an elementwise function such as jnp.tanh")
+    if not np.all((error > 0) & (error < math.sqrt(2))):
+        raise ValueError(f"expected errors between 0 and sqrt(2), got {error}")
+    angle = 2 * np.arcsin(error / 2)
+    ratio = kernel_slope(activation)(angle) * np.tan(angle)
+    options = {"informed": informed, "num_features": num_features}
+    return one_step_noise_ratio(1.0, dim, num_samples, activation, **options) / ratio

@@ -1,0 +1,172 @@
+r"""The least-squares attack on given rows, linearised: what noise in the parameters does to it.
+
+The released parameters are $\theta = \sum_i \alpha_i\varphi_i + s\,\xi$ with standard normal
+$\xi$. Around the true rows the fit moves by
+
+$$ \sum_i \varphi_i\,\delta_i + \alpha_i\,\phi'(V x_i) \odot V u_i, \qquad u_i \perp x_i, $$
+
+so that the attack's covariance is $s^2 (J^\top J)^{-1}$ in $(\delta, u)$. Exact for small noise,
+whatever the width, the correlations of the rows and their coefficients. `reconstruction_error` has
+its limit for wide features and nearly orthogonal rows. Derived: tests/theory/
+test_local_reconstruction.py compares with the attack itself.
+
+Trained by `DPGD` for T steps, the noise of the last iterate is $\sqrt T$ times that of a step
+outside the span of the features, where nothing shrinks it. Calibrated to one $\mu$, a step's noise
+grows as $\sqrt T$ as well, so s grows as T; the $\alpha_i$ do so only while row i is clipped and
+then settle at the interpolating ones. The last iterate therefore leaks less the longer training
+goes on, which $\mu$, a guarantee for all iterates together, does not promise: whoever sees them all
+stops where the signal does.
+"""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import (
+    require_callable,
+    require_count,
+    require_finite,
+    require_host,
+    require_kind,
+    require_non_negative,
+    require_shape,
+)
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.hermite import evaluate_on_host
+from jaxdp.problems.random_features import RandomFeatures
+from jaxdp.theory.reconstruction.saturation import slope_of
+
+# Features at a time: a block of the Jacobian is this many rows of as many numbers as unknowns.
+_BLOCK = 1024
+
+
+def local_reconstruction_errors(
+    inputs: Float[Array, "rows dim"],
+    weights: Float[Array, "features dim"],
+    activation: Callable[[Array], Array],
+    coefficients: Float[Array, " rows"],
+    noise_std: float,
+    *,
+    num_known: int = 0,
+) -> Float[np.ndarray, " unknown"]:
+    r"""Root mean square of $|\hat x_i - x_i|/\sqrt d$ for every unknown row, to first order.
+
+    Args:
+        inputs: x, on the sphere of radius $\sqrt d$ (each is moved across its own direction).
+        weights: V.
+        activation: phi, elementwise.
+        coefficients: $\alpha_i$, of the features of row i in the parameters; not 0.
+        noise_std: s, per parameter.
+        num_known: how many first rows the attacker knows; their coefficients are unknown.
+
+    Returns:
+        Infinite where there are no more features than unknowns.
+
+    Raises:
+        ValueError: shapes do not match, or something is out of range.
+    """
+    arrays = {"inputs": inputs, "weights": weights, "coefficients": coefficients}
+    require_host("inputs, weights and coefficients", arrays)
+    inputs, weights, scales = (as_wide_float(value, name) for name, value in arrays.items())
+    require_callable("activation", activation, "an elementwise function such as jnp.tanh")
+    require_count("num_known", num_known, least=0)
+    require_shape("inputs", inputs, (None, None))
+    require_shape("weights", weights, (None, inputs.shape[1]))
+    require_shape("coefficients", scales, (inputs.shape[0],))
+    require_finite("coefficients", scales)
+    require_non_negative("noise_std", noise_std)
+    count, dim = inputs.shape
+    if not 0 <= num_known < count:
+        raise ValueError(f"expected 0 <= num_known < {count}, got {num_known}")
+    if not np.all(np.asarray(scales)[num_known:] != 0):
+        raise ValueError("expected coefficients that are not 0, got a row that leaves no trace")
+    rows, neurons = np.asarray(inputs, np.float64), np.asarray(weights, np.float64)
+    unknown = count - num_known
+    if len(neurons) <= count + unknown * (dim - 1):
+        return np.full(unknown, np.inf)
+    matrix = _normal_matrix(rows, neurons, activation, num_known)
+    inverse = np.linalg.inv(matrix)
+    variances = np.diag(inverse)[count:].reshape(unknown, dim - 1).sum(1)
+    return noise_std * np.sqrt(variances / dim) / np.abs(np.asarray(scales, float)[num_known:])
+
+
+def _normal_matrix(rows, neurons, activation, num_known):
+    """J'J with unit coefficients, summed over blocks of neurons: coefficients, then tangents."""
+    bases = [_tangent_basis(row) for row in rows[num_known:]]
+    size = len(rows) + sum(basis.shape[1] for basis in bases)
+    total = np.zeros((size, size))
+    arguments = neurons @ rows.T
+    features = evaluate_on_host(activation, arguments)
+    slopes = evaluate_on_host(slope_of(activation), arguments)[:, num_known:]
+    for start in range(0, len(neurons), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        tangents = [
+            slopes[part, i, None] * (neurons[part] @ basis) for i, basis in enumerate(bases)
+        ]
+        jacobian = np.concatenate([features[part], *tangents], axis=1)
+        total += jacobian.T @ jacobian
+    return total
+
+
+def _tangent_basis(row):
+    """Orthonormal columns orthogonal to a row, (d, d - 1)."""
+    return np.linalg.qr(row[:, None], mode="complete")[0][:, 1:]
+
+
+def last_iterate_reconstruction_errors(
+    problem: RandomFeatures, algorithm: AbstractFullBatchAlgorithm, *, num_known: int = 0
+) -> Float[np.ndarray, " unknown"]:
+    r"""Of the attack on the last iterate, to first order: the signal is that of noiseless training.
+
+    Noise in the span of the features, which moves the residuals and with them the coefficients,
+    is left out.
+
+    Raises:
+        NotCoveredError: the features are of infinite width.
+        ValueError: as `local_reconstruction_errors`.
+    """
+    require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
+    expected = "a full-batch algorithm, such as DPGD"
+    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
+    require_host("problem and algorithm", (problem, algorithm))
+    if problem.weights is None:
+        raise NotCoveredError("reconstruction reads explicit features, got infinite width")
+    std = float(algorithm.noise_std(problem.num_train)) * float(algorithm.num_steps) ** 0.5
+    return local_reconstruction_errors(
+        problem.train_inputs,
+        problem.weights,
+        problem.activation,
+        training_coefficients(problem, algorithm),
+        std,
+        num_known=num_known,
+    )
+
+
+def training_coefficients(
+    problem: RandomFeatures, algorithm: AbstractFullBatchAlgorithm
+) -> Float[Array, " train"]:
+    r"""$\alpha$ with $\theta_T = \sum_i \alpha_i\varphi_i$ for the algorithm without its noise."""
+    reduced = problem.reduced()
+    return _without_noise(reduced, algorithm.with_traced_length())
+
+
+@eqx.filter_jit
+def _without_noise(reduced, algorithm):
+    factor, labels = reduced.train_factor, reduced.train_labels
+    gram = jnp.matmul(factor, factor.T, precision=Precision.HIGHEST)
+    norms = reduced.feature_norms()
+
+    def step(_, coefficients):
+        predictions = jnp.matmul(gram, coefficients, precision=Precision.HIGHEST)
+        slopes, _ = algorithm.clipped_slopes(reduced.loss.slope(predictions, labels), norms)
+        moved = coefficients - algorithm.learning_rate / len(labels) * slopes
+        return moved.astype(coefficients.dtype)
+
+    return lax.fori_loop(0, algorithm.num_steps, step, jnp.zeros_like(labels))

@@ -1,0 +1,154 @@
+r"""One differential-equation solver for all theories, and what a prediction is made into.
+
+A theory gives its velocity, its start and the times at which it is to be read; this module chooses
+the steps, does not step across kinks, and says where the solver gave up. Any clock with an
+analytic inverse may be used: with $t = 1 - (1 - s)^2$ a velocity that ends like $\sqrt{1-t}$ is
+smooth in s, which saves two thirds of the steps.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import diffrax
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
+
+
+class Instant(NamedTuple):
+    """When a velocity is asked for.
+
+    Attributes:
+        time: t in [0, 1].
+        passed: for each kink whether t lies at it or beyond, told without rounding: where t is
+            rounded at a kink, the velocity would be taken from its other side.
+    """
+
+    time: Float[Array, ""]
+    passed: Bool[Array, " kinks"]
+
+
+class Clock(NamedTuple):
+    """A variable s in [0, 1] that the solver steps in, in place of t.
+
+    Attributes:
+        time: t(s).
+        speed: dt/ds; None where t = s.
+        reading: s(t); beyond t = 1 it stays beyond 1.
+    """
+
+    time: Callable[[Array], Array]
+    speed: Callable[[Array], Array] | None
+    reading: Callable[[Array], Array]
+
+
+def _reading_toward_the_end(time: Array) -> Array:
+    before = jnp.minimum(time, 1)
+    # 1 - sqrt(1 - t), in a form that keeps the digits of a small t.
+    return jnp.where(time < 1, before / (1 + jnp.sqrt(1 - before)), time)
+
+
+EVEN = Clock(lambda clock: clock, None, lambda time: time)
+# Slows down toward t = 1: t = 1 - (1 - s)^2.
+SLOW_AT_THE_END = Clock(
+    lambda clock: clock * (2 - clock), lambda clock: 2 * (1 - clock), _reading_toward_the_end
+)
+
+
+class Tolerances(NamedTuple):
+    """What the solver keeps to, for each type of float.
+
+    Attributes:
+        double, single: relative and absolute tolerance of a step in float64 and in float32.
+        norm: of a step's error, a pytree like the state.
+        max_steps: after how many steps the solver gives up.
+    """
+
+    double: tuple[float, float]
+    single: tuple[float, float]
+    norm: Callable[[PyTree], Array]
+    max_steps: int
+
+
+def solve(
+    velocity: Callable[[Instant, PyTree], PyTree],
+    start: PyTree[Float[Array, "..."]],
+    time: Float[Array, " records"],
+    *,
+    tolerances: Tolerances,
+    adjoint: diffrax.AbstractAdjoint,
+    clock: Clock = EVEN,
+    kinks: Float[Array, " kinks"] | None = None,
+) -> tuple[PyTree[Float[Array, "records ..."]], Bool[Array, ""]]:
+    """The states of an ordinary differential equation at the records.
+
+    Args:
+        velocity: dy/dt at an instant in a state.
+        start: y at t = 0, a pytree of floats.
+        time: of the records, from 0 to 1, rising; its type is the solution's.
+        adjoint: how diffrax differentiates the solution.
+        kinks: times at which the velocity is not smooth, which no step crosses; those outside
+            [0, 1] count for nothing.
+
+    Returns:
+        The states, stacked along a first axis, and whether the solver gave up before the end.
+    """
+    dtype = time.dtype
+    marks = jnp.zeros(0, dtype) if kinks is None else clock.reading(kinks.astype(dtype))
+
+    def field(reading, state, _):
+        found = velocity(Instant(clock.time(reading), reading >= marks), state)
+        if clock.speed is None:
+            return found
+        speed = clock.speed(reading)
+        return jax.tree.map(lambda part: part * speed, found)
+
+    relative, absolute = tolerances.double if dtype == jnp.float64 else tolerances.single
+    steps: Any = diffrax.PIDController(rtol=relative, atol=absolute, norm=tolerances.norm)
+    if kinks is not None:
+        steps = diffrax.ClipStepSizeController(steps, jump_ts=marks)
+    # The ends alone need no interpolation.
+    ends = diffrax.SaveAt(t0=True, t1=True)
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(field),
+        diffrax.Tsit5(),
+        jnp.zeros((), dtype),
+        jnp.ones((), dtype),
+        None,
+        start,
+        saveat=ends if len(time) == 2 else diffrax.SaveAt(ts=clock.reading(time)),
+        stepsize_controller=steps,
+        adjoint=adjoint,
+        max_steps=tolerances.max_steps,
+        throw=False,
+    )
+    return solution.ys, solution.result != diffrax.RESULTS.successful
+
+
+def prediction(
+    is_valid: Bool[Array, ""],
+    *,
+    time: Float[Array, " records"],
+    risk: Float[Array, " records"],
+    final_risk: Float[Array, ""],
+    observables: dict[str, Float[Array, " records"]],
+    label: str,
+    stopped: Bool[Array, ""] | bool = False,
+) -> Trajectory:
+    """A prediction as a Trajectory: without numbers where the solver gave up or nothing is valid.
+
+    Args:
+        is_valid: whether the traced parameters of problem and algorithm are in their range.
+        stopped: whether the solver gave up before the end.
+    """
+    trajectory = Trajectory(
+        time=time,
+        risk=jnp.where(stopped, jnp.nan, risk),
+        final_risk=jnp.where(stopped, jnp.nan, final_risk),
+        status=jnp.where(stopped, int(Status.SOLVER_STOPPED), status_of(risk, final_risk)),
+        observables=observables,
+        label=label,
+    )
+    return void_unless(is_valid, trajectory)

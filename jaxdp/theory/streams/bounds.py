@@ -1,0 +1,89 @@
+r"""Bounds on the deterministic equivalent that follow few equations.
+
+For every spectrum lower <= tight lower <= R <= tight upper <= upper; all five coincide when the
+data are isotropic. Source: AC (5) = (42) and (65). Lemma 15's proof prints tr(Sigma^2) >=
+lambda_max tr(Sigma) where <= is meant; the bounds themselves stand.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from jaxdp.problems.linear import LinearRegression
+from jaxdp.theory.streams.coupled_ode import AbstractModalTheory
+from jaxdp.theory.streams.modes import Modes, eigen_modes
+
+
+class UpperBound(AbstractModalTheory):
+    """One equation: descent at lambda_min, gradient noise at lambda_max. Source: AC (5)."""
+
+    @property
+    def label(self):
+        return "upper bound"
+
+    def modes(self, problem):
+        spectrum = problem.spectrum
+        return _single(problem, descent=spectrum.min(), diffusion=spectrum.max())
+
+
+class LowerBound(AbstractModalTheory):
+    """One equation: descent at lambda_max, gradient noise at 1. Source: AC (5)."""
+
+    @property
+    def label(self):
+        return "lower bound"
+
+    def modes(self, problem):
+        return _single(problem, descent=problem.spectrum.max(), diffusion=jnp.ones(()))
+
+
+class TightUpperBound(AbstractModalTheory):
+    """Descent at lambda_min beside the coupled risk's own clipping. Source: AC (65), R-bar'."""
+
+    @property
+    def label(self):
+        return "tight upper bound"
+
+    def modes(self, problem):
+        return _beside_coupled(problem, descent=problem.spectrum.min())
+
+
+class TightLowerBound(AbstractModalTheory):
+    """Descent at lambda_max beside the coupled risk's own clipping. Source: AC (65), lower R'."""
+
+    @property
+    def label(self):
+        return "tight lower bound"
+
+    def modes(self, problem):
+        return _beside_coupled(problem, descent=problem.spectrum.max())
+
+
+def _single(problem: LinearRegression, *, descent, diffusion) -> Modes:
+    """One mode that is the risk itself."""
+    one = jnp.ones(1, problem.spectrum.dtype)
+    return dataclasses.replace(
+        eigen_modes(problem),
+        descent=descent[None],
+        diffusion=diffusion[None],
+        initial=_initial_risk(problem)[None],
+        weights=one,
+        readout=one,
+    )
+
+
+def _beside_coupled(problem: LinearRegression, *, descent) -> Modes:
+    """The coupled modes, which set the clipping, and one more that is reported."""
+    coupled = eigen_modes(problem)
+    return dataclasses.replace(
+        coupled,
+        descent=jnp.append(coupled.descent, descent),
+        diffusion=jnp.append(coupled.diffusion, coupled.mean_square),
+        initial=jnp.append(coupled.initial, _initial_risk(problem)),
+        weights=jnp.append(coupled.weights, 0),
+        readout=jnp.append(jnp.zeros_like(coupled.weights), 1),
+    )
+
+
+def _initial_risk(problem: LinearRegression):
+    return jnp.sum(problem.blocks.eigenvalues * problem.blocks.squared_target) / 2

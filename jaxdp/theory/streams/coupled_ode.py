@@ -1,0 +1,186 @@
+r"""The deterministic equivalent: coupled ordinary differential equations, one per eigenvalue.
+
+Source: AC (62), with the right D_i(0), and Proposition 5 for the last step's noise.
+
+No schedule is differentiated. The noise term is $-K\,d\tilde\eta^2/dt$ with
+$K = 2c^2\gamma^2/\rho^2$, so $U_i = D_i + K(\tilde\eta^2(t) - \tilde\eta^2(1))$ obeys the equation
+without it: U is the state as it would be if all the noise still to come came now. Any schedule
+works, also one whose derivative is singular; measured from t = 1, not from t = 0, the shift does
+not cancel against a small final risk.
+"""
+
+import abc
+import dataclasses
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.checks import require_kind
+from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.linear import LinearRegression
+from jaxdp.theory.base import AbstractTheory
+from jaxdp.theory.coverage import require_one_pass
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve
+from jaxdp.theory.streams.modes import Modes, as_trajectory, eigen_modes
+
+
+def _norm_of_the_modes(error):
+    """Root mean square; the clipped area goes along, its rounding must not set the step."""
+    modal, _ = error
+    return jnp.sqrt(jnp.mean(modal**2))
+
+
+# Steps enough for a rate of 10^5, where an explicit solver's step is bound by stability.
+_TOLERANCES = Tolerances((1e-9, 1e-15), (1e-6, 1e-13), _norm_of_the_modes, max_steps=2**17)
+
+
+class AbstractModalTheory(AbstractTheory):
+    """A theory of one-pass DP-SGD that integrates linear modes and differs only in which.
+
+    Args:
+        adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
+            `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd` and compiles faster.
+    """
+
+    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
+
+    def __check_init__(self):
+        require_kind("adjoint", self.adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
+
+    @property
+    @abc.abstractmethod
+    def label(self) -> str:
+        """Its name in tables and legends."""
+
+    @abc.abstractmethod
+    def modes(self, problem: LinearRegression) -> Modes:
+        """The modes that it follows."""
+
+    def covers(self, problem, algorithm):
+        return require_one_pass(problem, algorithm)
+
+    def predict(self, problem, algorithm, *, records):
+        return integrate(self.modes(problem), algorithm, records, self.adjoint, label=self.label)
+
+
+class CoupledODE(AbstractModalTheory):
+    r"""The deterministic equivalent of Algorithm 1: its risk as d and n grow together.
+
+    The mean risk of simulated runs differs from it by O(1/d), a single path by O(1/sqrt d).
+    Beyond the cap, where AC Theorem 4 does not reach, the gradient's rate is
+    $\min(\tilde\eta, 2/(\gamma B))$ and the noise is not capped; simulation agrees.
+    For batches it is the limit of a batch small against d; `DiscreteRecursion` has the others.
+
+    Keeps 1e-6 absolute in float64 and 1e-4 relative in float32, there of risks above 1e-9. Where a
+    rate beyond about 10^5 makes the equations stiff, the solver may give up:
+    `Status.SOLVER_STOPPED`, with NaN risks.
+
+    Source: AC (62), (63), Proposition 5. Derived (beyond the cap):
+    test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> jaxdp.predict(problem, algorithm, theory=jaxdp.CoupledODE()).label
+        'ODE'
+    """
+
+    @property
+    def label(self):
+        return "ODE"
+
+    def modes(self, problem):
+        return eigen_modes(problem)
+
+
+def integrate(
+    modes: Modes,
+    algorithm: OnePassDPSGD,
+    records: int,
+    adjoint: diffrax.AbstractAdjoint,
+    *,
+    label: str = "",
+) -> Trajectory:
+    """The trajectory of a theory's modes."""
+    count = jnp.asarray(algorithm.num_steps, float)
+    time = jnp.asarray(record_steps(algorithm.num_steps, records)) / count
+    # The length is traced, so that one compiled solver serves every number of steps.
+    trajectory = _solve(modes, algorithm.with_traced_length(), time, adjoint)
+    return dataclasses.replace(trajectory, label=label)
+
+
+@eqx.filter_jit
+def _solve(modes, algorithm, time, adjoint) -> Trajectory:
+    dtype = float_dtype(modes, algorithm)
+    time = time.astype(dtype)
+    schedule = algorithm.learning_rate
+    gamma = algorithm.aspect_ratio(modes.dim).astype(dtype)
+    cap = 2 / (gamma * algorithm.batch_size)
+    strength = 2 * (algorithm.noise_ratio * gamma) ** 2
+    last_square = schedule(jnp.ones((), dtype)) ** 2
+
+    def noise_to_come(time: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        return strength * (schedule(time) ** 2 - last_square)
+
+    def velocity(instant: Instant, state):
+        shifted, _ = state
+        modal = shifted - noise_to_come(instant.time)
+        second_moment = modes.second_moment(modes.risk(modal))
+        descent, variance = algorithm.clip.moments(second_moment)
+        is_capped = starts_above & ~instant.passed[-1]
+        rate = jnp.where(is_capped, cap, schedule(instant.time))
+        drift = -2 * rate * descent * modes.descent * modal
+        spread = rate**2 * gamma * variance * second_moment / 2 * modes.diffusion
+        return drift + spread, 1 - descent
+
+    zero = jnp.zeros((), dtype)
+    starts_above = schedule(zero) > cap
+    (shifted, clipped_area), stopped = solve(
+        velocity,
+        (modes.initial.astype(dtype) + noise_to_come(zero), zero),
+        time,
+        tolerances=_TOLERANCES,
+        adjoint=adjoint,
+        clock=SLOW_AT_THE_END,
+        kinks=jnp.append(schedule.kinks.astype(dtype), _leaves_cap(schedule, cap)),
+    )
+    modal = shifted - noise_to_come(time)[:, None]
+    read = jnp.matmul(modal, modes.readout.astype(dtype), precision=Precision.HIGHEST)
+    risk = jnp.maximum(read, 0)
+    return as_trajectory(
+        modes,
+        algorithm,
+        time=time,
+        risk=risk,
+        # AC Proposition 5: the noise of the last step, which comes after time 1.
+        final_risk=risk[-1] + strength * last_square,
+        clipped_area=clipped_area,
+        label="",
+        stopped=stopped,
+    )
+
+
+def _leaves_cap(schedule, cap):
+    """The time at which a falling learning rate meets the cap; beyond 1 when it never does.
+
+    The equation has a kink there, which the solver must not step across.
+    """
+
+    def halve(_, ends):
+        above, below = ends
+        middle = (above + below) / 2
+        over = schedule(middle) > cap
+        return jnp.where(over, middle, above), jnp.where(over, below, middle)
+
+    start, end = jnp.zeros_like(cap), jnp.ones_like(cap)
+    _, time = lax.fori_loop(0, 60, halve, (start, end))
+    meets = (schedule(start) > cap) & (schedule(end) < cap)
+    return lax.stop_gradient(jnp.where(meets, time, 2))

@@ -1,0 +1,92 @@
+r"""The deterministic equivalent at a finite number of steps, for batches of any size.
+
+For one step of size eta on a batch of B, with g = min(eta, 2/d) the capped gradient rate,
+
+$$ D_i \leftarrow \bigl(1 - 2\lambda_i g\mu + (1 - 1/B)\lambda_i^2 g^2\mu^2\bigr) D_i
+   + \lambda_i g^2 (d/B)\,\nu P + 2c^2 d^2\sigma^2/B^2 : $$
+
+the squared mean gradient, which B samples share, is what the differential equation loses.
+
+Derived: AC Algorithm 1's one-step second moments with batches; test_discrete_recursion.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.theory.base import AbstractTheory
+from jaxdp.theory.coverage import require_one_pass
+from jaxdp.theory.streams.modes import as_trajectory, eigen_modes
+
+
+class DiscreteRecursion(AbstractTheory):
+    """The coupled equations of one-pass DP-SGD in K finite steps.
+
+    Exact, as d grows, for batches proportional to d. Costs K steps. With a traced `num_steps` it
+    can be differentiated forward only.
+    """
+
+    def covers(self, problem, algorithm):
+        return require_one_pass(problem, algorithm)
+
+    def predict(self, problem, algorithm, *, records):
+        return _recurse(eigen_modes(problem), algorithm, records)
+
+
+@eqx.filter_jit
+def _recurse(modes, algorithm, records: int) -> Trajectory:
+    dtype = float_dtype(modes, algorithm)
+    count, dim, batch = algorithm.num_steps, modes.dim, algorithm.batch_size
+    at_record = jnp.asarray(record_steps(count, records))
+    # (d/2) (2 C sigma / B)^2 over the squared rate's drop.
+    strength = 2 * (algorithm.noise_ratio * algorithm.aspect_ratio(dim)) ** 2
+
+    def step(state, step, last):
+        (modal, clipped), errors = state
+        second_moment = modes.second_moment(modes.risk(modal)).astype(dtype)
+        descent, variance = algorithm.clip.moments(second_moment)
+        rate = jnp.minimum(algorithm.step_size(step), 2 / dim)
+        mean = rate * descent * modes.descent
+        change = ((1 - 1 / batch) * mean**2 - 2 * mean) * modal
+        change += modes.diffusion * rate**2 * (dim / batch) * variance * second_moment / 2
+        change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
+        (modal, modal_error) = _add(modal, errors[0], change.astype(dtype))
+        (clipped, clipped_error) = _add(clipped, errors[1], ((1 - descent) / count).astype(dtype))
+        new = (modal, clipped), (modal_error, clipped_error)
+        active = step <= last
+        return jax.tree.map(lambda after, before: jnp.where(active, after, before), new, state)
+
+    def record(state, bounds):
+        start, last = bounds
+        state = lax.fori_loop(
+            0, longest, lambda index, state: step(state, start + index + 1, last), state
+        )
+        (modal, clipped), _ = state
+        return state, (modes.risk(modal), clipped)
+
+    longest = -(-count // records)
+    start_values = (modes.initial.astype(dtype), jnp.zeros((), dtype))
+    state = (start_values, jax.tree.map(jnp.zeros_like, start_values))
+    _, (risks, clipped) = lax.scan(record, state, (at_record[:-1], at_record[1:]))
+    risk = jnp.append(modes.risk(start_values[0])[None], risks)
+    last_noise = strength * algorithm.squared_rate_drop(jnp.asarray(count))
+    return as_trajectory(
+        modes,
+        algorithm,
+        time=(at_record / jnp.asarray(count, float)).astype(dtype),
+        risk=risk,
+        final_risk=risk[-1] + last_noise,
+        clipped_area=jnp.append(jnp.zeros(1, dtype), clipped),
+        label="recursion",
+    )
+
+
+def _add(total, error, change):
+    """Kahan's sum: many changes far below the rounding of the total are not lost."""
+    change = change - error
+    new = total + change
+    return new, (new - total) - change
