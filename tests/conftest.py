@@ -15,6 +15,7 @@ from jaxtyping import install_import_hook
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from entropy import KnownEntropy, shift_seeds
+from profiling import Profile
 
 # Each compiled program keeps some memory maps; Linux ends a process, by a segmentation fault in the
 # compiler, that wants more than 65,530.
@@ -38,11 +39,16 @@ def pytest_addoption(parser):
     parser.addoption(
         "--check-shapes", action="store_true", help="check arrays against jaxdp's annotations"
     )
+    parser.addoption(
+        "--profile", action="store_true", help="print what each test costs, compilation apart"
+    )
 
 
 def pytest_configure(config):
     if config.getoption("check_shapes"):
         install_import_hook("jaxdp", "shapes.checked")
+    if config.getoption("profile"):
+        config.pluginmanager.register(Profile())
     offset = config.getoption("seed_offset")
     shift_seeds(offset)
     config.stash[_ENTROPY] = KnownEntropy(offset)

@@ -3,7 +3,8 @@
 Noise that nobody can repeat makes a test fail by chance, and nobody can repeat the failure. So
 `conftest.py` lets every test and every fixture draw from a stream of its own, a hash of its name,
 unless the test is marked `entropy` and says how improbable its failure is. `--seed-offset` runs
-the tests with other seeds: what fails then has a tolerance that no standard error gave.
+the tests with other seeds: what fails then has a tolerance that no standard error gave. A process
+that a test starts draws from the operating system, unless it is given `known_environment`.
 """
 
 import contextlib
@@ -15,9 +16,6 @@ import random
 import secrets
 import sys
 
-import jax
-import numpy as np
-
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _OWN = tuple(str(_ROOT / folder) + os.sep for folder in ("jaxdp", "tests", "experiments"))
 # Through these the generators of the standard library and of NumPy reach the operating system.
@@ -27,6 +25,8 @@ _GENERATORS = (random.__file__, secrets.__file__)
 _STRIDE = 7919
 # What `jaxdp.privacy.SecretNoise` hashes before a seed.
 _NOISE_LABEL = b"jaxdp secret noise"
+# The environment variable that `known_bits/sitecustomize.py` reads: a seed and a name.
+NAME_OF_STREAM = "JAXDP_TESTS_STREAM"
 
 _unknown = os.urandom
 
@@ -73,6 +73,16 @@ def _caller() -> str:
     return frame.f_code.co_filename
 
 
+def known_environment(seed: int, name: str) -> dict[str, str]:
+    """The environment of a process in which jaxdp draws from the stream of that seed and name.
+
+    What it starts in turn draws the same numbers: one process a name.
+    """
+    folders = [str(pathlib.Path(__file__).with_name("known_bits")), os.environ.get("PYTHONPATH")]
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
+    return os.environ | paths | {NAME_OF_STREAM: f"{seed} {name}"}
+
+
 def shift_seeds(offset: int) -> None:
     """Keys, generators and noise with a seed become those of another, for the rest of the process.
 
@@ -81,6 +91,10 @@ def shift_seeds(offset: int) -> None:
     """
     if not offset:
         return
+    # Not before: a process with known bits starts without them.
+    import jax
+    import numpy as np
+
     key, generator, hashed = jax.random.key, np.random.default_rng, hashlib.shake_256
 
     def other_key(seed, *, impl=None):

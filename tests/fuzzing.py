@@ -1,5 +1,6 @@
 """Wrong files for the tests of loaders: bytes changed, and forgeries whose digest fits."""
 
+import collections
 import contextlib
 import copy
 import gc
@@ -7,15 +8,19 @@ import hashlib
 import io
 import json
 import multiprocessing
+import os
 import pathlib
 import resource
 import signal
+import sys
 import tempfile
 import traceback
+import tracemalloc
 import warnings
 import zipfile
 
 import numpy as np
+import pytest
 
 from jaxdp.core.sealed_arrays import sealed, unsealed
 
@@ -26,6 +31,21 @@ JUNK = [
     *(float("nan"), float("inf"), "", "x", "array_0", "os.system", "é\ud800", "9" * 99),
     *([], {}, [[]], [1] * 99, {"array": "array_0"}, {"tuple": []}, {"class": "kernels.Gaussian"}),
 ]
+
+
+def _sparse(path):
+    with path.open("wb") as file:
+        file.truncate(2**40)
+
+
+# What may have a file's name and is none, or is larger than any memory.
+NODES = {
+    "a folder": pathlib.Path.mkdir,
+    "a pipe": os.mkfifo,
+    "a loop": lambda path: path.symlink_to(path.name),
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a file of holes": _sparse,
+}
 
 
 class HangsError(BaseException):
@@ -87,6 +107,40 @@ def wrong_files(wholes, described, rng, count):
             yield "_compressed", _archive_forged(whole, rng)
         else:
             yield "_forged", _forged(unsealed(whole), described, rng)
+
+
+def outcomes(files, path, outcome):
+    """How often each kind of wrong file ended in each way.
+
+    Args:
+        files: each a kind and a content, as of `wrong_files`.
+        path: where each is written.
+        outcome: called for the way in which the file that is there ends; what it raises is a bug.
+    """
+    found = collections.Counter()
+    for number, (kind, content) in enumerate(files):
+        path.write_bytes(content)
+        is_bomb = kind == "_compressed"
+        try:
+            if is_bomb:
+                tracemalloc.start()
+            found[kind, outcome()] += 1
+            if is_bomb:
+                assert tracemalloc.get_traced_memory()[1] < 20 * len(content) + 10**7
+        except BaseException as error:
+            raise AssertionError(
+                f"case {number}, {kind}: {type(error).__name__} {error}"
+            ) from error
+        finally:
+            tracemalloc.stop()
+    return found
+
+
+def assert_finds(fuzz, monkeypatch):
+    """Show that a fuzzer finds the bug that is planted now."""
+    monkeypatch.setattr(sys.modules[__name__], "_LONGEST", 1)
+    with pytest.raises((AssertionError, HangsError)):
+        fuzz()
 
 
 def _place(content, rng):

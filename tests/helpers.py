@@ -3,20 +3,42 @@
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.special import erfc, gammainc
+from scipy.stats import chi2, norm, t
 
 from jaxdp.privacy import SecretNoise
 
+# The level of tests of laws and of audits: one fails by chance under one seed in a million. What is
+# wrong is rejected at this level too, by samples so many that it is as certain.
+FALSE_ALARM = 1e-6
+
 
 def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0):
-    """Means over the leading axis lie within `sigmas` standard errors plus `bias`."""
+    """Means over the leading axis lie within `sigmas` standard errors plus `bias`.
+
+    So many of one normal mean whose spread is known: the level that this has is shared among all
+    means, and is that of Student's t, because few samples know their own spread badly.
+    """
     samples = np.asarray(samples, np.float64)
     error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
     gap = np.abs(samples.mean(axis=0) - np.asarray(expected, np.float64))
+    sigmas = t.isf(norm.sf(sigmas) / gap.size, len(samples) - 1)
     worst = np.argmax(gap - sigmas * error - bias)
     assert np.all(gap <= sigmas * error + bias), (
         f"gap {gap.flat[worst]:.3e} at {worst}, standard error {np.ravel(error)[worst]:.3e}, "
         f"bias {bias:.1e}"
     )
+
+
+def assert_variance(samples, expected):
+    """Normal numbers of mean zero, independent over the leading axis, have this variance.
+
+    The sum of their squares is chi-square. Means of a few hundred squares are far from normal:
+    `assert_mean_close` would find them five standard errors too low under one seed in thousands.
+    """
+    samples = np.asarray(samples, np.float64)
+    total, count = np.sum(samples**2, axis=0) / expected, len(samples)
+    level = np.min(2 * np.minimum(chi2.cdf(total, count), chi2.sf(total, count)))
+    assert level > FALSE_ALARM, f"ratios of variances {total / count}, the level is {level:.1e}"
 
 
 def reference_moments(ratio):

@@ -30,7 +30,8 @@ READERS = [
     jaxdp.FunctionSpace(),
     jaxdp.CoupledODE(),
     jaxdp.DiscreteRecursion(),
-    jaxdp.ClippedFlow(),
+    jaxdp.UnclippedRecursion(),
+    jaxdp.GaussianClosure(),
     jaxdp.OrnsteinUhlenbeck(),
     jaxdp.GradientFlow(),
 ]

@@ -15,7 +15,8 @@ PACKAGE = ROOT / "jaxdp"
 # A module imports only lower layers, or its own folder.
 LAYERS = [
     {"core"},
-    {"problems", "schedules", "clipping", "privacy", "networks"},
+    {"data", "losses", "schedules", "privacy"},
+    {"clipping", "problems", "networks"},
     {"algorithms"},
     {"simulation", "theory", "kernels", "attacks"},
     {"comparison", "sweeps"},
@@ -75,9 +76,55 @@ def test_a_room_imports_only_lower_rooms(path):
 def test_theory_and_simulation_never_see_each_other():
     for room, other in [("theory", "simulation"), ("simulation", "theory")]:
         seen = {
-            _room(module) for path in (PACKAGE / room).glob("*.py") for module, _ in _imports(path)
+            _room(module) for path in (PACKAGE / room).rglob("*.py") for module, _ in _imports(path)
         }
         assert other not in seen
+
+
+ROOMS = sorted({path.parent for path in FILES if path.parent != PACKAGE})
+
+
+def _circle(edges):
+    """A path through a directed graph that ends where it began, or None."""
+    done, path = set(), []
+
+    def walk(node):
+        if node in path:
+            return [*path[path.index(node) :], node]
+        if node not in done:
+            path.append(node)
+            for other in sorted(edges.get(node, ())):
+                if (found := walk(other)) is not None:
+                    return found
+            path.pop()
+            done.add(node)
+        return None
+
+    return next((found for node in sorted(edges) if (found := walk(node))), None)
+
+
+def test_a_circle_is_found():
+    assert _circle({"a": {"b"}, "b": {"c"}, "c": set()}) is None
+    assert _circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(PACKAGE)))
+def test_the_files_and_folders_of_a_room_import_each_other_in_one_direction(room):
+    prefix = ".".join(("jaxdp", *room.relative_to(PACKAGE).parts, ""))
+    members = {path.stem for path in room.glob("*.py")} | {path.name for path in room.iterdir()}
+    edges = {}
+    for path in room.rglob("*.py"):
+        own = path.relative_to(room).parts[0].removesuffix(".py")
+        others = {
+            module.removeprefix(prefix).split(".")[0]
+            for module, _ in _imports(path)
+            if module.startswith(prefix)
+        }
+        # The room's door opens what is inside; nothing inside imports the door.
+        if own != "__init__":
+            edges.setdefault(own, set()).update((others & members) - {own})
+    circle = _circle(edges)
+    assert circle is None, " imports ".join(circle)
 
 
 def test_the_front_door_holds_no_logic():
@@ -102,7 +149,13 @@ def test_the_front_door_holds_no_logic():
         _ = jaxdp.nothing_of_this_name
 
 
-DOORS = sorted(path for path in PACKAGE.rglob("__init__.py") if path.parent.name != "core")
+def _opens_something(door):
+    """Whether a door lists names; that of a room in a room may leave this to the outer one."""
+    is_inner = door.parent.parent not in (ROOT, PACKAGE)
+    return door.parent.name != "core" and not (is_inner and not any(_imports(door)))
+
+
+DOORS = sorted(filter(_opens_something, PACKAGE.rglob("__init__.py")))
 
 
 @pytest.mark.parametrize("path", DOORS, ids=lambda path: str(path.parent.relative_to(ROOT)))
@@ -146,9 +199,11 @@ def test_no_module_shadows_a_verb():
 
 def test_importing_changes_no_global_state_and_nothing_heavy():
     code = (
-        "import jax, sys; before = jax.config.values.copy(); import jaxdp; "
+        "import jax, signal, sys; before = jax.config.values.copy(); "
+        "before_signal = signal.getsignal(signal.SIGINT); import jaxdp; "
         "assert jax.config.values == before; "
-        f"heavy = {LAZY | SLOW} & set(sys.modules); assert not heavy, heavy"
+        f"heavy = {LAZY | SLOW} & set(sys.modules); assert not heavy, heavy; "
+        "assert signal.getsignal(signal.SIGINT) is before_signal"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

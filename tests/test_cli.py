@@ -128,7 +128,7 @@ def test_a_table_is_compared_with_its_surrogate(capsys, tmp_path):
         (["--num-features", "0"], "num_features >= 1, got 0"),
         (["--num-features", "many"], "invalid _whole_or_inf value: 'many'"),
         (["--num-features", "9", "--num-train", "0"], "num_train >= 1, got 0"),
-        (["--num-features", "9", "--epsilon", "0"], "epsilon > 0, got 0"),
+        (["--num-features", "9", "--epsilon", "0"], "0 < epsilon < infinity, got 0"),
         (["--num-features", "9", "--delta", "1"], "0 < delta < 1"),
         (["--delta", "5e-324"], "delta of at least 1e-300"),
         (["--num-features", "9", "--delta", "1e-310"], "delta of at least 1e-300"),
@@ -159,7 +159,7 @@ def test_random_features_show_the_algorithm_the_diffusions_and_the_theories(
     arguments = ["--num-features", width, *FEATURES, "--num-runs", "5", "--out", str(tmp_path)]
     status, out, err = _run(capsys, *arguments)
     assert (status, err) == (0, "")
-    for word in ("clipped flow", "OU SDE", "recursion", "gradient flow", "clipped SDE"):
+    for word in ("Gaussian closure", "OU SDE", "recursion", "gradient flow", "clipped SDE"):
         assert word in out
     assert "leaves clipping out" in out
     found = json.loads((tmp_path / "compare.json").read_text())

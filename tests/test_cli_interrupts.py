@@ -13,7 +13,7 @@ import time
 import pytest
 
 from jaxdp.cli import entry
-from jaxdp.core import interrupts
+from jaxdp.core import interrupts, module_run
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Ctrl-C is heard though the tests run in the background, where it is not.
@@ -53,6 +53,39 @@ def _files(folder):
 def test_ctrl_c_while_jax_is_imported_ends_the_command(command, tmp_path):
     process = _start(_MAIN, command, "--out", tmp_path)
     assert _interrupted(process, after=0.1) == INTERRUPTED
+
+
+def test_ctrl_c_while_the_package_is_imported_to_be_run_ends_it(tmp_path):
+    # The tests may run in the background, where the signal is ignored, and what they start too.
+    heard = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    heard += "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    command = ["-X", "importtime", "-m", "jaxdp", "compare", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", heard, *command], cwd=ROOT, text=True, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "jaxdp.core.module_run" in line:
+            break
+    status, err = _interrupted(process)
+    assert status == 130
+    assert err.splitlines()[-1] + "\n" == INTERRUPTED[1]
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "original", "expected"),
+    [
+        (["-m"], ["python", "-m", "jaxdp", "compare"], True),
+        (["-m", "fit"], ["python", "-X", "dev", "-mjaxdp.cli", "fit"], True),
+        (["-m"], ["python", "-m", "pytest", "-m", "jaxdp"], False),
+        (["/a/pytest"], ["python", "-m", "jaxdp"], False),
+        (["-c"], ["python", "-c", "import jaxdp"], False),
+        ([], [], False),
+    ],
+)
+def test_only_the_command_itself_handles_signals(arguments, original, expected):
+    assert module_run.is_module_run(arguments, original) is expected
 
 
 @pytest.mark.slow

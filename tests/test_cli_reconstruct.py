@@ -126,7 +126,7 @@ MODEL = ["model.npz", "--num-samples", "3"]
         (["--label-noise", "-1"], "label_noise >= 0"),
         (["--activation", "sine"], "invalid choice"),
         (["--delta", "1e-5"], "--delta needs --epsilon"),
-        (["--epsilon", "0"], "epsilon > 0, got 0"),
+        (["--epsilon", "0"], "0 < epsilon < infinity, got 0"),
         (["--epsilon", "1", "--delta", "2"], "0 < delta < 1"),
         (["--epsilon", "1", "--num-steps", "0"], "num_steps >= 1, got 0"),
         (["--truth", "rows.npz"], "--truth goes with a model"),

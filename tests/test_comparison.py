@@ -157,7 +157,7 @@ def _unclipped(probability):
 def test_an_unclipped_theory_that_clipping_is_likely_to_spoil_is_warned_of():
     with pytest.warns(UserWarning, match=r"OU leaves clipping out.*probability 0\.02"):
         comparison = jaxdp.compare(RUNS, PREDICTION, _unclipped(0.02))
-    assert "with probability 0.02 (PF (6.2)); ClippedFlow() includes it" in str(comparison)
+    assert "with probability 0.02 (PF (6.2)); GaussianClosure() includes it" in str(comparison)
     assert "clipped" not in str(jaxdp.compare(RUNS, PREDICTION, _unclipped(0.009)))
 
 

@@ -12,9 +12,9 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md",
-    "NOTATION.md",
+    "docs/NOTATION.md",
     "CHANGELOG.md",
-    "ERRATA.md",
+    "docs/ERRATA.md",
     "SECURITY.md",
     "CONTRIBUTING.md",
     "experiments/README.md",
@@ -29,7 +29,9 @@ FOREIGN = {
     "MyTheory",
     "ProcessPoolExecutor",
     "Sequential",
+    "FALSE_ALARM",
     "ThreadPoolExecutor",
+    "helpers",
     "badge",
     "cluster",
     "dataclasses",

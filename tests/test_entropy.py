@@ -1,11 +1,23 @@
 """Random numbers in tests: known where jaxdp asks the operating system, and others by option."""
 
+import pathlib
+import subprocess
+import sys
+
 import jax.random as jr
 import numpy as np
 import pytest
-from entropy import KnownEntropy
+from entropy import KnownEntropy, known_environment
 
+import jaxdp
 from jaxdp.privacy import SecretNoise
+
+# Draws as a file of jaxdp's and as another: prints both.
+_DRAWS = """
+import os, sys
+for file in (sys.argv[1], "elsewhere.py"):
+    exec(compile("print(os.urandom(16).hex())", file, "exec"))
+"""
 
 
 def _known(request, name):
@@ -45,6 +57,21 @@ def test_a_generator_of_numpy_without_a_seed_is_known_too(request):
     assert numbers == [
         np.random.Generator(np.random.PCG64(each)).integers(2**62) for each in entropy
     ]
+
+
+@pytest.mark.entropy("128 bits are those of a stream with probability 2.9e-39")
+def test_a_process_can_be_given_known_bits_for_jaxdp_alone():
+    known = KnownEntropy(3)
+    with known.stream("a name"):
+        expected = known.draw(16).hex()
+    own, others = [], []
+    for environment in (known_environment(3, "a name"), known_environment(4, "a name"), None):
+        command = [sys.executable, "-c", _DRAWS, str(pathlib.Path(jaxdp.__file__))]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        for found, draws in zip((own, others), ran.stdout.split(), strict=True):
+            found.append(draws)
+    assert own[0] == expected
+    assert len({*own, *others}) == 6
 
 
 @pytest.mark.entropy("128 bits are those of the test's name with probability 2.9e-39")

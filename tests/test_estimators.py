@@ -66,7 +66,7 @@ def classifier():
     [
         _ridge(),
         _ridge(kernel=jaxdp.kernels.Matern(2.0, 1.5), ridge=jaxdp.kernels.SelectedRidge()),
-        _classifier(loss=jaxdp.kernels.HuberHinge(0.5)),
+        _classifier(loss=jaxdp.losses.HuberHinge(0.5)),
     ],
     ids=["ridge", "described ridge", "classifier"],
 )
@@ -272,8 +272,8 @@ def test_wrong_arguments_are_refused_at_fit(settings, message):
         ({"input_range": 1.0}, "expected input_range to be .*, got 1.0"),
         ({"input_range": "-1:1"}, "expected input_range to be .*, got '-1:1'"),
         ({"input_range": (-1, "1")}, "expected input_range to be .*, got '1'"),
-        ({"input_bound": "1"}, "expected input_bound to be a number, got '1'"),
-        ({"ridge": "auto"}, "expected ridge to be .*, got 'auto'"),
+        ({"input_bound": "1"}, "expected input_bound to be a real number, got str: '1'"),
+        ({"ridge": "auto"}, "expected ridge to be .*, got .*'auto'"),
         ({"ridge": jaxdp.kernels.SelectedRidge}, "expected ridge to be .*SelectedRidge"),
     ],
 )
@@ -284,9 +284,9 @@ def test_arguments_of_another_kind_are_named_as_they_were_given(made, labels, se
 
 def test_a_loss_and_a_label_bound_of_another_kind_are_refused():
     with pytest.raises(TypeError, match=r"expected loss .*, got the class HuberHinge"):
-        _classifier(loss=jaxdp.kernels.HuberHinge).fit(INPUTS, KINDS)
+        _classifier(loss=jaxdp.losses.HuberHinge).fit(INPUTS, KINDS)
     for bound in (None, "1"):
-        with pytest.raises(TypeError, match="expected label_bound to be a number, got"):
+        with pytest.raises(TypeError, match="expected label_bound to be a real number, got"):
             _ridge().set_params(label_bound=bound).fit(INPUTS, LABELS)
 
 

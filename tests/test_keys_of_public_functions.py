@@ -44,6 +44,7 @@ DRAWS = {
         _loss, WEIGHTS, BASELINE.init(WEIGHTS), *DATA, key=key
     ),
     "ShuffledEpochs": lambda key: SHUFFLED.sample(0, key=key),
+    "FixedSizeBatches": lambda key: privacy.FixedSizeBatches(4, 2).sample(0, key=key),
     "PoissonSampler": lambda key: POISSON.sample(0, key=key),
     "audit": lambda key: privacy.audit(
         lambda data, key: data, 0.0, 1.0, num_trials=2, delta=1e-5, key=key

@@ -10,13 +10,13 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp import attacks, kernels, privacy, theory
+from jaxdp import attacks, kernels, losses, privacy, theory
 from jaxdp.algorithms.training import NonPrivateOptimiser
 from jaxdp.clipping import NormClip
 from jaxdp.kernels import published
 
 LINEAR = jaxdp.LinearRegression
-GAUSSIAN, LOGISTIC = kernels.Gaussian(1.0), kernels.Logistic()
+GAUSSIAN, LOGISTIC = kernels.Gaussian(1.0), losses.Logistic()
 IDENTITY = kernels.IdentityFeatures(2)
 SGD, SAMPLER = optax.sgd(0.1), privacy.ShuffledEpochs(100, 10)
 
@@ -98,7 +98,7 @@ NUMBERS = {
     "PrivateOptimiser noise_multiplier": (lambda v: _optimiser(noise_multiplier=v), 2.0),
     "NormClip scale": (NormClip, 2.0),
     "PoissonSampler sampling_rate": (lambda v: privacy.PoissonSampler(100, v), 0.5),
-    "privacy.Gaussian mu": (privacy.Gaussian, 2.0),
+    "privacy.Gaussian mu": (privacy.GaussianMechanism, 2.0),
     "ZeroConcentrated zcdp": (privacy.ZeroConcentrated, 2.0),
     "PublishedConversion zcdp": (privacy.PublishedConversion, 2.0),
     "StatedBudget epsilon": (lambda v: privacy.StatedBudget(v, 0.5), 2.0),
@@ -140,7 +140,8 @@ NUMBERS = {
     "NormScaling radius": (lambda v: kernels.NormScaling(IDENTITY, v), 2.0),
     "RangeScaling low": (lambda v: kernels.RangeScaling(IDENTITY, [v, v], [4.0, 4.0]), 2.0),
     "RangedKernel high": (lambda v: kernels.RangedKernel(GAUSSIAN, [0.0], [v]), 2.0),
-    "HuberHinge width": (kernels.HuberHinge, 2.0),
+    "Huber width": (losses.Huber, 2.0),
+    "HuberHinge width": (losses.HuberHinge, 2.0),
     "FixedRidge value": (kernels.FixedRidge, 2.0),
     "NoiseRidge factor": (kernels.NoiseRidge, 2.0),
     "Theorem11Rule source": (lambda v: kernels.Theorem11Rule(v, 0.5), 0.5),
@@ -214,11 +215,13 @@ COUNTS = {
     "PoissonSampler capacity": lambda n: privacy.PoissonSampler(10, 0.5, n),
     "ShuffledEpochs num_records": lambda n: privacy.ShuffledEpochs(n, 2),
     "ShuffledEpochs batch_size": lambda n: privacy.ShuffledEpochs(10, n),
+    "FixedSizeBatches num_records": lambda n: privacy.FixedSizeBatches(n, 2),
+    "FixedSizeBatches batch_size": lambda n: privacy.FixedSizeBatches(10, n),
     "Iterates chunk_size": jaxdp.Iterates,
     "HomogenizedSDE num_steps": jaxdp.HomogenizedSDE,
     "ClippedSDE num_steps": jaxdp.ClippedSDE,
     "OrnsteinUhlenbeckSDE num_steps": jaxdp.OrnsteinUhlenbeckSDE,
-    "ClippedFlow rank": jaxdp.ClippedFlow,
+    "GaussianClosure rank": jaxdp.GaussianClosure,
     "ClippedDiffusion rank": jaxdp.ClippedDiffusion,
     "PrivateKernelRidge num_projections": lambda n: _ridge(num_projections=n),
     "Algorithm1 num_projections": lambda n: published.Algorithm1(GAUSSIAN, n, 0.5, 1.0),
@@ -268,7 +271,7 @@ def test_every_kind_of_whole_number_makes_the_same_description(name):
 
 
 @pytest.mark.parametrize("name", COUNTS)
-@pytest.mark.parametrize("value", ["4", 4.0, -1])
+@pytest.mark.parametrize("value", ["4", 4.0, -1, True, np.True_])
 def test_what_is_no_count_is_refused_by_name(name, value):
     with pytest.raises((TypeError, ValueError), match=f"expected .*{name.split()[-1]}"):
         COUNTS[name](value)
@@ -288,7 +291,9 @@ def _cost(algorithm=None, delta=1e-5):
 # What else takes a number: functions, whose answer is computed from it at once.
 FUNCTIONS = {
     "account delta": lambda v: _cost(delta=v),
-    "Release delta": lambda v: _cost(privacy.Release("a", "replace-one", privacy.Gaussian(1)), v),
+    "Release delta": lambda v: _cost(
+        privacy.Release("a", "replace-one", privacy.GaussianMechanism(1)), v
+    ),
     "gaussian_delta mu": lambda v: privacy.gaussian_delta(v, 1.0),
     "gaussian_epsilon delta": lambda v: privacy.gaussian_epsilon(1.0, v),
     "gaussian_mu epsilon": lambda v: privacy.gaussian_mu(v, 1e-5),
@@ -323,6 +328,22 @@ def test_text_is_refused_by_name(name):
     for text in TEXTS:
         with pytest.raises(TypeError, match=rf"expected .*number.*got|expected {name.split()[-1]}"):
             make(text)
+
+
+# Arrays of booleans may be labels.
+_ARRAYS = {
+    *("LinearRegression spectrum", "LinearRegression target", "TorusKernel eigenvalues"),
+    *("PiecewiseLinear knots", "PiecewiseLinear values", "RangeScaling low", "RangedKernel high"),
+    *("KernelSpectrum eigenvalues", "KernelSpectrum squared_target", "row_errors true_inputs"),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in (*NUMBERS, *FUNCTIONS) if name not in _ARRAYS])
+def test_a_boolean_is_refused_by_name(name):
+    make = NUMBERS[name][0] if name in NUMBERS else FUNCTIONS[name]
+    for flag in (True, False, np.True_, np.asarray(False), jnp.asarray(True)):
+        with pytest.raises(TypeError, match=rf"expected .*number.*got|expected {name.split()[-1]}"):
+            make(flag)
 
 
 @pytest.mark.parametrize("name", CALIBRATED)
@@ -389,7 +410,7 @@ def _programs_compiled(function, *arguments):
 # Of the default theory and simulator, and of the theory that is compiled fastest.
 RUNS = {
     "predict": lambda *pair: jaxdp.predict(*pair, records=2),
-    "a recursion": lambda *pair: jaxdp.predict(*pair, jaxdp.DiscreteRecursion(), records=2),
+    "a recursion": lambda *pair: jaxdp.predict(*pair, theory=jaxdp.DiscreteRecursion(), records=2),
     "simulate": lambda *pair: jaxdp.simulate(*pair, num_runs=2, key=jax.random.key(0), records=2),
 }
 

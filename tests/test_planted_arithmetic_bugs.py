@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import test_estimators
 from algorithms import test_secret_training
-from kernels import test_joint_release
+from kernels.release import test_joint_release
 from privacy import test_rounded_normals
 
 from jaxdp.algorithms import optimiser, release_of_sums
@@ -23,10 +23,10 @@ def _a_grid_is_read_off_the_release(patch):
 
 
 def _words_are_counted(patch):
-    found, allowed, error = test_joint_release._share_of_right_guesses(
+    found, allowed = test_joint_release._right_guesses(
         test_joint_release.noisy_sums, 0.01, 30, 40, is_coarse=False
     )
-    assert found <= allowed + 4 * error
+    assert found <= allowed
 
 
 def _noise_is_measured_against_the_rounding(patch):

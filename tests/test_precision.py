@@ -123,18 +123,18 @@ def _full_batch():
 THEORIES = {
     "CoupledODE": (ONE_PASS, jaxdp.CoupledODE(), 1),
     "DiscreteRecursion": (ONE_PASS, jaxdp.DiscreteRecursion(), 0),
-    "ClippedFlow": (_full_batch(), jaxdp.ClippedFlow(), 1),
+    "GaussianClosure": (_full_batch(), jaxdp.GaussianClosure(), 1),
     "ClippedDiffusion": (_full_batch(), jaxdp.ClippedDiffusion(), 1),
     "OrnsteinUhlenbeck": (_full_batch(), jaxdp.OrnsteinUhlenbeck(), 1),
     "GradientFlow": (_full_batch(), jaxdp.GradientFlow(), 1),
-    "unclipped recursion": (_full_batch(), jaxdp.DiscreteRecursion(), 1),
+    "unclipped recursion": (_full_batch(), jaxdp.UnclippedRecursion(), 1),
 }
 
 
 @pytest.mark.parametrize("name", THEORIES)
 def test_predictions_keep_the_digits_of_their_sums(name):
     pair, theory, least = THEORIES[name]
-    _assert_full(lambda *pair: jaxdp.predict(*pair, theory, records=2), *pair, least=least)
+    _assert_full(lambda *pair: jaxdp.predict(*pair, theory=theory, records=2), *pair, least=least)
 
 
 SIMULATORS = {

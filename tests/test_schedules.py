@@ -3,6 +3,7 @@
 import functools
 import warnings
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import jaxdp
-from jaxdp.schedules import as_schedule, require_non_increasing
+from jaxdp.schedules import as_schedule, base, require_non_increasing
 
 # Each with the same function in NumPy.
 SCHEDULES = [
@@ -273,6 +274,53 @@ def test_what_is_no_number_is_refused(value):
 def test_bad_parameters_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+class _Line(eqx.Module):
+    slope: jax.Array
+
+    def __call__(self, time):
+        return self.slope * (2 - time)
+
+
+def _with_a_spike(at, width):
+    return lambda t: (2 - t) * jnp.where(jnp.abs(t - at) < width, 1.5, 1.0)
+
+
+# The second stands first in a block of steps that are looked at together.
+@pytest.mark.parametrize(("num_steps", "step"), [(3, 2), (70_001, 65_537), (10**6, 500_003)])
+def test_a_rise_at_a_single_step_is_refused(num_steps, step):
+    spike = _with_a_spike(step / num_steps, 1e-7)
+    with pytest.raises(ValueError, match=f"got .* at step {step - 1} and .* at step {step}$"):
+        jaxdp.OnePassDPSGD(spike, 1.0, 1.0, num_steps)
+    # The points of time alone do not show it, and between two steps it does no harm.
+    require_non_increasing(as_schedule(spike))
+    jaxdp.OnePassDPSGD(_with_a_spike((step - 0.4) / num_steps, 1e-7), 1.0, 1.0, num_steps)
+
+
+def test_a_release_says_where_not_every_step_was_looked_at(monkeypatch):
+    monkeypatch.setattr(base, "MOST_STEPS", 200)
+    spike = _with_a_spike(545 / 1100, 1e-7)
+
+    def lines(schedule, num_steps):
+        algorithm = jaxdp.OnePassDPSGD(schedule, 1.0, 1.0, num_steps)
+        return [line for line in algorithm.release().assumptions if "rises at no step" in line]
+
+    assert len(lines(spike, 1100)) == 1
+    # What is not seen is never released: the noise there is not a number.
+    noise = jaxdp.OnePassDPSGD(spike, 1.0, 1.0, 1100).noise_std(np.arange(1, 1101), 5)
+    assert np.flatnonzero(np.isnan(noise)).tolist() == [543]
+    assert lines(lambda t: 2 - t, 200) == []
+    for schedule in (jaxdp.Polynomial(3.0, power=0.5), jaxdp.PiecewiseLinear([0, 1], [2.0, 1.0])):
+        assert lines(schedule, 2**31 - 1) == []
+
+    def traced(make):
+        found = []
+        jax.eval_shape(lambda peak: found.append(lines(make(peak), 100)) or peak, 1.0)
+        return len(found[0])
+
+    assert traced(lambda peak: jaxdp.Polynomial(peak, power=0.5)) == 0
+    assert traced(_Line) == 1
 
 
 @pytest.mark.parametrize(

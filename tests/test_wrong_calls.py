@@ -15,7 +15,7 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp import algorithms, clipping, networks, privacy, problems, theory
+from jaxdp import algorithms, clipping, data, networks, privacy, theory
 from jaxdp.comparison import average
 from jaxdp.core.progress import listener_of
 
@@ -33,7 +33,7 @@ PRIVATE = jaxdp.PrivateOptimiser(
 MODEL = {"weights": np.ones(3, np.float32)}
 INPUTS, TARGETS = np.ones((4, 3), np.float32), np.ones(4, np.float32)
 STATE = PRIVATE.init(MODEL)
-GAUSSIAN = privacy.Gaussian(1.0)
+GAUSSIAN = privacy.GaussianMechanism(1.0)
 PREDICTED = jaxdp.Trajectory(np.ones(2), np.ones(2), np.ones(()), np.zeros((), int), {})
 SPECTRUM = theory.KernelSpectrum(np.ones(2), np.ones(2))
 
@@ -71,9 +71,9 @@ CALLS = [
     (jaxdp.Iterates().covers, PAIR, "problem", [None, ONE_PASS]),
     (jaxdp.FunctionSpace().covers, PAIR, "algorithm", [None, LINEAR]),
     (jaxdp.CoupledODE().covers, PAIR, "problem", [None, ONE_PASS]),
-    (jaxdp.ClippedFlow().covers, PAIR, "algorithm", [None, LINEAR]),
+    (jaxdp.GaussianClosure().covers, PAIR, "algorithm", [None, LINEAR]),
     (jaxdp.CoupledODE, {}, "adjoint", [None, "forward"]),
-    (jaxdp.ClippedFlow, {}, "rank", ["3", 1.5]),
+    (jaxdp.GaussianClosure, {}, "rank", ["3", 1.5]),
     (jaxdp.account, {"thing": ONE_PASS, "delta": 0.1}, "thing", [None, LINEAR, jaxdp.DPGD]),
     (jaxdp.account, {"thing": ONE_PASS, "delta": 0.1}, "delta", ["1e-5", None]),
     (jaxdp.compare, {"simulated": PREDICTED}, "simulated", [None, LINEAR]),
@@ -131,9 +131,9 @@ CALLS = [
     (jaxdp.LinearRegression.from_data, {"labels": TARGETS}, "inputs", ["table", [[1], [2, 3]]]),
     (jaxdp.RandomFeatures.sample, SIZES | {"key": KEY}, "inputs", [None, "gaussian"]),
     (FEATURES.ridge_risk, {}, "ridge", [None, "1"]),
-    (problems.column_scaling, {"rows": INPUTS}, "rows", [[["a"]], 1j * INPUTS]),
-    (problems.pooled, {"images": np.ones((1, 4, 4, 3))}, "side", ["2", None]),
-    (problems.read_mnist, {}, "folder", [0]),
+    (data.column_scaling, {"rows": INPUTS}, "rows", [[["a"]], 1j * INPUTS]),
+    (data.pooled, {"images": np.ones((1, 4, 4, 3))}, "side", ["2", None]),
+    (data.read_mnist, {}, "folder", [0]),
     (networks.accuracy, {"inputs": INPUTS, "labels": [0] * 4}, "model", [None, "network"]),
     (networks.num_parameters, {}, "model", ["network"]),
     (jaxdp.hermite_coefficients, {"max_order": 2}, "activation", [None, "tanh"]),
@@ -179,7 +179,7 @@ def test_an_argument_of_the_wrong_kind_is_named(call, good, name, wrong):
         (lambda value: theory.KernelSpectrum(jnp.ones(2) * value, np.ones(2)), "eigenvalues"),
         (lambda value: privacy.reconstruction_bound(1.0, value), "baseline"),
         (lambda value: jaxdp.LinearRegression.from_data(INPUTS * value, TARGETS), "inputs"),
-        (lambda value: problems.column_scaling(INPUTS * value), "rows"),
+        (lambda value: data.column_scaling(INPUTS * value), "rows"),
         (
             lambda value: algorithms.gradient_descent(
                 networks.TwoLayerNetwork(3, 2, 1, key=KEY), INPUTS * value, INPUTS

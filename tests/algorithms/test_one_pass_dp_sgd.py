@@ -64,7 +64,7 @@ def test_update_reads_like_the_box():
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.5, 1.0, 10)
     theta, x, y, noise = (np.asarray(v, np.float32) for v in ([1, -1], [2, 1], 4.0, [0.1, 0.2]))
     g = x * (x @ theta - y)
-    update = algorithm.update(theta, g, jnp.asarray(5.0), jnp.asarray(0.7), noise)
+    update = algorithm.step(theta, None, g, jnp.asarray(5.0), jnp.asarray(0.7), noise)
     clip_norm = 0.5 * np.sqrt(2)
     expected = theta - min(0.7, 2 / 5) * g * clip_norm / np.linalg.norm(g) + noise
     np.testing.assert_allclose(update.parameters, expected, rtol=1e-6)
@@ -92,8 +92,9 @@ def test_batched_steps_do_not_expand_and_one_record_moves_them_by_the_sensitivit
     def step(theta, inputs, labels):
         samples = jaxdp.problems.Samples(jnp.asarray(inputs), jnp.asarray(labels))
         return np.asarray(
-            algorithm.update(
+            algorithm.step(
                 jnp.asarray(theta),
+                None,
                 problem.gradient(jnp.asarray(theta), samples),
                 problem.smoothness(samples),
                 jnp.asarray(step_size),
@@ -124,7 +125,9 @@ def test_without_the_cap_a_step_expands():
 
     def moved(smoothness):
         ends = [
-            _SINGLE.update(theta, x * (x @ theta), smoothness, step_size, jnp.zeros(2)).parameters
+            _SINGLE.step(
+                theta, None, x * (x @ theta), smoothness, step_size, jnp.zeros(2)
+            ).parameters
             for theta in (first, second)
         ]
         return np.linalg.norm(ends[0] - ends[1])

@@ -16,6 +16,8 @@ from jaxdp.attacks import (
     reconstruct,
     reconstruction_error,
 )
+from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.networks import TwoLayerNetwork
 
 DIM, COUNT, FEATURES = 20, 5, 1000
 VICTIM = random_victim(0, DIM, COUNT, FEATURES)
@@ -90,6 +92,24 @@ def test_convergence_is_decided_by_the_loss_in_float64():
     assert deceived.status is Ending.STALLED
     assert deceived.loss > 0.1
     assert deceived.losses[0] == 0
+
+
+class _Starts(AbstractOptimiser):
+    """Ends where it starts."""
+
+    def minimise(self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None):
+        return Attempt(starts, jnp.ones(len(starts)), 1.0, np.zeros(len(starts), int))
+
+
+def test_starts_are_not_the_weights_of_a_network_of_the_same_key():
+    network = TwoLayerNetwork(DIM, FEATURES, 1, key=KEY)
+    start = np.asarray(reconstruct(_target(), COUNT, key=KEY, optimiser=_Starts()).inputs)
+    rows = np.asarray(network.hidden)[:COUNT]
+    cosines = np.sum(start * rows, 1) / np.linalg.norm(start, axis=1) / np.linalg.norm(rows, axis=1)
+    assert np.abs(cosines).max() < 5 / np.sqrt(DIM)
+    # What they were: one key gives both, but for their lengths.
+    once = jr.normal(run_keys(purpose_key(KEY, "init"), 1)[0], (COUNT, DIM))
+    np.testing.assert_allclose(once / np.sqrt(DIM), rows, rtol=1e-6)
 
 
 def test_as_many_samples_as_features_are_refused():

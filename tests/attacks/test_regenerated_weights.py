@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from helpers import FALSE_ALARM, assert_variance
 from scipy import stats
 
 from jaxdp.attacks import RandomFeaturesTarget, RegeneratedWeights
@@ -47,8 +48,10 @@ def test_rows_do_not_depend_on_how_many_there_are(whole):
 
 def test_entries_are_normal_with_variance_one_over_the_dimension():
     entries = np.asarray(RegeneratedWeights(KEY, 4000, 101).materialise(), float).ravel()
-    assert stats.kstest(entries * np.sqrt(101), "norm").pvalue > 1e-3
-    assert stats.kstest(entries * np.sqrt(101 - 3), "norm").pvalue < 1e-3
+    assert stats.kstest(entries * np.sqrt(101), "norm").pvalue > FALSE_ALARM
+    assert_variance(entries, 1 / 101)
+    with pytest.raises(AssertionError):
+        assert_variance(entries, 1 / (101 - 3))
     # Neither neighbours in a row nor halves of a hash go together.
     rows = entries.reshape(4000, 101)
     for other in (np.roll(rows, 1, 1), np.roll(rows, 51, 1), np.roll(rows, 1, 0)):

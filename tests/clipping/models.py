@@ -8,7 +8,11 @@ import numpy as np
 import optax
 
 BATCH = 7
-_KEY = jr.key(3)
+
+
+def _key():
+    """The same key for all weights: gradients are compared, and no law of the weights matters."""
+    return jr.key(3)
 
 
 def cross_entropy(model, inputs, target):
@@ -92,7 +96,7 @@ class Recurrent(eqx.Module):
 
 
 def _linear(size_in=4, size_out=4):
-    return eqx.nn.Linear(size_in, size_out, key=_KEY)
+    return eqx.nn.Linear(size_in, size_out, key=_key())
 
 
 def _vectors(key):
@@ -112,7 +116,8 @@ def _sequences(key):
 
 
 def _with_keys(key):
-    return {"values": jr.normal(key, (BATCH, 4)), "key": jr.split(key, BATCH)}
+    values_key, dropout_key = jr.split(key)
+    return {"values": jr.normal(values_key, (BATCH, 4)), "key": jr.split(dropout_key, BATCH)}
 
 
 def _repeated(layer, inputs, target):
@@ -247,23 +252,23 @@ def _bytes(key):
 
 
 def _ensemble_layers():
-    return eqx.filter_vmap(lambda key: eqx.nn.Linear(4, 2, key=key))(jr.split(_KEY, 3))
+    return eqx.filter_vmap(lambda key: eqx.nn.Linear(4, 2, key=key))(jr.split(_key(), 3))
 
 
 # name: (loss, model, inputs drawn from a key, positions of the weights that fall back)
 FAMILIES = {
     "linear model": (
         lambda weight, x, y: (weight @ x - y) ** 2 / 2,
-        jr.normal(_KEY, (4,)),
+        jr.normal(_key(), (4,)),
         _vectors,
         set(),
     ),
-    "network": (cross_entropy, eqx.nn.MLP(4, 3, 6, 2, key=_KEY), _vectors, set()),
-    "convolutions": (cross_entropy, Convolutions(_KEY), _images, set()),
-    "attention": (cross_entropy, Attention(_KEY), _words, set()),
+    "network": (cross_entropy, eqx.nn.MLP(4, 3, 6, 2, key=_key()), _vectors, set()),
+    "convolutions": (cross_entropy, Convolutions(_key()), _images, set()),
+    "attention": (cross_entropy, Attention(_key()), _words, set()),
     "recurrent": (
         cross_entropy,
-        Recurrent(eqx.nn.GRUCell(3, 4, key=_KEY), _linear()),
+        Recurrent(eqx.nn.GRUCell(3, 4, key=_key()), _linear()),
         _sequences,
         {0, 1, 2, 3},
     ),
@@ -272,41 +277,41 @@ FAMILIES = {
     "wide layer at positions": (_wide_at_positions, _linear(12, 16), _vectors, set()),
     "weight and its transpose": (_with_transpose, _linear(), _vectors, set()),
     "penalised weight": (_penalised, _linear(), _vectors, set()),
-    "tied embedding": (_tied, jr.normal(_KEY, (11, 3)), _words, set()),
+    "tied embedding": (_tied, jr.normal(_key(), (11, 3)), _words, set()),
     "per-sample keys": (_dropped, _linear(), _with_keys, set()),
     "ensemble of weights": (_ensemble, _ensemble_layers(), _vectors, set()),
     "product of weights": (
         _low_rank,
-        (jr.normal(_KEY, (4, 2)), jr.normal(_KEY, (2, 4)), _linear()),
+        (jr.normal(_key(), (4, 2)), jr.normal(_key(), (2, 4)), _linear()),
         _vectors,
         {0, 1},
     ),
-    "function of a weight": (_squashed, jr.normal(_KEY, (4, 4)), _vectors, set()),
-    "products with batch axes": (_both_mapped, jr.normal(_KEY, (3, 5, 4)), _vectors, set()),
-    "rows, clipped": (_looked_up("clip"), jr.normal(_KEY, (6, 3)), _words, set()),
-    "rows, filled": (_looked_up("fill"), jr.normal(_KEY, (6, 3)), _words, set()),
-    "rows, promised": (_looked_up("promise_in_bounds"), jr.normal(_KEY, (6, 3)), _words, set()),
-    "rows by bytes": (_few_bits, jr.normal(_KEY, (300, 3)), _bytes, set()),
-    "two views of one weight": (_either_row, jr.normal(_KEY, (2, 4)), _vectors, {0}),
-    "loss of the weight alone": (_alone, jr.normal(_KEY, (4,)), _vectors, {0}),
+    "function of a weight": (_squashed, jr.normal(_key(), (4, 4)), _vectors, set()),
+    "products with batch axes": (_both_mapped, jr.normal(_key(), (3, 5, 4)), _vectors, set()),
+    "rows, clipped": (_looked_up("clip"), jr.normal(_key(), (6, 3)), _words, set()),
+    "rows, filled": (_looked_up("fill"), jr.normal(_key(), (6, 3)), _words, set()),
+    "rows, promised": (_looked_up("promise_in_bounds"), jr.normal(_key(), (6, 3)), _words, set()),
+    "rows by bytes": (_few_bits, jr.normal(_key(), (300, 3)), _bytes, set()),
+    "two views of one weight": (_either_row, jr.normal(_key(), (2, 4)), _vectors, {0}),
+    "loss of the weight alone": (_alone, jr.normal(_key(), (4,)), _vectors, {0}),
     "transposed convolution": (
         _transposed,
-        eqx.nn.ConvTranspose1d(2, 3, 2, stride=2, key=_KEY),
+        eqx.nn.ConvTranspose1d(2, 3, 2, stride=2, key=_key()),
         _vectors,
         set(),
     ),
     "groups of the batch": (
         _groups_of_the_batch,
-        jr.normal(_KEY, (4, 1, 3)),
+        jr.normal(_key(), (4, 1, 3)),
         _vectors,
         {0},
     ),
-    "complex intermediates": (_complex, jr.normal(_KEY, (4, 4)), _vectors, set()),
+    "complex intermediates": (_complex, jr.normal(_key(), (4, 4)), _vectors, set()),
     "sign of the gradient": (_straight_through, jnp.ones((4, 4)), _vectors, {0}),
-    "rounded weight": (_rounded, jr.normal(_KEY, (4, 4)), _vectors, {0}),
+    "rounded weight": (_rounded, jr.normal(_key(), (4, 4)), _vectors, {0}),
     "low-rank change of a weight": (
         _added_low_rank,
-        (jr.normal(_KEY, (4, 4)), jr.normal(_KEY, (4, 2)), jr.normal(_KEY, (2, 4))),
+        (jr.normal(_key(), (4, 4)), jr.normal(_key(), (4, 2)), jr.normal(_key(), (2, 4))),
         _vectors,
         {0, 1, 2},
     ),

@@ -170,7 +170,7 @@ WIDE = jnp.ones(16) / 16
 
 
 def _at_two_positions(weight, x, y):
-    return jnp.sum((x[:, None] * WIDE) @ weight)
+    return jnp.sum((x[:, None] * WIDE[None]) @ weight)
 
 
 def _used_twice(weight, x, y):

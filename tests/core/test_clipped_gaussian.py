@@ -10,10 +10,11 @@ from jaxdp.core import clipped_gaussian
 
 # Compiled: operation by operation they take seconds.
 clipped_mean = jax.jit(clipped_gaussian.clipped_mean)
+clipped_square = jax.jit(clipped_gaussian.clipped_square)
 inside_probability = jax.jit(clipped_gaussian.inside_probability)
 SLOPES = {
     function: jax.jit(jax.vmap(jax.grad(function, (0, 1, 2))))
-    for function in (clipped_mean, inside_probability)
+    for function in (clipped_mean, clipped_square, inside_probability)
 }
 RNG = np.random.default_rng(0)
 CASES = np.stack(
@@ -44,6 +45,39 @@ def _exact(mean, variance, limit):
             float(mpmath.ncdf(-above) - mpmath.ncdf(-below)),
             float(slope),
         )
+
+
+def _exact_square(mean, variance, limit):
+    """The mean square, and its derivatives in mean, variance and limit."""
+    with mpmath.workdps(40):
+        mean, limit, variance = (mpmath.mpf(float(one)) for one in (mean, limit, variance))
+        std = mpmath.sqrt(variance)
+        above, below = (limit - mean) / std, (limit + mean) / std
+        at_above, at_below = mpmath.npdf(above), mpmath.npdf(below)
+        inside = mpmath.ncdf(above) - mpmath.ncdf(-below)
+        outside = mpmath.ncdf(-above) + mpmath.ncdf(-below)
+        square = (mean**2 + variance) * inside + 2 * mean * std * (at_below - at_above)
+        square += limit**2 * outside - variance * (above * at_above + below * at_below)
+        return (
+            float(square),
+            float(2 * (mean * inside + std * (at_below - at_above))),
+            float(inside - limit * (at_above + at_below) / std),
+            float(2 * limit * outside),
+        )
+
+
+@pytest.mark.parametrize(("x64", "tolerance"), [(False, 3e-7), (True, 1e-14)])
+def test_the_mean_square_and_its_derivatives_keep_their_digits(x64, tolerance):
+    with jax.enable_x64(x64):
+        mean, variance, limit = jnp.asarray(CASES)
+        exact = [_exact_square(*case) for case in zip(mean, variance, limit, strict=True)]
+        exact = np.transpose(exact)
+        size = np.minimum(limit, np.abs(mean) + np.sqrt(variance))
+        error = np.abs(clipped_square(mean, variance, limit) - exact[0]) / size**2
+        assert error.max() < tolerance
+        slopes = SLOPES[clipped_square](mean, variance, limit)
+        for slope, expected, scale in zip(slopes, exact[1:], (size, 1, size), strict=True):
+            assert np.max(np.abs(slope - expected) / scale) < tolerance
 
 
 @pytest.mark.parametrize(("x64", "tolerance"), [(False, 3e-7), (True, 1e-14)])
@@ -82,6 +116,8 @@ def test_without_variance_it_is_the_clip():
     inside = np.abs(mean) < 1
     np.testing.assert_array_equal(inside_probability(mean, variance, limit), inside)
     np.testing.assert_array_equal(SLOPES[clipped_mean](mean, variance, limit)[0], inside)
+    squares = np.clip(mean, -1, 1) ** 2
+    np.testing.assert_array_equal(clipped_square(mean, variance, limit), squares)
     for slopes in SLOPES.values():
         assert np.isfinite(slopes(mean, variance, limit)).all()
 
@@ -91,6 +127,9 @@ def test_an_infinite_limit_clips_nothing():
     mean, variance = jnp.full(2, 1.5), jnp.asarray([0.0, 2.0])
     arguments = mean, variance, jnp.full(2, jnp.inf)
     np.testing.assert_array_equal(clipped_mean(*arguments), mean)
+    np.testing.assert_allclose(clipped_square(*arguments), mean**2 + variance, rtol=1e-6)
+    squares = np.stack(SLOPES[clipped_square](*arguments))
+    np.testing.assert_array_equal(squares, [[3, 3], [1, 1], [0, 0]])
     np.testing.assert_array_equal(inside_probability(*arguments), 1)
     slopes = np.stack(SLOPES[clipped_mean](*arguments))
     np.testing.assert_array_equal(slopes, [[1, 1], [0, 0], [0, 0]])
@@ -101,6 +140,9 @@ def test_is_what_clipping_does_to_a_gaussian():
     draws = 0.3 + 0.8 * np.random.default_rng(1).standard_normal(400_000)
     np.testing.assert_allclose(
         clipped_mean(0.3, 0.64, 0.5), np.clip(draws, -0.5, 0.5).mean(), atol=4e-3
+    )
+    np.testing.assert_allclose(
+        clipped_square(0.3, 0.64, 0.5), np.mean(np.clip(draws, -0.5, 0.5) ** 2), atol=2e-3
     )
     np.testing.assert_allclose(
         inside_probability(0.3, 0.64, 0.5), np.mean(np.abs(draws) < 0.5), atol=4e-3

@@ -17,17 +17,18 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp import attacks, kernels, networks, problems, simulation, theory
+from jaxdp import attacks, kernels, losses, networks, problems, simulation, theory
 from jaxdp.algorithms import NonPrivateOptimiser
+from jaxdp.algorithms.on_rows import OptimiserOnRows
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.kernels import published
-from jaxdp.privacy import PoissonSampler, SecretNoise, ShuffledEpochs
+from jaxdp.privacy import FixedSizeBatches, PoissonSampler, SecretNoise, ShuffledEpochs
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 LABELS = np.random.default_rng(1).normal(size=12).astype(np.float32)
 KERNEL = kernels.Gaussian(0.75)
-LOSS = kernels.Logistic()
+LOSS = losses.Logistic()
 # A capacity that the sampler chose, and one that it was given.
 SAMPLER = PoissonSampler(100, 0.1)
 
@@ -54,6 +55,7 @@ def _descriptions():
         jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10).with_traced_length(),
         jaxdp.DPGD(0.1, 1.0, 10, 2.0),
         jaxdp.DPGD.calibrated(1.0, 1e-5, learning_rate=0.1, clip_norm=1.0, num_steps=10),
+        OptimiserOnRows(optax.sgd(0.1), SAMPLER, 1.0, 2.0, 3),
         jaxdp.PrivateOptimiser(
             optax.sgd(0.1),
             clip_norm=1.0,
@@ -71,6 +73,7 @@ def _descriptions():
         SAMPLER,
         PoissonSampler(100, 0.1, 12),
         ShuffledEpochs(10, 4),
+        FixedSizeBatches(10, 4),
         jaxdp.Constant(1.0),
         jaxdp.Polynomial(1.0, 0.5),
         jaxdp.Hyperbolic(1.0, 0.5),
@@ -87,11 +90,12 @@ def _descriptions():
         simulation.OrnsteinUhlenbeckSDE(num_steps=5),
         jaxdp.CoupledODE(),
         jaxdp.DiscreteRecursion(),
+        jaxdp.UnclippedRecursion(),
         jaxdp.LowerBound(),
         jaxdp.UpperBound(),
         jaxdp.TightLowerBound(),
         jaxdp.TightUpperBound(),
-        jaxdp.ClippedFlow(),
+        jaxdp.GaussianClosure(),
         theory.ClippedDiffusion(),
         jaxdp.OrnsteinUhlenbeck(),
         jaxdp.GradientFlow(),
@@ -119,7 +123,11 @@ def _descriptions():
         kernels.MercerFeatures(torus.eigenvalues),
         published.canonical.Eigenfunctions(jnp.cos, 3, 2),
         LOSS,
-        kernels.HuberHinge(0.5),
+        losses.HuberHinge(0.5),
+        losses.Squared(),
+        losses.HalfSquared(),
+        losses.Huber(0.5),
+        losses.Softmax(3),
         kernels.FixedRidge(0.1),
         kernels.NoiseRidge(),
         kernels.SelectedRidge(),
@@ -164,9 +172,10 @@ def test_every_description_is_tested_here():
 
 
 def test_what_users_build_is_a_description():
-    built = (jaxdp, problems, kernels, attacks, published)
+    built = (jaxdp, losses, problems, kernels, attacks, published)
     results = {
         kernels.ReleasedFunction,
+        losses.ClippedSlope,
         kernels.ExactPaths,
         kernels.Columns,
         attacks.LeakReport,

@@ -26,14 +26,14 @@ CALLS = {
     "jaxdp.plots.plot_images(np.zeros((1, 2, 2)))": ("matplotlib", "plots"),
     "jaxdp.plots.plot_comparison(runs, run)": ("matplotlib", "plots"),
     "jaxdp.plots.plot_reconstruction(np.ones((2, 2)))": ("matplotlib", "plots"),
-    "jaxdp.problems.read_mnist()": ("sklearn", "data"),
-    "jaxdp.problems.read_cifar10()": ("sklearn", "data"),
-    "from jaxdp.problems import year_prediction as y; y.read_year_prediction()": (
+    "jaxdp.data.read_mnist()": ("sklearn", "data"),
+    "jaxdp.data.read_cifar10()": ("sklearn", "data"),
+    "from jaxdp.data import year_prediction as y; y.read_year_prediction()": (
         "sklearn",
         "data",
     ),
-    "from jaxdp.problems.datasets import read_table; read_table('t.csv', None)": ("pandas", "data"),
-    "from jaxdp.privacy.subsampling import renyi_epsilon;"
+    "from jaxdp.data.datasets import read_table; read_table('t.csv', None)": ("pandas", "data"),
+    "from jaxdp.privacy.batches.subsampling import renyi_epsilon;"
     "renyi_epsilon(.1, 1., 9, 1e-5, 'zero-out-one')": ("dp_accounting", "privacy"),
 }
 _COMMANDS = {

@@ -12,7 +12,7 @@ import pytest
 import jaxdp
 from jaxdp.core import keys
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
-from jaxdp.privacy import PoissonSampler, ShuffledEpochs
+from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 
 PACKAGE = pathlib.Path(jaxdp.__file__).parent
 MANY = 100_000
@@ -103,13 +103,40 @@ def test_names_and_numbers_are_used_as_they_are_meant():
     assert used["purpose_key"] - {None} <= set(keys._PURPOSES)
 
 
+def _ways_of_splitting(function):
+    """By which functions each name in a function is split, where it is handed to one as it is."""
+    ways = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
+            way = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+            way = "numbered_key" if way == "run_keys" else way
+            if way in ("numbered_key", "purpose_key", "split"):
+                ways.setdefault(node.args[0].id, set()).add(way)
+    return ways
+
+
+def test_no_key_is_split_in_two_ways():
+    """A purpose is a number, and so is the place in what `split` gives."""
+    key = jr.key(0)
+    purposes = [_words(purpose_key(key, purpose)) for purpose in keys._PURPOSES]
+    np.testing.assert_array_equal(_words(run_keys(key, 4)), np.concatenate(purposes))
+    np.testing.assert_array_equal(_words(run_keys(key, 4)), _words(jr.split(key, 4)))
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                for name, ways in _ways_of_splitting(node).items():
+                    assert len(ways) == 1, f"{path.name}, {node.name}: {name} by {ways}"
+    both = ast.parse("def f(key):\n    a, b = jr.split(key)\n    return purpose_key(key, 'data')")
+    assert _ways_of_splitting(both) == {"key": {"split", "purpose_key"}}
+
+
 def _drawn_from(sampler, steps, monkeypatch):
     """The keys that a sampler's batches of one key are drawn from."""
     seen = []
     for name in ("bits", "permutation"):
         draw = getattr(jr, name)
         monkeypatch.setattr(
-            jr, name, lambda key, *rest, draw=draw: seen.append(key) or draw(key, *rest)
+            jr, name, lambda key, *rest, draw=draw: seen.append(jr.clone(key)) or draw(key, *rest)
         )
     for step in range(steps):
         sampler.sample(step, key=jr.key(0))
@@ -117,7 +144,9 @@ def _drawn_from(sampler, steps, monkeypatch):
     return _words(jnp.stack(seen))
 
 
-@pytest.mark.parametrize("sampler", [PoissonSampler(6, 0.5), ShuffledEpochs(6, 3)])
+@pytest.mark.parametrize(
+    "sampler", [PoissonSampler(6, 0.5), ShuffledEpochs(6, 3), FixedSizeBatches(6, 3)]
+)
 def test_batches_and_noise_of_one_key_are_apart(sampler, monkeypatch):
     key = jr.key(0)
     drawn = _drawn_from(sampler, 8, monkeypatch)

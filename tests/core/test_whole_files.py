@@ -1,14 +1,17 @@
 """Files are written whole or not at all, and what is no file is not waited for."""
 
+import concurrent.futures
 import errno
 import multiprocessing
 import os
 import resource
 import signal
 import socket
+import time
 
 import pytest
 
+from jaxdp.core import whole_files
 from jaxdp.core.whole_files import (
     NotAFileError,
     claimed,
@@ -66,20 +69,69 @@ def test_a_disk_that_takes_no_more_leaves_no_half_a_file(tmp_path):
     assert _names(tmp_path) == []
 
 
+def _no_links(*names):
+    raise OSError(errno.EPERM, "Operation not permitted")
+
+
 def test_a_file_that_is_not_to_be_replaced_stays(tmp_path, monkeypatch):
     path = tmp_path / "file"
     write_whole(path, b"first", replace=False)
-
-    def no_links(*names):
-        raise OSError(errno.EPERM, "Operation not permitted")
-
-    for link in (os.link, no_links):
+    for link in (os.link, _no_links):
         monkeypatch.setattr(os, "link", link)
         with pytest.raises(FileExistsError):
             write_whole(path, b"second", replace=False)
         write_whole(tmp_path / link.__name__, b"other", replace=False)
     assert path.read_bytes() == b"first"
-    assert _names(tmp_path) == ["file", "link", "no_links"]
+    assert _names(tmp_path) == ["_no_links", "file", "link"]
+
+
+def _killed_while_renaming(path):
+    os.link, os.replace = _no_links, lambda *names: os.kill(os.getpid(), signal.SIGKILL)
+    write_whole(path, b"content", replace=False)
+
+
+def test_a_kill_without_hard_links_leaves_no_empty_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    context = multiprocessing.get_context("forkserver")
+    process = context.Process(target=_killed_while_renaming, args=(path,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert not path.exists()
+    assert all(name.endswith(".partial") for name in _names(tmp_path))
+    # What was left is named, and no write takes its place while it may be another's.
+    monkeypatch.setattr(os, "link", _no_links)
+    monkeypatch.setattr(whole_files, "_PATIENCE", 0.05)
+    with pytest.raises(OSError, match=r"\.file\.partial exists: .* remove it"):
+        write_whole(path, b"content", replace=False)
+    (tmp_path / ".file.partial").unlink()
+    write_whole(path, b"content", replace=False)
+    assert path.read_bytes() == b"content"
+
+
+def test_without_hard_links_one_of_several_gets_the_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", _no_links)
+
+    def slow(source, target, replace=os.replace):
+        # The others come meanwhile, and find the name neither taken nor empty.
+        assert not os.path.lexists(target)
+        time.sleep(0.05)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", slow)
+
+    def written(number):
+        try:
+            write_whole(tmp_path / "file", b"%d" % number, replace=False)
+        except FileExistsError:
+            return (tmp_path / "file").read_bytes()
+        return None
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(written, range(4)))
+    winner = found.index(None)
+    assert [content for content in found if content] == [b"%d" % winner] * 3
+    assert _names(tmp_path) == ["file"]
 
 
 def test_a_link_stays_a_link_to_what_is_written(tmp_path):

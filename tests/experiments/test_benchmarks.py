@@ -16,12 +16,6 @@ def test_simulators_smoke_version_measures_every_candidate(tmp_path):
     assert dataset.batch_seconds.shape == (2, 2)
     assert np.all(dataset.seconds > 0)
     assert np.all(dataset.batch_seconds > 0)
-    assert set(simulators.claims(dataset)) == {check.claim for check in simulators.checks(dataset)}
-    # Times a step at which no goal is met.
-    times = dict.fromkeys(dataset.candidate.data, 1.0)
-    times |= {"Iterates": 2, "NumPy, batched": 3, "Reduced": 3, "Reduced, wide": 30}
-    slow = dataset.assign(seconds=0 * dataset.seconds + dataset.steps * list(times.values()))
-    assert not any(simulators.claims(slow).values())
     simulators.plot(dataset).savefig(tmp_path / "times.png")
     assert simulators.summary(dataset).count("\n|") == 17
 
@@ -33,8 +27,7 @@ def test_function_space_smoke_version_measures_every_candidate(tmp_path):
     assert dataset.reduced.data.tolist() == dataset.candidate.data[:3].tolist()
     assert np.all(dataset.reduction > 0)
     assert np.all(dataset.bytes.data[:4] > 0)
-    checks = function_space.checks(dataset)
-    assert set(function_space.claims(dataset)) == {check.claim for check in checks}
+    # Of few steps on a busy machine the difference of two calls may be negative.
     slow = dataset.assign(seconds=0 * dataset.seconds + np.arange(1, 6)[:, None])
     assert not any(function_space.claims(slow).values())
     function_space.plot(slow).savefig(tmp_path / "times.png")
@@ -62,7 +55,5 @@ def test_per_sample_clipping_measures_what_agrees_and_names_what_is_left_out(tmp
     assert notes == ["", "", "", "not installed"]
     assert wrong.startswith("wrong by")
     assert np.all(np.isnan(dataset.seconds.data[0, 3:]))
-    checks = per_sample_clipping.checks(dataset)
-    assert set(per_sample_clipping.claims(dataset)) == {check.claim for check in checks}
     per_sample_clipping.plot(dataset).savefig(tmp_path / "ratios.png")
     assert per_sample_clipping.summary(dataset).count("\n|") == 7

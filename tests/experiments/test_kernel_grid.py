@@ -5,7 +5,7 @@ import math
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import assert_mean_close, give_noise
+from helpers import assert_mean_close, assert_variance, give_noise
 
 from experiments.private_kernel_learning import synthetic, year_splits
 from experiments.private_kernel_learning.feature_draws import (
@@ -31,12 +31,12 @@ from experiments.private_kernel_learning.ridge_methods import (
     with_intercept,
 )
 from experiments.private_kernel_learning.synthetic import Split
+from jaxdp.data.year_prediction import Songs
 from jaxdp.kernels import CosineFeatures, FourierFeatures, Gaussian, PrivateKernelRidge
-from jaxdp.kernels.joint_release import JointNoise, noise_of, num_normals
 from jaxdp.kernels.published import Algorithm1, Algorithm3
-from jaxdp.kernels.ridge_rules import ridge_path
+from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
+from jaxdp.kernels.ridge.rules import ridge_path
 from jaxdp.privacy import SecretNoise
-from jaxdp.problems.year_prediction import Songs
 
 _EPSILON, _BOUND, _SIZE, _RIDGE = 2.0, 1.5, 8, 3
 _BOUNDS = Bounds(_BOUND, 0.7)
@@ -137,13 +137,14 @@ def test_the_intercepts_noise_is_a_tenth_of_the_residuals_bound_where_that_is_af
 
 
 def test_unit_noise_has_variance_one_on_the_diagonal_and_a_half_off_it():
-    noise = UnitNoise.draw(200, np.random.default_rng(3))
+    noise = UnitNoise.draw(400, np.random.default_rng(3))
     np.testing.assert_array_equal(noise.matrix, noise.matrix.T)
-    diagonal, upper = np.diag(noise.matrix) ** 2, noise.matrix[np.triu_indices(200, 1)] ** 2
-    for squares, variance in ((diagonal, 1.0), (upper, 0.5), (noise.vector**2, 1.0)):
-        assert_mean_close(squares, variance, sigmas=5)
-        with pytest.raises(AssertionError):
-            assert_mean_close(squares, 2 * variance, sigmas=5)
+    upper = noise.matrix[np.triu_indices(400, 1)]
+    for drawn, variance in ((np.diag(noise.matrix), 1.0), (upper, 0.5), (noise.vector, 1.0)):
+        assert_variance(drawn, variance)
+        for wrong in (0.5, 2.0):
+            with pytest.raises(AssertionError):
+                assert_variance(drawn, wrong * variance)
 
 
 def test_the_repaired_solution_is_the_certified_learners():

@@ -11,7 +11,7 @@ from experiments.private_kernel_learning.output_perturbation import (
     ridge_sensitivity,
 )
 from experiments.private_kernel_learning.ridge_grid import Budget
-from jaxdp.kernels import Logistic
+from jaxdp.losses import Logistic
 from jaxdp.privacy import gaussian_mu
 
 COUNT, RIDGE = 12, 0.3

@@ -16,14 +16,6 @@ def test_private_kernel_ridge_smoke_version_measures_every_candidate(tmp_path):
     # As PK's audit has them at M = 10, 100, 1000.
     expected = [[17.5, 7.9], [6.5, 4.8], [4.3, 3.9]]
     np.testing.assert_allclose(dataset.noise_ratio, expected, atol=0.05)
-    checks = private_kernel_ridge.checks(dataset)
-    assert set(private_kernel_ridge.claims(dataset)) == {check.claim for check in checks}
-    slow = dataset.assign(
-        seconds=dataset.seconds + 100,
-        bytes=0 * dataset.bytes + 5e9,
-        noise_ratio=dataset.noise_ratio / 3,
-    )
-    assert not any(private_kernel_ridge.claims(slow).values())
     private_kernel_ridge.plot(dataset).savefig(tmp_path / "times.png")
     assert private_kernel_ridge.summary(dataset).count("\n|") == 10
 

@@ -16,13 +16,5 @@ def test_reconstruction_smoke_version_measures_every_candidate(tmp_path):
     default, published = dataset.passes.data
     # The verb's own look in float64 is another pass.
     assert np.all(published <= config.factor * default + 1)
-    checks = reconstruction.checks(dataset)
-    assert set(reconstruction.claims(dataset)) == {check.claim for check in checks}
-    worse = dataset.assign(
-        error=dataset.error.copy(data=[[1.0], [0.0]]),
-        seconds=dataset.seconds + 11,
-        large_error=dataset.large_error + 1,
-    )
-    assert not any(reconstruction.claims(worse).values())
     reconstruction.plot(dataset).savefig(tmp_path / "attacks.png")
     assert reconstruction.summary(dataset).count("\n|") == 9

@@ -1,11 +1,11 @@
-"""The torus on which rates are measured is the one they are about; claims, true and falsified."""
+"""The torus on which rates are measured is the one they are about."""
 
 import numpy as np
 import pytest
 from helpers import assert_mean_close
 
-from experiments import command
-from experiments.private_kernel_learning import basis_selection, rates, rates_runs
+from experiments import harness
+from experiments.private_kernel_learning import rates, rates_runs
 from experiments.private_kernel_learning.torus import Torus, drawn_table, synthesised
 from experiments.private_kernel_learning.torus_learners import (
     clipped,
@@ -119,75 +119,6 @@ def test_clipping_leaves_short_rows_alone():
     np.testing.assert_allclose(clipped(rows, 1.0), [[0.6, 0.8], [0.3, 0.4], [0, 0]])
 
 
-def _tilted(name, axis, power, **where):
-    """A variable times a power of one of its axes, everywhere or at one place."""
-
-    def change(dataset):
-        factor = (dataset[axis] / dataset[axis][0]) ** power
-        changed = dataset[name] * factor
-        if where:
-            ((dim, value),) = where.items()
-            changed = changed.where(dataset[dim] == value, dataset[name])
-        return dataset.assign({name: changed.transpose(*dataset[name].dims)})
-
-    return change
-
-
-def _times(name, factor, **where):
-    def change(dataset):
-        changed = dataset[name] * factor
-        if where:
-            ((dim, value),) = where.items()
-            changed = changed.where(dataset[dim] == value, dataset[name])
-        return dataset.assign({name: changed})
-
-    return change
-
-
-RATES = [
-    _times("outside", 2.0),
-    _tilted("squared", "level", 0.4, learner="random projection"),
-    _times("squared", 0.1, learner="Theorem 11"),
-    _tilted("squared", "level", -1.0, learner="Fourier features"),
-    _tilted("logistic", "logistic_level", 0.4, objective="no projection"),
-    _times("logistic", 0.1, objective="functional"),
-    _tilted("by_count", "count", 1.0),
-    _tilted("power_predicted", "power_level", 0.1),
-    _tilted("by_dim", "dim", 0.3),
-]
-BASIS = [
-    _tilted("mean_square", "mode", 0.1),
-    _times("error", 2.0),
-    _tilted("error", "count", -3.0),
-]
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("rates")
-    arguments = ["--smoke", "--out", str(folder)]
-    statuses = [command.main(figure, arguments) for figure in (rates, basis_selection)]
-    return folder, statuses
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("figure", "changes"), [(rates, RATES), (basis_selection, BASIS)])
-def test_every_claim_holds_and_each_can_fail(results, figure, changes):
-    folder, statuses = results
-    assert statuses == [0, 0]
-    name = figure.__name__.rpartition(".")[2]
-    dataset = command.read(folder / f"{name}.nc")
-    assert (folder / f"{name}.png").stat().st_size > 20_000
-    assert (folder / f"{name}.nc").stat().st_size < 300_000
-    found = figure.checks(dataset)
-    assert len(found) == len(changes)
-    assert all(check.holds for check in found), found
-    for place, change in enumerate(changes):
-        changed = figure.checks(change(dataset))[place]
-        assert not changed.holds, changed
-
-
-@pytest.mark.slow
-def test_the_summary_names_every_learner(results):
-    text = rates.summary(command.read(results[0] / "rates.nc"))
+def test_the_summary_names_every_learner():
+    text = rates.summary(harness.read(harness.RESULTS / "rates.nc"))
     assert all(name in text for name in (*rates.SQUARED, *rates.LOGISTIC))

@@ -29,19 +29,26 @@ TORUS = kernels.TorusKernel.power_law(7, capacity=0.5)
 
 
 def _maps():
-    gaussian, key = KERNELS["gaussian"], jr.key(0)
-    paths = kernels.SamplePaths.sample(gaussian, 4, 16, DIM, key=key)
-    yield "paired", kernels.FourierFeatures.sample(gaussian, 16, DIM, key=key)
-    yield "cosine", kernels.CosineFeatures.sample(gaussian, 16, DIM, key=key)
-    yield "orthogonal", kernels.OrthogonalFeatures.sample(gaussian, 16, DIM, key=key)
-    yield "heavy tails", kernels.FourierFeatures.sample(KERNELS["laplace"], 16, DIM, key=key)
-    yield "identity", KERNELS["inner product"].features(1, DIM, key=key)
-    yield "products", KERNELS["polynomial"].features(16, DIM, key=key)
-    yield "steps", KERNELS["steps"].features(16, DIM, key=key)
-    yield "ReLU", KERNELS["ReLU"].features(16, DIM, key=key)
+    # Each map is looked at alone, so that one key may do for all.
+    gaussian = KERNELS["gaussian"]
+    paths = kernels.SamplePaths.sample(gaussian, 4, 16, DIM, key=jr.key(0))
+    yield "paired", kernels.FourierFeatures.sample(gaussian, 16, DIM, key=jr.key(0))
+    yield "cosine", kernels.CosineFeatures.sample(gaussian, 16, DIM, key=jr.key(0))
+    yield (
+        "orthogonal",
+        kernels.OrthogonalFeatures.sample(gaussian, 16, DIM, key=jr.key(0)),
+    )
+    yield "heavy tails", kernels.FourierFeatures.sample(KERNELS["laplace"], 16, DIM, key=jr.key(0))
+    yield "identity", KERNELS["inner product"].features(1, DIM, key=jr.key(0))
+    yield "products", KERNELS["polynomial"].features(16, DIM, key=jr.key(0))
+    yield "steps", KERNELS["steps"].features(16, DIM, key=jr.key(0))
+    yield "ReLU", KERNELS["ReLU"].features(16, DIM, key=jr.key(0))
     yield "paths", paths
     yield "nystrom", kernels.NystromFeatures(gaussian, LANDMARKS)
-    yield "pathwise", kernels.PathwiseFeatures.sample(gaussian, LANDMARKS, 4, 16, key=key)
+    yield (
+        "pathwise",
+        kernels.PathwiseFeatures.sample(gaussian, LANDMARKS, 4, 16, key=jr.key(0)),
+    )
     yield "clipped", kernels.ClippedFeatures(paths, 1.2)
     yield "ranges", kernels.RangeScaling(paths, -np.ones(DIM), np.full(DIM, 2.0))
 

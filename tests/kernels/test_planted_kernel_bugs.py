@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from jaxdp import kernels
-from jaxdp.kernels import joint_release, public_features, ridge_statistics
 from jaxdp.kernels.base import AbstractFeatureMap
-from jaxdp.kernels.joint_release import JointNoise, Sums
+from jaxdp.kernels.features import public_features
+from jaxdp.kernels.release import joint_release
+from jaxdp.kernels.release.joint_release import JointNoise, Sums
+from jaxdp.kernels.ridge import statistics as ridge_statistics
 from jaxdp.privacy import gaussian_delta, gaussian_mu
 
 EPSILON, DELTA, SIZE, RECORDS = 1.0, 5e-4, 8, 40

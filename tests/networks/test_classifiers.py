@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import assert_mean_close
+from helpers import assert_mean_close, assert_variance
 
 from jaxdp.networks import accuracy, cross_entropy, num_parameters, relu_network
 
@@ -31,11 +31,10 @@ def test_a_network_is_products_and_positive_parts(num_hidden):
 def test_the_first_weights_have_the_variance_of_he_initialisation():
     model = relu_network(100, 60, 50, num_hidden=2, key=jr.key(1))
     for weight in _weights(model):
-        squares = weight.ravel() ** 2 * (weight.shape[1] / 2)
-        assert_mean_close(squares, 1.0)
+        assert_variance(weight.ravel(), 2 / weight.shape[1])
         assert_mean_close(weight.ravel(), 0.0)
         with pytest.raises(AssertionError):
-            assert_mean_close(1.33 * squares, 1.0)
+            assert_variance(weight.ravel(), 2 / weight.shape[1] / 1.33)
     first, second, last = (weight.ravel()[:3000] for weight in _weights(model))
     for pair in ((first, second), (first, last), (second, last)):
         assert abs(np.corrcoef(*pair)[0, 1]) < 5 / np.sqrt(3000)

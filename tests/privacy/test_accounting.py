@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import assert_mean_close
+from helpers import FALSE_ALARM, assert_mean_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privacy.worst_case import OneRecord
@@ -16,7 +16,7 @@ from privacy.worst_case import OneRecord
 import jaxdp
 from jaxdp.privacy import (
     AbstractClaim,
-    Gaussian,
+    GaussianMechanism,
     Release,
     StatedBudget,
     Unproved,
@@ -157,7 +157,9 @@ class _MomentBound(AbstractClaim):
 
 def test_a_published_formula_stands_beside_what_is_proved():
     noise = 1.94947
-    release = Release("an iterate", "replace-one", Gaussian(1 / noise), (), _MomentBound(noise, 1))
+    release = Release(
+        "an iterate", "replace-one", GaussianMechanism(1 / noise), (), _MomentBound(noise, 1)
+    )
     cost = jaxdp.account(release, delta=1 / 2000)
     # PF Proposition 3.2 at eta T = 1: noise for epsilon 4, of which 1.5081 is really spent.
     assert cost.published_epsilon == pytest.approx(4.0, rel=1e-5)
@@ -167,7 +169,7 @@ def test_a_published_formula_stands_beside_what_is_proved():
 def test_a_cost_names_its_neighbours_and_whether_its_noise_is_certified():
     for adjacency in ("replace-one", "zero-out-one"):
         for is_certified, word in ((False, "simulated noise"), (True, "certified noise")):
-            release = Release("a sum", adjacency, Gaussian(1.0), is_certified=is_certified)
+            release = Release("a sum", adjacency, GaussianMechanism(1.0), is_certified=is_certified)
             cost = jaxdp.account(release, delta=1e-5)
             assert (cost.adjacency, cost.is_certified) == (adjacency, is_certified)
             assert f"; {adjacency}; {word}" in str(cost).splitlines()[0]
@@ -178,7 +180,7 @@ def test_a_cost_names_its_neighbours_and_whether_its_noise_is_certified():
     ("mu", "printed"), [(1.0, "4.3772"), (0.0, "0.0000"), (math.inf, "inf"), (1e-6, "0.0000")]
 )
 def test_what_is_printed_is_never_less_than_epsilon(mu, printed):
-    cost = jaxdp.account(Release("a sum", "replace-one", Gaussian(mu)), delta=1e-5)
+    cost = jaxdp.account(Release("a sum", "replace-one", GaussianMechanism(mu)), delta=1e-5)
     shown = str(cost).split("(")[1].split(",")[0]
     assert shown == printed
     assert float(shown) >= cost.epsilon
@@ -196,11 +198,13 @@ def test_runs_and_algorithms_compose_as_their_releases_do():
 
 
 def test_a_delta_below_what_the_noise_can_hold_is_refused():
-    release = Release("a sum", "replace-one", Gaussian(1.0), least_delta=1e-5)
+    release = Release("a sum", "replace-one", GaussianMechanism(1.0), least_delta=1e-5)
     assert jaxdp.account(release, delta=1e-5).mu == 1.0
     with pytest.raises(ValueError, match="expected delta >= 1e-05, got 9e-06"):
         jaxdp.account(release, delta=9e-6)
-    whole = compose(release, Release("a mean", "replace-one", Gaussian(1.0), is_certified=True))
+    whole = compose(
+        release, Release("a mean", "replace-one", GaussianMechanism(1.0), is_certified=True)
+    )
     assert (whole.least_delta, whole.is_certified) == (1e-5, False)
 
 
@@ -248,7 +252,8 @@ def test_the_worst_case_reaches_the_claim(name):
 
 @pytest.mark.parametrize("name", ["square root", "in batches"])
 def test_an_audit_finds_nine_tenths_of_the_claim_and_refutes_less_noise(name):
-    algorithm = WORST_CASES[name]
+    # At rho = 1.5 twice as many trials would be needed.
+    algorithm = eqx.tree_at(lambda a: a.rho, WORST_CASES[name], jnp.asarray(2.0))
     claim = jaxdp.account(algorithm, delta=1e-5).mu
 
     def mechanism(data, key):
@@ -257,7 +262,8 @@ def test_an_audit_finds_nine_tenths_of_the_claim_and_refutes_less_noise(name):
 
     def audited(rho):
         data = [(jnp.asarray(sign), jnp.asarray(rho)) for sign in (1.0, -1.0)]
-        return audit_mu(mechanism, *data, num_trials=20_000, key=jr.key(5))
+        options = {"num_trials": 20_000, "confidence": 1 - FALSE_ALARM, "key": jr.key(5)}
+        return audit_mu(mechanism, *data, **options)
 
     assert 0.9 * claim <= audited(claim) <= claim
     # Two thirds of the noise, under the same claim.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jaxdp.privacy import (
     Composition,
-    Gaussian,
+    GaussianMechanism,
     PoissonSampler,
     PoissonSubsampledGaussian,
     ZeroConcentrated,
@@ -37,7 +37,7 @@ def test_gaussian_noise_keeps_the_budget_and_wastes_nothing(
 
     def spent(std):
         mu = sensitivity / std * math.sqrt(num_releases)
-        return Gaussian(mu).epsilon(delta, _ADDED)
+        return GaussianMechanism(mu).epsilon(delta, _ADDED)
 
     assert spent(std) <= epsilon < spent(std * (1 - 1e-6))
 
@@ -58,7 +58,7 @@ def test_zcdp_noise_keeps_the_budget_and_wastes_nothing(epsilon, delta, sensitiv
 
 def test_calibrated_releases_keep_the_budget_together():
     std = gaussian_noise_std(1.0, 1e-5, sensitivity=2.0, num_releases=4)
-    together = Composition((Gaussian(2.0 / std),) * 4)
+    together = Composition((GaussianMechanism(2.0 / std),) * 4)
     assert 1 - 1e-6 < together.epsilon(1e-5, _ADDED) <= 1
 
 
@@ -124,7 +124,7 @@ def test_impossible_budgets_are_refused():
     with pytest.raises(ValueError, match="truncated batches leave some of delta"):
         calibrated_noise_multiplier(1.0, 1e-5, sampler=crowded, num_steps=10)
     for wrong in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="expected finite epsilon > 0"):
+        with pytest.raises(ValueError, match="0 < epsilon < infinity"):
             calibrated_noise_multiplier(wrong, 1e-5, sampler=_SAMPLER, num_steps=10)
     with pytest.raises(ValueError, match="expected epsilon to be a scalar"):
         calibrated_noise_multiplier(np.ones(2), 1e-5, sampler=_SAMPLER, num_steps=10)

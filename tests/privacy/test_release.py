@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jaxdp.privacy import (
     AbstractMechanism,
     Composition,
-    Gaussian,
+    GaussianMechanism,
     ObjectivePerturbation,
     PoissonSampler,
     PoissonSubsampledGaussian,
@@ -31,12 +31,12 @@ from jaxdp.privacy.adjacency import ADJACENCIES, REPLACE_ONE
 
 _SAMPLER = PoissonSampler(1000, 0.01)
 MECHANISMS = [
-    Gaussian(0.8),
+    GaussianMechanism(0.8),
     ZeroConcentrated(0.3),
-    Composition((Gaussian(0.8), Gaussian(0.6))),
-    Composition((Gaussian(0.8), ZeroConcentrated(0.3))),
+    Composition((GaussianMechanism(0.8), GaussianMechanism(0.6))),
+    Composition((GaussianMechanism(0.8), ZeroConcentrated(0.3))),
     PoissonSubsampledGaussian(_SAMPLER, 2.0, 50),
-    Composition((PoissonSubsampledGaussian(_SAMPLER, 2.0, 50), Gaussian(0.8))),
+    Composition((PoissonSubsampledGaussian(_SAMPLER, 2.0, 50), GaussianMechanism(0.8))),
     ObjectivePerturbation(0.2, 0.25, 0.002),
     Unproved("nobody has tried"),
 ]
@@ -76,14 +76,14 @@ def test_a_larger_delta_never_costs_more(mechanism):
 @each_mechanism
 def test_composing_with_more_never_costs_less(mechanism):
     adjacency = mechanism.adjacencies[-1]
-    both = Composition((mechanism, Gaussian(0.1)))
+    both = Composition((mechanism, GaussianMechanism(0.1)))
     assert both.epsilon(1e-5, adjacency) >= mechanism.epsilon(1e-5, adjacency)
     alone = Composition((mechanism,))
     assert alone.epsilon(1e-5, adjacency) == mechanism.epsilon(1e-5, adjacency)
 
 
 def test_a_gaussian_is_zcdp_as_well():
-    cost = account(Release("a sum", REPLACE_ONE, Gaussian(1.5)), delta=1e-5)
+    cost = account(Release("a sum", REPLACE_ONE, GaussianMechanism(1.5)), delta=1e-5)
     assert (cost.mu, cost.zcdp) == (1.5, 1.125)
     assert cost.epsilon == gaussian_epsilon(1.5, 1e-5) < zcdp_epsilon(1.125, 1e-5)
 
@@ -91,7 +91,7 @@ def test_a_gaussian_is_zcdp_as_well():
 @settings(max_examples=50, deadline=None)
 @given(mus=st.lists(st.floats(1e-3, 5), min_size=1, max_size=5), z=st.floats(1e-4, 3))
 def test_gaussians_add_their_squares_and_the_rest_composes_in_zcdp(mus, z):
-    gaussians = [Gaussian(mu) for mu in mus]
+    gaussians = [GaussianMechanism(mu) for mu in mus]
     together = Composition(tuple(gaussians)).proved
     assert together.mu == pytest.approx(math.sqrt(sum(mu**2 for mu in mus)), rel=1e-14)
     mixed = Composition((*gaussians, ZeroConcentrated(z))).proved
@@ -101,14 +101,16 @@ def test_gaussians_add_their_squares_and_the_rest_composes_in_zcdp(mus, z):
 
 def test_what_is_not_zcdp_shares_delta():
     sampled = PoissonSubsampledGaussian(_SAMPLER, 2.0, 50)
-    found = Composition((sampled, Gaussian(0.3), Gaussian(0.4))).epsilon(1e-5, "zero-out-one")
+    found = Composition((sampled, GaussianMechanism(0.3), GaussianMechanism(0.4))).epsilon(
+        1e-5, "zero-out-one"
+    )
     parts = sampled.epsilon(5e-6, "zero-out-one") + gaussian_epsilon(0.5, 5e-6)
     assert found == pytest.approx(parts, rel=1e-9)
 
 
 def test_mechanisms_may_be_traced():
     def epsilon(mu, z):
-        mechanism = Composition((Gaussian(mu), ZeroConcentrated(z)))
+        mechanism = Composition((GaussianMechanism(mu), ZeroConcentrated(z)))
         release = Release("a sum", REPLACE_ONE, mechanism, (), PublishedConversion(z))
         cost = account(release, delta=1e-5)
         return cost.epsilon, cost.published_epsilon
@@ -120,13 +122,13 @@ def test_mechanisms_may_be_traced():
 
 
 def test_releases_with_other_neighbours_do_not_compose():
-    first = Release("a sum", "replace-one", Gaussian(1.0), ("one",))
-    second = Release("a mean", "replace-one", Gaussian(1.0), ("two", "one"))
+    first = Release("a sum", "replace-one", GaussianMechanism(1.0), ("one",))
+    second = Release("a mean", "replace-one", GaussianMechanism(1.0), ("two", "one"))
     both = compose(first, second)
     assert (both.what, both.adjacency) == ("a sum; a mean", "replace-one")
     assert both.assumptions == ("one", "two")
     assert account(both, delta=1e-5).mu == pytest.approx(math.sqrt(2))
-    other = Release("a mean", "zero-out-one", Gaussian(1.0))
+    other = Release("a mean", "zero-out-one", GaussianMechanism(1.0))
     with pytest.raises(ValueError, match="expected releases with one adjacency"):
         compose(first, other)
     with pytest.raises(ValueError, match="got none"):
@@ -143,13 +145,13 @@ def test_claims_say_what_papers_say():
 def test_wrong_mechanisms_are_refused():
     for wrong in (-1.0, math.nan):
         with pytest.raises(ValueError, match="mu >= 0"):
-            Gaussian(wrong)
+            GaussianMechanism(wrong)
         with pytest.raises(ValueError, match="zcdp >= 0"):
             ZeroConcentrated(wrong)
     with pytest.raises(ValueError, match="expected mu to be a scalar"):
-        Gaussian(np.ones(2))
+        GaussianMechanism(np.ones(2))
     with pytest.raises(ValueError, match="expected adjacency to be one of"):
-        Release("a sum", "unbounded", Gaussian(1.0))
+        Release("a sum", "unbounded", GaussianMechanism(1.0))
     with pytest.raises(ValueError, match="at least one mechanism"):
         Composition(())
     with pytest.raises(TypeError, match=r"expected mechanisms\[0\] to be a mechanism.* got float"):

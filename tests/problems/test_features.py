@@ -140,6 +140,20 @@ def test_the_largest_eigenvalue_is_found_where_the_features_are(shape, monkeypat
     assert largest_eigenvalue(0 * there) == 0
 
 
+def test_a_hundred_steps_find_the_top_of_crowded_spectra():
+    size = 1500
+    place = np.arange(size) / (size - 1)
+    crowded = (1 - 0.999 * place, 1 - 0.999 * place**2, (1 + np.cos(np.pi * place)) / 2)
+    errors = []
+    for values in (*crowded, np.where(place > 0, 0.99 * crowded[2], 1.0)):
+        found = lanczos_eigenvalue(jnp.asarray(np.diag(np.sqrt(values)), jnp.float32))
+        errors.append(1 - float(found))
+    # Not above it but for rounding; hard enough that far fewer steps would not do.
+    assert min(errors) > -1e-5
+    assert 5e-5 < max(errors[:3]) < 0.01
+    assert abs(errors[3]) < 1e-5
+
+
 @pytest.mark.slow
 def test_the_stability_limit_is_that_of_the_largest_eigenvalue():
     problem = jaxdp.RandomFeatures.sample(60, 5, 6, 90, activation=jax.nn.relu, key=jr.key(1))

@@ -13,10 +13,10 @@ SIZES = {"num_train": 30, "num_test": 20, "dim": 5}
 
 
 def test_a_sampled_problem_is_labelled_by_a_linear_teacher():
-    problem = jaxdp.RandomFeatures.sample(400, 10, 3, 7, key=jr.key(0))
-    assert problem.train_features().shape == (400, 7)
+    problem = jaxdp.RandomFeatures.sample(2000, 10, 3, 7, key=jr.key(0))
+    assert problem.train_features().shape == (2000, 7)
     assert (problem.num_train, problem.num_test, problem.dim, problem.num_features) == (
-        400,
+        2000,
         10,
         3,
         7,

@@ -97,6 +97,7 @@ def test_paths_are_those_of_the_box_for_the_same_noise(num_features):
                 key=jr.key(0),
                 num_runs=1,
                 records=12,
+                keep_parameters=False,
                 progress=None,
                 draw=functools.partial(draw, parts=parts),
             )
@@ -319,5 +320,7 @@ def test_traced_parameters_out_of_range_are_void():
         algorithm = jaxdp.DPGD(0.01, clip_norm, 3, 1.0)
         return jaxdp.simulate(problem, algorithm, key=jr.key(0)).status[0]
 
-    statuses = jax.jit(jax.vmap(run))(jnp.asarray([1.0, -1.0, jnp.inf]))
+    # A batched condition chooses between copies of its keys, which JAX takes for a second use.
+    with jax.debug_key_reuse(False):
+        statuses = jax.jit(jax.vmap(run))(jnp.asarray([1.0, -1.0, jnp.inf]))
     assert statuses.tolist() == [jaxdp.Status.OK, *[jaxdp.Status.INVALID] * 2]

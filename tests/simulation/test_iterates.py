@@ -11,7 +11,8 @@ from helpers import assert_mean_close
 from one_pass_numpy import algorithm_1
 
 import jaxdp
-from jaxdp.simulation import iterates
+from jaxdp.core.keys import purpose_key, run_keys
+from jaxdp.simulation import one_pass
 
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
 # By name, where another simulator is the default.
@@ -173,6 +174,23 @@ def test_progress_reports_and_changes_nothing():
     assert shares[-1] == 1
 
 
+def test_progress_changes_nothing_where_a_block_does_not_fill_its_draws():
+    # Blocks of five ranges of two steps; a draw of seven steps holds three of them.
+    runs = [
+        simulate_iterates(
+            PROBLEM,
+            _algorithm(num_steps=200),
+            key=jr.key(0),
+            simulator=jaxdp.Iterates(chunk_size=7),
+            progress=progress,
+        )
+        for progress in (None, lambda share: None)
+    ]
+    np.testing.assert_allclose(runs[1].risk, runs[0].risk, rtol=2e-5)
+    fractions = [each.observables["clipped_fraction"] for each in runs]
+    np.testing.assert_allclose(fractions[1], fractions[0], rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_two_noise_levels_see_the_same_data():
     def path(rho):
@@ -219,7 +237,7 @@ def test_batches_average_and_use_each_sample_once():
     # One step from zero on a batch: theta_1 = eta mean_i clip(y_i x_i) exactly.
     algorithm = _algorithm(1, schedule=jaxdp.Constant(0.05), rho=jnp.inf, batch_size=64)
     runs = simulate_iterates(PROBLEM, algorithm, key=jr.key(0), keep_parameters=True)
-    key = iterates.purpose_key(iterates.run_keys(jr.key(0), 1)[0], "sampling")
+    key = purpose_key(run_keys(jr.key(0), 1)[0], "sampling")
     samples = jax.vmap(lambda index: PROBLEM.draw(None, key, index))(jnp.arange(64))
     gradients = -np.asarray(samples.inputs) * np.asarray(samples.labels)[:, None]
     norms = np.linalg.norm(gradients, axis=1, keepdims=True)
@@ -241,12 +259,12 @@ def test_batches_of_different_sizes_see_the_same_samples():
 
 def test_compiles_once_for_new_hyper_parameters():
     simulate_iterates(PROBLEM, _algorithm(), key=jr.key(0), num_runs=3)
-    before = iterates._advance._cached._cache_size()
+    before = one_pass._advance._cached._cache_size()
     simulate_iterates(PROBLEM, _algorithm(rho=2.0), key=jr.key(1), num_runs=3)
     simulate_iterates(
         PROBLEM, _algorithm(schedule=jaxdp.Polynomial(2.0, power=1.0)), key=jr.key(1), num_runs=3
     )
-    assert iterates._advance._cached._cache_size() == before
+    assert one_pass._advance._cached._cache_size() == before
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import assert_mean_close
+from helpers import FALSE_ALARM, assert_mean_close
 from one_pass_numpy import algorithm_1
 from scipy import stats
 
@@ -68,8 +68,7 @@ def test_has_the_law_of_the_iterates(name, monkeypatch):
     problem, number = _problem(spectrum, label_noise), list(LAWS).index(name)
     ours = _run(problem, algorithm, 2 * number, num_runs=20_000)
     theirs = _run(problem, algorithm, 2 * number + 1, num_runs=8000, simulator=jaxdp.Iterates())
-    # 44 comparisons over all configurations, each with keys of its own.
-    assert min(_law_gaps(ours, theirs)) > 1e-3
+    assert min(_law_gaps(ours, theirs)) > FALSE_ALARM
     for share, least in (("clipped_fraction", clipped), ("capped_fraction", capped)):
         values, others = (np.asarray(runs.observables[share][:, -1]) for runs in (ours, theirs))
         assert values.mean() >= least
@@ -90,7 +89,7 @@ def test_agrees_with_algorithm_1_as_printed():
     rng = np.random.default_rng(3)
     fixed = dict(spectrum=TWO_BLOCKS, target=np.linspace(0.1, 0.5, 12), label_noise=0.3, n=60)
     options = dict(rate=lambda t: 20 / (1 + t / 0.3), clip_scale=0.5, rho=1.0, records=6)
-    runs = [algorithm_1(rng, **fixed, **options) for _ in range(300)]
+    runs = [algorithm_1(rng, **fixed, **options) for _ in range(600)]
     path, final, clipped, capped = (np.asarray(values) for values in zip(*runs, strict=True))
 
     def assert_same_means(rho):
@@ -99,7 +98,7 @@ def test_agrees_with_algorithm_1_as_printed():
         assert_mean_close(final, ours.final_risk.mean())
         assert_mean_close(clipped, ours.observables["clipped_fraction"][:, -1].mean())
         assert_mean_close(capped, ours.observables["capped_fraction"][:, -1].mean())
-        assert stats.ks_2samp(path[:, 3], np.asarray(ours.risk[:, 3]))[1] > 1e-3
+        assert stats.ks_2samp(path[:, 3], np.asarray(ours.risk[:, 3]))[1] > FALSE_ALARM
 
     assert capped.mean() > 0.1
     assert_same_means(1.0)
@@ -243,7 +242,7 @@ def test_float64_is_kept():
         assert wide.risk.dtype == jnp.float64
         wide = np.asarray(wide.final_risk)
     narrow = _run(_problem(), _algorithm(rho=5.0), 1, num_runs=4000).final_risk
-    assert stats.ks_2samp(wide, np.asarray(narrow))[1] > 1e-3
+    assert stats.ks_2samp(wide, np.asarray(narrow))[1] > FALSE_ALARM
 
 
 @pytest.mark.slow
@@ -256,7 +255,7 @@ def test_the_front_page_agrees_with_its_prediction():
     assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=5e-4)
     assert_mean_close(runs.final_risk, predicted.final_risk, bias=5e-4)
     with pytest.raises(AssertionError):
-        assert_mean_close(runs.final_risk, 1.03 * predicted.final_risk, bias=5e-4)
+        assert_mean_close(runs.final_risk, 1.06 * predicted.final_risk, bias=5e-4)
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """What a function's digest depends on, in this process and in others, and what cannot be read."""
 
 import collections
+import datetime
+import decimal
 import functools
 import importlib
 import json
@@ -185,6 +187,57 @@ def test_values_by_kind_and_content():
         weakref.WeakKeyDictionary(),
     ]
     assert len({digest(each) for each in made}) == len(made)
+
+
+class _Quantity(np.ndarray):
+    unit = ""
+
+
+class _Number(np.float64):
+    __slots__ = ("unit",)
+
+
+class _Moment(datetime.datetime):
+    pass
+
+
+class _Counts(collections.Counter):
+    pass
+
+
+class _Exact(decimal.Decimal):
+    pass
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: np.ones(3).view(_Quantity),
+        lambda: _Number(1.0),
+        lambda: _Moment(2020, 1, 1),
+        lambda: _Counts(a=1),
+        lambda: _Exact("1"),
+    ],
+)
+def test_attributes_that_pickle_does_not_see_count(made):
+    found = set()
+    for unit in ("m", "km"):
+        value = made()
+        value.unit = unit
+        found.add(digest(value))
+        again = made()
+        again.unit = unit
+        assert digest(again) in found
+    assert len(found) == 2
+    assert digest(made()) not in found
+
+
+def test_a_class_derived_from_numpys_is_not_numpys():
+    assert digest(np.ones(3).view(_Quantity)) != digest(np.ones(3))
+    assert digest(_Number(1.0)) != digest(np.float64(1.0))
+    assert digest(np.ma.masked_array([1.0, 2.0], [0, 1])) != digest(np.array([1.0, 2.0]))
+    plain, named = np.zeros(1), np.zeros(1, np.dtype(float, metadata={"unit": "m"}))
+    assert digest(named) != digest(plain)
 
 
 def test_what_contains_itself_is_read():

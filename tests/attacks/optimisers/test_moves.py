@@ -1,0 +1,107 @@
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from attack_problems import projector_loss, random_victim, sphere_rows
+
+from jaxdp.attacks import RandomFeaturesTarget
+from jaxdp.attacks.optimisers.moves import chosen_rows, elimination, reseeded, thinned, with_spares
+
+DIM, COUNT, FEATURES = 12, 4, 480
+VICTIM = random_victim(0, DIM, COUNT, FEATURES)
+TRUTH = VICTIM.inputs.astype(np.float32)
+STRAY = sphere_rows(np.random.default_rng(1), 2, DIM).astype(np.float32)
+
+
+def _target():
+    return RandomFeaturesTarget(
+        VICTIM.weights.astype(np.float32), jax.nn.relu, VICTIM.parameters.astype(np.float32)
+    )
+
+
+def test_a_missing_row_is_put_where_it_is():
+    for missing in (0, 3):
+        guess = jnp.asarray(np.where(np.arange(COUNT)[:, None] == missing, STRAY[:1], TRUTH))
+        (moved,) = reseeded(_target(), guess[None], num_known=0)
+        # The least significant row is taken for the missing one.
+        (place,) = np.flatnonzero(np.any(moved != guess, axis=1))
+        np.testing.assert_array_equal(place, missing)
+        cosine = moved[missing] @ TRUTH[missing] / DIM
+        # The residual is seen through p = 10dn features and the other rows' span.
+        assert cosine > 0.8
+
+
+def test_a_known_row_is_never_moved():
+    guess = np.concatenate([STRAY[:1], TRUTH[1:]])
+    (moved,) = reseeded(_target(), jnp.asarray(guess)[None], num_known=1)
+    np.testing.assert_array_equal(moved[0], STRAY[0])
+
+
+def _thinned(rows, **more):
+    rows = jnp.asarray(rows)[None]
+    settings = {"num_known": 0, "room": 1e-7, **more}
+    used = np.ones(rows.shape[:2], bool)
+    inputs, used = thinned(_target(), rows, used, np.zeros(1), COUNT, **settings)
+    return chosen_rows(inputs, used)[0]
+
+
+def test_spare_rows_are_the_ones_left_out():
+    kept = _thinned(np.concatenate([STRAY[:1], TRUTH, STRAY[1:]]))
+    np.testing.assert_array_equal(kept, TRUTH)
+
+
+def test_rows_of_the_wrong_signs_are_negated():
+    # Two rows negated, and the pair that mends the linear part: the same function.
+    features = np.maximum(TRUTH @ VICTIM.weights.T, 0)
+    alpha = np.linalg.solve(features @ features.T, features @ VICTIM.parameters)
+    direction = alpha[:2] @ TRUTH[:2]
+    pair = np.sqrt(DIM) * direction / np.linalg.norm(direction)
+    wrong = np.concatenate([-TRUTH[:2], TRUTH[2:], [pair], [-pair]]).astype(np.float32)
+    features = np.maximum(wrong @ VICTIM.weights.T, 0)
+    assert projector_loss(features, VICTIM.parameters) < 1e-10
+    assert projector_loss(features[:COUNT], VICTIM.parameters) > 1e-3
+    rows = np.asarray(_thinned(wrong))
+    np.testing.assert_array_equal(rows[np.lexsort(rows.T)], TRUTH[np.lexsort(TRUTH.T)])
+
+
+def test_where_leaving_out_costs_half_of_the_rows_go():
+    rows = jnp.asarray(sphere_rows(np.random.default_rng(3), 8, DIM))[None]
+    used = np.ones((1, 8), bool)
+    inputs, used = thinned(_target(), rows, used, np.array([1e-9]), COUNT, num_known=1, room=1e-7)
+    assert used.sum() == 6
+    assert used[0, 0]
+    np.testing.assert_array_equal(inputs, rows)
+    # All of them where no passes are left to look once more.
+    settings = {"num_known": 1, "room": 1e-7, "is_last": True}
+    _, used = thinned(_target(), rows, np.ones((1, 8), bool), np.array([1e-9]), COUNT, **settings)
+    assert used.sum() == COUNT
+    assert used[0, 0]
+
+
+def test_of_two_rows_alike_one_is_left_out_and_known_rows_never():
+    features = np.maximum(np.concatenate([TRUTH, TRUTH[1:2]]) @ VICTIM.weights.T, 0)
+    gram, moments = features @ features.T, (features @ VICTIM.parameters)[:, None]
+    power = VICTIM.parameters @ VICTIM.parameters
+    (gone,), (rise,) = elimination(gram, moments, power, COUNT, 0)
+    assert gone in (1, 4)
+    assert rise < 1e-6
+    gone, rises = elimination(gram, moments, power, 2, 2)
+    assert not {0, 1} & set(gone)
+    left = np.delete(np.arange(COUNT + 1), gone)
+    expected = projector_loss(features[left], VICTIM.parameters)
+    np.testing.assert_allclose(rises[-1], expected, rtol=0.01)
+
+
+def test_spares_are_negatives_and_random_rows():
+    wide = with_spares(jnp.asarray(TRUTH)[None], jnp.array([False]), 4, num_known=1, key=jr.key(0))[
+        0
+    ]
+    np.testing.assert_array_equal(wide[:COUNT], TRUTH)
+    negatives = {tuple(row) for row in np.asarray(-wide[COUNT : COUNT + 2])}
+    assert negatives <= {tuple(row) for row in TRUTH[1:]}
+    np.testing.assert_allclose(np.linalg.norm(wide, axis=1), np.sqrt(DIM), rtol=1e-5)
+    fresh = with_spares(jnp.asarray(TRUTH)[None], jnp.array([True]), 4, num_known=1, key=jr.key(0))[
+        0
+    ]
+    np.testing.assert_array_equal(fresh[0], TRUTH[0])
+    assert np.abs(fresh[1:COUNT] - TRUTH[1:]).max(axis=1).min() > 0.1

@@ -1,0 +1,150 @@
+"""CIFAR-10's files: what is read, and one line for what is not."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from jaxdp.data import cifar10, read_cifar10
+
+
+def _photographs(count, seed=0):
+    random = np.random.default_rng(seed)
+    images = random.integers(0, 256, (count, 32, 32, 3)).astype(np.uint8)
+    return images, (np.arange(count) % 10).astype(np.uint8)
+
+
+def _records(images, labels):
+    """The label, then 1024 bytes of red, of green and of blue, row by row."""
+    return b"".join(
+        bytes([label]) + b"".join(image[:, :, colour].tobytes() for colour in range(3))
+        for image, label in zip(images, labels, strict=True)
+    )
+
+
+def test_batches_are_read_in_order_with_their_colours(tmp_path):
+    first, second = _photographs(12, 1), _photographs(3, 2)
+    (tmp_path / "data_batch_2.bin").write_bytes(_records(*second))
+    (tmp_path / "data_batch_1.bin").write_bytes(_records(*first))
+    # Neither a part of a batch nor the test images are read beside whole batches.
+    (tmp_path / "data_batch_1_first2.bin").write_bytes(_records(*_photographs(2)))
+    (tmp_path / "test_batch.bin").write_bytes(_records(*_photographs(2)))
+    found = read_cifar10(tmp_path)
+    np.testing.assert_array_equal(found.images, np.concatenate([first[0], second[0]]))
+    np.testing.assert_array_equal(found.labels, [*range(10), 0, 1, 0, 1, 2])
+    assert (found.images.dtype, found.labels.dtype) == (np.uint8, np.int32)
+
+
+def test_a_part_of_a_batch_and_an_archive_hold_the_same(tmp_path):
+    images, labels = _photographs(5)
+    for name in ("part", "archive"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "part" / "data_batch_1_first5.bin").write_bytes(_records(images, labels))
+    np.savez_compressed(tmp_path / "archive" / "some.npz", images=images, labels=labels)
+    for name in ("part", "archive"):
+        found = read_cifar10(str(tmp_path / name))
+        np.testing.assert_array_equal(found.images, images)
+        np.testing.assert_array_equal(found.labels, labels)
+
+
+_IMAGES, _LABELS = _photographs(4)
+_BATCH = _records(_IMAGES, _LABELS)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "expected records of 3073 bytes, got 0 bytes"),
+        (_BATCH[:-1], "got 12291 bytes, which is 3 records and 3072 bytes"),
+        (_BATCH + b"\n", "4 records and 1 bytes"),
+        (_records(_IMAGES, _LABELS + 7), "expected labels from 0 to 9, got 10"),
+    ],
+    ids=["empty", "cut short", "too long", "label"],
+)
+def test_broken_batches_end_with_one_line_that_names_them(tmp_path, content, message):
+    (tmp_path / "data_batch_3.bin").write_bytes(content)
+    _refused(tmp_path, "data_batch_3.bin", message)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"images": _IMAGES}, "no array named labels"),
+        ({"images": _IMAGES / 255, "labels": _LABELS}, "of uint8.*got float64"),
+        ({"images": _IMAGES[:, 1:], "labels": _LABELS}, r"got uint8, \(4, 31, 32, 3\)"),
+        ({"images": _IMAGES[:0], "labels": _LABELS[:0]}, "no image"),
+        ({"images": _IMAGES, "labels": _LABELS[1:]}, r"each of 4 images, got uint8, \(3,\)"),
+        ({"images": _IMAGES, "labels": _LABELS - 0.5}, "whole number.*got float64"),
+        ({"images": _IMAGES, "labels": _LABELS.astype(int) - 1}, "from 0 to 9, got -1"),
+        ({"images": np.array([None]), "labels": _LABELS}, "not an .npz of images and labels"),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else None,
+)
+def test_archives_of_something_else_end_with_one_line(tmp_path, arrays, message):
+    np.savez(tmp_path / "some.npz", **arrays)
+    _refused(tmp_path, "some.npz", message)
+
+
+def test_damaged_missing_and_ambiguous_files_end_with_one_line(tmp_path):
+    _refused(tmp_path, "data_batch_1.bin", "no such file, nor an .npz beside it; give the folder")
+    np.savez(tmp_path / "some.npz", images=_IMAGES, labels=_LABELS)
+    whole = (tmp_path / "some.npz").read_bytes()
+    (tmp_path / "some.npz").write_bytes(whole[: len(whole) // 2])
+    _refused(tmp_path, "some.npz", "not an .npz of images and labels")
+    (tmp_path / "some.npz").write_bytes(b"not a zip file")
+    _refused(tmp_path, "some.npz", "not an .npz of images and labels")
+    with (tmp_path / "some.npz").open("wb") as file:
+        np.save(file, _IMAGES)
+    _refused(tmp_path, "some.npz", "a single array")
+    (tmp_path / "other.npz").write_bytes(whole)
+    _refused(tmp_path, tmp_path.name, "2 .npz files, expected one")
+
+
+def _refused(folder, name, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        read_cifar10(folder)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def _install(monkeypatch, fetch):
+    module = types.SimpleNamespace(fetch_openml=fetch)
+    monkeypatch.setitem(sys.modules, "sklearn", types.SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", module)
+
+
+def test_without_a_folder_scikit_learn_fetches(monkeypatch):
+    asked = {}
+    images, _ = _photographs(1)
+    # A hundredth of what OpenML has: copies of the whole take seconds.
+    monkeypatch.setattr(cifar10, "_NUM_FETCHED", 600)
+    monkeypatch.setattr(cifar10, "_NUM_TRAIN", 500)
+
+    def fetch(name, **options):
+        asked[name] = options
+        pixels = np.zeros((600, 3072), np.uint8)
+        pixels[499] = np.moveaxis(images[0], -1, 0).ravel()
+        return pixels, np.array([str(number % 10) for number in range(600)])
+
+    _install(monkeypatch, fetch)
+    found = read_cifar10()
+    assert asked["CIFAR_10"]["version"] == 1
+    assert found.images.shape == (500, 32, 32, 3)
+    np.testing.assert_array_equal(found.images[-1], images[0])
+    np.testing.assert_array_equal(found.labels, np.arange(500) % 10)
+
+
+def test_what_cannot_be_fetched_is_said_in_one_line(monkeypatch):
+    def offline(name, **options):
+        raise OSError("no network")
+
+    _install(monkeypatch, offline)
+    with pytest.raises(ValueError, match=r"could not be fetched \(no network\); give the folder"):
+        read_cifar10()
+    _install(monkeypatch, lambda name, **options: (np.zeros((5, 3072)), np.array(["1"] * 5)))
+    with pytest.raises(ValueError, match="unexpected shapes"):
+        read_cifar10()
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(ImportError, match="extra 'data'"):
+        read_cifar10()

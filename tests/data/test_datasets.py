@@ -1,0 +1,170 @@
+"""Reading a user's table: what is read, and one line for what is not."""
+
+import zipfile
+
+import numpy as np
+import pytest
+
+from jaxdp.data.datasets import read_table
+
+VALUES = np.round(np.random.default_rng(0).normal(size=(30, 3)), 4)
+ROWS = "\n".join(",".join(map(str, row)) for row in VALUES)
+
+
+def _write(tmp_path, text, name="table.csv"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,c\n" + ROWS,
+        ROWS,
+        "a, b, c\n" + ROWS.replace(",", ", "),
+        "a;b;c\n" + ROWS.replace(",", ";"),
+        "  " + ROWS.replace(",", " \t ").replace("\n", " \n  "),
+        "a b c\n" + ROWS.replace(",", " ") + "\n\n",
+        "0,1,2\n" + ROWS,
+        "a b\tb\tc c\n" + ROWS.replace(",", "\t"),
+        '"a;1";b;c\n' + ROWS.replace(",", ";"),
+        "# a b c\n" + ROWS.replace(",", " "),
+        '"a, long",b,"c c"\n' + ROWS,
+        "\ufeffa,b,c\r\n" + ROWS.replace("\n", "\r\n"),
+    ],
+    ids=[
+        "header",
+        "bare",
+        "spaces",
+        "semicolons",
+        "white space",
+        "header and blanks",
+        "counted",
+        "tabs",
+        "quoted semicolons",
+        "numpy header",
+        "quoted",
+        "windows",
+    ],
+)
+def test_reads_every_form(tmp_path, text):
+    table = read_table(_write(tmp_path, text))
+    np.testing.assert_array_equal(table.inputs, VALUES[:, :2])
+    np.testing.assert_array_equal(table.labels, VALUES[:, 2])
+
+
+def test_target_by_name_and_by_number_and_dropped_columns(tmp_path):
+    path = _write(tmp_path, "a,b,c\n" + ROWS)
+    by_name = read_table(path, "a", drop=["c"])
+    assert by_name.input_names == ("b",)
+    assert by_name.label_name == "a"
+    np.testing.assert_array_equal(by_name.labels, VALUES[:, 0])
+    np.testing.assert_array_equal(read_table(path, "-2").labels, VALUES[:, 1])
+    np.testing.assert_array_equal(read_table(path, 0).labels, VALUES[:, 0])
+
+
+def test_reads_npz_of_columns_and_of_blocks(tmp_path):
+    np.savez(tmp_path / "blocks.npz", inputs=VALUES[:, :2], labels=VALUES[:, 2])
+    np.savez(tmp_path / "columns.npz", a=VALUES[:, 0], b=VALUES[:, 1], y=VALUES[:, 2])
+    for name in ("blocks.npz", "columns.npz"):
+        table = read_table(tmp_path / name)
+        np.testing.assert_array_equal(table.inputs, VALUES[:, :2])
+        np.testing.assert_array_equal(table.labels, VALUES[:, 2])
+    np.testing.assert_array_equal(read_table(tmp_path / "columns.npz", "b").labels, VALUES[:, 1])
+
+
+def test_scaled_has_unit_variance(tmp_path):
+    table = read_table(_write(tmp_path, ROWS)).scaled()
+    np.testing.assert_allclose(table.inputs.std(0), 1)
+    np.testing.assert_allclose([table.labels.mean(), table.labels.std()], [0, 1], atol=1e-12)
+
+
+def test_constant_columns_are_left_out_when_asked(tmp_path):
+    text = "a,k,c\n" + "\n".join(f"{row[0]},5,{row[2]}" for row in VALUES)
+    path = _write(tmp_path, text)
+    assert read_table(path, drop_constant=True).input_names == ("a",)
+    advice = "column 'k' never varies; leave out columns with drop_constant=True"
+    with pytest.raises(ValueError, match=advice):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", {}, "the file is empty"),
+        (
+            "a,b,c\n1,,3\n" + ROWS,
+            {},
+            "column 'b' with missing .*1 in the first, from data row 1.*drop=\\[\"1\"\\]",
+        ),
+        ("a,b,c\n1,?,3\n" + ROWS, {}, "column 'b' with missing"),
+        ("a,b,c\n1,inf,3\n" + ROWS, {}, "column 'b' with missing or infinite"),
+        (
+            "a,b,c\n1,red,3\n" + ROWS,
+            {},
+            "column 'b' holds text, for example 'red'; .*drop=\\[\"1\"\\]$",
+        ),
+        ("a,b,c\nx,red,3\n" + ROWS, {}, "columns 'a', 'b' hold text.*drop=\\[\"0\", \"1\"\\]$"),
+        ("a,b,c\n1,2,red\n" + ROWS, {}, "the target 'c' holds 'red'; choose another"),
+        ("a,b,c\n", {}, "a header and no rows"),
+        ("a,b,c\n1,2,3,4\n" + ROWS, {}, "header names 3 columns, the first row has 4"),
+        ("a,b,c\n1,2,3", {}, "too few rows: 1 for 2 columns"),
+        ("a,b,c\n1,1e308,3\n" + ROWS, {}, "column 'b' with missing or infinite"),
+        ("a,b,c\n" + ROWS + "\n1,2,3,4", {}, "rows of unequal length"),
+        ("a,b,c\n1,2\n" + ROWS, {}, "rows of unequal length"),
+        ("a,b,c\n1,2,3\n4,5,7", {}, "too few rows: 2 for 2 columns, at least 8 needed"),
+        ("a,b,c\n" + ROWS, {"target": "d"}, "no column 'd'; there are 3: a, b, c"),
+        ("a,b,c\n" + ROWS, {"drop": ["c"]}, "both target and dropped"),
+        ("a,b,c\n" + ROWS, {"drop": ["a", "b"]}, "no input column"),
+        ("a,b\n" + "\n".join(f"{row[0]},5" for row in VALUES), {}, "the target 'b' never varies"),
+    ],
+)
+def test_bad_tables_end_with_one_line(tmp_path, text, options, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        read_table(_write(tmp_path, text), **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_no_tables_are_refused(tmp_path):
+    (tmp_path / "binary.csv").write_bytes(bytes(range(256)) * 4)
+    (tmp_path / "text.npz").write_text("not a zip")
+    np.savez(tmp_path / "pickle.npz", inputs=np.asarray([{}, []], dtype=object))
+    np.savez(tmp_path / "cube.npz", inputs=np.zeros((2, 2, 2)))
+    np.savez(tmp_path / "uneven.npz", a=np.zeros(3), b=np.zeros(4))
+    np.savez(tmp_path / "words.npz", a=np.asarray(["x", "y"]))
+    for name, message in [
+        ("binary.csv", "not a text file"),
+        ("text.npz", "damaged or holds pickled"),
+        ("pickle.npz", "damaged or holds pickled"),
+        ("cube.npz", "one or two dimensions"),
+        ("uneven.npz", "unequal length"),
+        ("words.npz", "expected numbers"),
+        ("missing.csv", "no such file"),
+        (".", "not a file"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            read_table(tmp_path / name)
+
+
+def test_a_cell_longer_than_a_cell_may_be_is_refused_by_the_name_of_the_file(tmp_path):
+    for text in (f"a,{'b' * 200_000},y\n1,2,3\n", f"a,b,y\n{'1' * 200_000},2,3\n"):
+        (tmp_path / "table.csv").write_text(text)
+        with pytest.raises(ValueError, match=r"table\.csv: not a table \(field larger"):
+            read_table(tmp_path / "table.csv")
+
+
+def test_archives_that_are_no_tables_are_refused_by_the_name_of_the_file(tmp_path):
+    path = tmp_path / "table.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("notes", "not an array")
+    with pytest.raises(ValueError, match=r"table\.npz: array 'notes' holds \|S12"):
+        read_table(path)
+    np.savez(path, inputs=np.ones((9, 2)), labels=np.ones(9))
+    whole = path.read_bytes()
+    directory = whole.index(b"PK\x01\x02")
+    # Encrypted, and packed by a method that nobody knows.
+    for place, value in ((directory + 8, 1), (directory + 10, 99)):
+        path.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"table\.npz: not a readable \.npz"):
+            read_table(path)

@@ -1,0 +1,100 @@
+"""Folders like the real ones, of made-up data, small enough for a figure's smoke version."""
+
+import gzip
+import pathlib
+
+import numpy as np
+
+from experiments.private_kernel_learning import public_tables
+from experiments.private_kernel_learning.year_splits import CENTRES, SCALES
+
+_ROWS, _COLUMNS = 600, 9
+
+
+def idx(values: np.ndarray) -> bytes:
+    """Bytes in the format of MNIST's files."""
+    return (
+        bytes([0, 0, 8, values.ndim]) + np.array(values.shape, ">i4").tobytes() + values.tobytes()
+    )
+
+
+def rows(folder: pathlib.Path) -> None:
+    """A Gaussian table, and images with one pixel always dark."""
+    random = np.random.default_rng(5)
+    inputs = random.normal(size=(_ROWS, _COLUMNS))
+    labels = inputs.sum(axis=1) + random.normal(size=_ROWS)
+    (folder / "uci").mkdir()
+    np.savetxt(folder / "uci" / "concrete.txt", np.column_stack([inputs, labels]), fmt="%.5f")
+    pixels = np.clip(128 + 30 * random.normal(size=(_ROWS, _COLUMNS)), 0, 255).astype(np.uint8)
+    digits = np.clip(pixels.mean(axis=1) // 10 - 8, 0, 9).astype(np.uint8)
+    images = np.insert(pixels, 4, 0, axis=1).reshape(_ROWS, 2, 5)
+    (folder / "mnist").mkdir()
+    for kind, values in (("images-idx3", images), ("labels-idx1", digits)):
+        path = folder / "mnist" / f"train-{kind}-ubyte.gz"
+        path.write_bytes(gzip.compress(idx(values)))
+
+
+def digits(folder: pathlib.Path) -> None:
+    """A pattern for each digit, in noise that lights few pixels."""
+    random = np.random.default_rng(5)
+    patterns = random.random((10, 28, 28)) < 0.06
+    (folder / "mnist").mkdir()
+    for part, count in (("train", 1200), ("t10k", 500)):
+        labels = (np.arange(count) % 10).astype(np.uint8)
+        kept = random.random((count, 28, 28)) < 0.6
+        stray = random.random((count, 28, 28)) < 0.03
+        images = (200 * (patterns[labels] & kept | stray)).astype(np.uint8)
+        for kind, values in (("images-idx3", images), ("labels-idx1", labels)):
+            (folder / "mnist" / f"{part}-{kind}-ubyte").write_bytes(idx(values))
+
+
+def songs(folder: pathlib.Path) -> None:
+    """Songs whose year depends on their timbre."""
+    random = np.random.default_rng(8)
+    moods, loads = random.normal(size=(700, 3)), random.normal(size=(3, 90))
+    units = moods @ (loads * np.sqrt(0.7 / np.sum(loads**2, axis=0)))
+    units += np.sqrt(0.3) * random.normal(size=(700, 90))
+    years = 1996 + 14 * moods[:, 0] + 3 * random.normal(size=700)
+    years = np.clip(np.round(years), 1922, 2011)
+    table = np.column_stack([years, CENTRES + SCALES * units])
+    (folder / "yearmsd").mkdir()
+    np.savetxt(folder / "yearmsd" / "songs.csv", table, delimiter=",")
+
+
+def census(folder: pathlib.Path) -> None:
+    """Concrete whose strength is smooth in its mixture, and a census that money decides."""
+    (folder / "uci").mkdir()
+    random = np.random.default_rng(4)
+    *ranges, _ = public_tables._RANGES["concrete"]
+    low, high = np.array(ranges, float).T
+    unit = random.uniform(-1, 1, (600, len(low)))
+    strength = 50 + 30 * np.sin(2 * unit[:, 0]) + 3 * random.normal(size=600)
+    table = np.column_stack([low + (unit + 1) / 2 * (high - low), strength])
+    np.savetxt(folder / "uci" / "concrete.txt", table, fmt="%.5f")
+    words = {place: text.split() for place, text in public_tables._ADULT_CATEGORIES.items()}
+    numbers = public_tables._ADULT_NUMBERS
+    lines = []
+    for _ in range(600):
+        row = ["?"] * 14
+        for place, (least, most) in numbers.items():
+            row[place] = str(random.integers(least, most + 1))
+        for place, names in words.items():
+            row[place] = random.choice([*names, "?"])
+        lines.append(", ".join([*row, ">50K" if int(row[4]) > 11 else "<=50K"]))
+    (folder / "uci" / "adult.csv").write_text("\n".join(lines) + "\n\n")
+
+
+# What `--data` names in a figure's smoke version; figures that are not named make up their own.
+DATA = {
+    "real_tables": rows,
+    "fig01_mnist_width": digits,
+    "fig02_mnist_samples": digits,
+    "fig04_mnist_hyperparameters": digits,
+    "fig03_year_prediction": songs,
+    "uci_tables": census,
+}
+# A figure that draws another one's runs: its option, and whose they are.
+RUNS = {
+    "fig02_projection_dimension": ("synthetic", "fig01_synthetic"),
+    "fig08_year_projection_dimension": ("year", "fig03_year_prediction"),
+}

@@ -1,0 +1,209 @@
+"""What every figure and benchmark of the registry promises, asked of each of them."""
+
+import dataclasses
+import functools
+import inspect
+import json
+import pathlib
+import subprocess
+import sys
+
+import made_up
+import pytest
+from falsifiers import FALSIFIERS, MET
+from matplotlib.figure import Figure
+
+import experiments
+from experiments import registry, report
+from experiments.harness import command, read
+
+_FOLDER = pathlib.Path(experiments.__file__).parent
+_LAST_LINE = "\nharness.main(__name__)\n"
+
+
+def _marked(quick):
+    """All figures, marked slow but for these."""
+    return [
+        pytest.param(entry, marks=[] if entry.name in quick else pytest.mark.slow, id=entry.name)
+        for entry in registry.FIGURES
+    ]
+
+
+_EVERY = pytest.mark.parametrize("entry", registry.ENTRIES, ids=lambda entry: entry.name)
+
+
+@functools.cache
+def _saved(name):
+    """The result that the report shows."""
+    return read(_FOLDER / "results" / f"{name}.nc")
+
+
+@functools.cache
+def _checks(name):
+    return registry.entry(name).load().checks(_saved(name))
+
+
+def test_the_registry_has_every_module_that_is_a_command():
+    modules = {path for path in _FOLDER.glob("*/*.py") if path.read_text().endswith(_LAST_LINE)}
+    found = {(path.parent.name, path.stem) for path in modules}
+    listed = [(entry.paper, entry.name) for entry in registry.ENTRIES]
+    assert found == set(listed)
+    # Results lie in one folder, by name.
+    assert len({name for _, name in listed}) == len(listed)
+    with pytest.raises(ValueError, match="got 'fig99'"):
+        registry.entry("fig99")
+
+
+def test_to_read_the_registry_imports_no_figure():
+    code = "import experiments.registry, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=_FOLDER.parent,
+    )
+    loaded = done.stdout.split()
+    assert [name for name in loaded if name.startswith("experiments.")] == ["experiments.registry"]
+    assert not {"jax", "matplotlib", "xarray"} & set(loaded)
+
+
+@_EVERY
+def test_a_module_has_its_config_run_claims_and_plot(entry):
+    figure = entry.load()
+    assert dataclasses.is_dataclass(figure.Config)
+    for size in (figure.Config(), figure.Config.smoke()):
+        json.dumps(dataclasses.asdict(size))
+    assert figure.Config.smoke() != figure.Config()
+    assert ("paper" in vars(figure.Config)) == (entry.paper_size is not None)
+    if entry.paper_size:
+        assert figure.Config.paper() != figure.Config()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        figure.Config().seed = 1
+    for name in ("run", "claims", "plot", "checks", "summary"):
+        assert inspect.getdoc(getattr(figure, name))
+    _, *folders = inspect.signature(figure.run).parameters
+    assert all(figure.FOLDERS[folder] for folder in folders)
+
+
+@_EVERY
+def test_a_saved_result_is_of_the_config_as_it_is_and_says_how_it_was_made(entry):
+    attrs = _saved(entry.name).attrs
+    assert attrs["module"] == entry.module
+    assert attrs["command"].startswith(f"python -m {entry.module}")
+    assert attrs["seconds"] > 0
+    assert {"jaxdp", "jax", "device", "platform"} <= set(attrs)
+    now = json.loads(json.dumps(dataclasses.asdict(entry.load().Config())))
+    assert set(json.loads(attrs["config"])) == set(now)
+
+
+@_EVERY
+def test_claims_are_those_of_the_checks_and_hold_of_a_figures_saved_result(entry):
+    checks, claims = _checks(entry.name), entry.load().claims(_saved(entry.name))
+    assert claims == {check.claim: check.holds for check in checks}
+    assert claims
+    assert all(type(holds) is bool for holds in claims.values())
+    assert all(check.obtained for check in checks)
+    # What a benchmark measured may miss its goals.
+    assert all(claims.values()) or entry in registry.BENCHMARKS, claims
+
+
+@_EVERY
+def test_every_claim_is_false_of_data_that_do_not_bear_it_out(entry):
+    figure, dataset = entry.load(), MET.get(entry.name, lambda same: same)(_saved(entry.name))
+    claims, refuted = figure.claims(dataset), set()
+    assert all(claims.values()), claims
+    for words, change in FALSIFIERS[entry.name]:
+        (name,) = (claim for claim in claims if words in claim)
+        changed = figure.claims(change(dataset))
+        assert changed[name] is False, (words, name)
+        refuted.add(name)
+    assert refuted == set(claims), "a claim without a falsifier"
+
+
+def test_no_falsifier_is_of_a_figure_that_is_not():
+    assert set(FALSIFIERS) == {entry.name for entry in registry.ENTRIES}
+    assert set(MET) <= {entry.name for entry in registry.BENCHMARKS}
+
+
+def test_the_report_has_a_row_for_every_claim():
+    chosen = ("fig01_clipped_moments", "known_rows", "fig01_mnist_width", "simulators")
+    text, holds = report.page({name: _saved(name) for name in chosen}, "results")
+    assert holds
+    for name in chosen:
+        assert f"![{name}](results/{name}.png)" in text
+        for check in _checks(name):
+            assert check.claim.replace("|", "\\|") in text
+    text, holds = report.page({"ode_grid": _saved("ode_grid")}, "results")
+    assert not holds
+    assert "**false**" in text
+
+
+@pytest.mark.slow
+def test_the_report_is_the_one_that_the_saved_results_give():
+    saved = {path.stem: _saved(path.stem) for path in sorted((_FOLDER / "results").glob("*.nc"))}
+    assert set(saved) == {entry.name for entry in registry.ENTRIES}
+    text, _ = report.page(saved, "results")
+    assert text == (_FOLDER / "README.md").read_text()
+
+
+@pytest.mark.slow
+@_EVERY
+def test_a_saved_result_is_drawn_and_put_into_words(entry, tmp_path):
+    figure, dataset = entry.load(), _saved(entry.name)
+    drawn = figure.plot(dataset)
+    assert isinstance(drawn, Figure)
+    drawn.savefig(tmp_path / "drawn.png", dpi=60)
+    assert (tmp_path / "drawn.png").stat().st_size > 10_000
+    assert "nan" not in figure.summary(dataset).split()
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """The folder with a smoke version's files, and its command's exit status; each is run once."""
+    out, statuses = tmp_path_factory.mktemp("smoke"), {}
+
+    def run(entry):
+        words = []
+        if entry.name in made_up.DATA:
+            data = tmp_path_factory.mktemp("data")
+            made_up.DATA[entry.name](data)
+            words = ["--data", str(data)]
+        elif entry.name in made_up.RUNS:
+            option, other = made_up.RUNS[entry.name]
+            words = [f"--{option}", str(run(registry.entry(other))[0])]
+        if entry.name not in statuses:
+            arguments = ["--smoke", "--out", str(out), *words]
+            statuses[entry.name] = command(entry.load(), arguments)
+        return out, statuses[entry.name]
+
+    return run
+
+
+@pytest.mark.parametrize("entry", _marked({"fig01_clipped_moments"}))
+def test_a_smoke_version_writes_its_files_and_its_claims_hold(smoke, entry):
+    (folder, status), figure = smoke(entry), entry.load()
+    picture = folder / f"{entry.name}.png"
+    dataset = read(picture.with_suffix(".nc"))
+    claims = figure.claims(dataset)
+    assert claims
+    assert all(claims.values()), claims
+    assert status == 0
+    # Those of the reconstructions hold photographs.
+    most = 400_000 if entry.paper == "data_reconstruction" else 300_000
+    assert picture.with_suffix(".nc").stat().st_size < most
+    assert 10_000 < picture.stat().st_size < most
+    attrs = dataset.attrs
+    assert attrs["module"] == entry.module
+    shown = attrs["command"].removeprefix(f"python -m {entry.module} --smoke").split()
+    assert all(word.startswith("--") or word.isupper() for word in shown)
+    assert json.loads(attrs["config"]) == json.loads(
+        json.dumps(dataclasses.asdict(figure.Config.smoke()))
+    )
+    assert attrs["seconds"] > 0
+    assert {"jaxdp", "jax", "device", "platform"} <= set(attrs)
+    assert str(folder.parent) not in str(attrs)
+    text, holds = report.page({entry.name: dataset}, "results")
+    assert holds
+    for check in figure.checks(dataset):
+        assert check.claim.replace("|", "\\|") in text

@@ -1,0 +1,108 @@
+"""Public bounds on features and inputs, and kernels of inputs in public ranges."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from every_map import DIM, INPUTS, MAPS, values
+
+from jaxdp import kernels
+
+PATHS = MAPS["paths"]
+LOW, HIGH = np.array([0.0, -5.0, 100.0]), np.array([1.0, 5.0, 101.0])
+RAW = LOW + (HIGH - LOW) * np.random.default_rng(0).uniform(-0.2, 1.2, (7, 3))
+SCALED = np.clip((RAW - LOW) / (HIGH - LOW) * 2 - 1, -1, 1)
+BASES = [kernels.Gaussian(0.8), kernels.InnerProduct()]
+
+
+def test_clipped_features_keep_their_direction_and_never_exceed_the_bound():
+    base, clipped = (np.asarray(values(MAPS[name], INPUTS)) for name in ("paths", "clipped"))
+    norms = np.linalg.norm(base, axis=1)
+    assert norms.min() < 1.2 < norms.max()
+    expected = base * np.minimum(1, 1.2 / norms)[:, None]
+    np.testing.assert_allclose(clipped, expected, rtol=1e-6)
+    np.testing.assert_array_equal(clipped[norms < 1.19], base[norms < 1.19])
+    lengths = np.linalg.norm(np.float64(clipped), axis=1)
+    assert lengths.max() <= 1.2 * (1 + 1e-6)
+    assert MAPS["clipped"].norm_bound == pytest.approx(1.2)
+    assert kernels.ClippedFeatures(MAPS["paired"], 2.0).norm_bound == 1.0
+
+
+def test_clipping_bears_zeros_and_huge_features():
+    clipped = kernels.ClippedFeatures(MAPS["identity"], 0.5)
+    rows = np.array([[0, 0, 0], [3e-23, 0, 0], [3e18, 4e18, 0]], np.float32)
+    expected = [[0, 0, 0], [3e-23, 0, 0], [0.3, 0.4, 0]]
+    np.testing.assert_allclose(clipped(rows), expected, rtol=1e-6)
+    # Squares overflow: the features vanish, their bound holds.
+    assert np.linalg.norm(clipped(np.full((1, DIM), 1e30, np.float32))) <= 0.5
+    slope = jax.grad(lambda rows: clipped(rows).sum())(jnp.asarray(rows))
+    assert np.isfinite(slope).all()
+
+
+def test_public_ranges_clip_and_scale_every_column():
+    low, high = np.array([-1.0, 0.0, 5.0]), np.array([1.0, 10.0, 5.5])
+    scaled = kernels.RangeScaling(MAPS["identity"], low, high)
+    rows = np.array([[0, 5, 5.25], [-3, 11, 5.5], [1, 0, -1e30]], np.float32)
+    expected = [[0, 0, 0], [-1, 1, 1], [1, -1, -1]]
+    np.testing.assert_allclose(scaled(rows), expected, atol=1e-6)
+    wide = kernels.RangeScaling(MAPS["identity"], np.full(3, -3e38), np.full(3, 3e38))
+    np.testing.assert_allclose(wide(np.full((1, 3), 3e38)), 1)
+    assert MAPS["ranges"].norm_bound == np.inf
+
+
+def test_wrong_arguments_are_named():
+    for make, message in [
+        (lambda: kernels.ClippedFeatures(PATHS, 0.0), "bound > 0, got 0.0"),
+        (lambda: kernels.RangeScaling(PATHS, np.zeros(2), np.ones(2)), r"low of shape \(3\)"),
+        (
+            lambda: kernels.RangeScaling(PATHS, np.zeros(3), np.array([1.0, 0.0, 1.0])),
+            "low < high, got 0.0 and 0.0 in column 1",
+        ),
+        (lambda: kernels.RangeScaling(PATHS, np.full(3, -np.inf), np.ones(3)), "finite low"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            make()
+
+
+@pytest.mark.parametrize("base", BASES, ids=["Gaussian", "InnerProduct"])
+def test_a_ranged_kernel_is_the_kernel_of_the_scaled_inputs(base):
+    kernel = kernels.RangedKernel(base, LOW, HIGH)
+    np.testing.assert_allclose(kernel(RAW, RAW[:3]), base(SCALED, SCALED[:3]), atol=2e-4)
+    np.testing.assert_allclose(kernel.diagonal(RAW), base.diagonal(SCALED), rtol=1e-4)
+
+
+@pytest.mark.parametrize("base", BASES, ids=["Gaussian", "InnerProduct"])
+def test_features_of_a_ranged_kernel_are_the_kernels_own_at_the_scaled_inputs(base):
+    ranged = kernels.RangedKernel(base, LOW, HIGH).features(16, 3, key=jr.key(1))
+    plain = base.features(16, 3, key=jr.key(1))
+    np.testing.assert_allclose(ranged(RAW), plain(SCALED), atol=1e-3)
+
+
+def test_a_kernel_that_is_bounded_on_balls_is_bounded():
+    kernel = kernels.RangedKernel(kernels.InnerProduct(), LOW, HIGH)
+    assert math.isinf(kernels.InnerProduct().bound())
+    assert kernel.bound() == pytest.approx(math.sqrt(3))
+    # Attained in the corners, which every input beyond them is clipped to.
+    far = jnp.asarray([[1e6, 1e6, -1e6]])
+    assert float(kernel.diagonal(far)[0]) == pytest.approx(kernel.bound() ** 2)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        ([0.0, 0.0], [1.0, 0.0], "low < high"),
+        ([0.0, 0.0], [1.0], "of shape"),
+        ([0.0, np.nan], [1.0, 1.0], "finite"),
+    ],
+)
+def test_ranges_that_are_none_are_refused(low, high, message):
+    with pytest.raises(ValueError, match=message):
+        kernels.RangedKernel(kernels.Gaussian(1.0), np.array(low), np.array(high))
+
+
+def test_a_ranged_kernel_refuses_inputs_of_another_dimension():
+    with pytest.raises(ValueError, match="expected dim = 3"):
+        kernels.RangedKernel(kernels.Gaussian(1.0), LOW, HIGH).features(4, 2, key=jr.key(0))

@@ -1,0 +1,243 @@
+"""Kernels against closed forms that are computed elsewhere, and the laws that all of them keep."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.special
+import scipy.stats
+from every_map import DIM, INPUTS, KERNELS, MAPS, RADIAL
+from helpers import FALSE_ALARM
+
+import jaxdp
+from jaxdp import kernels
+from jaxdp.kernels.evaluation import host_gram
+
+
+def _matern(order):
+    def value(x, y):
+        radius = np.sqrt(2 * order) * np.linalg.norm(x - y) / 0.75
+        if radius == 0:
+            return 1.0
+        bessel = radius**order * scipy.special.kv(order, radius)
+        return 2 ** (1 - order) / scipy.special.gamma(order) * bessel
+
+    return value
+
+
+def _units(order):
+    """2 E[phi(w.x) phi(w.y)] by an integral over the angle of w in the plane of x and y."""
+
+    def value(x, y):
+        norms = np.linalg.norm(x) * np.linalg.norm(y)
+        angle = np.arccos(np.clip(x @ y / norms, -1, 1))
+        product = lambda turn: (np.cos(turn) * np.cos(turn - angle)) ** order  # noqa: E731
+        return norms**order / np.pi * (1 + order) * _integral(product, angle - np.pi / 2, np.pi / 2)
+
+    return value
+
+
+def _integral(function, low, high):
+    return scipy.integrate.quad(function, low, high, epsabs=1e-13, epsrel=1e-13)[0]
+
+
+REFERENCES = {
+    "gaussian": lambda x, y: np.exp(-np.sum((x - y) ** 2) / (2 * 0.75**2)),
+    "laplace": lambda x, y: np.exp(-np.linalg.norm(x - y) / 0.75),
+    "matern 1.5": _matern(1.5),
+    "matern 2.5": _matern(2.5),
+    "matern 5.5": _matern(5.5),
+    "inner product": lambda x, y: x @ y,
+    "polynomial": lambda x, y: (x @ y + 0.5) ** 3,
+    "steps": _units(0),
+    "ReLU": _units(1),
+    "callable": lambda x, y: np.exp(x @ y),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_has_the_values_of_its_closed_form(name):
+    rows = np.float64(INPUTS)
+    expected = [[REFERENCES[name](x, y) for y in rows] for x in rows]
+    # arccos in the references loses half the digits on the diagonal.
+    np.testing.assert_allclose(host_gram(KERNELS[name], rows, rows), expected, rtol=0, atol=3e-8)
+    off = ~np.eye(len(rows), dtype=bool)
+    exact = host_gram(KERNELS[name], rows, rows)[off]
+    np.testing.assert_allclose(exact, np.array(expected)[off], rtol=1e-12, atol=1e-12)
+    single = KERNELS[name](INPUTS, INPUTS)
+    assert single.dtype == jnp.float32
+    np.testing.assert_allclose(single, expected, rtol=3e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_is_positive_and_below_its_bound(name):
+    kernel, rows = KERNELS[name], np.float64(INPUTS)
+    rows = np.concatenate([rows[:4], rows[:1], 1e-3 * rows[:1]])
+    gram = host_gram(kernel, rows, rows)
+    np.testing.assert_allclose(gram, gram.T, rtol=1e-14)
+    assert np.linalg.eigvalsh(gram).min() > -1e-13 * len(rows) * gram.max()
+    diagonal = np.asarray(kernel.diagonal(rows))
+    np.testing.assert_allclose(diagonal, np.diag(gram), rtol=1e-6)
+    radius = np.linalg.norm(rows, axis=1).max() * (1 + 1e-6)
+    assert np.sqrt(diagonal.max()) <= kernel.bound(radius) <= kernel.bound()
+
+
+def test_bounds_are_attained_or_infinite():
+    for name in ("gaussian", "laplace", "matern 2.5", "steps"):
+        assert KERNELS[name].bound() == 1.0
+    for name, expected in (("inner product", 2.0), ("ReLU", 2.0), ("polynomial", 4.5**1.5)):
+        assert KERNELS[name].bound(2.0) == pytest.approx(expected)
+        assert KERNELS[name].bound() == np.inf
+        largest = KERNELS[name].diagonal(2 * np.eye(6, 3))
+        assert np.sqrt(largest[0]) == pytest.approx(expected)
+    assert kernels.CallableKernel(lambda x, y: x @ y, 3.0).bound() == 3.0
+
+
+def test_matern_begins_with_laplace_and_ends_near_gaussian():
+    laplace, gaussian = KERNELS["laplace"], KERNELS["gaussian"]
+    first = kernels.Matern(0.75, 0.5)(INPUTS, INPUTS)
+    np.testing.assert_allclose(first, laplace(INPUTS, INPUTS), rtol=1e-6)
+    gap = [
+        np.abs(kernels.Matern(0.75, order)(INPUTS, INPUTS) - gaussian(INPUTS, INPUTS)).max()
+        for order in (2.5, 5.5, 9.5)
+    ]
+    assert gap[0] > 1.8 * gap[1] > 1.8 * 1.5 * gap[2]
+
+
+def test_near_points_keep_their_digits_and_equal_ones_are_exactly_equal():
+    rows = np.float32(100 + np.array([[0.0, 0.0], [2**-10, 0.0], [0.0, 3 * 2**-10]]))
+    kernel = kernels.Gaussian(2**-10)
+    # Squares of 20,000 have a rounding of 1e-3; the squared distances are 1e-6 to 1e-5.
+    expected = np.exp(-np.array([[0, 1, 9], [1, 0, 10], [9, 10, 0]]) / 2)
+    np.testing.assert_allclose(kernel(rows, rows), expected, rtol=1e-6)
+    for name in RADIAL:
+        assert np.all(np.diag(KERNELS[name](INPUTS, INPUTS)) == 1.0)
+
+
+def test_angles_keep_their_digits_near_zero_and_pi():
+    small = 2.0**-12
+    x, y = np.array([[1.0, 0.0]], np.float32), np.array([[1.0, small]], np.float32)
+    # 1 - theta / pi for theta = 2^-12, and theta / pi beside pi.
+    assert 1 - KERNELS["steps"](x, y)[0, 0] == pytest.approx(small / np.pi, rel=2e-3)
+    assert KERNELS["steps"](x, -y)[0, 0] == pytest.approx(small / np.pi, rel=1e-5)
+
+
+def test_an_input_of_zero_has_no_direction():
+    zero = np.zeros_like(INPUTS)
+    for name in ("steps", "ReLU"):
+        assert not np.any(KERNELS[name](zero, INPUTS))
+        assert not np.any(KERNELS[name].diagonal(zero))
+
+
+RADIAL_LAWS = {
+    "gaussian": scipy.stats.chi2(3),
+    "laplace": scipy.stats.f(3, 1, scale=3),
+    "matern 2.5": scipy.stats.f(3, 5, scale=3),
+}
+
+
+@pytest.mark.parametrize("name", RADIAL)
+def test_frequencies_have_the_spectral_law(name):
+    frequencies = (
+        np.asarray(RADIAL[name].frequencies(12_000, DIM, key=jr.key(1)), np.float64) * 0.75
+    )
+    squares = np.sum(frequencies**2, axis=1)
+    law = RADIAL_LAWS[name]
+    assert scipy.stats.kstest(squares, law.cdf).pvalue > FALSE_ALARM
+    assert scipy.stats.kstest(1.5 * squares, law.cdf).pvalue < FALSE_ALARM
+    cosine = frequencies[:, 0] / np.sqrt(squares)
+    # Archimedes: in three dimensions a coordinate of a uniform direction is uniform.
+    assert scipy.stats.kstest(cosine, scipy.stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("freedom", [1, 5])
+def test_the_spectral_law_gives_the_kernel_by_bochner(freedom):
+    kernel = kernels.Matern(1.0, freedom / 2)
+    density = scipy.stats.t(freedom).pdf
+    for distance in (0.3, 1.0, 2.5):
+        half, _ = scipy.integrate.quad(density, 0, np.inf, weight="cos", wvar=distance)
+        value = host_gram(kernel, np.zeros((1, 1)), np.full((1, 1), distance))[0, 0]
+        assert value == pytest.approx(2 * half, abs=1e-7)
+
+
+def test_the_first_frequencies_do_not_depend_on_how_many_there_are():
+    many = RADIAL["laplace"].frequencies(12_000, DIM, key=jr.key(0))
+    np.testing.assert_array_equal(MAPS["heavy tails"].frequencies, many[:16])
+
+
+@pytest.mark.parametrize("name", RADIAL)
+def test_a_scale_can_be_swept_and_differentiated(name):
+    make = {
+        "gaussian": kernels.Gaussian,
+        "laplace": kernels.Laplace,
+        "matern 2.5": lambda scale: kernels.Matern(scale, 2.5),
+    }[name]
+
+    @jax.jit
+    def grams(scales):
+        return jax.vmap(lambda scale: make(scale)(INPUTS, INPUTS))(scales)
+
+    scales = jnp.array([0.5, 0.75])
+    np.testing.assert_allclose(grams(scales)[1], RADIAL[name](INPUTS, INPUTS), rtol=1e-6)
+    slope = jax.jit(jax.jacfwd(lambda scale: make(scale)(INPUTS, INPUTS)))(0.75)
+    step = 1e-5
+    ends = [
+        np.array([[_radial(name, x, y, 0.75 + side) for y in INPUTS] for x in INPUTS])
+        for side in (-step, step)
+    ]
+    np.testing.assert_allclose(slope, (ends[1] - ends[0]) / (2 * step), rtol=1e-4, atol=1e-6)
+
+
+def _radial(name, x, y, scale):
+    x, y = (0.75 / scale * np.float64(row) for row in (x, y))
+    return REFERENCES[name](x, y)
+
+
+@pytest.mark.parametrize("name", ["laplace", "matern 2.5", "steps", "ReLU"])
+def test_derivatives_are_finite_where_two_inputs_meet(name):
+    rows = np.concatenate([INPUTS[:2], INPUTS[:1]])
+    slope = jax.jit(jax.grad(lambda rows: KERNELS[name](rows, rows).sum()))(rows)
+    assert np.isfinite(slope).all()
+
+
+def test_a_callable_has_values_but_no_random_features():
+    kernel = kernels.CallableKernel(lambda x, y: jnp.exp(-jnp.sum((x - y) ** 2) / (2 * 0.75**2)))
+    expected = KERNELS["gaussian"](INPUTS, INPUTS[:4])
+    np.testing.assert_allclose(kernel(INPUTS, INPUTS[:4]), expected, rtol=1e-5)
+    assert kernel.bound() == np.inf
+    with pytest.raises(jaxdp.NotCoveredError, match="NystromFeatures"):
+        kernel.features(10, 3, key=jr.key(0))
+    with pytest.raises(ValueError, match=r"to a scalar, got one to shape \(3,\)"):
+        kernels.CallableKernel(lambda x, y: x * y)(INPUTS, INPUTS)
+
+
+def test_wrong_arguments_are_named():
+    for make, message in [
+        (lambda: kernels.Gaussian(0.0), "finite scale > 0, got 0.0"),
+        (lambda: kernels.Laplace(jnp.ones(2)), "scale to be a scalar"),
+        (lambda: kernels.Matern(1.0, 1.0), "smoothness 0.5, 1.5, 2.5, ... up to 9.5, got 1.0"),
+        (lambda: kernels.Matern(np.nan, 1.5), "scale > 0, got nan"),
+        (lambda: kernels.Polynomial(0, 1.0), "degree >= 1, got 0"),
+        (lambda: kernels.Polynomial(2, -1.0), "constant >= 0, got -1.0"),
+        (lambda: kernels.ArcCosine(2), "order 0 or 1, got 2"),
+        (lambda: kernels.CallableKernel(lambda x, y: 1.0, 0.0), "largest_norm > 0"),
+        (lambda: kernels.InnerProduct().bound(-1.0), "radius > 0, got -1.0"),
+        (lambda: KERNELS["gaussian"](INPUTS, INPUTS[:, :2]), r"second of shape \(any, 3\)"),
+        (lambda: KERNELS["gaussian"].diagonal(INPUTS[0]), r"inputs of shape \(any, any\)"),
+        (lambda: KERNELS["ReLU"].features(0, 3, key=jr.key(0)), "num_features >= 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            make()
+    with pytest.raises(TypeError, match="degree to be a Python int"):
+        kernels.Polynomial(2.0, 1.0)
+    with pytest.raises(TypeError, match=r"jax\.random\.key"):
+        KERNELS["polynomial"].features(3, 3, key=0)
+
+
+def test_a_kernel_shows_its_numbers(capsys):
+    assert repr(kernels.Gaussian(1.5)) == "Gaussian(scale=1.5)"
+    assert repr(kernels.Polynomial(3, 1.0)) == "Polynomial(degree=3, constant=1.)"
+    jax.jit(lambda scale: print(kernels.Gaussian(scale)))(2.0)
+    assert "Tracer" in capsys.readouterr().out

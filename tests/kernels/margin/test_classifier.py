@@ -1,0 +1,354 @@
+"""The private classifier: its box in NumPy, its audit on worst-case records, its planted bug."""
+
+import math
+from collections.abc import Callable
+
+import jax
+import numpy as np
+import pytest
+from helpers import assert_variance, give_noise
+from kernels.perturbed_minimisers import huber_hinge, logistic, minimisers
+from scipy.interpolate import CubicSpline
+from scipy.special import expit, ndtr
+
+import jaxdp
+from jaxdp.kernels import (
+    FourierFeatures,
+    Gaussian,
+    InnerProduct,
+    PrivateKernelClassifier,
+    load,
+)
+from jaxdp.kernels.margin import classifier
+from jaxdp.kernels.margin.objective_solver import Minimum, minimise, newton_step
+from jaxdp.losses import AbstractMarginLoss, HuberHinge, Logistic
+from jaxdp.privacy import SecretNoise
+from jaxdp.privacy.secret_noise import grid_unit
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-5}
+
+
+def _table(num=400, dim=4):
+    rng = np.random.default_rng(11)
+    inputs = rng.uniform(size=(num, dim)).astype(np.float32)
+    labels = np.where(inputs[:, 0] + 0.1 * rng.normal(size=num) > 0.5, 1, -1)
+    return inputs, labels
+
+
+def _learner(loss=None, **options):
+    given = {"input_bound": math.inf} | options
+    return PrivateKernelClassifier(Gaussian(1.0), 20, 64, loss or Logistic(), **given)
+
+
+def _fit(learner, table=None, **options):
+    arguments = {**BUDGET, "public_seed": 1, "noise_seed": 2**200 + 5, **options}
+    return learner.fit(*(table or _table()), **arguments)
+
+
+def _give_noise(monkeypatch, linear, coefficients=0.0):
+    """The normals that a fit draws for the linear term, and those for the coefficients."""
+    drawn = {"linear term": linear, "coefficients": coefficients}
+
+    give_noise(monkeypatch, lambda purpose, count: np.broadcast_to(drawn[purpose], (count,)))
+
+
+@pytest.mark.parametrize("width", [None, 0.5])
+def test_the_release_is_the_box_in_numpy(width, monkeypatch):
+    inputs, labels = _table(60)
+    learner = _learner(HuberHinge(width) if width else None, ridge=0.5)
+    linear, hidden = np.random.default_rng(0).normal(size=(2, 20))
+    _give_noise(monkeypatch, linear, hidden)
+    release = _fit(learner, (inputs, labels))
+
+    features = np.asarray(release.features(inputs), np.float64)
+    features /= np.maximum(1, np.linalg.norm(features, axis=1))[:, None]
+    stds = learner.noise_std(60, **BUDGET)
+    records = [(1, row, label) for row, label in zip(features, labels, strict=True)]
+    derivatives = huber_hinge(width) if width else logistic
+    expected = minimisers(derivatives, records, stds["b"] * linear[None], 60 * 0.5)[0]
+    expected += stds["coefficients"] * hidden
+    # Features are rounded to 2^-21: a gradient's change of a few of these, over the ridge.
+    np.testing.assert_allclose(release.coefficients, expected, atol=1e-5)
+    # The same check sees a label that is flipped.
+    records[0] = (1, features[0], -labels[0])
+    other = minimisers(derivatives, records, stds["b"] * linear[None], 60 * 0.5)[0]
+    assert np.abs(other - expected).max() > 1e-3
+
+
+_ZERO, _ONE = [0.0], [1.0]
+_PRESENT = np.asarray([_ONE, _ZERO]), np.asarray([1, 1])
+_ABSENT = np.asarray([_ZERO, _ZERO]), np.asarray([1, 1])
+_FLIPPED = np.asarray([_ONE, _ZERO]), np.asarray([-1, 1])
+
+
+def _on_a_line(loss, **options):
+    line = InnerProduct().features(1, 1, key=jax.random.key(0))
+    return PrivateKernelClassifier(
+        InnerProduct(), loss=loss, feature_map=line, input_bound=1.0, **options
+    )
+
+
+def _law(learner, table, monkeypatch, edges):
+    """Probabilities of the one coefficient between edges; it decreases in the noise."""
+    nodes, fine = np.linspace(-8, 8, 33), np.linspace(-8, 8, 20001)
+    found = []
+    for node in nodes:
+        _give_noise(monkeypatch, node)
+        found.append(float(_fit(learner, table).coefficients[0]))
+    values = CubicSpline(nodes, found)(fine)
+    assert np.all(np.diff(values) < 0)
+    return -np.diff(ndtr(np.interp(edges, values[::-1], fine[::-1])))
+
+
+def _divergence(learner, first, second, monkeypatch):
+    """The hockey-stick divergence at the budget's epsilon over a partition: a lower bound."""
+    calibration = learner.calibration(2, **BUDGET)
+    most = 9 * calibration.noise_std / (2 * calibration.ridge)
+    edges = np.linspace(-most, most, 4001)
+    laws = [_law(learner, table, monkeypatch, edges) for table in (first, second)]
+    growth = math.exp(BUDGET["epsilon"])
+    return max(np.maximum(p - growth * q, 0).sum() for p, q in (laws, laws[::-1]))
+
+
+def test_a_flipped_label_shows_nearly_as_much_as_is_claimed(monkeypatch):
+    # Under a large ridge the minimiser stays where both labels have the full slope.
+    learner = _on_a_line(HuberHinge(0.5), ridge=1000.0)
+    found = _divergence(learner, _PRESENT, _FLIPPED, monkeypatch)
+    assert 0.95 * BUDGET["delta"] < found <= BUDGET["delta"]
+
+
+def test_half_of_the_noise_is_seen_by_the_audit(monkeypatch):
+    calibrated = classifier.objective_perturbation_std
+
+    def halved(*arguments, **options):
+        found = calibrated(*arguments, **options)
+        return found._replace(noise_std=found.noise_std / 2)
+
+    monkeypatch.setattr(classifier, "objective_perturbation_std", halved)
+    learner = _on_a_line(HuberHinge(0.5), ridge=1000.0)
+    assert _divergence(learner, _PRESENT, _FLIPPED, monkeypatch) > 20 * BUDGET["delta"]
+
+
+def test_an_early_stopped_minimiser_is_caught(monkeypatch):
+    # After one Newton step from zero the released number is Gaussian with a standard deviation
+    # that depends on whether the record is there: in the tails that tells the two apart.
+    learner = _on_a_line(Logistic(), ridge=1e-6)
+
+    def one_step(objective, **_):
+        point = newton_step(objective, objective.at(np.zeros(1)))
+        return Minimum(point.coefficients, float(np.linalg.norm(point.gradient)), 1)
+
+    assert _divergence(learner, _PRESENT, _ABSENT, monkeypatch) <= BUDGET["delta"]
+    monkeypatch.setattr(classifier, "minimise", one_step)
+    assert _divergence(learner, _PRESENT, _ABSENT, monkeypatch) > 100 * BUDGET["delta"]
+
+
+def test_the_noise_that_is_drawn_has_the_stated_size():
+    # Records of zero features leave b alone to decide.
+    learner, num = _learner(ridge=0.1, feature_map=_Zero()), 100
+    stds = learner.noise_std(num, **BUDGET)
+    table = np.zeros((num, 1)), np.ones(num)
+    drawn = [_fit(learner, table, noise_seed=seed).coefficients for seed in range(10, 26)]
+    expected = math.hypot(stds["b"] / (num * 0.1), stds["coefficients"])
+    assert_variance(np.concatenate(drawn), expected**2)
+    with pytest.raises(AssertionError):
+        assert_variance(np.concatenate(drawn), (3 / 4 * expected) ** 2)
+
+
+class _Zero(jaxdp.kernels.AbstractFeatureMap):
+    """Fifty features, all of them zero."""
+
+    dim, num_outputs, norm_bound = 1, 50, 1.0
+
+    def __call__(self, inputs):
+        return jax.numpy.zeros((len(inputs), 50))
+
+
+def test_a_tolerance_that_is_not_met_releases_nothing():
+    with pytest.raises(RuntimeError, match="nothing is released"):
+        _fit(_learner(max_steps=1))
+
+
+def test_noise_for_the_tolerance_hides_the_solver(monkeypatch):
+    # Two solvers that both meet the tolerance end as far apart as it allows; the noise on the
+    # coefficients is a hundred times their distance over the shift of the linear term.
+    learner = _learner(ridge=0.05, tolerance=1e-4)
+    _give_noise(monkeypatch, np.random.default_rng(2).normal(size=20))
+    rough = np.asarray(_fit(learner).coefficients)
+
+    def careful(objective, *, tolerance, max_steps):
+        return minimise(objective, tolerance=tolerance / 1e4, max_steps=max_steps)
+
+    monkeypatch.setattr(classifier, "minimise", careful)
+    exact = np.asarray(_fit(learner).coefficients)
+    stds = learner.noise_std(400, **BUDGET)
+    shift = 2 / stds["b"]
+    assert 0 < np.linalg.norm(rough - exact) <= 1e-4 / 0.05
+    # The linear term lies within half a unit of its grid, the coefficients within one of theirs.
+    root, spread = np.sqrt(20), 0.01 * shift
+    tolerance = 1e-4 + root / 2 * grid_unit(stds["b"]) / 400
+    expected = 2 * tolerance / 0.05 / spread
+    for final in (stds["coefficients"], _learner().noise_std(1000, 1e-5, 1e-5)["coefficients"]):
+        assert final > root * grid_unit(final) / spread
+    assert stds["coefficients"] >= expected + root * grid_unit(stds["coefficients"]) / spread
+    assert stds["coefficients"] == pytest.approx(2e-4 / 0.05 / spread, rel=1e-4)
+
+
+def test_a_weak_budget_learns_and_new_inputs_are_scored():
+    inputs, labels = _table(1200)
+    for loss in (Logistic(), HuberHinge(0.5)):
+        release = _fit(_learner(loss), (inputs[:800], labels[:800]), epsilon=20.0)
+        scores = release(inputs[800:])
+        assert scores.shape == (400,)
+        assert np.mean(np.sign(scores) == labels[800:]) > 0.8
+        # The same score says nothing of shuffled labels.
+        assert np.mean(np.sign(scores) == np.roll(labels[800:], 7)) < 0.6
+
+
+def test_the_cost_is_what_was_asked_and_says_what_it_needs():
+    release = _fit(_learner())
+    assert release.cost.epsilon == pytest.approx(1.0, rel=1e-8)
+    assert release.cost.epsilon <= 1.0
+    assert (release.cost.delta, release.cost.mu, release.cost.zcdp) == (1e-5, None, None)
+    assert jaxdp.account(release, delta=1e-4).epsilon < 1.0
+    text = " ".join(release.cost.assumptions)
+    for word in ("replace-one", "secret", "not met", "loss is convex", "arithmetic of the machine"):
+        assert word in text
+    assert release.label_bound is None
+
+
+def test_a_release_is_saved_and_read_back(tmp_path):
+    release = _fit(_learner())
+    release.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    inputs, _ = _table(50)
+    np.testing.assert_array_equal(again(inputs), release(inputs))
+    assert again.cost == release.cost
+
+
+def test_a_small_ridge_is_raised_to_the_floor():
+    learner = _learner(ridge=1e-9)
+    found = learner.calibration(400, **BUDGET)
+    assert found.ridge == found.ridge_floor == pytest.approx(0.25 / 400 / math.expm1(0.25))
+    assert _learner(ridge=0.3).calibration(400, **BUDGET).ridge == 0.3
+    # Without one it is as large as the noise at the floor.
+    automatic = _learner().calibration(400, **BUDGET).ridge
+    assert automatic == pytest.approx(found.noise_std / 400)
+
+
+def test_only_decreasing_losses_are_calibrated_as_margin_losses(monkeypatch):
+    known = _learner(ridge=0.1).calibration(400, **BUDGET)
+    monkeypatch.setattr(Logistic, "is_decreasing", False)
+    any_sign = _learner(ridge=0.1).calibration(400, **BUDGET)
+    assert (known.mechanism.has_signed_slopes, any_sign.mechanism.has_signed_slopes) == (
+        True,
+        False,
+    )
+    assert known.noise_std < any_sign.noise_std
+
+
+def test_units_of_the_inputs_change_the_coefficients_alone():
+    line = InnerProduct().features(1, 4, key=jax.random.key(0))
+    inputs, labels = _table(200)
+    releases = []
+    for unit in (1.0, 8.0):
+        learner = PrivateKernelClassifier(
+            InnerProduct(), feature_map=line, input_bound=unit, ridge=0.05 * unit**2
+        )
+        releases.append(_fit_with_noise(learner, inputs * unit, labels))
+    np.testing.assert_allclose(releases[0], 8 * releases[1], rtol=1e-4, atol=1e-6)
+
+
+def _fit_with_noise(learner, inputs, labels):
+    with pytest.MonkeyPatch.context() as patch:
+        _give_noise(patch, np.asarray([0.5, -1.0, 0.2, 0.7]))
+        return np.asarray(_fit(learner, (inputs, labels)).coefficients)
+
+
+def test_one_secret_seed_gives_each_fit_noise_of_its_own(monkeypatch):
+    drawn, original = [], SecretNoise.words
+
+    def watched(self, count, purpose):
+        words = original(self, count, purpose)
+        drawn.append(words.astype(float))
+        return words
+
+    monkeypatch.setattr(SecretNoise, "words", watched)
+    inputs, labels = _table()
+    changed = inputs.copy()
+    changed[3, 1] += 1e-3
+    for learner, table in (
+        (_learner(), (inputs, labels)),
+        (_learner(), (changed, labels)),
+        (_learner(HuberHinge(0.5)), (inputs, labels)),
+        (_learner(HuberHinge(0.25)), (inputs, labels)),
+        (_learner(ridge=0.3), (inputs, labels)),
+        (PrivateKernelClassifier(Gaussian(2.0), 20, 64, input_bound=math.inf), (inputs, labels)),
+        (_learner(_UsersOwn(lambda: 0.5)), (inputs, labels)),
+        (_learner(_UsersOwn(lambda: 0.7)), (inputs, labels)),
+        # The same objective from other settings of the solver, and so another minimum.
+        (_learner(tolerance=1e-8), (inputs, labels)),
+    ):
+        _fit(learner, table)
+    _fit(_learner(), epsilon=2.0)
+    correlations = np.corrcoef(drawn)
+    assert np.abs(correlations - np.eye(len(drawn))).max() < 0.9
+    first, again = (_fit(_learner()).coefficients for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, _fit(_learner(), noise_seed=None).coefficients)
+
+
+class _UsersOwn(AbstractMarginLoss):
+    """A logistic loss whose repr does not tell the function in it from another."""
+
+    number: Callable[[], float]
+    lipschitz, smoothness, is_decreasing = 1.0, 1.0, True
+
+    def value_of_margin(self, margins):
+        return np.logaddexp(0.0, -self.number() * margins) / self.number()
+
+    def slope_of_margin(self, margins):
+        return -expit(-self.number() * margins)
+
+    def curvature_of_margin(self, margins):
+        return self.number() * self.slope_of_margin(margins) * (-1 - self.slope_of_margin(margins))
+
+
+def test_a_feature_map_that_is_public_is_used():
+    paired = FourierFeatures.sample(Gaussian(1.0), 16, 4, key=jax.random.key(3))
+    release = _fit(PrivateKernelClassifier(None, feature_map=paired, input_bound=math.inf))
+    assert release.coefficients.shape == (32,)
+
+
+def test_wrong_arguments_are_refused():
+    inputs, labels = _table(20)
+    for wrong in ((labels + 1) / 2, labels * 2.0, np.where(labels > 0, 1, 0)):
+        with pytest.raises(ValueError, match=r"expected labels -1 and \+1 alone"):
+            _fit(_learner(), (inputs, wrong))
+    with pytest.raises(ValueError, match=r"; of labels 0 and 1 give 2 \* labels - 1"):
+        _fit(_learner(), (inputs, np.where(labels > 0, 1, 0)))
+    with pytest.raises(ValueError, match="expected finite labels"):
+        _fit(_learner(), (inputs, np.where(np.arange(20) == 3, np.nan, labels)))
+    with pytest.raises(ValueError, match="expected finite inputs"):
+        _fit(_learner(), (np.where(np.arange(20)[:, None] == 3, np.nan, inputs), labels))
+    for name, value in (("epsilon", 0.0), ("epsilon", math.inf), ("delta", 0.0), ("delta", 1.0)):
+        with pytest.raises(ValueError, match=name):
+            _fit(_learner(), **{name: value})
+    with pytest.raises(ValueError, match="expected noise_seed to differ"):
+        _fit(_learner(), public_seed=5, noise_seed=5)
+    for name in ("ridge", "tolerance", "input_bound"):
+        for value in (0.0, -1.0, math.nan):
+            with pytest.raises(ValueError, match=f"expected .*{name} > 0"):
+                _learner(**{name: value})
+    for name in ("max_steps", "num_projections", "num_features"):
+        sizes = {"num_projections": 20, "num_features": 64, "max_steps": 3, name: 0}
+        with pytest.raises(ValueError, match=f"expected {name} >= 1"):
+            PrivateKernelClassifier(Gaussian(1.0), **sizes)
+    with pytest.raises(ValueError, match="expected a finite input_bound"):
+        PrivateKernelClassifier(InnerProduct())
+    with pytest.raises(TypeError, match="expected a kernel or a feature_map"):
+        PrivateKernelClassifier(None)
+    with pytest.raises(TypeError, match="expected loss to be a margin loss"):
+        PrivateKernelClassifier(Gaussian(1.0), loss="logistic")
+    with pytest.raises(ValueError, match="below which rounding decides"):
+        _fit(_learner(tolerance=1e-18))

@@ -1,0 +1,151 @@
+"""The minimiser: where it is, that its certificate holds, and that it ends."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from jaxdp.kernels.margin import objective_solver
+from jaxdp.kernels.margin.objective_solver import minimise, newton_step
+from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
+from jaxdp.losses import HuberHinge, Logistic
+
+LOSSES = [Logistic(), HuberHinge(0.5), HuberHinge(0.01)]
+each_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
+
+
+def _objective(loss, *, num=300, dim=8, ridge=1e-2, noise=5.0, bound=1.0, dtype=np.float64):
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(num, dim))
+    features *= bound / np.maximum(np.linalg.norm(features, axis=1), 1)[:, None] * 0.999
+    labels = np.where(features[:, 0] + 0.3 * bound * rng.normal(size=num) > 0, 1.0, -1.0)
+    linear_term = noise * rng.normal(size=dim)
+    return PerturbedObjective(features.astype(dtype), labels, loss, ridge, linear_term, bound)
+
+
+def _wide_gradient(objective, coefficients):
+    """In extended precision; the slopes are the loss's own at margins that are right to float64."""
+    rows, labels = (np.asarray(part, np.longdouble) for part in objective[:2])
+    margins = labels * (rows @ np.asarray(coefficients, np.longdouble))
+    slopes = np.asarray(objective[2].slope_of_margin(margins.astype(np.float64)), np.longdouble)
+    total = rows.T @ (labels * slopes) + objective[4]
+    return total / len(labels) + objective[3] * np.asarray(coefficients, np.longdouble)
+
+
+def _parts(objective):
+    names = ("features", "labels", "loss", "ridge", "linear_term")
+    return [getattr(objective, name) for name in names]
+
+
+@each_loss
+@pytest.mark.parametrize("ridge", [1e-1, 1e-3])
+def test_the_gradient_vanishes_at_the_answer(loss, ridge):
+    objective = _objective(loss, ridge=ridge)
+    found = minimise(objective, tolerance=1e-8)
+    true = float(np.linalg.norm(_wide_gradient(_parts(objective), found.coefficients)))
+    assert true <= found.gradient_norm <= 1e-8
+
+
+def test_the_minimum_is_the_one_that_another_solver_finds():
+    for loss in (Logistic(), HuberHinge(0.5)):
+        objective = _objective(loss, ridge=0.05)
+        start = np.random.default_rng(5).normal(size=8)
+        other = minimize(
+            lambda point, objective=objective: objective.at(point).value,
+            start,
+            jac=lambda point, objective=objective: objective.at(point).gradient,
+            method="BFGS",
+            options={"gtol": 1e-9, "maxiter": 2000},
+        )
+        found = minimise(objective, tolerance=1e-9).coefficients
+        # Strong convexity: gradients over the ridge.
+        far = (np.linalg.norm(other.jac) + 1e-9) / objective.ridge
+        assert np.linalg.norm(other.jac) < 1e-6
+        assert np.linalg.norm(found - other.x) <= far
+
+
+@each_loss
+def test_value_gradient_and_curvature_belong_together(loss):
+    objective = _objective(loss, num=40, dim=4)
+    point, step = np.asarray([0.3, -0.2, 0.5, 0.1]), 1e-6
+    slopes, curvatures = [], []
+    for axis in np.eye(4):
+        above, below = objective.at(point + step * axis), objective.at(point - step * axis)
+        slopes.append((above.value - below.value) / (2 * step))
+        curvatures.append((above.gradient - below.gradient) / (2 * step))
+    np.testing.assert_allclose(objective.at(point).gradient, slopes, atol=1e-8)
+    np.testing.assert_allclose(objective.curvature(point), curvatures, atol=1e-5 * loss.smoothness)
+
+
+def test_blocks_of_rows_add_up_and_float32_features_are_widened():
+    objective = _objective(Logistic(), num=9000, dim=3, dtype=np.float32)
+    assert objective.features.dtype == np.float32
+    point = np.asarray([0.4, -1.0, 2.0])
+    direct = _wide_gradient(_parts(objective), point).astype(float)
+    np.testing.assert_allclose(objective.at(point).gradient, direct, rtol=1e-12)
+
+
+@pytest.mark.parametrize("bound", [1.0, 30.0])
+def test_the_rounding_of_the_gradient_is_covered(bound):
+    for loss in LOSSES:
+        objective = _objective(loss, num=2000, dim=50, bound=bound)
+        for scale in (0.1, 10.0, 1e4):
+            point = scale * np.random.default_rng(7).normal(size=50)
+            off = objective.at(point).gradient - _wide_gradient(_parts(objective), point)
+            covered = objective.gradient_rounding(float(np.linalg.norm(point)))
+            assert 0 < np.linalg.norm(off.astype(float)) <= covered
+
+
+def test_the_minimiser_lies_within_its_bound():
+    for loss in LOSSES:
+        for ridge in (1e-3, 1e-2, 1.0):
+            for noise in (0.0, 50.0):
+                objective = _objective(loss, num=100, dim=4, ridge=ridge, noise=noise)
+                found = minimise(objective, tolerance=1e-7)
+                assert np.linalg.norm(found.coefficients) <= objective.coefficient_bound + 1e-6
+
+
+@each_loss
+def test_accelerated_steps_alone_meet_the_tolerance_in_the_number_stated(loss, monkeypatch):
+    monkeypatch.setattr(objective_solver, "_NEWTON_STEPS", 0)
+    for noise in (0.5, 50.0):
+        objective = _objective(loss, num=50, dim=3, ridge=1e-1, noise=noise)
+        found = minimise(objective, tolerance=1e-7)
+        assert found.num_steps <= objective.num_accelerated_steps(1e-7)
+    # An objective whose curvatures lie at both ends of what is allowed.
+    features, pull = np.asarray([[1.0, 0.0]] * 50), np.asarray([0.5, 30.0])
+    flat = PerturbedObjective(features, np.ones(50), HuberHinge(1.5), 1e-3, pull, 1.0)
+    found = minimise(flat, tolerance=1e-7)
+    assert 50 < found.num_steps <= flat.num_accelerated_steps(1e-7)
+
+
+def test_newton_needs_few_steps():
+    for loss in (Logistic(), HuberHinge(0.5)):
+        assert minimise(_objective(loss, num=2000), tolerance=1e-9).num_steps <= 12
+
+
+def test_a_step_that_overshoots_is_shortened():
+    rows = np.asarray([[1.0]])
+    objective = PerturbedObjective(rows, np.ones(1), Logistic(), 1e-4, np.asarray([0.9]), 1.0)
+    point = objective.at(np.asarray([12.0]))
+    full = point.coefficients - point.gradient / objective.curvature(point.coefficients)[0]
+    taken = newton_step(objective, point)
+    assert abs(taken.coefficients[0]) < abs(full[0])
+    assert taken.value < point.value
+
+
+def test_a_tolerance_that_is_not_met_is_an_error():
+    with pytest.raises(RuntimeError, match="in 1 steps: nothing is released"):
+        minimise(_objective(Logistic()), tolerance=1e-9, max_steps=1)
+
+
+def test_wrong_arguments_are_refused():
+    objective = _objective(Logistic())
+    for wrong in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match="expected finite tolerance > 0"):
+            minimise(objective, tolerance=wrong)
+    with pytest.raises(ValueError, match="below which rounding decides"):
+        minimise(objective, tolerance=1e-16)
+    with pytest.raises(ValueError, match="expected max_steps >= 1"):
+        minimise(objective, tolerance=1e-9, max_steps=0)
+    with pytest.raises(TypeError, match="expected max_steps to be a Python int"):
+        minimise(objective, tolerance=1e-9, max_steps=1.5)

@@ -1,0 +1,239 @@
+"""Audits: how often they fail, how much they find, and what they are told to refuse."""
+
+import chex
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import FALSE_ALARM
+from privacy.worst_case import OneRecord
+from scipy.stats import binom, norm
+
+import jaxdp
+from jaxdp.privacy import audit, audit_mu, gaussian_epsilon, gaussian_mu
+
+
+def _gaussian(shift, key):
+    """A Gaussian mechanism on its worst-case pair: inputs 0 and mu, noise of deviation 1."""
+    return shift + jr.normal(key)
+
+
+def _assert_rare(events, rate):
+    """No more events than `rate` allows, but by chance."""
+    assert np.sum(events) <= binom.isf(FALSE_ALARM, len(events), rate), f"rate {np.mean(events)}"
+
+
+def _many_audits(function, first, second, num_audits, **arguments):
+    return np.asarray(
+        [function(_gaussian, first, second, key=jr.key(i), **arguments) for i in range(num_audits)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [(audit, {"delta": 0.0}), (audit, {"delta": 0.01}), (audit_mu, {})],
+)
+def test_nothing_is_found_in_a_mechanism_that_ignores_its_data(function, arguments):
+    found = _many_audits(function, 0.0, 0.0, 200, num_trials=400, **arguments)
+    _assert_rare(found > 0, 0.05)
+    # The check has force: bounds of little confidence break it.
+    found = _many_audits(function, 0.0, 0.0, 200, num_trials=400, confidence=0.05, **arguments)
+    with pytest.raises(AssertionError, match="rate"):
+        _assert_rare(found > 0, 0.05)
+
+
+def test_bounds_exceed_the_truth_no_more_often_than_stated():
+    found = _many_audits(audit_mu, 0.0, 1.0, 300, num_trials=400)
+    _assert_rare(found > 1, 0.05)
+    assert np.median(found) > 0.6
+    with pytest.raises(AssertionError, match="rate"):
+        _assert_rare(found > 0.8, 0.05)
+    found = _many_audits(audit, 0.0, 1.0, 300, num_trials=400, delta=0.1)
+    _assert_rare(found > gaussian_epsilon(1.0, 0.1), 0.05)
+    assert np.median(found) > 0.4
+
+
+@pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
+def test_audited_mu_reaches_nine_tenths_of_the_truth(mu):
+    settings = {"num_trials": 200_000, "confidence": 1 - FALSE_ALARM}
+    for seed in range(3):
+        found = audit_mu(_gaussian, 0.0, mu, **settings, key=jr.key(seed))
+        assert 0.9 * mu <= found <= mu
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mu_read_from_the_audited_epsilon_reaches_nine_tenths_of_the_truth(seed):
+    # Where delta is large, the event that attains epsilon is frequent enough to be counted.
+    delta = 0.1
+    found = audit(
+        _gaussian,
+        0.0,
+        1.0,
+        num_trials=200_000,
+        delta=delta,
+        confidence=1 - FALSE_ALARM,
+        key=jr.key(seed),
+    )
+    assert found <= gaussian_epsilon(1.0, delta)
+    assert 0.9 <= gaussian_mu(found, delta) <= 1
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-2, 1e-1])
+def test_half_the_claimed_noise_refutes_the_claim(delta):
+    claim = gaussian_epsilon(1.0, delta)
+    arguments = dict(num_trials=100_000, confidence=1 - FALSE_ALARM)
+    for first, is_refuted in ((2.0, True), (1.0, False)):
+        found = audit(_gaussian, 0.0, first, delta=delta, key=jr.key(0), **arguments)
+        assert (found > claim) == is_refuted
+        assert (audit_mu(_gaussian, 0.0, first, key=jr.key(0), **arguments) > 1) == is_refuted
+
+
+def _randomised_response(bit, key):
+    """Tells the truth with probability 3/4: epsilon = ln 3."""
+    return bit ^ jr.bernoulli(key, 0.25)
+
+
+def test_a_discrete_score_is_audited_on_its_atoms():
+    found = audit(
+        _randomised_response,
+        jnp.asarray(False),
+        jnp.asarray(True),
+        num_trials=60_000,
+        delta=0.0,
+        confidence=1 - FALSE_ALARM,
+        key=jr.key(0),
+    )
+    assert 0.9 * np.log(3) <= found <= np.log(3)
+
+
+def _normal_or_odd(data, key):
+    odd_one, probability = data
+    coin, score = jr.split(key)
+    return jnp.where(jr.bernoulli(coin, probability), odd_one, jr.normal(score))
+
+
+def test_an_atom_inside_a_continuous_score_is_found():
+    # Half of the runs on the second input give exactly 1: P[score >= 1] is .579, else .159.
+    inputs, truth = ((1.0, 0.0), (1.0, 0.5)), np.log(0.5 / norm.sf(1) + 0.5)
+    for pair in (inputs, inputs[::-1]):
+        found = audit(
+            _normal_or_odd,
+            *pair,
+            num_trials=80_000,
+            delta=0.0,
+            confidence=1 - FALSE_ALARM,
+            key=jr.key(0),
+        )
+        assert 0.9 * truth <= found <= truth
+
+
+@pytest.mark.parametrize("odd_one", [jnp.nan, -jnp.inf, jnp.inf, -3e38])
+def test_an_outcome_that_only_one_input_has_is_a_leak(odd_one):
+    mechanism, inputs = _normal_or_odd, ((odd_one, 0.0), (odd_one, 0.1))
+    settings = {"num_trials": 30_000, "confidence": 1 - FALSE_ALARM, "key": jr.key(0)}
+    for pair in (inputs, inputs[::-1]):
+        assert 3 < audit(mechanism, *pair, delta=0.0, **settings) < np.log(30_000)
+        # The event has probability .1: at that delta it shows nothing.
+        assert audit(mechanism, *pair, delta=0.1, **settings) == 0
+
+
+def test_scores_that_are_not_numbers_are_told_apart_from_minus_infinity():
+    def mechanism(odd_one, key):
+        return jnp.where(jr.bernoulli(key), odd_one, 0)
+
+    inputs = jnp.asarray(jnp.nan), jnp.asarray(-jnp.inf)
+    assert audit(mechanism, *inputs, num_trials=2000, delta=0.0, key=jr.key(0)) > 3
+
+
+def test_a_broken_mechanism_shows_nothing_and_does_not_crash():
+    for score in (jnp.nan, jnp.inf, 0.0):
+
+        def mechanism(data, key, score=score):
+            return jnp.asarray(score)
+
+        assert audit(mechanism, 0.0, 1.0, num_trials=100, delta=0.01, key=jr.key(0)) == 0
+        assert audit_mu(mechanism, 0.0, 1.0, num_trials=100, key=jr.key(0)) == 0
+
+
+def test_direction_and_side_do_not_matter():
+    def mirrored(shift, key):
+        return -_gaussian(shift, key)
+
+    for mechanism in (_gaussian, mirrored):
+        for pair in ((0.0, 2.0), (2.0, 0.0)):
+            settings = {"num_trials": 20_000, "confidence": 1 - FALSE_ALARM, "key": jr.key(0)}
+            assert 1.8 <= audit_mu(mechanism, *pair, **settings) <= 2
+
+
+def test_inputs_may_be_pytrees_of_different_shapes():
+    def mechanism(data, key):
+        return jnp.sum(data["records"]) + data["noise_std"] * jr.normal(key)
+
+    first = {"records": jnp.zeros(3), "noise_std": 0.5}
+    second = {"records": np.ones(1), "noise_std": 0.5}
+    settings = {"num_trials": 20_000, "confidence": 1 - FALSE_ALARM, "key": jr.key(0)}
+    assert 1.8 <= audit_mu(mechanism, first, second, **settings) <= 2
+
+
+def test_the_mechanism_is_traced_once_and_run_in_batches():
+    @chex.assert_max_traces(n=1)
+    def mechanism(shift, key):
+        return _gaussian(shift, key)
+
+    def found(batch_size, seed):
+        return audit_mu(
+            mechanism, 0.0, 2.0, num_trials=1000, key=jr.key(seed), batch_size=batch_size
+        )
+
+    whole = found(1000, 0)
+    for seed in range(1, 4):
+        found(1000, seed)
+    chex.clear_trace_counter()
+    assert found(64, 0) == whole
+
+
+@pytest.mark.slow
+def test_audited_one_pass_dp_sgd_reaches_its_claim_and_not_more():
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(2.0), 1.0, 1.5, 10)
+    claim = jaxdp.account(algorithm, delta=0.1)
+
+    def released(sign, key):
+        runs = jaxdp.simulate(OneRecord(sign), algorithm, key=key, keep_parameters=True, records=1)
+        return runs.parameters[0, 0]
+
+    arguments = dict(confidence=1 - FALSE_ALARM, key=jr.key(0))
+    found = audit_mu(released, 1.0, -1.0, num_trials=40_000, **arguments)
+    assert 0.9 * claim.mu <= found <= claim.mu
+    found = audit(released, 1.0, -1.0, num_trials=150_000, delta=0.1, **arguments)
+    assert 0.85 * claim.epsilon <= found <= claim.epsilon
+
+
+def test_wrong_arguments_are_refused():
+    def call(mechanism=_gaussian, **changed):
+        arguments = dict(num_trials=100, delta=0.01, key=jr.key(0)) | changed
+        return audit(mechanism, 0.0, 1.0, **arguments)
+
+    for confidence in (0.0, 1.0, 95, float("nan")):
+        with pytest.raises(ValueError, match="expected 0 < confidence < 1, got"):
+            call(confidence=confidence)
+        with pytest.raises(ValueError, match="expected 0 < confidence < 1, got"):
+            audit_mu(_gaussian, 0.0, 1.0, num_trials=99, confidence=confidence, key=jr.key(0))
+    for delta in (-1e-5, 1.0, float("nan")):
+        with pytest.raises(ValueError, match="expected 0 <= delta < 1, got"):
+            call(delta=delta)
+    with pytest.raises(ValueError, match="expected num_trials >= 1, got 0"):
+        call(num_trials=0)
+    with pytest.raises(TypeError, match="expected num_trials to be a Python int"):
+        call(num_trials=100.0)
+    for few in (dict(num_trials=1), dict(num_trials=3), dict(delta=0.999)):
+        with pytest.raises(ValueError, match="expected enough trials to show something"):
+            call(**few)
+    with pytest.raises(ValueError, match="expected batch_size >= 1, got 0"):
+        call(batch_size=0)
+    with pytest.raises(TypeError, match=r"expected key to be a jax\.random\.key"):
+        call(key=0)
+    with pytest.raises(ValueError, match=r"expected .* scalar score, got shape \(1,\)"):
+        call(lambda shift, key: (shift + jr.normal(key))[None])
+    for score in (lambda shift, key: (shift, shift), lambda shift, key: shift + 1j):
+        with pytest.raises(TypeError, match=r"expected .* real scalar score"):
+            call(score)

@@ -1,0 +1,205 @@
+"""The Poisson sampler: independent coins of the stated rate, in a batch of a fixed shape."""
+
+import math
+
+import chex
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import mpmath
+import numpy as np
+import pytest
+from helpers import FALSE_ALARM, assert_mean_close
+from scipy.stats import chi2_contingency, chisquare
+
+from jaxdp.privacy import PoissonSampler, SecretNoise, ShuffledEpochs
+from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian
+
+
+def _batches(sampler, num_draws):
+    keys = jr.split(jr.key(0), num_draws)
+    indices, is_real = jax.jit(jax.vmap(lambda key: sampler.sample(0, key=key)))(keys)
+    drawn = np.zeros((num_draws, sampler.num_records))
+    draws, places = np.nonzero(np.asarray(is_real))
+    np.add.at(drawn, (draws, np.asarray(indices)[draws, places]), 1)
+    return drawn
+
+
+def test_records_are_drawn_at_the_rate_and_independently():
+    sampler = PoissonSampler(40, 0.15)
+    drawn = _batches(sampler, 20_000)
+    assert set(np.unique(drawn)) == {0, 1}
+    assert_mean_close(drawn, sampler.sampling_rate)
+    with pytest.raises(AssertionError):
+        assert_mean_close(drawn, 0.17)
+    centred = drawn - sampler.sampling_rate
+    first, second = np.triu_indices(40, 1)
+    assert_mean_close(centred[:, first] * centred[:, second], 0)
+    # Sizes spread as a binomial: batches of a fixed size would not.
+    sizes = drawn.sum(1)
+    variance = 40 * sampler.sampling_rate * (1 - sampler.sampling_rate)
+    assert_mean_close((sizes - sizes.mean()) ** 2, variance)
+
+
+def test_the_rate_that_is_accounted_for_is_the_one_that_is_drawn():
+    for rate in (1e-3, 1 / 3, 0.7):
+        sampler = PoissonSampler(100, rate)
+        assert (sampler.sampling_rate * 2**32).is_integer()
+        assert abs(sampler.sampling_rate - rate) <= 2**-33
+    assert PoissonSampler(100, 2**-32).sampling_rate == 2**-32
+
+
+def test_rate_one_takes_everything():
+    sampler = PoissonSampler(7, 1.0)
+    indices, is_real = sampler.sample(0, key=jr.key(0))
+    assert is_real.tolist() == [True] * 7 + [False]
+    assert indices.tolist() == [*range(7), 0]
+    assert sampler.overflow_probability == 0
+
+
+def test_what_does_not_fit_is_left_out():
+    sampler = PoissonSampler(100, 0.5, capacity=20)
+    indices, is_real = sampler.sample(0, key=jr.key(1))
+    assert indices.shape == is_real.shape == (20,)
+    assert is_real.all()
+    whole, _ = PoissonSampler(100, 0.5).sample(0, key=jr.key(1))
+    assert indices.tolist() == whole[:20].tolist()
+    assert np.all(np.diff(indices) > 0)
+
+
+def test_padding_is_marked_and_a_valid_index():
+    sampler = PoissonSampler(50, 0.1)
+    indices, is_real = sampler.sample(0, key=jr.key(2))
+    assert sampler.capacity > is_real.sum() > 0
+    assert not indices[~is_real].any()
+    assert np.all(np.diff(indices[is_real]) > 0)
+    # Real ones come first.
+    assert np.all(np.diff(is_real.astype(int)) <= 0)
+
+
+def test_same_key_same_batch_and_one_compilation():
+    sampler = PoissonSampler(1000, 0.02)
+
+    @jax.jit
+    @chex.assert_max_traces(n=1)
+    def sample(key):
+        return sampler.sample(0, key=key)
+
+    first, again, other = (sample(jr.key(seed)) for seed in (3, 3, 4))
+    assert jnp.array_equal(first[0], again[0])
+    assert not jnp.array_equal(first[0], other[0])
+    assert jnp.array_equal(first[0], sampler.sample(0, key=jr.key(3))[0])
+
+
+@pytest.mark.parametrize(
+    ("num_records", "rate"), [(1, 0.5), (100, 0.01), (60_000, 256 / 60_000), (10**9, 1e-6)]
+)
+def test_the_default_capacity_is_the_least_that_hardly_ever_overflows(num_records, rate):
+    sampler = PoissonSampler(num_records, rate)
+    assert sampler.overflow_probability <= 1e-30
+    tighter = PoissonSampler(num_records, rate, capacity=max(sampler.capacity - 1, 1))
+    assert sampler.capacity == 1 or tighter.overflow_probability > 1e-30
+
+
+@pytest.mark.parametrize("num_records", [10, 1000, 10**6])
+@pytest.mark.parametrize("sigmas", [1, 5, 20])
+def test_overflow_is_bounded_from_above_and_hardly_more(num_records, sigmas):
+    rate = 3 / num_records
+    capacity = min(int(3 + sigmas * 3**0.5), num_records)
+    sampler = PoissonSampler(num_records, rate, capacity=capacity)
+    with mpmath.workdps(40):
+        q = mpmath.mpf(sampler.sampling_rate)
+        n = num_records + 1
+        exact = mpmath.fsum(
+            mpmath.binomial(n, k) * q**k * (1 - q) ** (n - k)
+            for k in range(capacity + 1, min(n, capacity + 80) + 1)
+        )
+    assert exact <= sampler.overflow_probability <= exact * (1 + 1e-5) + 1e-300
+
+
+def test_a_neighbour_with_one_record_more_is_covered():
+    assert PoissonSampler(5, 0.5, capacity=5).overflow_probability >= 0.5**6
+    assert PoissonSampler(5, 0.5, capacity=6).overflow_probability == 0
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan"), 1e-11])
+def test_wrong_rates_are_refused(rate):
+    with pytest.raises(ValueError, match="sampling_rate"):
+        PoissonSampler(10, rate)
+
+
+def test_wrong_counts_and_keys_are_refused():
+    with pytest.raises(TypeError, match="num_records"):
+        PoissonSampler(10.0, 0.5)
+    with pytest.raises(ValueError, match="num_records < 2\\^31"):
+        PoissonSampler(2**31, 0.5)
+    with pytest.raises(ValueError, match="capacity >= 1"):
+        PoissonSampler(10, 0.5, capacity=0)
+    with pytest.raises(TypeError, match="expected key to be"):
+        PoissonSampler(10, 0.5).sample(0, key=0)
+
+
+def _places_of_the_second(sample, trials):
+    """Where record 1 of three stands, split by whether record 0 is drawn: counts by place."""
+    counts = np.zeros((2, 4), int)
+    for trial in range(trials):
+        indices, mask = (np.asarray(part) for part in sample(trial))
+        drawn = indices[mask].tolist()
+        assert len(set(drawn)) == len(drawn)
+        if 1 in drawn:
+            counts[int(0 in drawn), int(np.flatnonzero((indices == 1) & mask)[0])] += 1
+    return counts
+
+
+def test_where_a_record_stands_does_not_tell_whether_another_was_drawn():
+    """Else a record moves others to other blocks of a sum, which then rounds otherwise."""
+    sampler = PoissonSampler(3, 0.5, capacity=4)
+
+    def secretly(trial):
+        return sampler.sample_secretly(trial, noise=SecretNoise(2**200), key=jr.key(0))
+
+    counts = _places_of_the_second(secretly, 1200)
+    assert all(chisquare(row).pvalue > FALSE_ALARM for row in counts)
+    assert chi2_contingency(counts).pvalue > FALSE_ALARM
+    # Side by side, as simulated batches are, it does tell.
+    side_by_side = _places_of_the_second(lambda trial: sampler.sample(trial, key=jr.key(0)), 400)
+    assert side_by_side[0, 1] == side_by_side[1, 0] == 0
+    assert all(chisquare(row).pvalue < FALSE_ALARM for row in side_by_side)
+
+
+def test_secret_batches_have_the_stated_rate_and_hold_each_record_once():
+    sampler = PoissonSampler(1000, 0.25)
+    counts = np.zeros(1000)
+    for step in range(40):
+        indices, mask = sampler.sample_secretly(step, noise=SecretNoise(2**200), key=jr.key(0))
+        drawn = np.asarray(indices)[np.asarray(mask)]
+        assert len(np.unique(drawn)) == len(drawn) <= sampler.capacity
+        counts[drawn] += 1
+    assert_mean_close(counts / 40, 0.25)
+    with pytest.raises(AssertionError):
+        # Nineteen standard errors off.
+        assert_mean_close(counts / 40, 0.25 / 1.2)
+
+
+def test_a_sampler_prints_as_it_was_made():
+    for rate in (0.1, 0.03, 1 / 3, 1.0, 1e-7):
+        sampler = PoissonSampler(500, rate)
+        assert eval(repr(sampler), {"PoissonSampler": PoissonSampler}) == sampler
+    assert repr(PoissonSampler(500, 0.1, 200)) == (
+        "PoissonSampler(num_records=500, sampling_rate=0.1, capacity=200)"
+    )
+    assert repr(ShuffledEpochs(500, 50)) == "ShuffledEpochs(num_records=500, batch_size=50)"
+
+
+def test_batches_that_use_delta_up_say_so():
+    def said(capacity):
+        mechanism = PoissonSubsampledGaussian(PoissonSampler(500, 0.1, capacity), 1.0, 10)
+        (line,) = [each for each in mechanism.assumptions if "a batch holds" in each]
+        return mechanism, line
+
+    mechanism, line = said(100)
+    least = 20 * mechanism.sampler.overflow_probability
+    assert f"all of it up to delta = {least:.1e}" in line
+    assert mechanism.epsilon(least, "zero-out-one") == math.inf
+    assert math.isfinite(mechanism.epsilon(1e4 * least, "zero-out-one"))
+    assert "infinite" not in said(None)[1]

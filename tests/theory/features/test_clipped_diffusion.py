@@ -1,0 +1,114 @@
+"""The closure in the limit of small steps."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dp_gd_numpy import rows, scaled
+
+import jaxdp
+from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.problems.random_features import RandomFeatures
+from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion
+from jaxdp.theory.features.gaussian_closure import GaussianClosure
+from jaxdp.theory.features.unclipped import OrnsteinUhlenbeck
+
+RANK = 8
+
+
+def _small(dtype=np.float32, clip=0.5):
+    data = rows(5, num_train=30, num_test=20, dim=6, num_features=90)
+    arrays = [part.astype(dtype) for part in data[:5]]
+    settings = scaled(data, epsilon=4, clip=clip, tau=4.3, num_steps=12)
+    return RandomFeatures.from_arrays(*arrays), settings
+
+
+@pytest.mark.slow
+def test_small_steps_tend_to_it():
+    problem, settings = _small()
+    limit = jaxdp.predict(
+        problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3
+    ).check()
+    gaps = []
+    for num_steps in (40, 160):
+        small = {
+            **settings,
+            "num_steps": num_steps,
+            "learning_rate": settings["learning_rate"] * 12 / num_steps,
+        }
+        flow = jaxdp.predict(problem, DPGD(**small), theory=GaussianClosure(RANK), records=4)
+        gaps.append(abs(float(flow.final_risk - limit.final_risk)))
+        share = flow.observables["clipped_fraction"][-1]
+        clipped = limit.observables["clipped_fraction"][-1]
+        np.testing.assert_allclose(share, clipped, atol=0.6 / num_steps)
+    assert gaps[0] < 0.02 * limit.final_risk
+    # Order 1: a quarter.
+    np.testing.assert_allclose(gaps[0] / gaps[1], 4, rtol=0.15)
+
+
+@pytest.mark.slow
+def test_without_clipping_it_is_ou():
+    with jax.enable_x64():
+        problem, settings = _small(np.float64, clip=5e3)
+        settings["noise_scale"] /= 1e4
+        algorithm = DPGD(**settings)
+        ou = jaxdp.predict(problem, algorithm, theory=OrnsteinUhlenbeck(), records=3)
+        assert ou.observables["variance"][-1] > 0.05
+        predicted = jaxdp.predict(problem, algorithm, theory=ClippedDiffusion(RANK), records=3)
+    np.testing.assert_allclose(predicted.risk, ou.risk, rtol=1e-7)
+
+
+@pytest.mark.slow
+def test_float32_keeps_four_digits():
+    with jax.enable_x64():
+        problem, settings = _small(np.float64)
+        exact = jaxdp.predict(problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3)
+    problem, settings = _small()
+    predicted = jaxdp.predict(problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3)
+    assert predicted.risk.dtype == jnp.float32
+    np.testing.assert_allclose(predicted.risk, exact.risk, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_cost_does_not_see_the_number_of_steps():
+    problem, settings = _small()
+    few = jaxdp.predict(problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3)
+    settings["learning_rate"] *= 12 / 10**7
+    settings["num_steps"] = 10**7
+    many = jaxdp.predict(problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3)
+    np.testing.assert_allclose(many.final_risk, few.final_risk, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_derivatives_agree_with_differences():
+    with jax.enable_x64():
+        problem, settings = _small(np.float64)
+        settings["learning_rate"] /= 4
+        rate, clip, sigma = (
+            settings[name] for name in ("learning_rate", "clip_norm", "noise_scale")
+        )
+
+        def final(rate, clip, adjoint=None):
+            theory = ClippedDiffusion(RANK) if adjoint is None else ClippedDiffusion(RANK, adjoint)
+            algorithm = DPGD(rate, clip, 12, sigma)
+            return jaxdp.predict(problem, algorithm, theory=theory, records=3).final_risk
+
+        reverse = jax.grad(final, (0, 1))(rate, clip)
+        forward = jax.jacfwd(final, (0, 1))(rate, clip, diffrax.ForwardMode())
+        differences = [
+            (final(rate * 1.001, clip) - final(rate * 0.999, clip)) / (2e-3 * rate),
+            (final(rate, clip * 1.001) - final(rate, clip * 0.999)) / (2e-3 * clip),
+        ]
+        np.testing.assert_allclose(reverse, differences, rtol=1e-4)
+        np.testing.assert_allclose(forward, reverse, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_solver_that_gives_up_says_so():
+    problem, settings = _small()
+    settings["learning_rate"] = 1e5
+    predicted = jaxdp.predict(problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3)
+    with pytest.raises(RuntimeError, match="solver stopped"):
+        predicted.check()
+    assert np.isnan(predicted.final_risk)

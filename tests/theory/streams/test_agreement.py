@@ -1,0 +1,113 @@
+"""Theory and simulation, which share no code, agree; and the same test sees what would be wrong."""
+
+import itertools
+
+import chex
+import equinox as eqx
+import jax.random as jr
+import pytest
+from helpers import assert_mean_close
+
+import jaxdp
+from jaxdp.theory.streams import modes as linear_modes
+from jaxdp.theory.streams.coupled_ode import integrate
+
+SCHEDULES = {
+    # Power 0 is the constant schedule, and shares the other's compiled functions.
+    "constant": lambda peak: jaxdp.Polynomial(peak, power=0.0),
+    "square root": lambda peak: jaxdp.Polynomial(peak, power=0.5),
+}
+# Runs that make five standard errors small beside what ten per cent of noise or rate changes.
+RUNS = {100: 1200, 1000: 40}
+
+
+def _problem(dim, kappa):
+    if kappa == 1:
+        return jaxdp.LinearRegression.isotropic(dim, label_noise=0.3)
+    return jaxdp.LinearRegression.power_law(dim, condition_number=kappa, label_noise=0.3)
+
+
+def _algorithm(schedule, dim, peak=3.0, rho=1.0):
+    return jaxdp.OnePassDPSGD(SCHEDULES[schedule](peak), 1.0, rho, 10 * dim)
+
+
+def _assert_agrees(runs, predicted, dim):
+    """AC Figure 2's claim: five standard errors and the O(1/d) bias of the mean."""
+    bias = 0.15 / dim
+    assert_mean_close(runs.risk, predicted.risk, bias=bias)
+    assert_mean_close(runs.final_risk, predicted.final_risk, bias=bias)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dim", "schedule", "kappa"), list(itertools.product(RUNS, SCHEDULES, (1, 2)))
+)
+def test_ode_matches_simulation_within_error_bars(dim, schedule, kappa):
+    problem, algorithm = _problem(dim, kappa), _algorithm(schedule, dim)
+    runs = jaxdp.simulate(problem, algorithm, key=jr.key(2024), num_runs=RUNS[dim]).check()
+    _assert_agrees(runs, jaxdp.predict(problem, algorithm), dim)
+    # Noise off by ten per cent, and a schedule off by ten per cent.
+    for wrong in (_algorithm(schedule, dim, rho=1.1), _algorithm(schedule, dim, peak=3.3)):
+        with pytest.raises(AssertionError):
+            _assert_agrees(runs, jaxdp.predict(problem, wrong), dim)
+    if kappa != 1:
+        # D_i(0) as printed in AC (62), with its additional factor lambda_i.
+        modes = linear_modes.eigen_modes(problem)
+        printed = eqx.tree_at(lambda tree: tree.initial, modes, modes.initial * modes.descent)
+        wrong = integrate(printed, algorithm, 100, jaxdp.CoupledODE().adjoint)
+        with pytest.raises(AssertionError):
+            _assert_agrees(runs, wrong, dim)
+
+
+def test_front_page_setting_at_dimension_1000():
+    # The quick suite's share of d = 1000: the front page's own problem.
+    problem, algorithm = _problem(1000, 1), _algorithm("square root", 1000)
+    runs = jaxdp.simulate(problem, algorithm, key=jr.key(2024), num_runs=RUNS[1000]).check()
+    _assert_agrees(runs, jaxdp.predict(problem, algorithm), 1000)
+    louder = jaxdp.predict(problem, _algorithm("square root", 1000, rho=3 / 4))
+    with pytest.raises(AssertionError):
+        _assert_agrees(runs, louder, 1000)
+
+
+@pytest.mark.slow
+def test_gap_of_the_mean_falls_with_the_dimension():
+    gaps = []
+    for dim, runs in [(10, 20_000), (40, 8000), (160, 3000)]:
+        problem, algorithm = _problem(dim, 1), _algorithm("square root", dim)
+        comparison = jaxdp.compare(
+            jaxdp.simulate(problem, algorithm, key=jr.key(1), num_runs=runs),
+            jaxdp.predict(problem, algorithm),
+        )
+        gaps.append(comparison.max_gap)
+        # Notes to AC, section 3: .0107, .0040, .0012 at d = 10, 30, 100; slope -1.
+        assert comparison.max_gap < 0.15 / dim + 5 * comparison.standard_error.max()
+    assert gaps[1] < gaps[0] / 2
+    assert gaps[2] < gaps[1] / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_batches_small_against_the_dimension_change_nothing(batch_size):
+    dim = 100
+    problem = _problem(dim, 1)
+    algorithm = jaxdp.OnePassDPSGD(
+        jaxdp.Polynomial(3.0, 0.5), 1.0, 1.0, 10 * dim // batch_size, batch_size=batch_size
+    )
+    runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=300)
+    predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.CoupledODE())
+    # A step of size 1/K is seen by the clock: half a step times the steepest descent.
+    clock = 0.5 * 3.0 * batch_size / (10 * dim) if batch_size > 1 else 0
+    assert_mean_close(runs.risk, predicted.risk, bias=0.15 / dim + clock)
+    assert_mean_close(runs.final_risk, predicted.final_risk, bias=0.15 / dim)
+
+
+@pytest.mark.slow
+def test_runs_and_predictions_do_not_depend_on_jit():
+    problem, algorithm = _problem(20, 1), _algorithm("square root", 20)
+
+    def both(problem, algorithm):
+        runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=2)
+        return runs.final_risk, jaxdp.predict(problem, algorithm).final_risk
+
+    eager, compiled = both(problem, algorithm), eqx.filter_jit(both)(problem, algorithm)
+    chex.assert_trees_all_close(eager, compiled, rtol=1e-4)

@@ -1,0 +1,157 @@
+"""The finite-step recursion: batches proportional to d, and its limit."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close, reference_moments
+
+import jaxdp
+
+DIM = 100
+PROBLEM = jaxdp.LinearRegression(
+    np.repeat([1.6, 0.4], DIM // 2), np.repeat([0.11, 0.05], DIM // 2), 0.3
+)
+
+
+def _recursion(*, batch, num_steps, peak, clip, rho, quadratic=True):
+    """The notes' recursion, mode by mode, in NumPy."""
+    values, sizes = np.asarray([0.4, 1.6]), np.asarray([50.0, 50.0])
+    modes = DIM * np.asarray([0.05**2, 0.11**2]) / 2
+    eta = (
+        peak
+        * np.sqrt(
+            1 - np.arange(1, num_steps + 2) / num_steps,
+            where=np.arange(1, num_steps + 2) <= num_steps,
+            out=np.zeros(num_steps + 1),
+        )
+        / num_steps
+    )
+    risks = [np.sum(values * sizes * modes) / DIM]
+    for k in range(num_steps):
+        power = 2 * risks[-1] + 0.09
+        mu, nu = reference_moments(clip / np.sqrt(power))
+        step = min(eta[k], 2 / DIM)
+        kept = 1 - 2 * step * mu * values
+        if quadratic:
+            kept += (1 - 1 / batch) * (step * mu * values) ** 2
+        modes = kept * modes + values * step**2 * (DIM / batch) * nu * power / 2
+        if k < num_steps - 1:
+            variance = (eta[k] ** 2 - eta[k + 1] ** 2) / rho**2
+            modes = modes + 2 * clip**2 * DIM**2 * variance / batch**2
+        risks.append(np.sum(values * sizes * modes) / DIM)
+    return np.asarray(risks)
+
+
+def test_is_the_recursion_of_the_notes():
+    settings = dict(batch=40, num_steps=50, peak=1.5, clip=0.6, rho=1.0)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(1.5, 0.5), 0.6, 1.0, 50, batch_size=40)
+    with jax.enable_x64():
+        problem = jaxdp.LinearRegression(
+            np.repeat([1.6, 0.4], DIM // 2), np.repeat([0.11, 0.05], DIM // 2), 0.3
+        )
+        predicted = jaxdp.predict(problem, algorithm, records=50)
+    np.testing.assert_allclose(predicted.risk, _recursion(**settings), atol=1e-6)
+
+
+@pytest.mark.slow
+def test_large_batches_agree_with_simulation():
+    batch, peak = 200, 0.9
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), 0.6, 1.0, 30, batch_size=batch)
+    runs = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=300, records=30)
+    predicted = jaxdp.predict(PROBLEM, algorithm, records=30)
+    assert predicted.label == "recursion"
+    bias = 0.3 / DIM * float(predicted.risk[0])
+    assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=bias)
+    assert_mean_close(runs.final_risk, predicted.final_risk, bias=bias)
+    # The same check sees the differential equation's loss of the shared gradient's square.
+    without = _recursion(batch=batch, num_steps=30, peak=peak, clip=0.6, rho=1.0, quadratic=False)
+    with pytest.raises(AssertionError):
+        assert_mean_close(runs.risk[:, 1:], without[1:], bias=bias)
+
+
+@pytest.mark.slow
+def test_many_small_steps_tend_to_the_differential_equation():
+    gaps = []
+    for num_steps in (250, 1000, 4000):
+        problem = jaxdp.LinearRegression.isotropic(num_steps // 10, label_noise=0.3)
+        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 1.0, 1.0, num_steps)
+        discrete = jaxdp.predict(problem, algorithm, theory=jaxdp.DiscreteRecursion())
+        continuous = jaxdp.predict(problem, algorithm)
+        gaps.append(float(np.abs(discrete.risk - continuous.risk).max()))
+    # First order in 1/K.
+    assert gaps[1] < gaps[0] / 3
+    assert gaps[2] < gaps[1] / 3
+
+
+def test_is_the_default_for_batches_only():
+    def label(batch_size):
+        algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(0.5), 1.0, 1.0, 20, batch_size=batch_size)
+        return jaxdp.predict(PROBLEM, algorithm).label
+
+    assert label(1) == "ODE"
+    assert label(2) == "recursion"
+
+
+@pytest.mark.slow
+def test_beyond_the_cap_large_batches_saturate():
+    # Notes to AC, section 7(c): gamma = .02, peak 8, the cap on each sample holds the risk up.
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(8.0, 0.5), 1.0, 1.0, 50, batch_size=100)
+    problem = jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3)
+    runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=100, records=50)
+    predicted = jaxdp.predict(problem, algorithm, records=50)
+    assert predicted.observables["capped_fraction"][-1] > 0.5
+    assert_mean_close(runs.final_risk, predicted.final_risk, bias=0.01)
+    with pytest.raises(AssertionError):
+        assert_mean_close(runs.final_risk, 0.0164, bias=0.01)
+
+
+@pytest.mark.slow
+def test_traced_length_gives_the_same_prediction():
+    def final(num_steps):
+        algorithm = jaxdp.OnePassDPSGD(
+            jaxdp.Polynomial(1.0, 0.5), 1.0, 1.0, num_steps, batch_size=5
+        )
+        return jaxdp.predict(PROBLEM, algorithm).final_risk
+
+    traced = jax.vmap(final)(jnp.asarray([40, 130]))
+    np.testing.assert_allclose(traced, [final(40), final(130)], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_float32_keeps_its_digits_over_many_steps():
+    def final(dtype):
+        problem = jaxdp.LinearRegression.isotropic(100, label_noise=jnp.asarray(0.3, dtype))
+        schedule = jaxdp.Polynomial(jnp.asarray(3.0, dtype), jnp.asarray(0.5, dtype))
+        one = jnp.asarray(1.0, dtype)
+        algorithm = jaxdp.OnePassDPSGD(schedule, one, one, 100_000, batch_size=2)
+        predicted = jaxdp.predict(problem, algorithm).check()
+        return np.asarray(predicted.risk), np.asarray(predicted.observables["clipped_fraction"])
+
+    with jax.enable_x64():
+        exact = final(jnp.float64)
+    assert exact[0].dtype == np.float64
+    for found, expected in zip(final(jnp.float32), exact, strict=True):
+        np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "peak",
+    [pytest.param(jaxdp.Constant, marks=pytest.mark.slow), lambda v: jaxdp.Polynomial(v, 0.5)],
+)
+def test_derivatives_are_finite_differences(peak):
+    with jax.enable_x64():
+        problem = jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3)
+
+        def final(value):
+            algorithm = jaxdp.OnePassDPSGD(peak(value), 1.0, 1.0, 60, batch_size=2)
+            return jaxdp.predict(problem, algorithm).final_risk
+
+        value = jnp.asarray(1.5)
+        difference = (final(value + 1e-4) - final(value - 1e-4)) / 2e-4
+        np.testing.assert_allclose(jax.grad(final)(value), difference, rtol=1e-5)
+        np.testing.assert_allclose(
+            jax.jvp(final, (value,), (jnp.ones(()),))[1], difference, rtol=1e-5
+        )
