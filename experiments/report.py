@@ -1,13 +1,13 @@
 """`python -m experiments.report`: the experiments' README, from their saved results alone."""
 
 import argparse
-import importlib
 import pathlib
 import sys
 
 import xarray
 
-from experiments import command
+from experiments import registry
+from experiments.harness import RESULTS, read, table
 
 _PAGE = """\
 # Experiments
@@ -20,11 +20,14 @@ paper's own size where there is one, `--out` says where to write. DATA is a fold
 (the year-prediction set, or its first rows) and `cifar10/` (binary batches, parts of them, or an
 .npz); where `--data` is optional, scikit-learn fetches what is missing.
 
+A figure's module holds its `Config`, `run`, `checks`, `summary` and `plot`; the command, files,
+claims, tables and bands are those of `harness/`. `registry.py` lists all figures:
+
+{figures}
+
 {machines}
 
-| figure | command | time | expected | obtained | verdict |
-|---|---|---|---|---|---|
-{rows}
+{claims}
 
 {sections}
 """
@@ -33,12 +36,12 @@ paper's own size where there is one, `--out` says where to write. DATA is a fold
 def main(arguments: list[str] | None = None) -> int:
     """Write README.md beside the results' folder; the exit status is 1 if a claim is false."""
     parser = argparse.ArgumentParser(prog="python -m experiments.report", description=__doc__)
-    parser.add_argument("--results", type=pathlib.Path, default=command.RESULTS)
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
     folder = parser.parse_args(arguments).results
     paths = sorted(folder.glob("*.nc"))
     if not paths:
         parser.error(f"{folder}: no results; run a figure's command first")
-    saved = {path.stem: command.read(path) for path in paths}
+    saved = {path.stem: read(path) for path in paths}
     text, holds = page(saved, folder.name)
     (folder.parent / "README.md").write_text(text)
     return 0 if holds else 1
@@ -48,26 +51,37 @@ def page(saved: dict[str, xarray.Dataset], folder: str) -> tuple[str, bool]:
     """The page, and whether every claim on it holds.
 
     Args:
-        saved: each figure's dataset by the name of its file.
+        saved: the dataset of each figure by its name in the registry.
         folder: where the pictures lie, relative to the page.
     """
     rows, sections, verdicts = [], [], []
     for name, dataset in saved.items():
-        figure = importlib.import_module(dataset.attrs["module"])
+        figure = registry.entry(name).load()
         checks = figure.checks(dataset)
         verdicts += [check.holds for check in checks]
-        head = f"[{name}](#{name}) | `{dataset.attrs['command']}` | {_duration(dataset)}"
+        first = [f"[{name}](#{name})", f"`{dataset.attrs['command']}`", _duration(dataset)]
         for check in checks:
-            verdict = "true" if check.holds else "**false**"
-            cells = (_cell(text) for text in (check.claim, check.obtained))
-            rows.append(f"| {head} | {' | '.join(cells)} | {verdict} |")
-            head = " | | "
+            texts = (text.replace("|", "\\|") for text in (check.claim, check.obtained))
+            rows.append([*first, *texts, "true" if check.holds else "**false**"])
+            first = ["", "", ""]
         picture = f"![{name}]({folder}/{name}.png)"
         sections.append(f"## {name}\n\n{picture}\n\n{figure.summary(dataset)}")
+    head = ["figure", "command", "time", "expected", "obtained", "verdict"]
     text = _PAGE.format(
-        machines=_machines(saved), rows="\n".join(rows), sections="\n\n".join(sections)
+        figures=_figures(),
+        machines=_machines(saved),
+        claims=table(head, rows),
+        sections="\n\n".join(sections),
     )
     return text, all(verdicts)
+
+
+def _figures() -> str:
+    """The registry as a table."""
+    rows = [
+        [entry.paper, entry.name, entry.shows, entry.paper_size or ""] for entry in registry.ENTRIES
+    ]
+    return table(["folder", "module", "what it shows", "`--paper`"], rows)
 
 
 def _machines(saved: dict[str, xarray.Dataset]) -> str:
@@ -83,10 +97,6 @@ def _machines(saved: dict[str, xarray.Dataset]) -> str:
 def _duration(dataset: xarray.Dataset) -> str:
     seconds = dataset.attrs["seconds"]
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
 """The real tables that experiments read, from a folder that the user has."""
 
-import gzip
 import pathlib
 
 import numpy as np
 
-from jaxdp.problems.datasets import NumericTable, read_table
-
-_DIGITS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
+from jaxdp.data.datasets import NumericTable, read_table
+from jaxdp.data.mnist import read_idx
 
 
 def read(data: pathlib.Path, name: str) -> NumericTable:
@@ -21,15 +19,8 @@ def read(data: pathlib.Path, name: str) -> NumericTable:
     """
     if name != "mnist":
         return read_table(data / "uci" / f"{name}.txt")
-    images, labels = (_read_idx(data / "mnist" / file).astype(np.float32) for file in _DIGITS)
+    images = read_idx(data / "mnist" / "train-images-idx3-ubyte.gz", 3).astype(np.float32)
+    labels = read_idx(data / "mnist" / "train-labels-idx1-ubyte.gz", 1).astype(np.float32)
     pixels = images.reshape(len(images), -1)
     kept = np.flatnonzero(np.ptp(pixels, axis=0) > 0)
     return NumericTable(pixels[:, kept], labels, tuple(map(str, kept)), "digit")
-
-
-def _read_idx(path: pathlib.Path) -> np.ndarray:
-    """An array of bytes in MNIST's format: 0, 0, 8, number of axes, their lengths, the values."""
-    content = gzip.decompress(path.read_bytes())
-    num_axes = content[3]
-    shape = np.frombuffer(content, ">i4", num_axes, 4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * num_axes).reshape(shape)

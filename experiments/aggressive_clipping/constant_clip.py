@@ -12,7 +12,6 @@ Learning rate and schedule are tuned for each rule, by the coupled ODE; so is th
 
 import dataclasses
 import itertools
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,11 +22,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from experiments import command
+from experiments import harness
 from experiments.aggressive_clipping.constant_clip_checks import checks as checks
 from experiments.aggressive_clipping.tuning import Setting, simulated, tune
-from experiments.averages import over_runs
-from experiments.drawing import BLACK, BLUE, GREEN, ORANGE, RED, tidy
+from experiments.harness import over_runs
+from experiments.harness.drawing import BLACK, BLUE, GREEN, ORANGE, RED, tidy
 
 _POWERS = 0.0, 0.5, 1.0
 _CONSTANT = "constant"
@@ -49,11 +48,9 @@ class Config:
     num_runs: int = 50
     seed: int = 57
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            gammas=(0.1,), num_steps=(1_000, 4_000), simulated_steps=(1_000, 4_000), num_runs=200
-        )
+    smoke = harness.size(
+        gammas=(0.1,), num_steps=(1_000, 4_000), simulated_steps=(1_000, 4_000), num_runs=200
+    )
 
 
 def clips(setting: Setting, num_steps: int) -> Mapping[str, float]:
@@ -75,7 +72,7 @@ def run(config: Config) -> xarray.Dataset:
     values |= {name: np.full(shape, np.nan) for name in names}
     cells = list(itertools.product(config.gammas, config.simulated_steps))
     name_of = "gamma = {0[0]:g}, n = {0[1]}".format
-    for number, (gamma, length) in enumerate(command.track(cells, name_of)):
+    for number, (gamma, length) in enumerate(harness.track(cells, name_of)):
         at = config.gammas.index(gamma), slice(None), config.num_steps.index(length)
         given = (values[name][at] for name in ("power", "clip_scale", "rate"))
         key = jr.fold_in(jr.key(config.seed), number)
@@ -85,15 +82,9 @@ def run(config: Config) -> xarray.Dataset:
         for name, value in over_runs(risks.T).items():
             values[name][at] = value
         values["clipped_fraction"][at] = clipped
-    dims = ("gamma", "rule", "num_steps")
-    coordinates = {
-        "gamma": list(config.gammas),
-        "rule": list(_LABELS),
-        "num_steps": list(config.num_steps),
-    }
-    return xarray.Dataset(
-        {name: (dims, value) for name, value in values.items()},
-        coordinates,
+    return harness.dataset(
+        {"gamma": config.gammas, "rule": _LABELS, "num_steps": config.num_steps},
+        {("gamma", "rule", "num_steps"): values},
         {"num_runs": config.num_runs, "initial_risk": Setting().initial_risk},
     )
 
@@ -122,15 +113,10 @@ def _tuned(config: Config) -> dict[str, np.ndarray]:
     return chosen | {"power": np.asarray(_POWERS)[best[..., 0]]}
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def summary(dataset: xarray.Dataset) -> str:
     """What the experiment shows, with a table of both ends."""
     ends = dataset.num_steps.values[[0, -1]]
-    lines = []
+    rows = []
     for gamma, rule in itertools.product(dataset.gamma.values, dataset.rule.values):
         at = dataset.sel(gamma=gamma, rule=rule)
         shown = at.dropna("num_steps", subset=["mean"]).isel(num_steps=-1)
@@ -140,10 +126,10 @@ def summary(dataset: xarray.Dataset) -> str:
         ]
         constant = dataset.predicted.sel(gamma=gamma, rule=_CONSTANT, num_steps=ends[1])
         ratio = float(at.predicted.sel(num_steps=ends[1]) / constant)
-        lines.append(
-            f"| {gamma:g} | {rule} | {' | '.join(cells)} | {ratio:.2f} | "
-            f"{shown['mean']:.4g} ± {shown.standard_error:.1g} | {shown.clipped_fraction:.1e} |"
-        )
+        simulated = f"{shown['mean']:.4g} ± {shown.standard_error:.1g}"
+        cells += [f"{ratio:.2f}", simulated, f"{shown.clipped_fraction:.1e}"]
+        rows.append([f"{gamma:g}", rule, *cells])
+    head = ["γ", "clip", *(f"n = {end}" for end in ends), "over constant", "simulated", "clipped"]
     return (
         "rho = 1, zeta = .3, R(0) = .5, d = gamma n. *adaptive root* is c = zeta sqrt(2 ln n), "
         "*fixed root* s₀ sqrt(2 ln n), *fixed log* 2 s₀ ln n, s₀² = 2 R(0) + zeta². Risk by the "
@@ -151,8 +137,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "alone; with the others it grows with n, and slowly towards that of learning nothing, "
         "because the noise that must be added grows with the clip. That is the log factor of the "
         "earlier bounds, seen in the risk itself and not only in its bound.\n\n"
-        f"| γ | clip | n = {ends[0]} | n = {ends[1]} | over constant | simulated | clipped |\n"
-        "|---|---|---|---|---|---|---|\n" + "\n".join(lines)
+        + harness.table(head, rows)
     )
 
 
@@ -195,5 +180,5 @@ def _draw(axes: Axes, panel: xarray.Dataset) -> None:
         axes.errorbar(at.num_steps, at["mean"], at["std"], label=label, **style)
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check
 
 _SIGMAS, _RELATIVE_BIAS = 5, 2.0
 _CONSTANT = "constant"

@@ -6,16 +6,15 @@ has it and $\nu/c'^2$ as the text after AC (41) needs it: $\nu/c'$ is not monoto
 
 import dataclasses
 import math
-import sys
 
 import jax.numpy as jnp
 import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from experiments import command
-from experiments.command import Check
-from experiments.drawing import BLACK, BLUE, GREY, RED, tidy
+from experiments import harness
+from experiments.harness import Check
+from experiments.harness.drawing import BLACK, BLUE, GREY, RED, tidy
 from jaxdp.core.clipped_moments import descent_factor, variance_factor
 
 # Rounding of float32 in a ratio of two of its numbers.
@@ -31,25 +30,20 @@ class Config:
     num_points: int = 601
     num_nodes: int = 200
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(num_points=301, num_nodes=100)
+    smoke = harness.size(num_points=301, num_nodes=100)
 
 
 def run(config: Config) -> xarray.Dataset:
     """The factors as the toolkit has them, and by quadrature in float64."""
     ratio = np.geomspace(config.lowest, config.highest, config.num_points)
     mu, nu = _quadrature(ratio, config.num_nodes)
-    variables = {
-        "mu": descent_factor(jnp.asarray(ratio)),
-        "nu": variance_factor(jnp.asarray(ratio)),
+    factors = {
+        "mu": np.asarray(descent_factor(jnp.asarray(ratio)), np.float64),
+        "nu": np.asarray(variance_factor(jnp.asarray(ratio)), np.float64),
         "mu_quadrature": mu,
         "nu_quadrature": nu,
     }
-    return xarray.Dataset(
-        {name: ("ratio", np.asarray(values, np.float64)) for name, values in variables.items()},
-        {"ratio": ratio},
-    )
+    return harness.dataset({"ratio": ratio}, {"ratio": factors})
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
@@ -99,11 +93,6 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool(least > 0.5),
         ),
     ]
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
 
 
 def summary(dataset: xarray.Dataset) -> str:
@@ -190,5 +179,5 @@ def _increasing(values: np.ndarray) -> bool:
     )
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

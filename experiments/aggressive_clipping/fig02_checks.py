@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check
 
 # The mean's bias was measured as .07/d to .107/d at R(0) = .5.
 _SIGMAS, _BIAS = 5, 0.15

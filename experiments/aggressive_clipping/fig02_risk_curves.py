@@ -8,7 +8,6 @@ Beyond the paper: many more runs, so that standard errors show the O(1/d) bias, 
 
 import dataclasses
 import itertools
-import sys
 from typing import Any
 
 import jax
@@ -19,10 +18,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import jaxdp
-from experiments import command
+from experiments import harness
 from experiments.aggressive_clipping.fig02_checks import checks as checks
-from experiments.averages import over_runs
-from experiments.drawing import BLACK, BLUE, GREEN, ORANGE, RED, tidy
+from experiments.harness import over_runs
+from experiments.harness.drawing import BLACK, BLUE, GREEN, ORANGE, RED, band, tidy
 
 _BOUNDS = {
     "lower": jaxdp.LowerBound(),
@@ -54,26 +53,28 @@ class Config:
         if any(count % self.records for count in steps):
             raise ValueError(f"expected step counts {steps} that {self.records} records divide")
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(dims=(10, 100), num_runs=(4_000, 400), condition_numbers=(2,), records=20)
+    smoke = harness.size(dims=(10, 100), num_runs=(4_000, 400), condition_numbers=(2,), records=20)
 
 
 def run(config: Config) -> xarray.Dataset:
     """Simulate every panel at every dimension, and predict it."""
     axes = {
-        "power": list(config.powers),
-        "condition_number": list(config.condition_numbers),
-        "dim": list(config.dims),
+        "power": config.powers,
+        "condition_number": config.condition_numbers,
+        "dim": config.dims,
         "time": np.arange(config.records + 1) / config.records,
+        "bound": list(_BOUNDS),
     }
-    shape = tuple(len(axes[name]) for name in ("power", "condition_number", "dim"))
-    paths = ("mean", "standard_error", "std", "predicted")
-    ends = ("final", "jump")
-    values = {name: np.zeros((*shape, config.records + 1)) for name in paths}
-    values |= {f"{kind}_{name}": np.zeros(shape) for kind in ends for name in paths}
-    bounds = np.zeros((len(_BOUNDS), *shape[:2], config.records + 1))
-    final_bounds = np.zeros((len(_BOUNDS), *shape[:2]))
+    panel, names = ("power", "condition_number"), ("mean", "standard_error", "std", "predicted")
+    dataset = harness.empty(
+        axes,
+        {
+            (*panel, "dim", "time"): names,
+            (*panel, "dim"): [f"{kind}_{name}" for kind in ("final", "jump") for name in names],
+            ("bound", *panel, "time"): ["bounds"],
+            ("bound", *panel): ["final_bounds"],
+        },
+    )
 
     def name_of(cell):
         power, condition, dim = cell
@@ -82,8 +83,8 @@ def run(config: Config) -> xarray.Dataset:
             f"{config.condition_numbers[condition]}, d = {config.dims[dim]}"
         )
 
-    cells = list(itertools.product(*(range(count) for count in shape)))
-    for number, cell in enumerate(command.track(cells, name_of)):
+    cells = list(np.ndindex(dataset.final_mean.shape))
+    for number, cell in enumerate(harness.track(cells, name_of)):
         problem, algorithm = _describe(config, *cell)
         simulated = jaxdp.simulate(
             problem,
@@ -95,29 +96,17 @@ def run(config: Config) -> xarray.Dataset:
         predicted = jaxdp.predict(problem, algorithm, records=config.records).check()
         for kind, of in (("", _path), ("final_", _released), ("jump_", _jump)):
             for name, value in over_runs(of(simulated)).items():
-                values[kind + name][cell] = value
-            values[kind + "predicted"][cell] = of(predicted)
+                dataset[kind + name][cell] = value
+            dataset[kind + "predicted"][cell] = of(predicted)
         if cell[2] == len(config.dims) - 1:
             for index, theory in enumerate(_BOUNDS.values()):
-                bound = jaxdp.predict(problem, algorithm, theory, records=config.records).check()
-                bounds[index, *cell[:2]] = bound.risk
-                final_bounds[index, *cell[:2]] = bound.final_risk
-    panel, which = ("power", "condition_number"), ("bound",)
-    variables = {
-        name: ((*panel, "dim", "time")[: value.ndim], value) for name, value in values.items()
-    }
-    variables |= {
-        "bounds": ((*which, *panel, "time"), bounds),
-        "final_bounds": ((*which, *panel), final_bounds),
-        "num_runs": ("dim", list(config.num_runs)),
-        "noise_jump": 2 * (config.clip_scale * config.peak * config.gamma / config.rho) ** 2,
-    }
-    return xarray.Dataset(variables, {**axes, "bound": list(_BOUNDS)})
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
+                bound = jaxdp.predict(
+                    problem, algorithm, theory=theory, records=config.records
+                ).check()
+                dataset.bounds[index, *cell[:2]] = bound.risk
+                dataset.final_bounds[index, *cell[:2]] = bound.final_risk
+    jump = 2 * (config.clip_scale * config.peak * config.gamma / config.rho) ** 2
+    return dataset.assign(num_runs=("dim", list(config.num_runs)), noise_jump=jump)
 
 
 def summary(dataset: xarray.Dataset) -> str:
@@ -191,8 +180,7 @@ def _draw(axes: Axes, panel: xarray.Dataset) -> None:
     for dim, color, slot in zip(panel.dim.values, (ORANGE, GREEN, BLUE), slots, strict=False):
         at = panel.sel(dim=dim)
         mean, std = at["mean"].values, at["std"].values
-        band = {"color": color, "alpha": 0.25, "linewidth": 0}
-        axes.fill_between(time, np.maximum(mean - std, 1e-4), mean + std, **band)
+        band(axes, time, np.maximum(mean - std, 1e-4), mean + std, color, 0.25)
         axes.plot(time, mean, color=color, linewidth=1.3, label=f"$d$ = {dim}")
         final = at.final_mean.item(), at.final_std.item()
         axes.errorbar(slot, *final, fmt="o", color=color, markersize=3.5, capsize=2)
@@ -220,5 +208,5 @@ def _draw(axes: Axes, panel: xarray.Dataset) -> None:
     axes.set_xlabel("time $k/n$")
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -6,7 +6,7 @@ import numpy as np
 import xarray
 from scipy import stats
 
-from experiments.command import Check
+from experiments.harness import Check
 
 _MOST_SECONDS = 1800
 # The mean's bias is about .1/d at R(0) = .5, and 1/d of the risk where that is small.

@@ -20,12 +20,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import jaxdp
-from experiments import command
+from experiments import harness
 from experiments.aggressive_clipping.fig03_checks import checks as checks
 from experiments.aggressive_clipping.fig03_checks import optimum
 from experiments.aggressive_clipping.tuning import Setting, tune
-from experiments.averages import over_runs
-from experiments.drawing import BLACK, RED, tidy
+from experiments.harness import over_runs
+from experiments.harness.drawing import BLACK, RED, tidy
 
 _NAMES = {0.0: "output perturbation", 0.5: "constant noise"}
 
@@ -43,16 +43,14 @@ class Config:
     optimum_runs: int = 1000
     seed: int = 3
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            gammas=(0.1,),
-            dim=100,
-            clip_scales=(0.01, 10.0, 13),
-            rates=(1.0, 500.0, 13),
-            num_runs=20,
-            optimum_runs=400,
-        )
+    smoke = harness.size(
+        gammas=(0.1,),
+        dim=100,
+        clip_scales=(0.01, 10.0, 13),
+        rates=(1.0, 500.0, 13),
+        num_runs=20,
+        optimum_runs=400,
+    )
 
 
 def run(config: Config) -> xarray.Dataset:
@@ -124,25 +122,19 @@ def _optima(config: Config) -> dict[str, np.ndarray]:
     return {name: value.reshape(shape) for name, value in values.items()}
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def summary(dataset: xarray.Dataset) -> str:
     """What the experiment shows, with a table of the optima."""
-    lines = []
+    rows = []
     for power, gamma in itertools.product(dataset.power.values, dataset.gamma.values):
         at = dataset.sel(power=power, gamma=gamma)
         clip, rate, cell = optimum(at["mean"])
-        lines.append(
-            f"| {_NAMES.get(power, power)} | {gamma:g} | {at.best_risk:.4g} | "
-            f"{at.best_clip_scale:.4f} | {at.best_rate:.3f} | "
-            f"{at.best_clip_scale * at.best_rate:.2f} | {np.log(1 / gamma):.2f} | "
-            f"{at.best_mean:.4g} ± {at.best_standard_error:.1g} | {cell:.4g} | "
-            f"{clip:.3f}, {rate:.2f} |"
-        )
-    rows = "\n".join(lines)
+        cells = [_NAMES.get(power, power), f"{gamma:g}", f"{at.best_risk:.4g}"]
+        cells += [f"{at.best_clip_scale:.4f}", f"{at.best_rate:.3f}"]
+        cells += [f"{at.best_clip_scale * at.best_rate:.2f}", f"{np.log(1 / gamma):.2f}"]
+        cells += [f"{at.best_mean:.4g} ± {at.best_standard_error:.1g}", f"{cell:.4g}"]
+        rows.append([*cells, f"{clip:.3f}, {rate:.2f}"])
+    head = ["schedule", "γ", "least R", "at c", "at η̃(0)", "c η̃(0)", "ln(1/γ)"]
+    head += ["simulated there", "least cell simulated", "at c, η̃(0)"]
     return (
         f"{dataset.attrs['num_runs']} runs in each of {dataset['mean'].size} cells at d = "
         f"{dataset.attrs['dim']}, by `Reduced`, beside the ODE; the picture is capped at 1 like "
@@ -150,9 +142,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "more runs; the least cell of the simulation is the least of many noisy means and so a "
         "little too small. Where c exceeds 1 or the rate 2/gamma the risk is larger, and left of "
         "the optimum the valley follows c times the rate = const, as the paper says; its constant "
-        "is ln(1/gamma) within a factor of two.\n\n"
-        "| schedule | γ | least R | at c | at η̃(0) | c η̃(0) | ln(1/γ) | simulated there | "
-        "least cell simulated | at c, η̃(0) |\n|---|---|---|---|---|---|---|---|---|---|\n" + rows
+        "is ln(1/gamma) within a factor of two.\n\n" + harness.table(head, rows)
     )
 
 
@@ -212,5 +202,5 @@ _LINES = r"$c = 1$,  $\tilde\eta(0) = 2/\gamma$,  $c\,\tilde\eta(0) = \ln(1/\gam
 _LEAST = "least cell"
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

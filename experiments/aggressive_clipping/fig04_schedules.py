@@ -7,7 +7,6 @@ paper has 10 trials and tunes on simulations; here the band of one standard devi
 
 import dataclasses
 import itertools
-import sys
 from typing import Any
 
 import jax.random as jr
@@ -16,11 +15,11 @@ import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import command
+from experiments import harness
 from experiments.aggressive_clipping.fig04_checks import checks as checks
 from experiments.aggressive_clipping.tuning import Setting, simulated, tune
-from experiments.averages import over_runs
-from experiments.drawing import BLACK, BLUE, GREEN, ORANGE, RED, tidy
+from experiments.harness import over_runs
+from experiments.harness.drawing import BLACK, BLUE, GREEN, ORANGE, RED, band, tidy
 
 _COLORS = ORANGE, BLUE, GREEN, RED
 _MARKERS = "osD^"
@@ -39,9 +38,7 @@ class Config:
     num_runs: int = 100
     seed: int = 4
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(num_steps=(500, 700, 1_000, 5_000), dim=100, num_runs=400)
+    smoke = harness.size(num_steps=(500, 700, 1_000, 5_000), dim=100, num_runs=400)
 
 
 def run(config: Config) -> xarray.Dataset:
@@ -52,7 +49,7 @@ def run(config: Config) -> xarray.Dataset:
     clip_scale, rate, risk, is_interior = (np.reshape(part, shape) for part in best)
     columns = []
     for number, length in enumerate(
-        command.track(config.num_steps, lambda length: f"n = {length}")
+        harness.track(config.num_steps, lambda length: f"n = {length}")
     ):
         at = clip_scale[:, number], rate[:, number]
         key = jr.fold_in(jr.key(config.seed), number)
@@ -60,29 +57,18 @@ def run(config: Config) -> xarray.Dataset:
             Setting(), config.dim, length, config.powers, *at, key=key, num_runs=config.num_runs
         )
         columns.append(over_runs(risks.T))
-    variables = {name: np.stack([column[name] for column in columns], 1) for name in columns[0]}
-    variables |= {
-        "predicted": risk,
-        "clip_scale": clip_scale,
-        "rate": rate,
-        "is_interior": is_interior,
-    }
-    dims = ("power", "num_steps")
-    return xarray.Dataset(
-        {name: (dims, value) for name, value in variables.items()},
-        {"power": list(config.powers), "num_steps": list(config.num_steps)},
+    averages = {name: np.stack([column[name] for column in columns], 1) for name in columns[0]}
+    tuned = {"predicted": risk, "clip_scale": clip_scale, "rate": rate, "is_interior": is_interior}
+    return harness.dataset(
+        {"power": config.powers, "num_steps": config.num_steps},
+        {("power", "num_steps"): averages | tuned},
         {"dim": config.dim, "num_runs": config.num_runs},
     )
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def summary(dataset: xarray.Dataset) -> str:
     """What the experiment shows, with a table of risks and of the tuned hyper-parameters."""
-    lines = []
+    rows = []
     for length in dataset.num_steps.values:
         at = dataset.sel(num_steps=length)
         cells = [
@@ -90,15 +76,14 @@ def summary(dataset: xarray.Dataset) -> str:
             f"({cell.clip_scale:.3f}, {cell.rate:.2f})"
             for cell in (at.sel(power=power) for power in dataset.power.values)
         ]
-        lines.append(f"| {length} | " + " | ".join(cells) + " |")
-    head = " | ".join(f"α = {power:g}" for power in dataset.power.values)
+        rows.append([length, *cells])
+    head = ["n", *(f"α = {power:g}" for power in dataset.power.values)]
     return (
         f"d = {dataset.attrs['dim']}, rho = 1; c and η̃(0) tuned by the ODE for each schedule and "
         f"n, {dataset.attrs['num_runs']} runs there (the paper has 10). With few samples per "
         "dimension output perturbation is best, and each faster decay takes the lead at a larger "
         "n. The tuned clip grows with n towards a constant of the label noise's order: it does "
-        "not vanish.\n\nPredicted / simulated risk (c, η̃(0)):\n\n"
-        f"| n | {head} |\n|{'---|' * (len(dataset.power) + 1)}\n" + "\n".join(lines)
+        "not vanish.\n\nPredicted / simulated risk (c, η̃(0)):\n\n" + harness.table(head, rows)
     )
 
 
@@ -133,11 +118,10 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 def _draw(axes: Axes, at: xarray.Dataset, base, style: dict[str, Any], name: str) -> None:
     samples, mean, std = at.num_steps, at["mean"] / base, at["std"] / base
-    band = {"color": style["color"], "alpha": 0.2, "linewidth": 0}
-    axes.fill_between(samples, mean - std, mean + std, **band)
+    band(axes, samples, mean - std, mean + std, style["color"], 0.2)
     axes.plot(samples, at.predicted / base, color=style["color"], linewidth=1)
     axes.plot(samples, mean, linestyle="none", label=name, **style)
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

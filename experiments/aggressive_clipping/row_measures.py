@@ -9,6 +9,7 @@ import numpy as np
 import xarray
 
 import jaxdp
+from experiments.harness import dataset
 from jaxdp.core.clipped_moments import descent_factor, variance_factor
 
 COLUMNS = ("table", "surrogate")
@@ -38,20 +39,23 @@ def measure(problem: jaxdp.TabularRegression, clip_scale: float, seed: int) -> x
     spread = np.std(np.sum(inputs**2, axis=1) / dim)
     # |x|^2/d has variance 2 tr(Sigma^2)/d^2 when x is Gaussian.
     spreads = [spread, np.sqrt(2 * square_sum) / dim]
-    variables = {
+    numbers = {
         "dim": dim,
         "num_rows": len(inputs),
         "initial_risk": np.sum(spectrum * target**2) / 2,
         "label_noise": noise,
         "effective_dim": dim**2 / square_sum,
-        "norm_spread": ("column", spreads),
         "residual_kurtosis": np.mean(residuals**4) / np.mean(residuals**2) ** 2 - 3,
     }
-    descents, errors, noises = zip(*factors, strict=True)
-    variables["descent_ratio"] = (("column", "progress"), list(descents))
-    variables["descent_ratio_error"] = (("column", "progress"), list(errors))
-    variables["noise_ratio"] = ("column", list(noises))
-    return xarray.Dataset(variables, {"column": list(COLUMNS), "progress": list(_PROGRESS)})
+    descents, errors, noises = map(list, zip(*factors, strict=True))
+    return dataset(
+        {"column": COLUMNS, "progress": _PROGRESS},
+        {
+            (): numbers,
+            "column": {"norm_spread": spreads, "noise_ratio": noises},
+            ("column", "progress"): {"descent_ratio": descents, "descent_ratio_error": errors},
+        },
+    )
 
 
 def _factors(spectrum, target, noise, clip_scale, inputs, residuals):

@@ -10,7 +10,6 @@ $\rho^2 = \gamma$, where it weighs as much as the first.
 
 import dataclasses
 import itertools
-import sys
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import command
+from experiments import harness
 from experiments.aggressive_clipping.small_gamma_checks import checks as checks
 from experiments.aggressive_clipping.small_gamma_checks import (
     fitted,
@@ -27,7 +26,7 @@ from experiments.aggressive_clipping.small_gamma_checks import (
     shifted,
 )
 from experiments.aggressive_clipping.tuning import Setting, predicted, tune
-from experiments.drawing import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
 
 _COLORS = ORANGE, BLUE, GREEN, RED, PURPLE
 _MARKERS = "osD^v"
@@ -45,9 +44,7 @@ class Config:
     constants: tuple[float, ...] = (1.0, 2.0)
     tuned: bool = True
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(powers=(0.0, 1.0), num_gammas=9, tuned=False)
+    smoke = harness.size(powers=(0.0, 1.0), num_gammas=9, tuned=False)
 
 
 def run(config: Config) -> xarray.Dataset:
@@ -57,32 +54,27 @@ def run(config: Config) -> xarray.Dataset:
     product = constant * np.maximum(power, 1) * np.log(1 / gamma)
     at = Setting(), power, gamma, config.clip_scale, product / config.clip_scale
     private, public = (predicted(*at, rho=rho) for rho in (gamma**0.5, np.inf))
-    dims = ("power", "constant", "gamma")
-    variables: dict[str, Any] = {
-        "risk": (dims, predicted(*at)),
-        "privacy_part": (dims, private - public),
-    }
+    dataset = harness.dataset(
+        {"power": config.powers, "constant": config.constants, "gamma": gammas},
+        {
+            ("power", "constant", "gamma"): {
+                "risk": predicted(*at),
+                "privacy_part": private - public,
+            }
+        },
+        {"clip_scale": config.clip_scale},
+    )
     if config.tuned:
         power, gamma = np.meshgrid(config.powers, gammas, indexing="ij")
         best = tune(Setting(), power.ravel(), gamma.ravel())
         for name, value in zip(("clip_scale", "rate", "risk"), best, strict=False):
-            variables[f"best_{name}"] = (("power", "gamma"), value.reshape(power.shape))
-    coordinates = {
-        "power": list(config.powers),
-        "constant": list(config.constants),
-        "gamma": gammas,
-    }
-    return xarray.Dataset(variables, coordinates, {"clip_scale": config.clip_scale})
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
+            dataset[f"best_{name}"] = ("power", "gamma"), value.reshape(power.shape)
+    return dataset
 
 
 def summary(dataset: xarray.Dataset) -> str:
     """What the theorems say and what is found."""
-    lines = []
+    rows = []
     largest = dataset.constant.values[-1]
     for power in dataset.power.values:
         at = dataset.sel(power=power, constant=largest)
@@ -97,8 +89,10 @@ def summary(dataset: xarray.Dataset) -> str:
             exponent, error = shifted(at.best_risk)
             cells.append(f"{local_exponents(at.best_risk)[-1]:.2f}")
             cells.append(f"{exponent:.2f} ± {error:.2f}")
-        lines.append("| " + " | ".join(cells) + " |")
-    tuned = " tuned, local | tuned, extrapolated |" if "best_risk" in dataset else ""
+        rows.append(cells)
+    head = ["alpha", "bounds", "L, printed", "L, found", "gamma, found"]
+    head += ["L of privacy, printed", "found"]
+    head += ["tuned, local", "tuned, extrapolated"] if "best_risk" in dataset else []
     return (
         f"c = {dataset.attrs['clip_scale']:g}, rates of the theorems with C = {largest:g}; the "
         "first term as a power of gamma times a power of L = ln(1/gamma), both fitted over the "
@@ -109,9 +103,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "the exponent is approached slowly, because L is added to a constant: R/gamma = A "
         "(L + b)^p fits over the smallest third, and p is what is called extrapolated. C must be "
         "large enough, as the theorems say: at C = 1/2, alpha = 1 does not even forget its start "
-        "as fast as gamma.\n\n"
-        f"| alpha | bounds | L, printed | L, found | gamma, found | L of privacy, printed | found |"
-        f"{tuned}\n|{'---|' * (9 if tuned else 7)}\n" + "\n".join(lines)
+        "as fast as gamma.\n\n" + harness.table(head, rows)
     )
 
 
@@ -156,5 +148,5 @@ def _draw(axes: Axes, risk: xarray.DataArray, factor: int) -> None:
     axes.plot([], [], color=BLACK, linewidth=0.9, label="printed power")
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

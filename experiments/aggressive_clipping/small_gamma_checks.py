@@ -5,7 +5,7 @@ import xarray
 from jaxtyping import Float
 from scipy.optimize import least_squares
 
-from experiments.command import Check
+from experiments.harness import Check
 
 Estimate = tuple[float, float]
 """A value and by how much it moves with the window."""

@@ -7,7 +7,6 @@ is done once is left out: compilation, and the reduction of the features, which 
 """
 
 import dataclasses
-import sys
 import time
 from collections.abc import Callable
 
@@ -19,12 +18,13 @@ import xarray
 from matplotlib.figure import Figure
 
 import jaxdp
-from experiments import command, drawing
+from experiments import harness
 from experiments.benchmarks import timing
-from experiments.command import Check
+from experiments.benchmarks.function_space_checks import checks as checks
+from experiments.benchmarks.function_space_checks import step_seconds
+from experiments.benchmarks.function_space_checks import summary as summary
+from experiments.harness import drawing
 from jaxdp.problems.features import ReducedFeatures
-
-_MOST_SECONDS, _MOST_SPREAD, _LEAST_FACTOR = 0.02, 0.1, 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,18 +46,15 @@ class Config:
     rounds: int = 11
     seconds: float = 60.0
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        """A version that takes seconds and whose times mean little."""
-        return cls(
-            num_train=100,
-            num_test=50,
-            dim=10,
-            widths=(200, 1000),
-            num_runs=4,
-            rounds=3,
-            seconds=1.0,
-        )
+    smoke = harness.size(
+        num_train=100,
+        num_test=50,
+        dim=10,
+        widths=(200, 1000),
+        num_runs=4,
+        rounds=3,
+        seconds=1.0,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +72,7 @@ def run(config: Config) -> xarray.Dataset:
     """Seconds of a step for each candidate and round, of each reduction, and memory."""
     candidates, explicit, reductions = [], [], []
     sizes = config.num_train, config.num_test, config.dim
-    for width in command.track((*config.widths, None), _function_space):
+    for width in harness.track((*config.widths, None), _function_space):
         problem = jaxdp.RandomFeatures.sample(*sizes, width, key=jr.key(0))
         jax.block_until_ready(problem.reduced())
         started = time.perf_counter()
@@ -95,16 +92,19 @@ def run(config: Config) -> xarray.Dataset:
     names = [candidate.name for candidate in candidates]
     steps = np.asarray([[times[name, "long"] - times[name, "short"]] for name in names])[:, 0]
     steps /= np.asarray([candidate.num_steps for candidate in candidates])[:, None]
-    return xarray.Dataset(
-        {
-            "seconds": (("candidate", "round"), steps, {"units": "s a step"}),
-            "num_runs": ("candidate", [candidate.num_runs for candidate in candidates]),
-            "bytes": ("candidate", [candidate.num_bytes for candidate in candidates]),
-            "reduction": ("reduced", reductions, {"units": "s"}),
-        },
+    dataset = harness.dataset(
         {"candidate": names, "reduced": list(map(_function_space, (*config.widths, None)))},
+        {
+            ("candidate", "round"): {"seconds": steps},
+            "candidate": {
+                "num_runs": [candidate.num_runs for candidate in candidates],
+                "bytes": [candidate.num_bytes for candidate in candidates],
+            },
+            "reduced": {"reduction": reductions},
+        },
         {"num_train": config.num_train, "num_runs": config.num_runs},
     )
+    return harness.in_units(dataset, seconds="s a step", reduction="s")
 
 
 def _function_space(width: int | None) -> str:
@@ -193,77 +193,9 @@ def _numpy_loop(features, norms, labels, algorithm: jaxdp.DPGD, num_steps: int) 
     return theta
 
 
-def _step(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Seconds of a step, all runs together: the median round."""
-    return dataset.seconds.median("round")
-
-
-def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The goals, set before measuring; never asserted by a test."""
-    step = _step(dataset)
-    names = [str(name) for name in dataset.candidate.data]
-    narrow, wide = (name for name in names if name.startswith("FunctionSpace, p"))
-    (iterates,) = (name for name in names if name.startswith("Iterates"))
-    first, last = float(step.sel(candidate=narrow)), float(step.sel(candidate=wide))
-    slowest = max(float(step.sel(candidate=name)) for name in names if "FunctionSpace" in name)
-    faster = float(step.sel(candidate=iterates)) / last
-    runs = dataset.attrs["num_runs"]
-    return [
-        Check(
-            f"a step of FunctionSpace takes at most {_MOST_SECONDS} s for {runs} runs together",
-            f"{slowest:.4f} s, the slowest",
-            slowest <= _MOST_SECONDS,
-        ),
-        Check(
-            f"its time at the larger width is that at the smaller, within {_MOST_SPREAD:.0%}",
-            f"{1e3 * first:.2f} and {1e3 * last:.2f} ms, {last / first - 1:+.1%}",
-            abs(last / first - 1) <= _MOST_SPREAD,
-        ),
-        Check(
-            f"at the larger width it is at least {_LEAST_FACTOR} times faster than Iterates",
-            f"{faster:.1f} times",
-            faster >= _LEAST_FACTOR,
-        ),
-    ]
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Whether the goals are met by the times measured."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
-def summary(dataset: xarray.Dataset) -> str:
-    """A table of the times."""
-    step = _step(dataset)
-    rows = []
-    for name in dataset.candidate.data:
-        here, seconds = dataset.sel(candidate=name), float(step.sel(candidate=name))
-        runs = int(here.num_runs)
-        is_reduced = name in dataset.reduced.data
-        reduction = f"{float(dataset.reduction.sel(reduced=name)):.2f}" if is_reduced else ""
-        cells = [
-            str(name),
-            f"{runs}",
-            f"{1e3 * seconds:.2f}",
-            f"{1e3 * seconds / runs:.3f}",
-            reduction,
-            "" if np.isnan(here.bytes) else f"{float(here.bytes) / 1e6:.0f} MB",
-        ]
-        rows.append("| " + " | ".join(cells) + " |")
-    return (
-        f"n = {dataset.attrs['num_train']}, float32, medians of {dataset.sizes['round']} "
-        "alternating rounds. "
-        "The reduction is made once for a problem, in float64 where it is a factorisation of the "
-        "kernel; memory is the compiler's figure for the steps, arguments included. Only ratios "
-        "within this table travel to other machines.\n\n"
-        "| candidate | runs | ms a step | ms a step and run | reduction, s | "
-        "memory |\n|---|---|---|---|---|---|\n" + "\n".join(rows)
-    )
-
-
 def plot(dataset: xarray.Dataset) -> Figure:
     """Time of a step and run as bars."""
-    times = 1e3 * _step(dataset) / dataset.num_runs
+    times = 1e3 * step_seconds(dataset) / dataset.num_runs
     figure = Figure(figsize=(6.4, 2.4), layout="constrained")
     axes = figure.subplots()
     names = [str(name) for name in dataset.candidate.data]
@@ -278,5 +210,5 @@ def plot(dataset: xarray.Dataset) -> Figure:
     return figure
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

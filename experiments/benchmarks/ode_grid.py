@@ -12,7 +12,6 @@ import functools
 import itertools
 import math
 import os
-import sys
 import time
 
 import jax
@@ -23,8 +22,8 @@ from matplotlib.figure import Figure
 from scipy.integrate import solve_ivp
 
 import jaxdp
-from experiments import command, drawing
-from experiments.command import Check
+from experiments import harness
+from experiments.harness import Check, drawing
 
 _GAMMA, _RHO, _LABEL_NOISE, _INITIAL_RISK = 0.1, 1.0, 0.3, 0.5
 _ERROR, _LEAST_FACTOR = 1e-6, 100
@@ -43,10 +42,7 @@ class Config:
     repeats: int = 7
     seed: int = 5
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        """A version that takes seconds and whose times mean little."""
-        return cls(side=10, subset=20, powers=(0.5,), repeats=2)
+    smoke = harness.size(side=10, subset=20, powers=(0.5,), repeats=2)
 
 
 def run(config: Config) -> xarray.Dataset:
@@ -57,21 +53,22 @@ def run(config: Config) -> xarray.Dataset:
     cells = cells.astype(np.float32).astype(np.float64)
     chosen = np.random.default_rng(config.seed).choice(len(cells), config.subset, replace=False)
     names = [*(f"SciPy, {method}" for method in _METHODS), _JAXDP, _BATCHES, _SINGLE]
-    shape = len(config.powers), len(names)
-    seconds, errors = np.full((*shape, config.repeats), np.nan), np.zeros(shape)
-    tolerances = np.full(shape, np.nan)
-    for row, power in enumerate(command.track(config.powers, "alpha = {:g}".format)):
-        exact = _loop(cells[chosen], power, "DOP853", 1e-12)
+    cell = ("power", "candidate")
+    dataset = harness.empty(
+        {"power": config.powers, "candidate": names, "repeat": config.repeats},
+        {(*cell, "repeat"): ["seconds"], cell: ["error", "tolerance"]},
+        {"cells": len(cells), "subset": config.subset, "devices": jax.device_count()},
+    )
+    for row, power in enumerate(harness.track(config.powers, "alpha = {:g}".format)):
+        calls, exact = [], _loop(cells[chosen], power, "DOP853", 1e-12)
         for column, method in enumerate(_METHODS):
             at = row, column
-            tolerances[at], errors[at] = _loosest(cells[chosen], power, method, exact)
-        calls = [
-            functools.partial(_loop, cells[chosen], power, method, tolerances[row, column])
-            for column, method in enumerate(_METHODS)
-        ]
+            tolerance, dataset.error[at] = _loosest(cells[chosen], power, method, exact)
+            calls.append(functools.partial(_loop, cells[chosen], power, method, tolerance))
+            dataset.tolerance[at] = tolerance
         for grid in (_in_float64, _in_batches, _in_float32):
             call = functools.partial(grid, cells, power)
-            errors[row, len(calls)] = _error(call()[chosen], exact)
+            dataset.error[row, len(calls)] = _error(call()[chosen], exact)
             calls.append(call)
         for repeat, (column, call) in itertools.product(range(config.repeats), enumerate(calls)):
             if column < len(_METHODS) and repeat >= 3:
@@ -79,16 +76,8 @@ def run(config: Config) -> xarray.Dataset:
             started = time.perf_counter()
             call()
             share = len(cells) / config.subset if column < len(_METHODS) else 1
-            seconds[row, column, repeat] = share * (time.perf_counter() - started)
-    return xarray.Dataset(
-        {
-            "seconds": (("power", "candidate", "repeat"), seconds, {"units": "s"}),
-            "error": (("power", "candidate"), errors, {"units": "of max(1, R)"}),
-            "tolerance": (("power", "candidate"), tolerances),
-        },
-        {"power": list(config.powers), "candidate": names},
-        {"cells": len(cells), "subset": config.subset, "devices": jax.device_count()},
-    )
+            dataset.seconds[row, column, repeat] = share * (time.perf_counter() - started)
+    return harness.in_units(dataset, seconds="s", error="of max(1, R)")
 
 
 def _final_risk(clip_scale, rate, power):
@@ -209,22 +198,17 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     return found
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Whether the goal is met by the times measured."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def summary(dataset: xarray.Dataset) -> str:
     """A table of the times and errors."""
-    lines = []
+    rows = []
     for power, name in itertools.product(dataset.power.values, dataset.candidate.values):
         at = dataset.sel(power=power, candidate=name)
         tolerance = f"{at.tolerance:.0e}" if np.isfinite(at.tolerance) else "as it is"
         faster = float(_fastest(dataset).sel(power=power) / at.seconds.min())
-        lines.append(
-            f"| {power:g} | {name} | {at.seconds.min():.3g} | {at.seconds.median():.3g} | "
-            f"{tolerance} | {at.error:.0e} | {faster:.3g} |"
-        )
+        cells = [f"{power:g}", name, f"{at.seconds.min():.3g}", f"{at.seconds.median():.3g}"]
+        rows.append([*cells, tolerance, f"{at.error:.0e}", f"{faster:.3g}"])
+    head = ["alpha", "candidate", "least s", "median s", "rtol", "error"]
+    head.append("faster than SciPy's best")
     return (
         f"{dataset.attrs['cells']} cells of c from .01 to 10 and rates from 1 to 500 at gamma = "
         f".1; SciPy timed on {dataset.attrs['subset']} of them and scaled, in one process; jaxdp "
@@ -234,8 +218,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "smooth stretch without a cap or a noise term, is easier for SciPy, and the factor "
         "smaller. float32 cannot keep 1e-6 "
         "where gradient and noise nearly balance; its own promise is 1e-4.\n\n"
-        "| alpha | candidate | least s | median s | rtol | error | faster than SciPy's best |\n"
-        "|---|---|---|---|---|---|---|\n" + "\n".join(lines)
+        + harness.table(head, rows)
     )
 
 
@@ -256,7 +239,8 @@ def plot(dataset: xarray.Dataset) -> Figure:
     return figure
 
 
+claims = harness.claims_of(checks)
 if __name__ == "__main__":
     # Before the first array: as many devices as there are cores.
     jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
-    sys.exit(command.main(sys.modules[__name__]))
+harness.main(__name__)

@@ -8,7 +8,6 @@ they are installed.
 
 import dataclasses
 import importlib.metadata
-import sys
 
 import jax
 import jax.random as jr
@@ -18,15 +17,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from experiments import command, drawing
+from experiments import harness
 from experiments.benchmarks import clipping_tasks, jax_clipping, timing, torch_clipping
 from experiments.benchmarks.clipping_tasks import LeftOut, Prepared, Task
-from experiments.benchmarks.jax_clipping import JAXDP, NON_PRIVATE, VMAPPED
-from experiments.command import Check
+from experiments.benchmarks.jax_clipping import JAXDP, NON_PRIVATE
+from experiments.benchmarks.per_sample_checks import TOLERANCE, ratios_of, shown_times
+from experiments.benchmarks.per_sample_checks import checks as checks
+from experiments.benchmarks.per_sample_checks import summary as summary
+from experiments.harness import drawing
 
 CANDIDATES = jax_clipping.CANDIDATES | torch_clipping.CANDIDATES
-# A sum in float32; opacus adds 1e-6 to each norm.
-_TOLERANCE = 1e-4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,68 +52,65 @@ class Config:
     most_bytes: float = 12e9
     keep_memory: bool = True
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        """A version that takes seconds, of JAX alone, and whose times mean little."""
-        return cls(
-            candidates=tuple(jax_clipping.CANDIDATES),
-            mlp_batches=(8,),
-            mlp_width=8,
-            cnn_batches=(8,),
-            cnn_channels=2,
-            attention_batches=(8,),
-            attention_width=8,
-            num_tokens=4,
-            num_words=10,
-            rounds=3,
-            keep_memory=False,
-        )
+    smoke = harness.size(
+        candidates=tuple(jax_clipping.CANDIDATES),
+        mlp_batches=(8,),
+        mlp_width=8,
+        cnn_batches=(8,),
+        cnn_channels=2,
+        attention_batches=(8,),
+        attention_width=8,
+        num_tokens=4,
+        num_words=10,
+        rounds=3,
+        keep_memory=False,
+    )
 
 
 def run(config: Config) -> xarray.Dataset:
     """Seconds of each candidate in each round, temporary memory, and agreement."""
     is_kept = config.keep_memory and timing.keep_freed_memory()
     is_kept = is_kept and jax.default_backend() == "cpu"
-    tasks = _tasks(config)
-    shape = (len(tasks), len(config.candidates))
-    seconds = np.full((*shape, config.rounds), np.nan)
-    temporary_bytes, disagreement = np.full(shape, np.nan), np.full(shape, np.nan)
-    notes, clipped = np.full(shape, "", dtype=object), np.zeros(len(tasks))
-    for i, task in enumerate(command.track(tasks, lambda task: task.name)):
-        sums, calls = clipping_tasks.right_sums(task), {}
-        clipped[i] = sums.clipped_fraction
-        for j, name in enumerate(config.candidates):
-            is_plain = name in (NON_PRIVATE, torch_clipping.NON_PRIVATE)
-            try:
-                prepared = CANDIDATES[name](task, config.most_bytes)
-                temporary_bytes[i, j] = prepared.temporary_bytes
-                right = sums.plain if is_plain else sums.clipped
-                disagreement[i, j] = _disagreement(prepared, right)
-                if not disagreement[i, j] <= _TOLERANCE:
-                    raise LeftOut(f"wrong by {disagreement[i, j]:.0e}")
-            except LeftOut as reason:
-                notes[i, j] = str(reason)
-            else:
-                notes[i, j], calls[j] = prepared.note, prepared.call
-        for j, times in timing.alternate(calls, config.rounds, config.seconds).items():
-            seconds[i, j] = times
-    cell = ("model", "candidate")
-    return xarray.Dataset(
+    tasks, cell = _tasks(config), ("model", "candidate")
+    dataset = harness.empty(
         {
-            "seconds": ((*cell, "round"), seconds, {"units": "s"}),
-            "temporary_bytes": (cell, temporary_bytes, {"units": "bytes"}),
-            "disagreement": (cell, disagreement, {"units": "relative to the norm"}),
-            "note": (cell, notes.astype(str)),
-            "gradient_bytes": ("model", [task.gradient_bytes for task in tasks]),
-            "clipped_fraction": ("model", clipped),
+            "model": [task.name for task in tasks],
+            "candidate": config.candidates,
+            "round": config.rounds,
         },
-        coords={"model": [task.name for task in tasks], "candidate": list(config.candidates)},
-        attrs={
+        {
+            (*cell, "round"): ["seconds"],
+            cell: ["temporary_bytes", "disagreement"],
+            "model": ["gradient_bytes", "clipped_fraction"],
+        },
+        {
             "libraries": _libraries(),
             "clip_norm": clipping_tasks.CLIP_NORM,
             "memory": "kept" if is_kept else "as the system has it",
         },
     )
+    notes = np.full(dataset.disagreement.shape, "", dtype=object)
+    for i, task in enumerate(harness.track(tasks, lambda task: task.name)):
+        sums, calls = clipping_tasks.right_sums(task), {}
+        dataset.clipped_fraction[i] = sums.clipped_fraction
+        dataset.gradient_bytes[i] = task.gradient_bytes
+        for j, name in enumerate(config.candidates):
+            is_plain = name in (NON_PRIVATE, torch_clipping.NON_PRIVATE)
+            try:
+                prepared = CANDIDATES[name](task, config.most_bytes)
+                dataset.temporary_bytes[i, j] = prepared.temporary_bytes
+                off = _disagreement(prepared, sums.plain if is_plain else sums.clipped)
+                dataset.disagreement[i, j] = off
+                if not off <= TOLERANCE:
+                    raise LeftOut(f"wrong by {off:.0e}")
+            except LeftOut as reason:
+                notes[i, j] = str(reason)
+            else:
+                notes[i, j], calls[j] = prepared.note, prepared.call
+        for j, times in timing.alternate(calls, config.rounds, config.seconds).items():
+            dataset.seconds[i, j] = times
+    units = {"seconds": "s", "temporary_bytes": "bytes", "disagreement": "relative to the norm"}
+    return harness.in_units(dataset.assign(note=(cell, notes.astype(str))), **units)
 
 
 def _tasks(config: Config) -> list[Task]:
@@ -147,105 +144,9 @@ def _libraries() -> str:
     return ", ".join(found)
 
 
-def _ratios(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Times over the yardstick's in the same round, the median of all rounds."""
-    yardstick = dataset.seconds.sel(candidate=NON_PRIVATE)
-    return (dataset.seconds / yardstick).median("round")
-
-
-def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The goals, set before measuring; never asserted by a test."""
-    ratios, first = _ratios(dataset), dataset.model.data[0]
-    found = []
-    for model in dataset.model.data:
-        ratio = float(ratios.sel(model=model, candidate=JAXDP))
-        for word, bound in (("goal", 1.2), ("least", 1.5)):
-            claim = f"{model}: at most {bound} times the non-private gradient ({word})"
-            found.append(Check(claim, f"{ratio:.2f} times", ratio <= bound))
-    for model in filter(lambda name: name.startswith("MLP"), dataset.model.data):
-        here = dataset.sel(model=model)
-        used, formed = float(here.temporary_bytes.sel(candidate=JAXDP)), int(here.gradient_bytes)
-        claim = f"{model}: less temporary memory than the gradients of all samples"
-        found.append(Check(claim, f"{_megabytes(used)} of {_megabytes(formed)}", used < formed))
-    here = ratios.sel(model=first)
-    faster = float(here.sel(candidate=VMAPPED) / here.sel(candidate=JAXDP))
-    claim = f"{first}: at least 10 times faster than vmap(grad)"
-    found.append(Check(claim, f"{faster:.0f} times", faster >= 10))
-    worst = float(dataset.disagreement.max())
-    claim = f"every sum agrees with gradients clipped one by one to {_TOLERANCE:.0e}"
-    return [*found, Check(claim, f"{worst:.1e} or less", worst <= _TOLERANCE)]
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Whether the goals are met by the times measured."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
-def summary(dataset: xarray.Dataset) -> str:
-    """A table for each model."""
-    tables = "\n\n".join(_table(dataset, model) for model in dataset.model.data)
-    kept = (
-        "The process keeps the memory that a call frees; as glibc comes, buffers of tens of "
-        "megabytes are faulted in anew by each call, which can triple the times of those that "
-        "form all gradients.\n\n"
-    )
-    return (
-        "The sum of per-sample gradients clipped to norm "
-        f"{dataset.attrs['clip_norm']:g}, float32, with the same weights and data and without "
-        "compilation; *non-private* does not clip. Times are medians and leasts of alternating "
-        "rounds; the ratio is to the non-private gradient in jax within a round, the median of "
-        "the rounds. Temporary memory is the compiler's figure, which torch has not. The error is "
-        "the distance from gradients taken one by one and added in float64, relative.\n\n"
-        f"{kept if dataset.attrs['memory'] == 'kept' else ''}"
-        "*scan over samples* and *vmap(grad)* are written by hand. jax_privacy is measured as it "
-        "comes and with the fastest of three sizes of micro-batches. opacus forms the gradients "
-        "of convolutions under ghost clipping too; it has no layer that computes the attention "
-        "used here, so torch is left out there.\n\n"
-        f"With {dataset.attrs['libraries']}.\n\n{tables}"
-    )
-
-
-def _table(dataset: xarray.Dataset, model: str) -> str:
-    here, ratios = dataset.sel(model=model), _ratios(dataset).sel(model=model)
-    rows = []
-    for name in here.candidate.data:
-        one, ratio = here.sel(candidate=name), float(ratios.sel(candidate=name))
-        note, error = str(one.note.item()), float(one.disagreement)
-        if np.isnan(ratio):
-            cells = [f"{name}: {note}", *([""] * 5)]
-        else:
-            milliseconds = 1e3 * one.seconds
-            cells = [
-                f"{name} {note}".strip(),
-                f"{float(milliseconds.median()):.1f}",
-                f"{float(milliseconds.min()):.1f}",
-                f"{int(milliseconds.count())}",
-                _times(ratio),
-                _megabytes(float(one.temporary_bytes)),
-            ]
-        rows.append("| " + " | ".join([*cells, "" if np.isnan(error) else f"{error:.0e}"]) + " |")
-    formed = _megabytes(float(here.gradient_bytes))
-    return (
-        f"**{model}.** The gradients of all samples fill {formed}; "
-        f"{100 * float(here.clipped_fraction):.0f}% of them are clipped.\n\n"
-        "| candidate | ms, median | ms, least | rounds | ratio | temporary memory | error |\n"
-        "|---|---|---|---|---|---|---|\n" + "\n".join(rows)
-    )
-
-
-def _megabytes(num_bytes: float) -> str:
-    if np.isnan(num_bytes):
-        return ""
-    return f"{num_bytes / 1e6:.1f} MB" if num_bytes < 1e8 else f"{num_bytes / 1e6:,.0f} MB"
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
-
-
 def plot(dataset: xarray.Dataset) -> Figure:
     """The ratios as bars that start at the yardstick, a panel for each model."""
-    ratios = _ratios(dataset)
+    ratios = ratios_of(dataset)
     figure = Figure(figsize=(7.5, 5.6), layout="constrained")
     rows = -(-dataset.sizes["model"] // 2)
     panels = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).ravel()
@@ -270,7 +171,7 @@ def _bars(axes: Axes, ratios: xarray.DataArray, notes: xarray.DataArray) -> None
         color = drawing.BLUE if is_ours else drawing.GREY
         axes.barh(name, ratio - 1 if is_measured else 0, left=1, color=color, height=0.6)
         axes.annotate(
-            _times(ratio) if is_measured else str(note),
+            shown_times(ratio) if is_measured else str(note),
             (max(ratio, 1) if is_measured else 1, name),
             xytext=(4, 0),
             textcoords="offset points",
@@ -282,5 +183,5 @@ def _bars(axes: Axes, ratios: xarray.DataArray, notes: xarray.DataArray) -> None
     axes.axvline(1, color=drawing.BLACK, linewidth=0.8)
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -17,10 +17,10 @@ import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from experiments import command, drawing
+from experiments import harness
 from experiments.benchmarks import kernel_ridge_calls
 from experiments.benchmarks.kernel_ridge_calls import CHOLESKY, JAXDP, NUMPY
-from experiments.command import Check
+from experiments.harness import Check, drawing
 from jaxdp.kernels import Gaussian, PrivateKernelRidge
 
 _MOST_SECONDS, _MOST_BYTES, _LEAST_FACTOR = 10.0, 1e9, 3.0
@@ -38,10 +38,7 @@ class Config:
     small: tuple[int, ...] = (1000, 2000, 4000)
     delta: float = 1000**-1.1
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        """A version that takes seconds and whose times mean little."""
-        return cls(num_samples=3000, num_projections=20, num_features=32, small=(100, 200))
+    smoke = harness.size(num_samples=3000, num_projections=20, num_features=32, small=(100, 200))
 
 
 def run(config: Config) -> xarray.Dataset:
@@ -51,32 +48,34 @@ def run(config: Config) -> xarray.Dataset:
     calls += [(CHOLESKY, count) for count in config.small]
     facts = [
         _measured(config, *call)
-        for call in command.track(calls, lambda call: f"{call[0]} {call[1]}")
+        for call in harness.track(calls, lambda call: f"{call[0]} {call[1]}")
     ]
     large, small = facts[: len(names)], facts[len(names) :]
     ratios = [_noise_ratio(size, config.delta) for size in (10, _NOISE_PROJECTIONS, 1000)]
-    return xarray.Dataset(
-        {
-            "seconds": (("candidate", "call"), [fact["seconds"] for fact in large], {"units": "s"}),
-            "prediction": (
-                ("candidate", "call"),
-                [fact["predictions"] for fact in large],
-                {"units": "s"},
-            ),
-            "bytes": (("candidate",), [fact["peak"] for fact in large]),
-            "joint_seconds": (("small",), [min(fact["seconds"]) for fact in small], {"units": "s"}),
-            "joint_bytes": (("small",), [fact["peak"] - fact["before"] for fact in small]),
-            "noise_ratio": (("projections", "statistic"), ratios),
-        },
+    dataset = harness.dataset(
         {
             "candidate": names,
             "call": ["first", "second"],
-            "small": ("small", list(config.small), {"units": "records"}),
+            "small": config.small,
             "projections": [10, _NOISE_PROJECTIONS, 1000],
             "statistic": ["C", "u"],
         },
+        {
+            ("candidate", "call"): {
+                "seconds": [fact["seconds"] for fact in large],
+                "prediction": [fact["predictions"] for fact in large],
+            },
+            "candidate": {"bytes": [fact["peak"] for fact in large]},
+            "small": {
+                "joint_seconds": [min(fact["seconds"]) for fact in small],
+                "joint_bytes": [fact["peak"] - fact["before"] for fact in small],
+            },
+            ("projections", "statistic"): {"noise_ratio": ratios},
+        },
         dataclasses.asdict(config) | {"small": list(config.small)},
     )
+    times = {"seconds": "s", "prediction": "s", "joint_seconds": "s"}
+    return harness.in_units(dataset, **times, small="records")
 
 
 def _measured(config: Config, name: str, num_samples: int) -> dict:
@@ -142,33 +141,27 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     ]
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Whether the goals are met by what was measured."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def summary(dataset: xarray.Dataset) -> str:
     """Tables of times, memory and noise."""
-    rows = [
-        f"| {name} | {' | '.join(f'{x:.2f}' for x in dataset.seconds.sel(candidate=name).data)} | "
-        f"{float(dataset.prediction.sel(candidate=name, call='second')):.2f} | "
-        f"{float(dataset.bytes.sel(candidate=name)) / 1e9:.2f} |"
-        for name in dataset.candidate.data
-    ]
+    rows = []
+    for name in dataset.candidate.data:
+        at = dataset.sel(candidate=name)
+        values = [*at.seconds.data, at.prediction.sel(call="second"), at.bytes / 1e9]
+        rows.append([name, *(f"{float(value):.2f}" for value in values)])
     seconds, joint_bytes = _extrapolated(dataset)
-    rows.append(f"| {CHOLESKY}, extrapolated | {seconds:.0f} | | | {joint_bytes / 1e9:.0f} |")
-    noise = "\n".join(
-        f"| {size} | {c:.1f} | {u:.1f} |"
+    last = [f"{CHOLESKY}, extrapolated", f"{seconds:.0f}", "", "", f"{joint_bytes / 1e9:.0f}"]
+    head = ["candidate", "first fit, s", "second fit, s", "prediction, s", "GB"]
+    noise = [
+        [size, f"{c:.1f}", f"{u:.1f}"]
         for size, (c, u) in zip(dataset.projections.data, dataset.noise_ratio.data, strict=True)
-    )
+    ]
     return (
         f"Seconds and peak memory at n = {dataset.num_samples}, d = {dataset.dim}, M = "
         f"{dataset.num_projections}, L = {dataset.num_features}; the prediction is at all training "
         "inputs.\n\n"
-        "| candidate | first fit, s | second fit, s | prediction, s | GB |\n|---|---|---|---|---|\n"
-        + "\n".join(rows)
+        + harness.table(head, [*rows, last])
         + "\n\nPublished over certified standard deviations at epsilon = 1, delta = "
-        f"{dataset.delta:.3g}:\n\n| M | C | u |\n|---|---|---|\n{noise}"
+        f"{dataset.delta:.3g}:\n\n" + harness.table(["M", "C", "u"], noise)
     )
 
 
@@ -199,5 +192,5 @@ def plot(dataset: xarray.Dataset) -> Figure:
     return figure
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

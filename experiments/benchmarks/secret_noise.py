@@ -6,7 +6,6 @@ candidates draw in turn, in one process.
 """
 
 import dataclasses
-import sys
 from collections.abc import Callable
 
 import equinox as eqx
@@ -19,9 +18,9 @@ import xarray
 from matplotlib.figure import Figure
 
 import jaxdp
-from experiments import command, drawing
+from experiments import harness
 from experiments.benchmarks.timing import alternate, keep_freed_memory
-from experiments.command import Check
+from experiments.harness import Check, drawing
 from jaxdp.clipping import TwoPartSum
 from jaxdp.privacy import PoissonSampler, SecretNoise, secret_key
 
@@ -46,10 +45,7 @@ class Config:
     num_rounds: int = 15
     seconds: float = 20.0
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        """A version that takes seconds and whose times mean little."""
-        return cls((1000, 10_000), (4,), 16, 3, 0.3)
+    smoke = harness.size(counts=(1000, 10_000), widths=(4,), batch=16, num_rounds=3, seconds=0.3)
 
 
 def run(config: Config) -> xarray.Dataset:
@@ -64,39 +60,26 @@ def run(config: Config) -> xarray.Dataset:
             steps[name, width], parts[name, width] = made[name]
     groups = [
         alternate(calls, config.num_rounds, config.seconds)
-        for calls in command.track([draws, steps, parts], lambda calls: f"{len(calls)} calls")
+        for calls in harness.track([draws, steps, parts], lambda calls: f"{len(calls)} calls")
     ]
     drawn, stepped, noised = groups
 
     def table(times, names, places):
         return np.stack([np.stack([times[name, place] for place in places]) for name in names])
 
-    return xarray.Dataset(
+    sources, noises = [EXACT, FLOAT64, NUMPY, JAX], [SECRET, SIMULATED]
+    dataset = harness.dataset(
+        {"source": sources, "count": config.counts, "noise": noises, "weights": sizes},
         {
-            "draw": (
-                ("source", "count", "round"),
-                table(drawn, [EXACT, FLOAT64, NUMPY, JAX], config.counts),
-                {"units": "s"},
-            ),
-            "step": (
-                ("noise", "weights", "round"),
-                table(stepped, [SECRET, SIMULATED], config.widths),
-                {"units": "s"},
-            ),
-            "noise_alone": (
-                ("noise", "weights", "round"),
-                table(noised, [SECRET, SIMULATED], config.widths),
-                {"units": "s"},
-            ),
-        },
-        {
-            "source": [EXACT, FLOAT64, NUMPY, JAX],
-            "count": list(config.counts),
-            "noise": [SECRET, SIMULATED],
-            "weights": sizes,
+            ("source", "count", "round"): {"draw": table(drawn, sources, config.counts)},
+            ("noise", "weights", "round"): {
+                "step": table(stepped, noises, config.widths),
+                "noise_alone": table(noised, noises, config.widths),
+            },
         },
         {"batch": config.batch},
     )
+    return harness.in_units(dataset, draw="s", step="s", noise_alone="s")
 
 
 def _draws(count: int) -> dict[str, Callable[[], object]]:
@@ -179,41 +162,32 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     ]
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Whether the goals are met by what was measured."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def summary(dataset: xarray.Dataset) -> str:
     """Tables of medians in milliseconds."""
-    counts = " | ".join(f"{count:,}" for count in dataset["count"].data)
-    draws = "\n".join(
-        f"| {name} | {' | '.join(_cell(dataset.draw.sel(source=name, count=n)) for n in counted)} |"
-        for counted in [dataset["count"].data]
-        for name in dataset.source.data
+    counts, pairs = dataset["count"].data, [("step", SECRET), ("noise_alone", SECRET)]
+    pairs += [("step", SIMULATED), ("noise_alone", SIMULATED)]
+    draws = harness.table(
+        ["source", *(f"{count:,}" for count in counts)],
+        (
+            [name, *(_cell(dataset.draw.sel(source=name, count=count)) for count in counts)]
+            for name in dataset.source.data
+        ),
     )
-    steps = "\n".join(
-        f"| {size:,} | "
-        + " | ".join(
-            _cell(dataset[name].sel(noise=noise, weights=size))
-            for noise in dataset.noise.data
-            for name in ("step", "noise_alone")
-        )
-        + " |"
-        for size in dataset.weights.data
+    steps = harness.table(
+        ["weights", "secret: step", "noise", "simulated: step", "noise"],
+        (
+            [f"{size:,}", *(_cell(dataset[kind].sel(noise=n, weights=size)) for kind, n in pairs)]
+            for size in dataset.weights.data
+        ),
     )
     return f"""\
 Milliseconds, medians of alternating calls. Draws of so many numbers:
 
-| source | {counts} |
-|---{"|---" * dataset.sizes["count"]}|
 {draws}
 
 A step of `PrivateOptimiser` on about {dataset.batch} records, and its noise alone. The step with
 simulated noise is one compiled program; that with secret noise returns to the host.
 
-| weights | secret: step | noise | simulated: step | noise |
-|---|---|---|---|---|
 {steps}"""
 
 
@@ -247,5 +221,5 @@ def plot(dataset: xarray.Dataset) -> Figure:
     return figure
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -8,7 +8,6 @@ time of each counts. Compilation is left out.
 import dataclasses
 import functools
 import math
-import sys
 import time
 from collections.abc import Callable
 
@@ -18,14 +17,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 import jaxdp
-from experiments import command, drawing
+from experiments import harness
 from experiments.benchmarks.simulator_calls import (
     normals_alone,
     numpy_loop,
     radial_numbers_alone,
     simulate,
 )
-from experiments.command import Check
+from experiments.harness import Check, drawing
 
 ALONE, ITERATES, SINGLE = "random numbers alone", "Iterates", "Iterates, one run"
 NUMPY, NUMPY_SINGLE = "NumPy, batched", "NumPy, one run"
@@ -47,19 +46,16 @@ class Config:
     batches: tuple[int, ...] = (1, 10, 100, 1000, 10_000)
     batch_steps: int = 10_000
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        """A version that takes seconds and whose times mean little."""
-        return cls(
-            dim=100,
-            num_steps=200,
-            num_runs=4,
-            repeats=2,
-            wide_dim=400,
-            reduced_runs=10,
-            batches=(1, 10),
-            batch_steps=200,
-        )
+    smoke = harness.size(
+        dim=100,
+        num_steps=200,
+        num_runs=4,
+        repeats=2,
+        wide_dim=400,
+        reduced_runs=10,
+        batches=(1, 10),
+        batch_steps=200,
+    )
 
 
 def _candidates(config: Config) -> dict[str, tuple[Callable[[], None], int]]:
@@ -96,31 +92,25 @@ def run(config: Config) -> xarray.Dataset:
     for function in functions:
         function()
     seconds = np.zeros((len(functions), config.repeats))
-    for repeat in command.track(range(config.repeats), lambda repeat: f"repeat {repeat}"):
+    for repeat in harness.track(range(config.repeats), lambda repeat: f"repeat {repeat}"):
         for i, function in enumerate(functions):
             started = time.perf_counter()
             function()
             seconds[i, repeat] = time.perf_counter() - started
     steps = [config.num_steps * runs for _, runs in candidates.values()]
     alone, together = np.split(seconds, [len(candidates)])
-    return xarray.Dataset(
+    facts = ("dim", "num_runs", "wide_dim", "reduced_runs", "batch_steps")
+    dataset = harness.dataset(
+        {"candidate": candidates, "batch": config.batches},
         {
-            "seconds": (("candidate", "repeat"), alone, {"units": "s"}),
-            "steps": (("candidate",), steps, {"units": "steps of one run"}),
-            "batch_seconds": (("batch", "repeat"), together, {"units": "s"}),
+            ("candidate", "repeat"): {"seconds": alone},
+            "candidate": {"steps": steps},
+            ("batch", "repeat"): {"batch_seconds": together},
         },
-        coords={
-            "candidate": list(candidates),
-            "batch": ("batch", list(config.batches), {"units": "runs at once"}),
-        },
-        attrs={
-            "dim": config.dim,
-            "num_runs": config.num_runs,
-            "wide_dim": config.wide_dim,
-            "reduced_runs": config.reduced_runs,
-            "batch_steps": config.batch_steps,
-        },
+        {name: getattr(config, name) for name in facts},
     )
+    units = {"seconds": "s", "steps": "steps of one run", "batch_seconds": "s"}
+    return harness.in_units(dataset, **units, batch="runs at once")
 
 
 def _microseconds(dataset: xarray.Dataset) -> xarray.DataArray:
@@ -163,11 +153,6 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     ]
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Whether the goals are met by the times measured."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def _runs_per_second(dataset: xarray.Dataset) -> xarray.DataArray:
     return dataset.batch / dataset.batch_seconds.min("repeat")
 
@@ -175,22 +160,20 @@ def _runs_per_second(dataset: xarray.Dataset) -> xarray.DataArray:
 def summary(dataset: xarray.Dataset) -> str:
     """Tables of the times."""
     facts = dataset.attrs
-    rows = "\n".join(
-        f"| {name} | {value:.3g} |"
-        for name, value in zip(dataset.candidate.data, _microseconds(dataset).data, strict=True)
-    )
-    batches = "\n".join(
-        f"| {count} | {value:.0f} |"
-        for count, value in zip(dataset.batch.data, _runs_per_second(dataset).data, strict=True)
+    times = zip(dataset.candidate.data, _microseconds(dataset).data, strict=True)
+    rates = zip(dataset.batch.data, _runs_per_second(dataset).data, strict=True)
+    steps = harness.table(["candidate", "µs"], ((name, f"{value:.3g}") for name, value in times))
+    batches = harness.table(
+        ["runs at once", "runs a second"], ((count, f"{value:.0f}") for count, value in rates)
     )
     return (
         f"Microseconds a step and run at d = {facts['dim']} ({facts['wide_dim']} where wide), data "
         f"and noise drawn inside (least of {dataset.sizes['repeat']} alternating repeats; "
         f"{facts['num_runs']} runs together unless said otherwise, {facts['reduced_runs']} for "
         "Reduced and its numbers). Only ratios within this table travel to other machines.\n\n"
-        f"| candidate | µs |\n|---|---|\n{rows}\n\n"
+        f"{steps}\n\n"
         f"Runs of {facts['batch_steps']} steps that Reduced finishes in a second, with noise at "
-        f"d = {facts['dim']}:\n\n| runs at once | runs a second |\n|---|---|\n{batches}"
+        f"d = {facts['dim']}:\n\n{batches}"
     )
 
 
@@ -225,5 +208,5 @@ def _color(name: str) -> str:
     return drawing.ORANGE if name.startswith("Reduced,") or name == REDUCED else drawing.GREY
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

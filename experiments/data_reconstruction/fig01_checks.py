@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check, table
 
 # Beyond the second threshold lies a stretch where the truth is a minimum that no method finds.
 _HARD = 3.0
@@ -133,11 +133,8 @@ def _floor(dataset: xarray.Dataset) -> Check:
 def summary(dataset: xarray.Dataset) -> str:
     """What is shown, and the curves in numbers."""
     attrs = dataset.attrs
-    lines = [
-        "| p | p / (d n) | training error | error (sd) | span residual | loss | converged | "
-        "passes | seconds |",
-        "|" + "---|" * 9,
-    ]
+    head = ["p", "p / (d n)", "training error", "error (sd)", "span residual", "loss", "converged"]
+    head, rows = [*head, "passes", "seconds"], []
     unknowns = dataset.dim * dataset.num_samples
     for width in dataset.num_features.values:
         at = dataset.sel(num_features=width)
@@ -147,7 +144,7 @@ def summary(dataset: xarray.Dataset) -> str:
         cells += [f"{mean.residual.item():.1e}", f"{at.loss.median().item():.1e}"]
         cells += [f"{mean.converged.item():.2f}", f"{mean.passes.item():.0f}"]
         cells.append(f"{mean.attack_seconds.item():.1f}")
-        lines.append(f"| {' | '.join(cells)} |")
+        rows.append(cells)
     text = (
         f"The first {dataset.num_samples // 2} frogs and {dataset.num_samples // 2} trucks, d = "
         f"{dataset.dim}, ReLU, theta* in closed form, {dataset.sizes['seed']} seeds of weights and "
@@ -163,4 +160,4 @@ def summary(dataset: xarray.Dataset) -> str:
         f"p = {attrs['gallery_num_features']}, loss {attrs['gallery_loss']:.1e} after "
         f"{attrs['gallery_passes']:.0f} passes, {attrs['gallery_seconds']:.0f} s."
     )
-    return text + "\n\n" + "\n".join(lines)
+    return text + "\n\n" + table(head, rows)

@@ -14,20 +14,18 @@ in float64, 4.9 GB at p = 20 d n.
 
 import dataclasses
 import pathlib
-import sys
 
 import jax
 import jax.random as jr
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
-from experiments import command
+from experiments import harness
 from experiments.data_reconstruction.fig01_checks import checks as checks
 from experiments.data_reconstruction.fig01_checks import summary as summary
-from experiments.data_reconstruction.fig01_drawing import draw
+from experiments.data_reconstruction.fig01_drawing import plot as plot
+from experiments.data_reconstruction.natural_images import FOLDERS as FOLDERS
 from experiments.data_reconstruction.natural_images import (
-    FOLDER,
     Images,
     Model,
     Pictures,
@@ -39,8 +37,8 @@ from experiments.data_reconstruction.natural_images import (
     train,
 )
 from jaxdp.attacks import RandomFeaturesTarget, reconstruction_error, span_residual
+from jaxdp.data.images import distance_from_sphere, published_scaling
 from jaxdp.problems import sphere_inputs
-from jaxdp.problems.images import distance_from_sphere, published_scaling
 
 _NUM_CHANCE = 20
 
@@ -66,27 +64,22 @@ class Config:
     floor_samples: int = 100
     block_size: int | None = None
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            images=Images(4, side=4, made_up=True),
-            gallery=Images(4, side=4, made_up=True),
-            label_widths=(0.5, 6.0),
-            data_widths=(0.5, 10.0, 20.0),
-            num_seeds=2,
-            max_passes=300,
-            floor_samples=20,
-        )
+    smoke = harness.size(
+        images=Images(4, side=4, made_up=True),
+        gallery=Images(4, side=4, made_up=True),
+        label_widths=(0.5, 6.0),
+        data_widths=(0.5, 10.0, 20.0),
+        num_seeds=2,
+        max_passes=300,
+        floor_samples=20,
+    )
 
-    @classmethod
-    def paper(cls) -> "Config":
-        whole = Images(num_samples=100, side=32)
-        return cls(
-            images=whole,
-            gallery=whole,
-            data_widths=(0.01, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0),
-            block_size=150_000,
-        )
+    paper = harness.size(
+        images=Images(num_samples=100, side=32),
+        gallery=Images(num_samples=100, side=32),
+        data_widths=(0.01, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0),
+        block_size=150_000,
+    )
 
     @property
     def control_width(self) -> float:
@@ -105,29 +98,20 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     widths = [max(1, round(ratio * num_samples)) for ratio in config.label_widths]
     widths += [round(ratio * dim * num_samples) for ratio in config.data_widths]
     names = ["train_loss", "error", "residual", "loss", "converged", "passes", "attack_seconds"]
-    values = {name: np.full((len(widths), config.num_seeds), np.nan) for name in names}
-    cells = [(number, seed) for number in range(len(widths)) for seed in range(config.num_seeds)]
-    for number, seed in command.track(cells, lambda cell: f"p = {widths[cell[0]]}, seed {cell[1]}"):
+    dataset = harness.empty(
+        {"num_features": widths, "seed": config.num_seeds},
+        {("num_features", "seed"): names},
+        _facts(config, data) | {"num_samples": num_samples, "dim": dim},
+    )
+    cells = list(np.ndindex(dataset.error.shape))
+    for number, seed in harness.track(cells, lambda cell: f"p = {widths[cell[0]]}, seed {cell[1]}"):
         cell = _cell(config, pictures, widths[number], seed)
         for name, value in cell.items():
-            values[name][number, seed] = value
+            dataset[name][number, seed] = value
     control = [_control(config, pictures, seed) for seed in range(config.num_seeds)]
-    variables = {name: (("num_features", "seed"), value) for name, value in values.items()}
-    variables |= {"control": ("seed", control), "chance": ("guess", _chance(pictures))}
-    dataset = xarray.Dataset(variables, {"num_features": widths}, attrs=_facts(config, data))
-    dataset.attrs |= {"num_samples": num_samples, "dim": dim}
+    dataset = dataset.assign(control=("seed", control), chance=("guess", _chance(pictures)))
     dataset.attrs["control_num_features"] = round(config.control_width * dim * num_samples)
     return dataset.merge(_gallery(config, data), combine_attrs="no_conflicts")
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
-def plot(dataset: xarray.Dataset) -> Figure:
-    """Both thresholds, the span residual, and the images."""
-    return draw(dataset)
 
 
 def _model(config: Config, pictures: Pictures, num_features: int, key: jax.Array) -> Model:
@@ -186,13 +170,13 @@ def _gallery(config: Config, data: pathlib.Path | None) -> xarray.Dataset:
     dims = ("stack", "image", "height", "width", "colour")
     facts = {"gallery_loss": found.loss, "gallery_passes": found.num_passes}
     facts |= {"gallery_seconds": found.seconds, "gallery_num_features": width}
-    return xarray.Dataset(
-        {
-            "gallery": (dims, stacked(pictures, matched.inputs)),
-            "gallery_errors": ("image", matched.errors),
-        },
+    return harness.dataset(
         {"stack": ["trained on", "found"]},
-        attrs=facts | {"gallery_dim": pictures.inputs.shape[1]},
+        {
+            dims: {"gallery": stacked(pictures, matched.inputs)},
+            "image": {"gallery_errors": matched.errors},
+        },
+        facts | {"gallery_dim": pictures.inputs.shape[1]},
     )
 
 
@@ -209,5 +193,5 @@ def _facts(config: Config, data: pathlib.Path | None) -> dict[str, float]:
     }
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__], optional_folders=FOLDER))
+claims = harness.claims_of(checks)
+harness.main(__name__)

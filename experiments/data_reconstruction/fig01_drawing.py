@@ -7,13 +7,13 @@ import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
-from experiments.drawing import BLACK, BLUE, GREY, RED, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREY, RED, spread, tidy
 from jaxdp.plots import plot_images
 
 _COLUMNS = 5
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def plot(dataset: xarray.Dataset) -> Figure:
     """Training and reconstruction error, error and span residual, and the images beside them."""
     figure = Figure(figsize=(10.6, 6.4), layout="constrained")
     parts: Any = figure.subfigures(1, 2, width_ratios=(1.35, 1))
@@ -64,8 +64,7 @@ def _span(axes: Axes, dataset: xarray.Dataset) -> None:
 
 
 def _curve(axes: Axes, runs: xarray.DataArray, label: str, color: str, marker: str) -> None:
-    low, high = runs.min("seed"), runs.max("seed")
-    axes.fill_between(runs.num_features, low, high, color=color, alpha=0.15, linewidth=0)
+    spread(axes, runs.num_features, runs, color)
     style = {"color": color, "marker": marker, "markersize": 3.5, "linewidth": 1.3}
     axes.plot(runs.num_features, runs.mean("seed"), label=label, **style)
 

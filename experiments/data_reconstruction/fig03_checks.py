@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check, table
 
 _FOUND = 0.05
 # From here on, in dn, the default optimiser is expected to succeed.
@@ -159,14 +159,9 @@ def summary(dataset: xarray.Dataset) -> str:
 
 def _table(at: xarray.Dataset) -> str:
     dim, count = at.dim.item(), at.num_samples.item()
-    lines = [
-        f"**d = {dim}, n = {count}**, chance {at.chance.item():.2f}",
-        "",
-        "| p | p / (dn) | training error | "
-        + " | ".join(f"{name}: error (sd), converged, passes" for name in at.optimiser.values)
-        + " |",
-        "|" + "---|" * (3 + at.sizes["optimiser"]),
-    ]
+    title = f"**d = {dim}, n = {count}**, chance {at.chance.item():.2f}"
+    head, rows = ["p", "p / (dn)", "training error"], []
+    head += [f"{name}: error (sd), converged, passes" for name in at.optimiser.values]
     for width in range(at.sizes["width"]):
         here = at.isel(width=width)
         features = here.num_features.item()
@@ -174,8 +169,8 @@ def _table(at: xarray.Dataset) -> str:
         cells.append(f"{here.train_loss.mean().item():.1e}")
         for method in at.optimiser.values:
             cells.append(_cell(here.sel(optimiser=method)))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return f"{title}\n\n{table(head, rows)}"
 
 
 def _cell(runs: xarray.Dataset) -> str:

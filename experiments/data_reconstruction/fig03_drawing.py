@@ -5,10 +5,10 @@ import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, RED, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, RED, band, tidy
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def plot(dataset: xarray.Dataset) -> Figure:
     """A column for each size: errors, the span residual, and the share that converges."""
     count = dataset.sizes["size"]
     figure = Figure(figsize=(2.9 * count + 0.6, 6.4), layout="constrained")
@@ -75,7 +75,7 @@ def _curve(axes: Axes, at, runs: xarray.DataArray, label: str, color, marker, sh
     """Mean over seeds, and a band of one standard deviation."""
     mean, std = runs.mean("seed", skipna=False), runs.std("seed", ddof=1, skipna=False)
     low = np.maximum(mean - std, runs.min("seed"))
-    axes.fill_between(at.num_features, low, mean + std, color=color, alpha=shade, linewidth=0)
+    band(axes, at.num_features, low, mean + std, color, shade)
     style = {"color": color, "marker": marker, "markersize": 3.5, "linewidth": 1.3}
     axes.plot(at.num_features, mean, label=label, **style)
 

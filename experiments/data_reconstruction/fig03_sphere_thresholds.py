@@ -7,16 +7,14 @@ is not run, and its error is that of chance.
 """
 
 import dataclasses
-import sys
 
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
-from experiments import command
+from experiments import harness
 from experiments.data_reconstruction.fig03_checks import checks as checks
 from experiments.data_reconstruction.fig03_checks import summary as summary
-from experiments.data_reconstruction.fig03_drawing import draw
+from experiments.data_reconstruction.fig03_drawing import plot as plot
 from experiments.data_reconstruction.sphere_rows import (
     Trained,
     attack_key,
@@ -61,64 +59,45 @@ class Config:
     matrices: int = 60
     starts_below: int = 8
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            sizes=((12, 4),),
-            label_widths=(0.4, 3.0),
-            data_widths=(0.3, 1.0, 3.0, 10.0),
-            num_seeds=2,
-            max_passes=600,
-            published_passes=600,
-        )
+    smoke = harness.size(
+        sizes=((12, 4),),
+        label_widths=(0.4, 3.0),
+        data_widths=(0.3, 1.0, 3.0, 10.0),
+        num_seeds=2,
+        max_passes=600,
+        published_passes=600,
+    )
 
-    @classmethod
-    def paper(cls) -> "Config":
-        return cls(num_seeds=10, max_passes=10_000)
+    paper = harness.size(num_seeds=10, max_passes=10_000)
 
 
 def run(config: Config) -> xarray.Dataset:
     """Train and attack at every size and width with every seed."""
-    ratios = len(config.label_widths) + len(config.data_widths)
-    dims = ("size", "width", "seed", "optimiser")
-    shape = (len(config.sizes), ratios, config.num_seeds, len(METHODS))
-    values = {name: np.full(shape, np.nan) for name in _MEASURES}
-    train_loss = np.full(shape[:-1], np.nan)
     widths = np.array([_widths(config, *size) for size in config.sizes])
-    cells = [(s, w) for s in range(shape[0]) for w in range(ratios)]
-    for size, width in command.track(cells, lambda cell: f"{config.sizes[cell[0]]}, {cell[1]}"):
+    cells, trial = list(np.ndindex(*widths.shape)), ("size", "width", "seed")
+    sizes = dict(zip(trial, (*widths.shape, config.num_seeds), strict=True))
+    dataset = harness.empty(
+        {**sizes, "optimiser": METHODS},
+        {(*trial, "optimiser"): _MEASURES, trial: ["train_loss"]},
+        {"max_passes": config.max_passes, "published_passes": config.published_passes},
+    )
+    for size, width in harness.track(cells, lambda cell: f"{config.sizes[cell[0]]}, {cell[1]}"):
         dim, num_samples = config.sizes[size]
         num_features = int(widths[size, width])
         for seed in range(config.num_seeds):
             trained = train(num_samples, dim, num_features, seed)
-            train_loss[size, width, seed] = trained.train_loss
+            dataset.train_loss[size, width, seed] = trained.train_loss
             for number, method in enumerate(METHODS):
                 if not _is_run(config, method, dim * num_samples, num_features, num_samples):
                     continue
                 for name, value in _attacked(config, method, trained, seed).items():
-                    values[name][size, width, seed, number] = value
-    return xarray.Dataset(
-        {name: (dims, value) for name, value in values.items()}
-        | {
-            "train_loss": (dims[:-1], train_loss),
-            "num_features": (dims[:2], widths),
-            "dim": ("size", [dim for dim, _ in config.sizes]),
-            "num_samples": ("size", [count for _, count in config.sizes]),
-            "chance": ("size", [chance_error(count, dim) for dim, count in config.sizes]),
-        },
-        {"optimiser": list(METHODS)},
-        attrs={"max_passes": config.max_passes, "published_passes": config.published_passes},
+                    dataset[name][size, width, seed, number] = value
+    return dataset.assign(
+        num_features=(("size", "width"), widths),
+        dim=("size", [dim for dim, _ in config.sizes]),
+        num_samples=("size", [count for _, count in config.sizes]),
+        chance=("size", [chance_error(count, dim) for dim, count in config.sizes]),
     )
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
-def plot(dataset: xarray.Dataset) -> Figure:
-    """A panel for each size: errors above, the span residual and convergence below."""
-    return draw(dataset)
 
 
 def _widths(config: Config, dim: int, num_samples: int) -> list[int]:
@@ -163,5 +142,5 @@ def _attacked(config: Config, method: str, trained: Trained, seed: int) -> dict[
     }
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

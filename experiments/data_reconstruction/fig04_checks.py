@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check, table
 
 _ODD = "tanh"
 _FOUND = 0.01
@@ -87,11 +87,9 @@ def _signs(dataset: xarray.Dataset, name: str) -> Check:
 
 def summary(dataset: xarray.Dataset) -> str:
     """What is shown, and every run."""
-    lines = [
-        "| activation | converged | loss (median) | passes | error | error up to signs | rows "
-        "negated, by seed | truth with a row negated: loss, median (least) |",
-        "|" + "---|" * 8,
-    ]
+    head = ["activation", "converged", "loss (median)", "passes", "error", "error up to signs"]
+    head += ["rows negated, by seed", "truth with a row negated: loss, median (least)"]
+    rows = []
     count = flipped(dataset).sum("image")
     for name in dataset.activation.values:
         at = dataset.sel(activation=name)
@@ -101,7 +99,7 @@ def summary(dataset: xarray.Dataset) -> str:
         cells.append(", ".join(str(value) for value in count.sel(activation=name).values))
         losses = at.negated_loss
         cells.append(f"{losses.median().item():.1e} ({losses.min().item():.1e})")
-        lines.append(f"| {' | '.join(cells)} |")
+        rows.append(cells)
     text = (
         f"{dataset.num_samples} images, d = {dataset.dim}, p = {dataset.ratio:g} d n, "
         f"{dataset.sizes['seed']} seeds of weights and start; converged: a loss of at most "
@@ -112,4 +110,4 @@ def summary(dataset: xarray.Dataset) -> str:
         "converged. Where ReLU + tanh is said to satisfy DR's "
         "Assumption 2, only the parity is as asked: its derivative jumps, its mean is not 0."
     )
-    return text + "\n\n" + "\n".join(lines)
+    return text + "\n\n" + table(head, rows)

@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.data_reconstruction.fig04_checks import flipped
-from experiments.drawing import BLUE, GREY, RED, tidy
+from experiments.harness.drawing import BLUE, GREY, RED, tidy
 from jaxdp.plots import plot_images
 
 _COLUMNS = 10
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def plot(dataset: xarray.Dataset) -> Figure:
     """Two panels of numbers above, a pair of rows of images for each activation below."""
     count = dataset.sizes["activation"]
     figure = Figure(figsize=(7.4, 2.7 + 1.75 * count), layout="constrained")

@@ -9,23 +9,20 @@ ReLU are then states in which the attack has not converged.
 
 import dataclasses
 import pathlib
-import sys
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
-from experiments import command
+from experiments import harness
 from experiments.data_reconstruction.fig04_checks import checks as checks
 from experiments.data_reconstruction.fig04_checks import summary as summary
-from experiments.data_reconstruction.fig04_drawing import draw
+from experiments.data_reconstruction.fig04_drawing import plot as plot
+from experiments.data_reconstruction.natural_images import FOLDERS as FOLDERS
 from experiments.data_reconstruction.natural_images import (
-    FOLDER,
     Images,
     Pictures,
     attack,
@@ -60,13 +57,9 @@ class Config:
     max_passes: int = 1500
     block_size: int | None = None
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(images=Images(6, side=4, made_up=True), num_seeds=2, max_passes=400)
+    smoke = harness.size(images=Images(6, side=4, made_up=True), num_seeds=2, max_passes=400)
 
-    @classmethod
-    def paper(cls) -> "Config":
-        return cls(images=Images(num_samples=100, side=32), block_size=150_000)
+    paper = harness.size(images=Images(num_samples=100, side=32), block_size=150_000)
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
@@ -78,16 +71,21 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     """
     pictures = frogs_and_trucks(config.images, data)
     num_samples, dim = pictures.rows.inputs.shape
-    axes = {"activation": list(ACTIVATIONS), "seed": list(range(config.num_seeds))}
-    seeds = [len(values) for values in axes.values()]
-    scalars = ("error", "error_with_flips", "loss", "converged", "passes")
-    values = {name: np.full(seeds, np.nan) for name in scalars}
-    rows = {name: np.full([*seeds, num_samples], np.nan) for name in ("row_errors", "signs")}
-    negated = np.full([seeds[0], 1 + num_samples], np.nan)
+    names, trial = list(ACTIVATIONS), ("activation", "seed")
+    dataset = harness.empty(
+        {"activation": names, "seed": range(config.num_seeds), "image": num_samples},
+        {
+            trial: ["error", "error_with_flips", "loss", "converged", "passes"],
+            (*trial, "image"): ["row_errors", "signs"],
+            "activation": ["truth_loss"],
+            ("activation", "image"): ["negated_loss"],
+        },
+        {"num_samples": num_samples, "dim": dim, "ratio": config.width},
+    )
     images = []
-    cells = list(np.ndindex(*seeds))
-    for cell in command.track(cells, lambda cell: f"{axes['activation'][cell[0]]}, seed {cell[1]}"):
-        name, seed = axes["activation"][cell[0]], cell[1]
+    cells = list(np.ndindex(dataset.error.shape))
+    for cell in harness.track(cells, lambda cell: f"{names[cell[0]]}, seed {cell[1]}"):
+        name, seed = names[cell[0]], cell[1]
         of_weights, of_attack = jr.split(jr.key(seed))
         size = round(config.width * dim * num_samples)
         model = train(
@@ -95,34 +93,18 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
         )
         found = attack(model.target, num_samples, key=of_attack, max_passes=config.max_passes)
         matched = match(pictures, found.inputs, allow_sign_flips=True)
-        values["error"][cell] = reconstruction_error(pictures.rows.inputs, found.inputs)
-        values["error_with_flips"][cell] = matched.errors.mean()
-        values["loss"][cell], values["converged"][cell] = found.loss, found.converged
-        values["passes"][cell] = found.num_passes
-        rows["row_errors"][cell], rows["signs"][cell] = matched.errors, matched.signs
+        dataset.error[cell] = reconstruction_error(pictures.rows.inputs, found.inputs)
+        dataset.error_with_flips[cell] = matched.errors.mean()
+        dataset.loss[cell], dataset.converged[cell] = found.loss, found.converged
+        dataset.passes[cell] = found.num_passes
+        dataset.row_errors[cell], dataset.signs[cell] = matched.errors, matched.signs
         images.append(stacked(pictures, matched.inputs))
         if seed == 0:
-            negated[cell[0]] = _losses_of_negated(pictures, model.target)
-    variables: dict[str, Any] = {
-        name: (("activation", "seed"), value) for name, value in values.items()
-    }
-    variables |= {name: (("activation", "seed", "image"), value) for name, value in rows.items()}
-    variables["truth_loss"] = ("activation", negated[:, 0])
-    variables["negated_loss"] = (("activation", "image"), negated[:, 1:])
-    pixels = ("activation", "seed", "stack", "image", "height", "width", "colour")
-    variables["pictures"] = (pixels, np.stack(images).reshape(*seeds, *images[0].shape))
-    facts = {"num_samples": num_samples, "dim": dim, "ratio": config.width}
-    return xarray.Dataset(variables, axes, attrs=facts)
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
-def plot(dataset: xarray.Dataset) -> Figure:
-    """What a negated row costs, errors with and without signs, and the images."""
-    return draw(dataset)
+            truth, *negated = _losses_of_negated(pictures, model.target)
+            dataset.truth_loss[cell[0]], dataset.negated_loss[cell[0]] = truth, negated
+    pixels = (*trial, "stack", "image", "height", "width", "colour")
+    shown = np.stack(images).reshape(*dataset.error.shape, *images[0].shape)
+    return dataset.assign(pictures=(pixels, shown))
 
 
 def _losses_of_negated(pictures: Pictures, target) -> list[float]:
@@ -135,5 +117,5 @@ def _losses_of_negated(pictures: Pictures, target) -> list[float]:
     ]
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__], optional_folders=FOLDER))
+claims = harness.claims_of(checks)
+harness.main(__name__)

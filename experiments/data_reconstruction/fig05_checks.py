@@ -1,9 +1,11 @@
 """What DR Figure 5 must show, and where it is not as the paper says."""
 
+import itertools
+
 import numpy as np
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check, table
 
 _FOUND = 0.05
 _STOP = 1e-7
@@ -107,18 +109,15 @@ def summary(dataset: xarray.Dataset) -> str:
         "have moved under the last layer's change, which is no longer in their span: the loss has "
         "a floor, and DR's own stop of 1e-7 cannot be met. Medians of losses, means of errors."
     )
-    head = (
-        "| network | trained | p(L) / (d n) | p(L) | steps | error (sd) | span residual | loss | "
-        "loss at the truth | passes | seconds |"
+    head = ["network", "trained", "p(L) / (d n)", "p(L)", "steps", "error (sd)", "span residual"]
+    head += ["loss", "loss at the truth", "passes", "seconds"]
+    places = itertools.product(
+        dataset.network.values, dataset.training.values, dataset.width.values
     )
-    lines = [head, "|" + "---|" * 11]
-    for name in dataset.network.values:
-        for training in dataset.training.values:
-            lines += [_row(dataset, name, training, width) for width in dataset.width.values]
-    return text + "\n\n" + "\n".join(lines)
+    return text + "\n\n" + table(head, (_row(dataset, *place) for place in places))
 
 
-def _row(dataset: xarray.Dataset, name: str, training: str, width: float) -> str:
+def _row(dataset: xarray.Dataset, name: str, training: str, width: float) -> list[str]:
     at = dataset.sel(network=name, training=training, width=width)
     mean, spread = at.mean("seed"), at.error.std("seed").item()
     size = int(at.num_parameters.item())
@@ -126,4 +125,4 @@ def _row(dataset: xarray.Dataset, name: str, training: str, width: float) -> str
     cells += [f"{mean.error.item():.4f} ({spread:.4f})", f"{mean.residual.item():.1e}"]
     cells += [f"{np.median(at[one].values):.1e}" for one in ("loss", "true_loss")]
     cells += [f"{mean.passes.item():.0f}", f"{mean.attack_seconds.item():.1f}"]
-    return f"| {' | '.join(cells)} |"
+    return cells

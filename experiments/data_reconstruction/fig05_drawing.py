@@ -6,7 +6,7 @@ import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.drawing import BLACK, BLUE, GREY, ORANGE, RED, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREY, ORANGE, RED, spread, tidy
 
 _TITLES = {"two-layer": "two layers, ten classes", "residual": "residual, two classes"}
 _STYLES: dict[str, dict[str, Any]] = {
@@ -15,7 +15,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def plot(dataset: xarray.Dataset) -> Figure:
     """Errors above; training loss, span residual and the loss at the true images below."""
     figure = Figure(figsize=(9.4, 5.8), layout="constrained")
     names = dataset.network.values
@@ -81,7 +81,6 @@ def _losses(axes: Axes, dataset: xarray.Dataset) -> None:
 
 def _curve(axes: Axes, runs: xarray.DataArray, color: str, label: str, training: str) -> None:
     """Mean over seeds, and a shade from the least to the largest."""
-    low, high = runs.min("seed"), runs.max("seed")
-    axes.fill_between(runs.width, low, high, color=color, alpha=0.15, linewidth=0)
+    spread(axes, runs.width, runs, color)
     style = {"color": color, "markersize": 4, "linewidth": 1.3, **_STYLES[training]}
     axes.plot(runs.width, runs.mean("seed"), label=label, **style)

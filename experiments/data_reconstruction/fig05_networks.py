@@ -11,20 +11,17 @@ never run.
 
 import dataclasses
 import pathlib
-import sys
 from collections.abc import Callable
-from typing import Any
 
 import jax.random as jr
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
-from experiments import command
+from experiments import harness
 from experiments.data_reconstruction.fig05_checks import checks as checks
 from experiments.data_reconstruction.fig05_checks import summary as summary
-from experiments.data_reconstruction.fig05_drawing import draw
-from experiments.data_reconstruction.natural_images import FOLDER
+from experiments.data_reconstruction.fig05_drawing import plot as plot
+from experiments.data_reconstruction.natural_images import FOLDERS as FOLDERS
 from experiments.data_reconstruction.trained_networks import (
     TRAININGS,
     Photographs,
@@ -63,23 +60,19 @@ class Config:
     num_seeds: int = 2
     stem_relu: bool = False
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            two_layer=Task(1, is_binary=False, side=4, max_passes=300, made_up=True),
-            residual=Task(1, is_binary=True, side=4, is_grey=True, max_passes=300, made_up=True),
-            widths=(0.5, 10.0),
-            num_seeds=1,
-        )
+    smoke = harness.size(
+        two_layer=Task(1, is_binary=False, side=4, max_passes=300, made_up=True),
+        residual=Task(1, is_binary=True, side=4, is_grey=True, max_passes=300, made_up=True),
+        widths=(0.5, 10.0),
+        num_seeds=1,
+    )
 
-    @classmethod
-    def paper(cls) -> "Config":
-        return cls(
-            two_layer=Task(1, is_binary=False, side=32),
-            residual=Task(5, is_binary=True, side=32),
-            widths=(0.01, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0),
-            num_seeds=10,
-        )
+    paper = harness.size(
+        two_layer=Task(1, is_binary=False, side=32),
+        residual=Task(5, is_binary=True, side=32),
+        widths=(0.01, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0),
+        num_seeds=10,
+    )
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
@@ -91,14 +84,14 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     """
     tasks = dict(zip(NETWORKS, (config.two_layer, config.residual), strict=True))
     pictures = {name: photographs(task, data) for name, task in tasks.items()}
-    widths, seeds = list(config.widths), list(range(config.num_seeds))
+    widths, seeds = config.widths, range(config.num_seeds)
     axes = {"network": NETWORKS, "training": TRAININGS, "width": widths, "seed": seeds}
-    shape = [len(values) for values in axes.values()]
-    values = {name: np.full(shape, np.nan) for name in _MEASURES}
+    facts = {"stem_relu": int(config.stem_relu)}
+    dataset = harness.empty(axes, {tuple(axes): _MEASURES}, facts)
     sizes = np.zeros((len(NETWORKS), len(widths)), int)
-    places = [place for place in np.ndindex(*shape) if place[1] == 0]
+    places = [place for place in np.ndindex(dataset.error.shape) if place[1] == 0]
     label = "{}, p(L) = {:g} dn, seed {}"
-    for which, _, width, seed in command.track(
+    for which, _, width, seed in harness.track(
         places, lambda at: label.format(NETWORKS[at[0]], widths[at[2]], seeds[at[3]])
     ):
         name = NETWORKS[which]
@@ -116,23 +109,12 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
                 key=of_attack,
             )
             for measure, value in found.measures.items():
-                values[measure][which, number, width, seed] = value
-    variables: dict[str, Any] = {name: (tuple(axes), value) for name, value in values.items()}
-    variables["num_parameters"] = (("network", "width"), sizes)
-    variables["chance"] = ("network", [chance(pictures[name]) for name in NETWORKS])
+                dataset[measure][which, number, width, seed] = value
+    dataset["num_parameters"] = ("network", "width"), sizes
+    dataset["chance"] = "network", [chance(pictures[name]) for name in NETWORKS]
     for fact in ("num_samples", "dim", "num_classes"):
-        variables[fact] = ("network", [getattr(tasks[name], fact) for name in NETWORKS])
-    return xarray.Dataset(variables, axes, attrs={"stem_relu": int(config.stem_relu)})
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
-def plot(dataset: xarray.Dataset) -> Figure:
-    """A column for each kind of network."""
-    return draw(dataset)
+        dataset[fact] = "network", [getattr(tasks[name], fact) for name in NETWORKS]
+    return dataset
 
 
 def _network(config: Config, name: str, pictures: Photographs, width: float) -> Callable:
@@ -158,5 +140,5 @@ def _network(config: Config, name: str, pictures: Photographs, width: float) -> 
     return lambda *, key: residual(max(1, round(wanted / each)), key=key)
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__], optional_folders=FOLDER))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -7,17 +7,15 @@ DR, and when the last layer was trained alone. The default pools images to 8 x 8
 
 import dataclasses
 import pathlib
-import sys
-from typing import Any
 
 import jax.random as jr
 import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from experiments import command
-from experiments.command import Check
-from experiments.data_reconstruction.natural_images import FOLDER, as_bytes
+from experiments import harness
+from experiments.data_reconstruction.natural_images import FOLDERS as FOLDERS
+from experiments.data_reconstruction.natural_images import as_bytes
 from experiments.data_reconstruction.trained_networks import (
     NUM_CLASSES,
     TRAININGS,
@@ -27,6 +25,7 @@ from experiments.data_reconstruction.trained_networks import (
     photographs,
     train,
 )
+from experiments.harness import Check
 from jaxdp.attacks import matching, row_errors, two_layer_target
 from jaxdp.networks import TwoLayerNetwork
 from jaxdp.plots import plot_images
@@ -43,13 +42,10 @@ class Config:
     width: float = 4.0
     seed: int = 0
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(Task(1, is_binary=False, side=4, max_passes=400, made_up=True), width=10.0)
-
-    @classmethod
-    def paper(cls) -> "Config":
-        return cls(Task(10, is_binary=False, side=32))
+    smoke = harness.size(
+        images=Task(1, is_binary=False, side=4, max_passes=400, made_up=True), width=10.0
+    )
+    paper = harness.size(images=Task(10, is_binary=False, side=32))
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
@@ -64,7 +60,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     hidden = round(config.width * pictures.inputs.size / NUM_CLASSES)
     start = TwoLayerNetwork(pictures.inputs.shape[1], hidden, NUM_CLASSES, key=of_weights)
     stacks, errors, measures = [pictures.rows.inputs], [], []
-    for training in command.track(TRAININGS, lambda name: f"{name} trained"):
+    for training in harness.track(TRAININGS, lambda name: f"{name} trained"):
         trained = train(start, pictures, training)
         passes = config.images.max_passes
         found = attack(two_layer_target, start, trained, pictures, max_passes=passes, key=of_attack)
@@ -73,15 +69,17 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
         errors.append(row_errors(pictures.rows.inputs, found.inputs))
         measures.append(found.measures)
     dims = ("stack", "image", "height", "width", "colour")
-    variables: dict[str, Any] = {
-        "gallery": (dims, np.stack([_pixels(pictures, rows) for rows in stacks])),
-        "errors": (("training", "image"), np.stack(errors)),
-    }
-    variables |= {name: ("training", [one[name] for one in measures]) for name in measures[0]}
     facts = {"num_samples": len(pictures.labels), "dim": pictures.inputs.shape[1]}
     facts |= {"num_hidden": hidden, "width": config.width}
-    axes = {"stack": ["trained on", *TRAININGS], "training": TRAININGS}
-    return xarray.Dataset(variables, axes, attrs=facts)
+    return harness.dataset(
+        {"stack": ["trained on", *TRAININGS], "training": TRAININGS},
+        {
+            dims: {"gallery": np.stack([_pixels(pictures, rows) for rows in stacks])},
+            ("training", "image"): {"errors": np.stack(errors)},
+            "training": {name: [one[name] for one in measures] for name in measures[0]},
+        },
+        facts,
+    )
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
@@ -115,33 +113,25 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     ]
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def summary(dataset: xarray.Dataset) -> str:
     """What is shown, and how well it was found."""
     facts = dataset.attrs
-    lines = [
-        "| trained | steps | training loss | mean error | largest | attack's loss | at the truth | "
-        "passes | seconds |",
-        "|" + "---|" * 9,
-    ]
+    head = ["trained", "steps", "training loss", "mean error", "largest", "attack's loss"]
+    head, rows = [*head, "at the truth", "passes", "seconds"], []
     for name in dataset.training.values:
         at = dataset.sel(training=name)
         cells = [name, f"{at.steps.item():.0f}", f"{at.train_loss.item():.1e}"]
         cells += [f"{at.errors.mean().item():.4f}", f"{at.errors.max().item():.4f}"]
         cells += [f"{at.loss.item():.1e}", f"{at.true_loss.item():.1e}"]
         cells += [f"{at.passes.item():.0f}", f"{at.attack_seconds.item():.1f}"]
-        lines.append(f"| {' | '.join(cells)} |")
+        rows.append(cells)
     text = (
         f"{facts['num_samples']} images, {facts['num_samples'] // NUM_CLASSES} of each class, d = "
         f"{facts['dim']}, h = {facts['num_hidden']:,}, p(L) = 10 h = {facts['width']:g} d n; one "
         "seed. Found rows stand below the images they are closest to and borrow their contrast, "
         "which is lost on the sphere. In DR both layers are trained."
     )
-    return text + "\n\n" + "\n".join(lines)
+    return text + "\n\n" + harness.table(head, rows)
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
@@ -161,5 +151,5 @@ def _pixels(pictures: Photographs, rows: np.ndarray) -> np.ndarray:
     return as_bytes(pictures.rows.images_of(rows))
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__], optional_folders=FOLDER))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -8,21 +8,19 @@ before dn. The unknown row of a tanh is found up to its sign.
 """
 
 import dataclasses
-import sys
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import command
+from experiments import harness
 from experiments.data_reconstruction.known_rows_checks import checks as checks
 from experiments.data_reconstruction.known_rows_checks import summary as summary
 from experiments.data_reconstruction.sphere_rows import attack_key, chance_error, least_width, train
-from experiments.drawing import BLUE, GREY, RED, tidy
+from experiments.harness.drawing import BLUE, GREY, RED, tidy
 from jaxdp.attacks import LevenbergMarquardt, reconstruct, row_errors
 
 ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
@@ -51,16 +49,14 @@ class Config:
     matrices: int = 40
     max_passes: int = 600
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            dim=8,
-            num_samples=4,
-            widths=(0.6, 1.0, 4.0),
-            all_widths=(0.5, 10.0),
-            num_seeds=2,
-            max_passes=400,
-        )
+    smoke = harness.size(
+        dim=8,
+        num_samples=4,
+        widths=(0.6, 1.0, 4.0),
+        all_widths=(0.5, 10.0),
+        num_seeds=2,
+        max_passes=400,
+    )
 
     def num_features(self, known: str) -> list[int]:
         """The widths p at which one attacker is run."""
@@ -76,21 +72,22 @@ class Config:
 def run(config: Config) -> xarray.Dataset:
     """Attack with and without the other rows, at every width with every seed."""
     widths = sorted({width for known in KNOWN for width in config.num_features(known)})
-    names, dims = [*ACTIVATIONS], ("activation", "known", "num_features", "seed")
-    shape = (len(names), len(KNOWN), len(widths), config.num_seeds)
-    error, converged = np.full(shape, np.nan), np.full(shape, np.nan)
+    names = list(ACTIVATIONS)
+    axes = {"activation": names, "known": KNOWN, "num_features": widths, "seed": config.num_seeds}
+    facts = {"dim": config.dim, "num_samples": config.num_samples, "starts": config.starts}
+    dataset = harness.empty(axes, {tuple(axes): ["error", "converged"]}, facts)
     cells = [
         (a, k, widths.index(width))
         for a in range(len(names))
         for k, known in enumerate(KNOWN)
         for width in config.num_features(known)
     ]
-    for place in command.track(
+    for place in harness.track(
         cells, lambda cell: f"{names[cell[0]]}, {KNOWN[cell[1]]} known, p = {widths[cell[2]]}"
     ):
         for seed in range(config.num_seeds):
             cell = _cell(config, names[place[0]], KNOWN[place[1]], widths[place[2]], seed)
-            error[(*place, seed)], converged[(*place, seed)] = cell
+            dataset.error[*place, seed], dataset.converged[*place, seed] = cell
     thresholds = [
         [
             least_width(config.dim, config.num_samples, known, has_dead_half=name == "relu")
@@ -105,21 +102,8 @@ def run(config: Config) -> xarray.Dataset:
         ]
         for name in names
     ]
-    return xarray.Dataset(
-        {
-            "error": (dims, error),
-            "converged": (dims, converged),
-            "threshold": (dims[:2], thresholds),
-            "chance": (dims[:2], chances),
-        },
-        {"activation": names, "known": list(KNOWN), "num_features": widths},
-        attrs={"dim": config.dim, "num_samples": config.num_samples, "starts": config.starts},
-    )
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
+    attacker = ("activation", "known")
+    return dataset.assign(threshold=(attacker, thresholds), chance=(attacker, chances))
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
@@ -183,5 +167,5 @@ def _draw(axes: Axes, part: xarray.Dataset) -> None:
         )
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -2,7 +2,7 @@
 
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check, table
 
 _FOUND = 0.02
 
@@ -95,8 +95,7 @@ def summary(dataset: xarray.Dataset) -> str:
         + "; ".join(f"{name} {one} and {all_}" for name, (one, all_) in thresholds.items())
         + f"; the dotted one is d + n - 1 = {_counted(dataset)}. Errors of tanh are up to sign."
     )
-    lines = ["| p | " + " | ".join(_columns(dataset)) + " |"]
-    lines.append("|" + "---|" * (1 + len(_columns(dataset))))
+    rows = []
     for width in dataset.num_features.values:
         at = dataset.sel(num_features=width)
         means = at.error.mean("seed")
@@ -105,8 +104,8 @@ def summary(dataset: xarray.Dataset) -> str:
             for name in at.activation.values
             for known in at.known.values
         ]
-        lines.append(f"| {width} | {' | '.join(cells)} |")
-    return text + "\n\n" + "\n".join(lines)
+        rows.append([width, *cells])
+    return text + "\n\n" + table(["p", *_columns(dataset)], rows)
 
 
 def _columns(dataset: xarray.Dataset) -> list[str]:

@@ -24,11 +24,11 @@ from jaxdp.attacks import (
     row_errors,
 )
 from jaxdp.attacks.base import AbstractTarget
+from jaxdp.data.cifar10 import Cifar10, read_cifar10
+from jaxdp.data.images import ImageRows, first_of_classes, on_sphere, pooled
 from jaxdp.problems import sphere_inputs
-from jaxdp.problems.cifar10 import Cifar10, read_cifar10
-from jaxdp.problems.images import ImageRows, first_of_classes, on_sphere, pooled
 
-FOLDER = {
+FOLDERS = {
     "data": "folder whose folder cifar10 has the binary batches or an .npz; without it "
     "scikit-learn fetches the images"
 }

@@ -9,7 +9,6 @@ and not charged to the budget: one number, the same for every row.
 import dataclasses
 import math
 import pathlib
-import sys
 from typing import Any
 
 import jax
@@ -20,8 +19,9 @@ import xarray
 from matplotlib.figure import Figure
 
 import jaxdp
-from experiments import command
-from experiments.data_reconstruction.natural_images import FOLDER, Images, frogs_and_trucks
+from experiments import harness
+from experiments.data_reconstruction.natural_images import FOLDERS as FOLDERS
+from experiments.data_reconstruction.natural_images import Images, frogs_and_trucks
 from experiments.data_reconstruction.private_images_checks import checks as checks
 from experiments.data_reconstruction.private_images_checks import summary as summary
 from experiments.data_reconstruction.private_training import (
@@ -47,7 +47,7 @@ from jaxdp.theory import (
     mu_at_reconstruction_error,
     one_step_reconstruction_error,
 )
-from jaxdp.theory.reconstruction_saturation import saturated_error
+from jaxdp.theory.reconstruction.saturation import saturated_error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +62,7 @@ class Config:
     max_passes: int = 3000
     made_up: bool = False
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(2, 2, errors=(0, 0.05, 1), max_passes=300, made_up=True)
+    smoke = harness.size(num_samples=2, side=2, errors=(0, 0.05, 1), max_passes=300, made_up=True)
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
@@ -85,7 +83,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
         pictures.inputs, labels, pictures.inputs, labels, weights, RELU
     )
     found, informed, predicted = [], [], []
-    for mu in command.track(mus, lambda mu: f"mu = {mu:.3g}"):
+    for mu in harness.track(mus, lambda mu: f"mu = {mu:.3g}"):
         algorithm = private_algorithm(problem, mu, 1, Choices())
         parameters = trained(problem, algorithm, key=jr.key(2)).parameters
         assert parameters is not None
@@ -98,39 +96,36 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     shown = np.stack([pictures.rows.images_of(stack) for stack in rows])
     split = len(config.errors)
     pixels = ("image", "height", "wide", "colour")
-    dataset = xarray.Dataset(
-        {
-            "truth": (pixels, shown[0]),
-            "found": (("error", *pixels), shown[1 : 1 + split]),
-            "informed": (("error", *pixels), shown[1 + split :]),
-            "row_error": (("error", "image"), [row_errors(true, stack) for stack in found]),
-            "informed_row_error": (("error", "image"), [_gaps(true, stack) for stack in informed]),
-            "predicted_row_error": (("error", "image"), np.stack(predicted)),
-            "mu": ("error", mus),
-            "informed_law": (
-                "error",
-                one_step_reconstruction_error(
-                    np.array(mus), dim, count, RELU, informed=True, num_features=num_features
-                ),
-            ),
-            "epsilon": (
-                "error",
-                [gaussian_epsilon(mu, DELTA) if math.isfinite(mu) else math.inf for mu in mus],
-            ),
-        },
-        {"error": list(config.errors)},
+    law = one_step_reconstruction_error(
+        np.array(mus), dim, count, RELU, informed=True, num_features=num_features
     )
+    epsilons = [gaussian_epsilon(mu, DELTA) if math.isfinite(mu) else math.inf for mu in mus]
     cosines = true @ true.T / dim
     between = np.abs(cosines[np.triu_indices(count, 1)])
-    dataset.attrs = {
-        "delta": DELTA,
-        "dim": dim,
-        "num_samples": count,
-        "width": config.width,
-        "mean_cosine": float(between.mean()),
-        "largest_cosine": float(between.max()),
-    }
-    return dataset
+    return harness.dataset(
+        {"error": config.errors},
+        {
+            pixels: {"truth": shown[0]},
+            ("error", *pixels): {
+                "found": shown[1 : 1 + split],
+                "informed": shown[1 + split :],
+            },
+            ("error", "image"): {
+                "row_error": [row_errors(true, stack) for stack in found],
+                "informed_row_error": [_gaps(true, stack) for stack in informed],
+                "predicted_row_error": np.stack(predicted),
+            },
+            "error": {"mu": mus, "informed_law": law, "epsilon": epsilons},
+        },
+        {
+            "delta": DELTA,
+            "dim": dim,
+            "num_samples": count,
+            "width": config.width,
+            "mean_cosine": float(between.mean()),
+            "largest_cosine": float(between.max()),
+        },
+    )
 
 
 def _with_nothing_known(problem, parameters: jax.Array, config: Config) -> np.ndarray:
@@ -181,11 +176,6 @@ def _gaps(true: np.ndarray, found: np.ndarray) -> np.ndarray:
     return np.linalg.norm(true - found, axis=1) / math.sqrt(true.shape[1])
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def plot(dataset: xarray.Dataset) -> Figure:
     """The truth and what is found of it, a row for each epsilon; at the right, all others known."""
     count, levels = dataset.sizes["image"], dataset.sizes["error"]
@@ -220,5 +210,5 @@ def _short(number: float) -> str:
     return f"{number / 1000:.0f}k" if number >= 10_000 else f"{number:.0f}"
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__], optional_folders=FOLDER))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check, table
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
@@ -41,18 +41,14 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 def summary(dataset: xarray.Dataset) -> str:
     """Asked for, predicted for these images, obtained."""
     attrs = dataset.attrs
-    lines = [
-        "| ε | μ | law | linearised, these images | attack | law, others known | attack |",
-        "|---" * 7 + "|",
-    ]
+    rows = []
     for number in range(dataset.sizes["error"]):
         at = dataset.isel(error=number)
-        lines.append(
-            f"| {float(at.epsilon):.0f} | {float(at.mu):.3g} | {float(at.error):g} | "
-            f"{float(at.predicted_row_error.mean()):.3f} | {float(at.row_error.mean()):.3f} | "
-            f"{float(at.informed_law):.3f} | "
-            f"{float(at.informed_row_error.mean()):.3f} |"
-        )
+        cells = [f"{float(at.epsilon):.0f}", f"{float(at.mu):.3g}", f"{float(at.error):g}"]
+        values = at.predicted_row_error.mean(), at.row_error.mean(), at.informed_law
+        values = *values, at.informed_row_error.mean()
+        rows.append([*cells, *(f"{float(value):.3f}" for value in values)])
+    head = ["ε", "μ", "law", "linearised, these images", "attack", "law, others known", "attack"]
     return (
         f"One step of DPGD on {attrs['num_samples']} images, d = {attrs['dim']}, p = "
         f"{attrs['width']} d n; ε at δ = {attrs['delta']:g} for replacing one image, "
@@ -60,5 +56,5 @@ def summary(dataset: xarray.Dataset) -> str:
         "are nearly orthogonal; the cosines of these are "
         f"{attrs['mean_cosine']:.2f} in the mean and {attrs['largest_cosine']:.2f} at most, which "
         "makes them harder to tell apart: the linearised problem on the images themselves says by "
-        "how much.\n\n" + "\n".join(lines)
+        "how much.\n\n" + table(head, rows)
     )

@@ -11,9 +11,7 @@ import functools
 import multiprocessing
 import pathlib
 import resource
-import sys
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,17 +20,17 @@ import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from experiments import command
-from experiments.command import Check
+from experiments import harness
+from experiments.data_reconstruction.natural_images import FOLDERS as FOLDERS
 from experiments.data_reconstruction.natural_images import (
-    FOLDER,
     Images,
     attack,
     frogs_and_trucks,
     match,
     train,
 )
-from experiments.drawing import BLUE, RED, tidy
+from experiments.harness import Check
+from experiments.harness.drawing import BLUE, RED, tidy
 from jaxdp.attacks import RandomFeaturesTarget, RegeneratedWeights
 from jaxdp.attacks.objective import loss_and_gradient
 
@@ -58,13 +56,9 @@ class Config:
     max_passes: int = 1500
     seed: int = 0
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(images=Images(4, side=4, made_up=True), num_blocks=4, max_passes=300)
+    smoke = harness.size(images=Images(4, side=4, made_up=True), num_blocks=4, max_passes=300)
 
-    @classmethod
-    def paper(cls) -> "Config":
-        return cls(images=Images(num_samples=100, side=32))
+    paper = harness.size(images=Images(num_samples=100, side=32))
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
@@ -85,18 +79,23 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
         block_size=weights.block_size,
     ).target
     ends = {}
-    for way in command.track(_WAYS, str):
+    for way in harness.track(_WAYS, str):
         # A new process each: a peak can only rise.
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
             call = functools.partial(_alone, config, way == _WAYS[0], np.asarray(target.parameters))
             ends[way] = process.submit(call).result()
     names = ["peak", "before", "temporary", "seconds", "passes", "loss"]
-    values: dict[str, Any] = {name: ("way", [ends[way][name] for way in _WAYS]) for name in names}
     errors = [match(pictures, ends[way]["inputs"]).errors for way in _WAYS]
-    values["row_errors"] = (("way", "image"), np.stack(errors))
     facts = {"num_samples": num_samples, "dim": dim, "num_features": weights.num_features}
     facts |= {"weight_bytes": 4 * dim * weights.num_features, "num_blocks": weights.num_blocks}
-    return xarray.Dataset(values, {"way": list(_WAYS)}, attrs=facts)
+    return harness.dataset(
+        {"way": _WAYS},
+        {
+            "way": {name: [ends[way][name] for way in _WAYS] for name in names},
+            ("way", "image"): {"row_errors": np.stack(errors)},
+        },
+        facts,
+    )
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
@@ -122,25 +121,17 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     ]
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def summary(dataset: xarray.Dataset) -> str:
     """What is shown, and both runs in numbers."""
-    lines = [
-        "| | peak of the process, MB | before the attack, MB | temporaries, MB | seconds | passes "
-        "| seconds a pass | loss | error |",
-        "|" + "---|" * 9,
-    ]
+    head = ["", "peak of the process, MB", "before the attack, MB", "temporaries, MB", "seconds"]
+    head, rows = [*head, "passes", "seconds a pass", "loss", "error"], []
     for way in dataset.way.values:
         at = dataset.sel(way=way)
         cells = [str(way), *(f"{at[name].item() / 1e6:.1f}" for name in ("peak", "before"))]
         cells += [f"{at.temporary.item() / 1e6:.2f}", f"{at.seconds.item():.1f}"]
         cells += [f"{at.passes.item():.0f}", f"{(at.seconds / at.passes).item():.2f}"]
         cells += [f"{value.item():.1e}" for value in (at.loss, at.row_errors.mean())]
-        lines.append(f"| {' | '.join(cells)} |")
+        rows.append(cells)
     text = (
         f"{dataset.num_samples} images, d = {dataset.dim}, p = {dataset.attrs['num_features']}, V "
         f"of {dataset.attrs['weight_bytes'] / 1e6:.1f} MB in {dataset.attrs['num_blocks']} blocks. "
@@ -148,7 +139,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "temporaries are XLA's count for one evaluation of loss and gradient, on all features at "
         "once where V is in memory. Seconds include compilation."
     )
-    return text + "\n\n" + "\n".join(lines)
+    return text + "\n\n" + harness.table(head, rows)
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
@@ -217,5 +208,5 @@ def _peak() -> float:
     return _KILO * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__], optional_folders=FOLDER))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -19,9 +19,9 @@ from experiments.data_reconstruction.natural_images import FROG, TRUCK, made_up_
 from jaxdp.algorithms import fit_last_layer, gradient_descent
 from jaxdp.attacks import AbstractTarget, reconstruct, reconstruction_error, span_residual
 from jaxdp.attacks.objective import checked_loss
+from jaxdp.data.cifar10 import read_cifar10
+from jaxdp.data.images import ImageRows, first_of_classes, on_sphere, pooled
 from jaxdp.networks import AbstractLastLayerNetwork
-from jaxdp.problems.cifar10 import read_cifar10
-from jaxdp.problems.images import ImageRows, first_of_classes, on_sphere, pooled
 
 TRAININGS = ["last layer", "all layers"]
 NUM_CLASSES = 10

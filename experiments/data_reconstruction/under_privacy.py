@@ -1,15 +1,13 @@
 r"""Reconstruction from privately trained random features: what epsilon, T, p and C do to it.
 
-Not a figure of DR: its attack on `DPGD`, beside the law of `jaxdp.theory.reconstruction_error` and
+Not a figure of DR: its attack on `DPGD`, beside the law of `jaxdp.theory.reconstruction.error` and
 the bound that holds for any attack. Rows uniform on the sphere, ReLU features, and training whose
 choices do not read the data (`private_training`).
 """
 
-import sys
-
 import xarray
 
-from experiments import command
+from experiments import harness
 from experiments.data_reconstruction.private_training import DELTA
 from experiments.data_reconstruction.under_privacy_checks import checks as checks
 from experiments.data_reconstruction.under_privacy_checks import summary as summary
@@ -27,7 +25,7 @@ from experiments.data_reconstruction.under_privacy_settings import (
 def run(config: Config) -> xarray.Dataset:
     """Every panel's runs; run number i has the same rows and the same noise in all of them."""
     parts = [by_epsilon, by_steps, by_width, by_clip, by_law]
-    found = [part(config) for part in command.track(parts, lambda part: part.__name__)]
+    found = [part(config) for part in harness.track(parts, lambda part: part.__name__)]
     dataset = xarray.merge(found)
     dataset.attrs = {
         "delta": DELTA,
@@ -40,10 +38,5 @@ def run(config: Config) -> xarray.Dataset:
     return dataset
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -3,8 +3,7 @@
 import numpy as np
 import xarray
 
-from experiments.averages import over_runs
-from experiments.command import Check
+from experiments.harness import Check, over_runs, table
 
 _SIGMAS = 3
 # Where the law is linear, and where a guess is as good as none.
@@ -158,20 +157,15 @@ def _clip(dataset: xarray.Dataset) -> Check:
 def summary(dataset: xarray.Dataset) -> str:
     """The table that a reader who sets a budget looks for."""
     attrs = dataset.attrs
-    lines = [
-        "| ε | μ | attack | law | all other rows known | law | no attack below | "
-        "training error, 1 step | and the longest |",
-        "|---" * 9 + "|",
-    ]
+    head = ["ε", "μ", "attack", "law", "all other rows known", "law", "no attack below"]
+    head, rows = [*head, "training error, 1 step", "and the longest"], []
     means = {name: averages(dataset[name])[0] for name in _TABLE}
     for row, epsilon in enumerate(dataset.epsilon.values):
         at = dataset.isel(epsilon=row)
         attacked, informed, short, long = (means[name][row] for name in _TABLE)
-        lines.append(
-            f"| {epsilon:g} | {float(at.mu):.3g} | {attacked:.3f} | {float(at.law):.3f} | "
-            f"{informed:.3f} | {float(at.informed_law):.3f} | {float(at.bound):.3f} | "
-            f"{short:.2f} | {long:.3g} |"
-        )
+        errors = attacked, at.law, informed, at.informed_law, at.bound
+        cells = [f"{epsilon:g}", f"{float(at.mu):.3g}", *(f"{float(one):.3f}" for one in errors)]
+        rows.append([*cells, f"{short:.2f}", f"{long:.3g}"])
     return (
         f"d = {attrs['dim']}, n = {attrs['num_samples']}, p = {attrs['width']} d n, "
         f"{dataset.sizes['run']} runs; ε at δ = {attrs['delta']:g} for replacing one row, of all "
@@ -182,7 +176,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "chance an error is below √2 by what the assignment gains, and so is the bound, which "
         "gives the attack n guesses at a row. The bound is at μ/2 (a run in which the row counts "
         "for zero is its reference); it is far from the attacks where errors are small. Test "
-        "errors stay at 1: so few rows teach nothing of so many inputs.\n\n" + "\n".join(lines)
+        "errors stay at 1: so few rows teach nothing of so many inputs.\n\n" + table(head, rows)
     )
 
 

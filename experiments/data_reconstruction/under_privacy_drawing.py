@@ -7,7 +7,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from experiments.data_reconstruction.under_privacy_checks import averages
-from experiments.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
+from experiments.harness.drawing import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    band,
+    tidy,
+)
 
 _COLORS = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
 _SMALL = {"fontsize": "x-small", "frameon": False}
@@ -29,7 +40,7 @@ def _against_epsilon(axes: Axes, dataset: xarray.Dataset) -> None:
     runs, name = dataset.informed_by_epsilon, "all other rows known"
     _points(axes, epsilon, runs, ORANGE, name, marker="s")
     axes.plot(epsilon, dataset.informed_law, color=ORANGE, linewidth=1, label="law, others known")
-    axes.fill_between(epsilon, 1e-9, dataset.bound, color=GREY, alpha=0.25, linewidth=0)
+    band(axes, epsilon, 1e-9, dataset.bound, GREY, 0.25)
     axes.plot(epsilon, dataset.bound, color=GREY, linewidth=1, label="no attack below")
     axes.set(xscale="log", yscale="log", ylim=(0.01, 2), xlabel=r"$\varepsilon$")
     axes.set_ylabel(r"reconstruction error $\rho$")

@@ -9,6 +9,7 @@ import jax.random as jr
 import numpy as np
 import xarray
 
+from experiments import harness
 from experiments.data_reconstruction.private_training import (
     DELTA,
     RELU,
@@ -23,7 +24,7 @@ from experiments.data_reconstruction.private_training import (
 )
 from jaxdp.privacy import error_lower_bound, gaussian_mu
 from jaxdp.theory import last_iterate_reconstruction_errors, one_step_reconstruction_error
-from jaxdp.theory.reconstruction_saturation import saturated_error
+from jaxdp.theory.reconstruction.saturation import saturated_error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,22 +47,20 @@ class Config:
     laws: tuple[tuple[int, int], ...] = ((10, 5), (20, 1), (20, 5), (40, 5))
     law_errors: tuple[float, ...] = (0.03, 0.1, 0.2, 0.4, 0.8)
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            dim=6,
-            num_samples=3,
-            num_runs=5,
-            num_starts=8,
-            max_passes=300,
-            epsilons=(10, 1000, 100_000),
-            steps=(1, 300),
-            step_epsilons=(10_000, math.inf),
-            widths=(0.5, 20),
-            clip_shares=(0.5, 8),
-            laws=((6, 3),),
-            law_errors=(0.03, 0.4),
-        )
+    smoke = harness.size(
+        dim=6,
+        num_samples=3,
+        num_runs=5,
+        num_starts=8,
+        max_passes=300,
+        epsilons=(10, 1000, 100_000),
+        steps=(1, 300),
+        step_epsilons=(10_000, math.inf),
+        widths=(0.5, 20),
+        clip_shares=(0.5, 8),
+        laws=((6, 3),),
+        law_errors=(0.03, 0.4),
+    )
 
     @property
     def attack(self) -> Attack:
@@ -100,9 +99,9 @@ def predicted_error(problem, algorithm) -> float:
 def by_epsilon(config: Config) -> xarray.Dataset:
     """One step: attacks, law and bound; and what the model, trained longer as well, is good for."""
     names = ("error", "near", "informed", "train_error", "test_error", "local")
-    shape = len(config.epsilons), config.num_runs
-    values = {name: np.empty(shape) for name in names}
-    longer = {name: np.empty(shape) for name in ("train_error", "test_error")}
+    found = [*(f"{name}_by_epsilon" for name in names), "long_train_error", "long_test_error"]
+    axes = {"epsilon": config.epsilons, "run": config.num_runs}
+    dataset = harness.empty(axes, {("epsilon", "run"): found})
     for number in range(config.num_runs):
         problem = problem_of(config, number)
         for row, epsilon in enumerate(config.epsilons):
@@ -119,11 +118,11 @@ def by_epsilon(config: Config) -> xarray.Dataset:
                 predicted_error(problem, algorithm),
             )
             for name, value in zip(names, errors, strict=True):
-                values[name][row, number] = value
+                dataset[f"{name}_by_epsilon"][row, number] = value
             algorithm = private_algorithm(problem, mu_of(epsilon), max(config.steps), Choices())
-            _, longer["train_error"][row, number], longer["test_error"][row, number] = one_run(
-                problem, algorithm, number
-            )
+            _, train_error, test_error = one_run(problem, algorithm, number)
+            dataset.long_train_error[row, number] = train_error
+            dataset.long_test_error[row, number] = test_error
     mus = np.array([mu_of(epsilon) for epsilon in config.epsilons])
     size = config.dim, config.num_samples
     width = config.width * config.dim * config.num_samples
@@ -135,7 +134,6 @@ def by_epsilon(config: Config) -> xarray.Dataset:
         name: [error_lower_bound(mu / 2, config.dim, num_guesses=guesses) for mu in mus]
         for name, guesses in (("bound", config.num_samples), ("informed_bound", 1))
     }
-    variables = {f"{name}_by_epsilon": (("epsilon", "run"), runs) for name, runs in values.items()}
-    variables |= {f"long_{name}": (("epsilon", "run"), runs) for name, runs in longer.items()}
-    variables |= {name: ("epsilon", line) for name, line in {**law, **bounds, "mu": mus}.items()}
-    return xarray.Dataset(variables, {"epsilon": list(config.epsilons)})
+    return dataset.assign(
+        {k: ("epsilon", line) for k, line in {**law, **bounds, "mu": mus}.items()}
+    )

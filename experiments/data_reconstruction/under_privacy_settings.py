@@ -3,6 +3,7 @@
 import numpy as np
 import xarray
 
+from experiments import harness
 from experiments.data_reconstruction.private_training import (
     RELU,
     Choices,
@@ -26,8 +27,9 @@ _RECORDS = 12
 
 
 def by_steps(config: Config) -> xarray.Dataset:
-    shape = len(config.step_epsilons), len(config.steps), config.num_runs
-    last, combined, local = (np.empty(shape) for _ in range(3))
+    axes = {"step_epsilon": config.step_epsilons, "num_steps": config.steps, "run": config.num_runs}
+    names = ["last_iterate", "all_iterates", "last_iterate_predicted"]
+    dataset = harness.empty(axes, {tuple(axes): names})
     for number in range(config.num_runs):
         problem = problem_of(config, number)
         for row, epsilon in enumerate(config.step_epsilons):
@@ -38,17 +40,12 @@ def by_steps(config: Config) -> xarray.Dataset:
                 std = float(algorithm.noise_std(problem.num_train))
                 together = strongest_combination(iterates, list(steps), std)
                 place = row, column, number
-                for found, parameters in ((last, iterates[-1]), (combined, together)):
-                    found[place] = error_of_attack(
+                for name, parameters in zip(names, (iterates[-1], together), strict=False):
+                    dataset[name][place] = error_of_attack(
                         problem, parameters, config.attack, key=key_of(number, 1)
                     )
-                local[place] = predicted_error(problem, algorithm)
-    dims = ("step_epsilon", "num_steps", "run")
-    named = {"last_iterate": last, "all_iterates": combined, "last_iterate_predicted": local}
-    return xarray.Dataset(
-        {name: (dims, runs) for name, runs in named.items()},
-        {"step_epsilon": list(config.step_epsilons), "num_steps": list(config.steps)},
-    )
+                dataset.last_iterate_predicted[place] = predicted_error(problem, algorithm)
+    return dataset
 
 
 def _one_step_error(config: Config, problem, mu: float, number: int, choices: Choices) -> tuple:
@@ -59,53 +56,47 @@ def _one_step_error(config: Config, problem, mu: float, number: int, choices: Ch
 
 
 def by_width(config: Config) -> xarray.Dataset:
-    shape = len(config.width_epsilons), len(config.widths), config.num_runs
-    error, law = np.empty(shape), np.empty(shape[:2])
+    cell = ("width_epsilon", "width")
+    dataset = harness.empty(
+        {"width_epsilon": config.width_epsilons, "width": config.widths, "run": config.num_runs},
+        {(*cell, "run"): ["error_by_width"], cell: ["law_by_width"]},
+    )
     for column, width in enumerate(config.widths):
         for number in range(config.num_runs):
             problem = problem_of(config, number, width=width)
             for row, epsilon in enumerate(config.width_epsilons):
-                place = row, column, number
-                mu = mu_of(epsilon)
-                error[place], _ = _one_step_error(config, problem, mu, number, Choices())
+                error, _ = _one_step_error(config, problem, mu_of(epsilon), number, Choices())
+                dataset.error_by_width[row, column, number] = error
         for row, epsilon in enumerate(config.width_epsilons):
-            law[row, column] = one_step_reconstruction_error(
+            dataset.law_by_width[row, column] = one_step_reconstruction_error(
                 mu_of(epsilon),
                 config.dim,
                 config.num_samples,
                 RELU,
                 num_features=round(width * config.dim * config.num_samples),
             )
-    dims = ("width_epsilon", "width")
-    return xarray.Dataset(
-        {"error_by_width": ((*dims, "run"), error), "law_by_width": (dims, law)},
-        {"width_epsilon": list(config.width_epsilons), "width": list(config.widths)},
-    )
+    return dataset
 
 
 def by_clip(config: Config) -> xarray.Dataset:
-    shape = len(config.clip_shares), config.num_runs
-    error, local = np.empty(shape), np.empty(shape)
+    axes = {"clip_share": config.clip_shares, "run": config.num_runs}
+    dataset = harness.empty(axes, {tuple(axes): ["error_by_clip", "predicted_by_clip"]})
     for number in range(config.num_runs):
         problem = problem_of(config, number)
         for row, share in enumerate(config.clip_shares):
-            error[row, number], local[row, number] = _one_step_error(
+            error, predicted = _one_step_error(
                 config, problem, mu_of(config.clip_epsilon), number, Choices(clip_share=share)
             )
-    return xarray.Dataset(
-        {
-            "error_by_clip": (("clip_share", "run"), error),
-            "predicted_by_clip": (("clip_share", "run"), local),
-            "clip_epsilon": config.clip_epsilon,
-        },
-        {"clip_share": list(config.clip_shares)},
-    )
+            dataset.error_by_clip[row, number] = error
+            dataset.predicted_by_clip[row, number] = predicted
+    return dataset.assign(clip_epsilon=config.clip_epsilon)
 
 
 def by_law(config: Config) -> xarray.Dataset:
     """The minimum near the truth, and the attack, where the law predicts given errors."""
-    shape = len(config.laws), len(config.law_errors), config.num_runs
-    near, error = np.empty(shape), np.empty(shape)
+    cases = [f"d = {dim}, n = {count}" for dim, count in config.laws]
+    axes = {"case": cases, "law_error": config.law_errors, "run": config.num_runs}
+    dataset = harness.empty(axes, {tuple(axes): ["near_by_law", "error_by_law"]})
     for row, (dim, count) in enumerate(config.laws):
         num_features = config.width * dim * count
         mus = mu_at_reconstruction_error(
@@ -117,15 +108,10 @@ def by_law(config: Config) -> xarray.Dataset:
                 algorithm = private_algorithm(problem, float(mu), 1, Choices())
                 parameters, *_ = one_run(problem, algorithm, number)
                 place = row, column, number
-                near[place] = error_near_the_truth(problem, parameters, config.attack)
-                error[place] = error_of_attack(
+                dataset.near_by_law[place] = error_near_the_truth(
+                    problem, parameters, config.attack
+                )
+                dataset.error_by_law[place] = error_of_attack(
                     problem, parameters, config.attack, key=key_of(number, 1)
                 )
-    dims = ("case", "law_error", "run")
-    return xarray.Dataset(
-        {"near_by_law": (dims, near), "error_by_law": (dims, error)},
-        {
-            "case": [f"d = {dim}, n = {count}" for dim, count in config.laws],
-            "law_error": list(config.law_errors),
-        },
-    )
+    return dataset

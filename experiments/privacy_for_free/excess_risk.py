@@ -9,7 +9,6 @@ with constants of one and without their logarithms: they bound, they do not pred
 
 import dataclasses
 import itertools
-import sys
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -17,7 +16,7 @@ import numpy as np
 import xarray
 
 import jaxdp
-from experiments import command
+from experiments import harness
 from experiments.privacy_for_free.batches import (
     CALIBRATIONS,
     interpolator_risk,
@@ -25,8 +24,8 @@ from experiments.privacy_for_free.batches import (
     risks_on_grid,
 )
 from experiments.privacy_for_free.excess_risk_checks import checks as checks
-from experiments.privacy_for_free.excess_risk_checks import summary as summary
 from experiments.privacy_for_free.excess_risk_drawing import plot as plot
+from experiments.privacy_for_free.excess_risk_summary import summary as summary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,19 +54,17 @@ class Config:
         if self.finite_dim not in self.dims:
             raise ValueError(f"expected finite_dim among dims, got {self.finite_dim}")
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            dims=(10, 40),
-            nums_train=(100, 400, 800),
-            num_test=300,
-            epsilons=(0.5, 2.0, 8.0),
-            finite_width=3200,
-            times=(2.0, 8.0),
-            clips=(0.003, 0.03, 0.3),
-            num_seeds=3,
-            seed=6,
-        )
+    smoke = harness.size(
+        dims=(10, 40),
+        nums_train=(100, 400, 800),
+        num_test=300,
+        epsilons=(0.5, 2.0, 8.0),
+        finite_width=3200,
+        times=(2.0, 8.0),
+        clips=(0.003, 0.03, 0.3),
+        num_seeds=3,
+        seed=6,
+    )
 
 
 def run(config: Config) -> xarray.Dataset:
@@ -75,7 +72,7 @@ def run(config: Config) -> xarray.Dataset:
     dataset = _empty(config)
     cells = list(itertools.product(config.dims, config.nums_train))
     for number, (dim, num_train) in enumerate(
-        command.track(cells, "d = {0[0]}, n = {0[1]}".format)
+        harness.track(cells, "d = {0[0]}, n = {0[1]}".format)
     ):
         for seed in range(config.num_seeds):
             row_key, *keys = jr.split(jr.fold_in(jr.fold_in(jr.key(config.seed), number), seed), 3)
@@ -92,33 +89,27 @@ def run(config: Config) -> xarray.Dataset:
     return dataset
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def _empty(config: Config) -> xarray.Dataset:
-    coords = {
-        "dim": list(config.dims),
-        "num_train": list(config.nums_train),
-        "seed": list(range(config.num_seeds)),
-        "time": list(config.times),
-        "clip_scale": list(config.clips),
-        "calibration": list(CALIBRATIONS),
-        "epsilon": list(config.epsilons),
+    axes = {
+        "dim": config.dims,
+        "num_train": config.nums_train,
+        "seed": range(config.num_seeds),
+        "time": config.times,
+        "clip_scale": config.clips,
+        "calibration": CALIBRATIONS,
+        "epsilon": config.epsilons,
     }
     cell, grid = ("num_train", "seed"), ("time", "clip_scale", "calibration", "epsilon")
-    dims = {
-        "risk": ("dim", *cell, *grid),
-        "interpolator": ("dim", *cell),
-        "finite_risk": (*cell, *grid),
-        "finite_interpolator": cell,
-    }
-    variables = {
-        name: (of, np.full([len(coords[dim]) for dim in of], np.nan)) for name, of in dims.items()
-    }
-    settings = {name: getattr(config, name) for name in ("finite_dim", "finite_width")}
-    return xarray.Dataset(variables, coords).assign(settings)
+    dataset = harness.empty(
+        axes,
+        {
+            ("dim", *cell, *grid): ["risk"],
+            ("dim", *cell): ["interpolator"],
+            (*cell, *grid): ["finite_risk"],
+            cell: ["finite_interpolator"],
+        },
+    )
+    return dataset.assign(finite_dim=config.finite_dim, finite_width=config.finite_width)
 
 
 def _measure(config: Config, problem: jaxdp.RandomFeatures, key):
@@ -141,5 +132,5 @@ def _measure(config: Config, problem: jaxdp.RandomFeatures, key):
     return risks.reshape(shape), interpolator_risk(reduced)
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

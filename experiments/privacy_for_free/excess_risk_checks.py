@@ -1,16 +1,18 @@
 """What PF Theorem 1 says of the excess risk, as far as it can be measured, and a fit."""
 
+import functools
 import math
 
 import numpy as np
 import xarray
 
-from experiments.averages import over_runs
-from experiments.command import Check
+from experiments.harness import Check, over_runs, standard_error
 
 _SIGMAS = 4
 # Error of the best linear predictor of sign(u.x), Gaussian x.
 LINEAR_FLOOR = 1 - 2 / math.pi
+# Of a mean over data sets.
+error = functools.partial(standard_error, axis="seed")
 
 
 def best_risk(dataset: xarray.Dataset, prefix: str = "") -> xarray.DataArray:
@@ -28,11 +30,6 @@ def excess_risk(dataset: xarray.Dataset, prefix: str = "") -> xarray.DataArray:
 def terms(dim, num_train, epsilon):
     """Theorem 1's three, with constants of one and without logarithms. Source: PF (4.4)."""
     return dim / (num_train * epsilon), (dim / num_train) ** 0.5, (num_train / dim**1.5) ** 0.5
-
-
-def error(values: xarray.DataArray) -> xarray.DataArray:
-    """Standard error of the mean over seeds."""
-    return values.std("seed", ddof=1) / values.sizes["seed"] ** 0.5
 
 
 def num_cubics(dim: int) -> int:
@@ -210,47 +207,3 @@ def _finite_width(dataset: xarray.Dataset) -> list[Check]:
             float(theta[-1]) > 0.05,
         ),
     ]
-
-
-def summary(dataset: xarray.Dataset) -> str:
-    """What is seen, in a paragraph, and the excess risks."""
-    epsilons = dataset.epsilon.data
-    mean, spread = (of.sel(calibration="exact") for of in _mean_and_error(dataset))
-    rows = []
-    for dim in dataset.dim.data:
-        for num_train in dataset.num_train.data:
-            at = {"dim": dim, "num_train": num_train}
-            cells = [
-                f"{float(value):+.3f} ± {float(deviation):.3f}"
-                for value, deviation in zip(mean.sel(at), spread.sel(at), strict=True)
-            ]
-            theta = float(dataset.interpolator.sel(at).mean())
-            rows.append(f"| {dim} | {num_train} | {theta:.3f} | " + " | ".join(cells) + " |")
-    head = "| d | n | θ* | " + " | ".join(f"ε = {epsilon:g}" for epsilon in epsilons) + " |\n"
-    slopes = []
-    for name in dataset.calibration.data:
-        slope, deviation, factor = power_law(*privacy_limited(dataset, name))
-        slopes.append(f"{factor:.2g} (d/(nε))^({slope:.2f} ± {deviation:.2f}), {name}")
-    return (
-        f"Infinite width, delta = 1/n, τp/d and C/√p tuned in each cell by the mean test error "
-        f"(which is not private, and flatters R_P a little); ± is one standard error over "
-        f"{dataset.sizes['seed']} data sets.\n\n"
-        "Theorem 1 is an upper bound, and with constants of one it is larger than any risk at "
-        "these sizes; nothing here shows that it is tight. What is seen: between n = 4 d and d², "
-        "where privacy is what costs (.01 < R_P < .25), R_P is about "
-        f"{' and '.join(slopes)}: the first term's shape. The other two, which bound how far "
-        "early stopping is from interpolation, are not seen: at the largest d, n and epsilon "
-        f"R_P is {float(mean[-1, -1, -1]):.3f}.\n\n"
-        "R_P turns negative where interpolation hurts, and that is where n leaves the theorem's "
-        "range: theta* has a plateau, well beyond d^1.5, but its error rises again as n nears the "
-        "number of cubics, of the order of d³/6, before it learns them. DP-GD has no such peak, "
-        "for it does not interpolate. For the same reason DP-GD hardly sees a finite p, while "
-        "theta* needs p much larger than n. Where n is close to d both are poor.\n\n"
-        "R_P with the exact calibration:\n\n"
-        f"{head}{'|---' * (3 + len(epsilons))}|\n" + "\n".join(rows)
-    )
-
-
-def _mean_and_error(dataset: xarray.Dataset) -> tuple[xarray.DataArray, xarray.DataArray]:
-    excess = excess_risk(dataset)
-    return excess.mean("seed"), error(excess)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from experiments.drawing import BLACK, BLUE, GREEN, GREY, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, tidy
 from experiments.privacy_for_free.excess_risk_checks import (
     LINEAR_FLOOR,
     best_risk,

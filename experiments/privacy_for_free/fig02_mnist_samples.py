@@ -8,17 +8,17 @@ the second panel has both.
 
 import dataclasses
 import pathlib
-import sys
 
 import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from experiments import command
-from experiments.command import Check
-from experiments.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, RED, tidy
+from experiments import harness
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, RED, spread, tidy
+from experiments.privacy_for_free.fig02_checks import checks as checks
+from experiments.privacy_for_free.fig02_checks import summary as summary
+from experiments.privacy_for_free.mnist_runs import FOLDERS as FOLDERS
 from experiments.privacy_for_free.mnist_runs import (
-    FOLDER,
     SCALINGS,
     Budget,
     Digits,
@@ -31,11 +31,7 @@ from experiments.privacy_for_free.mnist_runs import (
     published,
     sgd,
 )
-from jaxdp.problems.mnist import Mnist, read_mnist
-
-# A test image with a lit dead pixel may be lost, and few others.
-_SPARED = 0.01
-_SIGMAS = 4
+from jaxdp.data.mnist import Mnist, read_mnist
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,32 +49,28 @@ class Config:
     num_seeds: int = 2
     microbatch_size: int | None = None
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            num_train=(10, 1000),
-            num_validation=200,
-            width=32,
-            epsilons=(4.0, 16.0),
-            learning_rate=1.0,
-            published_horizons=(0.003,),
-            exact_horizons=(0.006,),
-            gradient_descent=(0.3, 40),
-            num_seeds=1,
-        )
+    smoke = harness.size(
+        num_train=(10, 1000),
+        num_validation=200,
+        width=32,
+        epsilons=(4.0, 16.0),
+        learning_rate=1.0,
+        published_horizons=(0.003,),
+        exact_horizons=(0.006,),
+        gradient_descent=(0.3, 40),
+        num_seeds=1,
+    )
 
-    @classmethod
-    def paper(cls) -> "Config":
-        return cls(
-            num_train=(5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000),
-            width=1000,
-            learning_rate=0.1,
-            published_horizons=tuple(np.geomspace(0.0003, 0.0056, 20).tolist()),
-            exact_horizons=tuple(np.geomspace(0.0006, 0.0112, 20).tolist()),
-            gradient_descent=(0.1, 100_000),
-            num_seeds=3,
-            microbatch_size=10_000,
-        )
+    paper = harness.size(
+        num_train=(5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000),
+        width=1000,
+        learning_rate=0.1,
+        published_horizons=tuple(np.geomspace(0.0003, 0.0056, 20).tolist()),
+        exact_horizons=tuple(np.geomspace(0.0006, 0.0112, 20).tolist()),
+        gradient_descent=(0.1, 100_000),
+        num_seeds=3,
+        microbatch_size=10_000,
+    )
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
@@ -90,25 +82,24 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     """
     mnist = read_mnist(None if data is None else data / "mnist")
     axes = {
-        "scaling": list(SCALINGS),
+        "scaling": SCALINGS,
         "calibration": ["published", "exact"],
-        "epsilon": list(config.epsilons),
-        "num_train": list(config.num_train),
-        "seed": list(range(config.num_seeds)),
+        "epsilon": config.epsilons,
+        "num_train": config.num_train,
+        "seed": range(config.num_seeds),
     }
-    dims = {
-        "gd": ("scaling", "num_train", "seed"),
-        "accuracy": ("scaling", "calibration", "epsilon", "num_train", "seed"),
-        "lit_share": ("num_train", "seed"),
-    }
-    shapes = {name: [len(axes[axis]) for axis in of] for name, of in dims.items()}
-    values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
-    cells = [(number, seed) for number in range(len(config.num_train)) for seed in axes["seed"]]
+    trial = ("num_train", "seed")
+    dataset = harness.empty(
+        axes,
+        {("scaling", *trial): ["gd"], tuple(axes): ["accuracy"], trial: ["lit_share"]},
+        {"width": config.width, "num_test": len(mnist.test_labels)},
+    )
+    cells = list(np.ndindex(dataset.lit_share.shape))
 
     def name_of(cell):
         return f"n = {config.num_train[cell[0]]}, seed {cell[1]}"
 
-    for number, seed in command.track(cells, name_of):
+    for number, seed in harness.track(cells, name_of):
         num_train = config.num_train[number]
         for scaling, scale in enumerate(SCALINGS.values()):
             digits = prepare(mnist, num_train, config.num_validation, scale, part=seed)
@@ -116,106 +107,10 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
             # The published scaling is drawn for the least noise only.
             wanted = every if scaling == 0 else every[-1:]
             gd, private = _accuracies(config, digits, wanted, seed)
-            values["gd"][scaling, number, seed] = gd
-            values["accuracy"][scaling, :, :, number, seed] = private
-        values["lit_share"][number, seed] = _lit_share(mnist, digits)
-    variables = {name: (dims[name], value) for name, value in values.items()}
-    facts = {"width": config.width, "num_test": len(mnist.test_labels)}
-    return xarray.Dataset(variables, axes, attrs=facts)
-
-
-def checks(dataset: xarray.Dataset) -> list[Check]:
-    """What PF says of this figure, and what its standardisation did to it."""
-    mean = dataset.mean("seed")
-    num_test = dataset.attrs["num_test"] * dataset.sizes["seed"]
-    error = (mean.gd * (1 - mean.gd) / num_test).max("scaling") ** 0.5
-    gap = mean.gd.sel(scaling="floored") - mean.gd.sel(scaling="published")
-    lost = gap.isel(num_train=0).item()
-    lit = mean.lit_share
-    # Among images that are lost a tenth is right by chance; those that are spared agree.
-    allowed = lit + _SPARED + _SIGMAS * error
-    spared = lit < _SPARED
-    floored = mean.sel(scaling="floored")
-    private = floored.accuracy.sel(calibration="published").isel(epsilon=-1)
-    behind = floored.gd - private
-    rise = private.isel(num_train=-1) - private.isel(num_train=0)
-    few = int(dataset.num_train[0])
-    found = [
-        Check(
-            f"GD at n = {few} gains accuracy when dead pixels are not blown up",
-            f"{lost:+.3f}; {lit[0].item():.0%} of the test images light a pixel that is dark in "
-            "training",
-            bool(lost > _SIGMAS * error[0].item()),
-        ),
-        Check(
-            "the gain is no more than the share of such images (+ .01 + 4 standard errors)",
-            f"{float((gap - lit).max()):+.3f} beyond the share at most",
-            bool((gap < allowed).all()),
-        ),
-        Check(
-            "privacy costs less and less: the gap between GD and DP-GD at the largest epsilon, "
-            "published calibration, shrinks over the upper half of n",
-            ", ".join(f"{value:.3f}" for value in behind.values[dataset.sizes["num_train"] // 2 :]),
-            bool(behind[-1] < behind[dataset.sizes["num_train"] // 2 - 1]),
-        ),
-        Check(
-            "DP-GD learns from more samples: accuracy rises from the least to the most",
-            f"by {rise.item():.3f}",
-            rise.item() > 0.1,
-        ),
-        Check(
-            "a larger epsilon gives a higher accuracy at the largest n",
-            ", ".join(
-                f"{value:.3f}"
-                for value in floored.accuracy.sel(calibration="published")[:, -1].values
-            ),
-            bool((floored.accuracy.isel(num_train=-1).diff("epsilon") > 0).all()),
-        ),
-    ]
-    if spared.any():
-        apart = float(abs(gap[spared]).max())
-        found.append(
-            Check(
-                "where fewer than 1% of the test images are of that kind, both scalings agree "
-                "within .02",
-                f"{apart:.3f} apart at most",
-                apart < 2 * _SPARED,
-            )
-        )
-    return found
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
-def summary(dataset: xarray.Dataset) -> str:
-    """What is shown, and the accuracies."""
-    mean = dataset.mean("seed")
-    floored = mean.sel(scaling="floored")
-    budgets = " | ".join(f"ε = {one.item():g}" for one in dataset.epsilon)
-    lines = [
-        f"| n | GD | GD, published scaling | images with a lit dead pixel | {budgets} |",
-        "|" + "---|" * (4 + dataset.sizes["epsilon"]),
-    ]
-    for num_train in dataset.num_train:
-        at = floored.sel(num_train=num_train)
-        other = mean.gd.sel(scaling="published", num_train=num_train).item()
-        cells = [f"{at.gd.item():.3f}", f"{other:.3f}", f"{at.lit_share.item():.2%}"]
-        cells += [
-            " / ".join(f"{value:.3f}" for value in at.accuracy.sel(epsilon=one).values)
-            for one in dataset.epsilon
-        ]
-        lines.append(f"| {num_train.item()} | {' | '.join(cells)} |")
-    text = (
-        f"Test accuracy of a two-layer network of width {dataset.attrs['width']}, published / "
-        f"exact calibration, C = 1, δ = 1/n, means over {dataset.sizes['seed']} seeds of samples, "
-        "network and noise; T by validation accuracy. The paper's GD (width 1000, 100,000 steps) "
-        "has .84 at n = 500, .88 at 1000, .935 at 5000, .952 at 10,000, and .12 to .19 at n = 10, "
-        "as the published scaling gives here too."
-    )
-    return text + "\n\n" + "\n".join(lines)
+            dataset.gd[scaling, number, seed] = gd
+            dataset.accuracy[scaling, :, :, number, seed] = private
+        dataset.lit_share[number, seed] = _lit_share(mnist, digits)
+    return dataset
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
@@ -226,9 +121,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
     colors = dict(zip(dataset.epsilon.values, (BLUE, GREEN, ORANGE), strict=False))
 
     def draw(axes, runs, label, marker="o", **style):
-        color = style["color"]
-        low, high = runs.min("seed"), runs.max("seed")
-        axes.fill_between(num_train, low, high, color=color, alpha=0.15, linewidth=0)
+        spread(axes, num_train, runs, style["color"])
         line = {"marker": marker, "markersize": 3.5, "linewidth": 1.3, "label": label}
         axes.plot(num_train, runs.mean("seed"), **line, **style)
 
@@ -290,5 +183,5 @@ def _lit_share(mnist: Mnist, digits: Digits) -> float:
     return float(np.any(mnist.test_images[:, dead] > 0, axis=1).mean())
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__], optional_folders=FOLDER))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -1,60 +1,20 @@
 """What PF Figure 3 must show, and known values of its curves."""
 
-import math
-
 import numpy as np
 import xarray
 
-from experiments.averages import over_runs
-from experiments.command import Check
+from experiments.harness import Check
+from experiments.privacy_for_free.fig03_known_values import known_values
+from experiments.privacy_for_free.fig03_measures import (
+    best_risk,
+    best_time,
+    error,
+    transferred,
+    tuned_there,
+)
 
 _SIGMAS = 4
 _MINUTES = 10
-# Least mean test error over tau p/d of an independent study (same setting, three data sets), with
-# its standard error; the data sets differ by .003 to .01, so that no error is below .003.
-_KNOWN = {
-    (316, "published"): (0.514, 0.006),
-    (316, "exact"): (0.461, 0.003),
-    (1995, "published"): (0.448, 0.003),
-    (1995, "exact"): (0.413, 0.003),
-    (40_000, "published"): (0.437, 0.004),
-    (40_000, "exact"): (0.401, 0.003),
-    (math.inf, "published"): (0.436, 0.003),
-    (math.inf, "exact"): (0.405, 0.003),
-}
-# The interpolator there, three data sets.
-_KNOWN_INTERPOLATOR = {501: 0.501, 7943: 0.509, 19_952: 0.424}
-
-
-def best_time(dataset: xarray.Dataset) -> xarray.DataArray:
-    r"""$\tau p/d$ of the least mean test error, the paper's choice of T."""
-    return dataset.time[dataset.risk.mean("seed").argmin("time")]
-
-
-def best_risk(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Test error of each seed at `best_time`."""
-    return dataset.risk.sel(time=best_time(dataset)).drop_vars("time")
-
-
-def error(values: xarray.DataArray) -> xarray.DataArray:
-    """Standard error of the mean over seeds."""
-    return values.std("seed", ddof=1) / values.sizes["seed"] ** 0.5
-
-
-def transferred(dataset: xarray.Dataset, source: float) -> xarray.DataArray:
-    r"""Test errors with the $(\tau p/d, C/\sqrt p)$ that are best at the width `source`."""
-    chosen = dataset.tuned_risk.sel(tuned_width=source, drop=True)
-    settings = ("tuned_time", "tuned_clip")
-    where = chosen.mean("seed").argmin(settings)
-    picked = dataset.tuned_risk.isel({name: where[name] for name in settings})
-    return picked.drop_vars(settings).dropna("seed")
-
-
-def tuned_there(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Test errors with the hyper-parameters that are best at each width itself."""
-    widths = dataset.tuned_width.data
-    own = [transferred(dataset, width).sel(tuned_width=width) for width in widths]
-    return xarray.concat(own, "tuned_width")
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
@@ -69,7 +29,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         _steps_hardly_matter(dataset),
         *_heat_map(dataset),
         _transfer(dataset),
-        *_known_values(dataset),
+        *known_values(dataset),
         _duration(dataset),
     ]
 
@@ -245,38 +205,6 @@ def _transfer(dataset: xarray.Dataset) -> Check:
             if is_enough
         ),
     )
-
-
-def _known_values(dataset: xarray.Dataset) -> list[Check]:
-    setting = tuple(dataset[name].item() for name in ("num_train", "dim", "epsilon", "clip"))
-    if setting != (2000, 100, 4.0, 0.5):
-        return []
-    risks, sigmas = best_risk(dataset), []
-    texts = []
-    for (width, calibration), (known, known_error) in _KNOWN.items():
-        here = over_runs(risks.sel(width=width, calibration=calibration).data)
-        combined = np.hypot(here["standard_error"], known_error)
-        sigmas.append(abs(here["mean"] - known) / combined)
-        if width >= 40_000:
-            texts.append(f"{here['mean']:.3f} for {known:.3f}")
-    medians = dataset.interpolator.median("seed")
-    off = [
-        abs(float(medians.sel(width=width)) / known - 1)
-        for width, known in _KNOWN_INTERPOLATOR.items()
-    ]
-    return [
-        Check(
-            f"least errors are within {_SIGMAS} standard errors of an independent study's, at p = "
-            "316, 1995, 40000 and infinite width",
-            f"at most {max(sigmas):.1f}; {', '.join(texts)}",
-            bool(max(sigmas) < _SIGMAS),
-        ),
-        Check(
-            "theta* is within 10% of the same study's at p = 501, 7943 and 19952",
-            f"within {max(off):.0%}",
-            max(off) < 0.1,
-        ),
-    ]
 
 
 def _duration(dataset: xarray.Dataset) -> Check:

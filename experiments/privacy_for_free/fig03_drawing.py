@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from experiments.drawing import BLACK, BLUE, GREEN, GREY, tidy
-from experiments.privacy_for_free.fig03_checks import (
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, tidy
+from experiments.privacy_for_free.fig03_measures import (
     best_risk,
     error,
     transferred,

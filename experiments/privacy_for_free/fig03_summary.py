@@ -2,7 +2,8 @@
 
 import xarray
 
-from experiments.privacy_for_free.fig03_checks import (
+from experiments.harness import table
+from experiments.privacy_for_free.fig03_measures import (
     best_risk,
     best_time,
     error,
@@ -48,14 +49,12 @@ def _curves(dataset: xarray.Dataset) -> str:
             cells.append(_mean(risks.sel(here)))
             cells.append(f"{float(times.sel(here)):.1f}")
         cells.append(f"{float(dataset.interpolator.sel(width=width).median()):.3f}")
-        rows.append("| " + " | ".join(cells) + " |")
-    head = "| p | published | at τp/d | exact | at τp/d | θ*, median |\n|---|---|---|---|---|---|\n"
-    return head + "\n".join(rows)
+        rows.append(cells)
+    return table(["p", "published", "at τp/d", "exact", "at τp/d", "θ*, median"], rows)
 
 
 def _transfers(dataset: xarray.Dataset) -> str:
     widths = dataset.tuned_width.data
-    head = "| tuned at p | " + " | ".join(map(_width, widths)) + " |\n" + "|---" * (len(widths) + 1)
     own = tuned_there(dataset).sel(calibration="exact")
     rows = []
     for source in widths:
@@ -64,8 +63,8 @@ def _transfers(dataset: xarray.Dataset) -> str:
             _mean(own.sel(tuned_width=width) if width == source else risks.sel(tuned_width=width))
             for width in widths
         ]
-        rows.append(f"| {_width(source)} | " + " | ".join(cells) + " |")
-    return f"{head}|\n" + "\n".join(rows)
+        rows.append([_width(source), *cells])
+    return table(["tuned at p", *map(_width, widths)], rows)
 
 
 def _num_tuned(dataset: xarray.Dataset) -> int:

@@ -16,17 +16,17 @@ from jaxtyping import Array, Float, Int
 
 import jaxdp
 from jaxdp.algorithms.training import NonPrivateOptimiser, train
-from jaxdp.networks import accuracy, cross_entropy, relu_network
-from jaxdp.privacy import PoissonSampler, ShuffledEpochs
-from jaxdp.problems.mnist import Mnist
-from jaxdp.problems.standardisation import (
+from jaxdp.data.mnist import Mnist
+from jaxdp.data.standardisation import (
     ColumnScaling,
     column_scaling,
     published_column_scaling,
 )
+from jaxdp.networks import accuracy, cross_entropy, relu_network
+from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
 NUM_CLASSES = 10
-FOLDER = {
+FOLDERS = {
     "data": "folder whose folder mnist has the four IDX files; without it scikit-learn fetches them"
 }
 # A floor under the divisors, or none.

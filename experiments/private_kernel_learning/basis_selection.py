@@ -8,15 +8,14 @@ projected space no better than $\mu_M$, where M eigenfunctions would leave $\mu_
 
 import dataclasses
 import itertools
-import sys
 
 import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from experiments import command
-from experiments.command import Check
-from experiments.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, tidy
+from experiments import harness
+from experiments.harness import Check, standard_error
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, tidy
 from experiments.private_kernel_learning.torus import Torus
 from jaxdp.theory import predicted_excess_risk
 
@@ -37,9 +36,7 @@ class Config:
     num_runs: int = 16
     seed: int = 0
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(num_points=256, num_elements=150, counts=(8, 16, 32, 64), num_runs=12)
+    smoke = harness.size(num_points=256, num_elements=150, counts=(8, 16, 32, 64), num_runs=12)
 
 
 def run(config: Config) -> xarray.Dataset:
@@ -61,21 +58,18 @@ def run(config: Config) -> xarray.Dataset:
             ]
         )
         leading.append([spectrum.squared_target[count:].sum() for count in config.counts])
-    dims = ("source", "count")
-    return xarray.Dataset(
+    dims, modes = ("source", "count"), np.arange(1, config.num_points)
+    return harness.dataset(
+        {"source": config.sources, "count": config.counts, "mode": modes},
         {
-            "element": ("mode", elements[0]),
-            "mean_square": ("mode", np.mean(elements**2, axis=0)),
-            "eigenvalues": ("mode", tori[0].spectrum().eigenvalues),
-            "targets": (("source", "mode"), np.array([torus.coefficients for torus in tori])),
-            "error": ((*dims, "run"), np.array(errors)),
-            "error_predicted": (dims, np.array(predicted)),
-            "error_leading": (dims, np.array(leading)),
-        },
-        {
-            "source": list(config.sources),
-            "count": list(config.counts),
-            "mode": np.arange(1, config.num_points),
+            "mode": {
+                "element": elements[0],
+                "mean_square": np.mean(elements**2, axis=0),
+                "eigenvalues": tori[0].spectrum().eigenvalues,
+            },
+            ("source", "mode"): {"targets": np.array([torus.coefficients for torus in tori])},
+            (*dims, "run"): {"error": np.array(errors)},
+            dims: {"error_predicted": np.array(predicted), "error_leading": np.array(leading)},
         },
         {
             "capacity": config.capacity,
@@ -101,11 +95,6 @@ def _distance(torus: Torus, count: int, rng) -> float:
     return float(np.mean((paths @ found - torus.values) ** 2))
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def checks(dataset: xarray.Dataset) -> list[Check]:
     """The law of the coefficients, the error's, and what a smoother target loses."""
     means = (dataset.mean_square * dataset.element_projections / dataset.eigenvalues).values
@@ -115,7 +104,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     trend = abs(np.polyfit(logs, means - 1, 1)[0]) / (error / logs.std() / len(logs) ** 0.5)
     ratio = dataset.error / dataset.error_predicted
     gap = np.abs(ratio.mean("run") - 1)
-    spread = ratio.std("run", ddof=1) / dataset.sizes["run"] ** 0.5
+    spread = standard_error(ratio, "run")
     loss = (dataset.error.mean("run") / dataset.error_leading).isel(count=-1).values
     growth = [
         np.polyfit(np.log(at["count"]), np.log(at.error.mean("run") / at.error_leading), 1)[0]
@@ -151,19 +140,18 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 def summary(dataset: xarray.Dataset) -> str:
     """Squared distances to the target, projected and in eigenfunctions, at each M."""
-    lines = [
-        "Mean squared distance of the target to M sample paths, and to as many eigenfunctions; "
-        f"torus, capacity {dataset.capacity:g}, {dataset.sizes['run']} runs.",
-        "",
-        "| M | " + " | ".join(f"r = {r:g} | eigenfunctions" for r in dataset.source.values) + " |",
-        "|---" * (1 + 2 * dataset.sizes["source"]) + "|",
-    ]
+    head, rows = ["M"], []
+    for source in dataset.source.values:
+        head += [f"r = {source:g}", "eigenfunctions"]
     for count in dataset["count"].values:
         at = dataset.sel(count=count)
         pairs = zip(at.error.mean("run").values, at.error_leading.values, strict=True)
-        cells = (f"{found:.2e} | {leading:.2e}" for found, leading in pairs)
-        lines.append(f"| {count} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append([count, *(f"{value:.2e}" for pair in pairs for value in pair)])
+    return (
+        "Mean squared distance of the target to M sample paths, and to as many eigenfunctions; "
+        f"torus, capacity {dataset.capacity:g}, {dataset.sizes['run']} runs.\n\n"
+        + harness.table(head, rows)
+    )
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
@@ -179,7 +167,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
         at = dataset.sel(source=source)
         label = f"$r = {source:g}$"
         left.plot(modes, np.abs(at.targets), color=color, linewidth=1, label=f"target, {label}")
-        error = 2 * at.error.std("run", ddof=1) / at.sizes["run"] ** 0.5
+        error = 2 * standard_error(at.error, "run")
         right.errorbar(at["count"], at.error.mean("run"), error, color=color, marker="o",
                        linestyle="none", markersize=4, label=label)  # fmt: skip
         right.plot(at["count"], at.error_predicted, color=color, linewidth=1)
@@ -196,5 +184,5 @@ def plot(dataset: xarray.Dataset) -> Figure:
     return figure
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

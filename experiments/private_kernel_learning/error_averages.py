@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import xarray
 
-from experiments.averages import over_runs
+from experiments.harness import over_runs, table
 
 
 class Estimate(NamedTuple):
@@ -49,22 +49,20 @@ def difference(dataset: xarray.Dataset, noise: str) -> Estimate:
 
 
 def section(title: str, dataset: xarray.Dataset) -> str:
-    """A markdown table of all errors at one setting, under a line of what needs no budget."""
+    """A table of all errors at one setting, under a line of what needs no budget."""
     constant = float(dataset.constant.mean())
     best = float(dataset.noiseless.min("num_projections").mean("repetition").min())
-    head = f"{title}: mean label {constant:.4g}; best without privacy or intercept {best:.4g}."
-    return "\n".join([head, "", *_table(dataset)])
+    line = f"{title}: mean label {constant:.4g}; best without privacy or intercept {best:.4g}."
+    return f"{line}\n\n{_errors(dataset)}"
 
 
-def _table(dataset: xarray.Dataset) -> list[str]:
-    """Lines of a markdown table by epsilon: every learner's oracle, and the data-free releases."""
+def _errors(dataset: xarray.Dataset) -> str:
+    """By epsilon: every learner's oracle, and the data-free releases."""
     errors, free = oracle(dataset).drop_vars("form"), dataset.data_free
-    rows = {name: errors.sel(learner=name) for name in dataset.learner.values}
-    rows |= {f"data-free: {name}": free.sel(procedure=name) for name in free.procedure.values}
-    head = " | ".join(f"ε = {epsilon:.3g}" for epsilon in dataset.epsilon.values)
-    lines = [f"| | {head} |", "|---" * (dataset.sizes["epsilon"] + 1) + "|"]
-    for name, runs in rows.items():
+    found = {name: errors.sel(learner=name) for name in dataset.learner.values}
+    found |= {f"data-free: {name}": free.sel(procedure=name) for name in free.procedure.values}
+    rows = []
+    for name, runs in found.items():
         pairs = zip(*(values.values for values in mean_and_error(runs)), strict=True)
-        cells = " | ".join(f"{mean:.3g} ± {float(f'{error:.2g}'):g}" for mean, error in pairs)
-        lines.append(f"| {name} | {cells} |")
-    return lines
+        rows.append([name, *(f"{mean:.3g} ± {float(f'{error:.2g}'):g}" for mean, error in pairs)])
+    return table(["", *(f"ε = {epsilon:.3g}" for epsilon in dataset.epsilon.values)], rows)

@@ -1,11 +1,14 @@
 """How PK's figures draw errors: against epsilon and against the projection dimension."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-from experiments.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, band, tidy
 from experiments.private_kernel_learning.data_free import DRAWN
 from experiments.private_kernel_learning.error_averages import mean_and_error, oracle, shown
 
@@ -32,6 +35,33 @@ def against_projections(axes: Axes, dataset: xarray.Dataset, title: str) -> None
         _curve(axes, shown(dataset).sel(learner=name), "num_projections", **_style(name))
     _levels(axes, dataset)
     _logarithmic(axes, title)
+
+
+def grid_of_projections(
+    dataset: xarray.Dataset, axis: str, titles: Mapping[Any, str], *, height: float, sharey: Any
+) -> Figure:
+    """Errors against M: a row for each value of an axis, a column for each epsilon.
+
+    Args:
+        dataset: errors by `axis` and epsilon.
+        axis: its name.
+        titles: what each value is called.
+        height: of a row, in inches.
+        sharey: which panels share the scale of errors: "row" or "col".
+    """
+    columns = dataset.sizes["epsilon"]
+    size = 2.3 * columns + 0.8, height * len(titles) + 1.0
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(len(titles), columns, sharex=True, sharey=sharey, squeeze=False)
+    for row, (value, title) in zip(panels, titles.items(), strict=True):
+        for axes, epsilon in zip(row, dataset.epsilon.values, strict=True):
+            at = dataset.sel({axis: value, "epsilon": epsilon})
+            against_projections(axes, at, rf"{title}, $\varepsilon$ = {epsilon:.3g}")
+        row[0].set_ylabel("test error")
+    for axes in panels[-1]:
+        axes.set_xlabel("$M$")
+    legend(figure, panels[0, 0])
+    return figure
 
 
 def legend(figure: Figure, axes: Axes) -> None:
@@ -62,10 +92,9 @@ def _curve(axes: Axes, runs: xarray.DataArray, along: str, **style) -> None:
     places = runs[along].values
     line = {"markersize": 3.5, "linewidth": 1.3}
     axes.plot(places, mean, **line, **style)
-    band = {"color": style["color"], "alpha": 0.2, "linewidth": 0}
     # Two standard errors; below zero there is nothing to draw on a logarithmic axis.
     low = (mean - 2 * error).clip(min=mean / 10)
-    axes.fill_between(places, low, mean + 2 * error, **band)
+    band(axes, places, low, mean + 2 * error, style["color"], 0.2)
 
 
 def _style(name: str) -> dict:

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check
 from experiments.private_kernel_learning.data_free import DRAWN
 from experiments.private_kernel_learning.error_averages import (
     difference,

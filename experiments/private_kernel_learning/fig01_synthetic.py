@@ -7,14 +7,13 @@ look at no data stands beside them. `fig02_projection_dimension.py` draws the sa
 """
 
 import dataclasses
-import sys
 
 import jax.random as jr
 import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from experiments import command
+from experiments import harness
 from experiments.private_kernel_learning.error_drawing import against_epsilon, legend
 from experiments.private_kernel_learning.fig01_checks import checks as checks
 from experiments.private_kernel_learning.fig01_checks import summary as summary
@@ -42,20 +41,16 @@ class Config:
     repetitions: int = 12
     seed: int = 6
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            dims=(10, 20),
-            num_train=300,
-            num_test=300,
-            epsilons=(0.1, 1.0, 10.0),
-            num_projections=(10, 40, 120),
-            repetitions=4,
-        )
+    smoke = harness.size(
+        dims=(10, 20),
+        num_train=300,
+        num_test=300,
+        epsilons=(0.1, 1.0, 10.0),
+        num_projections=(10, 40, 120),
+        repetitions=4,
+    )
 
-    @classmethod
-    def paper(cls) -> "Config":
-        return cls(repetitions=100)
+    paper = harness.size(repetitions=100)
 
 
 def run(config: Config) -> xarray.Dataset:
@@ -63,7 +58,7 @@ def run(config: Config) -> xarray.Dataset:
     cells = [(dim, number) for dim in config.dims for number in range(config.repetitions)]
     found = [
         _repetition(config, *cell)
-        for cell in command.track(cells, lambda cell: f"d = {cell[0]}, repetition {cell[1]}")
+        for cell in harness.track(cells, lambda cell: f"d = {cell[0]}, repetition {cell[1]}")
     ]
     rows = [
         xarray.concat(found[start : start + config.repetitions], "repetition")
@@ -84,11 +79,6 @@ def _repetition(config: Config, dim: int, number: int) -> xarray.Dataset:
     return found.assign_coords(dim=dim, repetition=number)
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def plot(dataset: xarray.Dataset) -> Figure:
     """A panel for each dimension."""
     figure = Figure(figsize=(10.5, 4.6), layout="constrained")
@@ -100,5 +90,5 @@ def plot(dataset: xarray.Dataset) -> Figure:
     return figure
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check, table
 from experiments.private_kernel_learning.error_averages import mean_and_error, shown
 from experiments.private_kernel_learning.notes_table import NUM_TRAIN
 from experiments.private_kernel_learning.ridge_grid import Grid
@@ -112,13 +112,11 @@ def noise_norms(dataset: xarray.Dataset, learner: str) -> np.ndarray:
 
 def summary(dataset: xarray.Dataset) -> str:
     """The best M of both kinds of noise, and what the picture is made of."""
-    head = " | ".join(f"ε = {epsilon:.3g}" for epsilon in dataset.epsilon.values)
-    lines = [f"| d | best M | {head} |", "|---" * (dataset.sizes["epsilon"] + 2) + "|"]
+    head, cells = ["d", "best M", *(f"ε = {value:.3g}" for value in dataset.epsilon.values)], []
     for learner in dataset.learner.values:
         best = best_projections(dataset, str(learner))
         for dim in dataset.dim.values:
-            cells = " | ".join(str(int(value)) for value in best.sel(dim=dim).values)
-            lines.append(f"| {dim} | {learner} | {cells} |")
+            cells.append([dim, learner, *map(int, best.sel(dim=dim).values)])
     medians = dataset.fixed_error.sel(learner=_PUBLISHED).median("repetition")
     rows = [
         f"d = {dim}: {_range(at.sel(form='as printed'))} as printed, "
@@ -134,7 +132,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "noisy matrix is indefinite and its inverse has poles; the next λ is twice as large, and "
         f"shrinks twice as much. Standard errors are {share:.0%} in the median published "
         "cell.\n\n"
-        + "\n".join(lines)
+        + table(head, cells)
         + "\n\nMedian error of random projection with the published noise at λ = n^-.4, over ε "
         "and M:\n\n- " + "\n- ".join(rows)
     )

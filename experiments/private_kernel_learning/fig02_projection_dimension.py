@@ -5,21 +5,20 @@ are those of Figure 1: `--synthetic` names the folder of its result, which is th
 """
 
 import pathlib
-import sys
 
 import xarray
 from matplotlib.figure import Figure
 
-from experiments import command
+from experiments import harness
 from experiments.private_kernel_learning import fig01_synthetic
-from experiments.private_kernel_learning.error_drawing import against_projections, legend
+from experiments.private_kernel_learning.error_drawing import grid_of_projections
 from experiments.private_kernel_learning.fig01_synthetic import Config as Config
 from experiments.private_kernel_learning.fig02_checks import checks as checks
 from experiments.private_kernel_learning.fig02_checks import summary as summary
 from experiments.private_kernel_learning.saved_runs import runs_of
 
 _VARIABLES = ["error", "fixed_error", "noiseless", "constant"]
-FOLDER = {"synthetic": "folder with fig01_synthetic.nc of the same size; without it that is run"}
+FOLDERS = {"synthetic": "folder with fig01_synthetic.nc of the same size; without it that is run"}
 
 
 def run(config: Config, synthetic: pathlib.Path | None = None) -> xarray.Dataset:
@@ -37,26 +36,11 @@ def run(config: Config, synthetic: pathlib.Path | None = None) -> xarray.Dataset
     return runs_of(synthetic / "fig01_synthetic.nc", config)[_VARIABLES]
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def plot(dataset: xarray.Dataset) -> Figure:
     """A row for each dimension, a column for each epsilon."""
-    rows, columns = dataset.sizes["dim"], dataset.sizes["epsilon"]
-    figure = Figure(figsize=(2.3 * columns + 0.8, 2.2 * rows + 1.0), layout="constrained")
-    panels = figure.subplots(rows, columns, sharex=True, sharey="row", squeeze=False)
-    for row, dim in zip(panels, dataset.dim.values, strict=True):
-        for axes, epsilon in zip(row, dataset.epsilon.values, strict=True):
-            title = rf"$d$ = {dim}, $\varepsilon$ = {epsilon:.3g}"
-            against_projections(axes, dataset.sel(dim=dim, epsilon=epsilon), title)
-        row[0].set_ylabel("test error")
-    for axes in panels[-1]:
-        axes.set_xlabel("$M$")
-    legend(figure, panels[0, 0])
-    return figure
+    titles = {dim: f"$d$ = {dim}" for dim in dataset.dim.values}
+    return grid_of_projections(dataset, "dim", titles, height=2.2, sharey="row")
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__], optional_folders=FOLDER))
+claims = harness.claims_of(checks)
+harness.main(__name__)

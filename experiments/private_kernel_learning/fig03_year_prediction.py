@@ -8,14 +8,13 @@ releases beside them. `fig08_year_projection_dimension.py` draws the same runs a
 
 import dataclasses
 import pathlib
-import sys
 
 import jax.random as jr
 import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from experiments import command
+from experiments import harness
 from experiments.private_kernel_learning.error_drawing import (
     against_epsilon,
     against_projections,
@@ -33,10 +32,10 @@ from experiments.private_kernel_learning.year_splits import (
     scaled_by_training_rows,
 )
 from jaxdp.core.keys import purpose_key
+from jaxdp.data.year_prediction import Songs, read_year_prediction
 from jaxdp.kernels import Gaussian
-from jaxdp.problems.year_prediction import Songs, read_year_prediction
 
-FOLDER = {
+FOLDERS = {
     "data": "folder whose folder yearmsd has YearPredictionMSD.txt or rows of it; without it "
     "scikit-learn fetches them"
 }
@@ -55,19 +54,15 @@ class Config:
     repetitions: int = 8
     seed: int = 7
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            bandwidths=(2**4, 2**6),
-            num_songs=500,
-            epsilons=(0.1, 1.0, 10.0),
-            num_projections=(10, 40, 120),
-            repetitions=4,
-        )
+    smoke = harness.size(
+        bandwidths=(2**4, 2**6),
+        num_songs=500,
+        epsilons=(0.1, 1.0, 10.0),
+        num_projections=(10, 40, 120),
+        repetitions=4,
+    )
 
-    @classmethod
-    def paper(cls) -> "Config":
-        return cls(num_projections=(*cls.num_projections, 600, 1000), repetitions=100)
+    paper = harness.size(num_projections=(*num_projections, 600, 1000), repetitions=100)
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
@@ -82,7 +77,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     cells = [(bandwidth, number) for bandwidth in config.bandwidths for number in numbers]
     found = [
         _repetition(config, songs, *cell)
-        for cell in command.track(cells, lambda cell: f"s = {cell[0]:.3g}, repetition {cell[1]}")
+        for cell in harness.track(cells, lambda cell: f"s = {cell[0]:.3g}, repetition {cell[1]}")
     ]
     rows = [
         xarray.concat(found[start : start + config.repetitions], "repetition")
@@ -115,11 +110,6 @@ def _repetition(config: Config, songs: Songs, bandwidth: float, number: int) -> 
 _PRIVATE = ["error", "fixed_error"]
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
 def plot(dataset: xarray.Dataset) -> Figure:
     """Figure 7's panels, one for each bandwidth, and Figure 3 (b)."""
     count = dataset.sizes["bandwidth"] + 1
@@ -142,5 +132,5 @@ def plot(dataset: xarray.Dataset) -> Figure:
     return figure
 
 
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__], optional_folders=FOLDER))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -2,7 +2,7 @@
 
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check, table
 from experiments.private_kernel_learning.error_averages import shown
 
 _PUBLISHED, _CERTIFIED = "RP, published", "RP, certified"
@@ -44,16 +44,14 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 def summary(dataset: xarray.Dataset) -> str:
     """The best M for each bandwidth and epsilon."""
-    head = " | ".join(f"ε = {epsilon:.3g}" for epsilon in dataset.epsilon.values)
-    lines = [f"| σ | best M | {head} |", "|---" * (dataset.sizes["epsilon"] + 2) + "|"]
+    head, rows = ["σ", "best M", *(f"ε = {value:.3g}" for value in dataset.epsilon.values)], []
     best = shown(dataset).mean("repetition").idxmin("num_projections")
     for bandwidth in dataset.bandwidth.values:
         for learner in dataset.learner.values:
             row = best.sel(bandwidth=bandwidth, learner=learner).values
-            cells = " | ".join(str(int(value)) for value in row)
-            lines.append(f"| {bandwidth:.4g} | {learner} | {cells} |")
+            rows.append([f"{bandwidth:.4g}", learner, *map(int, row)])
     return (
         "The runs of Figure 3, the least error over λ for each M; bands are two standard errors. "
         "The noise does not depend on the bandwidth, but the wider the kernel, the fewer "
-        "directions there are to learn.\n\n" + "\n".join(lines)
+        "directions there are to learn.\n\n" + table(head, rows)
     )

@@ -17,10 +17,10 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 
 from experiments.private_kernel_learning.ridge_grid import Budget
-from jaxdp.kernels.losses import AbstractMarginLoss
-from jaxdp.kernels.objective_solver import minimise
-from jaxdp.kernels.perturbed_objective import PerturbedObjective
+from jaxdp.kernels.margin.objective_solver import minimise
+from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.published.perturbed_minimiser import least_tolerance
+from jaxdp.losses import AbstractMarginLoss
 from jaxdp.privacy import gaussian_noise_std
 
 _Rows = Float[np.ndarray, "n outputs"]

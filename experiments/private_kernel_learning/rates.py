@@ -7,18 +7,16 @@ exponents are those of `random_projection_rate`, sharper ones those of `filtered
 """
 
 import dataclasses
-import sys
 
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
-from experiments import command
+from experiments import harness
 from experiments.private_kernel_learning import rates_beyond, rates_runs
 from experiments.private_kernel_learning.rates_checks import checks as checks
-from experiments.private_kernel_learning.rates_drawing import drawn
+from experiments.private_kernel_learning.rates_drawing import plot as plot
 from experiments.private_kernel_learning.rates_runs import Setting
-from experiments.private_kernel_learning.rates_table import table
+from experiments.private_kernel_learning.rates_table import summary as summary
 from experiments.private_kernel_learning.torus import Torus
 
 SQUARED = ("random projection", "Theorem 11", "Fourier features")
@@ -48,23 +46,21 @@ class Config:
     num_runs: int = 16
     seed: int = 0
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            num_points=512,
-            levels=(300, 1000, 3300),
-            frequencies=(8, 64),
-            logistic_points=128,
-            logistic_features=64,
-            logistic_levels=(1e3, 1e4),
-            feature_level=1000.0,
-            counts=(8, 32, 128),
-            powers=(1.0, 0.6),
-            power_levels=(1e3, 1e5, 1e7),
-            num_power_runs=1,
-            dim_points=(16, 64, 256),
-            num_runs=8,
-        )
+    smoke = harness.size(
+        num_points=512,
+        levels=(300, 1000, 3300),
+        frequencies=(8, 64),
+        logistic_points=128,
+        logistic_features=64,
+        logistic_levels=(1e3, 1e4),
+        feature_level=1000.0,
+        counts=(8, 32, 128),
+        powers=(1.0, 0.6),
+        power_levels=(1e3, 1e5, 1e7),
+        num_power_runs=1,
+        dim_points=(16, 64, 256),
+        num_runs=8,
+    )
 
 
 def run(config: Config) -> xarray.Dataset:
@@ -79,7 +75,7 @@ def run(config: Config) -> xarray.Dataset:
 def _squared(config: Config) -> xarray.Dataset:
     cells = [(source, level) for source in config.sources for level in config.levels]
     found = []
-    for number, (source, level) in enumerate(command.track(cells, "squared loss {}".format)):
+    for number, (source, level) in enumerate(harness.track(cells, "squared loss {}".format)):
         torus = Torus.power_law(config.capacity, source, config.num_points)
         setting = Setting(torus, level, config.num_runs, config.seed + number)
         found.append(rates_runs.squared_loss(setting, source, config.capacity, config.frequencies))
@@ -88,18 +84,14 @@ def _squared(config: Config) -> xarray.Dataset:
     names = list(found[0][1])
     predicted = np.array([[risks[name] for name in names] for _, risks, _ in found])
     safe, safe_predicted = (np.array([at[i] for _, _, at in found]) for i in (0, 1))
-    return xarray.Dataset(
+    dims = ("source", "level")
+    return harness.dataset(
+        {"source": config.sources, "level": config.levels, "learner": SQUARED, "formula": names},
         {
-            "squared": (("source", "level", "learner", "run"), runs.reshape(*shape, 3, -1)),
-            "squared_predicted": (("source", "level", "formula"), predicted.reshape(*shape, -1)),
-            "outside": (("source", "level", "run"), safe.reshape(*shape, -1)),
-            "outside_predicted": (("source", "level"), safe_predicted.reshape(shape)),
-        },
-        {
-            "source": list(config.sources),
-            "level": list(config.levels),
-            "learner": list(SQUARED),
-            "formula": names,
+            (*dims, "learner", "run"): {"squared": runs.reshape(*shape, 3, -1)},
+            (*dims, "formula"): {"squared_predicted": predicted.reshape(*shape, -1)},
+            (*dims, "run"): {"outside": safe.reshape(*shape, -1)},
+            dims: {"outside_predicted": safe_predicted.reshape(shape)},
         },
     )
 
@@ -107,7 +99,7 @@ def _squared(config: Config) -> xarray.Dataset:
 def _logistic(config: Config) -> xarray.Dataset:
     cells = [(source, level) for source in config.sources for level in config.logistic_levels]
     found = []
-    for number, (source, level) in enumerate(command.track(cells, "logistic loss {}".format)):
+    for number, (source, level) in enumerate(harness.track(cells, "logistic loss {}".format)):
         torus = Torus.power_law(config.capacity, source, config.logistic_points)
         setting = Setting(torus, level, config.num_runs, config.seed + 1000 + number)
         found.append(rates_runs.logistic_loss(setting, config.logistic_features))
@@ -115,17 +107,17 @@ def _logistic(config: Config) -> xarray.Dataset:
     runs = np.array([[risks[name] for name in LOGISTIC] for risks, _ in found])
     names = list(found[0][1])
     predicted = np.array([[risks[name] for name in names] for _, risks in found])
-    dims = ("source", "logistic_level", "objective")
-    return xarray.Dataset(
+    dims = ("source", "logistic_level")
+    return harness.dataset(
         {
-            "logistic": ((*dims, "run"), runs.reshape(*shape, len(LOGISTIC), -1)),
-            "logistic_predicted": ((*dims[:2], "quadratic"), predicted.reshape(*shape, -1)),
+            "source": config.sources,
+            "logistic_level": config.logistic_levels,
+            "objective": LOGISTIC,
+            "quadratic": names,
         },
         {
-            "source": list(config.sources),
-            "logistic_level": list(config.logistic_levels),
-            "objective": list(LOGISTIC),
-            "quadratic": names,
+            (*dims, "objective", "run"): {"logistic": runs.reshape(*shape, len(LOGISTIC), -1)},
+            (*dims, "quadratic"): {"logistic_predicted": predicted.reshape(*shape, -1)},
         },
     )
 
@@ -136,13 +128,12 @@ def _features(config: Config) -> xarray.Dataset:
     setting = Setting(torus, config.feature_level, config.num_runs, config.seed + 2000)
     runs = rates_beyond.by_features(setting, source, config.counts)
     squared, logistic, predicted, bounds = runs
-    return xarray.Dataset(
+    return harness.dataset(
+        {"loss": ["squared", "logistic"], "count": config.counts},
         {
-            "by_count": (("loss", "count", "run"), np.stack([squared, logistic])),
-            "count_predicted": ("count", predicted),
-            "count_bound": ("count", bounds),
+            ("loss", "count", "run"): {"by_count": np.stack([squared, logistic])},
+            "count": {"count_predicted": predicted, "count_bound": bounds},
         },
-        {"loss": ["squared", "logistic"], "count": list(config.counts)},
     )
 
 
@@ -166,18 +157,18 @@ def _powers(config: Config) -> xarray.Dataset:
         for weight in weights
     ]
     dims = ("power", "power_level")
-    return xarray.Dataset(
+    return harness.dataset(
         {
-            "known_basis": (("weight", "power_level"), known),
-            "by_power": ((*dims, "run"), runs),
-            "power_predicted": ((*dims, "noisy"), np.array(predicted)),
-            "power_canonical": ("power_level", canonical),
+            "power": config.powers,
+            "power_level": config.power_levels,
+            "noisy": ["C and u", "u alone"],
+            "weight": weights,
         },
         {
-            "power": list(config.powers),
-            "power_level": list(config.power_levels),
-            "noisy": ["C and u", "u alone"],
-            "weight": list(weights),
+            ("weight", "power_level"): {"known_basis": known},
+            (*dims, "run"): {"by_power": runs},
+            (*dims, "noisy"): {"power_predicted": np.array(predicted)},
+            "power_level": {"power_canonical": canonical},
         },
     )
 
@@ -187,29 +178,14 @@ def _dims(config: Config) -> xarray.Dataset:
     setting = Setting(few, config.feature_level, config.num_runs, config.seed + 4000)
     found = rates_beyond.by_dim(setting, config.capacity, config.dim_points, 512)
     projected, predicted, whole, whole_predicted = found
-    return xarray.Dataset(
-        {
-            "by_dim": (("linear", "dim", "run"), np.stack([projected, whole])),
-            "dim_predicted": (("linear", "dim"), np.stack([predicted, whole_predicted])),
-        },
+    return harness.dataset(
         {"linear": ["projected", "unprojected"], "dim": [x - 1 for x in config.dim_points]},
+        {
+            ("linear", "dim", "run"): {"by_dim": np.stack([projected, whole])},
+            ("linear", "dim"): {"dim_predicted": np.stack([predicted, whole_predicted])},
+        },
     )
 
 
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
-
-
-def summary(dataset: xarray.Dataset) -> str:
-    """Exponents found beside those printed and derived."""
-    return table(dataset)
-
-
-def plot(dataset: xarray.Dataset) -> Figure:
-    """Six panels: both losses, feature counts, rougher kernels, dimension."""
-    return drawn(dataset)
-
-
-if __name__ == "__main__":
-    sys.exit(command.main(sys.modules[__name__]))
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check, standard_error
 from experiments.private_kernel_learning.rates_table import exponent, slope
 from jaxdp.theory import (
     filtered_noise_rate,
@@ -34,7 +34,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 def _agreement(dataset: xarray.Dataset) -> Check:
     ratio = dataset.outside / dataset.outside_predicted
-    error = ratio.std("run", ddof=1) / dataset.sizes["run"] ** 0.5
+    error = standard_error(ratio, "run")
     gap = np.abs(ratio.mean("run") - 1)
     return Check(
         "outside the noise's spectrum (twice the best ridge) the predicted risk is the mean of the "

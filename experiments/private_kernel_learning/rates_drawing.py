@@ -7,7 +7,8 @@ import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
+from experiments.harness import standard_error
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
 
 _LEVEL = r"$n\mu$"
 _COLORS = {
@@ -23,7 +24,7 @@ _MARKERS = {"random projection": "o", "Theorem 11": "v", "Fourier features": "s"
 _SHADES = BLUE, GREEN, ORANGE, RED, PURPLE
 
 
-def drawn(dataset: xarray.Dataset) -> Figure:
+def plot(dataset: xarray.Dataset) -> Figure:
     """Squared and logistic loss at the largest r and, in the squared one, at the least."""
     figure = Figure(figsize=(11, 6.6), layout="constrained")
     panels = figure.subplots(2, 3)
@@ -107,5 +108,5 @@ def _errors(
     if not seen.size:
         return
     style: dict[str, Any] = {"color": color, "marker": marker, "linestyle": "none"}
-    error = 2 * seen.std("run", ddof=1) / seen.sizes["run"] ** 0.5
+    error = 2 * standard_error(seen, "run")
     axes.errorbar(np.asarray(seen[at]), seen.mean("run"), error, markersize=4, label=label, **style)

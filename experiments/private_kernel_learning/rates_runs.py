@@ -17,7 +17,7 @@ from experiments.private_kernel_learning.torus_learners import (
     output_risks,
     ridge_risks,
 )
-from jaxdp.kernels.joint_release import JointNoise
+from jaxdp.kernels.release.joint_release import JointNoise
 from jaxdp.theory import (
     KernelSpectrum,
     ReleaseNoise,

@@ -3,6 +3,7 @@
 import numpy as np
 import xarray
 
+from experiments.harness import table
 from jaxdp.theory import (
     filtered_noise_rate,
     functional_perturbation_rate,
@@ -31,7 +32,7 @@ def slope(values: xarray.DataArray, level: str) -> float:
     return float(-np.polyfit(np.log(values[level].values), np.log(values.values), 1)[0])
 
 
-def table(dataset: xarray.Dataset) -> str:
+def summary(dataset: xarray.Dataset) -> str:
     """Exponents found beside those printed and derived."""
     rows = []
     for source in dataset.source.values:
@@ -54,10 +55,9 @@ def table(dataset: xarray.Dataset) -> str:
             level = "level" if axis == "learner" else "logistic_level"
             found, error = exponent(risk.sel({axis: name}), level)
             loss = "squared" if axis == "learner" else "logistic"
-            rows.append(
-                f"| {source:g} | {loss} | {name} | {printed.decay.privacy:.3f} | "
-                f"{derived.decay.privacy:.3f} | {found:.3f} ± {error:.3f} |"
-            )
+            rates = [f"{rate.decay.privacy:.3f}" for rate in (printed, derived)]
+            rows.append([f"{source:g}", loss, name, *rates, f"{found:.3f} ± {error:.3f}"])
+    head = ["r", "loss", "learner", "printed", "filtered", "found"]
     return (
         "Torus, gamma = "
         f"{dataset.capacity:g}. *printed*: the theorem's exponent of $n\\epsilon$; *filtered*: "
@@ -67,11 +67,7 @@ def table(dataset: xarray.Dataset) -> str:
         "random projection and Fourier features keep their number of features, and end at its "
         "floor; no projection means every eigenfunction. The matrix of the ridge is projected on "
         "the positive cone, which the prediction leaves out: near the noise's spectrum the runs "
-        "are up to a third below it.\n\n"
-        "| r | loss | learner | printed | filtered | found |\n|---|---|---|---|---|---|\n"
-        + "\n".join(rows)
-        + "\n\n"
-        + _powers(dataset)
+        f"are up to a third below it.\n\n{table(head, rows)}\n\n{_powers(dataset)}"
     )
 
 
@@ -96,9 +92,9 @@ def _powers(dataset: xarray.Dataset) -> str:
     ]
     lines.append(("canonical estimator", dataset.power_canonical, limit))
     levels = dataset.power_level.values
-    head = " | ".join(f"{level:.0e}" for level in levels)
+    head = ["features", "exponent", *(f"{level:.0e}" for level in levels)]
     rows = [
-        f"| {name} | {rate:.3f} | " + " | ".join(f"{value:.1e}" for value in curve.values) + " |"
+        [name, f"{rate:.3f}", *(f"{value:.1e}" for value in curve.values)]
         for name, curve, rate in lines
     ]
     return (
@@ -107,7 +103,5 @@ def _powers(dataset: xarray.Dataset) -> str:
         "of a family (Matern), closes the gap in the exponent as far as its power may fall (to r "
         "for a ridge), but not in the constant. A known basis, cut off and weighted by mu to a "
         "power just above beta, comes near the canonical estimator, noise on C included; flat "
-        "weights do not, because of that noise. No proof is claimed.\n\n"
-        f"| features | exponent | {head} |\n"
-        f"|{'---|' * (len(levels) + 2)}\n" + "\n".join(rows)
+        "weights do not, because of that noise. No proof is claimed.\n\n" + table(head, rows)
     )

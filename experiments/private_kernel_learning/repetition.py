@@ -5,6 +5,7 @@ import numpy as np
 import xarray
 from jaxtyping import Array, Key
 
+from experiments.harness import dataset
 from experiments.private_kernel_learning.data_free import PROCEDURES, data_free_errors
 from experiments.private_kernel_learning.ridge_grid import (
     FORMS,
@@ -57,19 +58,19 @@ def oracle_errors(
     private = np.stack([errors_of(method, grid) for method in methods.values()])
     once = grid._replace(epsilons=grid.epsilons[:1])
     noiseless = [errors_of(method, once)[0, 0].min(axis=-1) for method in NOISELESS.values()]
-    return xarray.Dataset(
+    constant = np.mean((split.test_labels - split.train_labels.mean()) ** 2)
+    return dataset(
         {
-            "error": (_AXES, private.min(axis=-1)),
-            "fixed_error": (_AXES, private[..., FIXED]),
-            "noiseless": (("features", "num_projections"), np.stack(noiseless)),
-            "constant": np.mean((split.test_labels - split.train_labels.mean()) ** 2),
+            "learner": methods,
+            "form": FORMS,
+            "epsilon": grid.epsilons,
+            "num_projections": grid.num_projections,
+            "features": NOISELESS,
         },
         {
-            "learner": list(methods),
-            "form": FORMS,
-            "epsilon": list(grid.epsilons),
-            "num_projections": list(grid.num_projections),
-            "features": list(NOISELESS),
+            _AXES: {"error": private.min(axis=-1), "fixed_error": private[..., FIXED]},
+            ("features", "num_projections"): {"noiseless": np.stack(noiseless)},
+            (): {"constant": constant},
         },
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import xarray
 
-from experiments import command
+from experiments import harness
 
 
 def runs_of(path: pathlib.Path, config: Any) -> xarray.Dataset:
@@ -16,7 +16,7 @@ def runs_of(path: pathlib.Path, config: Any) -> xarray.Dataset:
     Raises:
         ValueError: it was made with another configuration.
     """
-    saved = command.read(path)
+    saved = harness.read(path)
     # As JSON has it, which knows no tuples.
     wanted = json.loads(json.dumps(dataclasses.asdict(config)))
     if json.loads(saved.attrs["config"]) != wanted:

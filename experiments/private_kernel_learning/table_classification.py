@@ -11,11 +11,12 @@ from experiments.private_kernel_learning.output_perturbation import private_clas
 from experiments.private_kernel_learning.public_tables import PublicTable
 from experiments.private_kernel_learning.ridge_grid import Budget
 from experiments.private_kernel_learning.table_methods import Draw, Sizes
-from jaxdp.kernels import Gaussian, Logistic, PrivateKernelClassifier
-from jaxdp.kernels.objective_solver import minimise
-from jaxdp.kernels.perturbed_objective import PerturbedObjective
+from jaxdp.kernels import Gaussian, PrivateKernelClassifier
+from jaxdp.kernels.margin.objective_solver import minimise
+from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.published import Algorithm2, Algorithm4, Algorithm5
 from jaxdp.kernels.published.perturbed_minimiser import least_tolerance
+from jaxdp.losses import Logistic
 
 LOSS = Logistic()
 # Algorithm 5 factors a Gram matrix for each ridge.

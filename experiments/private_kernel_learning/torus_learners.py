@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.special import expit
 
 from experiments.private_kernel_learning.torus import Table, Torus
-from jaxdp.kernels.joint_release import JointNoise, noise_of, num_normals
+from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
 
 _Grid = Float[np.ndarray, " points"]
 _Features = Float[np.ndarray, "points outputs"]

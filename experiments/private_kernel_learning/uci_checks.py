@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from experiments.command import Check
+from experiments.harness import Check, table
 from experiments.private_kernel_learning.public_tables import CLASSIFICATION, REGRESSION
 
 LEARNERS = [
@@ -146,16 +146,13 @@ def _standard_error(values: xarray.DataArray) -> xarray.DataArray:
 
 def _table(dataset: xarray.Dataset, name: str) -> str:
     at = dataset.sel(table=name)
-    lines = [
-        f"**{name}** ({int(at['rows'])} rows, {int(at['dim'])} inputs)",
-        "",
-        "| learner | " + " | ".join(f"ε = {value:g}" for value in at.epsilon.values) + " |",
-        "|---" * (at.sizes["epsilon"] + 1) + "|",
-    ]
+    rows = []
     for learner in at.learner.values:
         known = _errors(at, learner).dropna("split", how="all")
         if known.size:
             mean, error = known.mean("split"), _standard_error(known)
             cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(mean.values, error.values, strict=True)]
-            lines.append(f"| {learner} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            rows.append([learner, *cells])
+    head = ["learner", *(f"ε = {value:g}" for value in at.epsilon.values)]
+    title = f"**{name}** ({int(at['rows'])} rows, {int(at['dim'])} inputs)"
+    return f"{title}\n\n{table(head, rows)}"

@@ -5,7 +5,7 @@ import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
 from experiments.private_kernel_learning.public_tables import CLASSIFICATION
 
 # Label, colour, line and marker; an oracle's line is that of its algorithm, dotted and unnamed.

@@ -8,13 +8,12 @@ certified learners choose nothing by the data but what their budget pays for.
 
 import dataclasses
 import pathlib
-import sys
 
 import jax.random as jr
 import numpy as np
 import xarray
 
-from experiments import command
+from experiments import harness
 from experiments.private_kernel_learning.public_tables import CLASSIFICATION, PublicTable, load
 from experiments.private_kernel_learning.ridge_grid import Budget
 from experiments.private_kernel_learning.table_classification import (
@@ -31,6 +30,8 @@ from experiments.private_kernel_learning.uci_checks import checks as checks
 from experiments.private_kernel_learning.uci_checks import summary as summary
 from experiments.private_kernel_learning.uci_drawing import plot as plot
 from jaxdp.kernels import Gaussian
+
+FOLDERS = {"data": "folder with the folders uci and yearmsd"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,15 +55,13 @@ class Config:
     test_share: float = 0.2
     seed: int = 11
 
-    @classmethod
-    def smoke(cls) -> "Config":
-        return cls(
-            tables=(("concrete", 600, 4), ("adult", 400, 3)),
-            epsilons=(1.0, 10.0),
-            num_projections=40,
-            oracle=(20, 40),
-            num_features=128,
-        )
+    smoke = harness.size(
+        tables=(("concrete", 600, 4), ("adult", 400, 3)),
+        epsilons=(1.0, 10.0),
+        num_projections=40,
+        oracle=(20, 40),
+        num_features=128,
+    )
 
 
 def run(config: Config, data: pathlib.Path) -> xarray.Dataset:
@@ -74,18 +73,13 @@ def run(config: Config, data: pathlib.Path) -> xarray.Dataset:
     """
     parts: list[xarray.Dataset] = []
     for number, (name, most, splits) in enumerate(
-        command.track(config.tables, lambda entry: entry[0])
+        harness.track(config.tables, lambda entry: entry[0])
     ):
         table = load(data, name, most)
         label = name if most is None else f"{name}, {len(table.labels)} rows"
         runs = [_one(config, table, number, which) for which in range(splits)]
         parts.append(_dataset(config, table, runs).expand_dims(table=[label]))
     return xarray.concat(parts, "table", join="outer")
-
-
-def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-    """Each claim and whether the dataset bears it out."""
-    return {check.claim: check.holds for check in checks(dataset)}
 
 
 def _one(config: Config, table: PublicTable, number: int, which: int) -> list[dict[str, float]]:
@@ -109,24 +103,16 @@ def _dataset(config: Config, table: PublicTable, runs) -> xarray.Dataset:
     values = [
         [[found.get(name, np.nan) for found in errors] for errors in runs] for name in LEARNERS
     ]
-    error = xarray.DataArray(
-        np.array(values).transpose(0, 2, 1),
-        {"learner": LEARNERS, "epsilon": list(config.epsilons), "split": range(len(runs))},
-        ("learner", "epsilon", "split"),
-    )
-    return xarray.Dataset(
+    axes = {"learner": LEARNERS, "epsilon": config.epsilons, "split": range(len(runs))}
+    sizes = {"rows": len(table.labels), "dim": table.inputs.shape[1]}
+    return harness.dataset(
+        axes,
         {
-            "error": error,
-            "kind": table.kind,
-            "rows": len(table.labels),
-            "dim": table.inputs.shape[1],
-        }
+            tuple(axes): {"error": np.array(values).transpose(0, 2, 1)},
+            (): {"kind": table.kind, **sizes},
+        },
     )
 
 
-if __name__ == "__main__":
-    sys.exit(
-        command.main(
-            sys.modules[__name__], folders={"data": "folder with the folders uci and yearmsd"}
-        )
-    )
+claims = harness.claims_of(checks)
+harness.main(__name__)

@@ -1,0 +1,31 @@
+"""What every figure shares, so that a figure holds its Config, run, checks and plot alone.
+
+Colours, axes and bands are in `experiments.harness.drawing`.
+"""
+
+from experiments.harness.averages import over_runs, standard_error
+from experiments.harness.checks import Check, claims_of
+from experiments.harness.command import command, main, track
+from experiments.harness.datasets import dataset, empty, in_units
+from experiments.harness.markdown import table
+from experiments.harness.results import RESULTS, provenance, read, save
+from experiments.harness.sizes import size
+
+__all__ = [
+    "RESULTS",
+    "Check",
+    "claims_of",
+    "command",
+    "dataset",
+    "empty",
+    "in_units",
+    "main",
+    "over_runs",
+    "provenance",
+    "read",
+    "save",
+    "size",
+    "standard_error",
+    "table",
+    "track",
+]

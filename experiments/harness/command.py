@@ -1,0 +1,116 @@
+"""What the command of every figure does: run, save, read back, draw, judge.
+
+`python -m experiments.<paper>.<figure> [--smoke | --paper] [--out DIR]` leaves `<figure>.nc` and
+`<figure>.png`; the picture and the verdicts are made from the file that was read back, so whoever
+has the file has all that the picture shows.
+"""
+
+import argparse
+import dataclasses
+import inspect
+import json
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import TypeVar
+
+from tqdm import tqdm
+
+from experiments.harness.results import RESULTS, save
+
+Item = TypeVar("Item")
+
+_PLACES = {
+    None: RESULTS,
+    "smoke": pathlib.Path("results", "smoke"),
+    "paper": pathlib.Path("results", "paper"),
+}
+_SIZES = {"smoke": "a small version, in seconds", "paper": "the paper's size, in hours"}
+
+
+def main(name: str) -> None:
+    """Run the command of the module whose last line this is, if it is run and not imported.
+
+    Args:
+        name: the module's `__name__`.
+    """
+    if name == "__main__":
+        sys.exit(command(sys.modules[name]))
+
+
+def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
+    """Run a figure's command; the exit status is 1 when one of its claims is false.
+
+    Args:
+        figure: a module with `Config`, `run`, `claims` and `plot`. `--paper` is offered where its
+            `Config` has `paper`. Each argument of `run` after the first is an option that names a
+            folder, required if it has no default, with the help that the module's `FOLDERS` has
+            for it. Where a folder lies is not recorded.
+        arguments: those of the process when None.
+    """
+    assert figure.__spec__ is not None
+    module = figure.__spec__.name
+    parser, folders = _parser(figure, module)
+    options = parser.parse_args(arguments)
+    out = options.out or _PLACES[options.size]
+    # Before the work, so that a folder that cannot be made costs nothing.
+    out.mkdir(parents=True, exist_ok=True)
+    config = getattr(figure.Config, options.size)() if options.size else figure.Config()
+    given = {name: getattr(options, name) for name in folders}
+    started = time.perf_counter()
+    dataset = figure.run(config, **given)
+    seconds = time.perf_counter() - started
+    words = ["python", "-m", module, *([f"--{options.size}"] if options.size else [])]
+    words += [word for name in folders if given[name] for word in (f"--{name}", name.upper())]
+    facts = {
+        "module": module,
+        "command": " ".join(words),
+        "config": json.dumps(dataclasses.asdict(config)),
+        "seconds": seconds,
+    }
+    path = out / f"{module.rpartition('.')[2]}.nc"
+    saved = save(dataset, path, facts)
+    figure.plot(saved).savefig(path.with_suffix(".png"), dpi=150)
+    verdicts = figure.claims(saved)
+    for claim, holds in verdicts.items():
+        print(f"{'true ' if holds else 'FALSE'}  {claim}")
+    return 0 if all(verdicts.values()) else 1
+
+
+def _parser(figure: ModuleType, module: str) -> tuple[argparse.ArgumentParser, list[str]]:
+    """The figure's options, and those among them that name the folders it reads."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}")
+    group = parser.add_mutually_exclusive_group()
+    for size, description in _SIZES.items():
+        if size in vars(figure.Config):
+            group.add_argument(
+                f"--{size}", dest="size", action="store_const", const=size, help=description
+            )
+    smoke, paper = _PLACES["smoke"], _PLACES["paper"]
+    parser.add_argument(
+        "--out",
+        type=pathlib.Path,
+        help=f"folder to write to [{RESULTS}; {smoke} or {paper} for those sizes]",
+    )
+    _, *folders = inspect.signature(figure.run).parameters.values()
+    for folder in folders:
+        parser.add_argument(
+            f"--{folder.name}",
+            type=pathlib.Path,
+            required=folder.default is folder.empty,
+            help=figure.FOLDERS[folder.name],
+        )
+    return parser, [folder.name for folder in folders]
+
+
+def track(items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
+    """The items one by one, with a bar on standard error, or a line each without a terminal."""
+    with tqdm(items, disable=None, leave=False) as bar:
+        for number, item in enumerate(items, 1):
+            bar.set_description(name(item))
+            if bar.disable:
+                print(f"{number}/{len(items)} {name(item)}", file=sys.stderr)
+            yield item
+            bar.update()

@@ -1,0 +1,62 @@
+"""Labelled arrays: a figure says its axes once, and which of them each variable has."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray
+
+Axes = Mapping[str, Any]
+Dims = str | tuple[str, ...]
+
+
+def dataset(
+    axes: Axes,
+    variables: Mapping[Dims, Mapping[str, Any]],
+    facts: Mapping[str, Any] | None = None,
+) -> xarray.Dataset:
+    """Variables on named axes.
+
+    Args:
+        axes: the values along each axis that has any.
+        variables: the values of variables by their names, by the axes that they have in common;
+            `()` for numbers.
+        facts: what is true of the whole, for `attrs`.
+    """
+    values = {name: (dims, one) for dims, group in variables.items() for name, one in group.items()}
+    return xarray.Dataset(values, _listed(axes), facts)
+
+
+def empty(
+    axes: Axes, variables: Mapping[Dims, Iterable[str]], facts: Mapping[str, Any] | None = None
+) -> xarray.Dataset:
+    """A dataset that is NaN, in float64, wherever something will be measured.
+
+    Args:
+        axes: the values along every axis, or how many there are where they need no names.
+        variables: names of variables, by the axes that they have in common.
+        facts: what is true of the whole, for `attrs`.
+    """
+    sizes = {name: one if isinstance(one, int) else len(one) for name, one in axes.items()}
+    blank = {
+        dims: {name: np.full([sizes[axis] for axis in _tuple(dims)], np.nan) for name in names}
+        for dims, names in variables.items()
+    }
+    named = {name: one for name, one in axes.items() if not isinstance(one, int)}
+    return dataset(named, blank, facts)
+
+
+def in_units(dataset: xarray.Dataset, **units: str) -> xarray.Dataset:
+    """The dataset, with the units of variables and axes that have one in their `attrs`."""
+    for name, unit in units.items():
+        dataset[name].attrs["units"] = unit
+    return dataset
+
+
+def _tuple(dims: Dims) -> tuple[str, ...]:
+    return (dims,) if isinstance(dims, str) else dims
+
+
+def _listed(axes: Axes) -> dict[str, Any]:
+    """Values as lists or arrays: a tuple would be read as dimensions and values."""
+    return {name: one if isinstance(one, np.ndarray) else list(one) for name, one in axes.items()}

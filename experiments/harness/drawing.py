@@ -1,0 +1,27 @@
+"""Colours, axes and bands that the figures share; no global style is touched."""
+
+from typing import Any
+
+import xarray
+from matplotlib.axes import Axes
+
+# Okabe and Ito's colours, which colour-blind readers tell apart.
+BLUE, SKY, GREEN, ORANGE, RED = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00"
+PURPLE, BLACK, GREY = "#CC79A7", "#000000", "#777777"
+
+
+def tidy(axes: Axes, title: str = "") -> None:
+    """Two spines, small ticks, and a title at the left."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize="small", length=3)
+    axes.set_title(title, loc="left", fontsize="medium")
+
+
+def band(axes: Axes, places: Any, low: Any, high: Any, color: str, alpha: float = 0.15) -> None:
+    """Shade what lies between two curves."""
+    axes.fill_between(places, low, high, color=color, alpha=alpha, linewidth=0)
+
+
+def spread(axes: Axes, places: Any, runs: xarray.DataArray, color: str) -> None:
+    """Shade from the least to the largest over the axis "seed"."""
+    band(axes, places, runs.min("seed"), runs.max("seed"), color)

@@ -1,0 +1,49 @@
+"""A figure's result as a file, with all that says how it was made."""
+
+import os
+import pathlib
+import platform
+from typing import Any
+
+import xarray
+
+from jaxdp.sweeps.provenance import commit_of, versions_and_devices
+
+RESULTS = pathlib.Path("experiments", "results")
+
+
+def save(dataset: xarray.Dataset, path: pathlib.Path, facts: dict[str, Any]) -> xarray.Dataset:
+    """Write a dataset with how it was made, and return what the file says.
+
+    Args:
+        dataset: what a figure's `run` returned.
+        path: of the file.
+        facts: further attributes; versions, device, platform and commit are added.
+    """
+    dataset.attrs |= {**facts, **provenance()}
+    dataset.to_netcdf(path, engine="h5netcdf")
+    return read(path)
+
+
+def read(path: pathlib.Path) -> xarray.Dataset:
+    """A saved dataset, in memory."""
+    return xarray.load_dataset(path, engine="h5netcdf")
+
+
+def provenance() -> dict[str, str]:
+    """Versions, device, platform and commit; neither the host's name nor a path of its."""
+    facts = versions_and_devices()
+    facts["platform"] = (
+        f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores"
+    )
+    commit = commit_of(pathlib.Path(__file__).parent)
+    return facts | ({"commit": commit} if commit else {})
+
+
+def _processor() -> str:
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(models), platform.processor() or "unnamed processor")

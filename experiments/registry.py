@@ -1,0 +1,99 @@
+"""Every figure and benchmark: one line each. A new one is a module, a line here and its falsifiers.
+
+A falsifier is a change of a result of which one of the claims is false; the tests ask for one for
+each claim.
+"""
+
+import importlib
+from types import ModuleType
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """A module with Config, run, checks, claims, summary and plot.
+
+    Attributes:
+        paper: the folder it lies in.
+        name: of the module, and of the files of its result.
+        shows: what one learns from it.
+        paper_size: what `--paper` runs; None where the default is the paper's size, or the paper
+            has nothing of the kind.
+    """
+
+    paper: str
+    name: str
+    shows: str
+    paper_size: str | None = None
+
+    @property
+    def module(self) -> str:
+        """The module's dotted name."""
+        return f"experiments.{self.paper}.{self.name}"
+
+    def load(self) -> ModuleType:
+        """The module, imported now."""
+        return importlib.import_module(self.module)
+
+
+_AC, _PF, _PK, _DR, _SPEED = (
+    "aggressive_clipping",
+    "privacy_for_free",
+    "private_kernel_learning",
+    "data_reconstruction",
+    "benchmarks",
+)
+
+FIGURES = (
+    Entry(_AC, "fig01_clipped_moments", "the two factors through which clipping enters the theory"),
+    Entry(_AC, "fig02_risk_curves", "simulated risk, the coupled ODE and its bounds over time"),
+    Entry(_AC, "fig03_clip_and_rate", "the released risk over clip and learning rate"),
+    Entry(_AC, "fig04_schedules", "schedules against each other as n grows"),
+    Entry(_AC, "constant_clip", "a constant clip against clips that grow with ln n"),
+    Entry(_AC, "small_gamma", "the exponents of Theorems 6 and 7"),
+    Entry(_AC, "real_tables", "the theory on real tables and on Gaussian rows like them"),
+    Entry(_PF, "fig01_mnist_width", "accuracy on MNIST against width", "50,000 records"),
+    Entry(_PF, "fig02_mnist_samples", "accuracy on MNIST against samples", "width 1000"),
+    Entry(_PF, "fig03_random_features", "random features of any width under DP-GD"),
+    Entry(_PF, "fig04_mnist_hyperparameters", "time and clip norm on MNIST", "50,000 records"),
+    Entry(_PF, "excess_risk", "what Theorem 1 bounds, against n, d and epsilon"),
+    Entry(_PK, "fig01_synthetic", "test error against epsilon, synthetic data", "100 repetitions"),
+    Entry(_PK, "fig02_projection_dimension", "the same against M", "100 repetitions"),
+    Entry(_PK, "fig03_year_prediction", "test error against epsilon, songs", "100 repetitions"),
+    Entry(_PK, "fig08_year_projection_dimension", "the same against M", "100 repetitions"),
+    Entry(_PK, "uci_tables", "every learner on real tables"),
+    Entry(_PK, "rates", "how the excess risk falls with privacy, on the torus"),
+    Entry(_PK, "basis_selection", "which functions a random projection keeps"),
+    Entry(_DR, "fig01_cifar_thresholds", "two thresholds on CIFAR-10", "d = 3072, n = 100"),
+    Entry(_DR, "fig03_sphere_thresholds", "the same on the sphere", "10 seeds, 10,000 passes"),
+    Entry(_DR, "fig04_signs", "whether the sign of a row is found", "d = 3072, n = 100"),
+    Entry(_DR, "fig05_networks", "the threshold of networks", "d = 3072, n = 10"),
+    Entry(_DR, "fig06_multiclass_images", "images of ten classes", "d = 3072, n = 100"),
+    Entry(_DR, "regenerated", "the attack with V never in memory", "d = 3072, n = 100"),
+    Entry(_DR, "known_rows", "all rows but one are known"),
+    Entry(_DR, "under_privacy", "what epsilon, T, p and C do to the attack"),
+    Entry(_DR, "private_images", "photographs read off one private step"),
+)
+
+BENCHMARKS = (
+    Entry(_SPEED, "simulators", "time of a step of Algorithm 1"),
+    Entry(_SPEED, "function_space", "time of a step of DP-GD on random features"),
+    Entry(_SPEED, "ode_grid", "time of 10,000 predictions"),
+    Entry(_SPEED, "per_sample_clipping", "the sum of clipped per-sample gradients"),
+    Entry(_SPEED, "private_kernel_ridge", "a private kernel ridge regression"),
+    Entry(_SPEED, "reconstruction", "passes and seconds of the attack"),
+    Entry(_SPEED, "secret_noise", "what noise that is exact and secret costs"),
+)
+
+ENTRIES = FIGURES + BENCHMARKS
+
+
+def entry(name: str) -> Entry:
+    """The entry of this name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for one in ENTRIES:
+        if one.name == name:
+            return one
+    raise ValueError(f"expected one of {[one.name for one in ENTRIES]}, got {name!r}")
