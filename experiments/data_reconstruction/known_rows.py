@@ -52,9 +52,9 @@ class Config:
     smoke = harness.size(
         dim=8,
         num_samples=4,
-        widths=(0.6, 1.0, 4.0),
+        widths=(0.45, 1.0, 4.0),
         all_widths=(0.5, 10.0),
-        num_seeds=2,
+        num_seeds=3,
         max_passes=400,
     )
 

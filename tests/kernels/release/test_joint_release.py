@@ -291,7 +291,7 @@ def _right_guesses(release, epsilon, size, trials, *, is_coarse):
     [
         (0.01, 30, 40),
         pytest.param(0.01, 100, 60, marks=pytest.mark.slow),
-        pytest.param(0.1, 200, 40, marks=pytest.mark.slow),
+        pytest.param(0.1, 200, 100, marks=pytest.mark.slow),
         pytest.param(1.0, 200, 60, marks=pytest.mark.slow),
     ],
 )
