@@ -1,7 +1,8 @@
 """What each test costs: seconds, processor seconds, and what of them goes into compilation.
 
 `make test-profile` prints the tests that cost most and the totals of each folder. Compilation is
-most of the time of a quick test, so a test that shares its compiled functions is a cheap one.
+most of the time of a quick test, so a test that shares its compiled functions is a cheap one. To
+load a program that an earlier run has compiled counts as compiling.
 """
 
 import collections
@@ -15,7 +16,8 @@ _EVENTS = {
     "/jax/core/compile/jaxpr_trace_duration": "tracing",
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering",
 }
-_COLUMNS = ("seconds", "cpu", "compiling", "tracing", "lowering", "programs")
+_LOADED = "/jax/compilation_cache/cache_hits"
+_COLUMNS = ("seconds", "cpu", "compiling", "tracing", "lowering", "programs", "loaded")
 
 
 class Profile:
@@ -25,11 +27,15 @@ class Profile:
         self._spent = collections.Counter()
         self._reports = {}
         jax.monitoring.register_event_duration_secs_listener(self._count)
+        jax.monitoring.register_event_listener(self._count_loaded)
 
     def _count(self, event, duration, **_):
         if event in _EVENTS:
             self._spent[_EVENTS[event]] += duration
             self._spent["programs"] += _EVENTS[event] == "compiling"
+
+    def _count_loaded(self, event, **_):
+        self._spent["loaded"] += event == _LOADED
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
