@@ -15,8 +15,8 @@ import stat
 import time
 
 VARIABLE = "JAX_COMPILATION_CACHE_DIR"
-# Most programs are single operations: each is compiled in some hundredths of a second, is loaded in a
-# few times less, and fills a few kilobytes.
+# Most programs are single operations: each is compiled in some hundredths of a second, is loaded in
+# a few times less, and fills a few kilobytes.
 _WORTH = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 # JAX writes in place, so a process can read what another has half written. JAX finds that it is not
 # whole, says so, and compiles; a program that works is then no reason for a test to fail.

@@ -21,6 +21,7 @@ except RefusedFolderError as error:
     raise pytest.UsageError(str(error)) from error
 
 import equinox as eqx
+import hypothesis
 import jax
 from entropy import KnownEntropy, shift_seeds
 from jaxtyping import install_import_hook
@@ -63,6 +64,9 @@ def pytest_configure(config):
         config.pluginmanager.register(Profile())
     offset = config.getoption("seed_offset")
     shift_seeds(offset)
+    # To compile takes longer than any deadline, and the examples are the same in every run.
+    hypothesis.settings.register_profile("tests", deadline=None, derandomize=not offset)
+    hypothesis.settings.load_profile("tests")
     config.stash[_ENTROPY] = KnownEntropy(offset)
     config.stash[_ENTROPY].install()
 
