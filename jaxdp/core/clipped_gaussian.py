@@ -79,7 +79,7 @@ def clipped_square(
     points, width, is_small = _points(std, limit)
     beyond = ndtr((mean[..., None] - points) / std[..., None])
     beyond += ndtr((-mean[..., None] - points) / std[..., None])
-    summed = width * jnp.sum(2 * points * beyond * _WEIGHTS.astype(std.dtype), axis=-1)
+    summed = width * _summed(2 * points * beyond)
     at_above, at_below = _density(above), _density(below)
     within = inside_probability(mean, variance, limit)
     direct = (mean**2 + std**2) * within + 2 * mean * std * (at_below - at_above)

@@ -22,6 +22,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
@@ -130,7 +131,10 @@ def _beyond(functions, mean, std, crossing, is_fixed):
     # Nothing lies beyond the crossing of a limit of zero.
     width = jnp.where(crossing == jnp.inf, 0, upper - lower)
     middle, half = upper - width / 2, width / 2
-    nodes, weights = (jnp.asarray(part, mean.dtype) for part in (_NODES, _WEIGHTS))
+    nodes, weights = (
+        lax.broadcast_to_rank(jnp.asarray(part, mean.dtype), half.ndim + 1)
+        for part in (_NODES, _WEIGHTS)
+    )
     step = middle[..., None] + half[..., None] * nodes
     # A difference of hyperbolic sines as a product, for deviations that are small.
     scale, start = jnp.pi / std[..., None], start[..., None]

@@ -141,7 +141,7 @@ def test_a_path_is_that_of_training_for_the_same_key(optimiser, sampler):
     def weights(key):
         return train(trained, _loss, model, *rows, key=key).model.weight[0]
 
-    expected = weights(run_keys(key, num_runs))
+    expected = weights(run_keys(jr.clone(key), num_runs))
     np.testing.assert_allclose(simulated.parameters, expected, atol=2e-5)
     assert np.abs(simulated.parameters[0] - simulated.parameters[1]).max() > 0.01
     risk = np.mean((expected @ PROBLEM.test_features().T - PROBLEM.test_labels[None]) ** 2, axis=1)
