@@ -42,6 +42,7 @@ class KernelModes(eqx.Module):
             that training never sees adds this to the risk.
         is_valid: whether the problem's traced parameters are in their range.
         loss: of a row.
+        unseen_norms: $\|N_i\|^2$ of each test row.
     """
 
     eigenvalues: Float[Array, " modes"]
@@ -54,6 +55,12 @@ class KernelModes(eqx.Module):
     unseen: Float[Array, ""]
     is_valid: Bool[Array, ""]
     loss: AbstractScalarLoss
+    unseen_norms: Float[Array, " test"]
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The shape of one prediction."""
+        return ()
 
     @property
     def num_train(self) -> int:
@@ -70,6 +77,10 @@ class KernelModes(eqx.Module):
     def slope_limits(self, algorithm: DPGD) -> Float[Array, " train"]:
         r"""$C/\|\varphi(x_i)\|$: a sample is clipped where its loss has a larger slope."""
         return slope_limits(algorithm.clip_norm, self.feature_norms)
+
+    def clipped_slopes(self, predictions, variances, limits):
+        """Moments of the clipped slopes of Gaussian training predictions."""
+        return self.loss.clipped_slope(predictions, variances, self.train_labels, limits)
 
     def bias(self, mean: Float[Array, "*records modes"]) -> Float[Array, "*records"]:
         """Test error of the mean predictor."""
@@ -102,6 +113,7 @@ def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
         pull = product(factor.T, reduced.train_labels)
     # Under jit known arrays are constants, and the compiler would spend minutes multiplying them.
     factor, test_factor, reduced = lax.optimization_barrier((factor, test_factor, reduced))
+    unseen_norms = jnp.sum(reduced.unseen_factor**2, axis=1)
     return KernelModes(
         eigenvalues=jnp.asarray(eigenvalues, dtype),
         factor=factor,
@@ -110,7 +122,8 @@ def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
         feature_norms=reduced.feature_norms(),
         train_labels=reduced.train_labels,
         test_labels=reduced.test_labels,
-        unseen=jnp.mean(jnp.sum(reduced.unseen_factor**2, axis=1)),
+        unseen=jnp.mean(unseen_norms),
+        unseen_norms=unseen_norms,
         is_valid=reduced.is_valid,
         loss=reduced.loss,
     )
