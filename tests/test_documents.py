@@ -163,3 +163,18 @@ def test_a_removed_name_is_removed_and_still_told_of():
     for document, names in REMOVED.items():
         assert not names & _defined()
         assert all(name in (ROOT / document).read_text() for name in names)
+
+
+# A history may tell of files that are gone.
+CURRENT = sorted(set(DOCUMENTS) - {"CHANGELOG.md"})
+PATH = re.compile(r"(?<![\w/.-])(?:jaxdp|tests|experiments|notebooks|docs)/[\w/.]*\w")
+
+
+@pytest.mark.parametrize("document", CURRENT)
+def test_every_path_that_a_document_names_is_one_of_the_tree(document):
+    named = PATH.findall((ROOT / document).read_text())
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_a_path_that_is_gone_is_noticed():
+    assert PATH.findall("subclass it (`jaxdp/schedules.py`).") == ["jaxdp/schedules.py"]

@@ -124,6 +124,7 @@ def is_other_clock(clocks: list[Array], expected: list[Array]) -> Bool[Array, ""
     for some, one in zip(clocks, expected, strict=True):
         if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
             some, one = jax.random.key_data(some), jax.random.key_data(one)
+        one = one[None]
         if jnp.issubdtype(one.dtype, jnp.inexact):
             gap = jnp.abs(some - one) > TOLERANCE * jnp.maximum(jnp.abs(some), jnp.abs(one))
             differs |= jnp.any(gap | (jnp.isnan(some) != jnp.isnan(one)))

@@ -130,7 +130,7 @@ def _as_state(reading, num_steps):
     matrices, injections = reading.rows[..., :-1], reading.rows[..., -1]
     kept = np.zeros(matrices.shape[-2:])
     kept[0, 0] = 1
-    return LinearState(matrices + kept, injections, reading.initial, reading.names, num_steps)
+    return LinearState(matrices + kept[None], injections, reading.initial, reading.names, num_steps)
 
 
 def _is_traced(optimiser):

@@ -72,7 +72,8 @@ def checked_reading(optimiser: optax.GradientTransformation, num_steps: int) -> 
         optimiser: none of whose numbers is traced.
         num_steps: T.
     """
-    with jax.ensure_compile_time_eval(), on_host():
+    # An optimiser that has a key is tried many times from one state, which uses it again.
+    with jax.ensure_compile_time_eval(), on_host(), jax.debug_key_reuse(False):
         try:
             steps = [coordinate_step(optimiser, shape, jnp.float64) for shape in SHAPES]
         # The optimiser is the user's, and may raise anything.
@@ -138,7 +139,7 @@ def _starts_linearly(step, initial, weights):
     _, clock = step.start(jnp.zeros(step.shape, step.dtype))
     for scale in (0, 1, *_SCALES):
         values, found = step.start(jnp.asarray(scale * weights))
-        expected = np.multiply.outer(initial, scale * weights)
+        expected = np.multiply.outer(initial, scale * weights)[None]
         if _differs(values[None], expected, np.abs(expected)).any():
             return False
         if is_other_clock([leaf[None] for leaf in found], clock):

@@ -39,8 +39,8 @@ class AbstractTrainable(AbstractDescription):
             targets: likewise.
             key: one for the whole run and for no other, secret (`jaxdp.privacy.secret_key()`);
                 batches and noise of each step are drawn from it and from the number of the step.
-                With secret noise only the order of `ShuffledEpochs` is; the baseline draws
-                nothing.
+                With secret noise only the order of `ShuffledEpochs` and the batches of
+                `FixedSizeBatches` are; the baseline draws nothing.
             microbatch_size: as in `jaxdp.clipped_gradient_sum`. Below 256 it also makes the noise
                 that covers rounding less.
 

@@ -1,5 +1,6 @@
 """What is learnt: descriptions that simulators and theories read."""
 
+from jaxdp.problems.base import AbstractLinearModelProblem as AbstractLinearModelProblem
 from jaxdp.problems.base import AbstractProblem as AbstractProblem
 from jaxdp.problems.base import AbstractSampleProblem as AbstractSampleProblem
 from jaxdp.problems.base import Samples as Samples
@@ -14,6 +15,7 @@ from jaxdp.problems.tabular import TabularRegression as TabularRegression
 
 __all__ = [
     "AbstractFeatureProblem",
+    "AbstractLinearModelProblem",
     "AbstractProblem",
     "AbstractSampleProblem",
     "LinearRegression",

@@ -8,9 +8,12 @@ import abc
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxdp.core.description import AbstractDescription
+from jaxdp.losses import AbstractScalarLoss, loss_gradient, loss_smoothness
 
 
 class Samples(eqx.Module):
@@ -71,3 +74,23 @@ class AbstractSampleProblem(AbstractProblem):
     @abc.abstractmethod
     def in_input_coordinates(self, parameters: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Parameters as they act on the inputs that the user gave (centred and scaled)."""
+
+
+class AbstractLinearModelProblem(AbstractSampleProblem):
+    """Samples for a model linear in its parameters: its loss says gradient and smoothness.
+
+    So the gradients are of the form for which `OnePassDPSGD` is proved private.
+    """
+
+    @property
+    @abc.abstractmethod
+    def loss(self) -> AbstractScalarLoss:
+        """Of one sample, from the prediction x.theta."""
+
+    def gradient(self, parameters, samples):
+        weights = lax.broadcast_to_rank(parameters, samples.inputs.ndim)
+        predictions = jnp.sum(samples.inputs * weights, axis=-1)
+        return loss_gradient(self.loss, samples.inputs, predictions, samples.labels)
+
+    def smoothness(self, samples):
+        return loss_smoothness(self.loss, samples.inputs)

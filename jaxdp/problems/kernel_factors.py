@@ -78,19 +78,28 @@ def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, "
     r"""The largest eigenvalue of $\Phi\Phi^\top$ by Lanczos's recursion, where the features are.
 
     It is exact but for rounding up to 100 rows or columns. Beyond, 100 steps find a number that is
-    not above the largest eigenvalue, and whatever the spectrum is at most a share e below it with
-    probability $1 - 1.648\sqrt n\,e^{-199\sqrt e}$ over the start: 1 - 1.2e-6 for e = .01 and $n =
-    10^5$. The start is drawn without a look at the features. Spectra that crowd at their upper
-    end come close to e = 1e-4 already at n = 1500; with a gap of 1 % below the largest eigenvalue
-    all digits are right.
+    not above the largest eigenvalue. Let b be the component of the start, of norm 1, along that
+    eigenvalue's vector. Whatever the spectrum is, what is found is more than a share e too small
+    only if $|b| < 1 / \cosh(199\,\mathrm{artanh}\sqrt e)$, and some spectra reach this. A start
+    drawn without a look at n rows has so small a component with probability at most
+    $\sqrt{2n/\pi} / \cosh(199\,\mathrm{artanh}\sqrt e)$: 1.1e-6 for e = .01 and $n = 10^5$.
+    Spectra that crowd at their upper end come close to e = 1e-4 already at n = 1500; with a gap of
+    1 % below the largest eigenvalue all digits are right.
 
     Every vector is made orthogonal to all before it, twice: in float32 the recursion alone loses
     that.
 
-    Source: Kuczynski and Wozniakowski (1992), "Estimating the largest eigenvalue by the power and
-    Lanczos algorithms with a random start". Derived:
-    test_the_largest_eigenvalue_is_found_where_the_features_are and
-    test_a_hundred_steps_find_the_top_of_crowded_spectra.
+    Derived: let $x_i$ be the eigenvalues over the largest, $x_1 = 1$, $b_i$ the start's components
+    and m = 1 - e. The share m is found if a polynomial p of degree 99 has
+    $\sum_i b_i^2 (x_i - m) p(x_i)^2 \ge 0$. Take $p(m(1 - y^2)) = T_{199}(y)/y$ with Chebyshev's
+    polynomial. Then $(m - x) p(x)^2 = m T_{199}(y)^2 \le m$ for x in [0, m], and
+    $e\,p(1)^2 = m \sinh^2(199\,\mathrm{artanh}\sqrt e)$: all is well if
+    $b_1^2 \sinh^2(\cdot) \ge 1 - b_1^2$. For a uniform direction, the density of $b_1$ is at most
+    $\sqrt{n/2\pi}$. Tests: test_the_spectrum_that_is_hardest_for_the_start_reaches_the_bound,
+    test_small_components_of_the_start_are_as_rare_as_stated and
+    test_a_hundred_steps_find_the_top_of_crowded_spectra. The rate is that of Kuczynski and
+    Wozniakowski (1992), "Estimating the largest eigenvalue by the power and Lanczos algorithms with
+    a random start": $\sqrt n\,e^{-(2k - 1)\sqrt e}$ after k steps.
     """
     features = features.astype(jnp.promote_types(features.dtype, jnp.float32))
     factor = features if features.shape[0] <= features.shape[1] else features.T

@@ -11,7 +11,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
@@ -25,15 +24,15 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.keys import numbered_key
 from jaxdp.data.standardisation import standardise
-from jaxdp.losses import HalfSquared, loss_gradient, loss_smoothness
-from jaxdp.problems.base import AbstractSampleProblem, Samples
+from jaxdp.losses import HalfSquared
+from jaxdp.problems.base import AbstractLinearModelProblem, Samples
 from jaxdp.problems.covariance_basis import covariance_basis
 from jaxdp.problems.eigenvalue_blocks import Blocks, blocks_of, multiplicities_of
 
 _MEAN_TOLERANCE = 1e-5
 
 
-class LinearRegression(AbstractSampleProblem):
+class LinearRegression(AbstractLinearModelProblem):
     r"""Labels $y = x^\top\theta^* + z$ with $x \sim N(0, \Sigma)$, $z \sim N(0, \zeta^2)$.
 
     The risk is the excess risk $R(\theta) = \|\Sigma^{1/2}(\theta - \theta^*)\|^2 / 2$.
@@ -181,14 +180,6 @@ class LinearRegression(AbstractSampleProblem):
     def loss(self) -> HalfSquared:
         """The loss of a sample, whose mean over fresh samples is the risk and the noise's part."""
         return HalfSquared()
-
-    def gradient(self, parameters, samples):
-        weights = lax.broadcast_to_rank(parameters, samples.inputs.ndim)
-        predictions = jnp.sum(samples.inputs * weights, axis=-1)
-        return loss_gradient(self.loss, samples.inputs, predictions, samples.labels)
-
-    def smoothness(self, samples):
-        return loss_smoothness(self.loss, samples.inputs)
 
     def risk(self, prepared, parameters):
         return jnp.sum(self.spectrum * (parameters - self.target) ** 2) / 2

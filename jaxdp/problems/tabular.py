@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxdp.core.arrays import as_float, as_wide_float
 from jaxdp.data.standardisation import standardise
-from jaxdp.problems.base import AbstractSampleProblem, Samples
+from jaxdp.problems.base import AbstractLinearModelProblem, Samples
 from jaxdp.problems.covariance_basis import covariance_basis
 from jaxdp.problems.linear import LinearRegression
 
@@ -35,7 +35,7 @@ class Split(eqx.Module):
     bias: Float[Array, ""]
 
 
-class TabularRegression(AbstractSampleProblem):
+class TabularRegression(AbstractLinearModelProblem):
     r"""A table as a regression problem.
 
     The inputs are centred and scaled by one number to trace of covariance = dim, the labels
@@ -164,12 +164,6 @@ class TabularRegression(AbstractSampleProblem):
     def loss(self):
         """That of the surrogate."""
         return self.surrogate.loss
-
-    def gradient(self, parameters, samples):
-        return self.surrogate.gradient(parameters, samples)
-
-    def smoothness(self, samples):
-        return self.surrogate.smoothness(samples)
 
     def risk(self, prepared, parameters):
         offset = jnp.sqrt(self.surrogate.spectrum) * parameters - prepared.optimum

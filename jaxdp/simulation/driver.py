@@ -161,7 +161,7 @@ def shares_of_samples(
 ) -> dict[str, Float[Array, "runs records"]]:
     """Counts of samples since the start, over the samples that were used until then."""
     used = jnp.maximum(steps, 1).astype(counts.risk.dtype) * batch_size
-    return {f"{name}_fraction": count / used for name, count in counts.sums.items()}
+    return {f"{name}_fraction": count / used[None] for name, count in counts.sums.items()}
 
 
 def trajectory_of(

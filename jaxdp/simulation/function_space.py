@@ -12,7 +12,7 @@ from jaxdp.core.keys import stream_key
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.simulation.base import AbstractSimulator
-from jaxdp.simulation.full_batch import simulate_full_batch
+from jaxdp.simulation.fixed_rows import simulate_on_rows
 
 
 class FunctionSpace(AbstractSimulator):
@@ -42,7 +42,7 @@ class FunctionSpace(AbstractSimulator):
             )
         reduced = problem.reduced()
         warn_if_unstable(algorithm, reduced.stability_limit)
-        return simulate_full_batch(
+        return simulate_on_rows(
             reduced,
             algorithm,
             # Apart from the keys of other simulators, so that two of them can share a key.

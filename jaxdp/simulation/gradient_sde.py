@@ -154,7 +154,7 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
     dtype = float_dtype(problem, algorithm)
     times = shares.astype(dtype) * algorithm.duration
     inner = jnp.arange(per_record, dtype=dtype) / per_record
-    grid = times[:-1, None] + jnp.diff(times)[:, None] * inner
+    grid = times[:-1, None] + jnp.diff(times)[:, None] * inner[None]
     grid = jnp.append(grid.reshape(-1), times[-1])
     norms, diffusion = problem.feature_norms(), algorithm.diffusion(problem.num_train)
     seen, unseen = problem.train_factor.shape[1], problem.unseen_factor.shape[1]
@@ -200,7 +200,7 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
             steps[:, None] * jr.normal(unseen_key, (len(times), unseen), dtype), axis=0
         )
         predictions = predictions + _product(brownian, problem.unseen_factor.T)
-        risks = jnp.mean(problem.loss.value(predictions, problem.test_labels), axis=1)
+        risks = jnp.mean(problem.loss.value(predictions, problem.test_labels[None]), axis=1)
         return risks, touched, solution.result != diffrax.RESULTS.successful
 
     # For the solver's own sums over its stages.

@@ -18,7 +18,7 @@ from jaxdp.problems.base import AbstractSampleProblem
 from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator, known_length
 from jaxdp.simulation.driver import drive, ranges_of
-from jaxdp.simulation.full_batch import simulate_full_batch
+from jaxdp.simulation.fixed_rows import simulate_on_rows
 from jaxdp.simulation.one_pass import Chunks, OnePassRuns
 
 
@@ -65,7 +65,7 @@ class Iterates(AbstractSimulator):
             explicit = _explicit(problem)
             if isinstance(algorithm, AbstractFullBatchAlgorithm):
                 warn_if_unstable(algorithm, explicit.stability_limit)
-            return simulate_full_batch(
+            return simulate_on_rows(
                 explicit, algorithm, key=key, num_runs=num_runs, records=records, **how
             )
         ranges = ranges_of(known_length(problem, algorithm), records, progress)

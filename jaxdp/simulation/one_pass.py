@@ -163,7 +163,7 @@ def _chunk(
     Updates beyond a range's end are padding: their rate is zero and nothing is counted.
     """
     dtype, dim = state.parameters.dtype, problem.dim
-    steps = begins[:, None] + 1 + jnp.arange(num_steps)
+    steps = begins[:, None] + 1 + jnp.arange(num_steps)[None]
     active = steps <= ends[:, None]
     samples = _samples(problem, run, steps, algorithm.batch_size)
     step_sizes = jnp.where(active, algorithm.step_size(steps), 0)
@@ -201,7 +201,7 @@ def _samples(problem: AbstractSampleProblem, run: _Run, steps, batch_size: int):
     """The samples of each step, with a batch axis when there is more than one."""
     index = (steps - 1) * batch_size
     if batch_size > 1:
-        index = index[..., None] + jnp.arange(batch_size)
+        index = index[..., None] + lax.broadcast_to_rank(jnp.arange(batch_size), index.ndim + 1)
     draw = functools.partial(problem.draw, run.prepared, run.sampling_key)
     return _over(index, draw)
 

@@ -137,7 +137,11 @@ REFUSED = {
     "centred gradients": (optax.chain(optax.centralize(), optax.sgd(0.1)), MIXED),
     "reversed": (optax.stateless(lambda updates, _: updates[::-1]), MIXED),
     "a rate of its own": (
-        optax.stateless(lambda updates, _: updates * (1 + jnp.arange(updates.shape[-1]))),
+        optax.stateless(
+            lambda updates, _: (
+                updates * jnp.broadcast_to(1 + jnp.arange(updates.shape[-1]), updates.shape)
+            )
+        ),
         UNEVEN,
     ),
     "noise": (optax.chain(optax.add_noise(1.0, 0.0, jax.random.key(0)), optax.sgd(0.1)), CONSTANT),

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.problems import ReducedFeatures, kernel_factors
-from jaxdp.problems.kernel_factors import lanczos_eigenvalue, largest_eigenvalue
+from jaxdp.problems import ReducedFeatures
 
 RNG = np.random.default_rng(0)
 
@@ -124,34 +123,6 @@ def test_the_spectrum_has_a_gap_after_the_number_of_inputs():
     assert slow > 3 * fast
     with pytest.raises(ValueError, match="rank < 120"):
         problem.spectral_gap(120)
-
-
-@pytest.mark.parametrize("shape", [(40, 200), (200, 40), (30, 30), (2, 7), (1, 1)])
-def test_the_largest_eigenvalue_is_found_where_the_features_are(shape, monkeypatch):
-    # Columns of unequal size, as features have that are not centred.
-    features = np.random.default_rng(4).normal(size=shape) + 0.5
-    exact = np.linalg.norm(features, 2) ** 2
-    there = jnp.asarray(features, jnp.float32)
-    assert float(lanczos_eigenvalue(there)) == pytest.approx(exact, rel=1e-4)
-    assert largest_eigenvalue(there) == pytest.approx(exact, rel=1e-4)
-    monkeypatch.setattr(kernel_factors, "is_on_accelerator", lambda value: True)
-    monkeypatch.setattr(kernel_factors, "_host_eigenvalue", None)
-    assert largest_eigenvalue(there) == pytest.approx(exact, rel=1e-4)
-    assert largest_eigenvalue(0 * there) == 0
-
-
-def test_a_hundred_steps_find_the_top_of_crowded_spectra():
-    size = 1500
-    place = np.arange(size) / (size - 1)
-    crowded = (1 - 0.999 * place, 1 - 0.999 * place**2, (1 + np.cos(np.pi * place)) / 2)
-    errors = []
-    for values in (*crowded, np.where(place > 0, 0.99 * crowded[2], 1.0)):
-        found = lanczos_eigenvalue(jnp.asarray(np.diag(np.sqrt(values)), jnp.float32))
-        errors.append(1 - float(found))
-    # Not above it but for rounding; hard enough that far fewer steps would not do.
-    assert min(errors) > -1e-5
-    assert 5e-5 < max(errors[:3]) < 0.01
-    assert abs(errors[3]) < 1e-5
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ class _Counters(AbstractRuns):
         return steps / 2
 
     def observables(self, reading, steps):
-        return {"share": reading.sums["steps"] / jnp.maximum(steps, 1)}
+        return {"share": reading.sums["steps"] / jnp.maximum(steps, 1)[None]}
 
 
 def _drive(num_steps, records, runs=None, progress=None, keep_parameters=False):

@@ -12,7 +12,7 @@ from scipy.stats import ks_2samp
 
 import jaxdp
 from jaxdp.problems import ReducedFeatures
-from jaxdp.simulation.full_batch import simulate_full_batch
+from jaxdp.simulation.fixed_rows import simulate_on_rows
 
 NUM_TRAIN, NUM_TEST, DIM = 30, 20, 6
 SLOW = pytest.mark.slow
@@ -91,7 +91,7 @@ def test_paths_are_those_of_the_box_for_the_same_noise(num_features):
             (explicit, (normals, normals[:, :0])),
             (reduced, (rotated[:, :seen], rotated[:, seen:])),
         ]:
-            runs = simulate_full_batch(
+            runs = simulate_on_rows(
                 described,
                 algorithm,
                 key=jr.key(0),

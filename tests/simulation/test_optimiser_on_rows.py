@@ -18,8 +18,8 @@ from jaxdp.clipping import sensitivity_excess
 from jaxdp.core.keys import run_keys
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, SecretNoise, ShuffledEpochs
 from jaxdp.problems import ReducedFeatures
-from jaxdp.simulation import full_batch
-from jaxdp.simulation.full_batch import independent_normals, simulate_full_batch
+from jaxdp.simulation import fixed_rows
+from jaxdp.simulation.fixed_rows import independent_normals, simulate_on_rows
 
 NUM_TRAIN, NUM_TEST, DIM, WIDTH = 30, 20, 6, 12
 PROBLEM = jaxdp.RandomFeatures.sample(NUM_TRAIN, NUM_TEST, DIM, WIDTH, key=jr.key(5))
@@ -120,7 +120,7 @@ def _loss(model, features, label):
 )
 def test_a_path_is_that_of_training_for_the_same_key(optimiser, sampler):
     num_runs, key = 2, jr.key(4)
-    simulated = simulate_full_batch(
+    simulated = simulate_on_rows(
         _explicit(),
         algorithm_on_rows(_optimiser(optimiser, sampler), NUM_TRAIN),
         key=key,
@@ -144,7 +144,7 @@ def test_a_path_is_that_of_training_for_the_same_key(optimiser, sampler):
     expected = weights(run_keys(key, num_runs))
     np.testing.assert_allclose(simulated.parameters, expected, atol=2e-5)
     assert np.abs(simulated.parameters[0] - simulated.parameters[1]).max() > 0.01
-    risk = np.mean((expected @ PROBLEM.test_features().T - PROBLEM.test_labels) ** 2, axis=1)
+    risk = np.mean((expected @ PROBLEM.test_features().T - PROBLEM.test_labels[None]) ** 2, axis=1)
     np.testing.assert_allclose(simulated.final_risk, risk, rtol=1e-4)
 
 
@@ -156,8 +156,8 @@ def test_full_batches_with_plain_descent_are_dp_gd():
     # A descent direction has its noise added, an iterate the opposite.
     flipped = functools.partial(_flipped, draw=independent_normals)
     settings = dict(key=jr.key(2), num_runs=3, records=5, keep_parameters=True, progress=None)
-    first = simulate_full_batch(_explicit(), gd, **settings)
-    second = simulate_full_batch(
+    first = simulate_on_rows(_explicit(), gd, **settings)
+    second = simulate_on_rows(
         _explicit(), algorithm_on_rows(optimiser, NUM_TRAIN), draw=flipped, **settings
     )
     np.testing.assert_allclose(first.parameters, second.parameters, atol=1e-6)
@@ -213,10 +213,10 @@ def test_compiles_once_for_new_hyper_parameters_and_lengths():
         return simulate_iterates(optimiser, key=jr.key(0), num_runs=2, records=6)
 
     run(1.0, 12)
-    before = full_batch._advance._cached._cache_size()
+    before = fixed_rows._advance._cached._cache_size()
     run(2.0, 12)
     run(0.0, 18)
-    assert full_batch._advance._cached._cache_size() == before
+    assert fixed_rows._advance._cached._cache_size() == before
 
 
 def test_noise_multipliers_can_be_swept_and_bad_ones_are_void():

@@ -94,7 +94,7 @@ def test_agrees_with_algorithm_1_as_printed():
 
     def assert_same_means(rho):
         ours = _run(_problem(), _algorithm(jaxdp.Hyperbolic(20.0, 0.3), rho=rho), num_runs=20_000)
-        assert_mean_close(path[:, 1:], ours.risk[:, 1:].mean(0))
+        assert_mean_close(path[:, 1:], np.asarray(ours.risk[:, 1:].mean(0)))
         assert_mean_close(final, ours.final_risk.mean())
         assert_mean_close(clipped, ours.observables["clipped_fraction"][:, -1].mean())
         assert_mean_close(capped, ours.observables["capped_fraction"][:, -1].mean())

@@ -1,7 +1,7 @@
-"""Steps of a full-batch algorithm on features, many runs together.
+"""Steps of any algorithm for fixed rows, with full batches or drawn ones, many runs together.
 
-One step of R runs is two products of (R, n) and (n, features) arrays. Each normal depends on its
-run's key and its step alone. Memory is O(records).
+One step of R runs is two products of (R, n) and (n, features) arrays: the rows that a batch leaves
+out have slope zero. Each normal depends on its run's key and its step alone. Memory is O(records).
 """
 
 from collections.abc import Callable
@@ -76,7 +76,7 @@ class RowRuns(AbstractRuns):
         return {"clipped_fraction": totals["clipped"] / jnp.where(used > 0, used, 1)}
 
 
-def simulate_full_batch(
+def simulate_on_rows(
     problem: ReducedFeatures,
     algorithm: AbstractRowsAlgorithm,
     *,
@@ -100,7 +100,9 @@ def _begin(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, keys):
     seen = jnp.zeros((len(keys), problem.train_factor.shape[1]), dtype)
     unseen = jnp.zeros((len(keys), problem.unseen_factor.shape[1]), dtype)
     zero = jnp.zeros(len(keys), dtype)
-    used = None if algorithm.batch(jnp.asarray(0), keys) is None else zero
+    # Asked for its shape alone, a batch uses no key up.
+    batch = eqx.filter_eval_shape(algorithm.batch, jnp.asarray(0), keys)
+    used = None if batch is None else zero
     state = _State(seen, unseen, algorithm.init(seen), zero, used)
     risk, sums = _record(problem, state)
     return state, Reading(risk[:, None], jax.tree.map(lambda total: total[:, None], sums))
@@ -155,12 +157,15 @@ def _record(problem: ReducedFeatures, state: _State):
 def _noise(draw: Draw, std, keys, step, like: Any):
     """Noise of standard deviation `std`, one row a run; none is drawn where it is 0."""
     dtype = jnp.result_type(std, like)
+    # As plain numbers: where `std` is batched, `lax.cond` selects among its operands, and a key
+    # counts as used up by that.
+    words, kind = jr.key_data(keys), jr.key_impl(keys)
 
     def drawn():
         def one(key):
             return draw(key, step, like.shape[1], like.dtype)
 
-        return (std * jax.vmap(one)(keys)).astype(dtype)
+        return (std * jax.vmap(one)(jr.wrap_key_data(words, impl=kind))).astype(dtype)
 
     return lax.cond(std != 0, drawn, lambda: jnp.zeros(like.shape, dtype))
 
