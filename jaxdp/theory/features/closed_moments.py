@@ -24,6 +24,7 @@ isotropic over the outputs: $E_i$ is then a vector, $M_i$ and $D_i$ are averages
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -38,12 +39,14 @@ class Moments(eqx.Module):
         mean: of each number of each mode; of several outputs, with an axis for them.
         leading: covariances of the leading modes.
         others: covariances of the numbers of each other mode.
+        unseen: covariances of the numbers of each coordinate that training never sees.
         clipped: the share of the rows that are clipped, summed over the steps.
     """
 
     mean: Float[Array, "size modes *outputs"]
     leading: Float[Array, "size size rank rank"]
     others: Float[Array, "size size others"]
+    unseen: Float[Array, "size size"]
     clipped: Float[Array, ""]
 
 
@@ -104,6 +107,7 @@ class Closure(eqx.Module):
             jnp.zeros((size, count, *outputs), dtype),
             jnp.zeros((size, size, rank, rank), dtype),
             jnp.zeros((size, size, count - rank), dtype),
+            jnp.zeros((size, size), dtype),
             jnp.zeros((), dtype),
         )
 
@@ -146,6 +150,7 @@ class Closure(eqx.Module):
             carried.mean,
             carried.leading + noise.leading,
             carried.others + noise.others,
+            carried.unseen + noise.unseen,
             moments.clipped + forces.clipped,
         )
 
@@ -159,6 +164,7 @@ class Closure(eqx.Module):
             mean + gradient * pull,
             _carried_over(update, leading, lambda part: product(forces.leading, part)),
             _carried_over(update, others, lambda part: forces.others * part),
+            product(product(update.transition, moments.unseen), update.transition.T),
             moments.clipped,
         )
 
@@ -180,8 +186,8 @@ class Closure(eqx.Module):
         shared = jnp.sum(pull[rank:] ** 2, axis=1) + forces.others**2 * moments.others[0, 0]
         others = _times(by_draw, product(self.squares.T, drawn) + joint * shared)
         others += by_noise[..., None]
-        nothing = jnp.zeros_like(moments.mean), jnp.zeros_like(moments.clipped)
-        return Moments(nothing[0], leading, others, nothing[1])
+        nothing = jax.tree.map(jnp.zeros_like, moments)
+        return Moments(nothing.mean, leading, others, by_noise, nothing.clipped)
 
     def velocity(self, moments: Moments, diffusion: Float[Array, ""]) -> Moments:
         """The moments' rate of change in the limit of small steps of gradient descent."""
@@ -193,6 +199,7 @@ class Closure(eqx.Module):
             -forces.pull[None],
             (diffusion**2 * identity - decay - decay.T)[None, None],
             (diffusion**2 - 2 * forces.others * others)[None, None],
+            jnp.full_like(moments.unseen, diffusion**2),
             forces.clipped,
         )
 

@@ -1,7 +1,7 @@
 r"""What is read off the moments of the Gaussian closure: errors of training and test rows.
 
-Test predictions are normal with means $M\mu$ and covariance $MSM^\top + s\,NN^\top$: N belongs to
-the coordinates that training never sees, which share one variance s.
+Test predictions are normal with means $M\mu$ and covariance $G = MSM^\top + s\,NN^\top$: N belongs
+to the coordinates that training never sees, which share one variance s.
 """
 
 import equinox as eqx
@@ -12,106 +12,109 @@ from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.modes import product
 
 
-class Weights(eqx.Module):
-    """The moments of what is released: one number of each coordinate.
+class Readout(eqx.Module):
+    """The errors of what is released, as functions of the moments.
 
     Attributes:
-        mean: of the modes.
-        leading, others: covariances of the leading modes, variances of the others.
-        unseen: variance of each coordinate that training never sees.
-    """
-
-    mean: Float[Array, "modes *outputs"]
-    leading: Float[Array, "rank rank"]
-    others: Float[Array, " others"]
-    unseen: Float[Array, ""]
-
-
-def released(moments: Moments, unseen: Float[Array, "size size"], output: int) -> Weights:
-    """Of the component that is released."""
-    return Weights(
-        moments.mean[output],
-        moments.leading[output, output],
-        moments.others[output, output],
-        unseen[output, output],
-    )
-
-
-class TestRows(eqx.Module):
-    """The test rows' predictions as functions of the moments.
-
-    Attributes:
-        factor: M.
-        labels: of the test rows.
-        unseen_norms: squared norms of the rows of N.
+        closure: with the problem.
+        output: which number of a coordinate is released.
     """
 
     closure: Closure
+    output: int = eqx.field(static=True)
 
-    def predictions(self, weights: Weights):
-        """Means and variances of the test predictions."""
+    def test_predictions(self, moments: Moments):
+        """Means and variances of the test rows' predictions."""
         modes, rank = self.closure.modes, self.closure.rank
         factor = modes.test_factor
-        leading = factor[:, :rank]
-        spread = jnp.sum(product(leading, weights.leading) * leading, axis=1)
-        spread = spread + product(factor[:, rank:] ** 2, weights.others)
-        spread = jnp.maximum(spread, 0) + weights.unseen * modes.unseen_norms
-        return product(factor, weights.mean), spread
+        mean, leading, others, unseen = self._released(moments)
+        spread = jnp.sum(product(factor[:, :rank], leading) * factor[:, :rank], axis=1)
+        spread = spread + product(factor[:, rank:] ** 2, others)
+        # Rounding may leave a small variance negative.
+        spread = jnp.maximum(spread, 0) + unseen * modes.unseen_norms
+        return product(factor, mean), spread
 
-    def risk(self, weights: Weights) -> Float[Array, ""]:
+    def train_predictions(self, moments: Moments):
+        """Means and variances of the training rows' predictions."""
+        mean, leading, others, _ = self._released(moments)
+        spread = self.closure.train_variance(leading, others)
+        return product(self.closure.modes.factor, mean), spread
+
+    def risk(self, moments: Moments) -> Float[Array, ""]:
         """Mean test error."""
         modes = self.closure.modes
-        return jnp.mean(modes.loss.expected_value(*self.predictions(weights), modes.test_labels))
+        found = self.test_predictions(moments)
+        return jnp.mean(modes.loss.expected_value(*found, modes.test_labels))
 
+    def observables(self, moments: Moments) -> dict[str, Float[Array, ""]]:
+        """What is read beside the risk; bias and variance where the loss is a square."""
+        modes = self.closure.modes
+        train = self.train_predictions(moments)
+        found = {"train_risk": jnp.mean(modes.loss.expected_value(*train, modes.train_labels))}
+        if modes.loss.is_square:
+            mean, spread = self.test_predictions(moments)
+            found["bias"] = jnp.mean(modes.loss.value(mean, modes.test_labels))
+            found["variance"] = modes.loss.curvature_bound / 2 * jnp.mean(spread)
+        return found
 
-def train_risk(closure: Closure, weights: Weights) -> Float[Array, ""]:
-    """Mean training error."""
-    modes = closure.modes
-    mean = product(modes.factor, weights.mean)
-    spread = closure.train_variance(weights.leading, weights.others)
-    return jnp.mean(modes.loss.expected_value(mean, spread, modes.train_labels))
+    def _released(self, moments: Moments):
+        place = self.output
+        return (
+            moments.mean[place],
+            moments.leading[place, place],
+            moments.others[place, place],
+            moments.unseen[place, place],
+        )
 
 
 class SquaredForm(eqx.Module):
-    """The covariance of squared test errors, as forms in the moments.
+    r"""The variance over runs of squared test errors whose predictions are normal.
+
+    $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$, in forms that cost nothing that grows with
+    the number of test rows m.
 
     Attributes:
-        form: $H = M^\top M/m$.
+        readout: of the same moments.
+        unseen_factor: N.
+        form: $M^\top M/m$.
         crossed: $M^\top NN^\top M/m^2$.
         unseen: $|NN^\top|^2/m^2$.
     """
 
-    closure: Closure
+    readout: Readout
+    unseen_factor: Float[Array, "test unseen"]
     form: Float[Array, "modes modes"]
     crossed: Float[Array, "modes modes"]
     unseen: Float[Array, ""]
-    unseen_factor: Float[Array, "test unseen"]
 
-    def __init__(self, closure: Closure, unseen_factor: Float[Array, "test unseen"]):
-        factor = closure.modes.test_factor
+    def __init__(self, readout: Readout, unseen_factor: Float[Array, "test unseen"]):
+        factor = readout.closure.modes.test_factor
         rows = factor.shape[0]
         seen = product(factor.T, unseen_factor)
-        self.closure = closure
+        self.readout = readout
+        self.unseen_factor = unseen_factor
         self.form = product(factor.T, factor) / rows
         self.crossed = product(seen, seen.T) / rows**2
         self.unseen = jnp.sum(product(unseen_factor.T, unseen_factor) ** 2) / rows**2
-        self.unseen_factor = unseen_factor
 
-    def variance(self, weights: Weights) -> Float[Array, ""]:
-        r"""$4b^\top Gb + 2|G|^2/m^2$ with G the covariance of the test predictions."""
-        modes, rank = self.closure.modes, self.closure.rank
+    def variance(self, moments: Moments) -> Float[Array, ""]:
+        """Of the mean squared error over the test rows."""
+        closure = self.readout.closure
+        modes, rank = closure.modes, closure.rank
         factor, rows = modes.test_factor, modes.test_labels.shape[0]
-        residual = product(factor, weights.mean) - modes.test_labels
+        mean, leading, others, unseen = self.readout._released(moments)
+        residual = product(factor, mean) - modes.test_labels
         pull = product(factor.T, residual) / rows
-        unseen = product(self.unseen_factor.T, residual) / rows
-        linear = pull[:rank] @ product(weights.leading, pull[:rank])
-        linear += pull[rank:] ** 2 @ weights.others + weights.unseen * jnp.sum(unseen**2)
-        leading = product(self.form[:rank, :rank], weights.leading)
+        away = product(self.unseen_factor.T, residual) / rows
+        linear = pull[:rank] @ product(leading, pull[:rank])
+        linear += pull[rank:] ** 2 @ others + unseen * jnp.sum(away**2)
+        own = product(self.form[:rank, :rank], leading)
         between = self.form[:rank, rank:]
-        squares = jnp.sum(leading * leading.T)
-        squares += 2 * jnp.sum(product(between * weights.others[None], between.T) * weights.leading)
-        squares += weights.others @ product(self.form[rank:, rank:] ** 2, weights.others)
-        squares += 2 * weights.unseen * jnp.sum(self.crossed[:rank, :rank] * weights.leading)
-        squares += 2 * weights.unseen * jnp.diagonal(self.crossed)[rank:] @ weights.others
-        squares += weights.unseen**2 * self.unseen
-        return 4 * linear + 2 * squares
+        squares = jnp.sum(own * own.T)
+        squares += 2 * jnp.sum(product(between * others[None], between.T) * leading)
+        squares += others @ product(self.form[rank:, rank:] ** 2, others)
+        squares += 2 * unseen * jnp.sum(self.crossed[:rank, :rank] * leading)
+        squares += 2 * unseen * jnp.diagonal(self.crossed)[rank:] @ others
+        squares += unseen**2 * self.unseen
+        # In units of (f - y)^2; half of a square has a quarter of its variance.
+        return (4 * linear + 2 * squares) * (modes.loss.curvature_bound / 2) ** 2

@@ -5,7 +5,7 @@ would be that of a quadratic form, with $b = M^\top(M\mu - y)/m$, $H = M^\top M/
 
 $$ 4b^\top Sb + 2\,\mathrm{tr}(HSHS) $$
 
-(`gaussian_variance`). But a run with more noise clips more, and so forgets less. The variance is
+(`readout.SquaredForm`). But a run with more noise clips more, and so forgets less. The variance is
 also the sum of what each step's draws add to it,
 
 $$ \sum_t p_t^\top Q_tp_t + 4\,\mathrm{tr}(P_tQ_tP_tS'_t) + 2\,\mathrm{tr}(P_tQ_tP_tQ_t), $$
@@ -13,14 +13,12 @@ $$ \sum_t p_t^\top Q_tp_t + 4\,\mathrm{tr}(P_tQ_tP_tS'_t) + 2\,\mathrm{tr}(P_tQ_
 where $Q_t$ is the covariance that step t injects, $S'_t$ the one that it finds, and $p_t$, $P_t$
 the derivatives of the final mean test error in the mean and in the covariance after the step:
 reverse differentiation through the closure. Without clipping the sum telescopes to the first
-formula; with it the derivatives see that the moments of the clipped slopes change
-(`feedback_variance`).
+formula; with it the derivatives see that the moments of the clipped slopes change (`feedback`).
 
 Derived: everyday DP-SGD, section 2c; test_spread.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -41,27 +39,31 @@ class Slope(eqx.Module):
     others: Float[Array, "places size size others"]
 
 
-def feedback_variance(
+def feedback(
     closure: Closure,
     recursion: LinearRecursion,
     start: Moments,
     risk: Callable[[Moments], Float[Array, ""]],
+    variance: Callable[[Moments], Float[Array, ""]],
     num_steps: int,
     places: Int[Array, " places"],
 ) -> tuple[Float[Array, " places"], Float[Array, " places"]]:
     """The variance of the test error after some steps, with feedback and without.
 
+    The sum over the steps knows no correlations that the closure does not keep; so what is added to
+    the Gaussian's variance is its difference from the same sum without feedback.
     Memory is that of the moments of about 2 sqrt(T) steps.
 
     Args:
         closure, recursion: of the run.
         start: the moments at its start.
         risk: mean test error of moments.
+        variance: of the test error where the coordinates are normal with these moments.
         num_steps: T, known.
         places: after how many steps; each from 1 to T.
 
     Returns:
-        The sum over the steps, and the Gaussian's formula from the same covariances.
+        The variance with feedback, and `variance` itself.
     """
     length = max(1, round(num_steps**0.5))
     firsts = jnp.arange(-(-num_steps // length)) * length
@@ -82,12 +84,20 @@ def feedback_variance(
 
     def back(carry, part):
         index, before, after = part
-        slope, total, plain = carry
+        slope, total, gaussian = carry
         is_place = places == index + 1
-        slope, plain = lax.cond(
-            is_place.any(),
-            lambda: _begun(is_place, jax.grad(risk)(after), after, slope, plain, outputs),
-            lambda: (slope, plain),
+
+        def begin():
+            begun, own = _begun(is_place, jax.grad(risk)(after), after, slope, outputs)
+            found = variance(after)
+            return (
+                begun,
+                jnp.where(is_place, found - own, total),
+                jnp.where(is_place, found, gaussian),
+            )
+
+        slope, total, gaussian = lax.cond(
+            is_place.any(), begin, lambda: (slope, total, gaussian)
         )
         forces = closure.forces(before.mean[0], before.leading[0, 0], before.others[0, 0])
         noise = closure.injected(before, forces, recursion, recursion.at(index))
@@ -95,7 +105,7 @@ def feedback_variance(
         added = jax.vmap(lambda one: _variance(one, noise, found, outputs))(slope)
         total = total + jnp.where(index < num_steps, added, 0)
         _, pull = jax.vjp(lambda moments: advance(moments, index), before)
-        return (_pulled(pull, slope), total, plain), None
+        return (_pulled(pull, slope), total, gaussian), None
 
     def back_stretch(carry, part):
         first, moments = part
@@ -113,12 +123,12 @@ def feedback_variance(
     nothing = jax.tree.map(lambda part: jnp.zeros((len(places), *part.shape), part.dtype), start)
     slope = Slope(nothing.mean, nothing.leading, nothing.others)
     carry = slope, nothing.clipped, nothing.clipped
-    (_, total, plain), _ = lax.scan(back_stretch, carry, (firsts, starts), reverse=True)
-    return total, plain
+    (_, total, gaussian), _ = lax.scan(back_stretch, carry, (firsts, starts), reverse=True)
+    return total, gaussian
 
 
-def _begun(is_place, here: Moments, after: Moments, slope: Slope, plain, outputs):
-    """The slopes with those of the places that lie here, and the Gaussian's variance there."""
+def _begun(is_place, here: Moments, after: Moments, slope: Slope, outputs):
+    """The slopes with those of the places that lie here, and the sum's variance there."""
     begun = _symmetric(Slope(here.mean[None], here.leading[None], here.others[None]))
 
     def joined(old, new):
@@ -126,16 +136,16 @@ def _begun(is_place, here: Moments, after: Moments, slope: Slope, plain, outputs
 
     one = jax.tree.map(lambda part: part[0], begun)
     nothing = jax.tree.map(jnp.zeros_like, after)
-    variance = _variance(one, after, nothing, outputs)
-    return jax.tree.map(joined, slope, begun), jnp.where(is_place, variance, plain)
+    return jax.tree.map(joined, slope, begun), _variance(one, after, nothing, outputs)
 
 
 def _pulled(pull, slope: Slope) -> Slope:
     """The slopes before a step, from those after it."""
 
     def one(slope):
-        nothing = jnp.zeros((), slope.mean.dtype)
-        (found,) = pull(Moments(slope.mean, slope.leading, slope.others, nothing))
+        size = slope.others.shape[0]
+        nothing = jnp.zeros((size, size), slope.mean.dtype), jnp.zeros((), slope.mean.dtype)
+        (found,) = pull(Moments(slope.mean, slope.leading, slope.others, *nothing))
         return Slope(found.mean, found.leading, found.others)
 
     return _symmetric(jax.vmap(one)(slope))
