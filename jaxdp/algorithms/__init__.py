@@ -1,5 +1,9 @@
 """How it is learnt: algorithms that simulators, theories and accountants read."""
 
+from jaxdp.algorithms.averages import AbstractAverage as AbstractAverage
+from jaxdp.algorithms.averages import ExponentialAverage as ExponentialAverage
+from jaxdp.algorithms.averages import PolyakAverage as PolyakAverage
+from jaxdp.algorithms.averages import TailAverage as TailAverage
 from jaxdp.algorithms.base import AbstractAlgorithm as AbstractAlgorithm
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm as AbstractFullBatchAlgorithm
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm as AbstractOnePassAlgorithm
@@ -24,18 +28,22 @@ from jaxdp.algorithms.training import train as train
 __all__ = [
     "DPGD",
     "AbstractAlgorithm",
+    "AbstractAverage",
     "AbstractCalibration",
     "AbstractFullBatchAlgorithm",
     "AbstractOnePassAlgorithm",
     "Descent",
     "DescentStatus",
     "ExactCalibration",
+    "ExponentialAverage",
     "LinearState",
     "NonPrivateOptimiser",
     "OnePassDPSGD",
     "OptimiserState",
+    "PolyakAverage",
     "PrivateOptimiser",
     "PublishedCalibration",
+    "TailAverage",
     "Training",
     "Update",
     "fit_last_layer",

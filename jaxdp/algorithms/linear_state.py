@@ -31,7 +31,7 @@ from jaxdp.algorithms.coordinate_step import (
     unit_inputs,
 )
 from jaxdp.algorithms.linearity import SHAPES, Reading, checked_reading
-from jaxdp.algorithms.optimiser import require_optax
+from jaxdp.algorithms.transformation import optimiser_of
 from jaxdp.core.checks import require_count
 from jaxdp.core.errors import NotCoveredError
 
@@ -92,7 +92,7 @@ def linear_state(
         TypeError: it is not of optax, or traced without a `like`.
         ValueError: num_steps is below 1.
     """
-    require_optax(optimiser)
+    optimiser_of(optimiser, None)
     num_steps = require_count("num_steps", num_steps)
     if _is_traced(optimiser):
         return _traced(optimiser, num_steps, like)
