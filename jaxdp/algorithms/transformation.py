@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import concrete, described, require_kind, require_non_negative
-from jaxdp.schedules import AbstractSchedule, Constant, as_schedule
+from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, as_schedule
 
 Rate = Float[Array, ""] | AbstractSchedule
 # Times at which a traced schedule is looked at; the time 1, after the last step, is none of them.
@@ -61,6 +61,13 @@ class Transformation(eqx.Module):
         if isinstance(rates, AbstractSchedule):
             rates = rates(jnp.arange(_POINTS) / _POINTS)
         return jnp.all(jnp.isfinite(rates) & (rates >= 0))
+
+    def stand_in(self) -> "Transformation":
+        """The same factory at a concrete rate, for a check that cannot look at a traced one."""
+        rate = self.learning_rate
+        if rate is None or self.num_steps is None:
+            return Transformation(self.optimiser, None if rate is None else as_wide_float(0.1))
+        return Transformation(self.optimiser, Hyperbolic(0.1, 1.0), self.num_steps)
 
     def made(self, dtype: Any) -> optax.GradientTransformation:
         """The transformation of optax, for weights of a type.
