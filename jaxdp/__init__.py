@@ -15,9 +15,12 @@ from jaxdp import losses as losses
 from jaxdp import privacy as privacy
 from jaxdp.algorithms import DPGD as DPGD
 from jaxdp.algorithms import ExactCalibration as ExactCalibration
+from jaxdp.algorithms import ExponentialAverage as ExponentialAverage
 from jaxdp.algorithms import OnePassDPSGD as OnePassDPSGD
+from jaxdp.algorithms import PolyakAverage as PolyakAverage
 from jaxdp.algorithms import PrivateOptimiser as PrivateOptimiser
 from jaxdp.algorithms import PublishedCalibration as PublishedCalibration
+from jaxdp.algorithms import TailAverage as TailAverage
 from jaxdp.clipping import clipped_gradient_sum as clipped_gradient_sum
 from jaxdp.clipping import per_sample_gradient_norms as per_sample_gradient_norms
 from jaxdp.comparison import Comparison as Comparison
@@ -76,6 +79,7 @@ __all__ = [
     "CoupledODE",
     "DiscreteRecursion",
     "ExactCalibration",
+    "ExponentialAverage",
     "FromSteps",
     "FunctionSpace",
     "GaussianClosure",
@@ -90,6 +94,7 @@ __all__ = [
     "OrnsteinUhlenbeck",
     "OrnsteinUhlenbeckSDE",
     "PiecewiseLinear",
+    "PolyakAverage",
     "Polynomial",
     "PrivateOptimiser",
     "PublishedCalibration",
@@ -97,6 +102,7 @@ __all__ = [
     "Reduced",
     "Status",
     "TabularRegression",
+    "TailAverage",
     "TightLowerBound",
     "TightUpperBound",
     "Trajectory",

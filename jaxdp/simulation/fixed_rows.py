@@ -64,7 +64,8 @@ class RowRuns(AbstractRuns):
         return _advance(self.problem, self.algorithm, self.keys, state, bounds, self.draw)
 
     def finish(self, state):
-        return None, jnp.concatenate([state.seen, state.unseen], axis=1)
+        seen = self.algorithm.released(state.seen, state.inner)
+        return None, jnp.concatenate([seen, state.unseen], axis=1)
 
     def time(self, steps):
         dtype = float_dtype(self.problem, self.algorithm)
@@ -104,7 +105,7 @@ def _begin(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, keys):
     batch = eqx.filter_eval_shape(algorithm.batch, jnp.asarray(0), keys)
     used = None if batch is None else zero
     state = _State(seen, unseen, algorithm.init(seen), zero, used)
-    risk, sums = _record(problem, state)
+    risk, sums = _record(problem, algorithm, state)
     return state, Reading(risk[:, None], jax.tree.map(lambda total: total[:, None], sums))
 
 
@@ -139,15 +140,16 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
         unseen = state.unseen + _noise(draw, std * root, unseen_keys, end, state.unseen)
         unseen = unseen.astype(state.unseen.dtype)
         state = _State(state.seen, unseen, state.inner, state.clipped, state.used)
-        return state, _record(problem, state)
+        return state, _record(problem, algorithm, state)
 
     state, (risk, sums) = lax.scan(record, state, bounds)
     return state, Reading(risk.T, jax.tree.map(jnp.transpose, sums))
 
 
-def _record(problem: ReducedFeatures, state: _State):
+def _record(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: _State):
     """Test error of each run, and the sums since the last record."""
-    predictions = _product(state.seen, problem.test_factor.T)
+    seen = algorithm.released(state.seen, state.inner)
+    predictions = _product(seen, problem.test_factor.T)
     predictions += _product(state.unseen, problem.unseen_factor.T)
     risk = jnp.mean(problem.loss.value(predictions, problem.test_labels[None]), axis=1)
     sums = {"clipped": state.clipped, "used": state.used}

@@ -64,10 +64,23 @@ def _descriptions():
             sampler=SAMPLER,
             noise=SecretNoise(),
         ),
+        jaxdp.PrivateOptimiser(
+            functools.partial(optax.sgd, momentum=0.9),
+            learning_rate=jaxdp.Polynomial(0.3, 0.5),
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            num_steps=3,
+            sampler=SAMPLER,
+            average=jaxdp.ExponentialAverage(0.5),
+        ),
         jaxdp.PrivateOptimiser.calibrated(
             optax.adam(0.1), 1.0, 1e-5, clip_norm=1.0, num_steps=3, sampler=ShuffledEpochs(10, 5)
         ),
         NonPrivateOptimiser(optax.sgd(0.1), 3),
+        NonPrivateOptimiser(optax.sgd, 3, learning_rate=0.1),
+        jaxdp.PolyakAverage(),
+        jaxdp.TailAverage(),
+        jaxdp.ExponentialAverage(0.9),
         jaxdp.ExactCalibration(),
         jaxdp.PublishedCalibration(),
         SAMPLER,
