@@ -2,8 +2,11 @@
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.linear_algorithm import linear_state_of
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.pair import require_pair
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.problems.linear import LinearRegression
 
@@ -20,6 +23,24 @@ def require_one_pass(problem, algorithm) -> str | None:
         )
     if not isinstance(algorithm, OnePassDPSGD):
         return f"it describes OnePassDPSGD, got {type(algorithm).__name__}"
+    return None
+
+
+def require_rows(problem, algorithm) -> str | None:
+    """The reason why the pair is not DP-GD or linear DP-SGD on features of fixed rows, or None."""
+    if not isinstance(algorithm, PrivateOptimiser):
+        return require_dp_gd(problem, algorithm)
+    require_pair(problem, algorithm)
+    if not isinstance(problem, AbstractFeatureProblem):
+        return (
+            "it describes features on fixed rows (FixedFeatures, RandomFeatures), got "
+            f"{type(problem).__name__}"
+        )
+    try:
+        linear_state_of(algorithm)
+        algorithm.sampler.inclusion_moments
+    except NotCoveredError as error:
+        return str(error)
     return None
 
 

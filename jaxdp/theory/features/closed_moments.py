@@ -189,20 +189,6 @@ class Closure(eqx.Module):
         nothing = jax.tree.map(jnp.zeros_like, moments)
         return Moments(nothing.mean, leading, others, by_noise, nothing.clipped)
 
-    def velocity(self, moments: Moments, diffusion: Float[Array, ""]) -> Moments:
-        """The moments' rate of change in the limit of small steps of gradient descent."""
-        leading, others = moments.leading[0, 0], moments.others[0, 0]
-        forces = self.forces(moments.mean[0], leading, others)
-        identity = jnp.eye(self.rank, dtype=forces.leading.dtype)
-        decay = product(forces.leading, leading)
-        return Moments(
-            -forces.pull[None],
-            (diffusion**2 * identity - decay - decay.T)[None, None],
-            (diffusion**2 - 2 * forces.others * others)[None, None],
-            jnp.full_like(moments.unseen, diffusion**2),
-            forces.clipped,
-        )
-
 
 def _carried_over(update: Update, parts, derivative):
     """L S L', with the mean derivative B as an operation from the left on the modes' axes."""

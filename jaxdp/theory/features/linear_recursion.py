@@ -17,6 +17,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.linear_algorithm import linear_state_of
+from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.core.arrays import as_wide_float
+
 
 class Update(eqx.Module):
     """The coefficients of one update.
@@ -75,6 +80,35 @@ class LinearRecursion(eqx.Module):
             parts.noise[place],
             parts.share[place],
         )
+
+
+def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> LinearRecursion:
+    """The updates of an algorithm on so many rows.
+
+    Raises:
+        NotCoveredError: its optimiser is not linear, or its batches differ in size.
+        ValueError: its batches are drawn from another number of rows.
+    """
+    if isinstance(algorithm, DPGD):
+        return of_descent(algorithm.learning_rate, algorithm.noise_std(num_train))
+    sampler = algorithm.sampler
+    if sampler.num_records != num_train:
+        raise ValueError(
+            f"expected {sampler.num_records} training rows, as many as the sampler draws from, "
+            f"got {num_train}"
+        )
+    state, drawn = linear_state_of(algorithm), sampler.inclusion_moments
+    found = of_batches(
+        as_wide_float(state.transitions),
+        as_wide_float(state.injections),
+        as_wide_float(algorithm.noise_std_of_mean),
+        own=as_wide_float(drawn.variance),
+        joint=as_wide_float(drawn.covariance),
+        output=state.output,
+    )
+    if drawn.epoch_steps is None:
+        return found
+    return with_epochs(found, int(algorithm.num_steps), drawn.epoch_steps)
 
 
 def of_descent(rate: Float[Array, ""], noise_std: Float[Array, ""]) -> LinearRecursion:

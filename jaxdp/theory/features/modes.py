@@ -20,7 +20,7 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.losses import AbstractScalarLoss, slope_limits
+from jaxdp.losses import AbstractLoss, AbstractScalarLoss, HalfSquared, Squared, slope_limits
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.theory.solver import prediction
 
@@ -42,7 +42,7 @@ class KernelModes(eqx.Module):
             that training never sees adds this to the risk.
         is_valid: whether the problem's traced parameters are in their range.
         loss: of a row.
-        unseen_norms: $\|N_i\|^2$ of each test row.
+        unseen_factor: N, what the test rows have of coordinates that training never sees.
     """
 
     eigenvalues: Float[Array, " modes"]
@@ -54,13 +54,23 @@ class KernelModes(eqx.Module):
     test_labels: Float[Array, " test"]
     unseen: Float[Array, ""]
     is_valid: Bool[Array, ""]
-    loss: AbstractScalarLoss
-    unseen_norms: Float[Array, " test"]
+    loss: AbstractLoss
+    unseen_factor: Float[Array, "test unseen"]
+
+    @property
+    def unseen_norms(self) -> Float[Array, " test"]:
+        r"""$\|N_i\|^2$ of each test row."""
+        return jnp.sum(self.unseen_factor**2, axis=1)
 
     @property
     def outputs(self) -> tuple[int, ...]:
         """The shape of one prediction."""
-        return ()
+        return () if self.loss.num_outputs is None else (self.loss.num_outputs,)
+
+    @property
+    def is_square(self) -> bool:
+        """Whether the test error is a bias and a variance."""
+        return isinstance(self.loss, (Squared, HalfSquared))
 
     @property
     def num_train(self) -> int:
@@ -79,8 +89,13 @@ class KernelModes(eqx.Module):
         return slope_limits(algorithm.clip_norm, self.feature_norms)
 
     def clipped_slopes(self, predictions, variances, limits):
-        """Moments of the clipped slopes of Gaussian training predictions."""
-        return self.loss.clipped_slope(predictions, variances, self.train_labels, limits)
+        """Moments of the clipped slopes of Gaussian training predictions, of independent outputs."""
+        moments = (
+            self.loss.clipped_slope
+            if isinstance(self.loss, AbstractScalarLoss)
+            else self.loss.clipped_slope_isotropic
+        )
+        return moments(predictions, variances, self.train_labels, limits)
 
     def bias(self, mean: Float[Array, "*records modes"]) -> Float[Array, "*records"]:
         """Test error of the mean predictor."""
@@ -113,7 +128,6 @@ def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
         pull = product(factor.T, reduced.train_labels)
     # Under jit known arrays are constants, and the compiler would spend minutes multiplying them.
     factor, test_factor, reduced = lax.optimization_barrier((factor, test_factor, reduced))
-    unseen_norms = jnp.sum(reduced.unseen_factor**2, axis=1)
     return KernelModes(
         eigenvalues=jnp.asarray(eigenvalues, dtype),
         factor=factor,
@@ -122,8 +136,8 @@ def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
         feature_norms=reduced.feature_norms(),
         train_labels=reduced.train_labels,
         test_labels=reduced.test_labels,
-        unseen=jnp.mean(unseen_norms),
-        unseen_norms=unseen_norms,
+        unseen=jnp.mean(jnp.sum(reduced.unseen_factor**2, axis=1)),
+        unseen_factor=reduced.unseen_factor,
         is_valid=reduced.is_valid,
         loss=reduced.loss,
     )

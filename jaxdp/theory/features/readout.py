@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxdp.losses import AbstractClassificationLoss
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.modes import product
 
@@ -47,12 +48,19 @@ class Readout(eqx.Module):
         return jnp.mean(modes.loss.expected_value(*found, modes.test_labels))
 
     def observables(self, moments: Moments) -> dict[str, Float[Array, ""]]:
-        """What is read beside the risk; bias and variance where the loss is a square."""
+        """What is read beside the risk: by the training rows, and by the kind of the loss."""
         modes = self.closure.modes
         train = self.train_predictions(moments)
+        test = self.test_predictions(moments)
         found = {"train_risk": jnp.mean(modes.loss.expected_value(*train, modes.train_labels))}
-        if modes.loss.is_square:
-            mean, spread = self.test_predictions(moments)
+        if isinstance(modes.loss, AbstractClassificationLoss):
+            for name, rows, labels in (
+                ("accuracy", test, modes.test_labels),
+                ("train_accuracy", train, modes.train_labels),
+            ):
+                found[name] = jnp.mean(modes.loss.correct_probability(*rows, labels))
+        if modes.is_square:
+            mean, spread = test
             found["bias"] = jnp.mean(modes.loss.value(mean, modes.test_labels))
             found["variance"] = modes.loss.curvature_bound / 2 * jnp.mean(spread)
         return found

@@ -96,9 +96,7 @@ def feedback(
                 jnp.where(is_place, found, gaussian),
             )
 
-        slope, total, gaussian = lax.cond(
-            is_place.any(), begin, lambda: (slope, total, gaussian)
-        )
+        slope, total, gaussian = lax.cond(is_place.any(), begin, lambda: (slope, total, gaussian))
         forces = closure.forces(before.mean[0], before.leading[0, 0], before.others[0, 0])
         noise = closure.injected(before, forces, recursion, recursion.at(index))
         found = jax.tree.map(jnp.subtract, after, noise)
