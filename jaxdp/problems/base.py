@@ -80,12 +80,12 @@ class AbstractLinearModelProblem(AbstractSampleProblem):
     """Samples for a model linear in its parameters: its loss says gradient and smoothness.
 
     So the gradients are of the form for which `OnePassDPSGD` is proved private.
+
+    Attributes:
+        loss: of one sample, as a function of the prediction x.theta.
     """
 
-    @property
-    @abc.abstractmethod
-    def loss(self) -> AbstractScalarLoss:
-        """Of one sample, from the prediction x.theta."""
+    loss: eqx.AbstractVar[AbstractScalarLoss]
 
     def gradient(self, parameters, samples):
         weights = lax.broadcast_to_rank(parameters, samples.inputs.ndim)

@@ -1,5 +1,6 @@
 """The chain of radii in law against the algorithm itself, and its contracts."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -14,6 +15,7 @@ from jaxdp.core.chi_square import chi_square
 from jaxdp.simulation import radial_chain, reduced
 
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
+HYPERBOLIC = jaxdp.Hyperbolic(5.0, 0.3)
 TWO_BLOCKS = np.repeat([1.6, 0.4], [6, 6])
 
 
@@ -49,9 +51,11 @@ LAWS = {
     ),
     "one dimension": (np.ones(1), 0.3, _algorithm(rho=5.0), 0.05, 0.0),
     "two dimensions": (np.ones(2), 0.3, _algorithm(rho=3.0), 0.05, 0.0),
-    "no label noise": (TWO_BLOCKS, 0.0, _algorithm(), 0.05, 0.0),
-    "eigenvalues of zero": (np.repeat([2.0, 0.0], 6), 0.3, _algorithm(), 0.05, 0.0),
+    "no label noise": (TWO_BLOCKS, 0.0, _algorithm(HYPERBOLIC), 0.05, 0.0),
+    "eigenvalues of zero": (np.repeat([2.0, 0.0], 6), 0.3, _algorithm(HYPERBOLIC), 0.05, 0.0),
 }
+# They share their compiled functions, with the test of the algorithm as printed too.
+QUICK = ("some capped", "no label noise", "eigenvalues of zero")
 
 
 def _law_gaps(first, second):
@@ -61,8 +65,9 @@ def _law_gaps(first, second):
     return [stats.ks_2samp(np.asarray(a), np.asarray(b))[1] for a, b in pairs]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in LAWS]
+)
 def test_has_the_law_of_the_iterates(name, monkeypatch):
     spectrum, label_noise, algorithm, clipped, capped = LAWS[name]
     problem, number = _problem(spectrum, label_noise), list(LAWS).index(name)
@@ -74,6 +79,11 @@ def test_has_the_law_of_the_iterates(name, monkeypatch):
         assert values.mean() >= least
         spread = np.sqrt(values.var() / len(values) + others.var() / len(others))
         assert abs(values.mean() - others.mean()) <= 5 * spread + 1e-6
+    if name in QUICK:
+        # The same test sees noise off by a third.
+        quieter = eqx.tree_at(lambda tree: tree.rho, algorithm, 4 / 3 * algorithm.rho)
+        wrong = _run(problem, quieter, 2 * number, num_runs=20_000)
+        assert max(_law_gaps(wrong, theirs)) < FALSE_ALARM
     if name == "three dimensions":
         # The same test sees a chi-square of d degrees where d - 1 are right.
         def one_more(normals, degrees):
