@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype, plain_number
@@ -155,7 +156,8 @@ class Softmax(AbstractClassificationLoss):
                 f"expected predictions of shape (..., {self.num_classes}), one a class, got "
                 f"{prediction.shape}"
             )
-        is_label = jnp.arange(self.num_classes) == jnp.asarray(label)[..., None]
+        label = jnp.asarray(label)[..., None]
+        is_label = lax.broadcast_to_rank(jnp.arange(self.num_classes), label.ndim) == label
         own = jnp.sum(jnp.where(is_label, prediction, 0), axis=-1, keepdims=True)
         own = jnp.where(is_label.any(axis=-1, keepdims=True), own, jnp.nan)
         return is_label, prediction - own

@@ -38,7 +38,7 @@ def require_rows(problem, algorithm) -> str | None:
         )
     try:
         linear_state_of(algorithm)
-        algorithm.sampler.inclusion_moments
+        _ = algorithm.sampler.inclusion_moments
     except NotCoveredError as error:
         return str(error)
     return None

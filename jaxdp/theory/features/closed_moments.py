@@ -13,11 +13,12 @@ $$ \mu \leftarrow F\mu + g\,\frac{W^\top E}{n}, \qquad
    \qquad L = F\otimes I + g e_0^\top\otimes B, $$
 
 with Q the covariance of the draw of a batch and of what the slopes' nonlinearity adds to it,
-$W^\top\mathrm{diag}(M - E^2 - D^2v)W/n^2$, the next order of Hermite's series on the diagonal. Without
-clipping, with squared loss, this is exact. In full it costs r^3 operations; here the leading modes
-keep their covariances and the others their variances only: O(n rank^2 + n r). The modes beyond the
-spectral gap are nearly uncorrelated, because samples of small and of large residual share them
-alike. Derived: PF Algorithm 1 and DP-SGD closed at second moments; test_gaussian_closure.
+$W^\top\mathrm{diag}(M - E^2 - D^2v)W/n^2$, the next order of Hermite's series on the diagonal.
+Without clipping, with squared loss, this is exact. In full it costs r^3 operations; here the
+leading modes keep their covariances and the others their variances only: O(n rank^2 + n r). The
+modes beyond the spectral gap are nearly uncorrelated, because samples of small and of large
+residual share them alike.
+Derived: PF Algorithm 1 and DP-SGD closed at second moments; test_gaussian_closure, test_everyday.
 
 A loss of several outputs is clipped on the joint norm of its slope. Its coordinates are taken to be
 isotropic over the outputs: $E_i$ is then a vector, $M_i$ and $D_i$ are averages over the outputs.
@@ -62,7 +63,7 @@ class Forces(eqx.Module):
         clipped: expected share of the samples that are clipped.
     """
 
-    pull: Float[Array, "modes *outputs"]
+    pull: Float[Array, " modes *outputs"]
     leading: Float[Array, "rank rank"]
     others: Float[Array, " others"]
     square: Float[Array, " train"]

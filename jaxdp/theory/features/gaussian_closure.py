@@ -7,6 +7,7 @@ import numpy as np
 from jax import lax
 
 from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.on_rows import algorithm_on_rows
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
@@ -72,6 +73,7 @@ class GaussianClosure(AbstractTheory):
 
     def predict(self, problem, algorithm, *, records):
         modes = kernel_modes(problem)
+        on_rows = algorithm_on_rows(algorithm, modes.num_train)
         recursion = linear_recursion(algorithm, modes.num_train)
         if isinstance(algorithm, DPGD):
             warn_if_unstable(algorithm, modes.stability_limit)
@@ -87,8 +89,8 @@ class GaussianClosure(AbstractTheory):
             places = _places(np.asarray(at_record))
             std = _spread(modes, recursion, limits, steps, at_record, places, variance, rank)
         return prediction(
-            modes.is_valid & algorithm.is_valid,
-            time=_time(algorithm, at_record, modes.num_train),
+            modes.is_valid & on_rows.is_valid,
+            time=on_rows.time(at_record, modes.num_train),
             risk=risk,
             final_risk=risk[-1],
             observables=observables,
@@ -164,10 +166,3 @@ def _spread(modes, recursion, limits, num_steps: int, at_record, places, varianc
     steps = jnp.concatenate([jnp.zeros(1, dtype), places.astype(dtype)])
     ratio = jnp.concatenate([jnp.ones(1, dtype), ratio])
     return jnp.sqrt(jnp.maximum(variance * jnp.interp(at_record.astype(dtype), steps, ratio), 0))
-
-
-def _time(algorithm, at_record, num_train: int):
-    """The algorithm's own clock: eta t of DP-GD, else epochs."""
-    if isinstance(algorithm, DPGD):
-        return at_record * algorithm.learning_rate
-    return at_record * (algorithm.sampler.expected_batch_size / num_train)

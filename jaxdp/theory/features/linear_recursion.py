@@ -87,17 +87,10 @@ def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> Line
 
     Raises:
         NotCoveredError: its optimiser is not linear, or its batches differ in size.
-        ValueError: its batches are drawn from another number of rows.
     """
     if isinstance(algorithm, DPGD):
         return of_descent(algorithm.learning_rate, algorithm.noise_std(num_train))
-    sampler = algorithm.sampler
-    if sampler.num_records != num_train:
-        raise ValueError(
-            f"expected {sampler.num_records} training rows, as many as the sampler draws from, "
-            f"got {num_train}"
-        )
-    state, drawn = linear_state_of(algorithm), sampler.inclusion_moments
+    state, drawn = linear_state_of(algorithm), algorithm.sampler.inclusion_moments
     found = of_batches(
         as_wide_float(state.transitions),
         as_wide_float(state.injections),

@@ -89,7 +89,7 @@ class KernelModes(eqx.Module):
         return slope_limits(algorithm.clip_norm, self.feature_norms)
 
     def clipped_slopes(self, predictions, variances, limits):
-        """Moments of the clipped slopes of Gaussian training predictions, of independent outputs."""
+        """Moments of the clipped slopes of the training rows, with independent Gaussian outputs."""
         moments = (
             self.loss.clipped_slope
             if isinstance(self.loss, AbstractScalarLoss)

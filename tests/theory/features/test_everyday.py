@@ -1,0 +1,124 @@
+"""The closure of everyday DP-SGD: all batch sequences by enumeration, and stored numbers."""
+
+import functools
+import itertools
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import jaxdp
+from jaxdp import losses
+from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
+from jaxdp.problems.features import ReducedFeatures
+
+REFERENCE = json.loads(pathlib.Path(__file__).with_name("everyday.json").read_text())["configs"]
+NUM, STEPS, RATE, BETA = 4, 3, 0.3, 0.6
+RNG = np.random.default_rng(0)
+FEATURES, TEST = RNG.standard_normal((NUM, 3)), RNG.standard_normal((5, 3))
+LABELS, TEST_LABELS = RNG.standard_normal(NUM), RNG.standard_normal(5)
+NOISE = 0.2
+# Steps of the field's optimisers, written out: (F, g) on (weight, velocity).
+OPTIMISERS = {
+    "sgd": ([[1.0]], [-RATE], functools.partial(optax.sgd)),
+    "heavy ball": (
+        [[1, -RATE * BETA], [0, BETA]],
+        [-RATE, 1.0],
+        functools.partial(optax.sgd, momentum=BETA),
+    ),
+    "nesterov": (
+        [[1, -RATE * BETA**2], [0, BETA]],
+        [-RATE * (1 + BETA), 1.0],
+        functools.partial(optax.sgd, momentum=BETA, nesterov=True),
+    ),
+}
+
+
+def _poisson():
+    for bits in itertools.product([0, 1], repeat=NUM * STEPS):
+        yield 0.5 ** (NUM * STEPS), np.reshape(bits, (STEPS, NUM))
+
+
+def _pairs():
+    pairs = [np.isin(np.arange(NUM), pair) for pair in itertools.combinations(range(NUM), 2)]
+    for drawn in itertools.product(pairs, repeat=STEPS):
+        yield len(pairs) ** -STEPS, np.asarray(drawn)
+
+
+def _epochs():
+    pairs = [np.isin(np.arange(NUM), pair) for pair in itertools.combinations(range(NUM), 2)]
+    for first, last in itertools.product(pairs, repeat=2):
+        yield len(pairs) ** -2, np.asarray([first, ~first, last])
+
+
+SAMPLERS = {
+    "poisson": (_poisson, PoissonSampler(NUM, 0.5)),
+    "fixed size": (_pairs, FixedSizeBatches(NUM, 2)),
+    "epochs": (_epochs, ShuffledEpochs(NUM, 2)),
+}
+
+
+def _enumerated(sequences, transition, gradient, shares):
+    """Mean test error of the average over all batch sequences, and over the noise exactly.
+
+    Given the batches a step is an affine map of (weight, velocity, ..., average).
+    """
+    size = len(gradient)
+    transition, gradient = np.asarray(transition, float), np.asarray(gradient)
+    dim = FEATURES.shape[1]
+    total = 0.0
+    for probability, batches in sequences():
+        mean, cov = np.zeros((size + 1) * dim), np.zeros(((size + 1) * dim,) * 2)
+        for batch, share in zip(batches, shares, strict=True):
+            rows = FEATURES[batch == 1]
+            hessian, pull = 2 * rows.T @ rows / 2, 2 * rows.T @ LABELS[batch == 1] / 2
+            moved = np.kron(transition, np.eye(dim))
+            moved[:, :dim] += np.kron(gradient[:, None], hessian)
+            added, noise = -np.kron(gradient, pull), np.kron(gradient[:, None], np.eye(dim))
+            step = np.zeros_like(cov)
+            step[: size * dim, : size * dim] = moved
+            step[size * dim :, : size * dim] = share * moved[:dim]
+            step[size * dim :, size * dim :] = (1 - share) * np.eye(dim)
+            added = np.concatenate([added, share * added[:dim]])
+            noise = np.concatenate([noise, share * noise[:dim]])
+            mean = step @ mean + added
+            cov = step @ cov @ step.T + NOISE**2 * noise @ noise.T
+        residual = TEST @ mean[-dim:] - TEST_LABELS
+        spread = np.einsum("ij,jk,ik->i", TEST, cov[-dim:, -dim:], TEST)
+        total += probability * np.mean(residual**2 + spread)
+    return total
+
+
+def _problem(loss=None):
+    unseen = np.zeros((len(TEST), 0))
+    return ReducedFeatures(FEATURES, TEST, unseen, LABELS, TEST_LABELS)
+
+
+@pytest.mark.parametrize("average", [None, jaxdp.PolyakAverage()])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_without_clipping_it_is_exact(optimiser, sampler, average):
+    transition, gradient, factory = OPTIMISERS[optimiser]
+    sequences, sampler = SAMPLERS[sampler]
+    shares = np.ones(STEPS) if average is None else 1 / np.arange(1, STEPS + 1)
+    expected = _enumerated(sequences, transition, gradient, shares)
+    with jax.enable_x64():
+        # A clip that nothing reaches: the noise is z C over the expected batch of two.
+        algorithm = jaxdp.PrivateOptimiser(
+            factory,
+            learning_rate=RATE,
+            clip_norm=2.0**40,
+            noise_multiplier=NOISE * 2 / 2.0**40,
+            num_steps=STEPS,
+            sampler=sampler,
+            average=average,
+        )
+        found = jaxdp.predict(_problem(), algorithm, records=3)
+    np.testing.assert_allclose(found.final_risk, expected, rtol=1e-13)
+    # Without the noise of the draw it is another number.
+    wrong = _enumerated(lambda: [(1.0, np.full((STEPS, NUM), 1))], transition, gradient, shares)
+    assert abs(wrong / expected - 1) > 1e-3
