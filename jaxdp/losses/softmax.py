@@ -19,7 +19,7 @@ from jaxdp.losses.gaussian.softmax_slope import (
 )
 from jaxdp.losses.labels import require_class_labels
 
-# Largest errors of single samples are then 1 % of the limit (`gaussian.softmax_slope`).
+# Errors of single samples are then a few hundredths of the limit (`gaussian.softmax_slope`).
 _NUM_NODES = 54
 # Of the mean loss and of probabilities, which are asked for less often.
 _NUM_METRIC_NODES = 256

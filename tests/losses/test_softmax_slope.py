@@ -1,6 +1,7 @@
 """Clipped slopes of Gaussian logits: against other quadratures and draws, by laws, at limits."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ FINE = 4000
 
 @functools.cache
 def _compiled(num_classes, is_isotropic, num_nodes):
-    loss = losses.Softmax(num_classes)
+    loss: Any = losses.Softmax(num_classes)
     slope = loss.clipped_slope_isotropic if is_isotropic else loss.clipped_slope_correlated
     return jax.jit(functools.partial(slope, num_nodes=num_nodes))
 
@@ -80,11 +81,12 @@ def test_two_classes_are_the_logistic_loss_of_their_difference():
     difference = np.asarray([-1.0, 1.0])
     sign = 2.0 * label - 1
     variance = np.linspace(0, 3, 30)
+    loss: Any = losses.Logistic()
+    logistic = jax.jit(lambda *arguments: loss.clipped_slope(*arguments))
     for spread in (variance, covariance):
         is_isotropic = spread.ndim == 1
         total = 2 * variance if is_isotropic else difference @ covariance @ difference
         with jax.enable_x64():
-            logistic = jax.jit(losses.Logistic().clipped_slope)
             expected = logistic(mean @ difference, total, sign, limit / np.sqrt(2))
         expected = jax.tree.map(np.asarray, expected)
         found = _found(mean, spread, label, limit)
@@ -106,11 +108,13 @@ def test_two_classes_are_the_logistic_loss_of_their_difference():
 
 
 def test_three_classes_are_those_of_a_grid():
-    mean, covariance, label, limit = _problem(3, 8, 0)
+    mean, covariance, label, limit = _problem(3, 20, 0)
     found = _found(mean, covariance, label, limit)
-    exact = [_on_grid(*case) for case in zip(mean, covariance, label, limit, strict=True)]
+    found = jax.tree.map(lambda part: part[:6], found)
+    cases = (part[:6] for part in (mean, covariance, label, limit))
+    exact = [_on_grid(*case) for case in zip(*cases, strict=True)]
     exact = {field: np.stack([one[field] for one in exact]) for field in exact[0]}
-    size = np.minimum(limit, 1)[:, None]
+    size = np.minimum(limit[:6], 1)[:, None]
     assert np.all(np.abs(found.mean - exact["mean"]) <= 1e-3 * size)
     moment = exact["second_moment"]
     assert np.all(np.abs(found.second_moment - moment) <= 1e-3 * size[:, :, None] ** 2)
@@ -122,18 +126,19 @@ def test_three_classes_are_those_of_a_grid():
 
 
 def test_independent_logits_are_correlated_ones_without_correlation():
-    mean, _, label, limit = _problem(4, 20, 1)
+    mean, _, label, limit = _problem(3, 20, 1)
     variance = np.linspace(0, 2, 20)
     found = _found(mean, variance, label, limit)
-    full = _found(mean, variance[:, None, None] * np.eye(4), label, limit)
+    full = _found(mean, variance[:, None, None] * np.eye(3), label, limit)
     np.testing.assert_allclose(found.mean, full.mean, atol=2e-3)
-    square = np.trace(full.second_moment, axis1=1, axis2=2) / 4
+    square = np.trace(full.second_moment, axis1=1, axis2=2) / 3
     np.testing.assert_allclose(found.square, square, atol=1e-3)
-    derivative = np.trace(full.derivative, axis1=1, axis2=2) / 4
+    derivative = np.trace(full.derivative, axis1=1, axis2=2) / 3
     np.testing.assert_allclose(found.derivative, derivative, atol=3e-3)
     np.testing.assert_allclose(found.clipped, full.clipped, atol=0.01)
 
 
+@pytest.mark.slow
 def test_ten_classes_are_those_of_many_draws():
     generator = np.random.default_rng(5)
     mean, covariance, label, _ = (part[1] for part in _problem(10, 2, 2))
@@ -161,6 +166,7 @@ def test_ten_classes_are_those_of_many_draws():
             assert_mean_close(squares, np.sum(found.mean[0] ** 2), bias=bias * limit)
 
 
+@pytest.mark.slow
 def test_few_nodes_are_as_good_as_stated():
     """By default, at a deviation of one: largest errors of the mean as shares of the limit."""
     for num_classes, bound in ((2, 0.003), (3, 0.01), (10, 0.03)):
@@ -225,8 +231,8 @@ def test_a_shift_of_all_logits_changes_nothing_and_slopes_sum_to_zero():
 
 
 def test_classes_may_be_renamed():
-    mean, covariance, label, limit = _problem(4, 20, 1)
-    order = np.asarray([2, 0, 3, 1])
+    mean, covariance, label, limit = _problem(3, 20, 1)
+    order = np.asarray([2, 0, 1])
     renamed = np.argsort(order)[label]
     found = _found(mean, covariance, label, limit)
     other = _found(mean[:, order], covariance[:, order][:, :, order], renamed, limit)
@@ -251,7 +257,7 @@ def test_single_precision_is_double_precision_to_rounding():
 
 def test_derivatives_are_those_of_differences_and_finite_without_spread():
     mean, covariance, label, limit = (part[:4] for part in _problem(3, 4, 6))
-    loss = losses.Softmax(3)
+    loss: Any = losses.Softmax(3)
     with jax.enable_x64():
         turned = np.random.default_rng(0).standard_normal((3, 3))
         laws = (
