@@ -89,10 +89,8 @@ def adam_constants(
 
 
 def _given_rates(optimiser, num_steps):
-    rate = optimiser.learning_rate
-    if isinstance(rate, AbstractSchedule):
-        return rate.at_step(jnp.arange(num_steps, dtype=jnp.int32), optimiser.num_steps)
-    return rate[None]
+    count = num_steps if isinstance(optimiser.learning_rate, AbstractSchedule) else 1
+    return optimiser.rate_at(jnp.arange(count), jnp.result_type(float))
 
 
 def _probed(optimiser: Transformation, num_steps: int) -> AdamConstants | str:
@@ -107,7 +105,8 @@ def _probed(optimiser: Transformation, num_steps: int) -> AdamConstants | str:
             probes = [np.asarray(part) for part in _probes(optimiser, num_steps)]
         # The optimiser is the user's, and may raise anything.
         except Exception as error:
-            return f"got one that needs more than gradients: {type(error).__name__}"
+            name = type(error).__name__
+            return f"got one that needs more than gradients, or whose constants are traced: {name}"
         decays, rates, tiny, further = probes
         if not np.all(np.isfinite(decays)) or np.any(decays < 0) or np.any(decays >= 1):
             return "got one whose means are not those of Adam"

@@ -74,13 +74,26 @@ class Transformation(eqx.Module):
 
         The rate takes the type of the weights, as optax's own takes it, which is a Python number.
         """
-        rate, num_steps = self.learning_rate, self.num_steps
+        rate = self.learning_rate
         if rate is None:
             return self.optimiser
         if isinstance(rate, AbstractSchedule):
-            assert num_steps is not None
-            return self.optimiser(lambda count: rate.at_step(count, num_steps).astype(dtype))
+            return self.optimiser(lambda count: self.rate_at(count, dtype))
         return self.optimiser(rate.astype(dtype))
+
+    def rate_at(self, step: Int[Array, "*shape"], dtype: Any) -> Float[Array, "*shape"]:
+        """The rate of step number `step`, from 0, in the type of the weights."""
+        rate = self.learning_rate
+        if not isinstance(rate, AbstractSchedule) or self.num_steps is None:
+            return jnp.broadcast_to(jnp.asarray(rate, dtype), jnp.shape(step))
+
+        def widened(leaf):
+            is_float = eqx.is_inexact_array(leaf)
+            return leaf.astype(jnp.promote_types(leaf.dtype, dtype)) if is_float else leaf
+
+        # So that what is read in float64 has the schedule in float64 too.
+        rate, num_steps = jax.tree.map(widened, rate), self.num_steps.astype(int)
+        return rate.at_step(step, num_steps).astype(dtype)
 
     def init(self, weights: PyTree) -> PyTree:
         """The state before the first step.
