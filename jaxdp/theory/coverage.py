@@ -37,8 +37,8 @@ def require_rows(problem, algorithm) -> str | None:
             f"{type(problem).__name__}"
         )
     try:
-        linear_state_of(algorithm)
         _ = algorithm.sampler.inclusion_moments
+        linear_state_of(algorithm)
     except NotCoveredError as error:
         return str(error)
     return None

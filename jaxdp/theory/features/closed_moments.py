@@ -27,6 +27,7 @@ isotropic over the outputs: $E_i$ is then a vector, $M_i$ and $D_i$ are averages
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update
@@ -157,7 +158,7 @@ class Closure(eqx.Module):
 
     def _carried(self, moments: Moments, forces: Forces, update: Update) -> Moments:
         """The moments after an update that draws nothing."""
-        mean = jnp.tensordot(update.transition, moments.mean, 1)
+        mean = jnp.tensordot(update.transition, moments.mean, 1, precision=Precision.HIGHEST)
         pull = forces.pull[None]
         gradient = update.gradient.reshape(-1, *(1,) * forces.pull.ndim)
         leading, others = moments.leading, moments.others
@@ -172,32 +173,44 @@ class Closure(eqx.Module):
     def injected(
         self, moments: Moments, forces: Forces, recursion: LinearRecursion, update: Update
     ) -> Moments:
-        """The covariances that one update adds: of the draw, of the slopes and of the noise."""
-        count = self.modes.num_train
-        own, joint = recursion.own, recursion.joint
-        drawn = ((own - joint) * forces.square + forces.bend) / count**2
+        """The covariances that one update adds: of the draw and of the noise."""
         by_draw, by_noise = update.share * _outer(update.sampling), _outer(update.noise)
-        rank = self.rank
-        pull = forces.pull.reshape(len(forces.pull), -1)
-        pull = pull / jnp.sqrt(float(pull.shape[1]))
-        moved = product(forces.leading, moments.leading[0, 0])
-        shared = product(pull[:rank], pull[:rank].T) + product(moved, forces.leading)
-        leading = _times(by_draw, self.leading_form(drawn) + joint * shared)
-        leading += _times(by_noise, jnp.eye(rank, dtype=leading.dtype))
-        shared = jnp.sum(pull[rank:] ** 2, axis=1) + forces.others**2 * moments.others[0, 0]
-        others = _times(by_draw, product(self.squares.T, drawn) + joint * shared)
-        others += by_noise[..., None]
+        weights = moments.leading[0, 0], moments.others[0, 0]
+        drawn = self.drawn(forces, *weights, recursion.own, recursion.joint)
+        leading, others = (_times(by_draw, part) for part in drawn)
+        leading += _times(by_noise, jnp.eye(self.rank, dtype=leading.dtype))
         nothing = jax.tree.map(jnp.zeros_like, moments)
-        return Moments(nothing.mean, leading, others, by_noise, nothing.clipped)
+        return Moments(
+            nothing.mean, leading, others + by_noise[..., None], by_noise, nothing.clipped
+        )
+
+    def drawn(self, forces: Forces, leading, others, own, joint):
+        """Q of the leading modes and its diagonal for the others, from the weights' covariances.
+
+        Args:
+            own, joint: of the draw of a batch, as in `LinearRecursion`.
+        """
+        rank = self.rank
+        weights = ((own - joint) * forces.square + forces.bend) / self.modes.num_train**2
+        pull = forces.pull.reshape(len(forces.pull), -1)
+        pull = pull / jnp.sqrt(jnp.asarray(pull.shape[1], pull.dtype))
+        moved = product(product(forces.leading, leading), forces.leading)
+        shared = product(pull[:rank], pull[:rank].T) + moved
+        shared_others = jnp.sum(pull[rank:] ** 2, axis=1) + forces.others**2 * others
+        return (
+            self.leading_form(weights) + joint * shared,
+            product(self.squares.T, weights) + joint * shared_others,
+        )
 
 
 def _carried_over(update: Update, parts, derivative):
     """L S L', with the mean derivative B as an operation from the left on the modes' axes."""
-    moved = jnp.einsum("ac,bd,cd...->ab...", update.transition, update.transition, parts)
+    moved = jnp.tensordot(update.transition, parts, (1, 1), precision=Precision.HIGHEST)
+    moved = jnp.tensordot(update.transition, moved, (1, 1), precision=Precision.HIGHEST)
     # Of the weight with all numbers after the transition.
-    with_weight = jnp.einsum("bd,d...->b...", update.transition, parts[0])
+    with_weight = jnp.tensordot(update.transition, parts[0], 1, precision=Precision.HIGHEST)
     pushed = derivative(with_weight)
-    crossed = jnp.einsum("a,b...->ab...", update.gradient, pushed)
+    crossed = jnp.tensordot(update.gradient, pushed, 0, precision=Precision.HIGHEST)
     twice = derivative(_transposed(derivative(parts[0, 0])))
     return (
         moved

@@ -8,15 +8,25 @@ from jax import lax
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.on_rows import algorithm_on_rows
+from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.recording import record_steps
+from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_rows
+from jaxdp.theory.features.adam_closure import (
+    LARGEST,
+    AdamUpdates,
+    adam_step,
+    adam_updates,
+    reason_not_adam,
+    start_of_adam,
+)
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
-from jaxdp.theory.features.modes import KernelModes, kernel_modes
+from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import Readout, SquaredForm
 from jaxdp.theory.features.spread import feedback
 from jaxdp.theory.solver import prediction
@@ -69,25 +79,25 @@ class GaussianClosure(AbstractTheory):
         require_rank(self.rank)
 
     def covers(self, problem, algorithm):
-        return require_rows(problem, algorithm)
+        reason = require_rows(problem, algorithm)
+        is_known = isinstance(algorithm, PrivateOptimiser)
+        if reason is None or not (is_known and isinstance(problem, AbstractFeatureProblem)):
+            return reason
+        of_adam = reason_not_adam(problem, algorithm)
+        return None if of_adam is None else f"{reason}; nor is it Adam: {of_adam}"
 
     def predict(self, problem, algorithm, *, records):
-        modes = kernel_modes(problem)
-        on_rows = algorithm_on_rows(algorithm, modes.num_train)
-        recursion = linear_recursion(algorithm, modes.num_train)
-        if isinstance(algorithm, DPGD):
-            warn_if_unstable(algorithm, modes.stability_limit)
-        steps = algorithm.num_steps
-        at_record = jnp.asarray(record_steps(steps, records))
-        limits = modes.slope_limits(algorithm)
-        risk, observables, variance = _predict(modes, recursion, limits, at_record, self.rank)
-        std = None
-        if modes.is_square and isinstance(steps, int):
-            rank = min(self.rank, _SPREAD_RANK)
-            if rank < min(self.rank, len(modes.eigenvalues)):
-                variance = _predict(modes, recursion, limits, at_record, rank)[2]
-            places = _places(np.asarray(at_record))
-            std = _spread(modes, recursion, limits, steps, at_record, places, variance, rank)
+        on_rows = algorithm_on_rows(algorithm, problem.num_train)
+        at_record = jnp.asarray(record_steps(algorithm.num_steps, records))
+        if require_rows(problem, algorithm) is None:
+            modes = kernel_modes(problem)
+            found = self._linear(modes, algorithm, at_record)
+        else:
+            modes = explicit_modes(problem)
+            limits = modes.slope_limits(algorithm)
+            found = _predict_adam(modes, adam_updates(algorithm), limits, at_record)
+            found = *found[:2], None if found[2] is None else jnp.sqrt(found[2])
+        risk, observables, std = found
         return prediction(
             modes.is_valid & on_rows.is_valid,
             time=on_rows.time(at_record, modes.num_train),
@@ -97,6 +107,21 @@ class GaussianClosure(AbstractTheory):
             std=std,
             label="Gaussian closure",
         )
+
+    def _linear(self, modes: KernelModes, algorithm, at_record):
+        recursion, steps = linear_recursion(algorithm, modes.num_train), algorithm.num_steps
+        if isinstance(algorithm, DPGD):
+            warn_if_unstable(algorithm, modes.stability_limit)
+        limits, rank = modes.slope_limits(algorithm), min(self.rank, len(modes.eigenvalues))
+        risk, observables, variance = _predict(modes, recursion, limits, at_record, rank)
+        if not (modes.is_square and isinstance(steps, int)):
+            return risk, observables, None
+        if rank > _SPREAD_RANK:
+            rank = _SPREAD_RANK
+            variance = _predict(modes, recursion, limits, at_record, rank)[2]
+        places = _places(np.asarray(at_record))
+        std = _spread(modes, recursion, limits, steps, at_record, places, variance, rank)
+        return risk, observables, std
 
 
 def require_rank(rank: int) -> None:
@@ -109,33 +134,63 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
     """Risk, observables and Gaussian variance of the risk at the records."""
     dtype = float_dtype(modes, recursion, limits)
     closure = Closure(modes, limits.astype(dtype), rank)
-    readout = Readout(closure, recursion.output)
-    form = SquaredForm(readout, modes.unseen_factor) if modes.is_square else None
-    longest = jnp.max(jnp.diff(at_record))
 
-    @jax.checkpoint
     def step(moments, index):
-        new = closure.step(moments, recursion, recursion.at(index))
-        return jax.tree.map(lambda after, before: after.astype(before.dtype), new, moments)
+        return closure.step(moments, recursion, recursion.at(index))
 
-    @jax.checkpoint
-    def record(moments: Moments, bounds):
-        start, last = bounds
-        moments = lax.fori_loop(
-            0,
-            longest,
-            lambda index, moments: lax.cond(
-                start + index < last, step, lambda moments, _: moments, moments, start + index
-            ),
-            moments,
-        )
-        return moments, read(moments)
+    read = _reader(Readout(closure, recursion.output))
+    return _recorded(step, closure.start(dtype, recursion.size), read, at_record)
 
-    def read(moments):
+
+@eqx.filter_jit
+def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record):
+    """Likewise for Adam."""
+    dtype = float_dtype(modes, updates, limits)
+    closure = Closure(modes, limits.astype(dtype), LARGEST)
+
+    def step(state, index):
+        return adam_step(closure, updates, state, index)
+
+    read = _reader(Readout(closure, output=0))
+    start = start_of_adam(closure, dtype)
+    return _recorded(step, start, lambda state: read(state.moments), at_record)
+
+
+def _reader(readout: Readout):
+    """What is read off moments: risk, observables, and the risk's variance if it is a square."""
+    modes = readout.closure.modes
+    form = SquaredForm(readout) if modes.is_square else None
+
+    def read(moments: Moments):
         found = readout.observables(moments) | {"clipped_fraction": moments.clipped}
         return readout.risk(moments), found, None if form is None else form.variance(moments)
 
-    start = closure.start(dtype, recursion.size)
+    return read
+
+
+def _recorded(step, start, read, at_record):
+    """What is read at the start and after the steps of every record.
+
+    Reverse differentiation keeps the states at the records, and those of one stretch at a time.
+    """
+    longest = jnp.max(jnp.diff(at_record))
+
+    @jax.checkpoint
+    def kept(state, index):
+        new = step(state, index)
+        return jax.tree.map(lambda after, before: after.astype(before.dtype), new, state)
+
+    @jax.checkpoint
+    def record(state, bounds):
+        first, last = bounds
+
+        def within(count, state):
+            index = first + count
+            return lax.cond(index < last, kept, lambda state, _: state, state, index)
+
+        state = lax.fori_loop(0, longest, within, state)
+        return state, read(state)
+
     _, rest = lax.scan(record, start, (at_record[:-1], at_record[1:]))
     risk, observables, variance = jax.tree.map(
         lambda first, others: jnp.concatenate([first[None], others]), read(start), rest
@@ -157,7 +212,7 @@ def _spread(modes, recursion, limits, num_steps: int, at_record, places, varianc
     dtype = float_dtype(modes, recursion, limits)
     closure = Closure(modes, limits.astype(dtype), rank)
     readout = Readout(closure, recursion.output)
-    form = SquaredForm(readout, modes.unseen_factor)
+    form = SquaredForm(readout)
     start = closure.start(dtype, recursion.size)
     found, gaussian = feedback(
         closure, recursion, start, readout.risk, form.variance, num_steps, places

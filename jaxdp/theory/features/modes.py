@@ -143,6 +143,28 @@ def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
     )
 
 
+def explicit_modes(problem: AbstractFeatureProblem) -> KernelModes:
+    """The problem in its own features, for optimisers that see which coordinate is which.
+
+    The factor is then that of the features, whose columns are not orthogonal.
+    """
+    train, test = problem.train_features(), problem.test_features()
+    squares = jnp.sum(train**2, axis=0)
+    return KernelModes(
+        eigenvalues=squares,
+        factor=train,
+        pull=product(train.T, problem.train_labels),
+        test_factor=test,
+        feature_norms=jnp.linalg.norm(train, axis=1),
+        train_labels=problem.train_labels,
+        test_labels=problem.test_labels,
+        unseen=jnp.zeros((), train.dtype),
+        is_valid=problem.is_valid,
+        loss=problem.loss,
+        unseen_factor=jnp.zeros((len(problem.test_labels), 0), train.dtype),
+    )
+
+
 def record_times(algorithm: DPGD, records: int) -> tuple[Array, Array]:
     """Numbers of updates done at the records, and the times eta k."""
     at_record = jnp.asarray(record_steps(algorithm.num_steps, records))

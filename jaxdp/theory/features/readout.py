@@ -28,7 +28,7 @@ class Readout(eqx.Module):
         """Means and variances of the test rows' predictions."""
         modes, rank = self.closure.modes, self.closure.rank
         factor = modes.test_factor
-        mean, leading, others, unseen = self._released(moments)
+        mean, leading, others, unseen = self.released(moments)
         spread = jnp.sum(product(factor[:, :rank], leading) * factor[:, :rank], axis=1)
         spread = spread + product(factor[:, rank:] ** 2, others)
         # Rounding may leave a small variance negative.
@@ -37,7 +37,7 @@ class Readout(eqx.Module):
 
     def train_predictions(self, moments: Moments):
         """Means and variances of the training rows' predictions."""
-        mean, leading, others, _ = self._released(moments)
+        mean, leading, others, _ = self.released(moments)
         spread = self.closure.train_variance(leading, others)
         return product(self.closure.modes.factor, mean), spread
 
@@ -65,7 +65,8 @@ class Readout(eqx.Module):
             found["variance"] = modes.loss.curvature_bound / 2 * jnp.mean(spread)
         return found
 
-    def _released(self, moments: Moments):
+    def released(self, moments: Moments):
+        """Mean, covariances, variances and unseen variance of what is released."""
         place = self.output
         return (
             moments.mean[place],
@@ -83,24 +84,22 @@ class SquaredForm(eqx.Module):
 
     Attributes:
         readout: of the same moments.
-        unseen_factor: N.
         form: $M^\top M/m$.
         crossed: $M^\top NN^\top M/m^2$.
         unseen: $|NN^\top|^2/m^2$.
     """
 
     readout: Readout
-    unseen_factor: Float[Array, "test unseen"]
     form: Float[Array, "modes modes"]
     crossed: Float[Array, "modes modes"]
     unseen: Float[Array, ""]
 
-    def __init__(self, readout: Readout, unseen_factor: Float[Array, "test unseen"]):
-        factor = readout.closure.modes.test_factor
+    def __init__(self, readout: Readout):
+        modes = readout.closure.modes
+        factor, unseen_factor = modes.test_factor, modes.unseen_factor
         rows = factor.shape[0]
         seen = product(factor.T, unseen_factor)
         self.readout = readout
-        self.unseen_factor = unseen_factor
         self.form = product(factor.T, factor) / rows
         self.crossed = product(seen, seen.T) / rows**2
         self.unseen = jnp.sum(product(unseen_factor.T, unseen_factor) ** 2) / rows**2
@@ -110,10 +109,10 @@ class SquaredForm(eqx.Module):
         closure = self.readout.closure
         modes, rank = closure.modes, closure.rank
         factor, rows = modes.test_factor, modes.test_labels.shape[0]
-        mean, leading, others, unseen = self.readout._released(moments)
+        mean, leading, others, unseen = self.readout.released(moments)
         residual = product(factor, mean) - modes.test_labels
         pull = product(factor.T, residual) / rows
-        away = product(self.unseen_factor.T, residual) / rows
+        away = product(modes.unseen_factor.T, residual) / rows
         linear = pull[:rank] @ product(leading, pull[:rank])
         linear += pull[rank:] ** 2 @ others + unseen * jnp.sum(away**2)
         own = product(self.form[:rank, :rank], leading)

@@ -6,14 +6,13 @@ import json
 import pathlib
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
 import jaxdp
 from jaxdp import losses
-from jaxdp.privacy import FixedSizeBatches, PoissonSampler
+from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 from jaxdp.problems.features import ReducedFeatures
 
 REFERENCE = json.loads(pathlib.Path(__file__).with_name("everyday.json").read_text())["configs"]
