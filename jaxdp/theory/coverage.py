@@ -4,7 +4,7 @@ from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.pair import require_pair
-from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.problems.features import AbstractFeatureProblem, reason_not_squared
 from jaxdp.problems.linear import LinearRegression
 
 
@@ -39,4 +39,4 @@ def require_dp_gd(problem, algorithm) -> str | None:
             else "on fixed rows use DPGD"
         )
         return f"it describes DPGD, got {type(algorithm).__name__}; {hint}"
-    return None
+    return reason_not_squared(problem)
