@@ -31,6 +31,7 @@ from jaxdp.core.trajectory import Status as Status
 from jaxdp.core.trajectory import Trajectory as Trajectory
 from jaxdp.privacy import Cost as Cost
 from jaxdp.privacy import account as account
+from jaxdp.problems import FixedFeatures as FixedFeatures
 from jaxdp.problems import LinearRegression as LinearRegression
 from jaxdp.problems import RandomFeatures as RandomFeatures
 from jaxdp.problems import TabularRegression as TabularRegression
@@ -80,6 +81,7 @@ __all__ = [
     "DiscreteRecursion",
     "ExactCalibration",
     "ExponentialAverage",
+    "FixedFeatures",
     "FromSteps",
     "FunctionSpace",
     "GaussianClosure",

@@ -11,6 +11,7 @@ NAMES = [
     "CoupledODE",
     "Constant",
     "DPGD",
+    "FixedFeatures",
     "FromSteps",
     "GaussianClosure",
     "Hyperbolic",

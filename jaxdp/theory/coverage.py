@@ -7,7 +7,7 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.problems.features import AbstractFeatureProblem, reason_not_squared
 from jaxdp.problems.linear import LinearRegression
 
 
@@ -29,7 +29,7 @@ def require_one_pass(problem, algorithm) -> str | None:
 def require_rows(problem, algorithm) -> str | None:
     """The reason why the pair is not DP-GD or linear DP-SGD on features of fixed rows, or None."""
     if not isinstance(algorithm, PrivateOptimiser):
-        return require_dp_gd(problem, algorithm)
+        return _require_dp_gd_of_any_loss(problem, algorithm)
     require_pair(problem, algorithm)
     if not isinstance(problem, AbstractFeatureProblem):
         return (
@@ -45,7 +45,12 @@ def require_rows(problem, algorithm) -> str | None:
 
 
 def require_dp_gd(problem, algorithm) -> str | None:
-    """The reason why the pair is not DP-GD on features of fixed rows, or None."""
+    """The reason why the pair is not DP-GD with squared loss on fixed rows, or None."""
+    reason = _require_dp_gd_of_any_loss(problem, algorithm)
+    return reason_not_squared(problem) if reason is None else reason
+
+
+def _require_dp_gd_of_any_loss(problem, algorithm):
     require_pair(problem, algorithm)
     if not isinstance(problem, AbstractFeatureProblem):
         is_one_pass = require_one_pass(problem, algorithm) is None

@@ -47,6 +47,7 @@ def _descriptions():
         jaxdp.TabularRegression(ROWS, LABELS),
         jaxdp.RandomFeatures.sample(4, 3, 2, 5, key=jr.key(0)),
         jaxdp.RandomFeatures.sample(4, 3, 2, None, key=jr.key(0)),
+        jaxdp.FixedFeatures.from_arrays(ROWS, LABELS, ROWS, LABELS, loss=losses.Huber(1.0)),
         problems.ReducedFeatures.from_kernel(np.eye(5), np.ones(3), np.ones(2)),
         jaxdp.OnePassDPSGD(lambda time: 2 - time, 1.0, 1.0, 10, batch_size=2),
         jaxdp.OnePassDPSGD.calibrated(
