@@ -1,10 +1,8 @@
 """DP-SGD with clipping, predicted step by step by the Gaussian closure."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.on_rows import algorithm_on_rows
@@ -28,6 +26,7 @@ from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import Readout, SquaredForm
+from jaxdp.theory.features.recorded import recorded
 from jaxdp.theory.features.spread import feedback
 from jaxdp.theory.solver import prediction
 
@@ -139,7 +138,7 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
         return closure.step(moments, recursion, recursion.at(index))
 
     read = _reader(Readout(closure, recursion.output))
-    return _recorded(step, closure.start(dtype, recursion.size), read, at_record)
+    return recorded(step, closure.start(dtype, recursion.size), read, at_record)
 
 
 @eqx.filter_jit
@@ -153,7 +152,7 @@ def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record):
 
     read = _reader(Readout(closure, output=0))
     start = start_of_adam(closure, dtype)
-    return _recorded(step, start, lambda state: read(state.moments), at_record)
+    return recorded(step, start, lambda state: read(state.moments), at_record)
 
 
 def _reader(readout: Readout):
@@ -166,37 +165,6 @@ def _reader(readout: Readout):
         return readout.risk(moments), found, None if form is None else form.variance(moments)
 
     return read
-
-
-def _recorded(step, start, read, at_record):
-    """What is read at the start and after the steps of every record.
-
-    Reverse differentiation keeps the states at the records, and those of one stretch at a time.
-    """
-    longest = jnp.max(jnp.diff(at_record))
-
-    @jax.checkpoint
-    def kept(state, index):
-        new = step(state, index)
-        return jax.tree.map(lambda after, before: after.astype(before.dtype), new, state)
-
-    @jax.checkpoint
-    def record(state, bounds):
-        first, last = bounds
-
-        def within(count, state):
-            index = first + count
-            return lax.cond(index < last, kept, lambda state, _: state, state, index)
-
-        state = lax.fori_loop(0, longest, within, state)
-        return state, read(state)
-
-    _, rest = lax.scan(record, start, (at_record[:-1], at_record[1:]))
-    risk, observables, variance = jax.tree.map(
-        lambda first, others: jnp.concatenate([first[None], others]), read(start), rest
-    )
-    observables["clipped_fraction"] /= jnp.maximum(at_record, 1)
-    return risk, observables, variance
 
 
 def _places(at_record: np.ndarray) -> np.ndarray:
