@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Two workers: compiled functions are shared inside a worker, so more workers compile more.
+# Two workers: compiled functions are shared inside a worker, so more workers compile more. What
+# they compile is kept for the next run, in a folder that JAX_COMPILATION_CACHE_DIR can name.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .PHONY: demo test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
@@ -33,7 +34,9 @@ test-shapes: $(STAMP)    ## the quick tests, arrays held to the shapes in jaxdp'
 test-profile: $(STAMP)   ## the quick tests, and what each costs
 	$(PYTEST) -m "not slow" --profile
 
-test-all: test test-slow
+# Not one after the other: what is compiled for the quick tests serves the slow ones.
+test-all: $(STAMP)       ## the quick tests and the others, in one process
+	$(PYTEST)
 
 format: $(STAMP)         ## is everything formatted?
 	$(BIN)/ruff format --check .
@@ -44,7 +47,8 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/pyright
 
-check: test-all format lint types
+# What is found in seconds comes before what takes minutes.
+check: format lint types test-all  ## what a change has to pass
 
 clean:
 	rm -rf $(VENV) results

@@ -1,20 +1,30 @@
 """Lets every test file import `helpers`, and holds what is asked of all tests.
 
-The number of compiled programs stays in bounds, random numbers are the same in every run, and
-`--seed-offset` makes them others. `--check-shapes` holds arrays to jaxdp's annotations.
+Compiled programs are kept from run to run, and their number in a process stays in bounds. Random
+numbers are the same in every run, and `--seed-offset` makes them others. `--check-shapes` holds
+arrays to jaxdp's annotations.
 """
 
 import gc
 import pathlib
 import sys
 
-import jax
 import pytest
-from jaxtyping import install_import_hook
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+from compiled import HALF_WRITTEN, RefusedFolderError, keep_programs
+
+try:
+    keep_programs()
+except RefusedFolderError as error:
+    raise pytest.UsageError(str(error)) from error
+
+import equinox as eqx
+import hypothesis
+import jax
 from entropy import KnownEntropy, shift_seeds
+from jaxtyping import install_import_hook
 from profiling import Profile
 
 # Each compiled program keeps some memory maps; Linux ends a process, by a segmentation fault in the
@@ -27,6 +37,8 @@ def _bounded_programs():
     """Forget what is compiled, at a file's end, where it has become much."""
     yield
     if _MAPS.exists() and _MAPS.read_text().count("\n") > _MOST_MAPS:
+        # Equinox keeps traces, and with them programs that JAX has forgotten.
+        eqx.clear_caches()
         jax.clear_caches()
         gc.collect()
 
@@ -45,12 +57,16 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    config.addinivalue_line("filterwarnings", HALF_WRITTEN)
     if config.getoption("check_shapes"):
         install_import_hook("jaxdp", "shapes.checked")
     if config.getoption("profile"):
         config.pluginmanager.register(Profile())
     offset = config.getoption("seed_offset")
     shift_seeds(offset)
+    # To compile takes longer than any deadline, and the examples are the same in every run.
+    hypothesis.settings.register_profile("tests", deadline=None, derandomize=not offset)
+    hypothesis.settings.load_profile("tests")
     config.stash[_ENTROPY] = KnownEntropy(offset)
     config.stash[_ENTROPY].install()
 

@@ -1,10 +1,13 @@
 """What each test costs: seconds, processor seconds, and what of them goes into compilation.
 
-`make test-profile` prints the tests that cost most and the totals of each folder. Compilation is
-most of the time of a quick test, so a test that shares its compiled functions is a cheap one.
+`make test-profile` prints the tests and the files that cost most and the totals of each folder.
+Compilation is most of the time of a quick test, so a test that shares its compiled functions is a
+cheap one. To load a program that an earlier run has compiled counts as compiling.
 """
 
 import collections
+import itertools
+import os
 import time
 
 import jax.monitoring
@@ -15,7 +18,15 @@ _EVENTS = {
     "/jax/core/compile/jaxpr_trace_duration": "tracing",
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering",
 }
-_COLUMNS = ("seconds", "cpu", "compiling", "tracing", "lowering", "programs")
+_LOADED = "/jax/compilation_cache/cache_hits"
+_COLUMNS = ("seconds", "cpu", "compiling", "tracing", "lowering", "programs", "loaded")
+# Of tests, of files and of folders.
+_SHOWN = 40
+
+
+def _processor_seconds() -> float:
+    """Of this process and of those it has started and waited for."""
+    return sum(os.times()[:4])
 
 
 class Profile:
@@ -25,16 +36,20 @@ class Profile:
         self._spent = collections.Counter()
         self._reports = {}
         jax.monitoring.register_event_duration_secs_listener(self._count)
+        jax.monitoring.register_event_listener(self._count_loaded)
 
     def _count(self, event, duration, **_):
         if event in _EVENTS:
             self._spent[_EVENTS[event]] += duration
             self._spent["programs"] += _EVENTS[event] == "compiling"
 
+    def _count_loaded(self, event, **_):
+        self._spent["loaded"] += event == _LOADED
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
         self._spent.clear()
-        start, busy = time.perf_counter(), time.process_time()
+        start, busy = time.perf_counter(), _processor_seconds()
         item.user_properties.append(("profile", lambda: self._measured(start, busy)))
         return (yield)
 
@@ -42,7 +57,7 @@ class Profile:
         spent = dict(self._spent)
         return spent | {
             "seconds": time.perf_counter() - start,
-            "cpu": time.process_time() - busy,
+            "cpu": _processor_seconds() - busy,
         }
 
     @pytest.hookimpl(wrapper=True)
@@ -60,16 +75,19 @@ class Profile:
             self._reports[report.nodeid] = dict(report.user_properties)["profile"]
 
     def pytest_terminal_summary(self, terminalreporter):
+        files = collections.defaultdict(collections.Counter)
         folders = collections.defaultdict(collections.Counter)
-        for name, spent in self._reports.items():
-            folders[name.split("::")[0].rpartition("/")[0]].update(spent)
         total = collections.Counter()
-        for spent in folders.values():
-            total.update(spent)
+        for name, spent in self._reports.items():
+            file = name.split("::")[0]
+            for part in (files[file], folders[file.rpartition("/")[0]], total):
+                part.update(spent)
         terminalreporter.section("what the tests cost, dearest first")
         terminalreporter.write_line(" ".join(f"{name:>9}" for name in _COLUMNS))
-        dearest = sorted(self._reports.items(), key=lambda pair: -pair[1]["cpu"])[:40]
-        by_folder = sorted(folders.items(), key=lambda pair: -pair[1]["cpu"])
-        for name, spent in [*dearest, *by_folder, ("all", total)]:
+        dearest = [
+            sorted(parts.items(), key=lambda pair: -pair[1]["cpu"])[:_SHOWN]
+            for parts in (self._reports, files, folders)
+        ]
+        for name, spent in [*itertools.chain(*dearest), ("all", total)]:
             numbers = " ".join(f"{spent.get(column, 0):9.1f}" for column in _COLUMNS)
             terminalreporter.write_line(f"{numbers}  {name}")

@@ -50,6 +50,16 @@ class ExactCalibration(AbstractCalibration):
 
     A composition of Gaussian mechanisms is one Gaussian mechanism, whose curve is known exactly.
     Source: Dong, Roth and Su (2022), Corollary 3.3; Balle and Wang (2018), Theorem 8.
+
+    Example:
+        >>> import jaxdp
+        >>> run = {"learning_rate": 0.02, "clip_norm": 1.0, "num_steps": 50}
+        >>> exact = jaxdp.DPGD.calibrated(1.0, 1e-5, **run)
+        >>> published = jaxdp.DPGD.calibrated(
+        ...     1.0, 1e-5, **run, calibration=jaxdp.PublishedCalibration()
+        ... )
+        >>> print(f"{exact.noise_scale:.2f}, {published.noise_scale:.2f}")
+        3.73, 9.60
     """
 
     def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):

@@ -98,6 +98,19 @@ class PrivateOptimiser(AbstractTrainable):
         ValueError: a value is out of its range; the clip norm has to lie between 2^-60 and 2^60.
         TypeError: the optimiser, the learning rate, the sampler, the average or the noise is of
             another kind, or the factory makes no transformation.
+
+    Example:
+        >>> import jaxdp, optax
+        >>> algorithm = jaxdp.PrivateOptimiser(
+        ...     optax.sgd(0.1, momentum=0.9),
+        ...     clip_norm=1.0,
+        ...     noise_multiplier=10.0,
+        ...     num_steps=20,
+        ...     sampler=jaxdp.privacy.ShuffledEpochs(num_records=40, batch_size=10),
+        ... )
+        >>> cost = jaxdp.account(algorithm, delta=1e-5)
+        >>> print(f"epsilon = {cost.epsilon:.2f}, mu = {cost.mu:.3f}, {cost.adjacency}")
+        epsilon = 1.76, mu = 0.447, replace-one
     """
 
     optimiser: Any = eqx.field(static=True)

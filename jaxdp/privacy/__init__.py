@@ -12,6 +12,9 @@ from jaxdp.privacy.batches.epochs import ShuffledEpochs as ShuffledEpochs
 from jaxdp.privacy.batches.fixed_size import FixedSizeBatches as FixedSizeBatches
 from jaxdp.privacy.batches.poisson import PoissonSampler as PoissonSampler
 from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian as PoissonSubsampledGaussian
+from jaxdp.privacy.batches.unamplified import (
+    AbstractUnamplifiedSampler as AbstractUnamplifiedSampler,
+)
 from jaxdp.privacy.calibration import (
     calibrated_noise_multiplier as calibrated_noise_multiplier,
 )
@@ -49,6 +52,7 @@ __all__ = [
     "AbstractClaim",
     "AbstractMechanism",
     "AbstractSampler",
+    "AbstractUnamplifiedSampler",
     "Composition",
     "Cost",
     "FixedSizeBatches",

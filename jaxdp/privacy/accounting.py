@@ -33,6 +33,12 @@ class Cost(eqx.Module):
         is_certified: whether the guarantee holds in the arithmetic of the machine; otherwise it
             is that of exact normal noise, and the noise is simulated in floating point.
         assumptions: what the guarantee needs and leaves out.
+
+    Example:
+        >>> import jaxdp
+        >>> cost = jaxdp.account(jaxdp.DPGD(0.02, 1.0, num_steps=50, noise_scale=2.0), delta=1e-5)
+        >>> print(f"{cost.epsilon:.2f}, {cost.mu:.2f}, {cost.adjacency}, {cost.is_certified}")
+        1.99, 0.50, replace-one, False
     """
 
     epsilon: float | Float[Array, "*batch"]

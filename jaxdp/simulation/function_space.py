@@ -22,6 +22,20 @@ class FunctionSpace(AbstractSimulator):
     share it between calls), a step costs 4 n min(n, p) operations a run, and the coordinates that
     only the test rows see are drawn once per record. It covers infinite width, batches of
     algorithms by `vmap` (of unequal `num_steps` too), and has no parameters to return.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, None, key=jax.random.key(0))
+        >>> algorithm = jaxdp.DPGD(learning_rate=0.5, clip_norm=1.0, num_steps=50, noise_scale=0.5)
+        >>> runs = jaxdp.simulate(
+        ...     problem,
+        ...     algorithm,
+        ...     num_runs=3,
+        ...     key=jax.random.key(1),
+        ...     simulator=jaxdp.FunctionSpace(),
+        ... )
+        >>> problem.num_features is None, runs.risk.shape
+        (True, (3, 101))
     """
 
     def covers(self, problem, algorithm):

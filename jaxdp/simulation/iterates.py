@@ -28,6 +28,21 @@ class Iterates(AbstractSimulator):
     Args:
         chunk_size: steps whose random numbers are drawn together; None sizes it to the cache. The
             values do not depend on it.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
+        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
+        >>> runs = jaxdp.simulate(
+        ...     problem,
+        ...     algorithm,
+        ...     num_runs=3,
+        ...     key=jax.random.key(1),
+        ...     simulator=jaxdp.Iterates(),
+        ...     keep_parameters=True,
+        ... )
+        >>> runs.parameters.shape
+        (3, 200)
     """
 
     chunk_size: int | None = eqx.field(static=True, converter=plain_number, default=None)

@@ -51,6 +51,16 @@ class Reduced(AbstractSimulator):
 
     It covers Gaussian inputs whose covariance has few distinct eigenvalues, and has no parameters
     to return.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(1_000_000, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> runs = jaxdp.simulate(
+        ...     problem, algorithm, num_runs=3, key=jax.random.key(1), simulator=jaxdp.Reduced()
+        ... )
+        >>> runs.risk.shape
+        (3, 101)
     """
 
     def covers(self, problem, algorithm):

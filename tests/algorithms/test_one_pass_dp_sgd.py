@@ -72,7 +72,7 @@ def test_update_reads_like_the_box():
     assert bool(update.capped)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**31 - 1),
     step_size=st.floats(0.01, 5.0),

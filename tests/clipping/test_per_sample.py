@@ -51,7 +51,7 @@ _LONG = ("attention", "recurrent", "convolutions")
     "family",
     [pytest.param(name, marks=[pytest.mark.slow] * (name in _LONG)) for name in FAMILIES],
 )
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(seed=st.integers(0, 2**31), log_clip=st.floats(-2, 2))
 def test_equals_clipping_one_by_one(family, seed, log_clip):
     loss, model, _, _ = FAMILIES[family]

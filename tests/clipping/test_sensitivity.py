@@ -97,7 +97,7 @@ PATHS = [None, 1, 3, 64, 256]
 
 
 @pytest.mark.parametrize("size", PATHS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 2**31), place=st.integers(0, 599), spread=st.floats(0, 30))
 def test_one_record_moves_the_sum_by_at_most_the_bound(size, seed, place, spread):
     rng = np.random.default_rng(seed)
@@ -145,7 +145,7 @@ def test_wrong_sizes_are_refused(arguments, error, message):
         sensitivity_excess(*arguments)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(-(2.0**60), 2.0**60, width=32), min_size=8, max_size=8))
 def test_the_error_of_an_addition_is_exact_as_compiled(numbers):
     numbers = [x if abs(x) > 2.0**-60 else 0.0 for x in numbers]

@@ -53,7 +53,7 @@ def test_gaussian_privacy_is_rho_and_zcdp_is_half_of_its_square():
     assert all(isinstance(value, float) for value in (cost.epsilon, cost.mu, cost.zcdp))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     schedule=st.sampled_from(list(SCHEDULES.values())),
     rho=st.floats(2**-6, 32, width=32),

@@ -28,7 +28,7 @@ budgets = given(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @budgets
 def test_gaussian_noise_keeps_the_budget_and_wastes_nothing(
     epsilon, delta, sensitivity, num_releases
@@ -42,7 +42,7 @@ def test_gaussian_noise_keeps_the_budget_and_wastes_nothing(
     assert spent(std) <= epsilon < spent(std * (1 - 1e-6))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @budgets
 def test_zcdp_noise_keeps_the_budget_and_wastes_nothing(epsilon, delta, sensitivity, num_releases):
     std = zcdp_noise_std(epsilon, delta, sensitivity=sensitivity, num_releases=num_releases)

@@ -67,7 +67,7 @@ def test_concrete_scalars_give_a_float_and_arrays_an_array(name):
 
 
 @each_function
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_each_argument_moves_the_answer_one_way(name, data):
     function, ranges, directions = FUNCTIONS[name]

@@ -19,13 +19,13 @@ def _exact_delta(mu, epsilon):
         return float(first - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(log_mu=st.floats(-4, np.log10(50)), log_epsilon=st.floats(-3, np.log10(50)))
 def test_delta_keeps_ten_digits_and_is_never_below_the_truth(log_mu, log_epsilon):
     _check_delta(10**log_mu, 10**log_epsilon)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(log_mu=st.floats(0, 8), near=st.floats(-8, 8))
 def test_delta_keeps_its_digits_where_mu_and_epsilon_nearly_cancel(log_mu, near):
     # epsilon / mu - mu / 2 is of order one while both terms are large.
@@ -53,7 +53,7 @@ def test_what_underflows_is_not_rounded_to_nothing():
     assert 0 < gaussian_delta(1e-200, 1e200) < 1e-300
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(log_mu=st.floats(-3, 1), log_delta=st.floats(-12, -1))
 def test_epsilon_and_mu_round_toward_more_privacy_loss(log_mu, log_delta):
     mu, delta = 10**log_mu, 10**log_delta

@@ -70,7 +70,7 @@ def test_every_vertex_is_counted():
         assert any_sign == pytest.approx(2 * max(whole + none, 2 * root), rel=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     shift=st.floats(0.05, 6), excess=st.floats(0, 8), mu=st.floats(0, 3), angle=st.floats(0, 1.6)
 )
@@ -90,7 +90,7 @@ def test_flat_and_square_are_each_the_worst_somewhere():
         assert found == pytest.approx(min(1, max(flat, square)), rel=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     shift=st.floats(0.01, 5),
     log_jacobian=st.floats(0, 3),

@@ -88,7 +88,7 @@ def test_a_gaussian_is_zcdp_as_well():
     assert cost.epsilon == gaussian_epsilon(1.5, 1e-5) < zcdp_epsilon(1.125, 1e-5)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(mus=st.lists(st.floats(1e-3, 5), min_size=1, max_size=5), z=st.floats(1e-4, 3))
 def test_gaussians_add_their_squares_and_the_rest_composes_in_zcdp(mus, z):
     gaussians = [GaussianMechanism(mu) for mu in mus]

@@ -52,7 +52,7 @@ def test_no_order_of_a_fine_grid_beats_the_minimum(z, delta):
         assert np.all(np.diff(bounds[place:]) >= -rounding)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(log_rho=st.floats(-3, 2), log_delta=st.floats(-12, -1))
 def test_gaussian_below_zcdp_below_published(log_rho, log_delta):
     rho, delta = 10**log_rho, 10**log_delta
@@ -61,7 +61,7 @@ def test_gaussian_below_zcdp_below_published(log_rho, log_delta):
     assert best <= zcdp_epsilon_published(rho**2 / 2, delta)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(log_epsilon=st.floats(-2, 2), log_delta=st.floats(-12, -2))
 def test_inverse_is_never_less_private(log_epsilon, log_delta):
     epsilon, delta = 10**log_epsilon, 10**log_delta

@@ -43,6 +43,14 @@ class OrnsteinUhlenbeck(AbstractTheory):
 
     It predicts DP-GD as long as no sample is clipped: `exit_probability` says how likely a path
     leaves the no-clip set PF (6.2). Where clipping is the rule, use `GaussianClosure`.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
+        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
+        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.OrnsteinUhlenbeck())
+        >>> sorted(predicted.observables)
+        ['bias', 'exit_probability', 'variance']
     """
 
     def covers(self, problem, algorithm):
@@ -74,6 +82,14 @@ class UnclippedRecursion(AbstractTheory):
 
     `exit_probability` says how likely a path would have been clipped. Steps beyond the stability
     limit diverge, as they should.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
+        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
+        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.UnclippedRecursion())
+        >>> predicted.label
+        'unclipped recursion'
     """
 
     def covers(self, problem, algorithm):

@@ -15,7 +15,17 @@ from jaxdp.theory.streams.modes import Modes, eigen_modes
 
 
 class UpperBound(AbstractModalTheory):
-    """One equation: descent at lambda_min, gradient noise at lambda_max. Source: AC (5)."""
+    """One equation: descent at lambda_min, gradient noise at lambda_max. Source: AC (5).
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=2.0, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> above = jaxdp.predict(problem, algorithm, theory=jaxdp.UpperBound())
+        >>> below = jaxdp.predict(problem, algorithm, theory=jaxdp.LowerBound())
+        >>> bool((below.risk <= above.risk).all())
+        True
+    """
 
     @property
     def label(self):

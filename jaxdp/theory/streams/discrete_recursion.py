@@ -28,6 +28,16 @@ class DiscreteRecursion(AbstractTheory):
 
     Exact, as d grows, for batches proportional to d. Costs K steps. With a traced `num_steps` it
     can be differentiated forward only.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> rate = jaxdp.Polynomial(3.0, power=0.5)
+        >>> algorithm = jaxdp.OnePassDPSGD(rate, 1.0, 1.0, 50, batch_size=20)
+        >>> theory = jaxdp.DiscreteRecursion()
+        >>> predicted = jaxdp.predict(problem, algorithm, theory=theory, records=5)
+        >>> predicted.risk.shape
+        (6,)
     """
 
     def covers(self, problem, algorithm):

@@ -53,7 +53,7 @@ def test_the_sensitivity_is_attained_by_the_stated_pair(balance):
     assert found == pytest.approx(unit_sensitivity(balance), rel=2e-12)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     numbers=st.lists(st.floats(-1, 1), min_size=8, max_size=8),
     balance=st.floats(0.01, 10),
@@ -187,7 +187,7 @@ def test_sums_are_exact_in_any_order_and_in_any_blocks():
     assert np.array_equal(targets @ rows, whole.correlation)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(row=st.lists(st.floats(-(2.0**100), 2.0**100), min_size=4, max_size=4))
 def test_no_row_is_longer_than_the_bound_in_exact_arithmetic(row):
     bound = 0.7

@@ -116,7 +116,7 @@ def test_bounds_are_a_little_above_the_published_ones(
     assert published < found < 1.06 * published
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     num_guesses=st.integers(1, 500),
     others=st.integers(0, 5000),
@@ -151,7 +151,7 @@ def test_the_published_tail_is_too_small_far_below_the_mean():
     assert _published_tail(1, math.log(9), **sizes) < 1 - share[0] - 5e-4
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     num_guesses=st.integers(1, 300),
     share=st.floats(0, 1),

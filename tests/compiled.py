@@ -1,0 +1,86 @@
+"""Programs that JAX has compiled, kept in a folder from one run of the tests to the next.
+
+Compilation is most of the time of a quick test. JAX finds a program by what it computes, by the
+compiler and by the processor, so no other program is ever found in its place. It trusts what it
+finds: who can write into the folder runs code as whoever runs the tests. The folder therefore
+belongs to one user, and nobody else can write there.
+
+JAX's own variable chooses another folder, or none where it is empty. What is read from the
+environment here is what the processes that tests start read too.
+"""
+
+import os
+import pathlib
+import stat
+import time
+
+VARIABLE = "JAX_COMPILATION_CACHE_DIR"
+# Most programs are single operations: each is compiled in some hundredths of a second, is loaded in
+# a few times less, and fills a few kilobytes.
+_WORTH = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+# JAX writes in place, so a process can read what another has half written. JAX finds that it is not
+# whole, says so, and compiles; a program that works is then no reason for a test to fail.
+HALF_WRITTEN = "ignore:Error reading persistent compilation cache entry"
+# Programs of code that has changed are never asked for again.
+_FORGOTTEN_AFTER = 14 * 24 * 3600
+
+
+class RefusedFolderError(Exception):
+    """Somebody else could write what JAX would run."""
+
+
+def keep_programs() -> None:
+    """Let JAX, in this process and in those it starts, keep programs; call it before JAX's import.
+
+    Raises:
+        RefusedFolderError: the folder is not its user's alone, or cannot be made.
+    """
+    caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    chosen = os.environ.setdefault(VARIABLE, str(pathlib.Path(caches, "jaxdp-tests", "programs")))
+    if not chosen:
+        return
+    folder = pathlib.Path(chosen).absolute()
+    make_own(folder)
+    forget(folder, before=time.time() - _FORGOTTEN_AFTER)
+    warnings = [os.environ.get("PYTHONWARNINGS"), HALF_WRITTEN]
+    if HALF_WRITTEN not in (warnings[0] or ""):
+        os.environ["PYTHONWARNINGS"] = ",".join(filter(None, warnings))
+    # A process that a test starts runs elsewhere.
+    os.environ[VARIABLE] = str(folder)
+    for name, value in _WORTH.items():
+        os.environ.setdefault(name, value)
+
+
+def make_own(folder: pathlib.Path) -> None:
+    """The folder exists, is this user's, and nobody else can write into it.
+
+    Raises:
+        RefusedFolderError: it is not so, and nothing was changed.
+    """
+    advice = f"; {VARIABLE} can name another folder, or be empty for none"
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise RefusedFolderError(
+            f"expected a folder for compiled programs: {error}{advice}"
+        ) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise RefusedFolderError(f"expected {folder} to be a folder of this user's{advice}")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        mode = stat.filemode(found.st_mode)
+        raise RefusedFolderError(
+            f"expected {folder} writable by its owner alone, got {mode}{advice}"
+        )
+
+
+def forget(folder: pathlib.Path, *, before: float) -> None:
+    """Programs that were written before that time, in seconds since the epoch, are removed."""
+    for program in folder.glob("*-cache"):
+        # Another run may have removed it.
+        try:
+            if program.stat().st_mtime < before:
+                program.unlink()
+        except FileNotFoundError:
+            continue

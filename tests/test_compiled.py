@@ -1,0 +1,115 @@
+"""Compiled programs are kept where nobody else can write, and are never a reason to fail."""
+
+import os
+import pathlib
+
+import compiled
+import jax
+import jax.numpy as jnp
+import pytest
+
+
+@pytest.fixture
+def programs():
+    """The folder of this process, into which it now writes whatever it compiles."""
+    if not jax.config.jax_compilation_cache_dir:
+        pytest.skip(f"{compiled.VARIABLE} is empty")
+    threshold = jax.config.jax_persistent_cache_min_compile_time_secs
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    yield pathlib.Path(jax.config.jax_compilation_cache_dir)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", threshold)
+
+
+def _written(folder, name):
+    return list(folder.glob(f"jit_{name}-*-cache"))
+
+
+def test_a_folder_is_made_that_only_its_owner_enters(tmp_path):
+    folder = tmp_path / "above" / "programs"
+    compiled.make_own(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    compiled.make_own(folder)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o720])
+def test_a_folder_into_which_others_can_write_is_refused(tmp_path, mode):
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    folder.chmod(mode)
+    with pytest.raises(compiled.RefusedFolderError, match="writable by its owner alone"):
+        compiled.make_own(folder)
+    assert folder.stat().st_mode & 0o777 == mode
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    with pytest.raises(compiled.RefusedFolderError, match="of this user's"):
+        compiled.make_own(tmp_path)
+
+
+def test_a_link_or_a_file_is_no_folder_of_its_own(tmp_path):
+    (tmp_path / "folder").mkdir(mode=0o700)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "folder")
+    with pytest.raises(compiled.RefusedFolderError, match="of this user's"):
+        compiled.make_own(link)
+    file = tmp_path / "file"
+    file.touch()
+    for place in (file, file / "below"):
+        with pytest.raises(compiled.RefusedFolderError, match=compiled.VARIABLE):
+            compiled.make_own(place)
+
+
+def test_no_programs_are_kept_where_the_variable_is_empty(tmp_path, monkeypatch):
+    monkeypatch.setenv(compiled.VARIABLE, "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled.keep_programs()
+    assert os.environ[compiled.VARIABLE] == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_programs_that_were_written_long_ago_are_forgotten(tmp_path):
+    old, new = tmp_path / "jit_old-1-cache", tmp_path / "jit_new-2-cache"
+    for program, written in ((old, 99), (new, 101)):
+        program.touch()
+        os.utime(program, (written, written))
+    compiled.forget(tmp_path, before=100)
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_what_one_process_compiles_another_loads(programs):
+    """This process, and those it starts, read the folder that was checked."""
+    assert programs == pathlib.Path(os.environ[compiled.VARIABLE])
+    assert programs.stat().st_uid == os.getuid()
+
+    def a_kept_program(x):
+        return jnp.sin(x) * 3
+
+    jax.jit(a_kept_program)(1.0)
+    assert len(_written(programs, "a_kept_program")) == 1
+
+
+def test_a_program_that_is_not_whole_is_compiled_again(programs):
+    def make():
+        # A function of its own, so that JAX asks the folder again.
+        def half_written(x):
+            return jnp.cos(x) * 3
+
+        half_written.__name__ = name
+        return jax.jit(half_written)
+
+    # Another run may use the same folder.
+    name = f"half_written_{os.getpid()}"
+    expected = make()(1.0)
+    (program,) = _written(programs, name)
+    whole = program.read_bytes()
+    message = compiled.HALF_WRITTEN.removeprefix("ignore:")
+    for length in (0, 10, len(whole) // 2, len(whole) - 1):
+        program.write_bytes(whole[:length])
+        with pytest.warns(UserWarning, match=message):
+            assert make()(1.0) == expected
+        # Now as in every other test, where a warning is an error.
+        assert make()(1.0) == expected
+    program.unlink()
