@@ -54,6 +54,7 @@ from jaxdp.theory import DiscreteRecursion as DiscreteRecursion
 from jaxdp.theory import GaussianClosure as GaussianClosure
 from jaxdp.theory import GradientFlow as GradientFlow
 from jaxdp.theory import LowerBound as LowerBound
+from jaxdp.theory import ModewiseClosure as ModewiseClosure
 from jaxdp.theory import OrnsteinUhlenbeck as OrnsteinUhlenbeck
 from jaxdp.theory import TightLowerBound as TightLowerBound
 from jaxdp.theory import TightUpperBound as TightUpperBound
@@ -91,6 +92,7 @@ __all__ = [
     "Iterates",
     "LinearRegression",
     "LowerBound",
+    "ModewiseClosure",
     "NotCoveredError",
     "OnePassDPSGD",
     "OrnsteinUhlenbeck",

@@ -81,10 +81,11 @@ def test_the_closure_has_the_moments_of_twice_the_residuals():
             jnp.mean(1 - inside),
         )
 
-    forces = jax.jit(closure.forces)(*moments)
+    forces = jax.jit(lambda *moments: closure.forces(*moments))(*moments)
     found = forces.pull, forces.leading, forces.others, forces.clipped
     for before, after in zip(old(*moments), found, strict=True):
-        np.testing.assert_array_equal(before, after)
+        # One compiler may add up in another order than in the other program.
+        np.testing.assert_allclose(before, after, rtol=1e-6, atol=1e-7)
     assert 0.1 < forces.clipped < 0.9
 
 

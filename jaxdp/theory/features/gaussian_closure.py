@@ -27,12 +27,14 @@ from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recur
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import Readout, SquaredForm
 from jaxdp.theory.features.recorded import recorded
-from jaxdp.theory.features.spread import feedback
+from jaxdp.theory.features.spread import spread_over_runs
 from jaxdp.theory.solver import prediction
 
 DEFAULT_RANK = 256
-# The spread over runs is followed with this rank at most, and at so many of the records.
-_SPREAD_RANK, _SPREAD_PLACES = 64, (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)
+# The spread over runs is followed with this rank at most where there are more modes than that; at
+# these shares of the steps, of which there may be so many.
+_SPREAD_RANK, _SPREAD_MODES, _SPREAD_STEPS = 16, 64, 2**14
+_SPREAD_PLACES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)
 
 
 class GaussianClosure(AbstractTheory):
@@ -49,8 +51,10 @@ class GaussianClosure(AbstractTheory):
     it falls 2 % short. Beyond the stability limits that a warning names it is not to be trusted.
 
     `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
-    of clipping on it (`spread`), at a sixteenth to all of the steps, in between by interpolation;
-    for squared losses and a known number of steps, else None.
+    of clipping on it (`spread`), found at a sixteenth to all of the steps and in between by
+    interpolation, with a rank of at most 16 where there are more than 64 modes. It is there for
+    squared losses and a known number of steps up to 2^14, else None; of Adam it is without
+    feedback.
 
     Costs T steps of O(n rank^2 + n r) after one eigendecomposition; for very many steps of DP-GD
     `ClippedDiffusion` is cheaper. `jax.grad` with respect to learning rate, clip norm or noise
@@ -112,14 +116,13 @@ class GaussianClosure(AbstractTheory):
         if isinstance(algorithm, DPGD):
             warn_if_unstable(algorithm, modes.stability_limit)
         limits, rank = modes.slope_limits(algorithm), min(self.rank, len(modes.eigenvalues))
-        risk, observables, variance = _predict(modes, recursion, limits, at_record, rank)
-        if not (modes.is_square and isinstance(steps, int)):
+        risk, observables, _ = _predict(modes, recursion, limits, at_record, rank)
+        if not (modes.is_square and isinstance(steps, int) and steps <= _SPREAD_STEPS):
             return risk, observables, None
-        if rank > _SPREAD_RANK:
-            rank = _SPREAD_RANK
-            variance = _predict(modes, recursion, limits, at_record, rank)[2]
+        if len(modes.eigenvalues) > _SPREAD_MODES:
+            rank = min(rank, _SPREAD_RANK)
         places = _places(np.asarray(at_record))
-        std = _spread(modes, recursion, limits, steps, at_record, places, variance, rank)
+        std = _spread(modes, recursion, limits, at_record, places, steps, rank)
         return risk, observables, std
 
 
@@ -175,17 +178,10 @@ def _places(at_record: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _spread(modes, recursion, limits, num_steps: int, at_record, places, variance, rank: int):
-    """Standard deviations of the risk at the records, from those of a Gaussian with feedback."""
+def _spread(modes, recursion, limits, at_record, places, num_steps: int, rank: int):
+    """Standard deviations of the risk at the records."""
     dtype = float_dtype(modes, recursion, limits)
     closure = Closure(modes, limits.astype(dtype), rank)
-    readout = Readout(closure, recursion.output)
-    form = SquaredForm(readout)
     start = closure.start(dtype, recursion.size)
-    found, gaussian = feedback(
-        closure, recursion, start, readout.risk, form.variance, num_steps, places
-    )
-    ratio = jnp.where(gaussian > 0, found / jnp.where(gaussian > 0, gaussian, 1), 1)
-    steps = jnp.concatenate([jnp.zeros(1, dtype), places.astype(dtype)])
-    ratio = jnp.concatenate([jnp.ones(1, dtype), ratio])
-    return jnp.sqrt(jnp.maximum(variance * jnp.interp(at_record.astype(dtype), steps, ratio), 0))
+    readout = Readout(closure, recursion.output)
+    return spread_over_runs(closure, recursion, start, readout, at_record, places, num_steps)

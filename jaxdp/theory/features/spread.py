@@ -13,12 +13,10 @@ $$ \sum_t p_t^\top Q_tp_t + 4\,\mathrm{tr}(P_tQ_tP_tS'_t) + 2\,\mathrm{tr}(P_tQ_
 where $Q_t$ is the covariance that step t injects, $S'_t$ the one that it finds, and $p_t$, $P_t$
 the derivatives of the final mean test error in the mean and in the covariance after the step:
 reverse differentiation through the closure. Without clipping the sum telescopes to the first
-formula; with it the derivatives see that the moments of the clipped slopes change (`feedback`).
+formula; with it the derivatives see that the moments of the clipped slopes change.
 
 Derived: everyday DP-SGD, section 2c; test_spread.
 """
-
-from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -29,6 +27,7 @@ from jaxtyping import Array, Float, Int
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import product
+from jaxdp.theory.features.readout import Readout, SquaredForm
 
 
 class Slope(eqx.Module):
@@ -39,102 +38,88 @@ class Slope(eqx.Module):
     others: Float[Array, "places size size others"]
 
 
-def feedback(
+def spread_over_runs(
     closure: Closure,
     recursion: LinearRecursion,
     start: Moments,
-    risk: Callable[[Moments], Float[Array, ""]],
-    variance: Callable[[Moments], Float[Array, ""]],
-    num_steps: int,
+    readout: Readout,
+    at_record: Int[Array, " records"],
     places: Int[Array, " places"],
-) -> tuple[Float[Array, " places"], Float[Array, " places"]]:
-    """The variance of the test error after some steps, with feedback and without.
+    num_steps: int,
+) -> Float[Array, " records"]:
+    """The standard deviation of the test error over runs, with the feedback of clipping.
 
-    The sum over the steps knows no correlations that the closure does not keep; so what is added to
-    the Gaussian's variance is its difference from the same sum without feedback.
-    Memory is that of the moments of about 2 sqrt(T) steps.
+    The sum over the steps knows no correlations that the closure does not keep; so what is added
+    to the Gaussian's variance is its difference from the same sum without feedback. It is found at
+    a few places; between them the ratio to the Gaussian's variance is interpolated.
+    Memory is that of the moments of all steps.
 
     Args:
         closure, recursion: of the run.
         start: the moments at its start.
-        risk: mean test error of moments.
-        variance: of the test error where the coordinates are normal with these moments.
+        readout: of the test error, a mean of squares.
+        at_record: after how many steps it is wanted.
+        places: after how many steps the feedback is found; rising, each from 1 to T.
         num_steps: T, known.
-        places: after how many steps; each from 1 to T.
-
-    Returns:
-        The variance with feedback, and `variance` itself.
     """
-    length = max(1, round(num_steps**0.5))
-    firsts = jnp.arange(-(-num_steps // length)) * length
-    outputs = max(1, start.mean[0, 0].size)
+    gaussian = SquaredForm(readout).variance
 
-    def advance(moments, index):
-        def step(moments):
-            new = closure.step(moments, recursion, recursion.at(index))
-            return jax.tree.map(lambda after, before: after.astype(before.dtype), new, moments)
+    def forward(moments, index):
+        new = closure.step(moments, recursion, recursion.at(index))
+        new = jax.tree.map(lambda after, before: after.astype(before.dtype), new, moments)
+        return new, new
 
-        return lax.cond(index < num_steps, step, lambda moments: moments, moments)
+    _, afters = lax.scan(forward, start, jnp.arange(num_steps))
+    states = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), start, afters)
 
-    def stretch(moments, first):
-        def step(moments, index):
-            return advance(moments, index), moments
+    def at(counts):
+        return jax.tree.map(lambda part: part[counts], states)
 
-        return lax.scan(step, moments, first + jnp.arange(length))
+    variance = jax.vmap(gaussian)(at(at_record))
+    added = _feedback(closure, recursion, readout, states, places, num_steps)
+    plain = jax.vmap(gaussian)(at(places))
+    ratio = jnp.where(plain > 0, 1 + added / jnp.where(plain > 0, plain, 1), 1)
+    dtype = variance.dtype
+    steps = jnp.concatenate([jnp.zeros(1, dtype), places.astype(dtype)])
+    ratio = jnp.concatenate([jnp.ones(1, dtype), ratio])
+    ratio = jnp.interp(at_record.astype(dtype), steps, ratio)
+    return jnp.sqrt(jnp.maximum(variance * ratio, 0))
+
+
+def _feedback(closure, recursion, readout: Readout, states: Moments, places, num_steps: int):
+    """The sum over the steps less the same sum without feedback, at each place."""
+    outputs = max(1, states.mean[0, 0, 0].size)
+
+    def advance(moments, update):
+        forces = closure.forces(moments.mean[0], moments.leading[0, 0], moments.others[0, 0])
+        noise = closure.injected(moments, forces, recursion, update)
+        return closure.step(moments, recursion, update), noise
+
+    ends = jax.tree.map(lambda part: part[places], states)
+    begun = jax.vmap(jax.grad(readout.risk))(ends)
+    begun = _symmetric(Slope(begun.mean, begun.leading, begun.others))
+    without = jax.vmap(lambda slope, end: _variance(slope, end, None, outputs))(begun, ends)
 
     def back(carry, part):
-        index, before, after = part
-        slope, total, gaussian = carry
-        is_place = places == index + 1
+        slope, total = carry
+        index, before = part
 
-        def begin():
-            begun, own = _begun(is_place, jax.grad(risk)(after), after, slope, outputs)
-            found = variance(after)
-            return (
-                begun,
-                jnp.where(is_place, found - own, total),
-                jnp.where(is_place, found, gaussian),
-            )
+        def begin(old, new):
+            return jnp.where((places == index + 1).reshape(-1, *(1,) * (new.ndim - 1)), new, old)
 
-        slope, total, gaussian = lax.cond(is_place.any(), begin, lambda: (slope, total, gaussian))
-        forces = closure.forces(before.mean[0], before.leading[0, 0], before.others[0, 0])
-        noise = closure.injected(before, forces, recursion, recursion.at(index))
-        found = jax.tree.map(jnp.subtract, after, noise)
-        added = jax.vmap(lambda one: _variance(one, noise, found, outputs))(slope)
-        total = total + jnp.where(index < num_steps, added, 0)
-        _, pull = jax.vjp(lambda moments: advance(moments, index), before)
-        return (_pulled(pull, slope), total, gaussian), None
-
-    def back_stretch(carry, part):
-        first, moments = part
-        end, befores = stretch(moments, first)
-        afters = jax.tree.map(
-            lambda parts, last: jnp.concatenate([parts[1:], last[None]]), befores, end
+        slope = jax.tree.map(begin, slope, begun)
+        after, pull, noise = jax.vjp(
+            lambda moments: advance(moments, recursion.at(index)), before, has_aux=True
         )
-        indices = first + jnp.arange(length)
-        return lax.scan(back, carry, (indices, befores, afters), reverse=True)[0], None
+        found = jax.tree.map(jnp.subtract, after, noise)
+        total += jax.vmap(lambda one: _variance(one, noise, found, outputs))(slope)
+        return (_pulled(pull, slope), total), None
 
-    def forward(moments, first):
-        return stretch(moments, first)[0], moments
-
-    _, starts = lax.scan(forward, start, firsts)
-    nothing = jax.tree.map(lambda part: jnp.zeros((len(places), *part.shape), part.dtype), start)
-    slope = Slope(nothing.mean, nothing.leading, nothing.others)
-    carry = slope, nothing.clipped, nothing.clipped
-    (_, total, gaussian), _ = lax.scan(back_stretch, carry, (firsts, starts), reverse=True)
-    return total, gaussian
-
-
-def _begun(is_place, here: Moments, after: Moments, slope: Slope, outputs):
-    """The slopes with those of the places that lie here, and the sum's variance there."""
-    begun = _symmetric(Slope(here.mean[None], here.leading[None], here.others[None]))
-
-    def joined(old, new):
-        return jnp.where(is_place.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
-
-    one = jax.tree.map(lambda part: part[0], begun)
-    nothing = jax.tree.map(jnp.zeros_like, after)
-    return jax.tree.map(joined, slope, begun), _variance(one, after, nothing, outputs)
+    nothing = jax.tree.map(jnp.zeros_like, begun)
+    befores = jax.tree.map(lambda part: part[:-1], states)
+    start = nothing, jnp.zeros_like(without)
+    (_, total), _ = lax.scan(back, start, (jnp.arange(num_steps), befores), reverse=True)
+    return total - without
 
 
 def _pulled(pull, slope: Slope) -> Slope:
@@ -159,8 +144,19 @@ def _symmetric(slope: Slope) -> Slope:
     )
 
 
-def _variance(slope: Slope, noise: Moments, found: Moments, outputs: int) -> Float[Array, ""]:
-    """What an injected covariance adds to the variance of a number with these derivatives."""
+def _variance(
+    slope: Slope, noise: Moments, found: Moments | None, outputs: int
+) -> Float[Array, ""]:
+    """What an injected covariance adds to the variance of a number with these derivatives.
+
+    Args:
+        slope: the derivatives.
+        noise: what is injected.
+        found: what is there already; None for nothing.
+        outputs: how many outputs share the covariances.
+    """
+    if found is None:
+        found = jax.tree.map(jnp.zeros_like, noise)
     rank = noise.leading.shape[-1]
     size = noise.others.shape[0]
     mean = slope.mean.reshape(*slope.mean.shape[:2], outputs)
