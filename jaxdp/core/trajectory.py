@@ -54,7 +54,8 @@ class Trajectory(eqx.Module):
         status: a `Status` per run.
         observables: further quantities by name, each shaped like `risk`.
         std: predicted standard deviation of the risk over runs, or None.
-        parameters: the released iterates, or None when they were not asked for.
+        parameters: the released iterates, (*batch, dim), or (*batch, dim, outputs) where the loss
+            has several outputs; None when they were not asked for.
         label: who says so, for tables and legends.
 
     Example:
@@ -72,7 +73,7 @@ class Trajectory(eqx.Module):
     status: Int[Array, "*batch"]
     observables: dict[str, Float[Array, "*batch records"]]
     std: Float[Array, "*batch records"] | None = None
-    parameters: Float[Array, "*batch dim"] | None = None
+    parameters: Float[Array, "*shape"] | None = None
     label: str = eqx.field(static=True, default="")
 
     def check(self) -> "Trajectory":
@@ -98,8 +99,9 @@ class Trajectory(eqx.Module):
         """An `xarray.Dataset` of all arrays, each with its units.
 
         Dimensions are "run" ("run_0", "run_1", ... for batches of more axes), "time" and, of the
-        released iterates, "parameter"; under `vmap`, where each trajectory has a clock of its own,
-        "record" with the times as a coordinate. The label is an attribute.
+        released iterates, "parameter" and, of several outputs, "output"; under `vmap`, where each
+        trajectory has a clock of its own, "record" with the times as a coordinate. The label is an
+        attribute.
 
         Raises:
             ModuleNotFoundError: xarray is not installed; names the extra.
@@ -146,7 +148,7 @@ class Variable:
 
 
 def variables_of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Array]]:
-    """Its arrays, observables last, over the dimensions run, record and parameter."""
+    """Its arrays, observables last, over the dimensions run, record, parameter and output."""
     count = trajectory.status.ndim
     batch = ("run",) if count == 1 else tuple(f"run_{axis}" for axis in range(count))
     dims = {
@@ -158,6 +160,8 @@ def variables_of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Arra
         "std": (*batch, "record"),
         "parameters": (*batch, "parameter"),
     }
+    if trajectory.parameters is not None and trajectory.parameters.ndim == count + 2:
+        dims["parameters"] += ("output",)
     found = []
     for name, own in dims.items():
         value = getattr(trajectory, name)
