@@ -179,6 +179,8 @@ def _reading(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: 
 def _noise(draw: Draw, std, keys, step, like: Any):
     """Noise of standard deviation `std` for each run; none is drawn where it is 0."""
     dtype = jnp.result_type(std, like)
+    if like.size == 0:
+        return jnp.zeros(like.shape, dtype)
     # As plain numbers: where `std` is batched, `lax.cond` selects among its operands, and a key
     # counts as used up by that.
     words, kind = jr.key_data(keys), jr.key_impl(keys)
