@@ -83,7 +83,17 @@ class AbstractRowsAlgorithm(AbstractAlgorithm):
     """An algorithm for fixed rows, on a model linear in its parameters.
 
     A step uses the rows of its batch, adds up the gradients of their clipped losses, and noise.
+    Where the loss has several outputs, parameters and gradients have a last axis for them, and a
+    sample's slopes are clipped together: as one slope, their norm.
     """
+
+    @property
+    def is_sum_of_noise(self) -> bool:
+        """Whether a coordinate without gradient is the sum of what `step` was given as its noise.
+
+        Then the noise of many steps can be drawn at once.
+        """
+        return False
 
     @abc.abstractmethod
     def batch(
@@ -113,17 +123,15 @@ class AbstractRowsAlgorithm(AbstractAlgorithm):
     @abc.abstractmethod
     def step(
         self,
-        parameters: Float[Array, "*runs dim"],
+        parameters: Float[Array, "*shape"],
         state: PyTree,
-        gradient_sum: Float[Array, "*runs dim"],
-        noise: Float[Array, "*runs dim"],
+        gradient_sum: Float[Array, "*shape"],
+        noise: Float[Array, "*shape"],
         num_samples: int,
-    ) -> tuple[Float[Array, "*runs dim"], PyTree]:
+    ) -> tuple[Float[Array, "*shape"], PyTree]:
         """Parameters and state after an update, from the sum of the batch's clipped gradients."""
 
-    def released(
-        self, parameters: Float[Array, "*runs dim"], state: PyTree
-    ) -> Float[Array, "*runs dim"]:
+    def released(self, parameters: Float[Array, "*shape"], state: PyTree) -> Float[Array, "*shape"]:
         """The parameters that are made public: the last ones, or an average in the state."""
         return parameters
 

@@ -1,8 +1,8 @@
 """Any private optimiser as an algorithm for a linear model on fixed rows, to be simulated.
 
-The steps are those of `PrivateOptimiser.step` on the loss (phi.theta - y)^2, in law, with the noise
-of its formula: in machine arithmetic the optimiser itself adds up to 1 % more, which covers the
-rounding of its sums.
+The steps are those of `PrivateOptimiser.step` on the problem's loss, in law, with the noise of its
+formula: in machine arithmetic the optimiser itself adds up to 1 % more, which covers the rounding
+of its sums.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ class _State(eqx.Module):
     """What the optimiser remembers of each run, and an average with how many steps it is of."""
 
     inner: PyTree
-    average: Float[Array, "runs dim"] | None
+    average: Float[Array, "runs dim *outputs"] | None
     num_made: Int[Array, ""] | None
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.on_rows import algorithm_on_rows
 from jaxdp.algorithms.optimiser import PrivateOptimiser
-from jaxdp.algorithms.stability import warn_if_unstable
+from jaxdp.algorithms.stability import warn_if_unstable as warn_if_beyond_descent
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.recording import record_steps
@@ -28,6 +28,7 @@ from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_mode
 from jaxdp.theory.features.readout import Readout, SquaredForm
 from jaxdp.theory.features.recorded import recorded
 from jaxdp.theory.features.spread import spread_over_runs
+from jaxdp.theory.features.stability import growth, warn_if_unstable
 from jaxdp.theory.solver import prediction
 
 DEFAULT_RANK = 256
@@ -94,13 +95,16 @@ class GaussianClosure(AbstractTheory):
         at_record = jnp.asarray(record_steps(algorithm.num_steps, records))
         if require_rows(problem, algorithm) is None:
             modes = kernel_modes(problem)
-            found = self._linear(modes, algorithm, at_record)
+            recursion = linear_recursion(algorithm, modes.num_train)
+            risk, observables, std = self._linear(modes, recursion, algorithm, at_record)
+            unstable = _is_unstable(modes, recursion, algorithm, observables)
         else:
-            modes = explicit_modes(problem)
+            modes, unstable = explicit_modes(problem), False
             limits = modes.slope_limits(algorithm)
-            found = _predict_adam(modes, adam_updates(algorithm), limits, at_record)
-            found = *found[:2], None if found[2] is None else jnp.sqrt(found[2])
-        risk, observables, std = found
+            risk, observables, std = _predict_adam(
+                modes, adam_updates(algorithm), limits, at_record
+            )
+            std = None if std is None else jnp.sqrt(std)
         return prediction(
             modes.is_valid & on_rows.is_valid,
             time=on_rows.time(at_record, modes.num_train),
@@ -109,13 +113,12 @@ class GaussianClosure(AbstractTheory):
             observables=observables,
             std=std,
             label="Gaussian closure",
+            unstable=unstable,
         )
 
-    def _linear(self, modes: KernelModes, algorithm, at_record):
-        recursion, steps = linear_recursion(algorithm, modes.num_train), algorithm.num_steps
-        if isinstance(algorithm, DPGD):
-            warn_if_unstable(algorithm, modes.stability_limit)
-        limits, rank = modes.slope_limits(algorithm), min(self.rank, len(modes.eigenvalues))
+    def _linear(self, modes: KernelModes, recursion: LinearRecursion, algorithm, at_record):
+        steps, limits = algorithm.num_steps, modes.slope_limits(algorithm)
+        rank = min(self.rank, len(modes.eigenvalues))
         risk, observables, _ = _predict(modes, recursion, limits, at_record, rank)
         if not (modes.is_square and isinstance(steps, int) and steps <= _SPREAD_STEPS):
             return risk, observables, None
@@ -124,6 +127,16 @@ class GaussianClosure(AbstractTheory):
         places = _places(np.asarray(at_record))
         std = _spread(modes, recursion, limits, at_record, places, steps, rank)
         return risk, observables, std
+
+
+def _is_unstable(modes: KernelModes, recursion: LinearRecursion, algorithm, observables):
+    """Whether a limit of stability is passed, of which it warns; of DP-GD the warning alone."""
+    if isinstance(algorithm, DPGD):
+        warn_if_beyond_descent(algorithm, modes.stability_limit)
+        return False
+    found, clipped = growth(modes, recursion), observables["clipped_fraction"][-1]
+    warn_if_unstable(found, clipped)
+    return found.is_unstable(clipped)
 
 
 def require_rank(rank: int) -> None:
