@@ -90,9 +90,18 @@ def _problem(loss=None):
     return ReducedFeatures(FEATURES, TEST, unseen, LABELS, TEST_LABELS)
 
 
-@pytest.mark.parametrize("average", [None, jaxdp.PolyakAverage()])
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize(
+    ("optimiser", "sampler", "average"),
+    [
+        # Three numbers a coordinate, and one compilation for both.
+        ("heavy ball", "poisson", jaxdp.PolyakAverage()),
+        ("heavy ball", "fixed size", jaxdp.PolyakAverage()),
+        *(
+            pytest.param(*names, None, marks=pytest.mark.slow)
+            for names in itertools.product(OPTIMISERS, SAMPLERS)
+        ),
+    ],
+)
 def test_without_clipping_it_is_exact(optimiser, sampler, average):
     transition, gradient, factory = OPTIMISERS[optimiser]
     sequences, sampler = SAMPLERS[sampler]
@@ -159,7 +168,21 @@ def _algorithm(config, num_train):
     )
 
 
-@pytest.mark.parametrize("stored", REFERENCE, ids=lambda stored: stored["config"]["name"])
+# Each of the others compiles a program of its own, for ten seconds.
+QUICK = {"sgd_clipped_sampled", "fixed_size_batches", "logistic_clipped", "adam"}
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pytest.param(
+            stored,
+            id=stored["config"]["name"],
+            marks=() if stored["config"]["name"] in QUICK else pytest.mark.slow,
+        )
+        for stored in REFERENCE
+    ],
+)
 def test_agrees_with_the_stored_numbers(stored):
     config, expected = stored["config"], stored["values"]
     with jax.enable_x64():
@@ -191,3 +214,53 @@ def test_agrees_with_the_stored_numbers(stored):
         error = expected["sim_sd"] / np.sqrt(2 * expected["sim_runs"])
         assert abs(spread - expected["sim_sd"]) < 5 * error
         assert abs(float(found.final_risk) - expected["sim_test"]) < 5 * expected["sim_test_se"]
+
+
+def _sgd(problem, rate, clip_norm, sampling_rate=0.1, **arguments):
+    return jaxdp.PrivateOptimiser(
+        optax.sgd,
+        learning_rate=rate,
+        clip_norm=clip_norm,
+        noise_multiplier=1e-6,
+        num_steps=30,
+        sampler=PoissonSampler(problem.num_train, sampling_rate),
+        **arguments,
+    )
+
+
+def test_beyond_the_limits_of_stability_it_warns_and_says_so():
+    config = {"problem": {"args": [40, 20, 12]}}
+    problem = _cosine_grid(config)
+    reduced = problem.reduced()
+    limit = reduced.stability_limit()
+    quiet = jaxdp.predict(problem, _sgd(problem, 0.9 * limit, 0.05), records=1)
+    assert quiet.check().status == 0
+    with pytest.warns(UserWarning, match="multiplies the top mode of the kernel by 1"):
+        found = jaxdp.predict(problem, _sgd(problem, 1.3 * limit, 0.05), records=1)
+    assert found.status == jaxdp.Status.UNSTABLE
+    # Hardly clipped: the draw of four records of forty alone may make it grow.
+    with pytest.warns(UserWarning, match="noise of the batches may grow"):
+        found = jaxdp.predict(problem, _sgd(problem, 0.9 * limit, 1e4), records=1)
+    assert found.status == jaxdp.Status.UNSTABLE
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "sampler", "reason"),
+    [
+        (optax.sign_sgd, PoissonSampler(NUM, 0.5), "not linear"),
+        (optax.rmsprop, PoissonSampler(NUM, 0.5), "nor is it Adam"),
+        (optax.sgd, ShuffledEpochs(NUM, 3), "batch_size that divides num_records = 4"),
+        (optax.adam, ShuffledEpochs(NUM, 2), "share out an epoch"),
+    ],
+)
+def test_what_it_does_not_cover_it_refuses_before_any_work(optimiser, sampler, reason):
+    algorithm = jaxdp.PrivateOptimiser(
+        optimiser,
+        learning_rate=RATE,
+        clip_norm=1.0,
+        noise_multiplier=1.0,
+        num_steps=STEPS,
+        sampler=sampler,
+    )
+    with pytest.raises(jaxdp.NotCoveredError, match=reason):
+        jaxdp.predict(_problem(), algorithm)
