@@ -115,7 +115,8 @@ def _begin(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, keys):
     batch = eqx.filter_eval_shape(algorithm.batch, jnp.asarray(0), keys)
     used = None if batch is None else zero
     state = _State(stepped, noisy, algorithm.init(stepped), zero, used)
-    return state, jax.tree.map(lambda value: value[:, None], _reading(problem, algorithm, state))
+    read = jax.tree.map(lambda value: value[:, None], _record(problem, algorithm, state))
+    return state, Reading(*read)
 
 
 @eqx.filter_jit
@@ -151,14 +152,14 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
         noisy = state.noisy + _noise(draw, std * root, unseen_keys, end, state.noisy)
         noisy = noisy.astype(state.noisy.dtype)
         state = _State(state.stepped, noisy, state.inner, state.clipped, state.used)
-        return state, _reading(problem, algorithm, state)
+        return state, _record(problem, algorithm, state)
 
-    state, readings = lax.scan(record, state, bounds)
-    return state, jax.tree.map(jnp.transpose, readings)
+    state, read = lax.scan(record, state, bounds)
+    return state, Reading(*jax.tree.map(jnp.transpose, read))
 
 
-def _reading(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: _State) -> Reading:
-    """Of each run at a record: mean losses of the released model, and sums since the last one."""
+def _record(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: _State):
+    """Of each run, what a `Reading` has: of the released model, and since the last record."""
     loss, features = problem.loss, problem.test_features()
     released = algorithm.released(state.stepped, state.inner)
     num_stepped, num_seen = released.shape[1], problem.train_factor.shape[1]
@@ -173,7 +174,7 @@ def _reading(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: 
         values["train_accuracy"] = jnp.mean(loss.correct_share(*train), axis=1)
     sums = {"clipped": state.clipped, "used": state.used}
     sums = {name: total for name, total in sums.items() if total is not None}
-    return Reading(jnp.mean(loss.value(*test), axis=1), sums, values)
+    return jnp.mean(loss.value(*test), axis=1), sums, values
 
 
 def _noise(draw: Draw, std, keys, step, like: Any):
