@@ -15,9 +15,12 @@ from jaxdp import losses as losses
 from jaxdp import privacy as privacy
 from jaxdp.algorithms import DPGD as DPGD
 from jaxdp.algorithms import ExactCalibration as ExactCalibration
+from jaxdp.algorithms import ExponentialAverage as ExponentialAverage
 from jaxdp.algorithms import OnePassDPSGD as OnePassDPSGD
+from jaxdp.algorithms import PolyakAverage as PolyakAverage
 from jaxdp.algorithms import PrivateOptimiser as PrivateOptimiser
 from jaxdp.algorithms import PublishedCalibration as PublishedCalibration
+from jaxdp.algorithms import TailAverage as TailAverage
 from jaxdp.clipping import clipped_gradient_sum as clipped_gradient_sum
 from jaxdp.clipping import per_sample_gradient_norms as per_sample_gradient_norms
 from jaxdp.comparison import Comparison as Comparison
@@ -28,6 +31,7 @@ from jaxdp.core.trajectory import Status as Status
 from jaxdp.core.trajectory import Trajectory as Trajectory
 from jaxdp.privacy import Cost as Cost
 from jaxdp.privacy import account as account
+from jaxdp.problems import FixedFeatures as FixedFeatures
 from jaxdp.problems import LinearRegression as LinearRegression
 from jaxdp.problems import RandomFeatures as RandomFeatures
 from jaxdp.problems import TabularRegression as TabularRegression
@@ -50,6 +54,7 @@ from jaxdp.theory import DiscreteRecursion as DiscreteRecursion
 from jaxdp.theory import GaussianClosure as GaussianClosure
 from jaxdp.theory import GradientFlow as GradientFlow
 from jaxdp.theory import LowerBound as LowerBound
+from jaxdp.theory import ModewiseClosure as ModewiseClosure
 from jaxdp.theory import OrnsteinUhlenbeck as OrnsteinUhlenbeck
 from jaxdp.theory import TightLowerBound as TightLowerBound
 from jaxdp.theory import TightUpperBound as TightUpperBound
@@ -76,6 +81,8 @@ __all__ = [
     "CoupledODE",
     "DiscreteRecursion",
     "ExactCalibration",
+    "ExponentialAverage",
+    "FixedFeatures",
     "FromSteps",
     "FunctionSpace",
     "GaussianClosure",
@@ -85,11 +92,13 @@ __all__ = [
     "Iterates",
     "LinearRegression",
     "LowerBound",
+    "ModewiseClosure",
     "NotCoveredError",
     "OnePassDPSGD",
     "OrnsteinUhlenbeck",
     "OrnsteinUhlenbeckSDE",
     "PiecewiseLinear",
+    "PolyakAverage",
     "Polynomial",
     "PrivateOptimiser",
     "PublishedCalibration",
@@ -97,6 +106,7 @@ __all__ = [
     "Reduced",
     "Status",
     "TabularRegression",
+    "TailAverage",
     "TightLowerBound",
     "TightUpperBound",
     "Trajectory",

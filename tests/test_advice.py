@@ -6,6 +6,7 @@ import re
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import optax
 import pytest
 
 import jaxdp
@@ -17,11 +18,22 @@ PROBLEMS = [
     jaxdp.TabularRegression(RANDOM.normal(size=(40, 3)), RANDOM.normal(size=40)),
     jaxdp.RandomFeatures.sample(8, 4, 3, 20, key=jr.key(0)),
     jaxdp.RandomFeatures.sample(8, 4, 3, None, key=jr.key(0)),
+    jaxdp.RandomFeatures.sample(8, 4, 3, 20, loss=jaxdp.losses.Logistic(), key=jr.key(0)),
 ]
 ALGORITHMS = [
     jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10),
     jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10, batch_size=2),
     jaxdp.DPGD(0.1, 1.0, 10, 1.0),
+    *(
+        jaxdp.PrivateOptimiser(
+            optimiser,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            num_steps=3,
+            sampler=jaxdp.privacy.PoissonSampler(8, 0.5),
+        )
+        for optimiser in (optax.sgd(0.1), optax.adam(0.1))
+    ),
 ]
 READERS = [
     jaxdp.Iterates(),

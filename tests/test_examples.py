@@ -14,6 +14,7 @@ NAMES = [
     "DPGD",
     "DiscreteRecursion",
     "ExactCalibration",
+    "FixedFeatures",
     "FromSteps",
     "FunctionSpace",
     "GaussianClosure",

@@ -1,5 +1,11 @@
 """How it is learnt: algorithms that simulators, theories and accountants read."""
 
+from jaxdp.algorithms.adam_constants import AdamConstants as AdamConstants
+from jaxdp.algorithms.adam_constants import adam_constants as adam_constants
+from jaxdp.algorithms.averages import AbstractAverage as AbstractAverage
+from jaxdp.algorithms.averages import ExponentialAverage as ExponentialAverage
+from jaxdp.algorithms.averages import PolyakAverage as PolyakAverage
+from jaxdp.algorithms.averages import TailAverage as TailAverage
 from jaxdp.algorithms.base import AbstractAlgorithm as AbstractAlgorithm
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm as AbstractFullBatchAlgorithm
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm as AbstractOnePassAlgorithm
@@ -12,6 +18,7 @@ from jaxdp.algorithms.gradient_descent import Descent as Descent
 from jaxdp.algorithms.gradient_descent import DescentStatus as DescentStatus
 from jaxdp.algorithms.gradient_descent import fit_last_layer as fit_last_layer
 from jaxdp.algorithms.gradient_descent import gradient_descent as gradient_descent
+from jaxdp.algorithms.linear_algorithm import linear_state_of as linear_state_of
 from jaxdp.algorithms.linear_state import LinearState as LinearState
 from jaxdp.algorithms.linear_state import linear_state as linear_state
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD as OnePassDPSGD
@@ -24,22 +31,29 @@ from jaxdp.algorithms.training import train as train
 __all__ = [
     "DPGD",
     "AbstractAlgorithm",
+    "AbstractAverage",
     "AbstractCalibration",
     "AbstractFullBatchAlgorithm",
     "AbstractOnePassAlgorithm",
+    "AdamConstants",
     "Descent",
     "DescentStatus",
     "ExactCalibration",
+    "ExponentialAverage",
     "LinearState",
     "NonPrivateOptimiser",
     "OnePassDPSGD",
     "OptimiserState",
+    "PolyakAverage",
     "PrivateOptimiser",
     "PublishedCalibration",
+    "TailAverage",
     "Training",
     "Update",
+    "adam_constants",
     "fit_last_layer",
     "gradient_descent",
     "linear_state",
+    "linear_state_of",
     "train",
 ]

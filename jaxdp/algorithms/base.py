@@ -1,14 +1,12 @@
 """The abstract algorithms: what they do in one step, and what they release."""
 
 import abc
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from jaxdp.algorithms.length import Length
-from jaxdp.core.description import AbstractDescription
+from jaxdp.algorithms.length import AbstractStepwise
 from jaxdp.privacy.release import Release
 
 
@@ -27,28 +25,12 @@ class Update(eqx.Module):
     capped: Bool[Array, "*batch"]
 
 
-class AbstractAlgorithm(AbstractDescription):
+class AbstractAlgorithm(AbstractStepwise):
     """An algorithm that learns in steps and adds Gaussian noise to each.
 
     What it carries from step to step beside the parameters is its state: `init(parameters)`, then
     `step(parameters, state, ...)`, whose other arguments depend on where its samples come from.
     """
-
-    _length: eqx.AbstractVar[Length | Int[Array, ""]]
-
-    @property
-    def num_steps(self) -> int | Int[Array, ""]:
-        """How many updates it makes."""
-        return self._length.value if isinstance(self._length, Length) else self._length
-
-    def with_traced_length(self) -> Self:
-        """The same algorithm with `num_steps` as an array, which no compilation depends on."""
-        return eqx.tree_at(
-            lambda tree: tree._length,
-            self,
-            jnp.asarray(self.num_steps),
-            is_leaf=lambda node: isinstance(node, Length),
-        )
 
     @property
     @abc.abstractmethod
@@ -101,7 +83,17 @@ class AbstractRowsAlgorithm(AbstractAlgorithm):
     """An algorithm for fixed rows, on a model linear in its parameters.
 
     A step uses the rows of its batch, adds up the gradients of their clipped losses, and noise.
+    Where the loss has several outputs, parameters and gradients have a last axis for them, and a
+    sample's slopes are clipped together: as one slope, their norm.
     """
+
+    @property
+    def is_sum_of_noise(self) -> bool:
+        """Whether a coordinate without gradient is the sum of what `step` was given as its noise.
+
+        Then the noise of many steps can be drawn at once.
+        """
+        return False
 
     @abc.abstractmethod
     def batch(
@@ -131,13 +123,17 @@ class AbstractRowsAlgorithm(AbstractAlgorithm):
     @abc.abstractmethod
     def step(
         self,
-        parameters: Float[Array, "*runs dim"],
+        parameters: Float[Array, "*shape"],
         state: PyTree,
-        gradient_sum: Float[Array, "*runs dim"],
-        noise: Float[Array, "*runs dim"],
+        gradient_sum: Float[Array, "*shape"],
+        noise: Float[Array, "*shape"],
         num_samples: int,
-    ) -> tuple[Float[Array, "*runs dim"], PyTree]:
+    ) -> tuple[Float[Array, "*shape"], PyTree]:
         """Parameters and state after an update, from the sum of the batch's clipped gradients."""
+
+    def released(self, parameters: Float[Array, "*shape"], state: PyTree) -> Float[Array, "*shape"]:
+        """The parameters that are made public: the last ones, or an average in the state."""
+        return parameters
 
     @abc.abstractmethod
     def time(self, steps: Float[Array, " records"], num_samples: int) -> Float[Array, " records"]:

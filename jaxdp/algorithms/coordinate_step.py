@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float
+
+from jaxdp.algorithms.transformation import Transformation
 
 # Optimisers may compute in float32.
 TOLERANCE = 64 * float(jnp.finfo(jnp.float32).eps)
@@ -39,7 +40,7 @@ class CoordinateStep(NamedTuple):
 
 
 def coordinate_step(
-    optimiser: optax.GradientTransformation, shape: tuple[int, ...], dtype: Any
+    optimiser: Transformation, shape: tuple[int, ...], dtype: Any
 ) -> CoordinateStep:
     """The optimiser on weights of a shape and type.
 

@@ -127,7 +127,9 @@ class DPGD(AbstractFullBatchAlgorithm):
        + \sqrt\eta\,\frac{2C\sigma}{n}\, N(0, I), $$
 
     with $g_i$ the gradient of $(\varphi(x_i)^\top\theta - y_i)^2$. Its limit of small steps is the
-    diffusion (3.5), of noise $\Sigma = 2C\sigma/n$ (3.6), over the time $\tau = \eta T$.
+    diffusion (3.5), of noise $\Sigma = 2C\sigma/n$ (3.6), over the time $\tau = \eta T$. A problem
+    may name another loss, whose gradients are then clipped; privacy is the same, and `Iterates`
+    and `FunctionSpace` simulate it, while the paper's theory is of the squared loss.
 
     For a problem of infinite width the arguments are $\eta p$, $C/\sqrt p$ and $\sigma\sqrt p$,
     which do not see p.
@@ -269,6 +271,10 @@ class DPGD(AbstractFullBatchAlgorithm):
         limits = slope_limits(self.clip_norm, feature_norms)
         limits = lax.broadcast_to_rank(limits, slopes.ndim)
         return jnp.clip(slopes, -limits, limits), jnp.abs(slopes) > limits
+
+    @property
+    def is_sum_of_noise(self):
+        return True
 
     def init(self, parameters):
         return None

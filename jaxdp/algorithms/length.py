@@ -1,6 +1,6 @@
 """How many updates an algorithm makes: known when a loop is compiled, or traced."""
 
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,12 +8,33 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from jaxdp.core.checks import concrete, require_count
+from jaxdp.core.description import AbstractDescription
 
 
 class Length(eqx.Module):
     """A number of steps that is known when a loop is compiled."""
 
     value: int = eqx.field(static=True)
+
+
+class AbstractStepwise(AbstractDescription):
+    """Whatever makes a number of steps."""
+
+    _length: eqx.AbstractVar[Length | Int[Array, ""]]
+
+    @property
+    def num_steps(self) -> int | Int[Array, ""]:
+        """How many updates it makes."""
+        return self._length.value if isinstance(self._length, Length) else self._length
+
+    def with_traced_length(self) -> Self:
+        """The same with `num_steps` as an array, which no compilation depends on."""
+        return eqx.tree_at(
+            lambda tree: tree._length,
+            self,
+            jnp.asarray(self.num_steps),
+            is_leaf=lambda node: isinstance(node, Length),
+        )
 
 
 def as_length(num_steps: Any) -> Length | Int[Array, ""]:

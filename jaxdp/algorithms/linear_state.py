@@ -15,6 +15,8 @@ the optimiser is of this form is checked, at every step, by `jaxdp.algorithms.li
 Derived: test_linear_state, against optax and against the matrices of heavy ball and Nesterov.
 """
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -30,10 +32,12 @@ from jaxdp.algorithms.coordinate_step import (
     start_of_unit,
     unit_inputs,
 )
-from jaxdp.algorithms.linearity import SHAPES, Reading, checked_reading
-from jaxdp.algorithms.optimiser import require_optax
+from jaxdp.algorithms.linearity import SHAPES, Reading, checked_reading, compiled_responses
+from jaxdp.algorithms.transformation import Transformation, optimiser_of
 from jaxdp.core.checks import require_count
 from jaxdp.core.errors import NotCoveredError
+
+AVERAGE = "average"
 
 
 class LinearState(eqx.Module):
@@ -46,7 +50,8 @@ class LinearState(eqx.Module):
         transitions: $F_t$ of each step, or one matrix for all of them.
         injections: $g_t$ likewise.
         initial: a.
-        names: of the components: "weight", then the path of each in the optimiser's state.
+        names: of the components: "weight", then the path of each in the optimiser's state, then
+            "average" where an average of the weight is released (`linear_state_of`).
         num_steps: T.
     """
 
@@ -66,12 +71,17 @@ class LinearState(eqx.Module):
         """Whether one matrix is known to stand for all steps."""
         return self.transitions.shape[0] == 1
 
+    @property
+    def output(self) -> int:
+        """Which component is released: the average where there is one, else the weight."""
+        return self.names.index(AVERAGE) if AVERAGE in self.names else 0
+
 
 def linear_state(
-    optimiser: optax.GradientTransformation,
+    optimiser: optax.GradientTransformation | Transformation,
     num_steps: int,
     *,
-    like: optax.GradientTransformation | None = None,
+    like: optax.GradientTransformation | Transformation | None = None,
 ) -> LinearState:
     """The matrices of an optax optimiser that is linear, coordinate by coordinate.
 
@@ -80,7 +90,8 @@ def linear_state(
             together, without a constant, and the same for every coordinate, whatever the size of
             the gradient: `optax.sgd` with and without momentum, `optax.ema`,
             `optax.add_decayed_weights`, chains of them, with schedules that read the step's
-            number.
+            number. A `Transformation` has its learning rate as data, which may be traced; then
+            its factory is checked at another rate.
         num_steps: T.
         like: an optimiser of the same making with other, concrete numbers. Where a number of
             `optimiser` is traced, as under `jit` and `grad`, nothing of it can be looked at; then
@@ -92,11 +103,16 @@ def linear_state(
         TypeError: it is not of optax, or traced without a `like`.
         ValueError: num_steps is below 1.
     """
-    require_optax(optimiser)
     num_steps = require_count("num_steps", num_steps)
+    if not isinstance(optimiser, Transformation):
+        optimiser = Transformation(optimiser_of(optimiser, None))
+    elif like is None and _has_tracers(optimiser):
+        like = optimiser.stand_in()
+    if like is not None and not isinstance(like, Transformation):
+        like = Transformation(optimiser_of(like, None))
     if _is_traced(optimiser):
         return _traced(optimiser, num_steps, like)
-    found = checked_reading(optimiser, num_steps)
+    found = _known_reading(_Content(optimiser), num_steps)
     if isinstance(found, str):
         raise NotCoveredError(
             "expected an optimiser that is linear in gradient, weights and state and does the same "
@@ -113,13 +129,18 @@ def _traced(optimiser, num_steps, like):
             "traced one only, and whether it is linear cannot be checked"
         )
     checked = linear_state(like, num_steps)
-    step = coordinate_step(optimiser, SHAPES[0], jnp.result_type(float))
+    dtype = jnp.result_type(float)
+    step = coordinate_step(optimiser, SHAPES[0], dtype)
     if step.names != checked.names:
         raise TypeError(
             f"expected like= to remember what optimiser does, {', '.join(step.names)}, got "
             f"{', '.join(checked.names)}"
         )
-    values, _ = responses(step, num_steps, unit_inputs(step))
+    # What hides its traced numbers in functions is not compiled by itself: they would escape.
+    if _has_tracers(optimiser):
+        values, _ = compiled_responses(optimiser, step.shape, num_steps, unit_inputs(step))
+    else:
+        values, _ = responses(step, num_steps, unit_inputs(step))
     rows = jnp.moveaxis(at_first(step, values), 1, -1)
     initial = at_first(step, start_of_unit(step))
     return _as_state(Reading(rows, initial, step.names), num_steps)
@@ -133,8 +154,39 @@ def _as_state(reading, num_steps):
     return LinearState(matrices + kept[None], injections, reading.initial, reading.names, num_steps)
 
 
+class _Content:
+    """An optimiser without traced numbers, equal to another of the same functions and numbers."""
+
+    def __init__(self, optimiser: Transformation):
+        leaves, structure = jax.tree.flatten(optimiser)
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        self.optimiser = optimiser
+        self._key = structure, tuple((one.dtype, one.shape, one.tobytes()) for one in arrays)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Content) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@functools.lru_cache(maxsize=64)
+def _known_reading(content, num_steps):
+    found = checked_reading(content.optimiser, num_steps)
+    if not isinstance(found, str):
+        # Those who share the arrays must not write to them.
+        found.rows.flags.writeable = found.initial.flags.writeable = False
+    return found
+
+
+def _has_tracers(optimiser):
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(optimiser))
+
+
 def _is_traced(optimiser):
     """Whether a number that a step uses is traced."""
+    if _has_tracers(optimiser):
+        return True
     weights = np.ones(SHAPES[0], np.float32)
     try:
         with jax.ensure_compile_time_eval():

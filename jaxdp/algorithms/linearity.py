@@ -8,10 +8,10 @@ Where matrices give every single step from a random state, they give every run.
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from jaxdp.algorithms.coordinate_step import (
     TOLERANCE,
@@ -23,6 +23,7 @@ from jaxdp.algorithms.coordinate_step import (
     start_of_unit,
     unit_inputs,
 )
+from jaxdp.algorithms.transformation import Transformation
 from jaxdp.core.precision import on_host
 
 # A matrix and a vector: some optimisers treat them differently, and a scalar would hide all that
@@ -65,7 +66,7 @@ class Reading(NamedTuple):
     names: tuple[str, ...]
 
 
-def checked_reading(optimiser: optax.GradientTransformation, num_steps: int) -> Reading | str:
+def checked_reading(optimiser: Transformation, num_steps: int) -> Reading | str:
     """The optimiser's steps as matrices, in float64; or, in words, why they are none.
 
     Args:
@@ -84,7 +85,7 @@ def checked_reading(optimiser: optax.GradientTransformation, num_steps: int) -> 
             )
         readings = []
         for step in steps:
-            reading = _reading(step, num_steps)
+            reading = _reading(optimiser, step, num_steps)
             if isinstance(reading, str):
                 return reading
             readings.append(reading)
@@ -92,14 +93,20 @@ def checked_reading(optimiser: optax.GradientTransformation, num_steps: int) -> 
     return first if _is_same(first, second) else _SHAPED
 
 
-def _reading(step: CoordinateStep, num_steps: int) -> Reading | str:
+@eqx.filter_jit
+def compiled_responses(optimiser: Transformation, shape: tuple[int, ...], num_steps: int, inputs):
+    """`responses` of an optimiser, compiled once for all its learning rates."""
+    return responses(coordinate_step(optimiser, shape, inputs.dtype), num_steps, inputs)
+
+
+def _reading(optimiser: Transformation, step: CoordinateStep, num_steps: int) -> Reading | str:
     one, other = np.random.default_rng(0).standard_normal((2, len(step.names) + 1, *step.shape))
     state, gradient = one.copy(), 0 * one
     state[-1], gradient[-1] = 0, one[-1]
     bases = np.stack([state, gradient, other])
     inputs = np.concatenate([unit_inputs(step), bases, np.tensordot(_COMBINATIONS, bases, 1)])
-    run = jax.jit(lambda inputs: responses(step, num_steps, inputs))
-    values, is_shared = (np.array(part) for part in run(inputs))
+    found = compiled_responses(optimiser, step.shape, num_steps, inputs)
+    values, is_shared = (np.array(part) for part in found)
     ends = np.cumsum([len(one), len(bases)])
     at_units, at_bases, at_combinations = np.split(np.moveaxis(values, 1, 0), ends)
     rows = np.moveaxis(at_first(step, at_units), 0, -1).copy()

@@ -1,8 +1,8 @@
 """Any private optimiser as an algorithm for a linear model on fixed rows, to be simulated.
 
-The steps are those of `PrivateOptimiser.step` on the loss (phi.theta - y)^2, in law, with the noise
-of its formula: in machine arithmetic the optimiser itself adds up to 1 % more, which covers the
-rounding of its sums.
+The steps are those of `PrivateOptimiser.step` on the problem's loss, in law, with the noise of its
+formula: in machine arithmetic the optimiser itself adds up to 1 % more, which covers the rounding
+of its sums.
 """
 
 from typing import Any
@@ -12,15 +12,25 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
+from jaxdp.algorithms.averages import AbstractAverage
 from jaxdp.algorithms.base import AbstractRowsAlgorithm
 from jaxdp.algorithms.length import Length, as_length
 from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.release_of_sums import release_of_sums
+from jaxdp.algorithms.transformation import Rate, Transformation, optimiser_of, rate_of
 from jaxdp.clipping.norm_clip import clip_factor
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.privacy.batches.base import AbstractSampler
+
+
+class _State(eqx.Module):
+    """What the optimiser remembers of each run, and an average with how many steps it is of."""
+
+    inner: PyTree
+    average: Float[Array, "runs dim *outputs"] | None
+    num_made: Int[Array, ""] | None
 
 
 class OptimiserOnRows(AbstractRowsAlgorithm):
@@ -31,36 +41,63 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
     record whose gradient is not finite counts as zero.
 
     Args:
-        optimiser: any optax gradient transformation.
+        optimiser: any optax gradient transformation, or a factory.
         sampler: how batches are drawn.
         clip_norm: C.
         noise_multiplier: z.
         num_steps: T.
+        learning_rate: for the factory.
+        average: of the iterates, to be released instead of the last; None for no average.
     """
 
-    optimiser: optax.GradientTransformation = eqx.field(static=True)
+    optimiser: Any = eqx.field(static=True)
     sampler: AbstractSampler
     clip_norm: Float[Array, ""]
     noise_multiplier: Float[Array, ""]
     _length: Length | Int[Array, ""]
+    learning_rate: Rate | None
+    average: AbstractAverage | None
 
-    def __init__(self, optimiser, sampler, clip_norm, noise_multiplier, num_steps):
-        self.optimiser, self.sampler = optimiser, sampler
+    def __init__(
+        self,
+        optimiser,
+        sampler,
+        clip_norm,
+        noise_multiplier,
+        num_steps,
+        *,
+        learning_rate=None,
+        average=None,
+    ):
+        self.optimiser = optimiser_of(optimiser, learning_rate)
+        self.sampler, self.average = sampler, average
         self.clip_norm = as_wide_float(clip_norm, "clip_norm")
         self.noise_multiplier = as_wide_float(noise_multiplier, "noise_multiplier")
         self._length = as_length(num_steps)
+        self.learning_rate = rate_of(self.optimiser, learning_rate, self.num_steps)
+
+    @property
+    def transformation(self) -> Transformation:
+        """The optimiser with its learning rate."""
+        return Transformation(self.optimiser, self.learning_rate, self.num_steps)
 
     @property
     def is_valid(self):
         is_finite = jnp.isfinite(self.clip_norm) & jnp.isfinite(self.noise_multiplier)
-        return is_finite & (self.clip_norm > 0) & (self.noise_multiplier >= 0)
+        is_valid = is_finite & (self.clip_norm > 0) & (self.noise_multiplier >= 0)
+        is_valid &= self.transformation.is_valid
+        return is_valid if self.average is None else is_valid & self.average.is_valid
 
     def release(self):
         sums = self.sampler, self.noise_multiplier, int(self.num_steps)
-        return release_of_sums(*sums, noise=None, key=None)
+        has_average = self.average is not None
+        return release_of_sums(*sums, noise=None, key=None, has_average=has_average)
 
     def init(self, parameters):
-        return eqx.filter_vmap(self.optimiser.init)(parameters)
+        inner = eqx.filter_vmap(lambda one: self.transformation.init(one))(parameters)
+        if self.average is None:
+            return _State(inner, None, None)
+        return _State(inner, parameters, jnp.zeros((), jnp.int32))
 
     def batch(self, step, keys):
         def one(key):
@@ -80,12 +117,20 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
     def step(self, parameters, state, gradient_sum, noise, num_samples):
         mean = (gradient_sum + noise) / self.sampler.expected_batch_size
 
-        def one(parameters, state, mean):
-            updates, state = self.optimiser.update(mean, state, parameters)
-            return optax.apply_updates(parameters, updates), state
+        def one(parameters, inner, mean):
+            updates, inner = self.transformation.update(mean, inner, parameters)
+            return optax.apply_updates(parameters, updates), inner
 
         # One run at a time: an optimiser may look at all of its parameters.
-        return eqx.filter_vmap(one)(parameters, state, mean)
+        parameters, inner = eqx.filter_vmap(one)(parameters, state.inner, mean)
+        if self.average is None:
+            return parameters, _State(inner, None, None)
+        made = state.num_made + 1
+        average = self.average.after(state.average, parameters, made, self.num_steps)
+        return parameters, _State(inner, average, made)
+
+    def released(self, parameters, state):
+        return parameters if self.average is None else state.average
 
     def time(self, steps, num_samples):
         """In epochs: how often a record was used, on average."""
@@ -127,4 +172,6 @@ def algorithm_on_rows(
         algorithm.clip_norm,
         algorithm.noise_multiplier,
         algorithm.num_steps,
+        learning_rate=algorithm.learning_rate,
+        average=algorithm.average,
     )

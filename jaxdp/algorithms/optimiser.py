@@ -13,13 +13,15 @@ optimiser in place of its last line.
 """
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Int, Key, PyTree
 
+from jaxdp.algorithms.averages import AbstractAverage
+from jaxdp.algorithms.length import Length
 from jaxdp.algorithms.noisy_sums import (
     as_two_parts,
     widened_for_grid,
@@ -37,7 +39,8 @@ from jaxdp.algorithms.optimiser_steps import (
     steps_made,
 )
 from jaxdp.algorithms.release_of_sums import release_of_sums
-from jaxdp.algorithms.trainable import AbstractTrainable, require_optax
+from jaxdp.algorithms.trainable import AbstractTrainable
+from jaxdp.algorithms.transformation import Rate, Transformation, optimiser_of, rate_of
 from jaxdp.clipping import TwoPartSum, sensitivity_excess
 from jaxdp.clipping.arguments import weights_of
 from jaxdp.clipping.traced_loss import batch_size
@@ -68,19 +71,33 @@ class PrivateOptimiser(AbstractTrainable):
     be those of the original at every step (the noise of equal sums likewise), while an account of
     two runs takes them to be independent: give `noise=` again, or another.
 
+    With `average` the model of every step is the average, and the weights at which gradients are
+    taken are the state's `iterate`; both are post-processing of the noisy sums. Model and state of
+    a step together go on to the next one.
+
     Args:
-        optimiser: any optax gradient transformation.
+        optimiser: any optax gradient transformation; with `learning_rate`, a function that makes
+            one of a rate, such as `optax.sgd` or `functools.partial(optax.sgd, momentum=0.9)`.
+            Two partials of one function and equal numbers share what is compiled; of two lambdas
+            each compiles for itself.
+        learning_rate: a number >= 0, or a schedule on [0, 1], of which step number k from 0 has
+            the rate at k/T (`jaxdp.FromSteps(f, T)` is f(k)); it may rise. It is data: another
+            rate compiles nothing, and rates can be vmapped and differentiated. None: the rate is
+            inside `optimiser`.
         clip_norm: C, > 0 and finite.
         noise_multiplier: standard deviation of the noise on the sum, over C; finite and >= 0,
             where 0 has no privacy.
         num_steps: T, how many steps are accounted for.
         sampler: how batches are drawn: `jaxdp.privacy.PoissonSampler`, whose privacy is
             amplified, or `ShuffledEpochs` or `FixedSizeBatches` there, whose is not.
+        average: of the iterates, to be released instead of the last one: `jaxdp.PolyakAverage()`,
+            `jaxdp.TailAverage()` or `jaxdp.ExponentialAverage(decay)`; None for no average.
         noise: None for simulated noise, or `jaxdp.privacy.SecretNoise()`.
 
     Raises:
         ValueError: a value is out of its range; the clip norm has to lie between 2^-60 and 2^60.
-        TypeError: the optimiser, the sampler or the noise is of another kind.
+        TypeError: the optimiser, the learning rate, the sampler, the average or the noise is of
+            another kind, or the factory makes no transformation.
 
     Example:
         >>> import jaxdp, optax
@@ -96,23 +113,40 @@ class PrivateOptimiser(AbstractTrainable):
         epsilon = 1.76, mu = 0.447, replace-one
     """
 
-    optimiser: optax.GradientTransformation = eqx.field(static=True)
+    optimiser: Any = eqx.field(static=True)
+    learning_rate: Rate | None
     clip_norm: float
     noise_multiplier: float = eqx.field(
         converter=lambda value: host_scalar("noise_multiplier", value)
     )
-    num_steps: int = eqx.field(static=True)
+    _length: Length | Int[Array, ""]
     sampler: AbstractSampler
+    average: AbstractAverage | None
     noise: SecretNoise | None
 
-    def __init__(self, optimiser, *, clip_norm, noise_multiplier, num_steps, sampler, noise=None):
-        require_optax(optimiser)
+    def __init__(
+        self,
+        optimiser,
+        *,
+        learning_rate=None,
+        clip_norm,
+        noise_multiplier,
+        num_steps,
+        sampler,
+        average=None,
+        noise=None,
+    ):
+        self.optimiser = optimiser_of(optimiser, learning_rate)
         require_sampler(sampler)
+        if average is not None:
+            expected = "None or an average, such as jaxdp.PolyakAverage()"
+            require_kind("average", average, AbstractAverage, expected)
         if noise is not None:
             require_kind("noise", noise, SecretNoise, "None or a jaxdp.privacy.SecretNoise()")
-        self.optimiser, self.sampler, self.noise = optimiser, sampler, noise
+        self.sampler, self.average, self.noise = sampler, average, noise
         self.clip_norm, self.noise_multiplier = clip_norm_of(clip_norm), noise_multiplier
-        self.num_steps = require_count("num_steps", num_steps)
+        self._length = Length(require_count("num_steps", num_steps))
+        self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)
 
     def __check_init__(self):
         known = concrete(self.noise_multiplier)
@@ -126,13 +160,15 @@ class PrivateOptimiser(AbstractTrainable):
     @classmethod
     def calibrated(
         cls,
-        optimiser: optax.GradientTransformation,
+        optimiser: Any,
         epsilon: float,
         delta: float,
         *,
+        learning_rate: Any = None,
         clip_norm: float,
         num_steps: int,
         sampler: AbstractSampler,
+        average: AbstractAverage | None = None,
         noise: SecretNoise | None = None,
     ) -> "PrivateOptimiser":
         """The optimiser whose T steps together are (epsilon, delta)-DP, never less private.
@@ -145,16 +181,18 @@ class PrivateOptimiser(AbstractTrainable):
 
         The other arguments and the errors are the constructor's.
         """
-        require_optax(optimiser)
+        optimiser_of(optimiser, learning_rate)
         multiplier = calibrated_noise_multiplier(
             epsilon, delta, sampler=sampler, num_steps=num_steps
         )
         return cls(
             optimiser,
+            learning_rate=learning_rate,
             clip_norm=clip_norm,
             noise_multiplier=multiplier,
             num_steps=num_steps,
             sampler=sampler,
+            average=average,
             noise=noise,
         )
 
@@ -182,9 +220,35 @@ class PrivateOptimiser(AbstractTrainable):
         """Of the same noise once the sum is divided by the expected batch size."""
         return self.noise_std_of_sum / self.sampler.expected_batch_size
 
+    @property
+    def transformation(self) -> Transformation:
+        """The optimiser with its learning rate: what turns a noisy mean into a step."""
+        return Transformation(self.optimiser, self.learning_rate, self.num_steps)
+
     def init(self, model):
-        inner = self.optimiser.init(weights_of(model))
-        return OptimiserState(inner, jnp.zeros((), jnp.int32))
+        weights = weights_of(model)
+        inner = self.transformation.init(weights)
+        iterate = None if self.average is None else jax.tree.map(jnp.asarray, weights)
+        return OptimiserState(inner, jnp.zeros((), jnp.int32), iterate)
+
+    def iterate(self, model: PyTree, state: OptimiserState) -> PyTree:
+        """The model at which the next gradients are taken: with an average, not the one released.
+
+        Args:
+            model, state: of `init` or of the last step.
+
+        Raises:
+            ValueError: the state is that of an optimiser with an average, and this one has none,
+                or the other way round.
+        """
+        if (self.average is None) != (state.iterate is None):
+            has = "no average" if state.iterate is None else "an average"
+            raise ValueError(
+                f"expected a state of this optimiser's init, got one of an optimiser with {has}"
+            )
+        if state.iterate is None:
+            return model
+        return eqx.combine(state.iterate, eqx.filter(model, eqx.is_inexact_array, inverse=True))
 
     def counted_step(self, loss, model, state, inputs, targets, *, key, microbatch_size=None):
         require_key(key)
@@ -196,14 +260,15 @@ class PrivateOptimiser(AbstractTrainable):
                 f"got {num_records}"
             )
         made = steps_made(state, self.num_steps)
+        iterate = self.iterate(model, state)
         if self.noise is None:
             batch = self.sampler.sample(made, key=key)
         else:
-            require_host_arrays((model, state, inputs, targets, key))
+            require_host_arrays((self.learning_rate, model, state, inputs, targets, key))
             batch = self.sampler.sample_secretly(int(made), noise=self.noise, key=key)
         clip_norm = jnp.asarray(self.clip_norm, float)
         total, dropped = clipped_sum_over(
-            loss, model, inputs, targets, batch, clip_norm, microbatch_size
+            loss, iterate, inputs, targets, batch, clip_norm, microbatch_size
         )
         new = self.update(total, model, state, key=key, microbatch_size=microbatch_size)
         return *new, dropped
@@ -227,7 +292,8 @@ class PrivateOptimiser(AbstractTrainable):
         not covered.
 
         Args:
-            gradient_sum: the sum, in two parts or rounded.
+            gradient_sum: the sum, in two parts or rounded, of gradients at `iterate(model, state)`,
+                which without an average is the model.
             model, state, key: as in `step`.
             microbatch_size: that of the sum; it bounds its rounding.
             num_devices: how many parts `sum_over_devices` added.
@@ -238,13 +304,15 @@ class PrivateOptimiser(AbstractTrainable):
         """
         weights_of(model)
         made = steps_made(state, self.num_steps)
+        self.iterate(model, state)
         if self.noise is not None:
-            require_host_arrays((gradient_sum, model, state, key))
+            require_host_arrays((self.learning_rate, gradient_sum, model, state, key))
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
         noisy = self.noisy_sum(gradient_sum, made, key=key, **sizes)
         mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
         apply = moved if self.noise is None else moved_compiled
-        new = apply(self.optimiser, mean, model, state)
+        length = None if self.average is None else jnp.asarray(self.num_steps, jnp.int32)
+        new = apply(self.transformation, mean, model, state, self.average, length)
         if concrete(made) is not None:
             return new
         # A traced loop that goes on for too long is given nothing more.
@@ -303,5 +371,10 @@ class PrivateOptimiser(AbstractTrainable):
             key: that of the run, for the assumptions to say how many bits a guess has to find.
         """
         return release_of_sums(
-            self.sampler, self.noise_multiplier, self.num_steps, noise=self.noise, key=key
+            self.sampler,
+            self.noise_multiplier,
+            int(self.num_steps),
+            noise=self.noise,
+            key=key,
+            has_average=self.average is not None,
         )

@@ -15,7 +15,9 @@ import optax
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from jaxdp.algorithms.averages import AbstractAverage
 from jaxdp.algorithms.loss_gradient import require_gradient
+from jaxdp.algorithms.transformation import Transformation
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts
 from jaxdp.core.checks import concrete, require_kind, require_scalar
 
@@ -29,10 +31,13 @@ class OptimiserState(eqx.Module):
     Attributes:
         inner: the state of the optax optimiser.
         num_released: how many noisy sums have been released.
+        iterate: the weights at which the next gradient is taken, where an average of them is
+            released as the model; None where they are the model's.
     """
 
     inner: PyTree
     num_released: Int[Array, ""]
+    iterate: PyTree[Array] | None = None
 
 
 def clip_norm_of(value: Any) -> Any:
@@ -50,11 +55,11 @@ def clip_norm_of(value: Any) -> Any:
     return value if known is None else float(known)
 
 
-def steps_made(state: Any, num_steps: int) -> Int[Array, ""]:
+def steps_made(state: Any, num_steps: int | Int[Array, ""]) -> Int[Array, ""]:
     """How many steps have been made; ValueError where none of those accounted for is left."""
     require_kind("state", state, OptimiserState, "that of init(model) or of the last step")
-    made = concrete(state.num_released)
-    if made is not None and made >= num_steps:
+    made, most = concrete(state.num_released), concrete(num_steps)
+    if made is not None and most is not None and made >= most:
         raise ValueError(
             f"expected at most {num_steps} steps, which are accounted for, got one more"
         )
@@ -96,14 +101,32 @@ def clipped_sum_over(
 
 
 def moved(
-    optimiser: optax.GradientTransformation, mean: PyTree, model: PyTree, state: OptimiserState
+    transformation: Transformation,
+    mean: PyTree,
+    model: PyTree,
+    state: OptimiserState,
+    average: AbstractAverage | None,
+    num_steps: Int[Array, ""] | None,
 ) -> tuple[PyTree, OptimiserState]:
-    """Model and state after the optimiser has seen the mean of the clipped gradients."""
+    """Model and state after the optimiser has seen the mean of the clipped gradients.
+
+    Args:
+        transformation: what moves the weights.
+        mean: of the clipped gradients, with its noise.
+        model: before the step.
+        state: likewise.
+        average: that the model is of the iterates; None where it is the iterate.
+        num_steps: T, for the average; None without one.
+    """
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     mean = jax.tree.map(lambda leaf, weight: jnp.asarray(leaf, weight.dtype), mean, weights)
-    updates, inner = optimiser.update(mean, state.inner, weights)
-    after = eqx.combine(optax.apply_updates(weights, updates), rest)
-    return after, OptimiserState(inner, state.num_released + 1)
+    iterate = weights if state.iterate is None else state.iterate
+    updates, inner = transformation.update(mean, state.inner, iterate)
+    iterate, count = optax.apply_updates(iterate, updates), state.num_released + 1
+    if average is None or num_steps is None:
+        return eqx.combine(iterate, rest), OptimiserState(inner, count)
+    averaged = average.after(weights, iterate, count, num_steps)
+    return eqx.combine(averaged, rest), OptimiserState(inner, count, iterate)
 
 
 moved_compiled = eqx.filter_jit(moved)

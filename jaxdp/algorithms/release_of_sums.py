@@ -38,6 +38,7 @@ def release_of_sums(
     *,
     noise: SecretNoise | None,
     key: Key[Array, ""] | None,
+    has_average: bool = False,
 ) -> Release:
     """The noisy sums over a sampler's first batches, and all that is computed from them.
 
@@ -48,7 +49,11 @@ def release_of_sums(
         num_steps: how many sums.
         noise: None where it is simulated.
         key: of the run, if it is known.
+        has_average: whether an average of the iterates is released as the model.
     """
+    follows = "all that follows from them"
+    if has_average:
+        follows += ", the average of the iterates included, at no further cost"
     mechanism, least = sampler.mechanism(noise_multiplier, num_steps), 0.0
     if noise is None:
         least = least_delta(noise_multiplier, sampler)
@@ -56,7 +61,7 @@ def release_of_sums(
     else:
         mechanism, lines = noise.proved(mechanism), noise.assumptions(*_CERTIFIED)
     return Release(
-        what=f"{num_steps} noisy sums of clipped gradients and all that follows from them",
+        what=f"{num_steps} noisy sums of clipped gradients and {follows}",
         adjacency=sampler.adjacency,
         mechanism=mechanism,
         assumptions=(*_ASSUMPTIONS, *lines),

@@ -4,14 +4,12 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
-import optax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxdp.core.checks import require_kind
-from jaxdp.core.description import AbstractDescription
+from jaxdp.algorithms.length import AbstractStepwise
 
 
-class AbstractTrainable(AbstractDescription):
+class AbstractTrainable(AbstractStepwise):
     """An optimiser whose steps are made on all the records of a data set."""
 
     @abc.abstractmethod
@@ -71,9 +69,3 @@ class AbstractTrainable(AbstractDescription):
 
         That number is private data, which no account covers.
         """
-
-
-def require_optax(optimiser: Any) -> None:
-    """Raise TypeError unless it is an optimiser of optax."""
-    expected = "an optax.GradientTransformation, such as optax.sgd(0.1)"
-    require_kind("optimiser", optimiser, optax.GradientTransformation, expected)

@@ -5,7 +5,6 @@ data are not part of it. Full batches (DP-GD) and Poisson batches (DP-SGD) diffe
 only.
 """
 
-import dataclasses
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,16 +18,19 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxdp.algorithms.length import Length
 from jaxdp.algorithms.loss_gradient import require_gradient
 from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.optimiser_steps import OptimiserState
-from jaxdp.algorithms.trainable import AbstractTrainable, require_optax
+from jaxdp.algorithms.trainable import AbstractTrainable
+from jaxdp.algorithms.transformation import Rate, Transformation, optimiser_of, rate_of
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.arguments import require_loss, weights_of
 from jaxdp.clipping.traced_loss import batch_size
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import (
     concrete,
+    is_boolean,
     require_callable,
     require_count,
     require_key,
@@ -46,22 +48,31 @@ class NonPrivateOptimiser(AbstractTrainable):
     """The baseline: an optax optimiser given the mean gradient of all records, as it is.
 
     Args:
-        optimiser: any optax gradient transformation.
+        optimiser: any optax gradient transformation, or a factory, as of `PrivateOptimiser`.
         num_steps: T.
+        learning_rate: for the factory, as of `PrivateOptimiser`.
 
     Raises:
-        ValueError, TypeError: num_steps is not a whole number >= 1.
+        ValueError: num_steps is below 1, or a learning rate is negative or not finite.
+        TypeError: an argument is of another kind.
     """
 
-    optimiser: optax.GradientTransformation = eqx.field(static=True)
-    num_steps: int = eqx.field(static=True, converter=plain_number)
+    optimiser: Any = eqx.field(static=True)
+    _length: Length | Int[Array, ""]
+    learning_rate: Rate | None
 
-    def __check_init__(self):
-        require_optax(self.optimiser)
-        require_count("num_steps", self.num_steps)
+    def __init__(self, optimiser, num_steps, *, learning_rate=None):
+        self.optimiser = optimiser_of(optimiser, learning_rate)
+        self._length = Length(require_count("num_steps", plain_number(num_steps)))
+        self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)
+
+    @property
+    def transformation(self) -> Transformation:
+        """The optimiser with its learning rate: what turns a mean gradient into a step."""
+        return Transformation(self.optimiser, self.learning_rate, self.num_steps)
 
     def init(self, model):
-        return self.optimiser.init(weights_of(model))
+        return self.transformation.init(weights_of(model))
 
     def counted_step(self, loss, model, state, inputs, targets, *, key, microbatch_size=None):
         require_key(key)
@@ -74,7 +85,7 @@ class NonPrivateOptimiser(AbstractTrainable):
         mean = jax.tree.map(
             lambda leaf, weight: (leaf / num_records).astype(weight.dtype), total, weights
         )
-        updates, state = self.optimiser.update(mean, state, weights)
+        updates, state = self.transformation.update(mean, state, weights)
         moved = eqx.combine(optax.apply_updates(weights, updates), rest)
         return moved, state, jnp.sum(~jnp.isfinite(norms), dtype=jnp.int32)
 
@@ -83,8 +94,10 @@ class Training(eqx.Module):
     """What a run of `train` ends with.
 
     Attributes:
-        model: the last iterate, after all steps: what is released.
-        state: of the optimiser, after them.
+        model: the last iterate, after all steps, or the average of an optimiser that has one: what
+            is released.
+        state: of the optimiser, after them. Its `iterate` holds the weights at which training goes
+            on where the model is an average.
         steps: how many steps had been made at each record.
         records: the metric at each of `steps`, with a leading axis; None without a metric.
         statement: what was released, and what is proved about it; None without privacy.
@@ -128,10 +141,12 @@ def train(
     """Make all `num_steps` steps of an optimiser, and measure the iterates on the way.
 
     Steps between two records are one compiled loop. It is compiled once for a loss (the same
-    function object), an optax optimiser (likewise), a model's shapes and a number of records,
-    whatever the noise, clip norm and number of steps. Under `eqx.filter_vmap` over the key, the
-    model's weights or the noise multiplier, runs are made together; the release of each is its
-    own, and who sees several of them sees their composition (`jaxdp.privacy.compose`).
+    function object), an optax optimiser or a factory (likewise), a model's shapes and a number of
+    records, whatever the noise, clip norm, number of steps and `learning_rate`. Under
+    `eqx.filter_vmap` over the key, the model's weights, the noise multiplier or the learning rate,
+    runs are made together; the release of each is its own, and who sees several of them sees their
+    composition (`jaxdp.privacy.compose`). Derivatives are taken forwards (`jax.jvp`,
+    `jax.jacfwd`): the number of steps is traced.
 
     With `noise=jaxdp.privacy.SecretNoise()` every step returns to the host for its noise; clipped
     sums and updates are compiled all the same.
@@ -145,7 +160,8 @@ def train(
         key: one for the run and for no other, secret in a real release: use
             `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
             run ends with says which it was.
-        metric: of a model, a pytree of arrays; called outside the compiled loop. On the training
+        metric: of a model, a pytree of arrays; called outside the compiled loop. With an average it
+            is given the average so far, which is what would be released. On the training
             records it is private data, which the optimiser's account does not cover.
         record_at: after how many steps to measure, increasing from 0 at the least; None: after
             the last.
@@ -177,13 +193,12 @@ def train(
         require_callable("metric", metric, "a function of the model, or None")
     listener = listener_of(progress, "train")
     weights_of(model)
-    steps = (optimiser.num_steps,) if record_at is None else _counts(record_at)
+    num_steps = int(optimiser.num_steps)
+    steps = (num_steps,) if record_at is None else _counts(record_at)
     if any(late <= early for early, late in zip((-1, *steps), (*steps, np.inf), strict=True)) or (
-        steps and steps[-1] > optimiser.num_steps
+        steps and steps[-1] > num_steps
     ):
-        raise ValueError(
-            f"expected record_at to increase within [0, {optimiser.num_steps}], got {steps}"
-        )
+        raise ValueError(f"expected record_at to increase within [0, {num_steps}], got {steps}")
     for name, part in (("inputs", inputs), ("targets", targets)):
         for leaf in jax.tree.leaves(part):
             # An array may hold keys, for dropout.
@@ -197,9 +212,8 @@ def train(
         advance, shared = _advance_on_host, optimiser
     else:
         # The steps are counted here, on the host: runs of any length share one compilation.
-        shared = dataclasses.replace(optimiser, num_steps=_ANY_NUMBER)
-        shared = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), shared)
-    for stop in _stops(optimiser.num_steps, steps, listener is not None):
+        shared = jax.tree.map(_as_array, optimiser.with_traced_length())
+    for stop in _stops(num_steps, steps, listener is not None):
         count = jnp.asarray(stop - done, jnp.int32)
         carried = model, state, dropped
         model, state, dropped = advance(
@@ -208,7 +222,7 @@ def train(
         done = stop
         if listener is not None:
             jax.block_until_ready(model)
-            listener(done / optimiser.num_steps)
+            listener(done / num_steps)
         if metric is not None and done in steps:
             records.append(metric(model))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
@@ -233,6 +247,12 @@ def _warn_of_dropped(dropped: Int[Array, ""]) -> None:
         warnings.warn(text, UserWarning, stacklevel=3)
     except UserWarning:
         print(f"UserWarning: {text}", file=sys.stderr)
+
+
+def _as_array(leaf: Any) -> Any:
+    """A number of an optimiser as an array, so that it is no part of what is compiled."""
+    is_number = eqx.is_inexact_array(leaf) or isinstance(leaf, (int, float, np.number))
+    return jnp.asarray(leaf, float) if is_number and not is_boolean(leaf) else leaf
 
 
 def _added(total: Int[Array, ""], more: Int[Array, ""]) -> Int[Array, ""]:

@@ -33,6 +33,7 @@ class Status(enum.IntEnum):
     DIVERGED = 1  # a recorded risk is not finite
     SOLVER_STOPPED = 2  # the differential equation's solver gave up before the end
     INVALID = 3  # traced parameters left their range (an increasing schedule, rho <= 0)
+    UNSTABLE = 4  # a prediction beyond a limit of stability, which is not to be trusted
 
 
 def status_of(
@@ -54,7 +55,8 @@ class Trajectory(eqx.Module):
         status: a `Status` per run.
         observables: further quantities by name, each shaped like `risk`.
         std: predicted standard deviation of the risk over runs, or None.
-        parameters: the released iterates, or None when they were not asked for.
+        parameters: the released iterates, (*batch, dim), or (*batch, dim, outputs) where the loss
+            has several outputs; None when they were not asked for.
         label: who says so, for tables and legends.
 
     Example:
@@ -72,7 +74,7 @@ class Trajectory(eqx.Module):
     status: Int[Array, "*batch"]
     observables: dict[str, Float[Array, "*batch records"]]
     std: Float[Array, "*batch records"] | None = None
-    parameters: Float[Array, "*batch dim"] | None = None
+    parameters: Float[Array, "*shape"] | None = None
     label: str = eqx.field(static=True, default="")
 
     def check(self) -> "Trajectory":
@@ -98,8 +100,9 @@ class Trajectory(eqx.Module):
         """An `xarray.Dataset` of all arrays, each with its units.
 
         Dimensions are "run" ("run_0", "run_1", ... for batches of more axes), "time" and, of the
-        released iterates, "parameter"; under `vmap`, where each trajectory has a clock of its own,
-        "record" with the times as a coordinate. The label is an attribute.
+        released iterates, "parameter" and, of several outputs, "output"; under `vmap`, where each
+        trajectory has a clock of its own, "record" with the times as a coordinate. The label is an
+        attribute.
 
         Raises:
             ModuleNotFoundError: xarray is not installed; names the extra.
@@ -146,7 +149,7 @@ class Variable:
 
 
 def variables_of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Array]]:
-    """Its arrays, observables last, over the dimensions run, record and parameter."""
+    """Its arrays, observables last, over the dimensions run, record, parameter and output."""
     count = trajectory.status.ndim
     batch = ("run",) if count == 1 else tuple(f"run_{axis}" for axis in range(count))
     dims = {
@@ -158,6 +161,8 @@ def variables_of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Arra
         "std": (*batch, "record"),
         "parameters": (*batch, "parameter"),
     }
+    if trajectory.parameters is not None and trajectory.parameters.ndim == count + 2:
+        dims["parameters"] += ("output",)
     found = []
     for name, own in dims.items():
         value = getattr(trajectory, name)

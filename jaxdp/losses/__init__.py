@@ -1,8 +1,11 @@
-"""Losses of a prediction: value, slope and curvature, and the moments of a clipped slope."""
+"""Losses of a prediction: value, slope and curvature; and their means where it is Gaussian."""
 
+from jaxdp.losses.base import AbstractClassificationLoss as AbstractClassificationLoss
 from jaxdp.losses.base import AbstractLoss as AbstractLoss
 from jaxdp.losses.base import AbstractScalarLoss as AbstractScalarLoss
 from jaxdp.losses.base import ClippedSlope as ClippedSlope
+from jaxdp.losses.gaussian.softmax_slope import CorrelatedSlope as CorrelatedSlope
+from jaxdp.losses.gaussian.softmax_slope import IsotropicSlope as IsotropicSlope
 from jaxdp.losses.linear_model import loss_gradient as loss_gradient
 from jaxdp.losses.linear_model import loss_smoothness as loss_smoothness
 from jaxdp.losses.linear_model import slope_limits as slope_limits
@@ -15,13 +18,16 @@ from jaxdp.losses.squared import Huber as Huber
 from jaxdp.losses.squared import Squared as Squared
 
 __all__ = [
+    "AbstractClassificationLoss",
     "AbstractLoss",
     "AbstractMarginLoss",
     "AbstractScalarLoss",
     "ClippedSlope",
+    "CorrelatedSlope",
     "HalfSquared",
     "Huber",
     "HuberHinge",
+    "IsotropicSlope",
     "Logistic",
     "Softmax",
     "Squared",

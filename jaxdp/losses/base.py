@@ -34,8 +34,27 @@ class AbstractLoss(AbstractDescription):
     r"""A loss $\ell(f, y)$, convex in the prediction f.
 
     Predictions and labels of any shapes that broadcast; where a prediction is a vector its last
-    axis is that of the outputs. Labels are taken as they are: whoever holds them checks them.
+    axis is that of the outputs. Labels are taken as they are: whoever holds them checks them, by
+    `require_labels`.
     """
+
+    @property
+    @abc.abstractmethod
+    def num_outputs(self) -> int | None:
+        """How many numbers a prediction has, in an axis of their own; None where it is one."""
+
+    @abc.abstractmethod
+    def require_labels(self, name: str, labels: Any) -> None:
+        """Raise unless the labels are a vector of labels of this loss; traced ones pass.
+
+        Args:
+            name: of the argument, for the error.
+            labels: one for each sample.
+
+        Raises:
+            TypeError: they are not made of real numbers.
+            ValueError: they are no vector, not finite, or not what the loss is defined for.
+        """
 
     @property
     @abc.abstractmethod
@@ -59,9 +78,52 @@ class AbstractLoss(AbstractDescription):
     ) -> Float[Array, "..."]:
         r"""$\partial\ell/\partial f$, of the shape of the prediction."""
 
+    @abc.abstractmethod
+    def expected_value(
+        self,
+        mean: Float[Array, "..."],
+        variance: Float[Array, "..."],
+        label: Float[Array, "..."],
+    ) -> Float[Array, "..."]:
+        r"""$E[\ell(f, y)]$ where the prediction f is Gaussian.
+
+        Args:
+            mean: of the prediction, of its shape.
+            variance: of the prediction, >= 0; of several outputs, the one of each of them, which
+                are then independent, or their covariance (..., k, k).
+            label: y, fixed.
+        """
+
+
+class AbstractClassificationLoss(AbstractLoss):
+    """A loss whose label is a class, which the prediction names too."""
+
+    @abc.abstractmethod
+    def correct_share(
+        self, prediction: Float[Array, "..."], label: Float[Array, "..."]
+    ) -> Float[Array, "..."]:
+        """1 where the prediction names the label's class, and 0 where it names another.
+
+        Where j classes tie, the label's among them, it is 1/j, as if the tie were broken at random:
+        predictions that are all zero are right as often as guesses.
+        """
+
+    @abc.abstractmethod
+    def correct_probability(
+        self,
+        mean: Float[Array, "..."],
+        variance: Float[Array, "..."],
+        label: Float[Array, "..."],
+    ) -> Float[Array, "..."]:
+        """The mean of `correct_share` where the prediction is Gaussian: as in `expected_value`."""
+
 
 class AbstractScalarLoss(AbstractLoss):
     """A loss whose prediction is one number."""
+
+    @property
+    def num_outputs(self):
+        return None
 
     @abc.abstractmethod
     def clipped_slope(

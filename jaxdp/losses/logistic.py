@@ -4,16 +4,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
+from jax.scipy.special import ndtr
 
-from jaxdp.losses.base import AbstractScalarLoss, ClippedSlope
-from jaxdp.losses.clipped_logistic import clipped_sigmoid
+from jaxdp.losses.base import AbstractClassificationLoss, AbstractScalarLoss, ClippedSlope
+from jaxdp.losses.gaussian.clipped_logistic import clipped_sigmoid
+from jaxdp.losses.gaussian.expected_logistic import expected_softplus
+from jaxdp.losses.labels import require_sign_labels
 from jaxdp.losses.margin import AbstractMarginLoss
 
 
-class Logistic(AbstractScalarLoss, AbstractMarginLoss):
+class Logistic(AbstractScalarLoss, AbstractClassificationLoss, AbstractMarginLoss):
     r"""$\ln(1 + e^{-yf})$ for labels y = -1 and +1, of slope $-y/(1 + e^{yf})$.
 
-    As a function of the margin m = y f it serves `jaxdp.kernels.PrivateKernelClassifier`.
+    A prediction names the class of its sign; zero names both. As a function of the margin m = y f
+    the loss serves `jaxdp.kernels.PrivateKernelClassifier`.
     """
 
     @property
@@ -33,6 +37,21 @@ class Logistic(AbstractScalarLoss, AbstractMarginLoss):
     def clipped_slope(self, mean, variance, label, limit):
         found = clipped_sigmoid(label * mean, variance, limit)
         return ClippedSlope(-label * found.mean, found.square, found.derivative, found.clipped)
+
+    def expected_value(self, mean, variance, label):
+        return expected_softplus(label * mean, variance)
+
+    def correct_share(self, prediction, label):
+        return jnp.heaviside(label * prediction, 0.5)
+
+    def correct_probability(self, mean, variance, label):
+        is_fixed = ~(variance > 0)
+        std = jnp.sqrt(jnp.where(is_fixed, 1, variance))
+        random = ndtr(label * mean / std)
+        return jnp.where(is_fixed, self.correct_share(mean, label), random)
+
+    def require_labels(self, name, labels):
+        require_sign_labels(name, labels, "Logistic")
 
     @property
     def lipschitz(self):

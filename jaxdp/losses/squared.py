@@ -1,7 +1,7 @@
 r"""Losses of regression: squares of the residual r = f - y, and Huber's, which ends in lines.
 
 Their slopes are lines that clipping cuts off, so that their moments are those of a clipped
-Gaussian (`jaxdp.core.clipped_gaussian`), exact and in closed form.
+Gaussian (`jaxdp.core.clipped_gaussian`), exact and in closed form, and so are their mean values.
 """
 
 import equinox as eqx
@@ -12,6 +12,8 @@ from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.clipped_gaussian import clipped_mean, clipped_square, inside_probability
 from jaxdp.losses.base import AbstractScalarLoss, ClippedSlope
+from jaxdp.losses.gaussian.expected_huber import expected_huber
+from jaxdp.losses.labels import require_real_labels
 
 
 class Squared(AbstractScalarLoss):
@@ -34,6 +36,12 @@ class Squared(AbstractScalarLoss):
     def clipped_slope(self, mean, variance, label, limit):
         return _of_gaussian(self.slope(mean, label), 4 * variance, 2, limit)
 
+    def expected_value(self, mean, variance, label):
+        return (mean - label) ** 2 + variance
+
+    def require_labels(self, name, labels):
+        require_real_labels(name, labels)
+
 
 class HalfSquared(AbstractScalarLoss):
     r"""$(f - y)^2/2$, of slope $f - y$: the loss of `LinearRegression`."""
@@ -54,6 +62,12 @@ class HalfSquared(AbstractScalarLoss):
 
     def clipped_slope(self, mean, variance, label, limit):
         return _of_gaussian(self.slope(mean, label), variance, 1, limit)
+
+    def expected_value(self, mean, variance, label):
+        return ((mean - label) ** 2 + variance) / 2
+
+    def require_labels(self, name, labels):
+        require_real_labels(name, labels)
 
 
 class Huber(AbstractScalarLoss):
@@ -95,6 +109,12 @@ class Huber(AbstractScalarLoss):
         is_clipping = limit < self.width
         clipped = jnp.where(is_clipping, found.clipped, jnp.zeros_like(found.clipped))
         return ClippedSlope(found.mean, found.square, found.derivative, clipped)
+
+    def expected_value(self, mean, variance, label):
+        return expected_huber(mean - label, variance, self.width)
+
+    def require_labels(self, name, labels):
+        require_real_labels(name, labels)
 
 
 def _of_gaussian(mean, variance, steepness, limit) -> ClippedSlope:

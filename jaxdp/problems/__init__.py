@@ -6,6 +6,7 @@ from jaxdp.problems.base import AbstractSampleProblem as AbstractSampleProblem
 from jaxdp.problems.base import Samples as Samples
 from jaxdp.problems.features import AbstractFeatureProblem as AbstractFeatureProblem
 from jaxdp.problems.features import ReducedFeatures as ReducedFeatures
+from jaxdp.problems.fixed_features import FixedFeatures as FixedFeatures
 from jaxdp.problems.kernel_solutions import SpectralGap as SpectralGap
 from jaxdp.problems.linear import LinearRegression as LinearRegression
 from jaxdp.problems.random_features import RandomFeatures as RandomFeatures
@@ -18,6 +19,7 @@ __all__ = [
     "AbstractLinearModelProblem",
     "AbstractProblem",
     "AbstractSampleProblem",
+    "FixedFeatures",
     "LinearRegression",
     "RandomFeatures",
     "ReducedFeatures",

@@ -1,4 +1,4 @@
-r"""Least squares that is linear in its parameters, on fixed rows: features, and their reduction.
+r"""Models that are linear in their parameters, on fixed rows: features, and their reduction.
 
 Clipped gradients are combinations of the n training rows' features and the noise is isotropic, so
 a rotation of the parameters changes nothing. One rotation brings p features to at most n + m
@@ -22,11 +22,13 @@ from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import (
     concrete,
     require_finite,
+    require_kind,
     require_non_negative,
     require_scalar,
     require_shape,
 )
-from jaxdp.losses import AbstractScalarLoss, Squared
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.losses import AbstractLoss, Squared
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.kernel_factors import (
     kernel_accuracy,
@@ -41,26 +43,27 @@ from jaxdp.problems.kernel_solutions import (
     spectral_gap,
 )
 
+# Of a problem whose loss is not named.
+SQUARED = Squared()
+
 
 class AbstractFeatureProblem(AbstractProblem):
-    r"""Loss $(\varphi(x)^\top\theta - y)^2$; the risk is its mean over the test rows.
+    r"""Loss $\ell(\varphi(x)^\top\theta, y)$; the risk is its mean over the test rows.
 
     Attributes:
         train_labels, test_labels: y of the rows that are learnt from, and of the others.
+        loss: of a row: $(f - y)^2$ unless another of `jaxdp.losses` is given. Where it has k
+            outputs (`Softmax`), theta has a column for each.
     """
 
     train_labels: eqx.AbstractVar[Float[Array, " train"]]
     test_labels: eqx.AbstractVar[Float[Array, " test"]]
-
-    @property
-    def loss(self) -> AbstractScalarLoss:
-        """The loss of a row; the risk is its mean over the test rows."""
-        return Squared()
+    loss: eqx.AbstractVar[AbstractLoss]
 
     @property
     @abc.abstractmethod
     def num_features(self) -> int | None:
-        """p, the number of parameters; None when it is infinite."""
+        """p, the number of parameters of an output; None when it is infinite."""
 
     @abc.abstractmethod
     def train_features(self) -> Float[Array, "train features"]:
@@ -103,6 +106,9 @@ class AbstractFeatureProblem(AbstractProblem):
         In float64 on the host. Explicit features are solved by QR and SVD, never through their
         Gram matrix: right at p = n too, where the risk peaks. A reduced problem is solved as
         exactly as its factors are known, a kernel without the directions below its rounding.
+
+        Raises:
+            NotCoveredError: the loss is not the squared one.
         """
         return self.ridge_risk(0.0)
 
@@ -113,7 +119,16 @@ class AbstractFeatureProblem(AbstractProblem):
 
         Args:
             ridge: $\lambda$ >= 0, in the units of the kernel; 0 is the limit, `interpolator_risk`.
+
+        Raises:
+            NotCoveredError: the loss is not the squared one.
         """
+        reason = reason_not_squared(self)
+        if reason is not None:
+            raise NotCoveredError(
+                f"the closed form needs the squared loss: {reason}; give the problem "
+                "loss=jaxdp.losses.Squared(), or simulate training without noise"
+            )
         require_scalar("ridge", ridge)
         require_non_negative("ridge", ridge)
         train, test = self.host_features()
@@ -148,9 +163,11 @@ class ReducedFeatures(AbstractFeatureProblem):
         test_factor: M, (num_test, r).
         unseen_factor: N, (num_test, q); q may be 0.
         train_labels, test_labels: y.
+        loss: of a row.
 
     Raises:
-        ValueError: shapes do not match, or something is not finite.
+        TypeError: the loss is none of `jaxdp.losses`.
+        ValueError: shapes do not match, something is not finite, or a label is none of the loss.
     """
 
     train_factor: Float[Array, "train seen"]
@@ -158,21 +175,33 @@ class ReducedFeatures(AbstractFeatureProblem):
     unseen_factor: Float[Array, "test unseen"]
     train_labels: Float[Array, " train"]
     test_labels: Float[Array, " test"]
+    loss: AbstractLoss
 
-    def __init__(self, train_factor, test_factor, unseen_factor, train_labels, test_labels):
+    def __init__(
+        self,
+        train_factor,
+        test_factor,
+        unseen_factor,
+        train_labels,
+        test_labels,
+        loss: AbstractLoss = SQUARED,
+    ):
         self.train_factor = as_wide_float(train_factor, "train_factor")
         self.test_factor = as_wide_float(test_factor, "test_factor")
         self.unseen_factor = as_wide_float(unseen_factor, "unseen_factor")
         self.train_labels = as_wide_float(train_labels, "train_labels")
         self.test_labels = as_wide_float(test_labels, "test_labels")
+        self.loss = loss
+        require_loss(loss)
         require_shape("train_labels", self.train_labels, (None,))
         require_shape("test_labels", self.test_labels, (None,))
         rows = {"train": len(self.train_labels), "test": len(self.test_labels)}
         require_shape("train_factor", self.train_factor, (rows["train"], None))
         require_shape("test_factor", self.test_factor, (rows["test"], None))
         require_shape("unseen_factor", self.unseen_factor, (rows["test"], None))
-        for name, value in vars(self).items():
-            require_finite(name, value)
+        for name in ("train_factor", "test_factor", "unseen_factor"):
+            require_finite(name, getattr(self, name))
+        require_labels(self)
         _require_rows(self.train_labels, self.test_labels)
         if self.train_factor.shape[1] != self.test_factor.shape[1]:
             raise ValueError(
@@ -181,16 +210,20 @@ class ReducedFeatures(AbstractFeatureProblem):
             )
 
     @classmethod
-    def from_kernel(cls, kernel, train_labels, test_labels) -> "ReducedFeatures":
+    def from_kernel(
+        cls, kernel, train_labels, test_labels, *, loss: AbstractLoss = SQUARED
+    ) -> "ReducedFeatures":
         """The problem with a given kernel, computed in float64 on the host.
 
         Args:
             kernel: positive semi-definite, (n + m, n + m), training rows first.
             train_labels, test_labels: shapes (n,) and (m,).
+            loss: of a row.
 
         Raises:
-            TypeError: the kernel is traced.
-            ValueError: shapes do not match, or the kernel is not positive semi-definite.
+            TypeError: the kernel is traced, or the loss is none of `jaxdp.losses`.
+            ValueError: shapes do not match, the kernel is not positive semi-definite, or a label
+                is none of the loss.
         """
         train_labels = as_wide_float(train_labels, "train_labels")
         test_labels = as_wide_float(test_labels, "test_labels")
@@ -214,7 +247,7 @@ class ReducedFeatures(AbstractFeatureProblem):
         dtype = float_dtype(train_labels, test_labels)
         factors = split_factor(triangular_root(known, kernel_accuracy(kernel)), len(train_labels))
         train, test, unseen = (jnp.asarray(part, dtype) for part in factors)
-        return cls(train, test, unseen, train_labels, test_labels)
+        return cls(train, test, unseen, train_labels, test_labels, loss)
 
     @property
     def num_features(self):
@@ -254,15 +287,32 @@ class ReducedFeatures(AbstractFeatureProblem):
     def stability_limit(self) -> float:
         r"""$2n/(c\lambda_{max})$: the step size from which unclipped gradient descent diverges.
 
-        c is the loss's curvature, 2 for the squared loss.
-
-        NaN where the factor is traced, infinite where it is zero.
+        c is the loss's curvature, 2 for the squared loss; where the loss curves less than its bound
+        a larger step may still do. NaN where the factor is traced, infinite where it is zero.
         """
         if isinstance(self.train_factor, Tracer):
             return math.nan
         largest = largest_eigenvalue(self.train_factor)
         curvature = self.loss.curvature_bound * largest
         return 2 * self.num_train / curvature if largest > 0 else math.inf
+
+
+def require_loss(loss: Any) -> None:
+    """Raise TypeError unless it is a loss of predictions."""
+    require_kind("loss", loss, AbstractLoss, "one of jaxdp.losses such as Squared()")
+
+
+def require_labels(problem: AbstractFeatureProblem) -> None:
+    """Raise unless all labels are what the problem's loss is defined for; traced ones pass."""
+    problem.loss.require_labels("train_labels", problem.train_labels)
+    problem.loss.require_labels("test_labels", problem.test_labels)
+
+
+def reason_not_squared(problem: AbstractFeatureProblem) -> str | None:
+    """Why what is written for $(f - y)^2$ alone does not hold for the problem, or None."""
+    if isinstance(problem.loss, Squared):
+        return None
+    return f"it describes the squared loss, got {type(problem.loss).__name__}"
 
 
 def _require_rows(train_labels: Any, test_labels: Any) -> None:

@@ -28,13 +28,17 @@ from jaxdp.core.checks import (
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.hermite import evaluate_on_host
 from jaxdp.core.keys import purpose_key, stream_key
-from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
+from jaxdp.losses import AbstractLoss
+from jaxdp.problems.features import (
+    SQUARED,
+    AbstractFeatureProblem,
+    require_labels,
+    require_loss,
+)
 from jaxdp.problems.infinite_width import infinite_width_kernel
 from jaxdp.problems.kernel_factors import KERNEL_ACCURACY, split_factor, triangular_root
+from jaxdp.problems.reduction import reduced_features, seen_on_host
 
-# Above this many features a row the Gram matrix is well conditioned, and several times cheaper
-# than a QR factorisation.
-_GRAM_RATIO = 4
 _BLOCK_FEATURES = 4096
 _HOST_BLOCK = 8192
 _ROOT_ACCURACY = 1e-9
@@ -56,7 +60,7 @@ def sphere_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, 
 
 
 class RandomFeatures(AbstractFeatureProblem):
-    r"""Least squares on the features $\phi(Vx)$; the risk is the mean squared test error.
+    r"""A linear model on the features $\phi(Vx)$; the risk is the mean test loss.
 
     Made by `from_arrays` or `sample`. With weights = None it is the limit of infinitely many
     features, with the kernel $E\,\phi(v\cdot x)\phi(v\cdot x')$, v ~ N(0, I/d), in units that do
@@ -68,6 +72,7 @@ class RandomFeatures(AbstractFeatureProblem):
         train_labels, test_labels: y.
         weights: V, (num_features, d), entries of variance 1/d; None for infinite width.
         activation: phi, elementwise.
+        loss: of a row: $(f - y)^2$, or another of `jaxdp.losses`.
 
     Example:
         >>> import jax, jaxdp
@@ -94,8 +99,10 @@ class RandomFeatures(AbstractFeatureProblem):
         converter=lambda value: None if value is None else as_wide_float(value, "weights")
     )
     activation: Callable[[Array], Array] = eqx.field(static=True)
+    loss: AbstractLoss = SQUARED
 
     def __check_init__(self):
+        require_loss(self.loss)
         if not callable(self.activation):
             raise TypeError(f"expected activation to be a callable, got {self.activation!r}")
         require_shape("train_inputs", self.train_inputs, (None, None))
@@ -111,6 +118,7 @@ class RandomFeatures(AbstractFeatureProblem):
                 require_finite(field, value)
                 if 0 in value.shape:
                     raise ValueError(f"expected a non-empty {field}, got shape {value.shape}")
+        require_labels(self)
 
     @classmethod
     def from_arrays(
@@ -121,6 +129,8 @@ class RandomFeatures(AbstractFeatureProblem):
         test_labels,
         weights,
         activation: Callable[[Array], Array] = jnp.tanh,
+        *,
+        loss: AbstractLoss = SQUARED,
     ) -> "RandomFeatures":
         """The problem of given rows and weights.
 
@@ -129,11 +139,21 @@ class RandomFeatures(AbstractFeatureProblem):
             test_inputs, test_labels: shapes (m, d) and (m,).
             weights: V, (num_features, d), or None for infinite width.
             activation: phi, elementwise: any traceable callable.
+            loss: of a row, one of `jaxdp.losses`.
 
         Raises:
-            TypeError, ValueError: shapes do not match, or something is not finite.
+            TypeError, ValueError: shapes do not match, something is not finite, or a label is none
+                of the loss.
         """
-        return cls(train_inputs, train_labels, test_inputs, test_labels, weights, activation)
+        return cls(
+            train_inputs=train_inputs,
+            train_labels=train_labels,
+            test_inputs=test_inputs,
+            test_labels=test_labels,
+            weights=weights,
+            activation=activation,
+            loss=loss,
+        )
 
     @classmethod
     def sample(
@@ -145,11 +165,13 @@ class RandomFeatures(AbstractFeatureProblem):
         *,
         activation: Callable[[Array], Array] = jnp.tanh,
         inputs: Inputs = gaussian_inputs,
+        loss: AbstractLoss = SQUARED,
         key: Key[Array, ""],
     ) -> "RandomFeatures":
         """Sampled rows with labels sign(u.x), u uniform on the unit sphere, and sampled weights.
 
-        One key gives the same rows whatever the width.
+        For a loss of k outputs there are k such directions, and the label is the number of the one
+        along which x is largest. One key gives the same rows whatever the width.
 
         Args:
             num_train, num_test, dim: n, m, d.
@@ -157,10 +179,12 @@ class RandomFeatures(AbstractFeatureProblem):
             activation: phi, elementwise.
             inputs: how rows are drawn: `jaxdp.problems.gaussian_inputs`, the paper's experiments,
                 or `sphere_inputs`, or a callable like them.
+            loss: of a row, one of `jaxdp.losses`.
             key: a `jax.random.key`.
         """
         require_key(key)
         require_callable("inputs", inputs, "a function such as jaxdp.problems.gaussian_inputs")
+        require_loss(loss)
         num_train = require_count("num_train", num_train)
         num_test = require_count("num_test", num_test)
         dim = require_count("dim", dim)
@@ -168,19 +192,22 @@ class RandomFeatures(AbstractFeatureProblem):
         key = stream_key(key, "RandomFeatures")
         data_key = purpose_key(key, "data")
         teacher_key, train_key, test_key = jr.split(data_key, 3)
-        teacher = jr.normal(teacher_key, (dim,))
-        teacher = teacher / jnp.linalg.norm(teacher)
+        outputs = loss.num_outputs
+        teacher = jr.normal(teacher_key, (dim,) if outputs is None else (dim, outputs))
+        teacher = teacher / jnp.linalg.norm(teacher, axis=0)
         train = inputs(num_train, dim, key=train_key)
         test = inputs(num_test, dim, key=test_key)
 
         def labels(rows):
-            return jnp.sign(jnp.matmul(rows, teacher, precision=Precision.HIGHEST))
+            found = jnp.matmul(rows, teacher, precision=Precision.HIGHEST)
+            return jnp.sign(found) if outputs is None else jnp.argmax(found, axis=1)
 
         weights = None
         if num_features is not None:
             shape = (require_count("num_features", num_features), dim)
             weights = jr.normal(purpose_key(key, "init"), shape) / jnp.sqrt(dim)
-        return cls.from_arrays(train, labels(train), test, labels(test), weights, activation)
+        rows = train, labels(train), test, labels(test)
+        return cls.from_arrays(*rows, weights, activation, loss=loss)
 
     @property
     def dim(self) -> int:
@@ -209,20 +236,7 @@ class RandomFeatures(AbstractFeatureProblem):
         summed over blocks of features, by a Cholesky factorisation in float64; from the kernel
         where the width is infinite.
         """
-        if self.num_features is None:
-            return ReducedFeatures.from_kernel(
-                self.joint_kernel(), self.train_labels, self.test_labels
-            )
-        rows = self.num_train + self.num_test
-        is_known = not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self))
-        if self.num_features > _GRAM_RATIO * rows and is_known:
-            return ReducedFeatures.from_kernel(
-                self.joint_kernel(), self.train_labels, self.test_labels
-            )
-        reduced = _reduced_by_qr(self)
-        require_finite("features", reduced.train_factor)
-        require_finite("features", reduced.test_factor)
-        return reduced
+        return reduced_features(self, self.joint_kernel)
 
     def joint_kernel(self) -> np.ndarray | Float[Array, "rows rows"]:
         r"""The kernel of all rows, training rows first, (n + m, n + m).
@@ -253,11 +267,7 @@ class RandomFeatures(AbstractFeatureProblem):
         ]
         both = np.concatenate(blocks, axis=1)
         require_finite("features", both)
-        train, test = both[: self.num_train], both[self.num_train :]
-        if train.shape[1] <= train.shape[0]:
-            return train, test
-        orthonormal, upper = np.linalg.qr(train.T)
-        return upper.T, test @ orthonormal
+        return seen_on_host(both[: self.num_train], both[self.num_train :])
 
     @property
     def host_accuracy(self):
@@ -279,17 +289,6 @@ class RandomFeatures(AbstractFeatureProblem):
         require_shape("features", features, products.shape)
         require_finite("features", features)
         return features.astype(products.dtype)
-
-
-@eqx.filter_jit
-def _reduced_by_qr(problem: RandomFeatures) -> ReducedFeatures:
-    train, test = problem.train_features(), problem.test_features()
-    if problem.weights is None or train.shape[1] <= train.shape[0]:
-        factors = train, test, jnp.zeros((test.shape[0], 0), train.dtype)
-    else:
-        upper = jnp.linalg.qr(jnp.concatenate([train, test]).T, mode="r")
-        factors = split_factor(upper.T, train.shape[0])
-    return ReducedFeatures(*factors, problem.train_labels, problem.test_labels)
 
 
 @eqx.filter_jit

@@ -37,7 +37,8 @@ def simulate(
     Args:
         problem: what is learnt.
         algorithm: how it is learnt; its `num_steps` must be a Python int. A `PrivateOptimiser`,
-            on features, with simulated noise (`noise=None`).
+            on features, with simulated noise (`noise=None`): a linear one in `FunctionSpace`, any
+            other by its `Iterates`.
         key: a `jax.random.key`; the same key gives the same runs, and run i is the same, to
             rounding, however many there are.
         num_runs: how many runs, along the leading axis of the result.
@@ -45,7 +46,8 @@ def simulate(
             parameters if they are to be kept.
         records: record j is the state after floor(j n / records) of the n updates, j from 0 to
             `records`: a risk of records + 1 values, the first before any update.
-        keep_parameters: whether to return the released iterates, (num_runs, dim).
+        keep_parameters: whether to return the released iterates, (num_runs, dim), or (num_runs,
+            dim, num_outputs) for a loss of several outputs.
         progress: True for a bar, or a function, called on the host with the share done; not
             under `jit` or `vmap`.
 

@@ -30,10 +30,12 @@ class Reading(eqx.Module):
     Attributes:
         risk: the problem's own risk.
         sums: by name, over the steps, what observables are made of.
+        values: by name, observables as they are at the record.
     """
 
     risk: Float[Array, "runs records"]
     sums: dict[str, Shaped[Array, "runs records"]]
+    values: dict[str, Float[Array, "runs records"]] = eqx.field(default_factory=dict)
 
 
 class AbstractRuns(eqx.Module):
@@ -60,7 +62,7 @@ class AbstractRuns(eqx.Module):
     @abc.abstractmethod
     def finish(
         self, state: Any
-    ) -> tuple[Float[Array, " runs"] | None, Float[Array, "runs dim"] | None]:
+    ) -> tuple[Float[Array, " runs"] | None, Float[Array, "runs dim *outputs"] | None]:
         """The released iterates' risks, None where they are the last recorded, and the iterates."""
 
     @abc.abstractmethod
@@ -172,7 +174,7 @@ def trajectory_of(
     final_risk: Float[Array, " runs"],
     observables: dict[str, Float[Array, "runs records"]],
     is_stopped: Bool[Array, " runs"] | None = None,
-    parameters: Float[Array, "runs dim"] | None = None,
+    parameters: Float[Array, "runs dim *outputs"] | None = None,
     label: str,
 ) -> Trajectory:
     """The Trajectory of runs with the status of each, void where the description is not valid.

@@ -4,6 +4,7 @@ One step of R runs is two products of (R, n) and (n, features) arrays: the rows 
 out have slope zero. Each normal depends on its run's key and its step alone. Memory is O(records).
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,19 +13,23 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jax import lax
-from jax.lax import Precision
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.base import AbstractRowsAlgorithm
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
 from jaxdp.core.trajectory import Trajectory
+from jaxdp.losses import AbstractClassificationLoss
 from jaxdp.problems.features import ReducedFeatures
 from jaxdp.simulation.base import Progress
 from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of
+from jaxdp.simulation.row_products import clipped_slopes, gradient_sums, predictions_of
 
-Draw = Callable[[Key[Array, ""], Int[Array, ""], int, Any], Float[Array, " features"]]
-"""Standard normals from a run's key, the number of the step, their number and their type."""
+Draw = Callable[[Key[Array, ""], Int[Array, ""], int, Any], Float[Array, " count"]]
+"""Standard normals from a run's key, the number of the step, their number and their type.
+
+Of several outputs, those of one feature follow one another.
+"""
 
 
 def independent_normals(key, step, count, dtype):
@@ -33,8 +38,9 @@ def independent_normals(key, step, count, dtype):
 
 
 class _State(eqx.Module):
-    seen: Float[Array, "runs seen"]
-    unseen: Float[Array, "runs unseen"]
+    # The coordinates that the algorithm's steps move, and those that only collect noise.
+    stepped: Float[Array, "runs stepped *outputs"]
+    noisy: Float[Array, "runs noisy *outputs"]
     inner: PyTree  # of the algorithm
     # Shares of the samples, summed over the steps since a record.
     clipped: Float[Array, " runs"]
@@ -44,7 +50,8 @@ class _State(eqx.Module):
 class RowRuns(AbstractRuns):
     """Runs on the features that training sees, all in one product.
 
-    The coordinates that it never sees get the noise of all steps between two records at once.
+    The coordinates that it never sees have gradient zero. Where they are sums of the algorithm's
+    noise they get that of all steps between two records at once; else its steps move them too.
     """
 
     problem: ReducedFeatures
@@ -64,7 +71,8 @@ class RowRuns(AbstractRuns):
         return _advance(self.problem, self.algorithm, self.keys, state, bounds, self.draw)
 
     def finish(self, state):
-        return None, jnp.concatenate([state.seen, state.unseen], axis=1)
+        released = self.algorithm.released(state.stepped, state.inner)
+        return None, jnp.concatenate([released, state.noisy], axis=1)
 
     def time(self, steps):
         dtype = float_dtype(self.problem, self.algorithm)
@@ -73,7 +81,8 @@ class RowRuns(AbstractRuns):
     def observables(self, reading, steps):
         totals = {name: jnp.cumsum(sums, axis=1) for name, sums in reading.sums.items()}
         used = totals.get("used", steps.astype(reading.risk.dtype)[None])
-        return {"clipped_fraction": totals["clipped"] / jnp.where(used > 0, used, 1)}
+        fraction = totals["clipped"] / jnp.where(used > 0, used, 1)
+        return {"clipped_fraction": fraction, **reading.values}
 
 
 def simulate_on_rows(
@@ -87,7 +96,7 @@ def simulate_on_rows(
     progress: Progress | None,
     draw: Draw = independent_normals,
 ) -> Trajectory:
-    """Independent runs of the algorithm on the features that training sees."""
+    """Independent runs of the algorithm on the features that training sees, for any loss."""
     ranges = ranges_of(algorithm.num_steps, records, progress)
     # Runs of any length share what is compiled.
     runs = RowRuns(problem, algorithm.with_traced_length(), run_keys(key, num_runs), draw)
@@ -97,15 +106,17 @@ def simulate_on_rows(
 @eqx.filter_jit
 def _begin(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, keys):
     dtype = float_dtype(problem, algorithm)
-    seen = jnp.zeros((len(keys), problem.train_factor.shape[1]), dtype)
-    unseen = jnp.zeros((len(keys), problem.unseen_factor.shape[1]), dtype)
+    num_noisy = problem.unseen_factor.shape[1] if algorithm.is_sum_of_noise else 0
+    outputs = () if problem.loss.num_outputs is None else (problem.loss.num_outputs,)
+    stepped = jnp.zeros((len(keys), problem.num_features - num_noisy, *outputs), dtype)
+    noisy = jnp.zeros((len(keys), num_noisy, *outputs), dtype)
     zero = jnp.zeros(len(keys), dtype)
     # Asked for its shape alone, a batch uses no key up.
     batch = eqx.filter_eval_shape(algorithm.batch, jnp.asarray(0), keys)
     used = None if batch is None else zero
-    state = _State(seen, unseen, algorithm.init(seen), zero, used)
-    risk, sums = _record(problem, state)
-    return state, Reading(risk[:, None], jax.tree.map(lambda total: total[:, None], sums))
+    state = _State(stepped, noisy, algorithm.init(stepped), zero, used)
+    read = jax.tree.map(lambda value: value[:, None], _record(problem, algorithm, state))
+    return state, Reading(*read)
 
 
 @eqx.filter_jit
@@ -114,62 +125,78 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
     norms = problem.feature_norms()
     std = algorithm.noise_std(problem.num_train)
     noise_keys = jax.vmap(lambda key: purpose_key(key, "noise"))(keys)
+    num_seen = problem.train_factor.shape[1]
 
     def step(index, state: _State):
-        predictions = _product(state.seen, problem.train_factor.T)
+        predictions = predictions_of(state.stepped[:, :num_seen], problem.train_factor)
         slopes = problem.loss.slope(predictions, problem.train_labels[None])
-        slopes, is_clipped = algorithm.clipped_slopes(slopes, norms)
+        slopes, is_clipped = clipped_slopes(algorithm, slopes, norms)
         batch, used = algorithm.batch(index, keys), None
         if batch is not None:
-            slopes, is_clipped = jnp.where(batch, slopes, 0), is_clipped & batch
+            is_used = batch.reshape(batch.shape + (1,) * (slopes.ndim - 2))
+            slopes, is_clipped = jnp.where(is_used, slopes, 0), is_clipped & batch
             used = state.used + batch.mean(axis=1, dtype=state.clipped.dtype)
-        total = _product(slopes, problem.train_factor)
-        noise = _noise(draw, std, noise_keys, index + 1, state.seen)
-        seen, inner = algorithm.step(state.seen, state.inner, total, noise, problem.num_train)
+        total = _padded(gradient_sums(slopes, problem.train_factor), state.stepped.shape[1])
+        noise = _noise(draw, std, noise_keys, index + 1, state.stepped)
+        stepped, inner = algorithm.step(state.stepped, state.inner, total, noise, problem.num_train)
         clipped = state.clipped + is_clipped.mean(axis=1, dtype=state.clipped.dtype)
-        return _State(seen.astype(state.seen.dtype), state.unseen, inner, clipped, used)
+        return _State(stepped.astype(state.stepped.dtype), state.noisy, inner, clipped, used)
 
     def record(state: _State, bounds):
         start, end = bounds
         nothing = jax.tree.map(jnp.zeros_like, (state.clipped, state.used))
-        state = _State(state.seen, state.unseen, state.inner, *nothing)
+        state = _State(state.stepped, state.noisy, state.inner, *nothing)
         state = lax.fori_loop(start, end, step, state)
-        root = jnp.sqrt((end - start).astype(state.unseen.dtype))
+        root = jnp.sqrt((end - start).astype(state.noisy.dtype))
         unseen_keys = jax.vmap(lambda key: stream_key(key, "unseen features"))(noise_keys)
-        unseen = state.unseen + _noise(draw, std * root, unseen_keys, end, state.unseen)
-        unseen = unseen.astype(state.unseen.dtype)
-        state = _State(state.seen, unseen, state.inner, state.clipped, state.used)
-        return state, _record(problem, state)
+        noisy = state.noisy + _noise(draw, std * root, unseen_keys, end, state.noisy)
+        noisy = noisy.astype(state.noisy.dtype)
+        state = _State(state.stepped, noisy, state.inner, state.clipped, state.used)
+        return state, _record(problem, algorithm, state)
 
-    state, (risk, sums) = lax.scan(record, state, bounds)
-    return state, Reading(risk.T, jax.tree.map(jnp.transpose, sums))
+    state, read = lax.scan(record, state, bounds)
+    return state, Reading(*jax.tree.map(jnp.transpose, read))
 
 
-def _record(problem: ReducedFeatures, state: _State):
-    """Test error of each run, and the sums since the last record."""
-    predictions = _product(state.seen, problem.test_factor.T)
-    predictions += _product(state.unseen, problem.unseen_factor.T)
-    risk = jnp.mean(problem.loss.value(predictions, problem.test_labels[None]), axis=1)
+def _record(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: _State):
+    """Of each run, what a `Reading` has: of the released model, and since the last record."""
+    loss, features = problem.loss, problem.test_features()
+    released = algorithm.released(state.stepped, state.inner)
+    num_stepped, num_seen = released.shape[1], problem.train_factor.shape[1]
+    on_test = predictions_of(released, features[:, :num_stepped])
+    on_test += predictions_of(state.noisy, features[:, num_stepped:])
+    on_train = predictions_of(released[:, :num_seen], problem.train_factor)
+    test = on_test, problem.test_labels[None]
+    train = on_train, problem.train_labels[None]
+    values = {"train_risk": jnp.mean(loss.value(*train), axis=1)}
+    if isinstance(loss, AbstractClassificationLoss):
+        values["accuracy"] = jnp.mean(loss.correct_share(*test), axis=1)
+        values["train_accuracy"] = jnp.mean(loss.correct_share(*train), axis=1)
     sums = {"clipped": state.clipped, "used": state.used}
-    return risk, {name: total for name, total in sums.items() if total is not None}
+    sums = {name: total for name, total in sums.items() if total is not None}
+    return jnp.mean(loss.value(*test), axis=1), sums, values
 
 
 def _noise(draw: Draw, std, keys, step, like: Any):
-    """Noise of standard deviation `std`, one row a run; none is drawn where it is 0."""
+    """Noise of standard deviation `std` for each run; none is drawn where it is 0."""
     dtype = jnp.result_type(std, like)
+    if like.size == 0:
+        return jnp.zeros(like.shape, dtype)
     # As plain numbers: where `std` is batched, `lax.cond` selects among its operands, and a key
     # counts as used up by that.
     words, kind = jr.key_data(keys), jr.key_impl(keys)
+    shape = like.shape[1:]
 
     def drawn():
         def one(key):
-            return draw(key, step, like.shape[1], like.dtype)
+            return draw(key, step, math.prod(shape), like.dtype).reshape(shape)
 
         return (std * jax.vmap(one)(jr.wrap_key_data(words, impl=kind))).astype(dtype)
 
     return lax.cond(std != 0, drawn, lambda: jnp.zeros(like.shape, dtype))
 
 
-def _product(left, right):
-    # Residuals decide a clip, and a rounded sum of clipped gradients is a longer one.
-    return jnp.matmul(left, right, precision=Precision.HIGHEST)
+def _padded(gradients, count: int):
+    """Gradients with zeros for the coordinates that no training row has."""
+    missing = count - gradients.shape[1]
+    return jnp.pad(gradients, ((0, 0), (0, missing)) + ((0, 0),) * (gradients.ndim - 2))

@@ -1,13 +1,22 @@
-r"""The law of full-batch private gradient descent, from the kernel alone.
+r"""The law of private training on fixed features, from the kernel alone.
 
 Source: the function-space form of PF Algorithm 1, $f \leftarrow f - (\eta/n)K w(f) + \text{noise}$
 with the kernel as the noise's covariance. Derived: rotating the parameters (`ReducedFeatures`);
-test_function_space checks it path by path and in law against `Iterates`.
+test_function_space checks it path by path and in law against `Iterates`. An optimiser that is
+linear and does the same to every coordinate commutes with the rotation, which leaves the law of the
+noise as it is; test_everyday_simulation checks that in law against NumPy.
 """
 
+import jax
+from jax.core import Tracer
+
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.linear_state import linear_state
+from jaxdp.algorithms.on_rows import algorithm_on_rows, reason_not_on_rows
+from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.stability import warn_if_unstable
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.keys import stream_key
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.features import AbstractFeatureProblem
@@ -18,10 +27,14 @@ from jaxdp.simulation.fixed_rows import simulate_on_rows
 class FunctionSpace(AbstractSimulator):
     """Exact in law, at a cost per step that does not see the number of features.
 
+    It covers `DPGD`, and every `PrivateOptimiser` whose optimiser is linear (gradient descent with
+    any schedule, momentum, averages), for any loss and infinite width.
+
     After one reduction of the features (`problem.reduced()`; pass its result as the problem to
-    share it between calls), a step costs 4 n min(n, p) operations a run, and the coordinates that
-    only the test rows see are drawn once per record. It covers infinite width, batches of
-    algorithms by `vmap` (of unequal `num_steps` too), and has no parameters to return.
+    share it between calls), a step costs 4 n min(n, p) operations a run. The coordinates that only
+    the test rows see are drawn once per record for `DPGD`, and have their noise in every step for
+    an optimiser. Batches of algorithms are made by `vmap` (of unequal `num_steps` too). There are
+    no parameters to return; observables are those of `Iterates`.
 
     Example:
         >>> import jax, jaxdp
@@ -42,8 +55,16 @@ class FunctionSpace(AbstractSimulator):
         require_pair(problem, algorithm)
         if not isinstance(problem, AbstractFeatureProblem):
             return f"it needs features on fixed rows, got {type(problem).__name__}"
+        if isinstance(algorithm, PrivateOptimiser):
+            reason = reason_not_on_rows(algorithm) or _reason_not_linear(algorithm)
+            is_explicit = problem.num_features is not None
+            hint = "; use Iterates()" if is_explicit and algorithm.noise is None else ""
+            return None if reason is None else reason + hint
         if not isinstance(algorithm, AbstractFullBatchAlgorithm):
-            return f"it needs a full-batch algorithm such as DPGD, got {type(algorithm).__name__}"
+            return (
+                "it needs a full-batch algorithm such as DPGD, or a PrivateOptimiser, got "
+                f"{type(algorithm).__name__}"
+            )
         return None
 
     def simulate(
@@ -54,8 +75,10 @@ class FunctionSpace(AbstractSimulator):
                 "expected keep_parameters=False: FunctionSpace knows the function and not the "
                 "parameters; use Iterates()"
             )
+        algorithm = algorithm_on_rows(algorithm, problem.num_train)
         reduced = problem.reduced()
-        warn_if_unstable(algorithm, reduced.stability_limit)
+        if isinstance(algorithm, AbstractFullBatchAlgorithm):
+            warn_if_unstable(algorithm, reduced.stability_limit)
         return simulate_on_rows(
             reduced,
             algorithm,
@@ -66,3 +89,19 @@ class FunctionSpace(AbstractSimulator):
             keep_parameters=False,
             progress=progress,
         )
+
+
+def _reason_not_linear(algorithm: PrivateOptimiser) -> str | None:
+    """Why a rotation of the parameters would change what the optimiser does, or None."""
+    optimiser = algorithm.transformation
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(optimiser)):
+        # Whether the factory's optimisers are linear does not depend on the rate.
+        optimiser = optimiser.stand_in()
+    try:
+        linear_state(optimiser, int(algorithm.num_steps))
+    except NotCoveredError as error:
+        return str(error)
+    # A number inside the optimiser is traced, and nothing of it can be looked at.
+    except TypeError as error:
+        return f"it needs an optimiser known to be linear: {error}"
+    return None

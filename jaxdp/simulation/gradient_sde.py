@@ -29,7 +29,7 @@ from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.precision import full_products
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
+from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures, reason_not_squared
 from jaxdp.simulation.base import AbstractSimulator
 from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
 
@@ -96,7 +96,7 @@ def _reason(problem, algorithm) -> str | None:
         return f"PF (3.5) needs features on fixed rows, got {type(problem).__name__}"
     if not isinstance(algorithm, DPGD):
         return f"PF (3.5) is the limit of DPGD, got {type(algorithm).__name__}"
-    return None
+    return reason_not_squared(problem)
 
 
 def _simulate(

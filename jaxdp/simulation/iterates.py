@@ -19,11 +19,15 @@ from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator, known_length
 from jaxdp.simulation.driver import drive, ranges_of
 from jaxdp.simulation.fixed_rows import simulate_on_rows
+from jaxdp.simulation.function_space import FunctionSpace
 from jaxdp.simulation.one_pass import Chunks, OnePassRuns
 
 
 class Iterates(AbstractSimulator):
     """Step by step in `dim` dimensions: exact in law for every problem and algorithm with steps.
+
+    On features the observables are "clipped_fraction", "train_risk" (the mean training loss) and,
+    for losses of classification, "accuracy" and "train_accuracy".
 
     Args:
         chunk_size: steps whose random numbers are drawn together; None sizes it to the cache. The
@@ -63,11 +67,12 @@ class Iterates(AbstractSimulator):
         if isinstance(problem, AbstractFeatureProblem):
             reason = reason_not_on_rows(algorithm)
             if reason is None and problem.num_features is None:
-                is_full = isinstance(algorithm, AbstractFullBatchAlgorithm)
-                instead = "use FunctionSpace() or" if is_full else "give it weights, or simulate"
-                reason = (
-                    f"infinitely many features cannot be written down; {instead} problem.reduced()"
+                instead = (
+                    "use FunctionSpace() or problem.reduced()"
+                    if FunctionSpace().covers(problem, algorithm) is None
+                    else "give it weights, or simulate problem.reduced()"
                 )
+                reason = f"infinitely many features cannot be written down; {instead}"
             return reason
         return f"it needs a problem with samples or features, got {type(problem).__name__}"
 
@@ -94,4 +99,5 @@ def _explicit(problem: AbstractFeatureProblem) -> ReducedFeatures:
     """Explicit features: training sees them all."""
     train, test = problem.train_features(), problem.test_features()
     unseen = jnp.zeros((problem.num_test, 0), test.dtype)
-    return ReducedFeatures(train, test, unseen, problem.train_labels, problem.test_labels)
+    labels = problem.train_labels, problem.test_labels
+    return ReducedFeatures(train, test, unseen, *labels, problem.loss)

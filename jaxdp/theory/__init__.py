@@ -4,6 +4,7 @@ from jaxdp.theory.base import AbstractTheory as AbstractTheory
 from jaxdp.theory.dispatch import predict as predict
 from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion as ClippedDiffusion
 from jaxdp.theory.features.gaussian_closure import GaussianClosure as GaussianClosure
+from jaxdp.theory.features.modewise_closure import ModewiseClosure as ModewiseClosure
 from jaxdp.theory.features.unclipped import GradientFlow as GradientFlow
 from jaxdp.theory.features.unclipped import OrnsteinUhlenbeck as OrnsteinUhlenbeck
 from jaxdp.theory.features.unclipped import UnclippedRecursion as UnclippedRecursion
@@ -55,6 +56,7 @@ __all__ = [
     "KernelRate",
     "KernelSpectrum",
     "LowerBound",
+    "ModewiseClosure",
     "OrnsteinUhlenbeck",
     "ReleaseNoise",
     "TightLowerBound",

@@ -2,9 +2,12 @@
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.linear_algorithm import linear_state_of
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.pair import require_pair
-from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.problems.features import AbstractFeatureProblem, reason_not_squared
 from jaxdp.problems.linear import LinearRegression
 
 
@@ -23,8 +26,31 @@ def require_one_pass(problem, algorithm) -> str | None:
     return None
 
 
+def require_rows(problem, algorithm) -> str | None:
+    """The reason why the pair is not DP-GD or linear DP-SGD on features of fixed rows, or None."""
+    if not isinstance(algorithm, PrivateOptimiser):
+        return _require_dp_gd_of_any_loss(problem, algorithm)
+    require_pair(problem, algorithm)
+    if not isinstance(problem, AbstractFeatureProblem):
+        return (
+            "it describes features on fixed rows (FixedFeatures, RandomFeatures), got "
+            f"{type(problem).__name__}"
+        )
+    try:
+        _ = algorithm.sampler.inclusion_moments
+        linear_state_of(algorithm)
+    except NotCoveredError as error:
+        return str(error)
+    return None
+
+
 def require_dp_gd(problem, algorithm) -> str | None:
-    """The reason why the pair is not DP-GD on features of fixed rows, or None."""
+    """The reason why the pair is not DP-GD with squared loss on fixed rows, or None."""
+    reason = _require_dp_gd_of_any_loss(problem, algorithm)
+    return reason_not_squared(problem) if reason is None else reason
+
+
+def _require_dp_gd_of_any_loss(problem, algorithm):
     require_pair(problem, algorithm)
     if not isinstance(problem, AbstractFeatureProblem):
         is_one_pass = require_one_pass(problem, algorithm) is None

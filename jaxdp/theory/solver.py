@@ -135,20 +135,27 @@ def prediction(
     final_risk: Float[Array, ""],
     observables: dict[str, Float[Array, " records"]],
     label: str,
+    std: Float[Array, " records"] | None = None,
     stopped: Bool[Array, ""] | bool = False,
+    unstable: Bool[Array, ""] | bool = False,
 ) -> Trajectory:
     """A prediction as a Trajectory: without numbers where the solver gave up or nothing is valid.
 
     Args:
         is_valid: whether the traced parameters of problem and algorithm are in their range.
+        std: of the risk over runs, where it is known.
         stopped: whether the solver gave up before the end.
+        unstable: whether a limit is passed beyond which it is not to be trusted.
     """
+    status = status_of(risk, final_risk)
+    status = jnp.where(unstable & (status == Status.OK), int(Status.UNSTABLE), status)
     trajectory = Trajectory(
         time=time,
         risk=jnp.where(stopped, jnp.nan, risk),
         final_risk=jnp.where(stopped, jnp.nan, final_risk),
-        status=jnp.where(stopped, int(Status.SOLVER_STOPPED), status_of(risk, final_risk)),
+        status=jnp.where(stopped, int(Status.SOLVER_STOPPED), status),
         observables=observables,
+        std=std,
         label=label,
     )
     return void_unless(is_valid, trajectory)

@@ -47,6 +47,7 @@ def _descriptions():
         jaxdp.TabularRegression(ROWS, LABELS),
         jaxdp.RandomFeatures.sample(4, 3, 2, 5, key=jr.key(0)),
         jaxdp.RandomFeatures.sample(4, 3, 2, None, key=jr.key(0)),
+        jaxdp.FixedFeatures.from_arrays(ROWS, LABELS, ROWS, LABELS, loss=losses.Huber(1.0)),
         problems.ReducedFeatures.from_kernel(np.eye(5), np.ones(3), np.ones(2)),
         jaxdp.OnePassDPSGD(lambda time: 2 - time, 1.0, 1.0, 10, batch_size=2),
         jaxdp.OnePassDPSGD.calibrated(
@@ -64,10 +65,23 @@ def _descriptions():
             sampler=SAMPLER,
             noise=SecretNoise(),
         ),
+        jaxdp.PrivateOptimiser(
+            functools.partial(optax.sgd, momentum=0.9),
+            learning_rate=jaxdp.Polynomial(0.3, 0.5),
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            num_steps=3,
+            sampler=SAMPLER,
+            average=jaxdp.ExponentialAverage(0.5),
+        ),
         jaxdp.PrivateOptimiser.calibrated(
             optax.adam(0.1), 1.0, 1e-5, clip_norm=1.0, num_steps=3, sampler=ShuffledEpochs(10, 5)
         ),
         NonPrivateOptimiser(optax.sgd(0.1), 3),
+        NonPrivateOptimiser(optax.sgd, 3, learning_rate=0.1),
+        jaxdp.PolyakAverage(),
+        jaxdp.TailAverage(),
+        jaxdp.ExponentialAverage(0.9),
         jaxdp.ExactCalibration(),
         jaxdp.PublishedCalibration(),
         SAMPLER,
@@ -176,6 +190,8 @@ def test_what_users_build_is_a_description():
     results = {
         kernels.ReleasedFunction,
         losses.ClippedSlope,
+        losses.CorrelatedSlope,
+        losses.IsotropicSlope,
         kernels.ExactPaths,
         kernels.Columns,
         attacks.LeakReport,

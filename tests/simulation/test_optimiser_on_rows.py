@@ -200,7 +200,7 @@ def test_records_epochs_and_the_released_iterate():
     assert runs.status.tolist() == [jaxdp.Status.OK] * 3
     assert runs.parameters.shape == (3, WIDTH)
     # The default simulator is the same, and tells of progress.
-    heard = jaxdp.simulate(PROBLEM, optimiser, progress=shares.append, **settings)
+    heard = simulate_iterates(optimiser, progress=shares.append, **settings)
     np.testing.assert_allclose(heard.risk, runs.risk, rtol=1e-5)
     assert heard.parameters is None
     assert shares == sorted(shares)
@@ -241,7 +241,7 @@ def test_what_cannot_be_simulated_is_named():
     linear = jaxdp.LinearRegression.isotropic(4, label_noise=0.1)
     for problem, reason in [(infinite, "give it weights"), (linear, "uses each once")]:
         with pytest.raises(jaxdp.NotCoveredError, match=reason):
-            jaxdp.simulate(problem, _optimiser(), key=jr.key(0))
+            jaxdp.simulate(problem, _optimiser(optax.adam(0.1)), key=jr.key(0))
 
 
 def test_what_it_simulates_costs_what_the_optimiser_costs():

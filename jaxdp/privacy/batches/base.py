@@ -1,7 +1,7 @@
 """How batches are drawn from the records, in fixed shapes, and what noisy sums over them cost."""
 
 import abc
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -26,6 +26,21 @@ def require_step(step: Any) -> None:
     if not jnp.issubdtype(jnp.result_type(step), jnp.integer):
         raise TypeError(f"expected step to be a whole number, got {step!r}")
     require_non_negative("step", step)
+
+
+class InclusionMoments(NamedTuple):
+    """How a batch varies, as a theory needs it: b_i is 1 where record i is in it, with mean q.
+
+    Attributes:
+        variance: of b_i, over q^2.
+        covariance: of b_i and b_j of two records, over q^2.
+        epoch_steps: the batches of so many steps share out the records among them; None where
+            each is drawn whatever the others were.
+    """
+
+    variance: float
+    covariance: float
+    epoch_steps: int | None
 
 
 class AbstractSampler(AbstractDescription):
@@ -76,6 +91,15 @@ class AbstractSampler(AbstractDescription):
     @abc.abstractmethod
     def inclusion_probability(self) -> float:
         """Of a given record in a batch, as far as an adversary cannot know it."""
+
+    @property
+    @abc.abstractmethod
+    def inclusion_moments(self) -> InclusionMoments:
+        """Variance and covariance of which records are in a batch.
+
+        Raises:
+            NotCoveredError: batches differ in size from step to step of an epoch.
+        """
 
     @abc.abstractmethod
     def mechanism(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:

@@ -4,9 +4,10 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from jaxdp.core.checks import require_key
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.batches.base import require_step
-from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
+from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler, moments_of_sets
 
 
 class ShuffledEpochs(AbstractUnamplifiedSampler):
@@ -47,3 +48,12 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
     def uses(self, num_steps):
         """How many epochs are begun."""
         return -(-num_steps // self.steps_per_epoch)
+
+    @property
+    def inclusion_moments(self):
+        if self.num_records % self.capacity:
+            raise NotCoveredError(
+                f"batches of one size are needed: expected a batch_size that divides num_records = "
+                f"{self.num_records}, got {self.capacity}"
+            )
+        return moments_of_sets(self.num_records, self.capacity, self.steps_per_epoch)

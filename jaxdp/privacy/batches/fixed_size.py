@@ -6,7 +6,7 @@ import jax.random as jr
 from jaxdp.core.checks import require_key
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.batches.base import require_step
-from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
+from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler, moments_of_sets
 
 
 class FixedSizeBatches(AbstractUnamplifiedSampler):
@@ -36,3 +36,7 @@ class FixedSizeBatches(AbstractUnamplifiedSampler):
     def uses(self, num_steps):
         """All of them: a record may be drawn in every step."""
         return num_steps
+
+    @property
+    def inclusion_moments(self):
+        return moments_of_sets(self.num_records, self.capacity, None)

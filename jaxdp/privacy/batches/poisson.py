@@ -26,7 +26,7 @@ from jaxdp.core.checks import (
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import host_scalar
-from jaxdp.privacy.batches.base import AbstractSampler, require_step
+from jaxdp.privacy.batches.base import AbstractSampler, InclusionMoments, require_step
 from jaxdp.privacy.batches.subsampling import subsampled_gaussian_epsilon
 from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
 from jaxdp.privacy.secret_noise import SecretNoise
@@ -145,6 +145,10 @@ class PoissonSampler(AbstractSampler):
     @property
     def inclusion_probability(self):
         return self.sampling_rate
+
+    @property
+    def inclusion_moments(self):
+        return InclusionMoments((1 - self.sampling_rate) / self.sampling_rate, 0.0, None)
 
     def _drawn(self, bits: UInt32[Array, " records"]):
         """The records whose bits are below the rate's."""

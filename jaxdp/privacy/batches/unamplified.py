@@ -8,7 +8,7 @@ import equinox as eqx
 from jaxdp.core.checks import concrete, require_count, require_kind
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import host_scalar
-from jaxdp.privacy.batches.base import AbstractSampler
+from jaxdp.privacy.batches.base import AbstractSampler, InclusionMoments
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.secret_noise import SecretNoise
 
@@ -85,3 +85,10 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         if concrete(multiplier) is None:
             return GaussianMechanism(root / multiplier)
         return GaussianMechanism(root / multiplier if multiplier > 0 else math.inf)
+
+
+def moments_of_sets(num_records: int, batch_size: int, epoch_steps: int | None) -> InclusionMoments:
+    """Of a batch that is a uniformly random set of B of the n records."""
+    rest = (num_records - batch_size) / batch_size
+    joint = -rest / (num_records - 1) if num_records > 1 else 0.0
+    return InclusionMoments(rest, joint, epoch_steps)

@@ -4,18 +4,28 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_kind
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_dp_gd
-from jaxdp.theory.features.closed_moments import Closure, Moments
+from jaxdp.theory.features.closed_moments import Closure
 from jaxdp.theory.features.gaussian_closure import DEFAULT_RANK, require_rank
-from jaxdp.theory.features.modes import as_trajectory, kernel_modes, record_times
+from jaxdp.theory.features.modes import as_trajectory, kernel_modes, product, record_times
 from jaxdp.theory.solver import Tolerances, solve
 
 
-def _largest_error(error: Moments):
+class Flow(eqx.Module):
+    """Mean and covariance of the coordinates, and the clipped share summed over time."""
+
+    mean: Float[Array, " modes"]
+    leading: Float[Array, "rank rank"]
+    others: Float[Array, " others"]
+    clipped: Float[Array, ""]
+
+
+def _largest_error(error: Flow):
     """The largest entry, because a mean would hide the mean's errors behind many covariances."""
     return jnp.max(
         jnp.stack([jnp.max(jnp.abs(part)) for part in jax.tree.leaves(error) if part.size])
@@ -88,22 +98,42 @@ def _solve(modes, limits, duration, diffusion, share, rank: int, adjoint):
     closure = Closure(scaled, limits.astype(dtype), rank)
     rate = duration * largest
 
-    def velocity(_, moments: Moments) -> Moments:
-        found = closure.velocity(moments, diffusion)
+    def velocity(_, flow: Flow) -> Flow:
+        found = _velocity(closure, flow, diffusion)
         scaled = jax.tree.map(lambda part: (rate * part).astype(dtype), found)
         # The clipped share is summed over the share of the time.
         return eqx.tree_at(lambda tree: tree.clipped, scaled, found.clipped.astype(dtype))
 
-    moments, stopped = solve(
+    rank, count = closure.rank, modes.eigenvalues.shape[0]
+    start = Flow(
+        jnp.zeros(count, dtype),
+        jnp.zeros((rank, rank), dtype),
+        jnp.zeros(count - rank, dtype),
+        jnp.zeros((), dtype),
+    )
+    flow, stopped = solve(
         velocity,
-        closure.start(dtype),
+        start,
         share.astype(dtype),
         tolerances=_TOLERANCES,
         adjoint=adjoint,
     )
-    return (
-        jax.vmap(closure.bias)(moments),
-        jax.vmap(closure.variance)(moments),
-        moments.clipped / jnp.where(share > 0, share, 1),
-        stopped,
+    test = scaled.test_factor
+    test_leading = product(test[:, :rank].T, test[:, :rank]) / test.shape[0]
+    variance = jnp.sum(test_leading[None] * flow.leading, axis=(1, 2))
+    variance += jnp.sum(jnp.mean(test[:, rank:] ** 2, axis=0)[None] * flow.others, axis=1)
+    clipped = flow.clipped / jnp.where(share > 0, share, 1)
+    return scaled.bias(flow.mean), variance, clipped, stopped
+
+
+def _velocity(closure: Closure, flow: Flow, diffusion) -> Flow:
+    """The moments' rate of change."""
+    forces = closure.forces(flow.mean, flow.leading, flow.others)
+    identity = jnp.eye(closure.rank, dtype=forces.leading.dtype)
+    decay = product(forces.leading, flow.leading)
+    return Flow(
+        -forces.pull,
+        diffusion**2 * identity - decay - decay.T,
+        diffusion**2 - 2 * forces.others * flow.others,
+        forces.clipped,
     )

@@ -1,31 +1,54 @@
-r"""The Gaussian closure: mean and covariance of clipped DP-GD, as if its iterates were normal.
+r"""The Gaussian closure: mean and covariance of clipped gradient descent, as if it were normal.
 
 In the kernel's eigenbasis let the coordinates have mean $\mu$ and covariance S. Prediction i is
-then $N(f_i, v_i)$, $f = W\mu$, $v = \mathrm{diag}(WSW^\top)$, and the loss says what mean and what
-mean derivative $D_i$ its slope has, clipped at $C/\|\varphi_i\|$. With
-$A = I - (\eta/n)W^\top\mathrm{diag}(D)W$ one update makes
+then $N(f_i, v_i)$, $f = W\mu$, $v = \mathrm{diag}(WSW^\top)$, and the loss says what mean $E_i$,
+mean square $M_i$ and mean derivative $D_i$ its slope has, clipped at $C/\|\varphi_i\|$. The mean
+gradient is $W^\top E/n$, and by Stein's identity its covariance with the coordinates is BS with
+$B = W^\top\mathrm{diag}(D)W/n$. So a linear optimiser of J numbers a coordinate
+(`linear_recursion`), whose means and covariances are $\mu_a$ and $S_{ab}$ and whose weight is
+number 0, makes
 
-$$ \mu \leftarrow \mu - (\eta/n)W^\top E[w], \qquad S \leftarrow ASA^\top + s^2I. $$
+$$ \mu \leftarrow F\mu + g\,\frac{W^\top E}{n}, \qquad
+   S \leftarrow LSL^\top + \kappa\,hh^\top\otimes Q + bb^\top\otimes I,
+   \qquad L = F\otimes I + g e_0^\top\otimes B, $$
 
-Without clipping this is exact. In full it costs r^3 operations; here the leading modes keep their
-covariances and the others their variances only, driven by $(W^\top D W)_{jj}$: O(n rank^2 + n r).
-The modes beyond the spectral gap are nearly uncorrelated, because samples of small and of large
-residual share them alike. Derived: PF Algorithm 1 closed at second moments; test_gaussian_closure.
+with Q the covariance of the draw of a batch and of what the slopes' nonlinearity adds to it,
+$W^\top\mathrm{diag}(M - E^2 - D^2v)W/n^2$, the next order of Hermite's series on the diagonal.
+Without clipping, with squared loss, this is exact. In full it costs r^3 operations; here the
+leading modes keep their covariances and the others their variances only: O(n rank^2 + n r). The
+modes beyond the spectral gap are nearly uncorrelated, because samples of small and of large
+residual share them alike.
+Derived: PF Algorithm 1 and DP-SGD closed at second moments; test_gaussian_closure, test_everyday.
+
+A loss of several outputs is clipped on the joint norm of its slope. Its coordinates are taken to be
+isotropic over the outputs: $E_i$ is then a vector, $M_i$ and $D_i$ are averages over the outputs.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+from jax.lax import Precision
 from jaxtyping import Array, Float
 
+from jaxdp.theory.features.linear_recursion import LinearRecursion, Update
 from jaxdp.theory.features.modes import KernelModes, product
 
 
 class Moments(eqx.Module):
-    """Mean and covariance of the coordinates, and the clipped share summed over time."""
+    """Means and covariances of all numbers of the coordinates, and the clipped share summed up.
 
-    mean: Float[Array, " modes"]
-    leading: Float[Array, "rank rank"]
-    others: Float[Array, " others"]
+    Attributes:
+        mean: of each number of each mode; of several outputs, with an axis for them.
+        leading: covariances of the leading modes.
+        others: covariances of the numbers of each other mode.
+        unseen: covariances of the numbers of each coordinate that training never sees.
+        clipped: the share of the rows that are clipped, summed over the steps.
+    """
+
+    mean: Float[Array, "size modes *outputs"]
+    leading: Float[Array, "size size rank rank"]
+    others: Float[Array, "size size others"]
+    unseen: Float[Array, "size size"]
     clipped: Float[Array, ""]
 
 
@@ -33,15 +56,19 @@ class Forces(eqx.Module):
     r"""What clipping does to the moments at one instant.
 
     Attributes:
-        pull: $W^\top E[w]/n$.
+        pull: $W^\top E/n$.
         leading: $W^\top\mathrm{diag}(D)W/n$ of the leading modes.
         others: its diagonal for the others.
+        square: $M_i$.
+        bend: $M_i - E_i^2 - D_i^2v_i$, of the slopes' nonlinearity.
         clipped: expected share of the samples that are clipped.
     """
 
-    pull: Float[Array, " modes"]
+    pull: Float[Array, " modes *outputs"]
     leading: Float[Array, "rank rank"]
     others: Float[Array, " others"]
+    square: Float[Array, " train"]
+    bend: Float[Array, " train"]
     clipped: Float[Array, ""]
 
 
@@ -52,83 +79,155 @@ class Closure(eqx.Module):
         modes: the problem.
         limits: slopes at which samples are clipped.
         squares: squared entries of the factor's columns beyond the leading ones.
-        test_leading: second moments of the test rows' leading coordinates.
-        test_others: mean squares of the others.
     """
 
     modes: KernelModes
     limits: Float[Array, " train"]
     squares: Float[Array, "train others"]
-    test_leading: Float[Array, "rank rank"]
-    test_others: Float[Array, " others"]
 
     def __init__(self, modes: KernelModes, limits: Float[Array, " train"], rank: int):
         rank = min(rank, modes.eigenvalues.shape[0])
-        test = modes.test_factor
         self.modes = modes
         self.limits = limits
         self.squares = modes.factor[:, rank:] ** 2
-        self.test_leading = product(test[:, :rank].T, test[:, :rank]) / test.shape[0]
-        self.test_others = jnp.mean(test[:, rank:] ** 2, axis=0)
 
-    def start(self, dtype) -> Moments:
+    @property
+    def rank(self) -> int:
+        """How many leading modes keep their covariances."""
+        return self.modes.eigenvalues.shape[0] - self.squares.shape[1]
+
+    @property
+    def leading_factor(self) -> Float[Array, "train rank"]:
+        """The columns of the leading modes."""
+        return self.modes.factor[:, : self.rank]
+
+    def start(self, dtype, size: int = 1) -> Moments:
         """The moments at theta = 0."""
-        rank, count = self.test_leading.shape[0], self.modes.eigenvalues.shape[0]
+        rank, count = self.rank, self.modes.eigenvalues.shape[0]
+        outputs = self.modes.outputs
         return Moments(
-            jnp.zeros(count, dtype),
-            jnp.zeros((rank, rank), dtype),
-            jnp.zeros(count - rank, dtype),
+            jnp.zeros((size, count, *outputs), dtype),
+            jnp.zeros((size, size, rank, rank), dtype),
+            jnp.zeros((size, size, count - rank), dtype),
+            jnp.zeros((size, size), dtype),
             jnp.zeros((), dtype),
         )
 
-    def forces(self, moments: Moments) -> Forces:
-        """The mean clipped gradient and its mean derivative."""
-        factor, count = self.modes.factor, self.modes.num_train
-        leading = factor[:, : self.test_leading.shape[0]]
-        predictions = product(factor, moments.mean)
-        spread = jnp.sum(product(leading, moments.leading) * leading, axis=1)
+    def train_variance(self, leading, others) -> Float[Array, " train"]:
+        """Variances of the training predictions."""
+        factor = self.leading_factor
+        spread = jnp.sum(product(factor, leading) * factor, axis=1)
         # Rounding may leave a small variance negative.
-        spread = jnp.maximum(spread + product(self.squares, moments.others), 0)
-        slopes = self.modes.loss.clipped_slope(
-            predictions, spread, self.modes.train_labels, self.limits
-        )
+        return jnp.maximum(spread + product(self.squares, others), 0)
+
+    def forces(self, mean, leading, others) -> Forces:
+        """The mean clipped gradient and its derivative, from the moments of the weights."""
+        factor, count = self.modes.factor, self.modes.num_train
+        predictions = product(factor, mean)
+        spread = self.train_variance(leading, others)
+        slopes = self.modes.clipped_slopes(predictions, spread, self.limits)
+        own = slopes.mean**2 if slopes.mean.ndim == 1 else jnp.mean(slopes.mean**2, axis=1)
+        bend = slopes.square - own - slopes.derivative**2 * spread
         return Forces(
             pull=product(factor.T, slopes.mean) / count,
-            leading=product(leading.T * slopes.derivative[None], leading) / count,
+            leading=self.leading_form(slopes.derivative) / count,
             others=product(self.squares.T, slopes.derivative) / count,
+            square=slopes.square,
+            # A fixed prediction bends nothing; rounding would.
+            bend=jnp.where(spread > 0, jnp.maximum(bend, 0), 0),
             clipped=jnp.mean(slopes.clipped),
         )
 
-    def step(
-        self, moments: Moments, rate: Float[Array, ""], noise_std: Float[Array, ""]
-    ) -> Moments:
+    def leading_form(self, weights: Float[Array, " train"]) -> Float[Array, "rank rank"]:
+        r"""$W^\top\mathrm{diag}(w)W$ of the leading modes."""
+        factor = self.leading_factor
+        return product(factor.T * weights[None], factor)
+
+    def step(self, moments: Moments, recursion: LinearRecursion, update: Update) -> Moments:
         """The moments after one update."""
-        forces = self.forces(moments)
-        identity = jnp.eye(forces.leading.shape[0], dtype=forces.leading.dtype)
-        kept = identity - rate * forces.leading
-        leading = product(product(kept, moments.leading), kept) + noise_std**2 * identity
-        others = (1 - rate * forces.others) ** 2 * moments.others + noise_std**2
+        forces = self.forces(moments.mean[0], moments.leading[0, 0], moments.others[0, 0])
+        carried = self._carried(moments, forces, update)
+        noise = self.injected(moments, forces, recursion, update)
         return Moments(
-            moments.mean - rate * forces.pull, leading, others, moments.clipped + forces.clipped
+            carried.mean,
+            carried.leading + noise.leading,
+            carried.others + noise.others,
+            carried.unseen + noise.unseen,
+            moments.clipped + forces.clipped,
         )
 
-    def velocity(self, moments: Moments, diffusion: Float[Array, ""]) -> Moments:
-        """The moments' rate of change in the limit of small steps."""
-        forces = self.forces(moments)
-        identity = jnp.eye(forces.leading.shape[0], dtype=forces.leading.dtype)
-        decay = product(forces.leading, moments.leading)
+    def _carried(self, moments: Moments, forces: Forces, update: Update) -> Moments:
+        """The moments after an update that draws nothing."""
+        mean = jnp.tensordot(update.transition, moments.mean, 1, precision=Precision.HIGHEST)
+        pull = forces.pull[None]
+        gradient = update.gradient.reshape(-1, *(1,) * forces.pull.ndim)
+        leading, others = moments.leading, moments.others
         return Moments(
-            -forces.pull,
-            diffusion**2 * identity - decay - decay.T,
-            diffusion**2 - 2 * forces.others * moments.others,
-            forces.clipped,
+            mean + gradient * pull,
+            _carried_over(update, leading, lambda part: product(forces.leading, part)),
+            _carried_over(update, others, lambda part: forces.others * part),
+            product(product(update.transition, moments.unseen), update.transition.T),
+            moments.clipped,
         )
 
-    def bias(self, moments: Moments) -> Float[Array, ""]:
-        """Test error of the mean predictor."""
-        return self.modes.bias(moments.mean)
+    def injected(
+        self, moments: Moments, forces: Forces, recursion: LinearRecursion, update: Update
+    ) -> Moments:
+        """The covariances that one update adds: of the draw and of the noise."""
+        by_draw, by_noise = update.share * _outer(update.sampling), _outer(update.noise)
+        weights = moments.leading[0, 0], moments.others[0, 0]
+        drawn = self.drawn(forces, *weights, recursion.own, recursion.joint)
+        leading, others = (_times(by_draw, part) for part in drawn)
+        leading += _times(by_noise, jnp.eye(self.rank, dtype=leading.dtype))
+        nothing = jax.tree.map(jnp.zeros_like, moments)
+        return Moments(
+            nothing.mean, leading, others + by_noise[..., None], by_noise, nothing.clipped
+        )
 
-    def variance(self, moments: Moments) -> Float[Array, ""]:
-        """Mean variance of the test predictions, without the unseen coordinates."""
-        leading = jnp.sum(self.test_leading * moments.leading)
-        return leading + jnp.sum(self.test_others * moments.others)
+    def drawn(self, forces: Forces, leading, others, own, joint):
+        """Q of the leading modes and its diagonal for the others, from the weights' covariances.
+
+        Args:
+            own, joint: of the draw of a batch, as in `LinearRecursion`.
+        """
+        rank = self.rank
+        weights = ((own - joint) * forces.square + forces.bend) / self.modes.num_train**2
+        pull = forces.pull.reshape(len(forces.pull), -1)
+        pull = pull / jnp.sqrt(jnp.asarray(pull.shape[1], pull.dtype))
+        moved = product(product(forces.leading, leading), forces.leading)
+        shared = product(pull[:rank], pull[:rank].T) + moved
+        shared_others = jnp.sum(pull[rank:] ** 2, axis=1) + forces.others**2 * others
+        return (
+            self.leading_form(weights) + joint * shared,
+            product(self.squares.T, weights) + joint * shared_others,
+        )
+
+
+def _carried_over(update: Update, parts, derivative):
+    """L S L', with the mean derivative B as an operation from the left on the modes' axes."""
+    moved = jnp.tensordot(update.transition, parts, (1, 1), precision=Precision.HIGHEST)
+    moved = jnp.tensordot(update.transition, moved, (1, 1), precision=Precision.HIGHEST)
+    # Of the weight with all numbers after the transition.
+    with_weight = jnp.tensordot(update.transition, parts[0], 1, precision=Precision.HIGHEST)
+    pushed = derivative(with_weight)
+    crossed = jnp.tensordot(update.gradient, pushed, 0, precision=Precision.HIGHEST)
+    twice = derivative(_transposed(derivative(parts[0, 0])))
+    return (
+        moved
+        + crossed
+        + _transposed(jnp.swapaxes(crossed, 0, 1))
+        + _times(_outer(update.gradient), _transposed(twice))
+    )
+
+
+def _transposed(part):
+    """The modes' matrix transposed, where there is one."""
+    return jnp.swapaxes(part, -1, -2) if part.ndim in (2, 4) else part
+
+
+def _outer(vector):
+    return vector[:, None] * vector[None]
+
+
+def _times(small, part):
+    return small.reshape(*small.shape, *(1,) * part.ndim) * part[None, None]

@@ -20,7 +20,7 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.losses import AbstractScalarLoss, slope_limits
+from jaxdp.losses import AbstractLoss, AbstractScalarLoss, HalfSquared, Squared, slope_limits
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.theory.solver import prediction
 
@@ -42,6 +42,7 @@ class KernelModes(eqx.Module):
             that training never sees adds this to the risk.
         is_valid: whether the problem's traced parameters are in their range.
         loss: of a row.
+        unseen_factor: N, what the test rows have of coordinates that training never sees.
     """
 
     eigenvalues: Float[Array, " modes"]
@@ -53,7 +54,23 @@ class KernelModes(eqx.Module):
     test_labels: Float[Array, " test"]
     unseen: Float[Array, ""]
     is_valid: Bool[Array, ""]
-    loss: AbstractScalarLoss
+    loss: AbstractLoss
+    unseen_factor: Float[Array, "test unseen"]
+
+    @property
+    def unseen_norms(self) -> Float[Array, " test"]:
+        r"""$\|N_i\|^2$ of each test row."""
+        return jnp.sum(self.unseen_factor**2, axis=1)
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The shape of one prediction."""
+        return () if self.loss.num_outputs is None else (self.loss.num_outputs,)
+
+    @property
+    def is_square(self) -> bool:
+        """Whether the test error is a bias and a variance."""
+        return isinstance(self.loss, (Squared, HalfSquared))
 
     @property
     def num_train(self) -> int:
@@ -70,6 +87,15 @@ class KernelModes(eqx.Module):
     def slope_limits(self, algorithm: DPGD) -> Float[Array, " train"]:
         r"""$C/\|\varphi(x_i)\|$: a sample is clipped where its loss has a larger slope."""
         return slope_limits(algorithm.clip_norm, self.feature_norms)
+
+    def clipped_slopes(self, predictions, variances, limits):
+        """Moments of the clipped slopes of the training rows, with independent Gaussian outputs."""
+        moments = (
+            self.loss.clipped_slope
+            if isinstance(self.loss, AbstractScalarLoss)
+            else self.loss.clipped_slope_isotropic
+        )
+        return moments(predictions, variances, self.train_labels, limits)
 
     def bias(self, mean: Float[Array, "*records modes"]) -> Float[Array, "*records"]:
         """Test error of the mean predictor."""
@@ -111,8 +137,31 @@ def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
         train_labels=reduced.train_labels,
         test_labels=reduced.test_labels,
         unseen=jnp.mean(jnp.sum(reduced.unseen_factor**2, axis=1)),
+        unseen_factor=reduced.unseen_factor,
         is_valid=reduced.is_valid,
         loss=reduced.loss,
+    )
+
+
+def explicit_modes(problem: AbstractFeatureProblem) -> KernelModes:
+    """The problem in its own features, for optimisers that see which coordinate is which.
+
+    The factor is then that of the features, whose columns are not orthogonal.
+    """
+    train, test = problem.train_features(), problem.test_features()
+    squares = jnp.sum(train**2, axis=0)
+    return KernelModes(
+        eigenvalues=squares,
+        factor=train,
+        pull=product(train.T, problem.train_labels),
+        test_factor=test,
+        feature_norms=jnp.linalg.norm(train, axis=1),
+        train_labels=problem.train_labels,
+        test_labels=problem.test_labels,
+        unseen=jnp.zeros((), train.dtype),
+        is_valid=problem.is_valid,
+        loss=problem.loss,
+        unseen_factor=jnp.zeros((len(problem.test_labels), 0), train.dtype),
     )
 
 

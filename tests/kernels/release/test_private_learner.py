@@ -30,7 +30,7 @@ LEARNERS = {
     "Algorithm4": published.Algorithm4(KERNEL, 4, 0.1, LOSS),
     "Algorithm5": published.Algorithm5(KERNEL, 0.1, LOSS),
     "CanonicalEstimator": published.CanonicalEstimator(
-        lambda rows: jnp.cos(math.pi * rows[:, :1] * jnp.arange(4)), 4, 1.0, 3.0
+        lambda rows: jnp.cos(math.pi * rows[:, :1] * jnp.arange(4)[None]), 4, 1.0, 3.0
     ),
     "NormClippedAlgorithm1": published.NormClippedAlgorithm1(KERNEL, 4, 0.1, 1.0, num_features=8),
 }

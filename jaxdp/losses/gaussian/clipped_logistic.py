@@ -8,9 +8,8 @@ $$ E[\min(\sigma(-u), k)] = k\,\Phi\Bigl(\frac{c - n}s\Bigr)
 
 and likewise for the square; the mean derivative is minus the same integral of
 $\sigma(u)\sigma(-u)$, without the first term. Beyond the crossing everything is smooth, but for
-large s the integrand turns steeply where u = 0: its poles are $u = \pm i\pi$. With $u =
-\pi\sinh\tau$ they lie a distance $\pi/2$ from the real line, however large s is, and 48 nodes of
-Gauss and Legendre over seven deviations suffice.
+large s the integrand turns steeply where u = 0, which the nodes of
+`jaxdp.losses.gaussian.arcsinh_rule` follow, over seven deviations.
 
 Errors, measured for n from -60 to 60 and k from 1e-6 to 1, relative to k (the square's to its
 square): in float64 below 1e-11 for s <= 8 and 1e-9 for s <= 200, in float32 below 1e-6.
@@ -21,15 +20,13 @@ import math
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
 from jaxdp.losses.base import ClippedSlope
+from jaxdp.losses.gaussian.arcsinh_rule import arcsinh_step, nodes_of_arcsinh
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 # The normal's mass beyond so many deviations is 3e-12.
 _DEVIATIONS = 7.0
 # A crossing farther away, in deviations, is at infinity.
@@ -124,23 +121,13 @@ def _crossing(mean, std, limit):
 
 def _beyond(functions, mean, std, crossing, is_fixed):
     """Integrals of several functions against the normal density, over margins past the crossing."""
-    start = jnp.arcsinh(mean / jnp.pi)
     reach = _DEVIATIONS * std
-    upper = _arcsinh_step(mean / jnp.pi, reach / jnp.pi)
-    lower = _arcsinh_step(mean / jnp.pi, jnp.clip(crossing - mean, -reach, reach) / jnp.pi)
+    upper = arcsinh_step(mean / jnp.pi, reach / jnp.pi)
+    lower = arcsinh_step(mean / jnp.pi, jnp.clip(crossing - mean, -reach, reach) / jnp.pi)
     # Nothing lies beyond the crossing of a limit of zero.
     width = jnp.where(crossing == jnp.inf, 0, upper - lower)
     middle, half = upper - width / 2, width / 2
-    nodes, weights = (
-        lax.broadcast_to_rank(jnp.asarray(part, mean.dtype), half.ndim + 1)
-        for part in (_NODES, _WEIGHTS)
-    )
-    step = middle[..., None] + half[..., None] * nodes
-    # A difference of hyperbolic sines as a product, for deviations that are small.
-    scale, start = jnp.pi / std[..., None], start[..., None]
-    z = 2 * scale * jnp.cosh(start + step / 2) * jnp.sinh(step / 2)
-    measure = half[..., None] * weights * scale * jnp.cosh(start + step)
-    measure = measure * jnp.exp(-(z**2) / 2) / _ROOT_TWO_PI
+    z, measure = nodes_of_arcsinh(mean, std, middle, half)
     values = functions(mean[..., None] + std[..., None] * z)
     return tuple(
         jnp.where(
@@ -148,19 +135,6 @@ def _beyond(functions, mean, std, crossing, is_fixed):
         )
         for at_mean, at_nodes in zip(functions(mean), values, strict=True)
     )
-
-
-def _arcsinh_step(start, step):
-    """arcsinh(start + step) - arcsinh(start), which loses no digits where the step is small.
-
-    No branch depends on a sum: a compiler may round it differently in each place that it is used.
-    """
-    sign = jnp.where(start < 0, -1, 1)
-    start, step = jnp.abs(start), sign * step
-    end = start + step
-    root, end_root = jnp.sqrt(1 + start**2), jnp.sqrt(1 + end**2)
-    rise = step * (1 + (start + end) / (root + end_root)) / (start + root)
-    return sign * jnp.log1p(rise)
 
 
 def _falling(u):

@@ -1,0 +1,144 @@
+r"""The Gaussian closure of DP-Adam: momentum with a step size for each coordinate.
+
+Adam divides a mean of the gradients by the root of a mean of their squares. Over the many steps of
+that second mean its fluctuations average out, so that it is replaced by its expectation,
+
+$$ v_t = \beta_2 v_{t-1} + (1 - \beta_2)\, E[\hat g_t^2], \qquad
+   E[\hat g_{t,j}^2] = \bar g_j^2 + (BSB^\top + Q + \sigma_w^2 I)_{jj}, $$
+
+and a step is that of momentum with the preconditioner
+
+$$ P_t = \frac{\eta_t}{1 - \beta_1^t}\,\frac{1 - w_t/4}{\sqrt{v_t/(1 - \beta_2^t)} + \epsilon},
+   \qquad w_t = \frac{1 - \beta_2}{1 - \beta_2^t}. $$
+
+The factor is the first order of $E[\hat g_t/\sqrt{\hat v_t}]$ in the weights of the mean. A
+rotation of the coordinates changes what Adam does, so that they stay as they are and the closure
+keeps all covariances: O(p^3) a step for p features.
+
+Derived: everyday DP-SGD, section 4, where 24 simulated cases lie within 1.1 to 2.2 % of the mean
+and 9.5 % of the standard deviation; test_adam_closure.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxdp.algorithms.adam_constants import adam_constants
+from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.losses import AbstractScalarLoss
+from jaxdp.theory.features.closed_moments import Closure, Moments
+from jaxdp.theory.features.modes import product
+
+# Beyond so many features a step takes longer than .15 s on two cores.
+LARGEST = 500
+
+
+class AdamUpdates(eqx.Module):
+    """Adam's numbers.
+
+    Attributes:
+        b1, b2, eps: its constants.
+        learning_rate: of each step, or one for all.
+        noise_std: of the noise on the mean gradient, per coordinate.
+        own, joint: of the draw of a batch, as in `LinearRecursion`.
+    """
+
+    b1: float = eqx.field(static=True)
+    b2: float = eqx.field(static=True)
+    eps: float = eqx.field(static=True)
+    learning_rate: Float[Array, " steps"]
+    noise_std: Float[Array, ""]
+    own: Float[Array, ""]
+    joint: Float[Array, ""]
+
+
+class AdamMoments(eqx.Module):
+    """Moments of weight and velocity of each coordinate, and the mean of squared gradients."""
+
+    moments: Moments
+    square: Float[Array, " features"]
+
+
+def reason_not_adam(problem: Any, algorithm: Any) -> str | None:
+    """None where the closure of Adam covers a private optimiser on features, else why not."""
+    found = adam_constants(algorithm)
+    if isinstance(found, str):
+        return found
+    if algorithm.average is not None:
+        return "of Adam no average is covered; use Iterates()"
+    if not isinstance(problem.loss, AbstractScalarLoss):
+        return f"of Adam no loss of several outputs is covered, got {type(problem.loss).__name__}"
+    if problem.num_features is None or problem.num_features > LARGEST:
+        return f"of Adam at most {LARGEST} features are covered, got {problem.num_features}"
+    if algorithm.sampler.inclusion_moments.epoch_steps is not None:
+        return "of Adam no batches that share out an epoch are covered; use FixedSizeBatches"
+    return None
+
+
+def adam_updates(algorithm: PrivateOptimiser) -> AdamUpdates:
+    """The numbers of a private optimiser that is Adam."""
+    found, draw = adam_constants(algorithm), algorithm.sampler.inclusion_moments
+    assert not isinstance(found, str), found
+    return AdamUpdates(
+        found.b1,
+        found.b2,
+        found.eps,
+        as_wide_float(found.learning_rate),
+        as_wide_float(algorithm.noise_std_of_mean),
+        as_wide_float(draw.variance),
+        as_wide_float(draw.covariance),
+    )
+
+
+def start_of_adam(closure: Closure, dtype) -> AdamMoments:
+    """At theta = 0."""
+    return AdamMoments(closure.start(dtype, 2), jnp.zeros(closure.rank, dtype))
+
+
+def adam_step(
+    closure: Closure, updates: AdamUpdates, state: AdamMoments, index: Int[Array, ""]
+) -> AdamMoments:
+    """The moments after update number `index`, from 0."""
+    moments, b1, b2 = state.moments, updates.b1, updates.b2
+    weights, between, velocities = (
+        moments.leading[0, 0],
+        moments.leading[0, 1],
+        moments.leading[1, 1],
+    )
+    forces = closure.forces(moments.mean[0], weights, moments.others[0, 0])
+    pull, derivative = forces.pull, forces.leading
+    drawn = closure.drawn(forces, weights, moments.others[0, 0], updates.own, updates.joint)[0]
+    noise = drawn + updates.noise_std**2 * jnp.eye(closure.rank, dtype=drawn.dtype)
+    moved = product(derivative, weights)
+    pushed = product(moved, derivative)
+    square = b2 * state.square + (1 - b2) * (pull**2 + jnp.diagonal(pushed + noise))
+    count = (index + 1).astype(pull.dtype)
+    rates = updates.learning_rate
+    rate = rates[jnp.minimum(index, len(rates) - 1)]
+    # What is left of b to the power t, without a cancellation.
+    first, second = (-jnp.expm1(count * jnp.log(jnp.asarray(b, pull.dtype))) for b in (b1, b2))
+    step = rate / first * (1 - (1 - b2) / second / 4) / (jnp.sqrt(square / second) + updates.eps)
+    # The velocity is b1 m + (1 - b1) g, and the weight loses its multiple of each coordinate.
+    velocity = b1 * moments.mean[1] + (1 - b1) * pull
+    crossed = product(derivative, between)
+    velocities = (
+        b1**2 * velocities
+        + b1 * (1 - b1) * (crossed + crossed.T)
+        + (1 - b1) ** 2 * (pushed + noise)
+    )
+    # Of the weight before the step with the velocity after it.
+    between = b1 * between + (1 - b1) * moved.T
+    weights = (
+        weights
+        - between * step[None]
+        - (between * step[None]).T
+        + velocities * step[:, None] * step[None]
+    )
+    between = between - velocities * step[:, None]
+    leading = jnp.stack([jnp.stack([weights, between]), jnp.stack([between.T, velocities])])
+    mean = jnp.stack([moments.mean[0] - step * velocity, velocity])
+    clipped = moments.clipped + forces.clipped
+    return AdamMoments(Moments(mean, leading, moments.others, moments.unseen, clipped), square)

@@ -1,0 +1,196 @@
+r"""An algorithm as the Gaussian closure sees it: a small linear recursion for every coordinate.
+
+What a linear optimiser keeps of one coordinate (the weight, a velocity, an average) is a vector z
+of J numbers. With $\bar g_t$ the mean of the clipped gradients of all rows, $\xi_t$ what the draw
+of the batch adds to it, and $\zeta_t$ standard normal, an update is
+
+$$ z_{t+1} = F_t z_t + g_t \bar g_t + h_t \xi_t + b_t \zeta_t. $$
+
+Batches of one size that share out the rows of an epoch draw noises that cancel over the epoch. One
+more component, the sum of the epoch's noises so far, makes them independent again:
+`with_epochs`.
+
+Derived: everyday DP-SGD, test_linear_recursion, against the enumeration of all batches.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.linear_algorithm import linear_state_of
+from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.core.arrays import as_wide_float
+
+
+class Update(eqx.Module):
+    """The coefficients of one update.
+
+    Attributes:
+        transition: F.
+        gradient: g.
+        sampling: h.
+        noise: b, with the standard deviation of the noise in it.
+        share: how much of the sampling noise's covariance is drawn afresh in this step.
+    """
+
+    transition: Float[Array, "*steps size size"]
+    gradient: Float[Array, "*steps size"]
+    sampling: Float[Array, "*steps size"]
+    noise: Float[Array, "*steps size"]
+    share: Float[Array, "*steps"]
+
+
+class LinearRecursion(eqx.Module):
+    r"""All updates of a run, and the covariance of what the draw of a batch adds.
+
+    With $M_i$ the mean square of the clipped slope of row i, $\bar g$ the mean gradient and $B$
+    its mean derivative, the covariance of $\xi$ is
+
+    $$ \frac{a}{n^2}\sum_i M_i \varphi_i\varphi_i^\top + c\,(\bar g\bar g^\top + BSB^\top), $$
+
+    without the terms that are no Gaussian's.
+
+    Attributes:
+        updates: of each step, or one for all of them.
+        own: a, from the variance of a row's being in a batch.
+        joint: c, from the covariance of two rows' being in one.
+        output: which component is released.
+    """
+
+    updates: Update
+    own: Float[Array, ""]
+    joint: Float[Array, ""]
+    output: int = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """J."""
+        return self.updates.gradient.shape[-1]
+
+    def at(self, step: Int[Array, ""]) -> Update:
+        """The coefficients of update number `step`, from 0."""
+        parts = self.updates
+        count = parts.share.shape[0]
+        place = jnp.minimum(step, count - 1)
+        return Update(
+            parts.transition[place],
+            parts.gradient[place],
+            parts.sampling[place],
+            parts.noise[place],
+            parts.share[place],
+        )
+
+
+def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> LinearRecursion:
+    """The updates of an algorithm on so many rows.
+
+    Raises:
+        NotCoveredError: its optimiser is not linear, or its batches differ in size.
+    """
+    if isinstance(algorithm, DPGD):
+        return of_descent(algorithm.learning_rate, algorithm.noise_std(num_train))
+    state, drawn = linear_state_of(algorithm), algorithm.sampler.inclusion_moments
+    found = of_batches(
+        as_wide_float(state.transitions),
+        as_wide_float(state.injections),
+        as_wide_float(algorithm.noise_std_of_mean),
+        own=as_wide_float(drawn.variance),
+        joint=as_wide_float(drawn.covariance),
+        output=state.output,
+    )
+    if drawn.epoch_steps is None:
+        return found
+    return with_epochs(found, int(algorithm.num_steps), drawn.epoch_steps)
+
+
+def of_descent(rate: Float[Array, ""], noise_std: Float[Array, ""]) -> LinearRecursion:
+    """Full-batch gradient descent: one number a coordinate, no draw of a batch.
+
+    Args:
+        rate: what the mean gradient is multiplied by.
+        noise_std: of the noise on the weights.
+    """
+    dtype = jnp.result_type(rate, noise_std)
+    updates = Update(
+        transition=jnp.ones((1, 1, 1), dtype),
+        gradient=-jnp.reshape(rate, (1, 1)).astype(dtype),
+        sampling=-jnp.reshape(rate, (1, 1)).astype(dtype),
+        noise=jnp.reshape(noise_std, (1, 1)).astype(dtype),
+        share=jnp.ones(1, dtype),
+    )
+    nothing = jnp.zeros((), dtype)
+    return LinearRecursion(updates, own=nothing, joint=nothing, output=0)
+
+
+def of_batches(
+    transitions: Float[Array, "steps size size"],
+    injections: Float[Array, "steps size"],
+    noise_std: Float[Array, ""],
+    *,
+    own: Float[Array, ""],
+    joint: Float[Array, ""],
+    output: int,
+) -> LinearRecursion:
+    """A linear optimiser that is given noisy means over batches drawn afresh in every step.
+
+    Args:
+        transitions, injections: F and g of each step, or of all.
+        noise_std: of the noise on the mean, per coordinate.
+        own, joint, output: as in `LinearRecursion`.
+    """
+    updates = Update(
+        transition=transitions,
+        gradient=injections,
+        sampling=injections,
+        noise=injections * noise_std,
+        share=jnp.ones(injections.shape[0], injections.dtype),
+    )
+    return LinearRecursion(updates, own=own, joint=joint, output=output)
+
+
+def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> LinearRecursion:
+    r"""The same with batches that share out the rows of an epoch of K steps.
+
+    The noises of an epoch add up to nothing. Given the sum W of those of its first j steps, the
+    next has the mean $-W/(K - j)$, and of the covariance of a batch drawn afresh the share
+    $(1 - 1/(K - j))/(1 - 1/K)$.
+
+    Args:
+        recursion: of batches of the same size, drawn afresh.
+        num_steps: T.
+        per_epoch: K.
+    """
+    updates, size = recursion.updates, recursion.size
+    if per_epoch == 1:
+        return recursion
+    dtype = updates.gradient.dtype
+    place = jnp.arange(num_steps) % per_epoch
+    left = (per_epoch - place).astype(dtype)
+
+    def each(part):
+        return jnp.broadcast_to(part, (num_steps, *part.shape[1:]))
+
+    transition = jnp.zeros((num_steps, size + 1, size + 1), dtype)
+    transition = transition.at[:, :size, :size].set(each(updates.transition))
+    # At the start of an epoch what the last one has left counts for nothing.
+    carries = (place > 0).astype(dtype)
+    pulled = -each(updates.sampling) * (carries / left)[:, None]
+    transition = transition.at[:, :size, size].set(pulled)
+    transition = transition.at[:, size, size].set(carries * (1 - 1 / left))
+
+    def widened(part, last):
+        return jnp.concatenate([each(part), jnp.full((num_steps, 1), last, dtype)], axis=1)
+
+    return LinearRecursion(
+        Update(
+            transition=transition,
+            gradient=widened(updates.gradient, 0),
+            sampling=widened(updates.sampling, 1),
+            noise=widened(updates.noise, 0),
+            share=(1 - 1 / left) / (1 - 1 / per_epoch),
+        ),
+        own=recursion.own,
+        joint=recursion.joint,
+        output=recursion.output,
+    )

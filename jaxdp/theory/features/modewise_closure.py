@@ -1,0 +1,168 @@
+r"""DP-SGD with the softmax loss, its outputs correlated: one k x k covariance for each mode.
+
+`GaussianClosure` takes the k logits of a row to be independent and of one variance. The softmax
+does not see when all logits move together, so that nothing pulls that direction back and noise
+piles up in it. Here the k weights of each mode have a covariance of their own, while different
+modes are taken to be uncorrelated. With $S_j$ the covariance of mode j,
+
+$$ V_i = \sum_j W_{ij}^2 S_j, \qquad B_j = \frac1n\sum_i W_{ij}^2\,E[J_i], \qquad
+   Q_j = \frac1{n^2}\sum_i W_{ij}^2 K_i, $$
+
+with $J_i$ the derivative of the clipped slope, and $K_i = a\,E[s_is_i^\top] + \mathrm{Cov}(s_i) -
+E[J_i]V_iE[J_i]^\top$, an update is that of `closed_moments` for each mode by itself.
+
+Derived: everyday DP-SGD, section 7; test_modewise_closure.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxdp.algorithms.on_rows import algorithm_on_rows
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.recording import record_steps
+from jaxdp.losses import Softmax
+from jaxdp.theory.base import AbstractTheory
+from jaxdp.theory.coverage import require_rows
+from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
+from jaxdp.theory.features.modes import KernelModes, kernel_modes, product
+from jaxdp.theory.features.recorded import recorded
+from jaxdp.theory.solver import prediction
+
+
+class ModewiseClosure(AbstractTheory):
+    """Expected test loss and accuracy of DP-SGD with the softmax loss, outputs correlated.
+
+    It covers what `GaussianClosure` covers of linear optimisers, for the loss
+    `jaxdp.losses.Softmax`. It costs T steps of O(n r k^2). Where clipping, and not noise, is what
+    is seen, the cheaper isotropic closure, `GaussianClosure(rank=0)`, predicts the same.
+    """
+
+    def covers(self, problem, algorithm):
+        reason = require_rows(problem, algorithm)
+        if reason is None and not isinstance(problem.loss, Softmax):
+            return f"it describes the softmax loss, got {type(problem.loss).__name__}"
+        return reason
+
+    def predict(self, problem, algorithm, *, records):
+        on_rows = algorithm_on_rows(algorithm, problem.num_train)
+        at_record = jnp.asarray(record_steps(algorithm.num_steps, records))
+        modes = kernel_modes(problem)
+        recursion = linear_recursion(algorithm, modes.num_train)
+        risk, observables, _ = _predict(modes, recursion, modes.slope_limits(algorithm), at_record)
+        return prediction(
+            modes.is_valid & on_rows.is_valid,
+            time=on_rows.time(at_record, modes.num_train),
+            risk=risk,
+            final_risk=risk[-1],
+            observables=observables,
+            label="modewise closure",
+        )
+
+
+class ModeMoments(eqx.Module):
+    """Means and covariances of the numbers of each mode, of all outputs.
+
+    Attributes:
+        mean: of each number, mode and output.
+        covariance: of two numbers' outputs, for each mode.
+        unseen: covariances of the numbers of an output of a coordinate that training never sees.
+        clipped: the share of the rows that are clipped, summed over the steps.
+    """
+
+    mean: Float[Array, "size modes outputs"]
+    covariance: Float[Array, "size size modes outputs outputs"]
+    unseen: Float[Array, "size size"]
+    clipped: Float[Array, ""]
+
+
+@eqx.filter_jit
+def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record):
+    dtype = float_dtype(modes, recursion, limits)
+    size, count, outputs = recursion.size, len(modes.eigenvalues), modes.outputs[0]
+    start = ModeMoments(
+        jnp.zeros((size, count, outputs), dtype),
+        jnp.zeros((size, size, count, outputs, outputs), dtype),
+        jnp.zeros((size, size), dtype),
+        jnp.zeros((), dtype),
+    )
+
+    def step(moments, index):
+        return _step(modes, limits.astype(dtype), recursion, recursion.at(index), moments)
+
+    def read(moments):
+        place = recursion.output
+        mean, covariance = moments.mean[place], moments.covariance[place, place]
+        unseen = moments.unseen[place, place] * modes.unseen_norms[:, None, None]
+        test = product(modes.test_factor, mean), _of_rows(modes.test_factor, covariance)
+        test = test[0], test[1] + unseen * jnp.eye(outputs, dtype=dtype)[None]
+        train = product(modes.factor, mean), _of_rows(modes.factor, covariance)
+        found = {"clipped_fraction": moments.clipped}
+        for prefix, rows, labels in (
+            ("", test, modes.test_labels),
+            ("train_", train, modes.train_labels),
+        ):
+            found[f"{prefix}risk"] = jnp.mean(modes.loss.expected_value(*rows, labels))
+            right = modes.loss.correct_probability(*rows, labels)
+            found[f"{prefix}accuracy"] = jnp.mean(right)
+        return found.pop("risk"), found, None
+
+    return recorded(step, start, read, at_record)
+
+
+def _step(modes, limits, recursion: LinearRecursion, update: Update, moments: ModeMoments):
+    """The moments after one update."""
+    factor, count, outputs = modes.factor, modes.num_train, modes.outputs[0]
+    covariance = moments.covariance[0, 0]
+    spread = _of_rows(factor, covariance)
+    slopes = modes.loss.clipped_slope_correlated(
+        product(factor, moments.mean[0]), spread, modes.train_labels, limits
+    )
+    pull = product(factor.T, slopes.mean) / count
+    derivative = _of_rows(factor.T, slopes.derivative) / count
+    turned = jnp.swapaxes(slopes.derivative, 1, 2)
+    bend = slopes.second_moment - slopes.mean[:, :, None] * slopes.mean[:, None]
+    bend = bend - product(product(slopes.derivative, spread), turned)
+    own, joint = recursion.own, recursion.joint
+    drawn = _of_rows(factor.T, (own - joint) * slopes.second_moment + bend) / count**2
+    moved = product(product(derivative, covariance), jnp.swapaxes(derivative, 1, 2))
+    drawn = drawn + joint * (pull[:, :, None] * pull[:, None] + moved)
+    # One matrix on all numbers and outputs of each mode.
+    size, identity = recursion.size, jnp.eye(outputs, dtype=pull.dtype)
+    transition = update.transition[:, :, None, None, None] * identity[None, None, None]
+    transition = jnp.broadcast_to(transition, (size, size, len(pull), outputs, outputs))
+    transition = transition.at[:, 0].add(update.gradient[:, None, None, None] * derivative[None])
+    step, before = _joined(transition), _joined(moments.covariance)
+    after = _parted(product(product(step, before), jnp.swapaxes(step, 1, 2)), size)
+    by_draw = update.share * _outer(update.sampling) * drawn[None, None]
+    by_noise = _outer(update.noise) * identity[None, None, None]
+    mean = product(update.transition, moments.mean.reshape(size, -1)).reshape(moments.mean.shape)
+    unseen = product(product(update.transition, moments.unseen), update.transition.T)
+    return ModeMoments(
+        mean + update.gradient[:, None, None] * pull[None],
+        after + by_draw + by_noise,
+        unseen + update.noise[:, None] * update.noise[None],
+        moments.clipped + jnp.mean(slopes.clipped),
+    )
+
+
+def _of_rows(factor, parts):
+    """Sums of matrices, weighted by the squares of a row of the factor."""
+    flat = parts.reshape(len(parts), -1)
+    return product(factor**2, flat).reshape(-1, *parts.shape[1:])
+
+
+def _joined(parts):
+    """Blocks (a, b, mode, k, l) as one matrix a mode."""
+    size, _, count, outputs, _ = parts.shape
+    return jnp.transpose(parts, (2, 0, 3, 1, 4)).reshape(count, size * outputs, size * outputs)
+
+
+def _parted(matrices, size):
+    count, width, _ = matrices.shape
+    parts = matrices.reshape(count, size, width // size, size, width // size)
+    return jnp.transpose(parts, (1, 3, 0, 2, 4))
+
+
+def _outer(vector):
+    return (vector[:, None] * vector[None])[:, :, None, None, None]

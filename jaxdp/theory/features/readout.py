@@ -1,0 +1,127 @@
+r"""What is read off the moments of the Gaussian closure: errors of training and test rows.
+
+Test predictions are normal with means $M\mu$ and covariance $G = MSM^\top + s\,NN^\top$: N belongs
+to the coordinates that training never sees, which share one variance s.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxdp.losses import AbstractClassificationLoss
+from jaxdp.theory.features.closed_moments import Closure, Moments
+from jaxdp.theory.features.modes import product
+
+
+class Readout(eqx.Module):
+    """The errors of what is released, as functions of the moments.
+
+    Attributes:
+        closure: with the problem.
+        output: which number of a coordinate is released.
+    """
+
+    closure: Closure
+    output: int = eqx.field(static=True)
+
+    def test_predictions(self, moments: Moments):
+        """Means and variances of the test rows' predictions."""
+        modes, rank = self.closure.modes, self.closure.rank
+        factor = modes.test_factor
+        mean, leading, others, unseen = self.released(moments)
+        spread = jnp.sum(product(factor[:, :rank], leading) * factor[:, :rank], axis=1)
+        spread = spread + product(factor[:, rank:] ** 2, others)
+        # Rounding may leave a small variance negative.
+        spread = jnp.maximum(spread, 0) + unseen * modes.unseen_norms
+        return product(factor, mean), spread
+
+    def train_predictions(self, moments: Moments):
+        """Means and variances of the training rows' predictions."""
+        mean, leading, others, _ = self.released(moments)
+        spread = self.closure.train_variance(leading, others)
+        return product(self.closure.modes.factor, mean), spread
+
+    def risk(self, moments: Moments) -> Float[Array, ""]:
+        """Mean test error."""
+        modes = self.closure.modes
+        found = self.test_predictions(moments)
+        return jnp.mean(modes.loss.expected_value(*found, modes.test_labels))
+
+    def observables(self, moments: Moments) -> dict[str, Float[Array, ""]]:
+        """What is read beside the risk: by the training rows, and by the kind of the loss."""
+        modes = self.closure.modes
+        train = self.train_predictions(moments)
+        test = self.test_predictions(moments)
+        found = {"train_risk": jnp.mean(modes.loss.expected_value(*train, modes.train_labels))}
+        if isinstance(modes.loss, AbstractClassificationLoss):
+            for name, rows, labels in (
+                ("accuracy", test, modes.test_labels),
+                ("train_accuracy", train, modes.train_labels),
+            ):
+                found[name] = jnp.mean(modes.loss.correct_probability(*rows, labels))
+        if modes.is_square:
+            mean, spread = test
+            found["bias"] = jnp.mean(modes.loss.value(mean, modes.test_labels))
+            found["variance"] = modes.loss.curvature_bound / 2 * jnp.mean(spread)
+        return found
+
+    def released(self, moments: Moments):
+        """Mean, covariances, variances and unseen variance of what is released."""
+        place = self.output
+        return (
+            moments.mean[place],
+            moments.leading[place, place],
+            moments.others[place, place],
+            moments.unseen[place, place],
+        )
+
+
+class SquaredForm(eqx.Module):
+    r"""The variance over runs of squared test errors whose predictions are normal.
+
+    $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$, in forms that cost nothing that grows with
+    the number of test rows m.
+
+    Attributes:
+        readout: of the same moments.
+        form: $M^\top M/m$.
+        crossed: $M^\top NN^\top M/m^2$.
+        unseen: $|NN^\top|^2/m^2$.
+    """
+
+    readout: Readout
+    form: Float[Array, "modes modes"]
+    crossed: Float[Array, "modes modes"]
+    unseen: Float[Array, ""]
+
+    def __init__(self, readout: Readout):
+        modes = readout.closure.modes
+        factor, unseen_factor = modes.test_factor, modes.unseen_factor
+        rows = factor.shape[0]
+        seen = product(factor.T, unseen_factor)
+        self.readout = readout
+        self.form = product(factor.T, factor) / rows
+        self.crossed = product(seen, seen.T) / rows**2
+        self.unseen = jnp.sum(product(unseen_factor.T, unseen_factor) ** 2) / rows**2
+
+    def variance(self, moments: Moments) -> Float[Array, ""]:
+        """Of the mean squared error over the test rows."""
+        closure = self.readout.closure
+        modes, rank = closure.modes, closure.rank
+        factor, rows = modes.test_factor, modes.test_labels.shape[0]
+        mean, leading, others, unseen = self.readout.released(moments)
+        residual = product(factor, mean) - modes.test_labels
+        pull = product(factor.T, residual) / rows
+        away = product(modes.unseen_factor.T, residual) / rows
+        linear = pull[:rank] @ product(leading, pull[:rank])
+        linear += pull[rank:] ** 2 @ others + unseen * jnp.sum(away**2)
+        own = product(self.form[:rank, :rank], leading)
+        between = self.form[:rank, rank:]
+        squares = jnp.sum(own * own.T)
+        squares += 2 * jnp.sum(product(between * others[None], between.T) * leading)
+        squares += others @ product(self.form[rank:, rank:] ** 2, others)
+        squares += 2 * unseen * jnp.sum(self.crossed[:rank, :rank] * leading)
+        squares += 2 * unseen * jnp.diagonal(self.crossed)[rank:] @ others
+        squares += unseen**2 * self.unseen
+        # In units of (f - y)^2; half of a square has a quarter of its variance.
+        return (4 * linear + 2 * squares) * (modes.loss.curvature_bound / 2) ** 2

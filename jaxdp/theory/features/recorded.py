@@ -1,0 +1,52 @@
+"""The loop of the closures: steps from record to record, and what is read there."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Int, PyTree
+
+
+def recorded(
+    step: Callable[[Any, Int[Array, ""]], Any],
+    start: PyTree[Array],
+    read: Callable[[Any], Any],
+    at_record: Int[Array, " records"],
+) -> Any:
+    """What is read at the start and after the steps of every record, stacked.
+
+    Reverse differentiation keeps the states at the records, and those of one stretch at a time.
+
+    Args:
+        step: from a state and the number of the step, from 0, to the next state.
+        start: the state before the first step.
+        read: from a state to risk, observables and what else is wanted; the observable
+            "clipped_fraction" is a sum over the steps, and is divided by their number.
+        at_record: after how many steps to read, rising from 0.
+    """
+    longest = jnp.max(jnp.diff(at_record))
+
+    @jax.checkpoint
+    def kept(state, index):
+        new = step(state, index)
+        return jax.tree.map(lambda after, before: after.astype(before.dtype), new, state)
+
+    @jax.checkpoint
+    def record(state, bounds):
+        first, last = bounds
+
+        def within(count, state):
+            index = first + count
+            return lax.cond(index < last, kept, lambda state, _: state, state, index)
+
+        state = lax.fori_loop(0, longest, within, state)
+        return state, read(state)
+
+    _, rest = lax.scan(record, start, (at_record[:-1], at_record[1:]))
+    risk, observables, further = jax.tree.map(
+        lambda first, others: jnp.concatenate([first[None], others]), read(start), rest
+    )
+    observables["clipped_fraction"] /= jnp.maximum(at_record, 1)
+    return risk, observables, further

@@ -1,0 +1,178 @@
+r"""How much the test error differs from run to run, from the moments of the Gaussian closure.
+
+Two parts. If the coordinates were normal with the closure's moments, the test error's variance
+would be that of a quadratic form, with $b = M^\top(M\mu - y)/m$, $H = M^\top M/m$,
+
+$$ 4b^\top Sb + 2\,\mathrm{tr}(HSHS) $$
+
+(`readout.SquaredForm`). But a run with more noise clips more, and so forgets less. The variance is
+also the sum of what each step's draws add to it,
+
+$$ \sum_t p_t^\top Q_tp_t + 4\,\mathrm{tr}(P_tQ_tP_tS'_t) + 2\,\mathrm{tr}(P_tQ_tP_tQ_t), $$
+
+where $Q_t$ is the covariance that step t injects, $S'_t$ the one that it finds, and $p_t$, $P_t$
+the derivatives of the final mean test error in the mean and in the covariance after the step:
+reverse differentiation through the closure. Without clipping the sum telescopes to the first
+formula; with it the derivatives see that the moments of the clipped slopes change.
+
+Derived: everyday DP-SGD, section 2c; test_spread.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from jaxdp.theory.features.closed_moments import Closure, Moments
+from jaxdp.theory.features.linear_recursion import LinearRecursion
+from jaxdp.theory.features.modes import product
+from jaxdp.theory.features.readout import Readout, SquaredForm
+
+
+class Slope(eqx.Module):
+    """Derivatives of a number in the moments, one for each place that is asked about."""
+
+    mean: Float[Array, "places size modes *outputs"]
+    leading: Float[Array, "places size size rank rank"]
+    others: Float[Array, "places size size others"]
+
+
+def spread_over_runs(
+    closure: Closure,
+    recursion: LinearRecursion,
+    start: Moments,
+    readout: Readout,
+    at_record: Int[Array, " records"],
+    places: Int[Array, " places"],
+    num_steps: int,
+) -> Float[Array, " records"]:
+    """The standard deviation of the test error over runs, with the feedback of clipping.
+
+    The sum over the steps knows no correlations that the closure does not keep; so what is added
+    to the Gaussian's variance is its difference from the same sum without feedback. It is found at
+    a few places; between them the ratio to the Gaussian's variance is interpolated.
+    Memory is that of the moments of all steps.
+
+    Args:
+        closure, recursion: of the run.
+        start: the moments at its start.
+        readout: of the test error, a mean of squares.
+        at_record: after how many steps it is wanted.
+        places: after how many steps the feedback is found; rising, each from 1 to T.
+        num_steps: T, known.
+    """
+    gaussian = SquaredForm(readout).variance
+
+    def forward(moments, index):
+        new = closure.step(moments, recursion, recursion.at(index))
+        new = jax.tree.map(lambda after, before: after.astype(before.dtype), new, moments)
+        return new, new
+
+    _, afters = lax.scan(forward, start, jnp.arange(num_steps))
+    states = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), start, afters)
+
+    def at(counts):
+        return jax.tree.map(lambda part: part[counts], states)
+
+    variance = jax.vmap(gaussian)(at(at_record))
+    added = _feedback(closure, recursion, readout, states, places, num_steps)
+    plain = jax.vmap(gaussian)(at(places))
+    ratio = jnp.where(plain > 0, 1 + added / jnp.where(plain > 0, plain, 1), 1)
+    dtype = variance.dtype
+    steps = jnp.concatenate([jnp.zeros(1, dtype), places.astype(dtype)])
+    ratio = jnp.concatenate([jnp.ones(1, dtype), ratio])
+    ratio = jnp.interp(at_record.astype(dtype), steps, ratio)
+    return jnp.sqrt(jnp.maximum(variance * ratio, 0))
+
+
+def _feedback(closure, recursion, readout: Readout, states: Moments, places, num_steps: int):
+    """The sum over the steps less the same sum without feedback, at each place."""
+    outputs = max(1, states.mean[0, 0, 0].size)
+
+    def advance(moments, update):
+        forces = closure.forces(moments.mean[0], moments.leading[0, 0], moments.others[0, 0])
+        noise = closure.injected(moments, forces, recursion, update)
+        return closure.step(moments, recursion, update), noise
+
+    ends = jax.tree.map(lambda part: part[places], states)
+    begun = jax.vmap(jax.grad(readout.risk))(ends)
+    begun = _symmetric(Slope(begun.mean, begun.leading, begun.others))
+    without = jax.vmap(lambda slope, end: _variance(slope, end, None, outputs))(begun, ends)
+
+    def back(carry, part):
+        slope, total = carry
+        index, before = part
+
+        def begin(old, new):
+            return jnp.where((places == index + 1).reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+
+        slope = jax.tree.map(begin, slope, begun)
+        after, pull, noise = jax.vjp(
+            lambda moments: advance(moments, recursion.at(index)), before, has_aux=True
+        )
+        found = jax.tree.map(jnp.subtract, after, noise)
+        total += jax.vmap(lambda one: _variance(one, noise, found, outputs))(slope)
+        return (_pulled(pull, slope), total), None
+
+    nothing = jax.tree.map(jnp.zeros_like, begun)
+    befores = jax.tree.map(lambda part: part[:-1], states)
+    start = nothing, jnp.zeros_like(without)
+    (_, total), _ = lax.scan(back, start, (jnp.arange(num_steps), befores), reverse=True)
+    return total - without
+
+
+def _pulled(pull, slope: Slope) -> Slope:
+    """The slopes before a step, from those after it."""
+
+    def one(slope):
+        size = slope.others.shape[0]
+        nothing = jnp.zeros((size, size), slope.mean.dtype), jnp.zeros((), slope.mean.dtype)
+        (found,) = pull(Moments(slope.mean, slope.leading, slope.others, *nothing))
+        return Slope(found.mean, found.leading, found.others)
+
+    return _symmetric(jax.vmap(one)(slope))
+
+
+def _symmetric(slope: Slope) -> Slope:
+    """With halves of the derivatives in covariances and of their transposes."""
+    turned = jnp.swapaxes(jnp.swapaxes(slope.leading, -4, -3), -2, -1)
+    return Slope(
+        slope.mean,
+        (slope.leading + turned) / 2,
+        (slope.others + jnp.swapaxes(slope.others, -3, -2)) / 2,
+    )
+
+
+def _variance(
+    slope: Slope, noise: Moments, found: Moments | None, outputs: int
+) -> Float[Array, ""]:
+    """What an injected covariance adds to the variance of a number with these derivatives.
+
+    Args:
+        slope: the derivatives.
+        noise: what is injected.
+        found: what is there already; None for nothing.
+        outputs: how many outputs share the covariances.
+    """
+    if found is None:
+        found = jax.tree.map(jnp.zeros_like, noise)
+    rank = noise.leading.shape[-1]
+    size = noise.others.shape[0]
+    mean = slope.mean.reshape(*slope.mean.shape[:2], outputs)
+    # Of the leading modes, all numbers of all of them as one vector.
+    leading, added, others = (
+        jnp.swapaxes(part, 1, 2).reshape(size * rank, size * rank)
+        for part in (slope.leading, noise.leading, found.leading)
+    )
+    first = mean[:, :rank].reshape(size * rank, outputs)
+    linear = jnp.sum(first * product(added, first))
+    turned = product(leading, added)
+    squares = jnp.sum(turned * product(leading, 2 * others + added).T)
+    # Of the others, one small matrix a mode.
+    first = mean[:, rank:]
+    linear += jnp.einsum("ajo,abj,bjo->", first, noise.others, first)
+    turned = jnp.einsum("abj,bcj->acj", slope.others, noise.others)
+    rest = jnp.einsum("abj,bcj->acj", slope.others, 2 * found.others + noise.others)
+    squares += jnp.sum(turned * jnp.swapaxes(rest, 0, 1))
+    return linear + 2 * squares / outputs

@@ -1,0 +1,91 @@
+r"""How far a prediction of DP-SGD can be trusted: two limits of stability.
+
+With c the loss's curvature and $\lambda_{max}$ the kernel's largest eigenvalue, the top mode's mean
+moves by $F + g e_0^\top c\lambda_{max}/n$ where nothing is clipped. Where that matrix has an
+eigenvalue beyond 1, descent diverges, and clipped descent runs in circles that are not Gaussian: of
+gradient descent, beyond $\eta = 2n/(c\lambda_{max})$. The draw of batches adds to the second
+moment as if the eigenvalue were larger by $a\max_i|\varphi_i|^2$, $a = (1 - q)/q$: below 1 so too,
+every run stays bounded; beyond, and where less than half is clipped, the mean may be that of runs
+which nobody sees. Derived: everyday DP-SGD, section 3, where the errors beyond the limits are.
+"""
+
+import warnings
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.core.checks import concrete
+from jaxdp.theory.features.linear_recursion import LinearRecursion
+from jaxdp.theory.features.modes import KernelModes
+
+# Powers of matrices tell their largest eigenvalue to this.
+_SQUARINGS, _ROUNDING = 12, 5e-3
+# Of the rows that are clipped over the run: with fewer, sampling noise may not be held back.
+_LITTLE_CLIPPED = 0.5
+
+
+class Growth(eqx.Module):
+    """By what factor a step may multiply the top mode, at most over the steps.
+
+    Attributes:
+        mean: without noise.
+        square: with that of the draw of batches.
+    """
+
+    mean: Float[Array, ""]
+    square: Float[Array, ""]
+
+    def is_unstable(self, clipped: Float[Array, ""]) -> Array:
+        """Whether a limit is passed, given the share of the rows that were clipped."""
+        in_square = (self.square > 1 + _ROUNDING) & (clipped < _LITTLE_CLIPPED)
+        return (self.mean > 1 + _ROUNDING) | in_square
+
+
+@eqx.filter_jit
+def growth(modes: KernelModes, recursion: LinearRecursion) -> Growth:
+    """Of a recursion on a problem."""
+    largest, norms = modes.eigenvalues[0], modes.feature_norms
+    steep = modes.loss.curvature_bound / modes.num_train
+    wider = largest + recursion.own * jnp.max(norms) ** 2
+    return Growth(_radius(recursion, steep * largest), _radius(recursion, steep * wider))
+
+
+def warn_if_unstable(found: Growth, clipped: Float[Array, ""]) -> None:
+    """Warn, with the number, beyond a limit; of traced numbers the status alone says it."""
+    mean, square, share = concrete(found.mean), concrete(found.square), concrete(clipped)
+    if mean is None or square is None or share is None or mean.ndim:
+        return
+    if mean > 1 + _ROUNDING:
+        text = (
+            f"without noise a step multiplies the top mode of the kernel by {mean:.3g} > 1: "
+            "simulations were up to 30 % away from predictions beyond this limit"
+        )
+    elif square > 1 + _ROUNDING and share < _LITTLE_CLIPPED:
+        text = (
+            f"the noise of the batches may grow: a factor of {square:.3g} > 1 a step, with "
+            f"{share:.1%} of the rows clipped; the predicted mean may be that of rare runs"
+        )
+    else:
+        return
+    warnings.warn(f"expected a smaller learning rate: {text}", UserWarning, stacklevel=4)
+
+
+def _radius(recursion: LinearRecursion, curvature) -> Float[Array, ""]:
+    """The largest eigenvalue of a step's matrix, over the steps."""
+    updates = recursion.updates
+    matrices = updates.transition.at[:, :, 0].add(updates.gradient * curvature)
+
+    def square(_, carry):
+        matrices, logarithm = carry
+        size = jnp.maximum(jnp.max(jnp.abs(matrices), axis=(1, 2)), jnp.finfo(matrices.dtype).tiny)
+        matrices = matrices / size[:, None, None]
+        matrices = jnp.matmul(matrices, matrices, precision=Precision.HIGHEST)
+        return matrices, 2 * (logarithm + jnp.log(size))
+
+    start = matrices, jnp.zeros(len(matrices), matrices.dtype)
+    matrices, logarithm = lax.fori_loop(0, _SQUARINGS, square, start)
+    size = jnp.maximum(jnp.max(jnp.abs(matrices), axis=(1, 2)), jnp.finfo(matrices.dtype).tiny)
+    return jnp.max(jnp.exp((logarithm + jnp.log(size)) / 2**_SQUARINGS))

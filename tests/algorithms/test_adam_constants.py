@@ -1,0 +1,131 @@
+"""Adam is found with its constants, and what is nearly Adam is not taken for it."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import jaxdp
+from jaxdp.algorithms import AdamConstants, adam_constants
+from jaxdp.privacy import PoissonSampler
+
+STEPS = 12
+COSINE = optax.cosine_decay_schedule(0.1, 20)
+
+
+def _private(rate, factory=optax.adam):
+    return jaxdp.PrivateOptimiser(
+        factory,
+        learning_rate=rate,
+        clip_norm=1.0,
+        noise_multiplier=1.0,
+        num_steps=STEPS,
+        sampler=PoissonSampler(10, 0.5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "constants"),
+    [
+        (0.01, {}),
+        (0.3, {"b1": 0.0, "b2": 0.9, "eps": 1e-3}),
+        (0.3, {"b1": 0.95, "eps": 0.0}),
+        (2.0, {"eps": 10.0}),
+        (COSINE, {"b2": 0.99}),
+    ],
+    ids=["default", "no momentum", "no epsilon", "large epsilon", "schedule"],
+)
+def test_the_constants_of_adam_are_found(rate, constants):
+    found = adam_constants(optax.adam(rate, **constants), STEPS)
+    assert isinstance(found, AdamConstants)
+    known = {"b1": 0.9, "b2": 0.999, "eps": 1e-8, **constants}
+    for name, value in known.items():
+        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-12, atol=1e-300)
+    expected: Any = rate(np.arange(STEPS)) if callable(rate) else [rate]
+    np.testing.assert_allclose(found.learning_rate, expected, rtol=1e-6)
+
+
+def test_rates_that_are_data_are_found():
+    found: Any = adam_constants(_private(0.25))
+    np.testing.assert_allclose(found.learning_rate, [0.25], rtol=1e-12)
+    found: Any = adam_constants(_private(jaxdp.Polynomial(0.25, 0.5)))
+    expected = 0.25 * np.sqrt(1 - np.arange(STEPS) / STEPS)
+    np.testing.assert_allclose(found.learning_rate, expected, rtol=1e-12)
+
+
+def test_a_traced_rate_is_kept():
+    factory = functools.partial(optax.adam, b1=0.5)
+
+    def rates(rate):
+        found: Any = adam_constants(_private(rate, factory))
+        assert isinstance(found, AdamConstants)
+        assert found.b1 == 0.5
+        return found.learning_rate
+
+    np.testing.assert_array_equal(
+        jax.vmap(rates)(jnp.array([0.1, 0.2])), np.array([[0.1], [0.2]], np.float32)
+    )
+    slope = jax.jacfwd(lambda peak: rates(jaxdp.Polynomial(peak, 0.5)))(0.3)
+    np.testing.assert_allclose(slope, np.sqrt(1 - np.arange(STEPS) / STEPS), rtol=1e-6)
+
+
+def _is_last(step, **_):
+    return step >= STEPS - 1
+
+
+RANDOM, ROOT = "as Adam does on random gradients", "inside the root"
+REFUSED = {
+    "Nesterov": (optax.nadam(0.1), RANDOM),
+    "root": (optax.adam(0.1, eps_root=1e-8), ROOT),
+    "root alone": (optax.adam(0.1, eps=0.0, eps_root=1e-16), ROOT),
+    "weight decay": (optax.adamw(0.1, weight_decay=1e-6), RANDOM),
+    "AMSGrad": (optax.amsgrad(0.1), "holds no means"),
+    "Adamax": (optax.adamax(0.1), RANDOM),
+    "clipping far off": (optax.chain(optax.clip_by_global_norm(1e9), optax.adam(0.1)), RANDOM),
+    "clipping": (optax.chain(optax.clip(1.0), optax.adam(0.1)), RANDOM),
+    "clipped steps": (optax.chain(optax.adam(0.1), optax.clip(0.09)), "got one"),
+    "rounded means": (optax.adam(0.1, mu_dtype=jnp.bfloat16), "got one"),
+    "rectified": (optax.radam(0.1), "got one"),
+    "signs at last": (
+        optax.chain(
+            optax.conditionally_transform(optax.scale_by_sign(), _is_last),
+            optax.adam(0.1),
+        ),
+        RANDOM,
+    ),
+    "no Adam": (optax.sgd(0.1, momentum=0.9), "holds no means"),
+    "the loss's value": (optax.polyak_sgd(), "more than gradients"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_adam_is_named(name):
+    optimiser, reason = REFUSED[name]
+    found = adam_constants(optimiser, STEPS)
+    assert isinstance(found, str)
+    assert reason in found
+
+
+def test_traced_constants_and_rates_that_are_changed_are_named():
+    def reason(rate, factory):
+        found: Any = adam_constants(_private(rate, factory))
+        assert isinstance(found, str)
+        reasons.append(found)
+        return rate
+
+    reasons = []
+    jax.jit(lambda rate: reason(rate, lambda rate: optax.adam(2 * rate)))(0.1)
+    assert "another rate of the traced one" in reasons[-1]
+    jax.jit(lambda eps: reason(0.1 + 0 * eps, lambda rate: optax.adam(rate, eps=eps)))(0.1)
+    assert len(reasons) == 2
+
+
+def test_wrong_calls_are_named():
+    with pytest.raises(TypeError, match=r"expected optimiser to be an optax.Grad"):
+        adam_constants(optax.adam, 3)  # pyright: ignore
+    with pytest.raises(TypeError, match="num_steps"):
+        adam_constants(optax.adam(0.1))

@@ -1,0 +1,413 @@
+"""Private optimisers on fixed features, for any loss: against NumPy, and against training."""
+
+import functools
+
+import equinox as eqx
+import everyday_numpy
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+from helpers import FALSE_ALARM
+from scipy.stats import ks_2samp
+
+import jaxdp
+from jaxdp.algorithms import train
+from jaxdp.algorithms.on_rows import algorithm_on_rows
+from jaxdp.clipping import sensitivity_excess
+from jaxdp.core.keys import run_keys
+from jaxdp.core.trajectory import variables_of_trajectory
+from jaxdp.losses import Huber, Logistic, Softmax, Squared
+from jaxdp.privacy import FixedSizeBatches, PoissonSampler, SecretNoise, ShuffledEpochs
+from jaxdp.problems import ReducedFeatures
+from jaxdp.simulation import fixed_rows
+from jaxdp.simulation.fixed_rows import simulate_on_rows
+
+NUM_TRAIN, NUM_TEST, WIDTH, NUM_STEPS, NUM_CLASSES = 40, 25, 60, 15, 3
+RATE, CLIP, NOISE, SAMPLING_RATE = 0.05, 1.0, 2.0, 0.3
+SAMPLER = PoissonSampler(NUM_TRAIN, SAMPLING_RATE)
+SLOW = pytest.mark.slow
+SIMULATORS = [jaxdp.Iterates(), jaxdp.FunctionSpace()]
+
+
+def _rows():
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(NUM_TRAIN + NUM_TEST, 6))
+    features = np.tanh(inputs @ rng.normal(size=(6, WIDTH)) / np.sqrt(6)).astype(np.float32)
+    return features[:NUM_TRAIN].astype(float), features[NUM_TRAIN:].astype(float), inputs
+
+
+TRAIN, TEST, INPUTS = _rows()
+SIGNS = np.where(INPUTS[:, 0] > 0, 1.0, -1.0)
+CLASSES = np.argmax(INPUTS[:, :NUM_CLASSES], axis=1).astype(float)
+LOSSES = {
+    "squared": (Squared(), SIGNS, everyday_numpy.squared, 1),
+    "logistic": (Logistic(), SIGNS, everyday_numpy.logistic, 1),
+    "softmax": (Softmax(NUM_CLASSES), CLASSES, everyday_numpy.softmax, NUM_CLASSES),
+}
+
+
+def _problem(name="squared"):
+    loss, labels, _, _ = LOSSES[name]
+    rows = TRAIN, labels[:NUM_TRAIN], TEST, labels[NUM_TRAIN:]
+    return jaxdp.FixedFeatures.from_arrays(*rows, loss=loss)
+
+
+MOMENTUM = functools.partial(optax.sgd, momentum=0.9)
+
+
+def _optimiser(factory=MOMENTUM, rate=RATE, **change):
+    settings = dict(clip_norm=CLIP, noise_multiplier=NOISE, num_steps=NUM_STEPS, sampler=SAMPLER)
+    return jaxdp.PrivateOptimiser(factory, learning_rate=rate, **settings | change)
+
+
+def _numpy_losses(name, optimiser, num_runs=600, is_averaged=False, seed=3, **change):
+    """Test losses of the released model of independent runs in NumPy."""
+    _, labels, loss, num_outputs = LOSSES[name]
+    rng = np.random.default_rng(seed)
+    settings = dict(
+        clip_norm=CLIP,
+        noise_multiplier=NOISE,
+        sampling_rate=SAMPLING_RATE,
+        num_steps=NUM_STEPS,
+    )
+    found = []
+    for _ in range(num_runs):
+        path = everyday_numpy.dp_sgd(
+            TRAIN,
+            labels[:NUM_TRAIN],
+            rng,
+            loss=loss,
+            optimiser=optimiser(),
+            num_outputs=num_outputs,
+            **settings | change,
+        )
+        released = path[1:].mean(axis=0) if is_averaged else path[-1]
+        found.append(np.mean(loss(TEST @ released, labels[NUM_TRAIN:])[0]))
+    return np.asarray(found)
+
+
+def _final(problem, algorithm, simulator, num_runs=2000):
+    runs = jaxdp.simulate(
+        problem, algorithm, num_runs=num_runs, key=jr.key(1), simulator=simulator, records=2
+    )
+    return np.asarray(runs.check().final_risk, np.float64)
+
+
+def _assert_same_law(first, second):
+    assert ks_2samp(first, second).pvalue > FALSE_ALARM
+
+
+def _heavy_ball():
+    return everyday_numpy.Momentum(RATE, 0.9)
+
+
+@pytest.mark.parametrize(
+    "simulator", [pytest.param(SIMULATORS[0], marks=SLOW), SIMULATORS[1]], ids=("Iterates", "space")
+)
+def test_momentum_has_the_law_of_the_loop_in_numpy(simulator):
+    found = _final(_problem(), _optimiser(), simulator)
+    _assert_same_law(found, _numpy_losses("squared", _heavy_ball))
+    for wrong in (
+        {"noise_multiplier": NOISE * 4 / 3},
+        {"noise_is_in": "weights"},
+        {"noise_is_in": "mean"},
+    ):
+        with pytest.raises(AssertionError):
+            _assert_same_law(found, _numpy_losses("squared", _heavy_ball, **wrong))
+
+
+@pytest.mark.slow
+def test_adam_has_the_law_of_the_loop_in_numpy():
+    # Adam divides by the size of what it sees, so that more noise moves little where steps are
+    # small.
+    rate = 0.2
+
+    def adam():
+        return everyday_numpy.Adam(rate)
+
+    found = _final(_problem(), _optimiser(optax.adam, rate), None)
+    _assert_same_law(found, _numpy_losses("squared", adam))
+    for wrong in ({"noise_multiplier": NOISE * 4 / 3}, {"noise_is_in": "weights"}):
+        with pytest.raises(AssertionError):
+            _assert_same_law(found, _numpy_losses("squared", adam, **wrong))
+
+
+@pytest.mark.parametrize(
+    ("simulator", "name"),
+    [
+        pytest.param(simulator, name, marks=() if name == "softmax" and is_reduced else SLOW)
+        for is_reduced, simulator in enumerate(SIMULATORS)
+        for name in ("logistic", "softmax")
+    ],
+)
+def test_losses_of_classification_have_the_law_of_the_loop_with_its_average(simulator, name):
+    rate = 0.6
+    algorithm = _optimiser(rate=rate, average=jaxdp.PolyakAverage())
+    found = _final(_problem(name), algorithm, simulator)
+
+    def in_numpy(is_averaged=True, **change):
+        # The noise of one output moves the loss less than that of several.
+        num_runs = 2000 if name == "logistic" else 600
+        kind = {"num_runs": num_runs, "is_averaged": is_averaged}
+        return _numpy_losses(name, lambda: everyday_numpy.Momentum(rate, 0.9), **kind, **change)
+
+    _assert_same_law(found, in_numpy())
+    for wrong in ({"is_averaged": False}, {"noise_multiplier": NOISE * 4 / 3}):
+        with pytest.raises(AssertionError):
+            _assert_same_law(found, in_numpy(**wrong))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sampler", "average", "factory"),
+    [
+        (
+            ShuffledEpochs(NUM_TRAIN, 10),
+            None,
+            functools.partial(optax.sgd, nesterov=True, momentum=0.8),
+        ),
+        (FixedSizeBatches(NUM_TRAIN, 10), jaxdp.TailAverage(), MOMENTUM),
+        (SAMPLER, jaxdp.ExponentialAverage(0.7), optax.sgd),
+    ],
+)
+@pytest.mark.parametrize("name", LOSSES)
+def test_function_space_has_the_law_of_the_iterates(name, sampler, average, factory):
+    problem = _problem(name)
+    algorithm = _optimiser(factory, rate=0.1, sampler=sampler, average=average)
+    first, second = (_final(problem, algorithm, simulator, 4000) for simulator in SIMULATORS)
+    _assert_same_law(first, second)
+    wrong = algorithm.replace(noise_multiplier=NOISE * 4 / 3)
+    with pytest.raises(AssertionError):
+        _assert_same_law(first, _final(problem, wrong, jaxdp.FunctionSpace(), 4000))
+
+
+@pytest.mark.slow
+def test_records_of_function_space_move_together_as_those_of_the_iterates():
+    # Also in the coordinates that training never sees: kernels, not features, are given.
+    problem = _problem("softmax")
+    labels = problem.train_labels, problem.test_labels
+    by_kernel = ReducedFeatures.from_kernel(problem.joint_kernel(), *labels, loss=problem.loss)
+    algorithm = _optimiser(rate=0.3, average=jaxdp.PolyakAverage())
+    growths = []
+    for each, simulator in ((problem, jaxdp.Iterates()), (by_kernel, jaxdp.FunctionSpace())):
+        runs = jaxdp.simulate(
+            each, algorithm, num_runs=2000, key=jr.key(2), simulator=simulator, records=2
+        )
+        readings = {**runs.observables, "risk": runs.risk}
+        growths.append({name: value[:, 2] - value[:, 1] for name, value in readings.items()})
+    for name in ("risk", "train_risk", "clipped_fraction", "accuracy", "train_accuracy"):
+        _assert_same_law(*(np.asarray(growth[name]) for growth in growths))
+
+
+def _trained(problem, optimiser, num_runs):
+    """Weights of `jaxdp.train` on a linear model with a softmax, (runs, outputs, features)."""
+    model = eqx.nn.Linear(WIDTH, NUM_CLASSES, use_bias=False, key=jr.key(0))
+    model = eqx.tree_at(lambda tree: tree.weight, model, 0 * model.weight)
+    loss = problem.loss
+
+    @eqx.filter_vmap
+    def weights(key):
+        rows = problem.train_features(), problem.train_labels
+        trained = train(
+            optimiser, lambda model, x, y: loss.value(model(x), y), model, *rows, key=key
+        )
+        return trained.model.weight
+
+    return weights(run_keys(jr.key(4), num_runs))
+
+
+def _as_training_draws(key, step, count, dtype):
+    """The noise that `train` adds to its only leaf in this step, which it numbers from 0."""
+    leaf = jr.normal(jr.split(jr.fold_in(key, step - 1), 1)[0], (NUM_CLASSES, WIDTH), dtype)
+    return leaf.T.reshape(-1)
+
+
+@pytest.mark.slow
+def test_function_space_has_the_law_of_training_and_iterates_its_paths():
+    problem = _problem("softmax")
+    algorithm = _optimiser(rate=0.3, average=jaxdp.PolyakAverage())
+    # Training adds a little more noise, for the rounding of its sums.
+    widening = 1 + sensitivity_excess(SAMPLER.capacity, WIDTH * NUM_CLASSES)
+    trained = algorithm.replace(noise_multiplier=NOISE / widening)
+    weights = _trained(problem, trained, 400)
+    predictions = jnp.einsum("rkf,nf->rnk", weights, problem.test_features())
+    losses = problem.loss.value(predictions, problem.test_labels[None]).mean(axis=1)
+
+    explicit = ReducedFeatures(
+        problem.train_features(),
+        problem.test_features(),
+        jnp.zeros((NUM_TEST, 0)),
+        problem.train_labels,
+        problem.test_labels,
+        problem.loss,
+    )
+    path = simulate_on_rows(
+        explicit,
+        algorithm_on_rows(algorithm, NUM_TRAIN),
+        key=jr.key(4),
+        num_runs=400,
+        records=2,
+        keep_parameters=True,
+        progress=None,
+        draw=_as_training_draws,
+    )
+    assert path.parameters.shape == (400, WIDTH, NUM_CLASSES)
+    np.testing.assert_allclose(path.parameters, jnp.swapaxes(weights, 1, 2), atol=1e-4)
+    np.testing.assert_allclose(path.final_risk, losses, rtol=1e-4)
+
+    _assert_same_law(losses, _final(problem, algorithm, jaxdp.FunctionSpace()))
+    wrong = algorithm.replace(noise_multiplier=NOISE * 4 / 3)
+    with pytest.raises(AssertionError):
+        _assert_same_law(losses, _final(problem, wrong, jaxdp.FunctionSpace()))
+
+
+@pytest.mark.parametrize("name", [pytest.param("logistic", marks=SLOW), "softmax"])
+def test_one_step_is_that_of_the_book_with_gradients_clipped_as_a_whole(name):
+    problem, rate = _problem(name), 0.7
+    _, labels, loss, num_outputs = LOSSES[name]
+    _, first_slopes = loss(np.zeros((NUM_TRAIN, num_outputs)), labels[:NUM_TRAIN])
+    _, first_norms = everyday_numpy.clipped_gradients(TRAIN, first_slopes, 1.0)
+    clip_norm = float(np.median(first_norms))
+    step = _optimiser(
+        optax.sgd,
+        rate,
+        clip_norm=clip_norm,
+        noise_multiplier=0.0,
+        num_steps=1,
+        sampler=PoissonSampler(NUM_TRAIN, 1.0),
+    )
+    runs = jaxdp.simulate(problem, step, key=jr.key(0), records=1, keep_parameters=True)
+
+    def book(clip):
+        gradients, norms = clip(first_slopes)
+        return -rate * gradients.mean(axis=0), np.mean(norms > clip_norm)
+
+    whole, share = book(lambda slopes: everyday_numpy.clipped_gradients(TRAIN, slopes, clip_norm))
+    assert share == 0.5
+    parameters = np.reshape(runs.parameters[0], whole.shape)
+    np.testing.assert_allclose(parameters, whole, atol=1e-6)
+    if name == "softmax":
+        assert runs.parameters.shape == (1, WIDTH, NUM_CLASSES)
+        dims = {each.name: each.dims for each, _ in variables_of_trajectory(runs)}
+        assert dims["parameters"] == ("run", "parameter", "output")
+
+        def of_each_output(slopes):
+            parts = [
+                everyday_numpy.clipped_gradients(TRAIN, slopes[:, [output]], clip_norm)
+                for output in range(num_outputs)
+            ]
+            return np.concatenate([part for part, _ in parts], axis=2), parts[0][1]
+
+        assert not np.allclose(parameters, book(of_each_output)[0], atol=1e-3)
+    seen = {key: float(value[0, -1]) for key, value in runs.observables.items()}
+    assert seen["clipped_fraction"] == pytest.approx(share)
+    for rows, targets, risk, accuracy in (
+        (TEST, labels[NUM_TRAIN:], float(runs.final_risk[0]), seen["accuracy"]),
+        (TRAIN, labels[:NUM_TRAIN], seen["train_risk"], seen["train_accuracy"]),
+    ):
+        predictions = rows @ whole
+        assert risk == pytest.approx(np.mean(loss(predictions, targets)[0]), rel=1e-5)
+        named = np.sign(predictions[:, 0]) if name == "logistic" else predictions.argmax(axis=1)
+        assert accuracy == pytest.approx(np.mean(named == targets), abs=1e-6)
+    # Where all predictions are zero every class is named.
+    guess = 1 / 2 if name == "logistic" else 1 / NUM_CLASSES
+    assert float(runs.observables["accuracy"][0, 0]) == pytest.approx(guess)
+
+
+@pytest.mark.slow
+def test_full_batch_descent_takes_the_loss_of_the_problem():
+    problem = _problem("softmax")
+    descent = jaxdp.DPGD(0.5, 2.0, 1, 0.0)
+    same = _optimiser(
+        optax.sgd,
+        0.5,
+        clip_norm=2.0,
+        noise_multiplier=0.0,
+        num_steps=1,
+        sampler=PoissonSampler(NUM_TRAIN, 1.0),
+    )
+    runs = [
+        jaxdp.simulate(problem, each, key=jr.key(0), records=1, simulator=simulator)
+        for each, simulator in ((descent, SIMULATORS[0]), (descent, SIMULATORS[1]), (same, None))
+    ]
+    assert set(runs[0].observables) == {
+        "accuracy",
+        "clipped_fraction",
+        "train_accuracy",
+        "train_risk",
+    }
+    for other in runs[1:]:
+        np.testing.assert_allclose(other.risk, runs[0].risk, rtol=1e-5)
+        for name, values in runs[0].observables.items():
+            np.testing.assert_allclose(other.observables[name], values, rtol=1e-5)
+
+
+def test_a_record_whose_gradient_is_not_finite_counts_as_zero():
+    algorithm = algorithm_on_rows(_optimiser(), NUM_TRAIN)
+    slopes = jnp.asarray([[[3.0, 4.0, 0.0], [jnp.nan, 0.0, 0.0], [0.0, 0.0, 0.0], [0.1, 0.0, 0.0]]])
+    norms = jnp.asarray([1.0, 1.0, 1.0, 2.0])
+    clipped, is_clipped = fixed_rows.clipped_slopes(algorithm, slopes, norms)
+    expected = [[0.6, 0.8, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.1, 0.0, 0.0]]
+    np.testing.assert_allclose(clipped[0], expected, rtol=1e-6)
+    assert is_clipped[0].tolist() == [True, False, False, False]
+    # Training by full batches hides nothing.
+    clipped, _ = fixed_rows.clipped_slopes(jaxdp.DPGD(0.1, 1.0, 1, 0.0), slopes, norms)
+    assert jnp.isnan(clipped[0, 1]).any()
+
+
+def test_a_new_learning_rate_compiles_nothing():
+    problem = _problem()
+    first = _final(problem, _optimiser(rate=0.02), jaxdp.FunctionSpace())
+    before = fixed_rows._advance._cached._cache_size()
+    second = _final(problem, _optimiser(rate=0.04), jaxdp.FunctionSpace())
+    assert fixed_rows._advance._cached._cache_size() == before
+    assert not np.allclose(first, second, rtol=1e-2)
+
+
+@pytest.mark.slow
+def test_learning_rates_can_be_vmapped():
+    problem = _problem().reduced()
+
+    def risk(rate):
+        algorithm = _optimiser(rate=rate, average=jaxdp.TailAverage())
+        settings = dict(num_runs=3, key=jr.key(0), records=2)
+        return jaxdp.simulate(problem, algorithm, **settings).final_risk
+
+    rates = jnp.asarray([0.02, 0.04])
+    np.testing.assert_allclose(jax.vmap(risk)(rates), [risk(rate) for rate in rates], rtol=1e-4)
+
+
+INFINITE = jaxdp.RandomFeatures.sample(NUM_TRAIN, NUM_TEST, 4, None, loss=Huber(1.0), key=jr.key(0))
+
+
+@pytest.mark.slow
+def test_infinite_width_is_simulated():
+    runs = jaxdp.simulate(INFINITE, _optimiser(), num_runs=3, key=jr.key(0), records=2).check()
+    assert runs.risk.shape == (3, 3)
+
+
+def test_infinite_width_is_covered_where_the_optimiser_is_linear():
+    linear, other = _optimiser(), _optimiser(optax.adam)
+    assert jaxdp.FunctionSpace().covers(INFINITE, linear) is None
+    assert "use FunctionSpace()" in jaxdp.Iterates().covers(INFINITE, linear)
+    assert "FunctionSpace()" not in jaxdp.Iterates().covers(INFINITE, other)
+    with pytest.raises(jaxdp.NotCoveredError, match=r"FunctionSpace: .*optimiser that is linear"):
+        jaxdp.simulate(INFINITE, other, key=jr.key(0))
+
+
+def test_what_function_space_does_not_cover_is_named():
+    problem, simulator = _problem(), jaxdp.FunctionSpace()
+    reason = simulator.covers(problem, _optimiser(optax.adam))
+    assert "not linear" in reason
+    assert reason.endswith("; use Iterates()")
+    assert "noise=None" in simulator.covers(problem, _optimiser(noise=SecretNoise()))
+    assert simulator.covers(problem, _optimiser()) is None
+    with pytest.raises(ValueError, match="expected 41 training rows"):
+        jaxdp.simulate(problem, _optimiser(sampler=PoissonSampler(41, 0.5)), key=jr.key(0))
+    with pytest.raises(ValueError, match=r"keep_parameters=False.*use Iterates\(\)"):
+        jaxdp.simulate(
+            problem, _optimiser(), key=jr.key(0), simulator=simulator, keep_parameters=True
+        )
