@@ -110,6 +110,7 @@ def _descriptions():
         jaxdp.TightLowerBound(),
         jaxdp.TightUpperBound(),
         jaxdp.GaussianClosure(),
+        jaxdp.ModewiseClosure(),
         theory.ClippedDiffusion(),
         jaxdp.OrnsteinUhlenbeck(),
         jaxdp.GradientFlow(),
