@@ -35,7 +35,7 @@ test-profile: $(STAMP)   ## the quick tests, and what each costs
 	$(PYTEST) -m "not slow" --profile
 
 # Not one after the other: what is compiled for the quick tests serves the slow ones.
-test-all: $(STAMP)       ## the quick tests and the others, in one process
+test-all: $(STAMP)       ## the quick tests and the others, in one run
 	$(PYTEST)
 
 format: $(STAMP)         ## is everything formatted?

@@ -39,6 +39,8 @@ def keep_programs() -> None:
     chosen = os.environ.setdefault(VARIABLE, str(pathlib.Path(caches, "jaxdp-tests", "programs")))
     if not chosen:
         return
+    if "://" in chosen:
+        raise RefusedFolderError(f"expected {VARIABLE} to name a folder, got {chosen}")
     folder = pathlib.Path(chosen).absolute()
     make_own(folder)
     forget(folder, before=time.time() - _FORGOTTEN_AFTER)
@@ -68,6 +70,15 @@ def make_own(folder: pathlib.Path) -> None:
         ) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise RefusedFolderError(f"expected {folder} to be a folder of this user's{advice}")
+    for above in folder.resolve().parents:
+        # Who can rename a folder on the way can put another in its place.
+        found_above = above.stat()
+        is_open = found_above.st_mode & stat.S_IWOTH and not found_above.st_mode & stat.S_ISVTX
+        if is_open or found_above.st_uid not in (0, os.getuid()):
+            raise RefusedFolderError(
+                f"expected no other user to be able to move {folder}, got {above}, which others "
+                f"own or may write{advice}"
+            )
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         mode = stat.filemode(found.st_mode)
         raise RefusedFolderError(

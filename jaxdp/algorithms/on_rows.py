@@ -109,7 +109,8 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
     def clipped_slopes(self, slopes, feature_norms):
         norms = jnp.abs(slopes) * lax.broadcast_to_rank(feature_norms, slopes.ndim)
         scaled = slopes * clip_factor(norms, self.clip_norm)
-        return jnp.where(jnp.isfinite(norms), scaled, 0), norms > self.clip_norm
+        is_finite = jnp.isfinite(norms)
+        return jnp.where(is_finite, scaled, 0), is_finite & (norms > self.clip_norm)
 
     def noise_std(self, num_samples):
         return self.noise_multiplier * self.clip_norm

@@ -12,6 +12,7 @@ Source: Abadi et al. (2016), "Deep learning with differential privacy", Algorith
 optimiser in place of its last line.
 """
 
+import functools
 import math
 from typing import Any
 
@@ -181,20 +182,22 @@ class PrivateOptimiser(AbstractTrainable):
 
         The other arguments and the errors are the constructor's.
         """
-        optimiser_of(optimiser, learning_rate)
-        multiplier = calibrated_noise_multiplier(
-            epsilon, delta, sampler=sampler, num_steps=num_steps
-        )
-        return cls(
+        make = functools.partial(
+            cls,
             optimiser,
             learning_rate=learning_rate,
             clip_norm=clip_norm,
-            noise_multiplier=multiplier,
             num_steps=num_steps,
             sampler=sampler,
             average=average,
             noise=noise,
         )
+        # What is wrong is said before the search for the noise, which may take seconds.
+        make(noise_multiplier=1.0)
+        multiplier = calibrated_noise_multiplier(
+            epsilon, delta, sampler=sampler, num_steps=num_steps
+        )
+        return make(noise_multiplier=multiplier)
 
     def _argument(self, name):
         """As of any description, save for a seed that is good for one run alone."""
@@ -310,6 +313,11 @@ class PrivateOptimiser(AbstractTrainable):
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
         noisy = self.noisy_sum(gradient_sum, made, key=key, **sizes)
         mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
+        is_valid = self.transformation.is_valid
+        is_valid &= True if self.average is None else self.average.is_valid
+        if concrete(is_valid) is None:
+            # A traced rate out of its range leaves no weights, as it leaves no simulated risk.
+            mean = jax.tree.map(lambda leaf: jnp.where(is_valid, leaf, jnp.nan), mean)
         apply = moved if self.noise is None else moved_compiled
         length = None if self.average is None else jnp.asarray(self.num_steps, jnp.int32)
         new = apply(self.transformation, mean, model, state, self.average, length)

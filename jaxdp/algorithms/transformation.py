@@ -153,8 +153,9 @@ def optimiser_of(optimiser: Any, learning_rate: Any) -> Any:
             "expected optimiser to be a function from a learning rate to a transformation, such as "
             f"optax.sgd, because learning_rate= is given; got {described(optimiser)}"
         )
-    is_partial = isinstance(optimiser, functools.partial)
-    return Factory(optimiser) if is_partial else optimiser
+    # A factory that is made equal already stays itself, and with it what is compiled for it.
+    is_plain = isinstance(optimiser, functools.partial) and not isinstance(optimiser, Factory)
+    return Factory(optimiser) if is_plain else optimiser
 
 
 def rate_of(

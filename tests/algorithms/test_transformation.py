@@ -16,7 +16,7 @@ from jaxdp.algorithms import NonPrivateOptimiser, train
 from jaxdp.algorithms.on_rows import OptimiserOnRows
 from jaxdp.algorithms.transformation import Factory, Transformation
 from jaxdp.privacy import PoissonSampler, SecretNoise
-from jaxdp.simulation import full_batch
+from jaxdp.simulation import fixed_rows
 
 ROWS, DIM, STEPS = 12, 3, 6
 RANDOM = np.random.default_rng(0)
@@ -108,7 +108,7 @@ def test_a_new_rate_compiles_nothing():
     for kind in KINDS:
         run(_private(MOMENTUM, kind(0.1)))
     run(_private(MOMENTUM, jaxdp.Polynomial(0.3, 0.5)))
-    sizes = full_batch._advance._cached._cache_size()
+    sizes = fixed_rows._advance._cached._cache_size()
     before = len(COMPILED)
     assert before > 0
     for number, kind in enumerate(KINDS):
@@ -118,7 +118,7 @@ def test_a_new_rate_compiles_nothing():
     run(_private(again, 0.3))
     run(_private(again, jaxdp.Polynomial(0.2, 0.25)))
     assert COMPILED[before:] == []
-    assert full_batch._advance._cached._cache_size() == sizes
+    assert fixed_rows._advance._cached._cache_size() == sizes
     # The count sees a rate that is part of the program.
     _trained(_private(optax.sgd(0.31, momentum=0.9)))
     assert len(COMPILED) > before

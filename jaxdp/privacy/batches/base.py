@@ -98,7 +98,7 @@ class AbstractSampler(AbstractDescription):
         """Variance and covariance of which records are in a batch.
 
         Raises:
-            NotCoveredError: batches differ in size from step to step of an epoch.
+            NotCoveredError: batches differ in size from step to step of an epoch, or overflow.
         """
 
     @abc.abstractmethod

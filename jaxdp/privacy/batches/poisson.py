@@ -23,6 +23,7 @@ from jaxdp.core.checks import (
     require_key,
     require_kind,
 )
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import host_scalar
@@ -34,6 +35,8 @@ from jaxdp.privacy.secret_noise import SecretNoise
 _COINS = 2**32
 # The default capacity overflows with at most this probability a step.
 _NEGLIGIBLE = 1e-30
+# A batch that overflows so seldom moves no prediction.
+_NEGLIGIBLE_OVERFLOW = 1e-6
 # A share of delta that nobody asks for is not worth a word.
 _NEGLIGIBLE_DELTA = 1e-15
 
@@ -148,6 +151,11 @@ class PoissonSampler(AbstractSampler):
 
     @property
     def inclusion_moments(self):
+        if self.overflow_probability > _NEGLIGIBLE_OVERFLOW:
+            raise NotCoveredError(
+                f"expected a capacity that hardly ever overflows, got {self.capacity}, which a "
+                f"batch exceeds with a probability of up to {self.overflow_probability:.2g}"
+            )
         return InclusionMoments((1 - self.sampling_rate) / self.sampling_rate, 0.0, None)
 
     def _drawn(self, bits: UInt32[Array, " records"]):

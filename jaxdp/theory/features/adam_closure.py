@@ -28,7 +28,9 @@ from jaxtyping import Array, Float, Int
 from jaxdp.algorithms.adam_constants import adam_constants
 from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.losses import AbstractScalarLoss
+from jaxdp.privacy.batches.epochs import ShuffledEpochs
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.modes import product
 
@@ -73,8 +75,12 @@ def reason_not_adam(problem: Any, algorithm: Any) -> str | None:
         return f"of Adam no loss of several outputs is covered, got {type(problem.loss).__name__}"
     if problem.num_features is None or problem.num_features > LARGEST:
         return f"of Adam at most {LARGEST} features are covered, got {problem.num_features}"
-    if algorithm.sampler.inclusion_moments.epoch_steps is not None:
+    if isinstance(algorithm.sampler, ShuffledEpochs):
         return "of Adam no batches that share out an epoch are covered; use FixedSizeBatches"
+    try:
+        _ = algorithm.sampler.inclusion_moments
+    except NotCoveredError as error:
+        return str(error)
     return None
 
 
