@@ -21,6 +21,8 @@ DOCUMENTS = (
 )
 # Of Python, of other projects, and of names that a reader is to make up.
 FOREIGN = {
+    "JAX_COMPILATION_CACHE_DIR",
+    "adam",
     "Abstract",
     "Dataset",
     "MLP",

@@ -183,7 +183,7 @@ def outcome(
         microbatch_size=microbatch_size,
     ).model
     validation, test = (float(accuracy(trained, *rows)) for rows in digits[1:])
-    return Outcome(validation, test, optimiser.num_steps)
+    return Outcome(validation, test, int(optimiser.num_steps))
 
 
 def best(outcomes: Iterable[Outcome]) -> Outcome:

@@ -314,8 +314,9 @@ class PrivateOptimiser(AbstractTrainable):
         noisy = self.noisy_sum(gradient_sum, made, key=key, **sizes)
         mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
         is_valid = self.transformation.is_valid
-        is_valid &= True if self.average is None else self.average.is_valid
-        if concrete(is_valid) is None:
+        if self.average is not None:
+            is_valid &= self.average.is_valid
+        if isinstance(is_valid, Tracer):
             # A traced rate out of its range leaves no weights, as it leaves no simulated risk.
             mean = jax.tree.map(lambda leaf: jnp.where(is_valid, leaf, jnp.nan), mean)
         apply = moved if self.noise is None else moved_compiled

@@ -22,3 +22,8 @@ def record_steps(
         return index * num_steps // records
     quotient, remainder = jnp.divmod(num_steps, records)
     return index * quotient + index * remainder // records
+
+
+def longest_stretch(num_steps: int | Int[Array, ""], records: int) -> int | Int[Array, ""]:
+    """The most updates between two records, a Python int for a Python int."""
+    return -(-num_steps // records)

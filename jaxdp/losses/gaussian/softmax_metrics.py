@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.lax import Precision
 from jax.scipy.special import erfc, gammaincc, ndtr
 from jaxtyping import Array, Float
 
@@ -58,7 +59,7 @@ def isotropic_probability(gaps, is_label, variance) -> Float[Array, "*batch"]:
     levels = gaps / jnp.sqrt(variance)[..., None]
     points = lax.broadcast_to_rank(points, levels.ndim + 1)
     below = jnp.where(is_label[..., None], 1, ndtr(points - levels[..., None]))
-    return jnp.prod(below, axis=-2) @ weights
+    return jnp.matmul(jnp.prod(below, axis=-2), weights, precision=Precision.HIGHEST)
 
 
 def correlated_probability(gaps, is_label, covariance, num_nodes) -> Float[Array, "*batch"]:
@@ -73,7 +74,9 @@ def correlated_probability(gaps, is_label, covariance, num_nodes) -> Float[Array
     is_fixed = ~(trace > 0)
     reduced = jnp.where(is_fixed[..., None, None], jnp.eye(dim, dtype=gaps.dtype), reduced)
     root = root_of(reduced, floor_of(gaps) * jnp.where(is_fixed, 1, trace))
-    rays = (basis @ root) @ jnp.asarray(directions(dim, num_nodes).T, gaps.dtype)
+    rays = jnp.matmul(basis, root, precision=Precision.HIGHEST)
+    turned = jnp.asarray(directions(dim, num_nodes).T, gaps.dtype)
+    rays = jnp.matmul(rays, turned, precision=Precision.HIGHEST)
     own = jnp.sum(jnp.where(is_label[..., None], rays, 0), axis=-2, keepdims=True)
     # Another logit stays below the label's where distance * rise < room.
     rise, room = rays - own, -gaps[..., None]

@@ -17,6 +17,7 @@ which singular covariances need. Derived: test_softmax_slope.
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
+from jax.lax import Precision
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.core.arrays import float_dtype
@@ -109,13 +110,13 @@ def correlated_spread(gaps, covariance, num_nodes) -> Float[Array, "*batch k nod
     trace = jnp.trace(reduced, axis1=-2, axis2=-1)
     root = root_of(reduced, floor_of(gaps) * (1 + trace))
     nodes = normal_nodes(basis.shape[1], num_nodes)
-    return (basis @ root) @ jnp.asarray(nodes.T, gaps.dtype)
+    return _product(_product(basis, root), jnp.asarray(nodes.T, gaps.dtype))
 
 
 def reduced_covariance(covariance, basis) -> Float[Array, "*batch k-1 k-1"]:
     """The covariance in the space without a common shift, which falls out to the last bit."""
     shifted = covariance - covariance[..., :, :1] - covariance[..., :1, :] + covariance[..., :1, :1]
-    return basis.T @ shifted @ basis
+    return _product(_product(basis.T, shifted), basis)
 
 
 def root_of(covariance, floor) -> Float[Array, "*batch k-1 k-1"]:
@@ -158,7 +159,7 @@ def _slopes(
 
 def _products(left, right):
     """Sums over the nodes of products of all pairs of entries."""
-    return jnp.einsum("...in,...jn->...ij", left, right)
+    return jnp.einsum("...in,...jn->...ij", left, right, precision=Precision.HIGHEST)
 
 
 def _share(is_clipped, gaps):
@@ -169,3 +170,8 @@ def _share(is_clipped, gaps):
 def _arrays(*values):
     dtype = float_dtype(values)
     return (jnp.asarray(value, dtype) for value in values)
+
+
+def _product(left, right):
+    # TF32 would lose what is left of a singular covariance.
+    return jnp.matmul(left, right, precision=Precision.HIGHEST)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Int, Key
 
 from jaxdp.core.checks import require_kind, require_non_negative, require_scalar
 from jaxdp.core.description import AbstractDescription
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.mechanisms import AbstractMechanism
 from jaxdp.privacy.secret_noise import SecretNoise
 
@@ -93,13 +94,17 @@ class AbstractSampler(AbstractDescription):
         """Of a given record in a batch, as far as an adversary cannot know it."""
 
     @property
-    @abc.abstractmethod
     def inclusion_moments(self) -> InclusionMoments:
-        """Variance and covariance of which records are in a batch.
+        """Variance and covariance of which records are in a batch, for theories.
 
         Raises:
-            NotCoveredError: batches differ in size from step to step of an epoch, or overflow.
+            NotCoveredError: the sampler does not say, its batches differ in size from step to step
+                of an epoch, or they overflow.
         """
+        raise NotCoveredError(
+            "a sampler that says how its batches vary is needed (inclusion_moments), such as "
+            f"PoissonSampler, got {type(self).__name__}"
+        )
 
     @abc.abstractmethod
     def mechanism(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:

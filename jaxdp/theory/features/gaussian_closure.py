@@ -10,7 +10,7 @@ from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.stability import warn_if_unstable as warn_if_beyond_descent
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
-from jaxdp.core.recording import record_steps
+from jaxdp.core.recording import longest_stretch, record_steps
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_rows
@@ -27,7 +27,7 @@ from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recur
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import Readout, SquaredForm
 from jaxdp.theory.features.recorded import recorded
-from jaxdp.theory.features.spread import spread_over_runs
+from jaxdp.theory.features.spread import root, spread_over_runs
 from jaxdp.theory.features.stability import growth, warn_if_unstable
 from jaxdp.theory.solver import prediction
 
@@ -35,6 +35,8 @@ DEFAULT_RANK = 256
 # The spread over runs is followed with this rank at most where there are more modes than that; at
 # these shares of the steps, of which there may be so many.
 _SPREAD_RANK, _SPREAD_MODES, _SPREAD_STEPS = 16, 64, 2**14
+# How many numbers of covariances may be kept; with more the rank is 0.
+_SPREAD_NUMBERS = 2**26
 _SPREAD_PLACES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)
 
 
@@ -46,10 +48,14 @@ class GaussianClosure(AbstractTheory):
     sampler and any loss of `jaxdp.losses`, on features of fixed rows. The optimiser's matrices are
     read off the optax transformation itself.
 
-    The closure treats weights and predictions as Gaussian. With squared loss and without clipping
-    mean and covariance are exact. Else the simulated mean lies within about 1 % of it, from no
-    clipping to nearly everything clipped, where n >= 10 d; at n = 3 d and noise beyond the signal
-    it falls 2 % short. Beyond the stability limits that a warning names it is not to be trusted.
+    The closure treats weights and predictions as Gaussian. With squared loss, without clipping and
+    with batches that are drawn independently, mean and covariance are exact. Else the simulated
+    mean lay within 1 to 2 % of it, from no clipping to nearly everything clipped, on rows of random
+    features of 10 and of 3 times as many rows as inputs, and on a table of cosines (60 cases of 600
+    runs). Of batches that share out an epoch it was within .4 %, with 4 rows a batch 1.4 % off, and
+    is off by more with fewer. Beyond the stability limits that a warning and the status name it is
+    not to be trusted. The noise that `SecretNoise` adds for the rounding of sums, up to .8 %, is
+    not in it.
 
     `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
     of clipping on it (`spread`), found at a sixteenth to all of the steps and in between by
@@ -92,22 +98,23 @@ class GaussianClosure(AbstractTheory):
 
     def predict(self, problem, algorithm, *, records):
         on_rows = algorithm_on_rows(algorithm, problem.num_train)
-        at_record = jnp.asarray(record_steps(algorithm.num_steps, records))
+        at_record = record_steps(algorithm.num_steps, records)
+        longest = longest_stretch(algorithm.num_steps, records)
         if require_rows(problem, algorithm) is None:
             modes = kernel_modes(problem)
             recursion = linear_recursion(algorithm, modes.num_train)
-            risk, observables, std = self._linear(modes, recursion, algorithm, at_record)
+            risk, observables, std = self._linear(modes, recursion, algorithm, at_record, longest)
             unstable = _is_unstable(modes, recursion, algorithm, observables)
         else:
             modes, unstable = explicit_modes(problem), False
             limits = modes.slope_limits(algorithm)
             risk, observables, std = _predict_adam(
-                modes, adam_updates(algorithm), limits, at_record
+                modes, adam_updates(algorithm), limits, at_record, longest
             )
-            std = None if std is None else jnp.sqrt(std)
+            std = None if std is None else root(std)
         return prediction(
             modes.is_valid & on_rows.is_valid,
-            time=on_rows.time(at_record, modes.num_train),
+            time=on_rows.time(jnp.asarray(at_record), modes.num_train),
             risk=risk,
             final_risk=risk[-1],
             observables=observables,
@@ -116,15 +123,17 @@ class GaussianClosure(AbstractTheory):
             unstable=unstable,
         )
 
-    def _linear(self, modes: KernelModes, recursion: LinearRecursion, algorithm, at_record):
+    def _linear(self, modes: KernelModes, recursion, algorithm, at_record, longest):
         steps, limits = algorithm.num_steps, modes.slope_limits(algorithm)
         rank = min(self.rank, len(modes.eigenvalues))
-        risk, observables, _ = _predict(modes, recursion, limits, at_record, rank)
+        risk, observables, _ = _predict(modes, recursion, limits, at_record, longest, rank)
         if not (modes.is_square and isinstance(steps, int) and steps <= _SPREAD_STEPS):
             return risk, observables, None
         if len(modes.eigenvalues) > _SPREAD_MODES:
             rank = min(rank, _SPREAD_RANK)
-        places = _places(np.asarray(at_record))
+        if steps * (recursion.size * rank) ** 2 > _SPREAD_NUMBERS:
+            rank = 0
+        places = _places(at_record)
         std = _spread(modes, recursion, limits, at_record, places, steps, rank)
         return risk, observables, std
 
@@ -145,36 +154,36 @@ def require_rank(rank: int) -> None:
 
 
 @eqx.filter_jit
-def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, rank: int):
-    """Risk, observables and Gaussian variance of the risk at the records."""
+def _predict(modes, recursion: LinearRecursion, limits, at_record, longest, rank: int):
+    """Risk and observables at the records."""
     dtype = float_dtype(modes, recursion, limits)
     closure = Closure(modes, limits.astype(dtype), rank)
 
     def step(moments, index):
         return closure.step(moments, recursion, recursion.at(index))
 
-    read = _reader(Readout(closure, recursion.output))
-    return recorded(step, closure.start(dtype, recursion.size), read, at_record)
+    read = _reader(Readout(closure, recursion.output), has_variance=False)
+    start = closure.start(dtype, recursion.size)
+    return recorded(step, start, read, jnp.asarray(at_record), longest)
 
 
 @eqx.filter_jit
-def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record):
-    """Likewise for Adam."""
+def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record, longest):
+    """Likewise for Adam, and the Gaussian variance of the risk where it is a mean of squares."""
     dtype = float_dtype(modes, updates, limits)
     closure = Closure(modes, limits.astype(dtype), LARGEST)
 
     def step(state, index):
         return adam_step(closure, updates, state, index)
 
-    read = _reader(Readout(closure, output=0))
+    read = _reader(Readout(closure, output=0), has_variance=modes.is_square)
     start = start_of_adam(closure, dtype)
-    return recorded(step, start, lambda state: read(state.moments), at_record)
+    return recorded(step, start, lambda state: read(state.moments), jnp.asarray(at_record), longest)
 
 
-def _reader(readout: Readout):
-    """What is read off moments: risk, observables, and the risk's variance if it is a square."""
-    modes = readout.closure.modes
-    form = SquaredForm(readout) if modes.is_square else None
+def _reader(readout: Readout, *, has_variance: bool):
+    """What is read off moments: risk, observables, and the risk's variance if it is asked for."""
+    form = SquaredForm(readout) if has_variance else None
 
     def read(moments: Moments):
         found = readout.observables(moments) | {"clipped_fraction": moments.clipped}
@@ -197,4 +206,5 @@ def _spread(modes, recursion, limits, at_record, places, num_steps: int, rank: i
     closure = Closure(modes, limits.astype(dtype), rank)
     start = closure.start(dtype, recursion.size)
     readout = Readout(closure, recursion.output)
+    at_record, places = jnp.asarray(at_record), jnp.asarray(places)
     return spread_over_runs(closure, recursion, start, readout, at_record, places, num_steps)

@@ -10,7 +10,7 @@ Batches of one size that share out the rows of an epoch draw noises that cancel 
 more component, the sum of the epoch's noises so far, makes them independent again:
 `with_epochs`.
 
-Derived: everyday DP-SGD, test_linear_recursion, against the enumeration of all batches.
+Derived: everyday DP-SGD, test_everyday, against the enumeration of all batches.
 """
 
 import equinox as eqx

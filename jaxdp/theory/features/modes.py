@@ -16,11 +16,19 @@ from jax.lax import Precision
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.losses import AbstractLoss, AbstractScalarLoss, HalfSquared, Squared, slope_limits
+from jaxdp.losses import (
+    AbstractLoss,
+    AbstractScalarLoss,
+    HalfSquared,
+    Softmax,
+    Squared,
+    slope_limits,
+)
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.theory.solver import prediction
 
@@ -84,18 +92,17 @@ class KernelModes(eqx.Module):
             return math.nan
         return 2 * self.num_train / (self.loss.curvature_bound * float(known.max()))
 
-    def slope_limits(self, algorithm: DPGD) -> Float[Array, " train"]:
+    def slope_limits(self, algorithm: DPGD | PrivateOptimiser) -> Float[Array, " train"]:
         r"""$C/\|\varphi(x_i)\|$: a sample is clipped where its loss has a larger slope."""
         return slope_limits(algorithm.clip_norm, self.feature_norms)
 
     def clipped_slopes(self, predictions, variances, limits):
         """Moments of the clipped slopes of the training rows, with independent Gaussian outputs."""
-        moments = (
-            self.loss.clipped_slope
-            if isinstance(self.loss, AbstractScalarLoss)
-            else self.loss.clipped_slope_isotropic
-        )
-        return moments(predictions, variances, self.train_labels, limits)
+        given = predictions, variances, self.train_labels, limits
+        if isinstance(self.loss, Softmax):
+            return self.loss.clipped_slope_isotropic(*given)
+        assert isinstance(self.loss, AbstractScalarLoss), self.loss
+        return self.loss.clipped_slope(*given)
 
     def bias(self, mean: Float[Array, "*records modes"]) -> Float[Array, "*records"]:
         """Test error of the mean predictor."""
@@ -149,9 +156,8 @@ def explicit_modes(problem: AbstractFeatureProblem) -> KernelModes:
     The factor is then that of the features, whose columns are not orthogonal.
     """
     train, test = problem.train_features(), problem.test_features()
-    squares = jnp.sum(train**2, axis=0)
     return KernelModes(
-        eigenvalues=squares,
+        eigenvalues=jnp.linalg.eigvalsh(product(train.T, train))[::-1],
         factor=train,
         pull=product(train.T, problem.train_labels),
         test_factor=test,

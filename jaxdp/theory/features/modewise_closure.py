@@ -11,7 +11,7 @@ $$ V_i = \sum_j W_{ij}^2 S_j, \qquad B_j = \frac1n\sum_i W_{ij}^2\,E[J_i], \qqua
 with $J_i$ the derivative of the clipped slope, and $K_i = a\,E[s_is_i^\top] + \mathrm{Cov}(s_i) -
 E[J_i]V_iE[J_i]^\top$, an update is that of `closed_moments` for each mode by itself.
 
-Derived: everyday DP-SGD, section 7; test_modewise_closure.
+Derived: everyday DP-SGD, section 7; test_everyday.
 """
 
 import equinox as eqx
@@ -20,13 +20,14 @@ from jaxtyping import Array, Float
 
 from jaxdp.algorithms.on_rows import algorithm_on_rows
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.recording import record_steps
+from jaxdp.core.recording import longest_stretch, record_steps
 from jaxdp.losses import Softmax
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_rows
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, product
 from jaxdp.theory.features.recorded import recorded
+from jaxdp.theory.features.stability import growth, warn_if_unstable
 from jaxdp.theory.solver import prediction
 
 
@@ -46,17 +47,24 @@ class ModewiseClosure(AbstractTheory):
 
     def predict(self, problem, algorithm, *, records):
         on_rows = algorithm_on_rows(algorithm, problem.num_train)
-        at_record = jnp.asarray(record_steps(algorithm.num_steps, records))
+        at_record = record_steps(algorithm.num_steps, records)
+        longest = longest_stretch(algorithm.num_steps, records)
         modes = kernel_modes(problem)
         recursion = linear_recursion(algorithm, modes.num_train)
-        risk, observables, _ = _predict(modes, recursion, modes.slope_limits(algorithm), at_record)
+        risk, observables, _ = _predict(
+            modes, recursion, modes.slope_limits(algorithm), at_record, longest
+        )
+        found, clipped = growth(modes, recursion), observables["clipped_fraction"][-1]
+        warn_if_unstable(found, clipped)
+        unstable = found.is_unstable(clipped)
         return prediction(
             modes.is_valid & on_rows.is_valid,
-            time=on_rows.time(at_record, modes.num_train),
+            time=on_rows.time(jnp.asarray(at_record), modes.num_train),
             risk=risk,
             final_risk=risk[-1],
             observables=observables,
             label="modewise closure",
+            unstable=unstable,
         )
 
 
@@ -77,9 +85,11 @@ class ModeMoments(eqx.Module):
 
 
 @eqx.filter_jit
-def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record):
+def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, longest):
     dtype = float_dtype(modes, recursion, limits)
     size, count, outputs = recursion.size, len(modes.eigenvalues), modes.outputs[0]
+    loss = modes.loss
+    assert isinstance(loss, Softmax), loss
     start = ModeMoments(
         jnp.zeros((size, count, outputs), dtype),
         jnp.zeros((size, size, count, outputs, outputs), dtype),
@@ -102,20 +112,21 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record):
             ("", test, modes.test_labels),
             ("train_", train, modes.train_labels),
         ):
-            found[f"{prefix}risk"] = jnp.mean(modes.loss.expected_value(*rows, labels))
-            right = modes.loss.correct_probability(*rows, labels)
-            found[f"{prefix}accuracy"] = jnp.mean(right)
+            found[f"{prefix}risk"] = jnp.mean(loss.expected_value(*rows, labels))
+            found[f"{prefix}accuracy"] = jnp.mean(loss.correct_probability(*rows, labels))
         return found.pop("risk"), found, None
 
-    return recorded(step, start, read, at_record)
+    return recorded(step, start, read, jnp.asarray(at_record), longest)
 
 
 def _step(modes, limits, recursion: LinearRecursion, update: Update, moments: ModeMoments):
     """The moments after one update."""
     factor, count, outputs = modes.factor, modes.num_train, modes.outputs[0]
+    loss = modes.loss
+    assert isinstance(loss, Softmax), loss
     covariance = moments.covariance[0, 0]
     spread = _of_rows(factor, covariance)
-    slopes = modes.loss.clipped_slope_correlated(
+    slopes = loss.clipped_slope_correlated(
         product(factor, moments.mean[0]), spread, modes.train_labels, limits
     )
     pull = product(factor.T, slopes.mean) / count

@@ -79,8 +79,8 @@ class Readout(eqx.Module):
 class SquaredForm(eqx.Module):
     r"""The variance over runs of squared test errors whose predictions are normal.
 
-    $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$, in forms that cost nothing that grows with
-    the number of test rows m.
+    $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$, in forms that see the number of test
+    rows m once, in three products of matrices.
 
     Attributes:
         readout: of the same moments.
@@ -113,15 +113,15 @@ class SquaredForm(eqx.Module):
         residual = product(factor, mean) - modes.test_labels
         pull = product(factor.T, residual) / rows
         away = product(modes.unseen_factor.T, residual) / rows
-        linear = pull[:rank] @ product(leading, pull[:rank])
-        linear += pull[rank:] ** 2 @ others + unseen * jnp.sum(away**2)
+        linear = product(pull[:rank], product(leading, pull[:rank]))
+        linear += product(pull[rank:] ** 2, others) + unseen * jnp.sum(away**2)
         own = product(self.form[:rank, :rank], leading)
         between = self.form[:rank, rank:]
         squares = jnp.sum(own * own.T)
         squares += 2 * jnp.sum(product(between * others[None], between.T) * leading)
-        squares += others @ product(self.form[rank:, rank:] ** 2, others)
+        squares += product(others, product(self.form[rank:, rank:] ** 2, others))
         squares += 2 * unseen * jnp.sum(self.crossed[:rank, :rank] * leading)
-        squares += 2 * unseen * jnp.diagonal(self.crossed)[rank:] @ others
+        squares += 2 * unseen * product(jnp.diagonal(self.crossed)[rank:], others)
         squares += unseen**2 * self.unseen
         # In units of (f - y)^2; half of a square has a quarter of its variance.
         return (4 * linear + 2 * squares) * (modes.loss.curvature_bound / 2) ** 2

@@ -14,6 +14,7 @@ def recorded(
     start: PyTree[Array],
     read: Callable[[Any], Any],
     at_record: Int[Array, " records"],
+    longest: int | Int[Array, ""],
 ) -> Any:
     """What is read at the start and after the steps of every record, stacked.
 
@@ -25,8 +26,9 @@ def recorded(
         read: from a state to risk, observables and what else is wanted; the observable
             "clipped_fraction" is a sum over the steps, and is divided by their number.
         at_record: after how many steps to read, rising from 0.
+        longest: the most steps between two records; a Python int where it is known, without which
+            nothing is differentiated in reverse.
     """
-    longest = jnp.max(jnp.diff(at_record))
 
     @jax.checkpoint
     def kept(state, index):

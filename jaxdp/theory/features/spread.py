@@ -15,13 +15,14 @@ the derivatives of the final mean test error in the mean and in the covariance a
 reverse differentiation through the closure. Without clipping the sum telescopes to the first
 formula; with it the derivatives see that the moments of the clipped slopes change.
 
-Derived: everyday DP-SGD, section 2c; test_spread.
+Derived: everyday DP-SGD, section 2c; test_everyday.
 """
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.lax import Precision
 from jaxtyping import Array, Float, Int
 
 from jaxdp.theory.features.closed_moments import Closure, Moments
@@ -33,7 +34,7 @@ from jaxdp.theory.features.readout import Readout, SquaredForm
 class Slope(eqx.Module):
     """Derivatives of a number in the moments, one for each place that is asked about."""
 
-    mean: Float[Array, "places size modes *outputs"]
+    mean: Float[Array, "places size modes"]
     leading: Float[Array, "places size size rank rank"]
     others: Float[Array, "places size size others"]
 
@@ -83,12 +84,17 @@ def spread_over_runs(
     steps = jnp.concatenate([jnp.zeros(1, dtype), places.astype(dtype)])
     ratio = jnp.concatenate([jnp.ones(1, dtype), ratio])
     ratio = jnp.interp(at_record.astype(dtype), steps, ratio)
-    return jnp.sqrt(jnp.maximum(variance * ratio, 0))
+    return root(variance * ratio)
+
+
+def root(variance: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The standard deviation, with a derivative of zero where there is none; rounding is cut."""
+    is_random = variance > 0
+    return jnp.where(is_random, jnp.sqrt(jnp.where(is_random, variance, 1)), 0)
 
 
 def _feedback(closure, recursion, readout: Readout, states: Moments, places, num_steps: int):
     """The sum over the steps less the same sum without feedback, at each place."""
-    outputs = max(1, states.mean[0, 0, 0].size)
 
     def advance(moments, update):
         forces = closure.forces(moments.mean[0], moments.leading[0, 0], moments.others[0, 0])
@@ -98,7 +104,7 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places, num
     ends = jax.tree.map(lambda part: part[places], states)
     begun = jax.vmap(jax.grad(readout.risk))(ends)
     begun = _symmetric(Slope(begun.mean, begun.leading, begun.others))
-    without = jax.vmap(lambda slope, end: _variance(slope, end, None, outputs))(begun, ends)
+    without = jax.vmap(lambda slope, end: _variance(slope, end, None))(begun, ends)
 
     def back(carry, part):
         slope, total = carry
@@ -112,7 +118,7 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places, num
             lambda moments: advance(moments, recursion.at(index)), before, has_aux=True
         )
         found = jax.tree.map(jnp.subtract, after, noise)
-        total += jax.vmap(lambda one: _variance(one, noise, found, outputs))(slope)
+        total += jax.vmap(lambda one: _variance(one, noise, found))(slope)
         return (_pulled(pull, slope), total), None
 
     nothing = jax.tree.map(jnp.zeros_like, begun)
@@ -144,35 +150,36 @@ def _symmetric(slope: Slope) -> Slope:
     )
 
 
-def _variance(
-    slope: Slope, noise: Moments, found: Moments | None, outputs: int
-) -> Float[Array, ""]:
+def _variance(slope: Slope, noise: Moments, found: Moments | None) -> Float[Array, ""]:
     """What an injected covariance adds to the variance of a number with these derivatives.
 
     Args:
         slope: the derivatives.
         noise: what is injected.
         found: what is there already; None for nothing.
-        outputs: how many outputs share the covariances.
     """
-    if found is None:
-        found = jax.tree.map(jnp.zeros_like, noise)
+    there = jax.tree.map(jnp.zeros_like, noise) if found is None else found
     rank = noise.leading.shape[-1]
     size = noise.others.shape[0]
-    mean = slope.mean.reshape(*slope.mean.shape[:2], outputs)
+    mean = slope.mean.reshape(*slope.mean.shape[:2])
     # Of the leading modes, all numbers of all of them as one vector.
     leading, added, others = (
         jnp.swapaxes(part, 1, 2).reshape(size * rank, size * rank)
-        for part in (slope.leading, noise.leading, found.leading)
+        for part in (slope.leading, noise.leading, there.leading)
     )
-    first = mean[:, :rank].reshape(size * rank, outputs)
+    first = mean[:, :rank].reshape(size * rank)
     linear = jnp.sum(first * product(added, first))
     turned = product(leading, added)
     squares = jnp.sum(turned * product(leading, 2 * others + added).T)
     # Of the others, one small matrix a mode.
     first = mean[:, rank:]
-    linear += jnp.einsum("ajo,abj,bjo->", first, noise.others, first)
-    turned = jnp.einsum("abj,bcj->acj", slope.others, noise.others)
-    rest = jnp.einsum("abj,bcj->acj", slope.others, 2 * found.others + noise.others)
+    linear += jnp.einsum("aj,abj,bj->", first, noise.others, first, precision=Precision.HIGHEST)
+    turned = _small(slope.others, noise.others)
+    rest = _small(slope.others, 2 * there.others + noise.others)
     squares += jnp.sum(turned * jnp.swapaxes(rest, 0, 1))
-    return linear + 2 * squares / outputs
+    return linear + 2 * squares
+
+
+def _small(left, right):
+    """Products of one small matrix a mode."""
+    return jnp.einsum("abj,bcj->acj", left, right, precision=Precision.HIGHEST)

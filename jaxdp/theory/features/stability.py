@@ -1,17 +1,23 @@
 r"""How far a prediction of DP-SGD can be trusted: two limits of stability.
 
-With c the loss's curvature and $\lambda_{max}$ the kernel's largest eigenvalue, the top mode's mean
-moves by $F + g e_0^\top c\lambda_{max}/n$ where nothing is clipped. Where that matrix has an
-eigenvalue beyond 1, descent diverges, and clipped descent runs in circles that are not Gaussian: of
-gradient descent, beyond $\eta = 2n/(c\lambda_{max})$. The draw of batches adds to the second
-moment as if the eigenvalue were larger by $a\max_i|\varphi_i|^2$, $a = (1 - q)/q$: below 1 so too,
-every run stays bounded; beyond, and where less than half is clipped, the mean may be that of runs
-which nobody sees. Derived: everyday DP-SGD, section 3, where the errors beyond the limits are.
+With c the loss's curvature and $\lambda$ the kernel's largest eigenvalue, the top mode's mean moves
+by $L = F + g e_0^\top c\lambda/n$ where nothing is clipped. Where L has an eigenvalue beyond 1,
+descent diverges, and clipped descent runs in circles that are not Gaussian: of gradient descent,
+beyond $\eta = 2n/(c\lambda)$. The draw of batches adds to the top mode's second moment, which moves
+by at most
+
+$$ L \otimes L + a\,\frac{c^2\lambda\max_i|\varphi_i|^2}{n^2}\, gg^\top \otimes e_0e_0^\top,
+   \qquad a = (1 - q)/q. $$
+
+Beyond 1, and where little is clipped, the predicted mean may be that of runs which nobody sees. Of
+gradient descent that is $\eta c(\lambda + a\max_i|\varphi_i|^2)/n > 2$.
+Derived: everyday DP-SGD, section 3, where the errors beyond the limits are; test_everyday.
 """
 
 import warnings
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.lax import Precision
@@ -32,7 +38,7 @@ class Growth(eqx.Module):
 
     Attributes:
         mean: without noise.
-        square: with that of the draw of batches.
+        square: the root of the second moment's, with the draw of batches.
     """
 
     mean: Float[Array, ""]
@@ -47,10 +53,15 @@ class Growth(eqx.Module):
 @eqx.filter_jit
 def growth(modes: KernelModes, recursion: LinearRecursion) -> Growth:
     """Of a recursion on a problem."""
-    largest, norms = modes.eigenvalues[0], modes.feature_norms
+    updates, size = recursion.updates, recursion.size
     steep = modes.loss.curvature_bound / modes.num_train
-    wider = largest + recursion.own * jnp.max(norms) ** 2
-    return Growth(_radius(recursion, steep * largest), _radius(recursion, steep * wider))
+    largest, norm = modes.eigenvalues[0], jnp.max(modes.feature_norms)
+    step = updates.transition.at[:, :, 0].add(updates.gradient * steep * largest)
+    drawn = recursion.own * largest * (steep * norm) ** 2
+    square = jax.vmap(jnp.kron)(step, step)
+    added = jax.vmap(jnp.kron)(updates.sampling, updates.sampling)
+    square = square.at[:, :, 0].add(drawn * updates.share[:, None] * added)
+    return Growth(_radius(step), jnp.sqrt(_radius(square.reshape(-1, size**2, size**2))))
 
 
 def warn_if_unstable(found: Growth, clipped: Float[Array, ""]) -> None:
@@ -73,19 +84,20 @@ def warn_if_unstable(found: Growth, clipped: Float[Array, ""]) -> None:
     warnings.warn(f"expected a smaller learning rate: {text}", UserWarning, stacklevel=4)
 
 
-def _radius(recursion: LinearRecursion, curvature) -> Float[Array, ""]:
-    """The largest eigenvalue of a step's matrix, over the steps."""
-    updates = recursion.updates
-    matrices = updates.transition.at[:, :, 0].add(updates.gradient * curvature)
+def _radius(matrices: Float[Array, "steps size size"]) -> Float[Array, ""]:
+    """The largest eigenvalue of a matrix, over the steps."""
 
     def square(_, carry):
         matrices, logarithm = carry
-        size = jnp.maximum(jnp.max(jnp.abs(matrices), axis=(1, 2)), jnp.finfo(matrices.dtype).tiny)
+        size = _size(matrices)
         matrices = matrices / size[:, None, None]
         matrices = jnp.matmul(matrices, matrices, precision=Precision.HIGHEST)
         return matrices, 2 * (logarithm + jnp.log(size))
 
     start = matrices, jnp.zeros(len(matrices), matrices.dtype)
     matrices, logarithm = lax.fori_loop(0, _SQUARINGS, square, start)
-    size = jnp.maximum(jnp.max(jnp.abs(matrices), axis=(1, 2)), jnp.finfo(matrices.dtype).tiny)
-    return jnp.max(jnp.exp((logarithm + jnp.log(size)) / 2**_SQUARINGS))
+    return jnp.max(jnp.exp((logarithm + jnp.log(_size(matrices))) / 2**_SQUARINGS))
+
+
+def _size(matrices):
+    return jnp.maximum(jnp.max(jnp.abs(matrices), axis=(1, 2)), jnp.finfo(matrices.dtype).tiny)

@@ -14,6 +14,9 @@ import jaxdp
 from jaxdp import losses
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 from jaxdp.problems.features import ReducedFeatures
+from jaxdp.theory.features.linear_recursion import linear_recursion
+from jaxdp.theory.features.modes import kernel_modes
+from jaxdp.theory.features.stability import growth
 
 REFERENCE = json.loads(pathlib.Path(__file__).with_name("everyday.json").read_text())["configs"]
 NUM, STEPS, RATE, BETA = 4, 3, 0.3, 0.6
@@ -264,3 +267,54 @@ def test_what_it_does_not_cover_it_refuses_before_any_work(optimiser, sampler, r
     )
     with pytest.raises(jaxdp.NotCoveredError, match=reason):
         jaxdp.predict(_problem(), algorithm)
+
+
+def test_rates_are_batched_compiled_and_differentiated_in_both_directions():
+    with jax.enable_x64():
+        problem = _problem()
+
+        def risk(rate):
+            algorithm = jaxdp.PrivateOptimiser(
+                optax.sgd,
+                learning_rate=rate,
+                clip_norm=1.0,
+                noise_multiplier=0.5,
+                num_steps=STEPS,
+                sampler=SAMPLERS["poisson"][1],
+            )
+            found = jaxdp.predict(problem, algorithm, theory=jaxdp.GaussianClosure(0), records=2)
+            return found.final_risk, found.std[-1]
+
+        rates = np.array([0.2, 0.3, 0.301])
+        risks, spreads = jax.jit(jax.vmap(risk))(rates)
+        slopes, of_spread = jax.jit(jax.jacrev(risk))(0.3005)
+        forwards, _ = jax.jit(jax.jacfwd(risk))(0.3005)
+    difference = (float(risks[2]) - float(risks[1])) / 0.001
+    np.testing.assert_allclose(float(slopes), difference, rtol=1e-5)
+    np.testing.assert_allclose(float(forwards), float(slopes), rtol=1e-12)
+    difference = (float(spreads[2]) - float(spreads[1])) / 0.001
+    np.testing.assert_allclose(float(of_spread), difference, rtol=1e-5)
+
+
+def test_momentum_lowers_the_limit_of_the_second_moment():
+    # One feature, four rows, hardly ever drawn: the exact second moment is a 3 x 3 matrix.
+    rows, rate, beta, share = np.array([1.0, 0.5, -0.7, 0.2]), 0.01, 0.9, 0.01
+    problem = ReducedFeatures(rows[:, None], rows[:1, None], np.zeros((1, 0)), rows, rows[:1])
+    algorithm = jaxdp.PrivateOptimiser(
+        functools.partial(optax.sgd, momentum=beta),
+        learning_rate=rate,
+        clip_norm=2.0**40,
+        noise_multiplier=2.0**-60,
+        num_steps=5,
+        sampler=PoissonSampler(4, share),
+    )
+    curvature, drawn = 2 * np.sum(rows**2) / 4, (1 - share) / share * 4 * np.sum(rows**4) / 16
+    step = np.array([[1 - rate * curvature, -rate * beta], [curvature, beta]])
+    square = np.kron(step, step)
+    square[:, 0] += drawn * np.kron([-rate, 1.0], [-rate, 1.0])
+    exact = np.sqrt(np.abs(np.linalg.eigvals(square)).max())
+    modes, recursion = kernel_modes(problem), linear_recursion(algorithm, 4)
+    found = growth(modes, recursion)
+    assert float(found.mean) < 1 < exact
+    # The bound takes every row to be as long as the longest.
+    assert exact < float(found.square) < 1.2 * exact
