@@ -19,6 +19,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Int, Key, PyTree
 
 from jaxdp.algorithms.averages import AbstractAverage
