@@ -56,7 +56,7 @@ def with_average(state: LinearState, average: AbstractAverage) -> LinearState:
     # Of the average itself, then of what the weight becomes.
     above = numbers.concatenate([state.transitions, 0 * state.transitions[:, :, :1]], axis=2)
     kept = np.eye(state.size + 1)[-1]
-    below = (1 - shares) * kept + shares * above[:, 0]
+    below = (1 - shares) * kept[None] + shares * above[:, 0]
     above = numbers.broadcast_to(above, (count, *above.shape[1:]))
     below = numbers.broadcast_to(below, (count, below.shape[-1]))
     moved = shares * state.injections[:, :1]

@@ -194,7 +194,7 @@ class RandomFeatures(AbstractFeatureProblem):
         teacher_key, train_key, test_key = jr.split(data_key, 3)
         outputs = loss.num_outputs
         teacher = jr.normal(teacher_key, (dim,) if outputs is None else (dim, outputs))
-        teacher = teacher / jnp.linalg.norm(teacher, axis=0)
+        teacher = teacher / jnp.linalg.norm(teacher, axis=0, keepdims=True)
         train = inputs(num_train, dim, key=train_key)
         test = inputs(num_test, dim, key=test_key)
 

@@ -119,7 +119,7 @@ def test_derivatives_are_those_of_differences_and_finite_without_spread():
     loss: Any = losses.Softmax(3)
 
     def metrics(step, scale):
-        law = mean + step * np.asarray([1.0, -0.5, 0.2]), (scale + step) * covariance, label
+        law = mean + step * np.asarray([[1.0, -0.5, 0.2]]), (scale + step) * covariance, label
         return jnp.stack(
             [loss.expected_value(*law, num_nodes=40), loss.correct_probability(*law, num_nodes=40)]
         )

@@ -262,7 +262,11 @@ def test_derivatives_are_those_of_differences_and_finite_without_spread():
         turned = np.random.default_rng(0).standard_normal((3, 3))
         laws = (
             (loss.clipped_slope_isotropic, np.linspace(0.5, 2, 4), np.ones(4)),
-            (loss.clipped_slope_correlated, covariance + 0.5 * np.eye(3), turned + turned.T),
+            (
+                loss.clipped_slope_correlated,
+                covariance + 0.5 * np.eye(3),
+                (turned + turned.T)[None],
+            ),
         )
         for method, variance, tangent in laws:
 

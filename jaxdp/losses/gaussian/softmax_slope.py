@@ -67,7 +67,8 @@ def isotropic_slope(gaps, is_label, variance, limit, num_nodes) -> IsotropicSlop
     slopes, square, scales, is_clipped = _slopes(gaps, is_label, spread, limit)
     slopes = slopes * scales[..., None, :]
     num_classes = gaps.shape[-1]
-    steps = jnp.sum(slopes * _node_matrix(gaps, num_nodes), axis=(-2, -1)) / slopes.shape[-1]
+    nodes = lax.broadcast_to_rank(_node_matrix(gaps, num_nodes), slopes.ndim)
+    steps = jnp.sum(slopes * nodes, axis=(-2, -1)) / slopes.shape[-1]
     return IsotropicSlope(
         mean=jnp.mean(slopes, axis=-1),
         square=jnp.mean(scales**2 * square, axis=-1) / num_classes,
@@ -88,7 +89,8 @@ def correlated_slope(gaps, is_label, covariance, limit, num_nodes) -> Correlated
     slopes = slopes * scales[..., None, :]
     turned = slopes * jnp.where(is_clipped, 1 / jnp.where(is_clipped, square, 1), 0)[..., None, :]
     scaled = scales[..., None, :] * shares
-    derivative = jnp.mean(scaled, axis=-1)[..., None] * jnp.eye(gaps.shape[-1], dtype=gaps.dtype)
+    identity = lax.broadcast_to_rank(jnp.eye(gaps.shape[-1], dtype=gaps.dtype), scaled.ndim)
+    derivative = jnp.mean(scaled, axis=-1)[..., None] * identity
     derivative -= (_products(scaled, shares) + _products(turned, pulled)) / count
     return CorrelatedSlope(
         mean=jnp.mean(slopes, axis=-1),
@@ -100,7 +102,8 @@ def correlated_slope(gaps, is_label, covariance, limit, num_nodes) -> Correlated
 
 def isotropic_spread(gaps, variance, num_nodes) -> Float[Array, "*batch k nodes"]:
     """What the nodes add to the mean logits."""
-    return jnp.sqrt(variance + floor_of(gaps))[..., None, None] * _node_matrix(gaps, num_nodes)
+    std = jnp.sqrt(variance + floor_of(gaps))[..., None, None]
+    return std * lax.broadcast_to_rank(_node_matrix(gaps, num_nodes), std.ndim)
 
 
 def correlated_spread(gaps, covariance, num_nodes) -> Float[Array, "*batch k nodes"]:
@@ -122,7 +125,8 @@ def reduced_covariance(covariance, basis) -> Float[Array, "*batch k-1 k-1"]:
 def root_of(covariance, floor) -> Float[Array, "*batch k-1 k-1"]:
     """Cholesky's root of the covariance with the floor added to its diagonal."""
     identity = jnp.eye(covariance.shape[-1], dtype=covariance.dtype)
-    return jnp.linalg.cholesky(covariance + floor[..., None, None] * identity)
+    floor = floor[..., None, None] * lax.broadcast_to_rank(identity, floor.ndim + 2)
+    return jnp.linalg.cholesky(covariance + floor)
 
 
 def floor_of(gaps) -> float:

@@ -27,6 +27,7 @@ isotropic over the outputs: $E_i$ is then a vector, $M_i$ and $D_i$ are averages
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
@@ -165,7 +166,9 @@ class Closure(eqx.Module):
         return Moments(
             mean + gradient * pull,
             _carried_over(update, leading, lambda part: product(forces.leading, part)),
-            _carried_over(update, others, lambda part: forces.others * part),
+            _carried_over(
+                update, others, lambda part: lax.broadcast_to_rank(forces.others, part.ndim) * part
+            ),
             product(product(update.transition, moments.unseen), update.transition.T),
             moments.clipped,
         )
