@@ -302,6 +302,28 @@ def require_loss(loss: Any) -> None:
     require_kind("loss", loss, AbstractLoss, "one of jaxdp.losses such as Squared()")
 
 
+def require_arrays(train: tuple[str, Any, Any], test: tuple[str, Any, Any]) -> None:
+    """Raise ValueError unless rows and labels belong together.
+
+    Args:
+        train, test: the name of the rows, for the error; the rows, (count, columns); their labels.
+    """
+    columns = None
+    for kind, (name, rows, labels) in (("train", train), ("test", test)):
+        require_shape(name, rows, (None, columns))
+        count, columns = rows.shape
+        require_shape(f"{kind}_labels", labels, (count,))
+    for name, rows, _ in (train, test):
+        require_filled(name, rows)
+
+
+def require_filled(name: str, values: Any) -> None:
+    """Raise ValueError unless an array has entries, and all of them are finite."""
+    require_finite(name, values)
+    if 0 in values.shape:
+        raise ValueError(f"expected a non-empty {name}, got shape {values.shape}")
+
+
 def require_labels(problem: AbstractFeatureProblem) -> None:
     """Raise unless all labels are what the problem's loss is defined for; traced ones pass."""
     problem.loss.require_labels("train_labels", problem.train_labels)

@@ -10,11 +10,11 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import require_finite, require_shape
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.features import (
     SQUARED,
     AbstractFeatureProblem,
+    require_arrays,
     require_labels,
     require_loss,
 )
@@ -61,18 +61,10 @@ class FixedFeatures(AbstractFeatureProblem):
 
     def __check_init__(self):
         require_loss(self.loss)
-        require_shape("train_features", self.train_inputs, (None, None))
-        rows, columns = self.train_inputs.shape
-        require_shape("train_labels", self.train_labels, (rows,))
-        require_shape("test_features", self.test_inputs, (None, columns))
-        require_shape("test_labels", self.test_labels, (self.test_inputs.shape[0],))
-        for name, values in (
-            ("train_features", self.train_inputs),
-            ("test_features", self.test_inputs),
-        ):
-            require_finite(name, values)
-            if 0 in values.shape:
-                raise ValueError(f"expected a non-empty {name}, got shape {values.shape}")
+        require_arrays(
+            ("train_features", self.train_inputs, self.train_labels),
+            ("test_features", self.test_inputs, self.test_labels),
+        )
         require_labels(self)
 
     @classmethod

@@ -32,6 +32,8 @@ from jaxdp.losses import AbstractLoss
 from jaxdp.problems.features import (
     SQUARED,
     AbstractFeatureProblem,
+    require_arrays,
+    require_filled,
     require_labels,
     require_loss,
 )
@@ -105,19 +107,15 @@ class RandomFeatures(AbstractFeatureProblem):
         require_loss(self.loss)
         if not callable(self.activation):
             raise TypeError(f"expected activation to be a callable, got {self.activation!r}")
-        require_shape("train_inputs", self.train_inputs, (None, None))
-        rows, dim = self.train_inputs.shape
-        require_shape("train_labels", self.train_labels, (rows,))
-        require_shape("test_inputs", self.test_inputs, (None, dim))
-        require_shape("test_labels", self.test_labels, (self.test_inputs.shape[0],))
+        require_arrays(
+            ("train_inputs", self.train_inputs, self.train_labels),
+            ("test_inputs", self.test_inputs, self.test_labels),
+        )
         if self.weights is not None:
-            require_shape("weights", self.weights, (None, dim))
-        for field in ("train_inputs", "train_labels", "test_inputs", "test_labels", "weights"):
-            value = getattr(self, field)
-            if value is not None:
-                require_finite(field, value)
-                if 0 in value.shape:
-                    raise ValueError(f"expected a non-empty {field}, got shape {value.shape}")
+            require_shape("weights", self.weights, (None, self.dim))
+            require_filled("weights", self.weights)
+        require_finite("train_labels", self.train_labels)
+        require_finite("test_labels", self.test_labels)
         require_labels(self)
 
     @classmethod

@@ -1,5 +1,9 @@
 r"""The Gaussian closure: mean and covariance of clipped gradient descent, as if it were normal.
 
+A clipped gradient is no linear function of the weights, so that the mean of the weights after a
+step depends on their whole law before it. Taking that law to be normal closes the equations: two
+moments before a step then give two moments after it.
+
 In the kernel's eigenbasis let the coordinates have mean $\mu$ and covariance S. Prediction i is
 then $N(f_i, v_i)$, $f = W\mu$, $v = \mathrm{diag}(WSW^\top)$, and the loss says what mean $E_i$,
 mean square $M_i$ and mean derivative $D_i$ its slope has, clipped at $C/\|\varphi_i\|$. The mean
@@ -14,10 +18,10 @@ $$ \mu \leftarrow F\mu + g\,\frac{W^\top E}{n}, \qquad
 
 with Q the covariance of the draw of a batch and of what the slopes' nonlinearity adds to it,
 $W^\top\mathrm{diag}(M - E^2 - D^2v)W/n^2$, the next order of Hermite's series on the diagonal.
-Without clipping, with squared loss, this is exact. In full it costs r^3 operations; here the
-leading modes keep their covariances and the others their variances only: O(n rank^2 + n r). The
-modes beyond the spectral gap are nearly uncorrelated, because samples of small and of large
-residual share them alike.
+With squared loss, without clipping and with batches drawn independently this is exact. In full it
+costs r^3 operations; here the leading modes keep their covariances and the others their variances
+only: O(n rank^2 + n r). The modes beyond the spectral gap are nearly uncorrelated, because samples
+of small and of large residual share them alike.
 Derived: PF Algorithm 1 and DP-SGD closed at second moments; test_gaussian_closure, test_everyday.
 
 A loss of several outputs is clipped on the joint norm of its slope. Its coordinates are taken to be

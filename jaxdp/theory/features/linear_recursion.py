@@ -1,16 +1,21 @@
 r"""An algorithm as the Gaussian closure sees it: a small linear recursion for every coordinate.
 
-What a linear optimiser keeps of one coordinate (the weight, a velocity, an average) is a vector z
-of J numbers. With $\bar g_t$ the mean of the clipped gradients of all rows, $\xi_t$ what the draw
-of the batch adds to it, and $\zeta_t$ standard normal, an update is
+The closure follows means and covariances, for which it has to know what one step does to them,
+whatever the optimiser and however its batches are drawn. What a linear optimiser keeps of one
+coordinate (the weight, a velocity, an average) is a vector z of J numbers. With $\bar g_t$ the mean
+of the clipped gradients of all rows, $\xi_t$ what the draw of the batch adds to it, and $\zeta_t$
+standard normal, an update is
 
 $$ z_{t+1} = F_t z_t + g_t \bar g_t + h_t \xi_t + b_t \zeta_t. $$
 
-Batches of one size that share out the rows of an epoch draw noises that cancel over the epoch. One
-more component, the sum of the epoch's noises so far, makes them independent again:
-`with_epochs`.
+The noises $\xi_t$ are taken to be independent of each other and of what came before. Batches that
+share out the rows of an epoch draw noises that add up to zero over the epoch. One more component,
+the sum of the epoch's noises so far, gives each noise its mean given the earlier ones
+(`with_epochs`); it does not know that the weights remember which rows are used up, and so is an
+approximation even without clipping.
 
-Derived: everyday DP-SGD, test_everyday, against the enumeration of all batches.
+Derived: everyday DP-SGD, sections 1 to 2b; test_everyday, against the enumeration of all batches
+that are drawn independently.
 """
 
 import equinox as eqx
