@@ -6,8 +6,11 @@ import scipy
 from jaxtyping import Array, Key
 
 from jaxdp.core.checks import concrete
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.batches.base import AbstractSampler
+from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
+from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret_key import key_entropy_bits
 from jaxdp.privacy.secret_noise import SecretNoise
@@ -36,7 +39,7 @@ def release_of_sums(
     noise_multiplier: Any,
     num_steps: int,
     *,
-    noise: SecretNoise | None,
+    noise: SecretNoise | BufferedToeplitzNoise | None,
     key: Key[Array, ""] | None,
     has_average: bool = False,
 ) -> Release:
@@ -47,15 +50,20 @@ def release_of_sums(
         noise_multiplier: standard deviation of the noise over what one record moves a sum, or half
             of that where a record is replaced.
         num_steps: how many sums.
-        noise: None where it is simulated.
+        noise: None where it is simulated, and independent from step to step.
         key: of the run, if it is known.
         has_average: whether an average of the iterates is released as the model.
+
+    Raises:
+        NotCoveredError: the noise is correlated, and a record may be in several batches.
     """
+    if isinstance(noise, BufferedToeplitzNoise):
+        _require_one_batch_a_record(sampler, num_steps)
     follows = "all that follows from them"
     if has_average:
         follows += ", the average of the iterates included, at no further cost"
     mechanism, least = sampler.mechanism(noise_multiplier, num_steps), 0.0
-    if noise is None:
+    if not isinstance(noise, SecretNoise):
         least = least_delta(noise_multiplier, sampler)
         lines = (_simulated(least * num_steps), _of_the_key(key))
     else:
@@ -65,7 +73,7 @@ def release_of_sums(
         adjacency=sampler.adjacency,
         mechanism=mechanism,
         assumptions=(*_ASSUMPTIONS, *lines),
-        is_certified=noise is not None and not noise.is_guessable,
+        is_certified=isinstance(noise, SecretNoise) and not noise.is_guessable,
         least_delta=least,
     )
 
@@ -84,6 +92,16 @@ def least_delta(multiplier: Any, sampler: AbstractSampler) -> float:
     shift = (2.0 if sampler.adjacency == REPLACE_ONE else 1.0) / float(known)
     beyond = float(scipy.special.ndtr(shift - LARGEST_NORMAL) - scipy.special.ndtr(-LARGEST_NORMAL))
     return sampler.inclusion_probability * max(beyond, 0.0)
+
+
+def _require_one_batch_a_record(sampler: AbstractSampler, num_steps: int) -> None:
+    if isinstance(sampler, AbstractUnamplifiedSampler) and sampler.uses(num_steps) == 1:
+        return
+    raise NotCoveredError(
+        "correlated noise is proved for records that are in one batch at most, such as those of "
+        f"the first epoch of ShuffledEpochs, got {num_steps} steps of {sampler!r}; with noise=None "
+        "all are accounted for"
+    )
 
 
 def _simulated(beyond: float) -> str:

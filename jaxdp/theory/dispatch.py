@@ -8,12 +8,14 @@ from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
+from jaxdp.theory.features.modewise_closure import ModewiseClosure
 from jaxdp.theory.streams.coupled_ode import CoupledODE
 from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion
 
 # The first that covers the pair is the default.
-_ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), GaussianClosure(), DiscreteRecursion())
-_IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE(), GaussianClosure())
+_ON_ROWS: tuple[AbstractTheory, ...] = (ModewiseClosure(), GaussianClosure())
+_ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), *_ON_ROWS, DiscreteRecursion())
+_IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE(), *_ON_ROWS)
 
 
 def predict(
@@ -29,7 +31,8 @@ def predict(
         problem: what is learnt.
         algorithm: how it is learnt; every number in it may be traced.
         theory: None takes the first that covers the pair: `CoupledODE` for samples one by one,
-            `DiscreteRecursion` for batches, `GaussianClosure` for features on fixed rows.
+            `DiscreteRecursion` for batches, `GaussianClosure` for features on fixed rows, with the
+            softmax loss `ModewiseClosure`.
         records: record j is the state after floor(j n / records) of the n updates, j from 0 to
             `records`: a risk of records + 1 values, the first before any update.
 
