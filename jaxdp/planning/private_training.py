@@ -7,7 +7,7 @@ through the closure.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +19,7 @@ from jaxdp.core.checks import described, host_number, require_callable, require_
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.planning.closure_risk import AbstractClosureRisk, Draw, LinearRisk, closure_risk
 from jaxdp.planning.search import Evaluation, Point, around, best_point, grid
-from jaxdp.planning.stable_rates import StableRates, rate_scale, stable_rates
+from jaxdp.planning.stable_rates import StableRates, stable_rates
 from jaxdp.planning.training_plan import Cell, TrainingPlan
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.batches.base import AbstractSampler
@@ -36,8 +36,17 @@ _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
 # With fewer clipped rows the draw of the batches is not held back; with a margin to the status's.
 _LITTLE_CLIPPED = 0.55
 _DIGITS = 4
+# From which share of the largest rate on a plan says that it was held back.
+_NEAR = 0.99
 # At which the optimiser is looked at before the search.
 _A_RATE = 0.1
+
+
+class _Found(NamedTuple):
+    """What is best in a cell, if anything is stable, and the largest rate that may be tried."""
+
+    point: Point | None
+    largest_rate: float
 
 
 def plan_training(
@@ -80,11 +89,11 @@ def plan_training(
     is_linear = all([_require_covered(problem, draft) for draft in drafts.values()])
     algorithms = {place: _calibrated(draft, epsilon, delta) for place, draft in drafts.items()}
     risks = closure_risk(problem, list(algorithms.values()), is_linear=is_linear)
-    found: dict[Any, Point | None] = {}
+    found: dict[Any, _Found] = {}
     for (length, rate), risk in zip(algorithms, risks, strict=True):
         earlier = [found[place] for place in found if place[1] == rate]
         algorithm = algorithms[length, rate]
-        found[length, rate] = _searched(risk, algorithm, earlier[-1] if earlier else None)
+        found[length, rate] = _searched(risk, algorithm, earlier[-1].point if earlier else None)
     table = tuple(
         _cell(algorithms[length, rate], rate, found[length, rate])
         for length in lengths
@@ -105,7 +114,9 @@ def plan_training(
 def _listed(name: str, value: Any) -> tuple[Any, ...]:
     """One number or several, without repetitions."""
     if isinstance(value, (str, bytes, dict)):
-        raise TypeError(f"expected {name} to be a number or a tuple of them, got {described(value)}")
+        raise TypeError(
+            f"expected {name} to be a number or a tuple of them, got {described(value)}"
+        )
     try:
         values = tuple(dict.fromkeys(value)) if np.ndim(value) else (value,)
     except TypeError:
@@ -165,7 +176,7 @@ def _calibrated(draft: PrivateOptimiser, epsilon: float, delta: float) -> Privat
 
 def _searched(
     risk: AbstractClosureRisk, algorithm: PrivateOptimiser, earlier: Point | None
-) -> Point | None:
+) -> _Found:
     """The best learning rate and clip norm of a cell.
 
     Args:
@@ -177,7 +188,7 @@ def _searched(
     limits = _limits(risk, draw)
     largest = max(limits)
     if not largest > 0:
-        return None
+        return _Found(None, 0.0)
     norm = _gradient_norm(risk)
     starts = grid(rate=largest, clip_norm=norm) if earlier is None else around(earlier)
     evaluate = _evaluation(risk, draw, length, limits)
@@ -195,7 +206,7 @@ def _searched(
         # What holds a larger rate back is clipping; without it there may be a better one.
         other = within(limits.unclipped, starts if best is None else around(best))
         best = min((one for one in (best, other) if one), key=lambda one: one.risk, default=None)
-    return None if best is None else _rounded(best, evaluate)
+    return _Found(None if best is None else _rounded(best, evaluate), largest)
 
 
 def _limits(risk: AbstractClosureRisk, draw: Draw) -> StableRates:
@@ -235,14 +246,23 @@ def _evaluation(
 
 def _rounded(best: Point, evaluate: Callable[[float, float], Evaluation]) -> Point:
     """The point at numbers of few digits, which a plan can be copied with."""
-    rate, clip_norm = (float(f"{math.exp(one):.{_DIGITS}g}") for one in best[:2])
-    return evaluate(math.log(rate), math.log(clip_norm)).point
+    return evaluate(*(math.log(_shortened(one)) for one in best[:2])).point
 
 
-def _cell(algorithm: PrivateOptimiser, rate: float, found: Point | None) -> Cell:
-    given = int(algorithm.num_steps), rate
-    noise, adjacency = algorithm.noise_multiplier, algorithm.sampler.adjacency
-    if found is None:
-        return Cell(*given, math.nan, math.nan, noise, math.inf, adjacency)
-    numbers = (float(f"{math.exp(one):.{_DIGITS}g}") for one in found[:2])
-    return Cell(*given, *numbers, noise, found.risk, adjacency)
+def _shortened(logarithm: float) -> float:
+    return float(f"{math.exp(logarithm):.{_DIGITS}g}")
+
+
+def _cell(algorithm: PrivateOptimiser, sampling_rate: float, found: _Found) -> Cell:
+    point = found.point
+    rate, clip_norm = (math.nan, math.nan) if point is None else map(_shortened, point[:2])
+    return Cell(
+        num_steps=int(algorithm.num_steps),
+        sampling_rate=sampling_rate,
+        learning_rate=rate,
+        clip_norm=clip_norm,
+        noise_multiplier=algorithm.noise_multiplier,
+        risk=math.inf if point is None else point.risk,
+        adjacency=algorithm.sampler.adjacency,
+        is_at_limit=rate > _NEAR * found.largest_rate,
+    )

@@ -58,9 +58,7 @@ def stable_rates(risk: LinearRisk, draw: Draw) -> StableRates:
 
 
 @eqx.filter_jit
-def _are_stable(
-    risk: LinearRisk, draw: Draw, rates: Float[Array, " rates"]
-) -> tuple[Array, Array]:
+def _are_stable(risk: LinearRisk, draw: Draw, rates: Float[Array, " rates"]) -> tuple[Array, Array]:
     """Whether each rate is, where all rows are clipped and where none is."""
 
     def one(rate):

@@ -25,6 +25,9 @@ ASSUMPTIONS = (
     "what is predicted is the loss of training on the rows that were planned on; with proxy rows "
     "it is not the loss on the private rows",
 )
+_LIMITED = (
+    "*: the largest rate for which the prediction is to be trusted; a larger one may be better"
+)
 
 
 class Cell(NamedTuple):
@@ -38,6 +41,8 @@ class Cell(NamedTuple):
         risk: predicted by `GaussianClosure(rank=0)`, for Adam by its closure; infinite where
             nothing is stable.
         adjacency: who the neighbours are for whom the budget holds.
+        is_at_limit: whether the learning rate is the largest that was tried, for which the closure
+            is to be trusted: a larger one may be better.
     """
 
     num_steps: int
@@ -47,6 +52,7 @@ class Cell(NamedTuple):
     noise_multiplier: float
     risk: float
     adjacency: str
+    is_at_limit: bool
 
 
 class TrainingPlan(eqx.Module):
@@ -111,7 +117,7 @@ class TrainingPlan(eqx.Module):
                 f"{cell.num_steps}",
                 f"{cell.sampling_rate:g}",
                 f"{cell.noise_multiplier:.4g}",
-                f"{cell.learning_rate:.4g}",
+                f"{cell.learning_rate:.4g}{'*' if cell.is_at_limit else ' '}",
                 f"{cell.clip_norm:.4g}",
                 f"{cell.risk:.5g}{' <' if cell == self.chosen else '  '}",
             ]
@@ -129,6 +135,7 @@ class TrainingPlan(eqx.Module):
             f"Plan for epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}, in "
             "every row",
             *lines,
+            *([_LIMITED] if any(cell.is_at_limit for cell in self.table) else []),
             f"chosen (<): predicted loss {final:.5g} by the {self.predicted.label}",
             self.line,
             *(f"Note: {sentence}." for sentence in self.assumptions),
