@@ -36,7 +36,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update
-from jaxdp.theory.features.modes import KernelModes, product
+from jaxdp.theory.features.modes import KernelModes, over_rows, product
 
 
 class Moments(eqx.Module):
@@ -134,9 +134,9 @@ class Closure(eqx.Module):
         own = slopes.mean**2 if slopes.mean.ndim == 1 else jnp.mean(slopes.mean**2, axis=1)
         bend = slopes.square - own - slopes.derivative**2 * spread
         return Forces(
-            pull=product(factor.T, slopes.mean) / count,
+            pull=over_rows(factor, slopes.mean) / count,
             leading=self.leading_form(slopes.derivative) / count,
-            others=product(self.squares.T, slopes.derivative) / count,
+            others=over_rows(self.squares, slopes.derivative) / count,
             square=slopes.square,
             # A fixed prediction bends nothing; rounding would.
             bend=jnp.where(spread > 0, jnp.maximum(bend, 0), 0),
@@ -206,7 +206,7 @@ class Closure(eqx.Module):
         shared_others = jnp.sum(pull[rank:] ** 2, axis=1) + forces.others**2 * others
         return (
             self.leading_form(weights) + joint * shared,
-            product(self.squares.T, weights) + joint * shared_others,
+            over_rows(self.squares, weights) + joint * shared_others,
         )
 
 
