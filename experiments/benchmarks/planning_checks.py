@@ -65,7 +65,7 @@ def summary(dataset: xarray.Dataset) -> str:
         for values in (here.reported, here.validation, here.reported - here.validation, here.fresh):
             mean, error = _mean_and_error(values)
             cells.append(f"{float(mean):.4f} ± {float(error):.4f}")
-        seconds = float(dataset.calibration_seconds) + int(count) * float(dataset.run_seconds)
+        seconds = float(dataset.start_seconds) + int(count) * float(dataset.run_seconds)
         rows.append([f"{count} single runs", *cells, f"{seconds:.1f}"])
     predicted, simulated = float(dataset.predicted), float(dataset.planned_validation)
     error = float(dataset.planned_validation_error)
@@ -97,10 +97,10 @@ def summary(dataset: xarray.Dataset) -> str:
         f"{attrs['adjacency']} throughout; {dataset.sizes['repeat']} searches of each length, and "
         f"{attrs['num_runs']} new runs with what each found. A search draws a cell of the plan, "
         "and learning rate and clip norm uniformly in their logarithms, the rate up to gradient "
-        "descent's limit. Its seconds are those of the calibrations and of its runs, 50 at once, "
-        "without compilation; the plan's hold everything. At this size a simulated run costs less "
-        "than a prediction: what a plan buys is an objective without noise, that can be asked of "
-        "public rows. Both choose by the validation rows.\n\n"
+        "descent's limit; it trains 50 at once. Seconds hold calibrations and compilation, the "
+        "plan's the prediction of the chosen cell and its spread too. At this size a simulated run "
+        "costs less than a prediction: what a plan buys is an objective without noise. Both choose "
+        "by the validation rows, and neither is private: both want public rows.\n\n"
         + harness.table(head, rows)
         + "\n\n"
         + harness.table(columns, cells)

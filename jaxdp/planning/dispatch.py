@@ -70,7 +70,7 @@ def plan(
 
     Example:
         >>> import jax, jaxdp
-        >>> problem = jaxdp.RandomFeatures.sample(200, 50, 5, 20, key=jax.random.key(0))
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 10, key=jax.random.key(0))
         >>> plan = jaxdp.plan(problem, epsilon=2.0, delta=1e-5, num_steps=20, sampling_rate=1.0)
         >>> cost = jaxdp.account(plan.algorithm, delta=1e-5)
         >>> print(f"epsilon {cost.epsilon:.2f}, {cost.adjacency}, {len(plan.table)} cell")

@@ -12,24 +12,18 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdp.algorithms.adam_constants import adam_constants
 from jaxdp.algorithms.averages import AbstractAverage
 from jaxdp.algorithms.optimiser import PrivateOptimiser
-from jaxdp.core.checks import described, host_number, require_callable, require_count, require_host
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import host_number
 from jaxdp.planning.closure_risk import AbstractClosureRisk, Draw, LinearRisk, closure_risk
+from jaxdp.planning.drafts import drafts, is_covered_as_linear
 from jaxdp.planning.search import Evaluation, Point, around, best_point, grid
 from jaxdp.planning.stable_rates import StableRates, stable_rates
 from jaxdp.planning.training_plan import Cell, TrainingPlan
 from jaxdp.privacy.arguments import check_budget
-from jaxdp.privacy.batches.base import AbstractSampler
-from jaxdp.privacy.batches.poisson import PoissonSampler
-from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
 from jaxdp.problems.features import AbstractFeatureProblem
-from jaxdp.theory.coverage import require_rows
 from jaxdp.theory.dispatch import predict
-from jaxdp.theory.features.gaussian_closure import GaussianClosure
 
 # How far below the grid a rate may go, and the clip norms around a gradient's, as factors.
 _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
@@ -38,8 +32,6 @@ _LITTLE_CLIPPED = 0.55
 _DIGITS = 4
 # From which share of the largest rate on a plan says that it was held back.
 _NEAR = 0.99
-# At which the optimiser is looked at before the search.
-_A_RATE = 0.1
 
 
 class _Found(NamedTuple):
@@ -63,42 +55,24 @@ def plan_training(
     """What `jaxdp.plan` does for features on fixed rows; its arguments are described there."""
     check_budget(epsilon, delta)
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
-    require_host("problem", problem)
-    lengths = [require_count("num_steps", one) for one in _listed("num_steps", num_steps)]
-    rates = [_rate(one) for one in _listed("sampling_rate", sampling_rate)]
-    samplers = [_sampler(sampler, problem.num_train, rate) for rate in rates]
-    require_callable(
-        "optimiser",
-        optimiser,
-        "a factory, which makes a transformation of a learning rate, such as optax.sgd",
+    cells = drafts(
+        problem,
+        num_steps=num_steps,
+        sampling_rate=sampling_rate,
+        optimiser=optimiser,
+        average=average,
+        sampler=sampler,
     )
-    # What is wrong is said before the calibrations, which may take seconds.
-    drafts = {
-        (length, rate): PrivateOptimiser(
-            optimiser,
-            learning_rate=_A_RATE,
-            clip_norm=1.0,
-            noise_multiplier=1.0,
-            num_steps=length,
-            sampler=one,
-            average=average,
-        )
-        for length in sorted(lengths)
-        for rate, one in zip(rates, samplers, strict=True)
-    }
-    is_linear = all([_require_covered(problem, draft) for draft in drafts.values()])
-    algorithms = {place: _calibrated(draft, epsilon, delta) for place, draft in drafts.items()}
+    is_linear = all([is_covered_as_linear(problem, draft) for draft in cells.values()])
+    algorithms = {place: _calibrated(draft, epsilon, delta) for place, draft in cells.items()}
     risks = closure_risk(problem, list(algorithms.values()), is_linear=is_linear)
     found: dict[Any, _Found] = {}
-    for (length, rate), risk in zip(algorithms, risks, strict=True):
-        earlier = [found[place] for place in found if place[1] == rate]
+    # Few steps cost little, and what is best for them is a start for more.
+    for (length, rate), risk in sorted(zip(cells, risks, strict=True), key=lambda one: one[0]):
+        earlier = [found[place].point for place in found if place[1] == rate]
         algorithm = algorithms[length, rate]
-        found[length, rate] = _searched(risk, algorithm, earlier[-1].point if earlier else None)
-    table = tuple(
-        _cell(algorithms[length, rate], rate, found[length, rate])
-        for length in lengths
-        for rate in rates
-    )
+        found[length, rate] = _searched(risk, algorithm, earlier[-1] if earlier else None)
+    table = tuple(_cell(algorithms[place], place[1], found[place]) for place in cells)
     best = min(table, key=lambda cell: cell.risk)
     if not math.isfinite(best.risk):
         raise RuntimeError(
@@ -109,62 +83,6 @@ def plan_training(
         learning_rate=best.learning_rate, clip_norm=best.clip_norm
     )
     return TrainingPlan(algorithm, predict(problem, algorithm), table, epsilon, delta)
-
-
-def _listed(name: str, value: Any) -> tuple[Any, ...]:
-    """One number or several, without repetitions."""
-    if isinstance(value, (str, bytes, dict)):
-        raise TypeError(
-            f"expected {name} to be a number or a tuple of them, got {described(value)}"
-        )
-    try:
-        values = tuple(dict.fromkeys(value)) if np.ndim(value) else (value,)
-    except TypeError:
-        raise TypeError(
-            f"expected {name} to be a number or a tuple of them, got {described(value)}"
-        ) from None
-    if not values:
-        raise ValueError(f"expected at least one {name}, got none")
-    return values
-
-
-def _rate(value: Any) -> float:
-    rate = host_number("sampling_rate", value)
-    if not 0 < rate <= 1:
-        raise ValueError(f"expected 0 < sampling_rate <= 1, got {value}")
-    return rate
-
-
-def _sampler(kind: Any, num_records: int, rate: float) -> AbstractSampler:
-    """The sampler of a rate: of batches of one size, the nearest size."""
-    if isinstance(kind, type) and issubclass(kind, PoissonSampler):
-        return kind(num_records, rate)
-    if isinstance(kind, type) and issubclass(kind, AbstractUnamplifiedSampler):
-        return kind(num_records, max(1, round(rate * num_records)))
-    raise TypeError(
-        "expected sampler to be a class of jaxdp.privacy: PoissonSampler, ShuffledEpochs or "
-        f"FixedSizeBatches, got {described(kind)}"
-    )
-
-
-def _require_covered(problem: AbstractFeatureProblem, draft: PrivateOptimiser) -> bool:
-    """Whether the closure covers the optimiser as a linear one; else it is Adam.
-
-    Raises:
-        NotCoveredError: it is neither.
-    """
-    reason = GaussianClosure().covers(problem, draft)
-    if reason is not None:
-        raise NotCoveredError(f"a plan asks GaussianClosure: {reason}")
-    if require_rows(problem, draft) is None:
-        return True
-    found = adam_constants(draft)
-    if not isinstance(found, str) and not np.allclose(found.learning_rate, _A_RATE):
-        raise NotCoveredError(
-            "of Adam one learning rate is planned, for all steps: expected a factory such as "
-            "optax.adam, got one that changes the rate that it is given"
-        )
-    return False
 
 
 def _calibrated(draft: PrivateOptimiser, epsilon: float, delta: float) -> PrivateOptimiser:

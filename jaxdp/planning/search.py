@@ -84,7 +84,8 @@ def best_point(
             return 1e30, np.zeros(2)
         return value, np.asarray(found.gradient, np.float64)
 
-    for start in sorted({tuple(np.clip(start, *zip(*bounds, strict=True))) for start in starts}):
+    low, high = zip(*bounds, strict=True)
+    for start in sorted({tuple(np.clip(start, low, high).tolist()) for start in starts}):
         risk(start)
     first = _best(seen)
     if first is None:

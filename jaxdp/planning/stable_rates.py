@@ -64,6 +64,7 @@ def _are_stable(risk: LinearRisk, draw: Draw, rates: Float[Array, " rates"]) -> 
     def one(rate):
         # The limits do not depend on the clip norm.
         found = growth(risk.modes, risk.recursion(rate, jnp.ones_like(rate), draw))
-        return tuple(~found.is_unstable(jnp.asarray(share)) for share in (1.0, 0.0))
+        clipped, unclipped = (found.is_unstable(jnp.asarray(share)) for share in (1.0, 0.0))
+        return ~clipped, ~unclipped
 
     return jax.vmap(one)(rates)

@@ -13,7 +13,7 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp.planning import private_training, search
+from jaxdp.planning import drafts, private_training, search
 from jaxdp.planning.closure_risk import Draw, LinearRisk, closure_risk
 from jaxdp.planning.stable_rates import stable_rates
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
@@ -103,8 +103,8 @@ def test_the_table_has_every_cell_once_and_the_best_is_chosen():
     assert plan.algorithm.num_steps == plan.chosen.num_steps
     assert plan.algorithm.clip_norm == plan.chosen.clip_norm
     # A number stands for a tuple of one, and what is repeated is looked at once.
-    assert len(private_training._listed("num_steps", 20)) == 1
-    assert private_training._listed("num_steps", [20, 20, 10]) == (20, 10)
+    assert len(drafts._listed("num_steps", 20)) == 1
+    assert drafts._listed("num_steps", [20, 20, 10]) == (20, 10)
 
 
 def test_simulated_runs_agree_with_the_plan_and_not_with_a_third_more_noise():
