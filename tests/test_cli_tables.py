@@ -150,6 +150,7 @@ def test_more_classes_take_softmax(capsys, folder, tmp_path):
     assert found["options"]["clip_norm"] == pytest.approx(math.sqrt(2 / 3) / 2)
 
 
+@pytest.mark.slow
 def test_a_rate_beyond_what_is_stable_is_warned_of(capsys, folder, tmp_path):
     arguments = ["--sampling-rate", "1", "--learning-rate", "30", *SHORT, "--out", tmp_path]
     status, _, err = _run(capsys, "--data", folder / "numbers.csv", *arguments)
