@@ -43,7 +43,13 @@ from jaxdp.algorithms.optimiser_steps import (
 )
 from jaxdp.algorithms.release_of_sums import release_of_sums
 from jaxdp.algorithms.trainable import AbstractTrainable
-from jaxdp.algorithms.transformation import Rate, Transformation, optimiser_of, rate_of
+from jaxdp.algorithms.transformation import (
+    Rate,
+    Transformation,
+    optimiser_of,
+    rate_of,
+    refuse_losses,
+)
 from jaxdp.clipping import TwoPartSum, sensitivity_excess
 from jaxdp.clipping.arguments import weights_of
 from jaxdp.clipping.traced_loss import batch_size
@@ -160,6 +166,7 @@ class PrivateOptimiser(AbstractTrainable):
         self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)
         is_correlated = isinstance(noise, BufferedToeplitzNoise)
         self.sensitivity = noise.sensitivity(num_steps) if is_correlated else 1.0
+        refuse_losses(self.transformation)
 
     def __check_init__(self):
         known = concrete(self.noise_multiplier)

@@ -19,11 +19,13 @@ from jaxdp.privacy.secret_noise import SecretNoise
 LARGEST_NORMAL = 5.42
 _INTEGER_BITS = 32
 _ASSUMPTIONS = (
-    "the clip norm, the noise, the optimiser and the number of steps and records are public, and "
-    "choosing them by looking at the data is not included",
+    "the clip norm, the noise, the optimiser and the number of steps and records are public; "
+    "choosing them by looking at the data, scaling the data by itself and learning features on it "
+    "are not included",
     "the loss of a record depends on that record alone; losses, norms, batches and exceptions that "
     "a loss raises are not released",
 )
+_NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as they are"
 _CERTIFIED = (
     "proved in the arithmetic of the machine: the noise covers what rounding adds to one record's "
     "part of the sums, on a CPU, or a GPU with --xla_gpu_deterministic_ops=true "
@@ -63,7 +65,9 @@ def release_of_sums(
     if has_average:
         follows += ", the average of the iterates included, at no further cost"
     mechanism, least = sampler.mechanism(noise_multiplier, num_steps), 0.0
-    if not isinstance(noise, SecretNoise):
+    if concrete(noise_multiplier) == 0:
+        lines: tuple[str, ...] = (_NO_NOISE,)
+    elif not isinstance(noise, SecretNoise):
         least = least_delta(noise_multiplier, sampler)
         lines = (_simulated(least * num_steps), _of_the_key(key))
     else:
@@ -72,7 +76,7 @@ def release_of_sums(
         what=f"{num_steps} noisy sums of clipped gradients and {follows}",
         adjacency=sampler.adjacency,
         mechanism=mechanism,
-        assumptions=(*_ASSUMPTIONS, *lines),
+        assumptions=(*sampler.charges(num_steps), *_ASSUMPTIONS, *lines),
         is_certified=isinstance(noise, SecretNoise) and not noise.is_guessable,
         least_delta=least,
     )

@@ -500,6 +500,11 @@ _SPEED = {
         ("is solved as well", added("large_error", 1)),
         ("a pass over regenerated", scaled("pass_bytes", 1e3)),
     ],
+    "planning": [
+        ("no worse than the mean search", scaled("planned_fresh", 1.5)),
+        ("reports less than", added("reported", 0.2)),
+        ("what the plan predicts", scaled("predicted", 1.1)),
+    ],
     "secret_noise": [
         ("normals take less", scaled("draw", 100)),
         ("a step", scaled("noise_alone", 100)),
