@@ -206,11 +206,11 @@ def product(left: Array, right: Array) -> Array:
     return jnp.matmul(left, right, precision=Precision.HIGHEST)
 
 
-def over_rows(factor: Array, values: Array) -> Array:
-    r"""$W^\top x$ at full precision, as one contraction.
+def sum_over_rows(factor: Float[Array, "rows modes"], weights: Array) -> Array:
+    r"""$W^\top w$ at full precision; a vector goes to the left, where a CPU reads W as it lies.
 
-    Of `product(factor.T, values)` XLA's loops on a CPU copy the transpose in every step, which
-    takes fifteen times as long as the product. With the values first, a batch of them lies as the
-    products of matrices want it.
+    Args:
+        factor: W.
+        weights: w, of shape (rows,) or (rows, columns).
     """
-    return jnp.tensordot(values, factor, (0, 0), precision=Precision.HIGHEST).T
+    return product(weights, factor) if weights.ndim == 1 else product(factor.T, weights)
