@@ -130,7 +130,7 @@ def _risk_of(algorithm, problem=PROBLEM, *, is_linear=True):
 
 
 # So short that no node of the softmax's quadrature crosses the kink of the clip on its way.
-RATE, CLIP_NORM, STEP = 0.3, 0.7, 1e-6
+RATE, CLIP_NORM, STEP = 0.3, 0.7, 1e-7
 
 
 def _assert_derivative(gradient, value_at):
