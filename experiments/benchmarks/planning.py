@@ -27,6 +27,8 @@ from jaxdp.privacy import PoissonSampler, calibrated_noise_multiplier
 
 # Of the limit of gradient descent, and of the median norm of a gradient at the start.
 _RATES, _CLIP_NORMS = (10**-2.5, 1.0), (10**-2, 10**0.5)
+# Of what the plan is worth, the largest loss that the picture shows.
+_TOP = 1.5
 # So many runs at once, for their memory.
 _BATCH = 50
 
@@ -225,7 +227,10 @@ def _measured(config, problem, fresh, algorithm, key) -> np.ndarray:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """What was reported and what it is worth, against the runs of a search; and the time."""
+    """What was reported and what it is worth, against the runs of a search; and the time.
+
+    Triangles at the upper edge stand for searches that lie beyond it.
+    """
     figure = Figure(figsize=(7.6, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     places = np.arange(dataset.sizes["search"])
@@ -234,10 +239,14 @@ def plot(dataset: xarray.Dataset) -> Figure:
         "validation": ("new runs, validation rows", drawing.SKY, 0.0, "s"),
         "fresh": ("new runs, rows that nobody saw", drawing.BLUE, 0.2, "D"),
     }
+    top = _TOP * float(dataset.planned_fresh)
     for name, (label, color, shift, marker) in looks.items():
         values = dataset[name].transpose("search", "repeat").data
         x = np.broadcast_to(places[:, None] + shift, values.shape)
-        left.plot(x.ravel(), values.ravel(), marker, color=color, ms=3, alpha=0.35, mew=0)
+        is_shown = values < top
+        for shown, y, form in ((is_shown, values, marker), (~is_shown, 0 * values + top, "^")):
+            look = {"color": color, "ms": 3 if form == marker else 5, "mew": 0}
+            left.plot(x[shown], y[shown], form, alpha=0.35, **look)
         error = values.std(axis=1, ddof=1) / values.shape[1] ** 0.5
         look = {"color": color, "label": label, "capsize": 2, "ms": 5, "linestyle": ""}
         left.errorbar(places + shift, values.mean(axis=1), error, marker=marker, **look)
@@ -251,6 +260,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
         left.plot(end + shift, float(value), marker, color=color, ms=6, mec=drawing.BLACK, mew=0.8)
     left.axhline(float(dataset.planned_fresh), color=drawing.BLUE, lw=0.8, ls=":", zorder=0)
     names = [f"{count}" for count in dataset.search.data]
+    left.set_ylim(top=1.02 * top)
     left.set_xticks(range(end + 1), [*names, "plan"])
     left.set_xlabel("single runs of a random search")
     left.set_ylabel("squared error")

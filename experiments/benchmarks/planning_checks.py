@@ -98,7 +98,8 @@ def summary(dataset: xarray.Dataset) -> str:
         f"{attrs['num_runs']} new runs with what each found. A search draws a cell of the plan, "
         "and learning rate and clip norm uniformly in their logarithms, the rate up to gradient "
         "descent's limit; it trains 50 at once. Seconds hold calibrations and compilation, the "
-        "plan's the prediction of the chosen cell and its spread too. At this size a simulated run "
+        "plan's the prediction of the chosen cell and its spread too; the machine was shared with "
+        "other work, so that they tell the order of magnitude alone. At this size a simulated run "
         "costs less than a prediction: what a plan buys is an objective without noise. Both choose "
         "by the validation rows, and neither is private: both want public rows.\n\n"
         + harness.table(head, rows)
