@@ -1,6 +1,7 @@
 """The verb `predict`: picks a theory and asks it."""
 
 from jaxdp.algorithms.base import AbstractAlgorithm
+from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.errors import NotCoveredError
@@ -18,7 +19,7 @@ _IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE(), Ga
 
 def predict(
     problem: AbstractProblem,
-    algorithm: AbstractAlgorithm,
+    algorithm: AbstractAlgorithm | PrivateOptimiser,
     *,
     theory: AbstractTheory | None = None,
     records: int = 100,
