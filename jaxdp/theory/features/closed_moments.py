@@ -36,7 +36,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update
-from jaxdp.theory.features.modes import KernelModes, product
+from jaxdp.theory.features.modes import KernelModes, product, sum_over_rows
 
 
 class Moments(eqx.Module):
@@ -134,9 +134,9 @@ class Closure(eqx.Module):
         own = slopes.mean**2 if slopes.mean.ndim == 1 else jnp.mean(slopes.mean**2, axis=1)
         bend = slopes.square - own - slopes.derivative**2 * spread
         return Forces(
-            pull=product(factor.T, slopes.mean) / count,
+            pull=sum_over_rows(factor, slopes.mean) / count,
             leading=self.leading_form(slopes.derivative) / count,
-            others=product(self.squares.T, slopes.derivative) / count,
+            others=sum_over_rows(self.squares, slopes.derivative) / count,
             square=slopes.square,
             # A fixed prediction bends nothing; rounding would.
             bend=jnp.where(spread > 0, jnp.maximum(bend, 0), 0),
@@ -150,16 +150,21 @@ class Closure(eqx.Module):
 
     def step(self, moments: Moments, recursion: LinearRecursion, update: Update) -> Moments:
         """The moments after one update."""
+        return self.step_and_noise(moments, recursion, update)[0]
+
+    def step_and_noise(self, moments: Moments, recursion: LinearRecursion, update: Update):
+        """The moments after one update, and what of them its draws have added."""
         forces = self.forces(moments.mean[0], moments.leading[0, 0], moments.others[0, 0])
         carried = self._carried(moments, forces, update)
-        noise = self.injected(moments, forces, recursion, update)
-        return Moments(
+        noise = self._injected(moments, forces, recursion, update)
+        after = Moments(
             carried.mean,
             carried.leading + noise.leading,
             carried.others + noise.others,
             carried.unseen + noise.unseen,
             moments.clipped + forces.clipped,
         )
+        return after, noise
 
     def _carried(self, moments: Moments, forces: Forces, update: Update) -> Moments:
         """The moments after an update that draws nothing."""
@@ -177,7 +182,7 @@ class Closure(eqx.Module):
             moments.clipped,
         )
 
-    def injected(
+    def _injected(
         self, moments: Moments, forces: Forces, recursion: LinearRecursion, update: Update
     ) -> Moments:
         """The covariances that one update adds: of the draw and of the noise."""
@@ -206,7 +211,7 @@ class Closure(eqx.Module):
         shared_others = jnp.sum(pull[rank:] ** 2, axis=1) + forces.others**2 * others
         return (
             self.leading_form(weights) + joint * shared,
-            product(self.squares.T, weights) + joint * shared_others,
+            sum_over_rows(self.squares, weights) + joint * shared_others,
         )
 
 

@@ -8,6 +8,7 @@ The mean and the covariance of the weights are followed step by step as if they 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.on_rows import algorithm_on_rows
@@ -32,13 +33,18 @@ from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recur
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import Readout, SquaredForm
 from jaxdp.theory.features.recorded import recorded
-from jaxdp.theory.features.spread import root, spread_over_runs
+from jaxdp.theory.features.spread import (
+    all_moments,
+    moments_at,
+    root,
+    spread_over_runs,
+)
 from jaxdp.theory.features.stability import growth, warn_if_unstable
 from jaxdp.theory.solver import prediction
 
 DEFAULT_RANK = 256
-# The spread over runs is followed with this rank at most where there are more modes than that; at
-# these shares of the steps, of which there may be so many.
+# The spread over runs is followed with the whole rank up to so many modes; at these shares of the
+# steps, of which there may be so many.
 _SPREAD_RANK, _SPREAD_MODES, _SPREAD_STEPS = 16, 64, 2**14
 # How many numbers of covariances may be kept; with more the rank is 0.
 _SPREAD_NUMBERS = 2**26
@@ -64,20 +70,23 @@ class GaussianClosure(AbstractTheory):
 
     `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
     of clipping on it (`spread`), found at a sixteenth to all of the steps and in between by
-    interpolation, with a rank of at most 16 where there are more than 64 modes. It is there for
-    squared losses and a known number of steps up to 2^14, else None; of Adam it is without
-    feedback.
+    interpolation. It is there for squared losses and a known number of steps up to 2^14, else None;
+    of Adam it is without feedback.
 
-    Costs T steps of O(n rank^2 + n r) after one eigendecomposition; for very many steps of DP-GD
-    `ClippedDiffusion` is cheaper. `jax.grad` with respect to learning rate, clip norm or noise
-    keeps records + T/records copies of the moments; a traced `num_steps` of `DPGD` can be
-    differentiated through forward only.
+    Costs T steps of O(n rank^2 + n r) after one eigendecomposition, and as much again three times
+    for the spread; for very many steps of DP-GD `ClippedDiffusion` is cheaper. Without the spread
+    `jax.grad` with respect to learning rate, clip norm or noise keeps records + T/records copies of
+    the moments, with it T and more; a traced `num_steps` of `DPGD` can be differentiated through
+    forward only.
 
     Args:
         rank: how many leading modes keep their covariances in full; the others keep variances. At
             256 the expected test error differs by at most .1 % from the full closure in every
             case tried (n up to 2000; tanh and ReLU; equal and unequal row norms), at 0 by .9 %.
             A rank of min(n, p) or more is the full closure.
+        spread_rank: the same for the spread over runs, where there are more than 64 modes; there it
+            is at most `rank`. None leaves the spread out, which saves most of the time and memory
+            of a search or a gradient.
 
     Example:
         >>> import jax, jaxdp
@@ -89,9 +98,12 @@ class GaussianClosure(AbstractTheory):
     """
 
     rank: int = eqx.field(static=True, converter=plain_number, default=DEFAULT_RANK)
+    spread_rank: int | None = eqx.field(static=True, default=_SPREAD_RANK)
 
     def __check_init__(self):
         require_rank(self.rank)
+        if self.spread_rank is not None:
+            require_count("spread_rank", self.spread_rank, least=0)
 
     def covers(self, problem, algorithm):
         reason = require_rows(problem, algorithm)
@@ -131,25 +143,34 @@ class GaussianClosure(AbstractTheory):
     def _linear(self, modes: KernelModes, recursion, algorithm, at_record, longest):
         steps, limits = algorithm.num_steps, modes.slope_limits(algorithm)
         rank = min(self.rank, len(modes.eigenvalues))
+        with_spread = self._spread_rank(modes, recursion, steps, rank)
+        if with_spread is None:
+            return _predict(modes, recursion, limits, at_record, longest, rank)
+        found = _predict_with_spread(
+            modes, recursion, limits, at_record, _places(at_record), steps, with_spread
+        )
+        if with_spread == rank:
+            return found
         risk, observables, _ = _predict(modes, recursion, limits, at_record, longest, rank)
-        if not (modes.is_square and isinstance(steps, int) and steps <= _SPREAD_STEPS):
-            return risk, observables, None
+        return risk, observables, found[2]
+
+    def _spread_rank(self, modes: KernelModes, recursion, steps, rank: int) -> int | None:
+        """The rank with which the spread is followed, or None where it is not."""
+        is_short = isinstance(steps, int) and steps <= _SPREAD_STEPS
+        if self.spread_rank is None or not (modes.is_square and is_short):
+            return None
         if len(modes.eigenvalues) > _SPREAD_MODES:
-            rank = min(rank, _SPREAD_RANK)
-        if steps * (recursion.size * rank) ** 2 > _SPREAD_NUMBERS:
-            rank = 0
-        places = _places(at_record)
-        std = _spread(modes, recursion, limits, at_record, places, steps, rank)
-        return risk, observables, std
+            rank = min(rank, self.spread_rank)
+        return 0 if steps * (recursion.size * rank) ** 2 > _SPREAD_NUMBERS else rank
 
 
 def _is_unstable(modes: KernelModes, recursion: LinearRecursion, algorithm, observables):
-    """Whether a limit of stability is passed, of which it warns; of DP-GD the warning alone."""
+    """Whether a limit of stability is passed, of which it warns too."""
+    found, clipped = growth(modes, recursion), observables["clipped_fraction"][-1]
     if isinstance(algorithm, DPGD):
         warn_if_beyond_descent(algorithm, modes.stability_limit)
-        return False
-    found, clipped = growth(modes, recursion), observables["clipped_fraction"][-1]
-    warn_if_unstable(found, clipped)
+    else:
+        warn_if_unstable(found, clipped)
     return found.is_unstable(clipped)
 
 
@@ -205,11 +226,17 @@ def _places(at_record: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _spread(modes, recursion, limits, at_record, places, num_steps: int, rank: int):
-    """Standard deviations of the risk at the records."""
+def _predict_with_spread(
+    modes, recursion: LinearRecursion, limits, at_record, places, num_steps: int, rank: int
+):
+    """Risk, observables and the standard deviation of the risk at the records."""
     dtype = float_dtype(modes, recursion, limits)
     closure = Closure(modes, limits.astype(dtype), rank)
-    start = closure.start(dtype, recursion.size)
     readout = Readout(closure, recursion.output)
     at_record, places = jnp.asarray(at_record), jnp.asarray(places)
-    return spread_over_runs(closure, recursion, start, readout, at_record, places, num_steps)
+    states = all_moments(closure, recursion, closure.start(dtype, recursion.size), num_steps)
+    read = _reader(readout, has_variance=False)
+    risk, observables, _ = lax.map(read, moments_at(states, at_record))
+    observables["clipped_fraction"] /= jnp.maximum(at_record, 1)
+    std = spread_over_runs(closure, recursion, states, readout, at_record, places)
+    return risk, observables, std

@@ -204,3 +204,13 @@ def as_trajectory(
 def product(left: Array, right: Array) -> Array:
     """A matrix product at full precision: TF32 would lose the digits that noise leaves."""
     return jnp.matmul(left, right, precision=Precision.HIGHEST)
+
+
+def sum_over_rows(factor: Float[Array, "rows modes"], weights: Array) -> Array:
+    r"""$W^\top w$ at full precision; a vector goes to the left, where a CPU reads W as it lies.
+
+    Args:
+        factor: W.
+        weights: w, of shape (rows,) or (rows, columns).
+    """
+    return product(weights, factor) if weights.ndim == 1 else product(factor.T, weights)

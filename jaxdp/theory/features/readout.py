@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.losses import AbstractClassificationLoss
 from jaxdp.theory.features.closed_moments import Closure, Moments
-from jaxdp.theory.features.modes import product
+from jaxdp.theory.features.modes import product, sum_over_rows
 
 
 class Readout(eqx.Module):
@@ -111,8 +111,8 @@ class SquaredForm(eqx.Module):
         factor, rows = modes.test_factor, modes.test_labels.shape[0]
         mean, leading, others, unseen = self.readout.released(moments)
         residual = product(factor, mean) - modes.test_labels
-        pull = product(factor.T, residual) / rows
-        away = product(modes.unseen_factor.T, residual) / rows
+        pull = sum_over_rows(factor, residual) / rows
+        away = sum_over_rows(modes.unseen_factor, residual) / rows
         linear = product(pull[:rank], product(leading, pull[:rank]))
         linear += product(pull[rank:] ** 2, others) + unseen * jnp.sum(away**2)
         own = product(self.form[:rank, :rank], leading)

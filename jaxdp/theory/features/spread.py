@@ -39,31 +39,10 @@ class Slope(eqx.Module):
     others: Float[Array, "places size size others"]
 
 
-def spread_over_runs(
-    closure: Closure,
-    recursion: LinearRecursion,
-    start: Moments,
-    readout: Readout,
-    at_record: Int[Array, " records"],
-    places: Int[Array, " places"],
-    num_steps: int,
-) -> Float[Array, " records"]:
-    """The standard deviation of the test error over runs, with the feedback of clipping.
-
-    The sum over the steps knows no correlations that the closure does not keep; so what is added
-    to the Gaussian's variance is its difference from the same sum without feedback. It is found at
-    a few places; between them the ratio to the Gaussian's variance is interpolated.
-    Memory is that of the moments of all steps.
-
-    Args:
-        closure, recursion: of the run.
-        start: the moments at its start.
-        readout: of the test error, a mean of squares.
-        at_record: after how many steps it is wanted.
-        places: after how many steps the feedback is found; rising, each from 1 to T.
-        num_steps: T, known.
-    """
-    gaussian = SquaredForm(readout).variance
+def all_moments(
+    closure: Closure, recursion: LinearRecursion, start: Moments, num_steps: int
+) -> Moments:
+    """The moments before the first step and after each of a known number of steps."""
 
     def forward(moments, index):
         new = closure.step(moments, recursion, recursion.at(index))
@@ -71,14 +50,33 @@ def spread_over_runs(
         return new, new
 
     _, afters = lax.scan(forward, start, jnp.arange(num_steps))
-    states = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), start, afters)
+    return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), start, afters)
 
-    def at(counts):
-        return jax.tree.map(lambda part: part[counts], states)
 
-    variance = jax.vmap(gaussian)(at(at_record))
-    added = _feedback(closure, recursion, readout, states, places, num_steps)
-    plain = jax.vmap(gaussian)(at(places))
+def spread_over_runs(
+    closure: Closure,
+    recursion: LinearRecursion,
+    states: Moments,
+    readout: Readout,
+    at_record: Int[Array, " records"],
+    places: Int[Array, " places"],
+) -> Float[Array, " records"]:
+    """The standard deviation of the test error over runs, with the feedback of clipping.
+
+    The sum over the steps knows no correlations that the closure does not keep; so what is added
+    to the Gaussian's variance is its difference from the same sum without feedback. It is found at
+    a few places; between them the ratio to the Gaussian's variance is interpolated.
+
+    Args:
+        closure, recursion: of the run.
+        states: `all_moments` of it.
+        readout: of the test error, a mean of squares.
+        at_record: after how many steps it is wanted.
+        places: after how many steps the feedback is found; some of the records, rising, from 1.
+    """
+    variance = jax.vmap(SquaredForm(readout).variance)(moments_at(states, at_record))
+    added = _feedback(closure, recursion, readout, states, places)
+    plain = variance[jnp.searchsorted(at_record, places)]
     ratio = jnp.where(plain > 0, 1 + added / jnp.where(plain > 0, plain, 1), 1)
     dtype = variance.dtype
     steps = jnp.concatenate([jnp.zeros(1, dtype), places.astype(dtype)])
@@ -87,21 +85,21 @@ def spread_over_runs(
     return root(variance * ratio)
 
 
+def moments_at(states: Moments, counts: Int[Array, "*shape"]) -> Moments:
+    """The moments after so many steps."""
+    return jax.tree.map(lambda part: part[counts], states)
+
+
 def root(variance: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """The standard deviation, with a derivative of zero where there is none; rounding is cut."""
     is_random = variance > 0
     return jnp.where(is_random, jnp.sqrt(jnp.where(is_random, variance, 1)), 0)
 
 
-def _feedback(closure, recursion, readout: Readout, states: Moments, places, num_steps: int):
+def _feedback(closure, recursion, readout: Readout, states: Moments, places):
     """The sum over the steps less the same sum without feedback, at each place."""
 
-    def advance(moments, update):
-        forces = closure.forces(moments.mean[0], moments.leading[0, 0], moments.others[0, 0])
-        noise = closure.injected(moments, forces, recursion, update)
-        return closure.step(moments, recursion, update), noise
-
-    ends = jax.tree.map(lambda part: part[places], states)
+    ends, num_steps = moments_at(states, places), len(states.clipped) - 1
     begun = jax.vmap(jax.grad(readout.risk))(ends)
     begun = _symmetric(Slope(begun.mean, begun.leading, begun.others))
     without = jax.vmap(lambda slope, end: _variance(slope, end, None))(begun, ends)
@@ -115,7 +113,9 @@ def _feedback(closure, recursion, readout: Readout, states: Moments, places, num
 
         slope = jax.tree.map(begin, slope, begun)
         after, pull, noise = jax.vjp(
-            lambda moments: advance(moments, recursion.at(index)), before, has_aux=True
+            lambda moments: closure.step_and_noise(moments, recursion, recursion.at(index)),
+            before,
+            has_aux=True,
         )
         found = jax.tree.map(jnp.subtract, after, noise)
         total += jax.vmap(lambda one: _variance(one, noise, found))(slope)

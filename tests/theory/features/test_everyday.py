@@ -245,6 +245,11 @@ def test_beyond_the_limits_of_stability_it_warns_and_says_so():
     with pytest.warns(UserWarning, match="noise of the batches may grow"):
         found = jaxdp.predict(problem, _sgd(problem, 0.9 * limit, 1e4), records=1)
     assert found.status == jaxdp.Status.UNSTABLE
+    descent = jaxdp.DPGD(1.3 * limit, clip_norm=0.05, num_steps=30, noise_scale=1e-6)
+    theory = jaxdp.GaussianClosure(spread_rank=None)
+    with pytest.warns(UserWarning, match="learning_rate"):
+        found = jaxdp.predict(problem, descent, theory=theory, records=1)
+    assert found.status == jaxdp.Status.UNSTABLE
 
 
 @pytest.mark.parametrize(
@@ -271,6 +276,7 @@ def test_what_it_does_not_cover_it_refuses_before_any_work(optimiser, sampler, r
 
 @pytest.mark.parametrize("derived", [None, pytest.param("std", marks=pytest.mark.slow)])
 def test_rates_are_batched_compiled_and_differentiated(derived):
+    theory = jaxdp.GaussianClosure(0, spread_rank=None if derived is None else 0)
     with jax.enable_x64():
         problem = _problem()
 
@@ -283,7 +289,7 @@ def test_rates_are_batched_compiled_and_differentiated(derived):
                 num_steps=STEPS,
                 sampler=SAMPLERS["poisson"][1],
             )
-            found = jaxdp.predict(problem, algorithm, theory=jaxdp.GaussianClosure(0), records=2)
+            found = jaxdp.predict(problem, algorithm, theory=theory, records=2)
             return found.final_risk if derived is None else found.std[-1]
 
         risks = np.asarray(jax.jit(jax.vmap(risk))(np.array([0.2, 0.3, 0.301])))

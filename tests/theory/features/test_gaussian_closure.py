@@ -1,5 +1,6 @@
 """The Gaussian closure against literal runs of Algorithm 1, and its limits."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,7 @@ import jaxdp
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.problems.features import ReducedFeatures
 from jaxdp.problems.random_features import RandomFeatures
+from jaxdp.theory.features.closed_moments import Closure
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
 
 SLOW = pytest.mark.slow
@@ -45,6 +47,11 @@ NOISELESS = [
 ACTIVATIONS = {"tanh": (np.tanh, jnp.tanh), "relu": (relu, jax.nn.relu)}
 
 
+def mean_of(rank=256):
+    """The closure, without the spread over runs."""
+    return GaussianClosure(rank, spread_rank=None)
+
+
 def _problem(data, activation):
     return RandomFeatures.from_arrays(*data[:5], activation=activation)
 
@@ -72,7 +79,7 @@ def test_agrees_with_algorithm_1(name):
     settings = scaled(data, **described)
     risk, clipped = _runs(data, settings)
     for rank in (256, 16):
-        theory = GaussianClosure(rank)
+        theory = mean_of(rank)
         predicted = jaxdp.predict(problem, DPGD(**settings), theory=theory, records=4).check()
         assert_mean_close(risk, predicted.final_risk, bias=0.01 * risk.mean())
         share = predicted.observables["clipped_fraction"][-1]
@@ -80,7 +87,7 @@ def test_agrees_with_algorithm_1(name):
     # The same check rejects noise off by a third where there is enough of it, and no clipping.
     if name not in ("nearly all", "unequal, nearly all"):
         noisier = DPGD(**{**settings, "noise_scale": settings["noise_scale"] * 4 / 3})
-        wrong = jaxdp.predict(problem, noisier, theory=GaussianClosure(), records=4)
+        wrong = jaxdp.predict(problem, noisier, theory=mean_of(), records=4)
         with pytest.raises(AssertionError):
             assert_mean_close(risk, wrong.final_risk, bias=0.01 * risk.mean())
     if name != "few":
@@ -103,7 +110,7 @@ def test_agrees_at_infinite_width():
     risk, _ = algorithm_1(
         features, data.train_labels, test, data.test_labels, num_runs=2000, seed=0, **settings
     )
-    predicted = jaxdp.predict(problem, DPGD(**settings), theory=GaussianClosure(), records=4)
+    predicted = jaxdp.predict(problem, DPGD(**settings), theory=mean_of(), records=4)
     assert_mean_close(risk, predicted.final_risk, bias=0.01 * risk.mean())
 
 
@@ -118,9 +125,7 @@ def test_without_noise_it_is_clipped_descent(described, expected, rank):
         )
         algorithm = DPGD(rate, clip, steps[-1], 0.0)
         problem = _problem(data, traced)
-        predicted = jaxdp.predict(
-            problem, algorithm, theory=GaussianClosure(rank), records=steps[-1]
-        )
+        predicted = jaxdp.predict(problem, algorithm, theory=mean_of(rank), records=steps[-1])
     np.testing.assert_allclose(predicted.risk[np.asarray(steps)], expected, rtol=1e-12)
     np.testing.assert_array_equal(predicted.observables["variance"], 0)
 
@@ -135,7 +140,7 @@ def test_without_clipping_it_is_the_recursion():
         recursion = jaxdp.predict(problem, algorithm, theory=jaxdp.UnclippedRecursion(), records=12)
         assert recursion.observables["variance"][-1] > 0.1
         for rank in (0, 7, 100):
-            predicted = jaxdp.predict(problem, algorithm, theory=GaussianClosure(rank), records=12)
+            predicted = jaxdp.predict(problem, algorithm, theory=mean_of(rank), records=12)
             np.testing.assert_allclose(predicted.risk, recursion.risk, rtol=1e-10)
             np.testing.assert_array_equal(predicted.observables["clipped_fraction"], 0)
 
@@ -143,11 +148,9 @@ def test_without_clipping_it_is_the_recursion():
 @pytest.mark.slow
 def test_records_do_not_change_the_result():
     problem, settings = _small()
-    fine = jaxdp.predict(problem, DPGD(**settings), theory=GaussianClosure(), records=12)
+    fine = jaxdp.predict(problem, DPGD(**settings), theory=mean_of(), records=12)
     for records in (1, 5, 40):
-        predicted = jaxdp.predict(
-            problem, DPGD(**settings), theory=GaussianClosure(), records=records
-        )
+        predicted = jaxdp.predict(problem, DPGD(**settings), theory=mean_of(), records=records)
         steps = np.arange(records + 1) * 12 // records
         np.testing.assert_allclose(predicted.risk, fine.risk[steps], rtol=1e-5)
         share = predicted.observables["clipped_fraction"]
@@ -166,7 +169,7 @@ def test_does_not_depend_on_the_rotation():
         reduced.test_labels,
     )
     first, second = (
-        jaxdp.predict(each, DPGD(**settings), theory=GaussianClosure(8), records=3)
+        jaxdp.predict(each, DPGD(**settings), theory=mean_of(8), records=3)
         for each in (problem, turned)
     )
     np.testing.assert_allclose(first.risk, second.risk, rtol=1e-4)
@@ -182,9 +185,7 @@ def test_derivatives_agree_with_differences():
 
         def final(rate, clip):
             algorithm = DPGD(rate, clip, 12, sigma)
-            return jaxdp.predict(
-                problem, algorithm, theory=GaussianClosure(8), records=3
-            ).final_risk
+            return jaxdp.predict(problem, algorithm, theory=mean_of(8), records=3).final_risk
 
         reverse = jax.jit(jax.grad(final, (0, 1)))(rate, clip)
         forward = jax.jit(jax.jacfwd(final, (0, 1)))(rate, clip)
@@ -203,7 +204,7 @@ def test_traced_lengths_are_differentiated_forward():
 
     def final(rate, steps):
         algorithm = DPGD(rate, settings["clip_norm"], steps, settings["noise_scale"])
-        return jaxdp.predict(problem, algorithm, theory=GaussianClosure(8), records=3).final_risk
+        return jaxdp.predict(problem, algorithm, theory=mean_of(8), records=3).final_risk
 
     rate = settings["learning_rate"]
     traced = jax.jit(jax.jacfwd(final))(rate, jnp.asarray(12))
@@ -215,3 +216,33 @@ def test_traced_lengths_are_differentiated_forward():
 def test_bad_ranks_are_refused(rank):
     with pytest.raises((TypeError, ValueError), match="rank"):
         GaussianClosure(rank)
+
+
+# Of the closure of full-batch descent that leaves out how the slopes bend: the risk after 10 and
+# after 20 steps, by rank.
+WITHOUT_BEND = {
+    256: (0.5431366514208136, 0.5044646615464305),
+    4: (0.5430464758989358, 0.5040471655934836),
+}
+
+
+@pytest.mark.parametrize("rank", [4, pytest.param(256, marks=SLOW)])
+def test_without_the_bend_of_the_slopes_it_is_the_closure_of_the_diffusion(rank, monkeypatch):
+    sizes, scaling = CASES["paper"]
+    data = rows(0, **sizes)
+    with jax.enable_x64():
+        problem = RandomFeatures.from_arrays(*(part.astype(np.float64) for part in data[:5]))
+        algorithm = DPGD(**scaled(data, **scaling))
+        found = jaxdp.predict(problem, algorithm, theory=mean_of(rank), records=2)
+        np.testing.assert_allclose(found.risk[1:], WITHOUT_BEND[rank], rtol=1e-3)
+        forces = Closure.forces
+
+        def without_bend(*arguments):
+            found = forces(*arguments)
+            return eqx.tree_at(lambda force: force.bend, found, jnp.zeros_like(found.bend))
+
+        monkeypatch.setattr(Closure, "forces", without_bend)
+        # Nothing that is compiled of it may stay.
+        with jax.disable_jit():
+            found = jaxdp.predict(problem, algorithm, theory=mean_of(rank), records=2)
+        np.testing.assert_allclose(found.risk[1:], WITHOUT_BEND[rank], rtol=1e-10)

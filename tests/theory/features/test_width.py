@@ -33,7 +33,7 @@ def _curve(problem, width, durations):
     def final(duration):
         algorithm = _algorithm(width, duration)
         return jaxdp.predict(
-            problem, algorithm, theory=jaxdp.GaussianClosure(rank=0), records=1
+            problem, algorithm, theory=jaxdp.GaussianClosure(rank=0, spread_rank=None), records=1
         ).final_risk
 
     return jax.vmap(final)(durations)
