@@ -98,7 +98,8 @@ def summary(dataset: xarray.Dataset) -> str:
         f"{float(dataset.clipped.min()):.0%} to {float(dataset.clipped.max()):.0%} of "
         f"the gradients are clipped. A prediction took {float(seconds.min()):.1f} to "
         f"{float(seconds.max()):.0f} s, compilation shared among those of a row; with correlated "
-        f"outputs {float(dataset.modewise_seconds.max()):.0f} s at most, on a machine with other work."
+        f"outputs {float(dataset.modewise_seconds.max()):.0f} s at most; other programs ran "
+        "beside it."
     )
     return text + "\n\n" + harness.table(head, rows)
 

@@ -22,6 +22,9 @@ import jaxdp
 from jaxdp.privacy import ShuffledEpochs
 
 _DIM = 1000
+# The spread over runs, which is asked for nowhere, would make either several times dearer.
+_PLANNING = jaxdp.GaussianClosure(rank=0, spread_rank=None)
+_MEASURING = jaxdp.GaussianClosure(spread_rank=None)
 _SIDE, _ROUNDS, _KEPT = 9, 20, 0.7
 _SEARCH = {"method": "L-BFGS-B", "options": {"maxiter": 40, "ftol": 1e-6}}
 # Starts of a full-batch plan: c, and c times the sum of the rates, which is a distance.
@@ -159,11 +162,10 @@ def predicted_full_batch(
 
 @functools.partial(jax.jit, static_argnums=1)
 def _closure_prediction(problem: jaxdp.FixedFeatures, num_steps: int, rho, peak, knee, clip_scale):
-    # Only what is asked for is computed: the spread over runs would make it three times dearer.
     algorithm = full_batch(
         problem.num_train, problem.num_features, rho, peak, knee, clip_scale, num_steps
     )
-    predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.GaussianClosure(), records=1)
+    predicted = jaxdp.predict(problem, algorithm, theory=_MEASURING, records=1)
     return predicted.final_risk, predicted.status
 
 
@@ -174,8 +176,7 @@ def _closure_risk(problem: jaxdp.FixedFeatures, num_steps: int):
     def risk(point, rho):
         scale, product, knee = jnp.exp(point)
         algorithm = full_batch(problem.num_train, dim, rho, product / scale, knee, scale, num_steps)
-        theory = jaxdp.GaussianClosure(rank=0)
-        return jnp.log(jaxdp.predict(problem, algorithm, theory=theory, records=1).final_risk)
+        return jnp.log(jaxdp.predict(problem, algorithm, theory=_PLANNING, records=1).final_risk)
 
     return jax.jit(jax.value_and_grad(risk))
 

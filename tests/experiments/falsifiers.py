@@ -506,10 +506,44 @@ _SPEED = {
     ],
 }
 
+
+def _of_the_noisiest(name):
+    """The prediction without noise, at what is predicted at the smallest epsilon."""
+    return lambda dataset: dataset.assign(
+        {f"noiseless_{name}": dataset[f"predicted_{name}"].isel(epsilon=0, drop=True)}
+    )
+
+
+_EVERYDAY = {
+    "mnist_classification": [
+        ("the predicted loss is", scaled("predicted_loss", 1.3)),
+        ("the predicted accuracy is", scaled("predicted_accuracy", 0.8)),
+        ("the loss predicted with correlated", scaled("modewise_loss", 1.6)),
+        ("the accuracy predicted with correlated", scaled("modewise_accuracy", 0.5)),
+        ("without noise the predicted loss", _of_the_noisiest("loss")),
+        ("without noise the predicted accuracy", _of_the_noisiest("accuracy")),
+        ("a larger epsilon", turned("predicted_accuracy", "epsilon")),
+        ("a body that was trained", turned("accuracy", "kind")),
+    ],
+    "steps_batches_clip": [
+        ("within", scaled("accuracy", 0.9)),
+        ("larger batches", turned("predicted", "sampling_rate")),
+        ("matters most", constant("predicted", "learning_rate")),
+    ],
+    "multi_pass": [
+        ("coupled ODE", scaled("one_pass_predicted", 1.2)),
+        ("the closure", scaled("full_predicted", 1.3)),
+        ("own accounts", scaled("mu_full", 1.01)),
+        ("smaller simulated risk", scaled("full", 5)),
+        ("rows are few", scaled("one_pass", 0.3)),
+        ("no private run", scaled("least_squares", 20)),
+    ],
+}
+
 # Some goals of benchmarks are missed by what was measured; it is changed to meet them first.
 MET = {
     "ode_grid": scaled("seconds", 100, candidate=_SCIPY),
     "per_sample_clipping": _slow(0.9, "jaxdp"),
 }
 
-FALSIFIERS = _CLIPPING | _FREE | _KERNELS | _RECONSTRUCTION | _SPEED
+FALSIFIERS = _CLIPPING | _FREE | _KERNELS | _RECONSTRUCTION | _EVERYDAY | _SPEED
