@@ -45,7 +45,7 @@ class Config:
     sampling_rates: tuple[float, ...] = (0.01, 0.05, 0.25)
     num_steps: tuple[int, ...] = (10, 30, 100, 300)
     clip_norms: tuple[float, ...] = (0.06, 0.25, 1.0)
-    learning_rates: tuple[float, ...] = (1.0, 4.0, 16.0)
+    learning_rates: tuple[float, ...] = (0.25, 1.0, 4.0, 16.0)
     num_runs: int = 20
     seed: int = 17
 

@@ -516,10 +516,10 @@ def _of_the_noisiest(name):
 
 _EVERYDAY = {
     "mnist_classification": [
-        ("the predicted loss is", scaled("predicted_loss", 1.3)),
-        ("the predicted accuracy is", scaled("predicted_accuracy", 0.8)),
-        ("the loss predicted with correlated", scaled("modewise_loss", 1.6)),
-        ("the accuracy predicted with correlated", scaled("modewise_accuracy", 0.5)),
+        ("the predicted loss is within 2", scaled("predicted_loss", 1.3)),
+        ("the predicted accuracy is within .01", scaled("predicted_accuracy", 0.8)),
+        ("the predicted loss is within 12", scaled("predicted_loss", 1.6)),
+        ("the predicted accuracy is within .02", scaled("predicted_accuracy", 0.8)),
         ("without noise the predicted loss", _of_the_noisiest("loss")),
         ("without noise the predicted accuracy", _of_the_noisiest("accuracy")),
         ("a larger epsilon", turned("predicted_accuracy", "epsilon")),
@@ -528,7 +528,8 @@ _EVERYDAY = {
     "steps_batches_clip": [
         ("within", scaled("accuracy", 0.9)),
         ("larger batches", turned("predicted", "sampling_rate")),
-        ("matters most", constant("predicted", "learning_rate")),
+        ("with the fewest records", turned("predicted", "sampling_rate")),
+        ("the largest clip norm", turned("predicted", "clip_norm")),
     ],
     "multi_pass": [
         ("coupled ODE", scaled("one_pass_predicted", 1.2)),
