@@ -56,6 +56,7 @@ class Config:
         sampling_rates=(0.05, 0.25),
         num_steps=(10, 30),
         clip_norms=(0.25, 1.0),
+        learning_rates=(1.0, 4.0),
         epsilon=1.0,
     )
 
