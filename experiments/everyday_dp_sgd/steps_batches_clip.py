@@ -141,7 +141,9 @@ def plot(dataset: xarray.Dataset) -> Figure:
         runs = dataset.accuracy.sel(sampling_rate=rate)
         mean, error = runs.mean("run"), 3 * harness.standard_error(runs, "run")
         style = {"color": "k", "linestyle": "none", "capsize": 3, "elinewidth": 1, "marker": "x"}
-        axes.errorbar(dataset.num_steps, mean, error, markersize=5, label="simulated", **style)
+        axes.errorbar(
+            dataset.num_steps, mean, error, markersize=5, label="simulated, ± 3 s.e.", **style
+        )
         axes.set_xscale("log")
         axes.set_xticks(dataset.num_steps.values, [f"{value}" for value in at.num_steps.values])
         axes.minorticks_off()

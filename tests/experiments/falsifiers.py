@@ -536,7 +536,8 @@ _EVERYDAY = {
         ("the closure", scaled("full_predicted", 1.3)),
         ("own accounts", scaled("mu_full", 1.01)),
         ("smaller simulated risk", scaled("full", 5)),
-        ("rows are few", scaled("one_pass", 0.3)),
+        ("three times", scaled("one_pass", 0.5)),
+        ("is least", scaled("one_pass", 2, gamma=[0.01])),
         ("no private run", scaled("least_squares", 20)),
     ],
 }
