@@ -29,6 +29,7 @@ from jaxdp.core.errors import NotCoveredError as NotCoveredError
 from jaxdp.core.hermite import hermite_coefficients as hermite_coefficients
 from jaxdp.core.trajectory import Status as Status
 from jaxdp.core.trajectory import Trajectory as Trajectory
+from jaxdp.planning import plan as plan
 from jaxdp.privacy import Cost as Cost
 from jaxdp.privacy import account as account
 from jaxdp.problems import FixedFeatures as FixedFeatures
@@ -121,6 +122,7 @@ __all__ = [
     "kernels",
     "losses",
     "per_sample_gradient_norms",
+    "plan",
     "plots",
     "predict",
     "privacy",

@@ -19,7 +19,7 @@ LAYERS = [
     {"clipping", "problems", "networks"},
     {"algorithms"},
     {"simulation", "theory", "kernels", "attacks"},
-    {"comparison", "sweeps"},
+    {"comparison", "planning", "sweeps"},
     {"plots", "estimators"},
     {"cli"},
     {"__main__"},

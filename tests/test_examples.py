@@ -37,6 +37,7 @@ NAMES = [
     "compare",
     "hermite_coefficients",
     "per_sample_gradient_norms",
+    "plan",
     "predict",
     "simulate",
     "sweep",

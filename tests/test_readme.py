@@ -13,8 +13,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def _block(language: str, number: int = 0) -> str:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)[number]
+def _block(language: str, section: str = "The front page", number: int = 0) -> str:
+    (text,) = re.findall(rf"^## {section}.*?\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[number]
 
 
 def _run(code: str, folder: pathlib.Path, bits: tuple[int, str] | None = None) -> str:
@@ -97,7 +98,7 @@ def test_random_features_run_as_they_stand_and_agree(tmp_path):
 clipped = simulated.observables["clipped_fraction"][:, -1].mean()
 print(simulated.final_risk.mean(), clipped)
 """
-    out = _run(_block("python", 1) + after, tmp_path)
+    out = _run(_block("python", "Random features") + after, tmp_path)
     gap = re.search(r"final gap (\S+)", out)
     assert gap is not None
     assert float(gap[1].rstrip("(").split()[0]) < 0.01
@@ -109,12 +110,40 @@ print(simulated.final_risk.mean(), clipped)
 
 
 @pytest.mark.slow
+def test_everyday_dp_sgd_is_predicted_and_planned_as_it_stands(tmp_path):
+    after = """
+print(*(float(found.final_risk.mean()) for found in (simulated, predicted)))
+print(*(float(found.observables["accuracy"][..., -1].mean()) for found in (simulated, predicted)))
+"""
+    plan = _block("python", "Everyday DP-SGD", 1)
+    after += plan + "print(float(plan.predicted.final_risk), plan.algorithm.num_steps)"
+    out = _run(_block("python", "Everyday DP-SGD") + after, tmp_path)
+    assert "(1.0000, 1e-05)-DP; zero-out-one; simulated noise" in out
+    gap = re.search(r"final gap \S+ \((\S+) standard errors\)", out)
+    assert gap is not None
+    assert float(gap[1]) < 6
+    before, _, planned = out.partition("Plan for epsilon = 1")
+    *_, risks, accuracies = before.strip().splitlines()
+    (simulated, risk), (right, accuracy) = (map(float, x.split()) for x in (risks, accuracies))
+    _assert_as_claimed("a test loss of # and an accuracy of", risk)
+    _assert_as_claimed("an accuracy of # at $\\varepsilon = 1$", accuracy)
+    # Standard errors of the mean of fifty runs.
+    _assert_as_claimed("where the runs have # and", simulated, spread=0.0009)
+    _assert_as_claimed("where the runs have .488 and #.", right, spread=0.0015)
+    best, steps = map(float, planned.split()[-2:])
+    _assert_as_claimed("Its best cell has a predicted loss of #,", best, spread=0.0002)
+    assert steps in (25, 100)
+    assert "not private" in planned
+
+
+@pytest.mark.slow
 def test_private_training_runs_as_it_stands_and_learns(tmp_path, bits):
     after = """
 losses = jax.vmap(lambda x, y: loss(model, x, y))(inputs, labels)
 print(float(losses.mean() / labels.var()))
 """
-    *cost, ratio = _run(_block("python", 2) + after, tmp_path, bits).strip().splitlines()
+    out = _run(_block("python", "Private training") + after, tmp_path, bits)
+    *cost, ratio = out.strip().splitlines()
     assert "zero-out-one; certified noise" in cost[0]
     epsilon = re.match(r"privacy: \((\S+), 1e-05\)-DP", cost[0])
     assert epsilon is not None
@@ -133,7 +162,7 @@ print(float(abs(dataset.simulated / dataset.predicted - 1).median()))
 print(float(dataset.predicted.min()), dataset.predicted.size)
 """
     # The same script, run a second time.
-    (tmp_path / "grid.py").write_text(_block("python", 4) + after)
+    (tmp_path / "grid.py").write_text(_block("python", "Sweeps") + after)
     code = "import runpy; runpy.run_path('grid.py', run_name='__main__')"
     first, second = (_run(code, tmp_path) for _ in range(2))
     assert first == second
@@ -148,12 +177,12 @@ print(float(dataset.predicted.min()), dataset.predicted.size)
 @pytest.mark.slow
 def test_the_same_sweep_by_dask_runs_as_it_stands_after_the_first(tmp_path):
     """With fewer cells; the module is made as the README says, of the block above."""
-    small = re.sub(r"geomspace\((.*), 12\)", r"geomspace(\1, 2)", _block("python", 4))
+    small = re.sub(r"geomspace\((.*), 12\)", r"geomspace(\1, 2)", _block("python", "Sweeps"))
     module, _ = small.split("dataset = ")
     (tmp_path / "grid.py").write_text(module)
     (tmp_path / "alone.py").write_text(small)
     _run("import runpy; runpy.run_path('alone.py', run_name='__main__')", tmp_path)
-    (tmp_path / "by_dask.py").write_text(_block("python", 5))
+    (tmp_path / "by_dask.py").write_text(_block("python", "Sweeps", 1))
     _run("import runpy; runpy.run_path('by_dask.py', run_name='__main__')", tmp_path)
     stores = [path for path in tmp_path.iterdir() if list(path.glob("shard-*.npz"))]
     assert len(stores) == 2
@@ -165,7 +194,7 @@ def test_a_private_function_is_learnt_as_it_stands_and_comes_back_from_its_file(
 error = jnp.mean((release(inputs) - signal) ** 2)
 print(float(error), float(signal.var()), release.cost.epsilon)
 """
-    out = _run(_block("python", 3) + after, tmp_path, bits)
+    out = _run(_block("python", "Private kernel learning") + after, tmp_path, bits)
     assert out.startswith("privacy: (1.0000, 1e-06)-DP")
     error, variance, epsilon = map(float, out.split()[-3:])
     # Its noise differs with the bits; of twenty runs the deviation was .008 of the variance.
@@ -180,7 +209,7 @@ def test_rows_are_found_as_it_stands_and_blurred_by_privacy_as_predicted(tmp_pat
 others = jaxdp.problems.sphere_inputs(num_samples, dim, key=jax.random.key(9))
 print(attacks.reconstruction_error(inputs, others))
 """
-    out = _run(_block("python", 6) + after, tmp_path)
+    out = _run(_block("python", "What leaks") + after, tmp_path)
     leaked, private, predicted, guess = map(float, out.split())
     assert "the first error is about $10^{-5}$, where 0 is a copy" in README
     assert 3e-6 < leaked < 3e-5

@@ -44,6 +44,7 @@ def _loss(model, input, target):
 
 BATCH = {"loss": _loss, "model": MODEL, "inputs": INPUTS, "targets": TARGETS}
 PAIR = {"problem": LINEAR, "algorithm": ONE_PASS}
+PLAN = {"problem": FEATURES, "epsilon": 1.0, "delta": 0.1}
 TRAIN = {"optimiser": PRIVATE, **BATCH, "key": KEY}
 PRIVATE_ARGUMENTS = {
     "optimiser": optax.sgd(0.1),
@@ -74,6 +75,12 @@ CALLS = [
     (jaxdp.GaussianClosure().covers, PAIR, "algorithm", [None, LINEAR]),
     (jaxdp.CoupledODE, {}, "adjoint", [None, "forward"]),
     (jaxdp.GaussianClosure, {}, "rank", ["3", 1.5]),
+    (jaxdp.plan, PLAN, "problem", [None, ONE_PASS, "linear", jaxdp.FixedFeatures]),
+    (jaxdp.plan, PLAN, "num_steps", ["5", None, 1.5]),
+    (jaxdp.plan, PLAN, "sampling_rate", ["1", None]),
+    (jaxdp.plan, PLAN, "optimiser", [None, "sgd", optax.sgd(0.1)]),
+    (jaxdp.plan, PLAN, "average", ["polyak", jaxdp.PolyakAverage]),
+    (jaxdp.plan, PLAN, "sampler", [None, "poisson", SAMPLER]),
     (jaxdp.account, {"thing": ONE_PASS, "delta": 0.1}, "thing", [None, LINEAR, jaxdp.DPGD]),
     (jaxdp.account, {"thing": ONE_PASS, "delta": 0.1}, "delta", ["1e-5", None]),
     (jaxdp.compare, {"simulated": PREDICTED}, "simulated", [None, LINEAR]),

@@ -295,8 +295,8 @@ class DPGD(AbstractFullBatchAlgorithm):
             mechanism=GaussianMechanism(self.mu),
             published=MomentBound(self.mu),
             assumptions=(
-                "the number of records is public; random features, activation and every argument "
-                "of the algorithm are chosen without the data",
+                "the number of records is public; features (random weights, activation, the body "
+                "of a network) and every argument of the algorithm are chosen without the data",
                 "choosing clip norm, learning rate or number of steps by a loss on the data, and "
                 "standardising the data by itself, is not included",
                 "noise is an exact Gaussian: a simulated run draws and adds it in floating point",

@@ -24,17 +24,20 @@ from jaxdp.privacy.secret_noise import SecretNoise, grid_unit
 _LARGEST_INTEGER = 2.0**61
 
 
-def with_simulated_noise(
-    total: TwoPartSum, std: Any, *, key: Key[Array, ""]
-) -> PyTree[Float[Array, "..."]]:
-    """The sum plus normals of JAX, in the precision of the sum: noise is added before it rounds."""
-    leaves, structure = jax.tree.flatten(total.high)
+def simulated_noise(like: PyTree[Array], std: Any, *, key: Key[Array, ""]) -> PyTree[Array]:
+    """Normals of JAX for every number of a pytree, in its types."""
+    leaves, structure = jax.tree.flatten(like)
     keys = jr.split(key, max(1, len(leaves)))
-    noisy = [
-        high + (low + std * jr.normal(key, high.shape, high.dtype))
-        for high, low, key in zip(leaves, jax.tree.leaves(total.low), keys, strict=False)
+    noise = [
+        (std * jr.normal(key, leaf.shape, leaf.dtype)).astype(leaf.dtype)
+        for leaf, key in zip(leaves, keys, strict=False)
     ]
-    return jax.tree.unflatten(structure, noisy)
+    return jax.tree.unflatten(structure, noise)
+
+
+def with_noise(total: TwoPartSum, noise: PyTree[Array]) -> PyTree[Float[Array, "..."]]:
+    """The sum plus noise, in the precision of the sum: noise is added before it rounds."""
+    return jax.tree.map(lambda high, low, noise: high + (low + noise), total.high, total.low, noise)
 
 
 def with_secret_noise(

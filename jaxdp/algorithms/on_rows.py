@@ -23,6 +23,8 @@ from jaxdp.algorithms.transformation import Rate, Transformation, optimiser_of, 
 from jaxdp.clipping.norm_clip import clip_factor
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.privacy.batches.base import AbstractSampler
+from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
+from jaxdp.privacy.secret_noise import SecretNoise
 
 
 class _State(eqx.Module):
@@ -31,6 +33,7 @@ class _State(eqx.Module):
     inner: PyTree
     average: Float[Array, "runs dim *outputs"] | None
     num_made: Int[Array, ""] | None
+    buffers: Float[Array, "buffers runs dim *outputs"] | None
 
 
 class OptimiserOnRows(AbstractRowsAlgorithm):
@@ -48,6 +51,8 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
         num_steps: T.
         learning_rate: for the factory.
         average: of the iterates, to be released instead of the last; None for no average.
+        noise: None where it is independent from step to step.
+        sensitivity: of correlated noise over the steps.
     """
 
     optimiser: Any = eqx.field(static=True)
@@ -57,6 +62,8 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
     _length: Length | Int[Array, ""]
     learning_rate: Rate | None
     average: AbstractAverage | None
+    noise: BufferedToeplitzNoise | None
+    sensitivity: Float[Array, ""]
 
     def __init__(
         self,
@@ -68,11 +75,14 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
         *,
         learning_rate=None,
         average=None,
+        noise=None,
+        sensitivity=1.0,
     ):
         self.optimiser = optimiser_of(optimiser, learning_rate)
         self.sampler, self.average = sampler, average
         self.clip_norm = as_wide_float(clip_norm, "clip_norm")
         self.noise_multiplier = as_wide_float(noise_multiplier, "noise_multiplier")
+        self.noise, self.sensitivity = noise, as_wide_float(sensitivity)
         self._length = as_length(num_steps)
         self.learning_rate = rate_of(self.optimiser, learning_rate, self.num_steps)
 
@@ -91,13 +101,14 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
     def release(self):
         sums = self.sampler, self.noise_multiplier, int(self.num_steps)
         has_average = self.average is not None
-        return release_of_sums(*sums, noise=None, key=None, has_average=has_average)
+        return release_of_sums(*sums, noise=self.noise, key=None, has_average=has_average)
 
     def init(self, parameters):
         inner = eqx.filter_vmap(lambda one: self.transformation.init(one))(parameters)
+        buffers = None if self.noise is None else self.noise.start(parameters)
         if self.average is None:
-            return _State(inner, None, None)
-        return _State(inner, parameters, jnp.zeros((), jnp.int32))
+            return _State(inner, None, None, buffers)
+        return _State(inner, parameters, jnp.zeros((), jnp.int32), buffers)
 
     def batch(self, step, keys):
         def one(key):
@@ -113,9 +124,14 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
         return jnp.where(is_finite, scaled, 0), is_finite & (norms > self.clip_norm)
 
     def noise_std(self, num_samples):
-        return self.noise_multiplier * self.clip_norm
+        return self.noise_multiplier * self.clip_norm * self.sensitivity
 
     def step(self, parameters, state, gradient_sum, noise, num_samples):
+        buffers = state.buffers
+        if self.noise is not None:
+            fresh = noise
+            noise = self.noise.correlated(fresh, buffers)
+            buffers = self.noise.after(fresh, buffers)
         mean = (gradient_sum + noise) / self.sampler.expected_batch_size
 
         def one(parameters, inner, mean):
@@ -125,10 +141,10 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
         # One run at a time: an optimiser may look at all of its parameters.
         parameters, inner = eqx.filter_vmap(one)(parameters, state.inner, mean)
         if self.average is None:
-            return parameters, _State(inner, None, None)
+            return parameters, _State(inner, None, None, buffers)
         made = state.num_made + 1
         average = self.average.after(state.average, parameters, made, self.num_steps)
-        return parameters, _State(inner, average, made)
+        return parameters, _State(inner, average, made, buffers)
 
     def released(self, parameters, state):
         return parameters if self.average is None else state.average
@@ -141,7 +157,7 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
 def reason_not_on_rows(algorithm: Any) -> str | None:
     """None where `algorithm_on_rows` takes it, else why not and what to use instead."""
     if isinstance(algorithm, PrivateOptimiser):
-        if algorithm.noise is None:
+        if not isinstance(algorithm.noise, SecretNoise):
             return None
         return "a simulation draws its noise from a key, which SecretNoise does not; use noise=None"
     if isinstance(algorithm, AbstractRowsAlgorithm):
@@ -175,4 +191,6 @@ def algorithm_on_rows(
         algorithm.num_steps,
         learning_rate=algorithm.learning_rate,
         average=algorithm.average,
+        noise=algorithm.noise,
+        sensitivity=algorithm.sensitivity,
     )

@@ -26,9 +26,10 @@ from jaxdp.algorithms.averages import AbstractAverage
 from jaxdp.algorithms.length import Length
 from jaxdp.algorithms.noisy_sums import (
     as_two_parts,
+    simulated_noise,
     widened_for_grid,
+    with_noise,
     with_secret_noise,
-    with_simulated_noise,
 )
 from jaxdp.algorithms.optimiser_steps import (
     OptimiserState,
@@ -42,7 +43,13 @@ from jaxdp.algorithms.optimiser_steps import (
 )
 from jaxdp.algorithms.release_of_sums import release_of_sums
 from jaxdp.algorithms.trainable import AbstractTrainable
-from jaxdp.algorithms.transformation import Rate, Transformation, optimiser_of, rate_of
+from jaxdp.algorithms.transformation import (
+    Rate,
+    Transformation,
+    optimiser_of,
+    rate_of,
+    refuse_losses,
+)
 from jaxdp.clipping import TwoPartSum, sensitivity_excess
 from jaxdp.clipping.arguments import weights_of
 from jaxdp.clipping.traced_loss import batch_size
@@ -51,6 +58,7 @@ from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler, require_step
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
+from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret_noise import SecretNoise
 
@@ -94,7 +102,10 @@ class PrivateOptimiser(AbstractTrainable):
             amplified, or `ShuffledEpochs` or `FixedSizeBatches` there, whose is not.
         average: of the iterates, to be released instead of the last one: `jaxdp.PolyakAverage()`,
             `jaxdp.TailAverage()` or `jaxdp.ExponentialAverage(decay)`; None for no average.
-        noise: None for simulated noise, or `jaxdp.privacy.SecretNoise()`.
+        noise: None for simulated noise that is independent from step to step;
+            `jaxdp.privacy.BufferedToeplitzNoise(scales, decays)` for simulated noise that is
+            correlated, accounted for where every record is in one batch at most;
+            `jaxdp.privacy.SecretNoise()` for certified noise.
 
     Raises:
         ValueError: a value is out of its range; the clip norm has to lie between 2^-60 and 2^60.
@@ -124,7 +135,9 @@ class PrivateOptimiser(AbstractTrainable):
     _length: Length | Int[Array, ""]
     sampler: AbstractSampler
     average: AbstractAverage | None
-    noise: SecretNoise | None
+    noise: SecretNoise | BufferedToeplitzNoise | None
+    # What correlated noise is multiplied by, so that all steps cost what one of them would.
+    sensitivity: Any
 
     def __init__(
         self,
@@ -144,17 +157,22 @@ class PrivateOptimiser(AbstractTrainable):
             expected = "None or an average, such as jaxdp.PolyakAverage()"
             require_kind("average", average, AbstractAverage, expected)
         if noise is not None:
-            require_kind("noise", noise, SecretNoise, "None or a jaxdp.privacy.SecretNoise()")
+            kinds = SecretNoise, BufferedToeplitzNoise
+            expected = "None or a jaxdp.privacy.SecretNoise() or BufferedToeplitzNoise"
+            require_kind("noise", noise, kinds, expected)
         self.sampler, self.average, self.noise = sampler, average, noise
         self.clip_norm, self.noise_multiplier = clip_norm_of(clip_norm), noise_multiplier
         self._length = Length(require_count("num_steps", num_steps))
         self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)
+        is_correlated = isinstance(noise, BufferedToeplitzNoise)
+        self.sensitivity = noise.sensitivity(num_steps) if is_correlated else 1.0
+        refuse_losses(self.transformation)
 
     def __check_init__(self):
         known = concrete(self.noise_multiplier)
         if known is not None and math.isinf(known):
             raise ValueError(f"expected a finite noise_multiplier, got {self.noise_multiplier}")
-        if self.noise is not None and not known:
+        if self._secret is not None and not known:
             raise ValueError(
                 f"expected noise_multiplier > 0 with secret noise, got {self.noise_multiplier}"
             )
@@ -171,7 +189,7 @@ class PrivateOptimiser(AbstractTrainable):
         num_steps: int,
         sampler: AbstractSampler,
         average: AbstractAverage | None = None,
-        noise: SecretNoise | None = None,
+        noise: SecretNoise | BufferedToeplitzNoise | None = None,
     ) -> "PrivateOptimiser":
         """The optimiser whose T steps together are (epsilon, delta)-DP, never less private.
 
@@ -194,7 +212,7 @@ class PrivateOptimiser(AbstractTrainable):
             noise=noise,
         )
         # What is wrong is said before the search for the noise, which may take seconds.
-        make(noise_multiplier=1.0)
+        make(noise_multiplier=1.0).release()
         multiplier = calibrated_noise_multiplier(
             epsilon, delta, sampler=sampler, num_steps=num_steps
         )
@@ -202,7 +220,7 @@ class PrivateOptimiser(AbstractTrainable):
 
     def _argument(self, name):
         """As of any description, save for a seed that is good for one run alone."""
-        if name == "noise" and self.noise is not None and not self.noise.is_reusable:
+        if name == "noise" and self._secret is not None and not self._secret.is_reusable:
             raise ValueError(
                 "expected noise= in replace: this optimiser's has a secret seed, whose batches and "
                 "noise are for one run alone. Give SecretNoise() or another seed; the same noise "
@@ -211,13 +229,23 @@ class PrivateOptimiser(AbstractTrainable):
         return getattr(self, name)
 
     @property
+    def _secret(self) -> SecretNoise | None:
+        return self.noise if isinstance(self.noise, SecretNoise) else None
+
+    @property
+    def _correlated(self) -> BufferedToeplitzNoise | None:
+        return self.noise if isinstance(self.noise, BufferedToeplitzNoise) else None
+
+    @property
     def noise_std_of_sum(self) -> float:
         """Standard deviation of the noise on each coordinate of the sum of clipped gradients.
+
+        Of correlated noise it is that of the part which a step draws afresh.
 
         What is added is larger by the share b that covers the sum's own rounding: .8 % for batches
         of 256 to 65,536 records, .1 % in microbatches of 64, more beyond.
         """
-        return self.noise_multiplier * self.clip_norm
+        return self.noise_multiplier * self.clip_norm * self.sensitivity
 
     @property
     def noise_std_of_mean(self) -> float:
@@ -233,7 +261,8 @@ class PrivateOptimiser(AbstractTrainable):
         weights = weights_of(model)
         inner = self.transformation.init(weights)
         iterate = None if self.average is None else jax.tree.map(jnp.asarray, weights)
-        return OptimiserState(inner, jnp.zeros((), jnp.int32), iterate)
+        buffers = None if self._correlated is None else self._correlated.start(weights)
+        return OptimiserState(inner, jnp.zeros((), jnp.int32), iterate, buffers)
 
     def iterate(self, model: PyTree, state: OptimiserState) -> PyTree:
         """The model at which the next gradients are taken: with an average, not the one released.
@@ -265,11 +294,11 @@ class PrivateOptimiser(AbstractTrainable):
             )
         made = steps_made(state, self.num_steps)
         iterate = self.iterate(model, state)
-        if self.noise is None:
+        if self._secret is None:
             batch = self.sampler.sample(made, key=key)
         else:
             require_host_arrays((self.learning_rate, model, state, inputs, targets, key))
-            batch = self.sampler.sample_secretly(int(made), noise=self.noise, key=key)
+            batch = self.sampler.sample_secretly(int(made), noise=self._secret, key=key)
         clip_norm = jnp.asarray(self.clip_norm, float)
         total, dropped = clipped_sum_over(
             loss, iterate, inputs, targets, batch, clip_norm, microbatch_size
@@ -309,10 +338,10 @@ class PrivateOptimiser(AbstractTrainable):
         weights_of(model)
         made = steps_made(state, self.num_steps)
         self.iterate(model, state)
-        if self.noise is not None:
+        if self._secret is not None:
             require_host_arrays((self.learning_rate, gradient_sum, model, state, key))
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
-        noisy = self.noisy_sum(gradient_sum, made, key=key, **sizes)
+        noisy, buffers = self._noisy_sum(gradient_sum, made, state.buffers, key=key, **sizes)
         mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
         is_valid = self.transformation.is_valid
         if self.average is not None:
@@ -320,9 +349,12 @@ class PrivateOptimiser(AbstractTrainable):
         if isinstance(is_valid, Tracer):
             # A traced rate out of its range leaves no weights, as it leaves no simulated risk.
             mean = jax.tree.map(lambda leaf: jnp.where(is_valid, leaf, jnp.nan), mean)
-        apply = moved if self.noise is None else moved_compiled
+        apply = moved if self._secret is None else moved_compiled
         length = None if self.average is None else jnp.asarray(self.num_steps, jnp.int32)
         new = apply(self.transformation, mean, model, state, self.average, length)
+        if buffers is not None:
+            after = new[1]
+            new = new[0], OptimiserState(after.inner, after.num_released, after.iterate, buffers)
         if concrete(made) is not None:
             return new
         # A traced loop that goes on for too long is given nothing more.
@@ -341,15 +373,22 @@ class PrivateOptimiser(AbstractTrainable):
         key: Key[Array, ""],
         microbatch_size: int | None = None,
         num_devices: int = 1,
+        buffers: PyTree[Array] | None = None,
     ) -> PyTree[Array]:
         """What step number `step`, from 0, releases: the sum with its noise.
 
         Args:
             gradient_sum, key, microbatch_size, num_devices: as in `update`.
+            buffers: of the state before the step, with correlated noise; else None.
 
         Returns:
             A pytree like the sum: JAX arrays, or float64 NumPy arrays with secret noise.
         """
+        sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
+        return self._noisy_sum(gradient_sum, step, buffers, key=key, **sizes)[0]
+
+    def _noisy_sum(self, gradient_sum, step, buffers, *, key, microbatch_size, num_devices):
+        """The noisy sum, and the buffers after it."""
         require_key(key)
         weights_of(gradient_sum, "gradient_sum")
         require_step(step)
@@ -367,12 +406,22 @@ class PrivateOptimiser(AbstractTrainable):
                 f"capacity of {self.sampler.capacity}"
             )
         std = self.noise_std_of_sum * (1 + excess)
-        if self.noise is None:
-            step_key = numbered_key(purpose_key(key, "noise"), step)
-            return with_simulated_noise(total, std, key=step_key)
-        std = widened_for_grid(std, self.noise_multiplier, num_weights(total.high))
-        bound = self.sampler.capacity * self.clip_norm * (1 + excess)
-        return with_secret_noise(total, std, bound=bound, noise=self.noise.hiding(int(step)))
+        if self._secret is not None:
+            std = widened_for_grid(std, self.noise_multiplier, num_weights(total.high))
+            bound = self.sampler.capacity * self.clip_norm * (1 + excess)
+            hidden = self._secret.hiding(int(step))
+            return with_secret_noise(total, std, bound=bound, noise=hidden), None
+        step_key = numbered_key(purpose_key(key, "noise"), step)
+        noise = simulated_noise(total.high, std, key=step_key)
+        if (self._correlated is None) != (buffers is None):
+            raise ValueError(
+                "expected the buffers of this optimiser's state with correlated noise, and none "
+                f"without, got {'none' if buffers is None else 'buffers'}"
+            )
+        if self._correlated is None:
+            return with_noise(total, noise), None
+        correlated = self._correlated.correlated(noise, buffers)
+        return with_noise(total, correlated), self._correlated.after(noise, buffers)
 
     def release(self, *, key: Key[Array, ""] | None = None) -> Release:
         """The noisy sums of all steps, and all that is computed from them.

@@ -33,11 +33,13 @@ class OptimiserState(eqx.Module):
         num_released: how many noisy sums have been released.
         iterate: the weights at which the next gradient is taken, where an average of them is
             released as the model; None where they are the model's.
+        buffers: of past noise, where the noise of the steps is correlated.
     """
 
     inner: PyTree
     num_released: Int[Array, ""]
     iterate: PyTree[Array] | None = None
+    buffers: PyTree[Array] | None = None
 
 
 def clip_norm_of(value: Any) -> Any:

@@ -6,8 +6,11 @@ import scipy
 from jaxtyping import Array, Key
 
 from jaxdp.core.checks import concrete
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.batches.base import AbstractSampler
+from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
+from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret_key import key_entropy_bits
 from jaxdp.privacy.secret_noise import SecretNoise
@@ -16,11 +19,13 @@ from jaxdp.privacy.secret_noise import SecretNoise
 LARGEST_NORMAL = 5.42
 _INTEGER_BITS = 32
 _ASSUMPTIONS = (
-    "the clip norm, the noise, the optimiser and the number of steps and records are public, and "
-    "choosing them by looking at the data is not included",
+    "the clip norm, the noise, the optimiser and the number of steps and records are public; "
+    "choosing them by looking at the data, scaling the data by itself and learning features on it "
+    "are not included",
     "the loss of a record depends on that record alone; losses, norms, batches and exceptions that "
     "a loss raises are not released",
 )
+_NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as they are"
 _CERTIFIED = (
     "proved in the arithmetic of the machine: the noise covers what rounding adds to one record's "
     "part of the sums, on a CPU, or a GPU with --xla_gpu_deterministic_ops=true "
@@ -36,7 +41,7 @@ def release_of_sums(
     noise_multiplier: Any,
     num_steps: int,
     *,
-    noise: SecretNoise | None,
+    noise: SecretNoise | BufferedToeplitzNoise | None,
     key: Key[Array, ""] | None,
     has_average: bool = False,
 ) -> Release:
@@ -47,15 +52,22 @@ def release_of_sums(
         noise_multiplier: standard deviation of the noise over what one record moves a sum, or half
             of that where a record is replaced.
         num_steps: how many sums.
-        noise: None where it is simulated.
+        noise: None where it is simulated, and independent from step to step.
         key: of the run, if it is known.
         has_average: whether an average of the iterates is released as the model.
+
+    Raises:
+        NotCoveredError: the noise is correlated, and a record may be in several batches.
     """
+    if isinstance(noise, BufferedToeplitzNoise):
+        _require_one_batch_a_record(sampler, num_steps)
     follows = "all that follows from them"
     if has_average:
         follows += ", the average of the iterates included, at no further cost"
     mechanism, least = sampler.mechanism(noise_multiplier, num_steps), 0.0
-    if noise is None:
+    if concrete(noise_multiplier) == 0:
+        lines: tuple[str, ...] = (_NO_NOISE,)
+    elif not isinstance(noise, SecretNoise):
         least = least_delta(noise_multiplier, sampler)
         lines = (_simulated(least * num_steps), _of_the_key(key))
     else:
@@ -64,8 +76,8 @@ def release_of_sums(
         what=f"{num_steps} noisy sums of clipped gradients and {follows}",
         adjacency=sampler.adjacency,
         mechanism=mechanism,
-        assumptions=(*_ASSUMPTIONS, *lines),
-        is_certified=noise is not None and not noise.is_guessable,
+        assumptions=(*sampler.charges(num_steps), *_ASSUMPTIONS, *lines),
+        is_certified=isinstance(noise, SecretNoise) and not noise.is_guessable,
         least_delta=least,
     )
 
@@ -84,6 +96,16 @@ def least_delta(multiplier: Any, sampler: AbstractSampler) -> float:
     shift = (2.0 if sampler.adjacency == REPLACE_ONE else 1.0) / float(known)
     beyond = float(scipy.special.ndtr(shift - LARGEST_NORMAL) - scipy.special.ndtr(-LARGEST_NORMAL))
     return sampler.inclusion_probability * max(beyond, 0.0)
+
+
+def _require_one_batch_a_record(sampler: AbstractSampler, num_steps: int) -> None:
+    if isinstance(sampler, AbstractUnamplifiedSampler) and sampler.uses(num_steps) == 1:
+        return
+    raise NotCoveredError(
+        "correlated noise is proved for records that are in one batch at most, such as those of "
+        f"the first epoch of ShuffledEpochs, got {num_steps} steps of {sampler!r}; with noise=None "
+        "all are accounted for"
+    )
 
 
 def _simulated(beyond: float) -> str:

@@ -39,6 +39,7 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.progress import listener_of
 from jaxdp.privacy.release import Release
+from jaxdp.privacy.secret_noise import SecretNoise
 
 _PROGRESS_BLOCKS = 20
 _ANY_NUMBER = np.iinfo(np.int32).max
@@ -208,7 +209,7 @@ def train(
     state, records, done = optimiser.init(model), [], 0
     dropped = jnp.zeros((), jnp.int32)
     advance = _advance
-    if isinstance(optimiser, PrivateOptimiser) and optimiser.noise is not None:
+    if isinstance(optimiser, PrivateOptimiser) and isinstance(optimiser.noise, SecretNoise):
         advance, shared = _advance_on_host, optimiser
     else:
         # The steps are counted here, on the host: runs of any length share one compilation.

@@ -220,6 +220,20 @@ def _require_rates(schedule: AbstractSchedule, num_steps: int | Int[Array, ""]) 
         )
 
 
+def refuse_losses(transformation: Transformation) -> None:
+    """Raise TypeError where an update asks for the loss, before there is a model to say so.
+
+    On two weights: what fails on them for another reason may be made for others, which `init` sees.
+    """
+    try:
+        jax.eval_shape(transformation.init, jnp.zeros(2))
+    # The optimiser is the user's, and may raise anything.
+    except Exception as error:
+        # Python's own words for a keyword without which a function cannot be called.
+        if "required keyword-only argument" in str(error.__cause__):
+            raise
+
+
 def _require_no_more_than_gradients(transformation, state, weights):
     """Raise TypeError where an update asks for the loss, say, which no noisy sum tells."""
     if not isinstance(transformation, optax.GradientTransformationExtraArgs):

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Sequence
 
 from jaxdp.cli.attack_options import add_reconstruct
+from jaxdp.cli.compare_options import add_compare
 from jaxdp.cli.model_options import add_models
 from jaxdp.core.interrupts import end_by_interrupts
 
@@ -108,51 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    compare = commands.add_parser(
-        "compare",
-        help="simulate and predict private learning, and put them side by side",
-        description=(
-            "Simulate private learning, predict it, and put both side by side in a table and a "
-            "picture: one-pass DP-SGD on linear regression (ODE, bounds, SDE); with --data, on a "
-            "real table (the table itself, its Gaussian surrogate, the ODE); with --num-features, "
-            "DP-GD on random features (closure of the clipped process, Ornstein-Uhlenbeck "
-            "process, gradient flow, both diffusions)."
-        ),
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        allow_abbrev=False,
-    )
-    add = _adder(compare)
-    add("--dim", type=int, help="number of inputs d [1000; 40 for random features]")
-    add("--clip-scale", type=float, help="clip norm over sqrt(dim) [1], or sqrt(features) [0.5]")
-    add(
-        "--num-steps",
-        type=int,
-        help="updates [10 * dim; half the rows of a table; 40 for random features]",
-    )
-    add("--delta", type=float, help="delta of the budget [1e-5; 1 / rows for random features]")
-    compare.add_argument("--num-runs", type=int, default=10, help="independent runs")
-    compare.add_argument("--seed", type=int, default=0, help="of the simulation")
-    compare.add_argument(
-        "--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder to write to"
-    )
-    compare.add_argument("--json", action="store_true", help="print one JSON object")
-    add = _adder(compare.add_argument_group("linear regression"))
-    add("--label-noise", type=float, help="zeta [0.3]")
-    add("--condition-number", type=float, help="kappa of a power-law spectrum [1, isotropic]")
-    add("--peak", type=float, help="learning rate at time 0 [3]")
-    add("--power", type=float, help="learning rate decays as (1 - t)^power [0.5]")
-    add("--rho", type=float, help="the result is rho-GDP [1]")
-    add("--data", type=pathlib.Path, help="a table: text or .npz")
-    add("--target", help="its label column, by name or number [the last]")
-    add("--drop", help="columns to leave out, by name or number, with commas between")
-    add("--drop-constant", action="store_true", help="leave out columns that never vary")
-    add = _adder(compare.add_argument_group("random features"))
-    add("--num-features", type=_whole_or_inf, help="width p, or inf")
-    add("--num-train", type=int, help="training rows n [800]")
-    add("--num-test", type=int, help="test rows [500]")
-    add("--epsilon", type=float, help="of the budget [4]")
-    add("--duration", type=float, help="learning rate * steps * p / d [4.3]")
-    compare.set_defaults(command=_compare)
+    add_compare(commands)
     _add_sweep(commands)
     add_models(commands)
     add_reconstruct(commands)
@@ -200,19 +157,6 @@ def _add_sweep(commands) -> None:
     sweep.set_defaults(command=_sweep)
 
 
-def _adder(group):
-    """Adds options that are absent unless given, so that each problem has its own defaults."""
-
-    def add(flag: str, **settings) -> None:
-        group.add_argument(flag, default=argparse.SUPPRESS, **settings)
-
-    return add
-
-
-def _whole_or_inf(text: str) -> int | None:
-    return None if text == "inf" else int(text)
-
-
 def _version() -> str:
     import importlib.metadata
 
@@ -226,11 +170,3 @@ def _sweep(options: argparse.Namespace) -> None:
     from jaxdp.cli.sweep import sweep
 
     sweep(options)
-
-
-def _compare(options: argparse.Namespace) -> None:
-    if "num_features" in options:
-        from jaxdp.cli import random_features as problem
-    else:
-        from jaxdp.cli import linear_regression as problem
-    problem.compare(options)

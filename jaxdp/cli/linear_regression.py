@@ -24,7 +24,7 @@ def compare(options: argparse.Namespace) -> None:
     from jaxdp.comparison import average
     from jaxdp.plots import plot_comparison
 
-    foreign = {name: "needs --num-features" for name in _OF_FEATURES}
+    foreign = {name: "needs --num-features, or --optimiser with --data" for name in _OF_FEATURES}
     is_table = "data" in options
     if is_table:
         foreign |= {

@@ -138,7 +138,8 @@ def described(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
         return f"{name} of {value.bit_length()} bits"
     if getattr(value, "ndim", 0) and (shape := getattr(value, "shape", None)):
-        return f"{name} of shape {tuple(shape)}"
+        is_text = getattr(getattr(value, "dtype", None), "kind", "") in ("U", "S")
+        return f"{name}{' of texts' if is_text else ''} of shape {tuple(shape)}"
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         return f"{name} of {len(value)} items"
     return f"{name}: {' '.join(repr(value).split())[:80]}"

@@ -40,6 +40,7 @@ def read_table(
     *,
     drop: Sequence[str] = (),
     drop_constant: bool = False,
+    is_text_label: bool = False,
 ) -> NumericTable:
     """Read a table of numbers from text (comma or white space) or from an NPZ file.
 
@@ -49,6 +50,7 @@ def read_table(
             the last column, or "labels".
         drop: names or numbers of columns to leave out.
         drop_constant: whether to leave out columns that never vary, instead of refusing them.
+        is_text_label: whether the labels may be texts; they come without blanks around them.
 
     Raises:
         ValueError: the file cannot be read, or the table is not of varying finite numbers.
@@ -56,7 +58,8 @@ def read_table(
     path = pathlib.Path(path)
     names, columns = read_columns(path)
     label, kept = chosen_columns(path, names, columns, target, drop)
-    require_numbers(path, names, columns, [*kept, label], label)
+    is_text = is_text_label and columns[label].dtype.kind != "f"
+    require_numbers(path, names, columns, kept if is_text else [*kept, label], label)
     rows = len(columns[label])
     constant = [i for i in kept if rows > 1 and columns[i].max() == columns[i].min()]
     if constant and not drop_constant:
@@ -75,7 +78,9 @@ def read_table(
             f"{path}: too few rows: {rows} for {len(kept)} columns, at least {needed} needed",
             otherwise="add rows, or ",
         )
-    if columns[label].max() == columns[label].min():
+    if is_text:
+        columns[label] = _texts(path, names[label], columns[label])
+    if np.all(columns[label] == columns[label][0]):
         raise ValueError(f"{path}: the target {names[label]!r} never varies; choose another")
     return NumericTable(
         inputs=np.stack([columns[i] for i in kept], axis=1),
@@ -154,6 +159,17 @@ def read_inputs(path: str | pathlib.Path, wanted: Sequence[str]) -> np.ndarray:
                 f"got {column[spoiled[0]]!s}"
             )
     return np.stack(chosen, axis=1).astype(np.float64)
+
+
+def _texts(path: pathlib.Path, name: str, cells: np.ndarray) -> np.ndarray:
+    """The cells of a label as texts without blanks around them; all have to be there."""
+    missing = np.flatnonzero([not isinstance(cell, str) or not cell.strip() for cell in cells])
+    if missing.size:
+        raise ValueError(
+            f"{path}: the target {name!r} with missing values ({missing.size}, from data row "
+            f"{missing[0] + 1}); fill or remove those rows"
+        )
+    return np.array([cell.strip() for cell in cells], object)
 
 
 def _is_numbered(names: Sequence[str]) -> bool:

@@ -20,6 +20,7 @@ from jaxdp.privacy.calibration import (
 )
 from jaxdp.privacy.calibration import gaussian_noise_std as gaussian_noise_std
 from jaxdp.privacy.calibration import zcdp_noise_std as zcdp_noise_std
+from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise as BufferedToeplitzNoise
 from jaxdp.privacy.gaussian import composed_mu as composed_mu
 from jaxdp.privacy.gaussian import gaussian_delta as gaussian_delta
 from jaxdp.privacy.gaussian import gaussian_epsilon as gaussian_epsilon
@@ -53,6 +54,7 @@ __all__ = [
     "AbstractMechanism",
     "AbstractSampler",
     "AbstractUnamplifiedSampler",
+    "BufferedToeplitzNoise",
     "Composition",
     "Cost",
     "FixedSizeBatches",

@@ -28,7 +28,7 @@ from jaxdp.core.checks import (
     require_shape,
 )
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.losses import AbstractLoss, Squared
+from jaxdp.losses import AbstractLoss, AbstractMarginLoss, Squared
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.kernel_factors import (
     kernel_accuracy,
@@ -299,7 +299,10 @@ class ReducedFeatures(AbstractFeatureProblem):
 
 def require_loss(loss: Any) -> None:
     """Raise TypeError unless it is a loss of predictions."""
-    require_kind("loss", loss, AbstractLoss, "one of jaxdp.losses such as Squared()")
+    expected = "one of jaxdp.losses such as Squared()"
+    if isinstance(loss, AbstractMarginLoss):
+        expected += ", Logistic() or Softmax(k), not a margin loss of the kernel classifiers"
+    require_kind("loss", loss, AbstractLoss, expected)
 
 
 def require_arrays(train: tuple[str, Any, Any], test: tuple[str, Any, Any]) -> None:

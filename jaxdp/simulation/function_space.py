@@ -58,7 +58,9 @@ class FunctionSpace(AbstractSimulator):
         if isinstance(algorithm, PrivateOptimiser):
             reason = reason_not_on_rows(algorithm) or _reason_not_linear(algorithm)
             is_explicit = problem.num_features is not None
-            hint = "; use Iterates()" if is_explicit and algorithm.noise is None else ""
+            hint = (
+                "; use Iterates()" if is_explicit and reason_not_on_rows(algorithm) is None else ""
+            )
             return None if reason is None else reason + hint
         if not isinstance(algorithm, AbstractFullBatchAlgorithm):
             return (

@@ -36,9 +36,20 @@ def require_rows(problem, algorithm) -> str | None:
             "it describes features on fixed rows (FixedFeatures, RandomFeatures), got "
             f"{type(problem).__name__}"
         )
+    reason = reason_of_sampler(algorithm)
+    if reason is not None:
+        return reason
+    try:
+        linear_state_of(algorithm)
+    except NotCoveredError as error:
+        return str(error)
+    return None
+
+
+def reason_of_sampler(algorithm: PrivateOptimiser) -> str | None:
+    """The reason why theories know too little of the batches, or None."""
     try:
         _ = algorithm.sampler.inclusion_moments
-        linear_state_of(algorithm)
     except NotCoveredError as error:
         return str(error)
     return None

@@ -6,15 +6,21 @@ from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
+from jaxdp.losses import Softmax
 from jaxdp.problems.base import AbstractProblem
+from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
+from jaxdp.theory.features.modewise_closure import ModewiseClosure
 from jaxdp.theory.streams.coupled_ode import CoupledODE
 from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion
 
-# The first that covers the pair is the default.
-_ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), GaussianClosure(), DiscreteRecursion())
-_IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE(), GaussianClosure())
+# The first that covers the pair is the default. Rows are asked about where there are rows, so that
+# what one hears is why they are not covered, and not that they are no stream.
+_ON_ROWS: tuple[AbstractTheory, ...] = (GaussianClosure(),)
+_OF_SOFTMAX: tuple[AbstractTheory, ...] = (ModewiseClosure(),)
+_ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), *_ON_ROWS, DiscreteRecursion())
+_IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE(), *_ON_ROWS)
 
 
 def predict(
@@ -30,7 +36,8 @@ def predict(
         problem: what is learnt.
         algorithm: how it is learnt; every number in it may be traced.
         theory: None takes the first that covers the pair: `CoupledODE` for samples one by one,
-            `DiscreteRecursion` for batches, `GaussianClosure` for features on fixed rows.
+            `DiscreteRecursion` for batches, `GaussianClosure` for features on fixed rows, with the
+            softmax loss `ModewiseClosure`.
         records: record j is the state after floor(j n / records) of the n updates, j from 0 to
             `records`: a risk of records + 1 values, the first before any update.
 
@@ -51,6 +58,8 @@ def predict(
     if theory is not None:
         require_kind("theory", theory, AbstractTheory, "one such as jaxdp.CoupledODE()")
     defaults = _IN_BATCHES if getattr(algorithm, "batch_size", 1) > 1 else _ONE_BY_ONE
+    if isinstance(problem, AbstractFeatureProblem) and isinstance(algorithm, PrivateOptimiser):
+        defaults = _OF_SOFTMAX if isinstance(problem.loss, Softmax) else _ON_ROWS
     reasons: dict[str, str] = {}
     for candidate in defaults if theory is None else (theory,):
         reason = candidate.covers(problem, algorithm)

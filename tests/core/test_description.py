@@ -23,7 +23,13 @@ from jaxdp.algorithms.on_rows import OptimiserOnRows
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.kernels import published
-from jaxdp.privacy import FixedSizeBatches, PoissonSampler, SecretNoise, ShuffledEpochs
+from jaxdp.privacy import (
+    BufferedToeplitzNoise,
+    FixedSizeBatches,
+    PoissonSampler,
+    SecretNoise,
+    ShuffledEpochs,
+)
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 LABELS = np.random.default_rng(1).normal(size=12).astype(np.float32)
@@ -95,6 +101,7 @@ def _descriptions():
         jaxdp.FromSteps(lambda step: 2.0 - 0.1 * step, 10),
         jaxdp.OnePassDPSGD(lambda time: 2 - time, 1.0, 1.0, 10).learning_rate,
         NormClip(1.0),
+        BufferedToeplitzNoise([-0.1], [0.5]),
         jaxdp.Iterates(),
         jaxdp.Iterates(chunk_size=7),
         jaxdp.Reduced(),

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from experiments.benchmarks import function_space, per_sample_clipping, simulators
+from experiments.benchmarks import function_space, per_sample_clipping, planning, simulators
 
 
 @pytest.mark.slow
@@ -57,3 +57,16 @@ def test_per_sample_clipping_measures_what_agrees_and_names_what_is_left_out(tmp
     assert np.all(np.isnan(dataset.seconds.data[0, 3:]))
     per_sample_clipping.plot(dataset).savefig(tmp_path / "ratios.png")
     assert per_sample_clipping.summary(dataset).count("\n|") == 7
+
+
+@pytest.mark.slow
+def test_planning_smoke_version_compares_the_plan_with_every_search(tmp_path):
+    dataset = planning.run(planning.Config.smoke())
+    assert dataset.reported.shape == (2, 3)
+    # The longer search has the shorter one's runs among its own.
+    assert np.all(dataset.reported[1] <= dataset.reported[0])
+    assert dataset.cell_risk.shape == (2,)
+    assert np.all(dataset.validation > 0)
+    assert dataset.plan_seconds > 0
+    planning.plot(dataset).savefig(tmp_path / "plans.png")
+    assert planning.summary(dataset).count("\n|") == 9

@@ -114,3 +114,7 @@ class AbstractSampler(AbstractDescription):
             noise_multiplier: standard deviation of the noise on a *sum* over the clip norm.
             num_steps: how many batches are used, each once.
         """
+
+    def charges(self, num_steps: int) -> tuple[str, ...]:
+        """What a record pays for, in words, beyond those of the `mechanism`."""
+        return ()

@@ -29,7 +29,7 @@ from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.batches.base import AbstractSampler, InclusionMoments, require_step
 from jaxdp.privacy.batches.subsampling import subsampled_gaussian_epsilon
-from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
+from jaxdp.privacy.mechanisms import AbstractMechanism, GaussianMechanism, Proved
 from jaxdp.privacy.secret_noise import SecretNoise
 
 _COINS = 2**32
@@ -231,7 +231,12 @@ class PoissonSubsampledGaussian(AbstractMechanism):
 
     @property
     def proved(self):
-        return Proved(None, None)
+        if self.sampler.sampling_rate < 1 or self.sampler.overflow_probability > 0:
+            return Proved(None, None)
+        # Every record is in every batch: T Gaussian mechanisms of sensitivity C.
+        noise, root = self.noise_multiplier, math.sqrt(self.num_steps)
+        is_nothing = concrete(noise) is not None and noise == 0
+        return GaussianMechanism(math.inf if is_nothing else root / noise).proved
 
     @property
     def adjacencies(self):
@@ -239,12 +244,26 @@ class PoissonSubsampledGaussian(AbstractMechanism):
 
     @property
     def assumptions(self):
-        sampler = self.sampler
-        return (
+        sampler, overflow = self.sampler, self.sampler.overflow_probability
+        drawn = (
             f"every batch is drawn afresh by the Poisson sampler, at rate "
-            f"{sampler.sampling_rate:.6g}; its random bits are taken as independent and secret",
+            f"{sampler.sampling_rate:.6g}, which amplifies privacy; its random bits are taken as "
+            "independent and secret"
+            if sampler.sampling_rate < 1
+            else "every record is in every batch (Poisson sampler, rate 1): nothing is amplified"
+        )
+        room = (
             f"a batch holds {sampler.capacity} records at most; drawing more has probability "
-            f"{sampler.overflow_probability:.1e} a step and is part of delta{self._least_delta()}",
+            f"{overflow:.1e} a step and is part of delta{self._least_delta()}"
+            if overflow > 0
+            else "a batch holds all records that may be drawn"
+        )
+        return (
+            drawn,
+            "neighbours differ in whether one record contributes, which moves a sum by the clip "
+            "norm at most; a replaced record moves it twice as far and is not covered: for that "
+            "there are DPGD, ShuffledEpochs and FixedSizeBatches",
+            room,
             "the rate, the capacity and the number of records are public and not chosen from the "
             "data",
         )

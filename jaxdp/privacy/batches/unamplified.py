@@ -86,6 +86,14 @@ class AbstractUnamplifiedSampler(AbstractSampler):
             return GaussianMechanism(root / multiplier)
         return GaussianMechanism(root / multiplier if multiplier > 0 else math.inf)
 
+    def charges(self, num_steps):
+        uses = self.uses(require_count("num_steps", num_steps))
+        return (
+            f"a replaced record moves the sum of a batch by twice the clip norm at most and is in "
+            f"{uses} of the {num_steps} batches at most: mu = 2 sqrt({uses}) / noise_multiplier; "
+            "that batches are drawn at random is not made use of, so nothing is amplified",
+        )
+
 
 def moments_of_sets(num_records: int, batch_size: int, epoch_steps: int | None) -> InclusionMoments:
     """Of a batch that is a uniformly random set of B of the n records."""

@@ -35,6 +35,7 @@ from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.losses import AbstractScalarLoss
 from jaxdp.privacy.batches.epochs import ShuffledEpochs
+from jaxdp.privacy.secret_noise import SecretNoise
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.modes import product
 
@@ -73,6 +74,8 @@ def reason_not_adam(problem: Any, algorithm: Any) -> str | None:
     found = adam_constants(algorithm)
     if isinstance(found, str):
         return found
+    if algorithm.noise is not None and not isinstance(algorithm.noise, SecretNoise):
+        return "of Adam no correlated noise is covered; use Iterates()"
     if algorithm.average is not None:
         return "of Adam no average is covered; use Iterates()"
     if not isinstance(problem.loss, AbstractScalarLoss):

@@ -1,0 +1,207 @@
+r"""The predicted test loss as a function of learning rate and clip norm, with its gradient.
+
+A plan is a minimum of what `GaussianClosure(rank=0)` predicts. Two numbers are searched for, so
+that the gradient is taken forward: it then costs little more than the value, keeps no state of a
+step, and the number of steps may be traced. One compiled function thus serves every cell of a plan,
+unless the optimiser's matrices differ from step to step.
+"""
+
+import abc
+import functools
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int, PyTree
+
+from jaxdp.algorithms.adam_constants import adam_constants
+from jaxdp.algorithms.averages import AbstractAverage
+from jaxdp.algorithms.linear_algorithm import linear_state_of, with_average
+from jaxdp.algorithms.linear_state import linear_state
+from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.algorithms.transformation import Transformation
+from jaxdp.core.arrays import as_wide_float, float_dtype
+from jaxdp.losses import slope_limits
+from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.theory.features.adam_closure import LARGEST, AdamUpdates, adam_step, start_of_adam
+from jaxdp.theory.features.closed_moments import Closure, Moments
+from jaxdp.theory.features.linear_recursion import LinearRecursion, of_batches, with_epochs
+from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
+from jaxdp.theory.features.readout import Readout
+
+# Of modes whose covariances are kept in the search.
+_RANK = 0
+
+
+class Draw(eqx.Module):
+    """What the batches and the noise of one cell do to a mean gradient, as data.
+
+    Attributes:
+        own, joint: of the draw of a batch, as in `LinearRecursion`.
+        noise: standard deviation of the noise on the mean gradient, over the clip norm.
+    """
+
+    own: Float[Array, ""]
+    joint: Float[Array, ""]
+    noise: Float[Array, ""]
+
+    @classmethod
+    def of(cls, algorithm: PrivateOptimiser) -> Self:
+        """That of an algorithm, whatever its clip norm."""
+        moments = algorithm.sampler.inclusion_moments
+        noise = algorithm.noise_multiplier / algorithm.sampler.expected_batch_size
+        return cls(*map(as_wide_float, (moments.variance, moments.covariance, noise)))
+
+
+class AbstractClosureRisk(eqx.Module):
+    """The predicted test loss of one optimiser on one problem.
+
+    Attributes:
+        modes: the problem.
+    """
+
+    modes: eqx.AbstractVar[KernelModes]
+
+    @abc.abstractmethod
+    def final(
+        self,
+        rate: Float[Array, ""],
+        clip_norm: Float[Array, ""],
+        draw: Draw,
+        num_steps: Int[Array, ""],
+    ) -> tuple[Closure, Moments, int]:
+        """The moments after the last step, and which of their numbers is released."""
+
+    @eqx.filter_jit
+    def value_and_gradient(
+        self, point: Float[Array, "2"], draw: Draw, num_steps: Int[Array, ""]
+    ) -> tuple[Float[Array, ""], Float[Array, "2"], Float[Array, ""]]:
+        """Risk, its gradient in the logarithms, and the share of the rows that were clipped.
+
+        Args:
+            point: logarithms of learning rate and clip norm.
+            draw, num_steps: of the cell.
+        """
+
+        def value(point):
+            rate, clip_norm = jnp.exp(point)
+            closure, moments, output = self.final(rate, clip_norm, draw, num_steps)
+            risk = Readout(closure, output).risk(moments)
+            return risk, moments.clipped / num_steps
+
+        def along(direction):
+            (risk, clipped), (slope, _) = jax.jvp(value, (point,), (direction,))
+            return risk, slope, clipped
+
+        axes = None, 0, None
+        return jax.vmap(along, out_axes=axes)(jnp.eye(2, dtype=point.dtype))
+
+
+class LinearRisk(AbstractClosureRisk):
+    """Of an optimiser that is linear in gradient and state.
+
+    Attributes:
+        modes: the problem.
+        optimiser: a factory of transformations, given a learning rate.
+        average: what is released instead of the last iterate, or None.
+        num_read: of how many steps the optimiser's matrices are read: 1 where they are the same
+            for all, else T.
+        epoch_steps: batches of so many steps share out the rows; 1 where they do not.
+    """
+
+    modes: KernelModes
+    optimiser: Any = eqx.field(static=True)
+    average: AbstractAverage | None
+    num_read: int = eqx.field(static=True)
+    epoch_steps: int = eqx.field(static=True)
+
+    def recursion(
+        self, rate: Float[Array, ""], clip_norm: Float[Array, ""], draw: Draw
+    ) -> LinearRecursion:
+        """The updates of all steps."""
+        transformation = Transformation(self.optimiser, rate, self.num_read)
+        state = linear_state(transformation, self.num_read)
+        if self.average is not None:
+            state = with_average(state, self.average)
+        found = of_batches(
+            as_wide_float(state.transitions),
+            as_wide_float(state.injections),
+            draw.noise * clip_norm,
+            own=draw.own,
+            joint=draw.joint,
+            output=state.output,
+        )
+        return with_epochs(found, self.num_read, self.epoch_steps)
+
+    def final(self, rate, clip_norm, draw, num_steps):
+        recursion = self.recursion(rate, clip_norm, draw)
+        limits = slope_limits(clip_norm, self.modes.feature_norms)
+        closure = Closure(self.modes, limits, _RANK)
+        start = closure.start(float_dtype(self.modes, recursion), recursion.size)
+
+        def step(index, moments):
+            return closure.step(moments, recursion, recursion.at(index))
+
+        return closure, _loop(num_steps, step, start), recursion.output
+
+
+class AdamRisk(AbstractClosureRisk):
+    """Of Adam, whose closure keeps all covariances.
+
+    Attributes:
+        modes: the problem in its own features.
+        optimiser: a factory of transformations that are Adam.
+    """
+
+    modes: KernelModes
+    optimiser: Any = eqx.field(static=True)
+
+    def final(self, rate, clip_norm, draw, num_steps):
+        found = adam_constants(Transformation(self.optimiser, rate, 1), 1)
+        assert not isinstance(found, str), found
+        rates, noise = as_wide_float(found.learning_rate), draw.noise * clip_norm
+        constants = found.b1, found.b2, found.eps
+        updates = AdamUpdates(*constants, rates, noise, draw.own, draw.joint)
+        limits = slope_limits(clip_norm, self.modes.feature_norms)
+        closure = Closure(self.modes, limits, LARGEST)
+        start = start_of_adam(closure, float_dtype(self.modes, updates))
+
+        def step(index, state):
+            return adam_step(closure, updates, state, index)
+
+        return closure, _loop(num_steps, step, start).moments, 0
+
+
+def closure_risk(
+    problem: AbstractFeatureProblem, algorithms: list[PrivateOptimiser], *, is_linear: bool
+) -> list[AbstractClosureRisk]:
+    """What predicts each of several algorithms that differ in batches and steps alone.
+
+    Args:
+        problem: what is learnt.
+        algorithms: covered by the closure.
+        is_linear: whether their optimiser is linear; else it is Adam.
+    """
+    if not is_linear:
+        found = AdamRisk(explicit_modes(problem), algorithms[0].optimiser)
+        return [found for _ in algorithms]
+    make = functools.partial(LinearRisk, kernel_modes(problem))
+    risks: list[AbstractClosureRisk] = []
+    for one in algorithms:
+        epoch_steps = one.sampler.inclusion_moments.epoch_steps or 1
+        is_constant = linear_state_of(one).is_constant and epoch_steps == 1
+        num_read = 1 if is_constant else int(one.num_steps)
+        risks.append(make(one.optimiser, one.average, num_read, epoch_steps))
+    return risks
+
+
+def _loop(num_steps: Int[Array, ""], step: Any, start: PyTree[Array]) -> Any:
+    """The state after all steps, in the types of the first."""
+
+    def kept(index, state):
+        new = step(index, state)
+        return jax.tree.map(lambda after, before: after.astype(before.dtype), new, state)
+
+    return lax.fori_loop(0, num_steps, kept, start)

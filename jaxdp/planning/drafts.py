@@ -1,0 +1,113 @@
+"""The cells of a plan before anything is chosen: every argument checked, every sampler made."""
+
+from typing import Any
+
+import numpy as np
+
+from jaxdp.algorithms.adam_constants import adam_constants
+from jaxdp.algorithms.averages import AbstractAverage
+from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.core.checks import described, host_number, require_callable, require_count, require_host
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.privacy.batches.base import AbstractSampler
+from jaxdp.privacy.batches.poisson import PoissonSampler
+from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
+from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.theory.coverage import require_rows
+from jaxdp.theory.features.gaussian_closure import GaussianClosure
+
+# At which the optimiser is looked at before the search.
+_A_RATE = 0.1
+
+
+def drafts(
+    problem: AbstractFeatureProblem,
+    *,
+    num_steps: Any,
+    sampling_rate: Any,
+    optimiser: Any,
+    average: AbstractAverage | None,
+    sampler: Any,
+) -> dict[tuple[int, float], PrivateOptimiser]:
+    """An algorithm for each number of steps and sampling rate, its other numbers to be chosen.
+
+    Args and errors are those of `jaxdp.plan`.
+    """
+    require_host("problem", problem)
+    lengths = [require_count("num_steps", one) for one in _listed("num_steps", num_steps)]
+    rates = [_rate(one) for one in _listed("sampling_rate", sampling_rate)]
+    samplers = [_sampler(sampler, problem.num_train, rate) for rate in rates]
+    require_callable(
+        "optimiser",
+        optimiser,
+        "a factory, which makes a transformation of a learning rate, such as optax.sgd",
+    )
+    return {
+        (length, rate): PrivateOptimiser(
+            optimiser,
+            learning_rate=_A_RATE,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            num_steps=length,
+            sampler=one,
+            average=average,
+        )
+        for length in lengths
+        for rate, one in zip(rates, samplers, strict=True)
+    }
+
+
+def is_covered_as_linear(problem: AbstractFeatureProblem, draft: PrivateOptimiser) -> bool:
+    """Whether the closure covers the optimiser as a linear one; else it is Adam.
+
+    Raises:
+        NotCoveredError: it is neither.
+    """
+    reason = GaussianClosure().covers(problem, draft)
+    if reason is not None:
+        raise NotCoveredError(f"a plan asks GaussianClosure: {reason}")
+    if require_rows(problem, draft) is None:
+        return True
+    found = adam_constants(draft)
+    if not isinstance(found, str) and not np.allclose(found.learning_rate, _A_RATE):
+        raise NotCoveredError(
+            "of Adam one learning rate is planned, for all steps: expected a factory such as "
+            "optax.adam, got one that changes the rate that it is given"
+        )
+    return False
+
+
+def _listed(name: str, value: Any) -> tuple[Any, ...]:
+    """One number or several, without repetitions."""
+    if isinstance(value, (str, bytes, dict)):
+        raise TypeError(
+            f"expected {name} to be a number or a tuple of them, got {described(value)}"
+        )
+    try:
+        values = tuple(dict.fromkeys(value)) if np.ndim(value) else (value,)
+    except TypeError:
+        raise TypeError(
+            f"expected {name} to be a number or a tuple of them, got {described(value)}"
+        ) from None
+    if not values:
+        raise ValueError(f"expected at least one {name}, got none")
+    return values
+
+
+def _rate(value: Any) -> float:
+    rate = host_number("sampling_rate", value)
+    if not 0 < rate <= 1:
+        raise ValueError(f"expected 0 < sampling_rate <= 1, got {value}")
+    return rate
+
+
+def _sampler(kind: Any, num_records: int, rate: float) -> AbstractSampler:
+    """The sampler of a rate: of batches of one size, the nearest size."""
+    if isinstance(kind, type) and issubclass(kind, PoissonSampler):
+        return kind(num_records, rate)
+    if isinstance(kind, type) and issubclass(kind, AbstractUnamplifiedSampler):
+        return kind(num_records, max(1, round(rate * num_records)))
+    raise TypeError(
+        "expected sampler to be a class of jaxdp.privacy: PoissonSampler, ShuffledEpochs or "
+        f"FixedSizeBatches, got {described(kind)}"
+    )

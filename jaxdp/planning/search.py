@@ -1,0 +1,106 @@
+"""The search for learning rate and clip norm in one cell: a grid, then L-BFGS-B.
+
+The loss is a curved valley in the two logarithms, along which less clipping and a smaller rate make
+up for each other. A coarse grid finds the valley, and a quasi-Newton method with the exact gradient
+its floor, within bounds that keep to what is stable.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+# Relative: predictions in float32 do not know much more of a risk, and nobody needs more.
+_TOLERANCE = 1e-6
+_MOST_STEPS = 25
+
+
+class Point(NamedTuple):
+    """A learning rate and a clip norm, and what is predicted of them.
+
+    Attributes:
+        log_rate, log_clip_norm: their natural logarithms.
+        risk: predicted.
+        is_stable: whether the prediction is within the limits of stability.
+    """
+
+    log_rate: float
+    log_clip_norm: float
+    risk: float
+    is_stable: bool
+
+
+class Evaluation(NamedTuple):
+    """A point and the gradient of its risk."""
+
+    point: Point
+    gradient: np.ndarray
+
+
+def grid(*, rate: float, clip_norm: float) -> list[tuple[float, float]]:
+    """Logarithms of rates and clip norms to begin with.
+
+    Args:
+        rate: the largest that is worth a look.
+        clip_norm: of which few gradients are longer at the start.
+    """
+    rates = rate * np.asarray([0.005, 0.03, 0.12, 0.4, 0.95])
+    clips = clip_norm * np.asarray([0.01, 0.05, 0.2, 0.6, 1.5])
+    return list(itertools.product(np.log(rates), np.log(clips)))
+
+
+def around(point: Point) -> list[tuple[float, float]]:
+    """A point and its neighbours at a factor of 3."""
+    steps = np.log(3.0) * np.asarray([0, -1, 1])
+    return [(point.log_rate + a, point.log_clip_norm + b) for a in steps for b in steps]
+
+
+def best_point(
+    evaluate: Callable[[float, float], Evaluation],
+    starts: Iterable[tuple[float, float]],
+    *,
+    log_rates: tuple[float, float],
+    log_clip_norms: tuple[float, float],
+) -> Point | None:
+    """The stable point of the least risk that is found, or None where none is finite and stable.
+
+    Args:
+        evaluate: from the logarithms to the risk and its gradient.
+        starts: of which the best one is improved.
+        log_rates, log_clip_norms: bounds.
+    """
+    seen: list[Point] = []
+    bounds = log_rates, log_clip_norms
+
+    def risk(place):
+        found = evaluate(float(place[0]), float(place[1]))
+        seen.append(found.point)
+        value = found.point.risk
+        # The line search turns back from what diverges.
+        if not (math.isfinite(value) and np.all(np.isfinite(found.gradient))):
+            return 1e30, np.zeros(2)
+        return value, np.asarray(found.gradient, np.float64)
+
+    low, high = zip(*bounds, strict=True)
+    for start in sorted({tuple(np.clip(start, low, high).tolist()) for start in starts}):
+        risk(start)
+    first = _best(seen)
+    if first is None:
+        return None
+    scipy.optimize.minimize(
+        risk,
+        np.asarray(first[:2]),
+        jac=True,
+        bounds=bounds,
+        method="L-BFGS-B",
+        options={"maxiter": _MOST_STEPS, "ftol": _TOLERANCE, "gtol": 1e-4 * first.risk},
+    )
+    return _best(seen)
+
+
+def _best(seen: list[Point]) -> Point | None:
+    stable = [one for one in seen if one.is_stable and math.isfinite(one.risk)]
+    return min(stable, key=lambda one: one.risk, default=None)

@@ -1,0 +1,164 @@
+"""A plan of private training: what to run, what is predicted of it, and what else was looked at."""
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+import optax
+
+from jaxdp.algorithms.averages import AbstractAverage
+from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.privacy.batches.poisson import PoissonSampler
+
+# What a plan is not, for whoever prints it.
+ASSUMPTIONS = (
+    "planning is not private: learning rate, clip norm, steps and sampling rate were chosen by "
+    "looking at the rows of the problem, which epsilon does not cover; give it public or proxy "
+    "rows, as many for training as the private table has",
+    "the plan minimises the loss of the problem's test rows, which are validation rows from then "
+    "on: measure on rows that neither training nor planning saw",
+    "what is predicted is the loss of training on the rows that were planned on; with proxy rows "
+    "it is not the loss on the private rows",
+)
+_LIMITED = (
+    "*: the largest rate for which the prediction is to be trusted; a larger one may be better"
+)
+
+
+class Cell(NamedTuple):
+    """One number of steps and one sampling rate, with the best that was found for them.
+
+    Attributes:
+        num_steps, sampling_rate: of the cell; the rate is the expected share of the rows in a
+            batch.
+        learning_rate, clip_norm: the best found, to four digits; NaN where nothing is stable.
+        noise_multiplier: that the budget asks for.
+        risk: predicted by `GaussianClosure(rank=0)`, for Adam by its closure; infinite where
+            nothing is stable.
+        adjacency: who the neighbours are for whom the budget holds.
+        is_at_limit: whether the learning rate is the largest that was tried, for which the closure
+            is to be trusted: a larger one may be better.
+    """
+
+    num_steps: int
+    sampling_rate: float
+    learning_rate: float
+    clip_norm: float
+    noise_multiplier: float
+    risk: float
+    adjacency: str
+    is_at_limit: bool
+
+
+class TrainingPlan(eqx.Module):
+    """How to train a linear model on features within a budget, as `jaxdp.plan` found it.
+
+    Planning is not private, and what is predicted is of the rows that were planned on:
+    `assumptions` says so, and so does what a plan prints.
+
+    Attributes:
+        algorithm: the best cell's, calibrated to the budget.
+        predicted: its trajectory, by the default theory.
+        table: every cell, in the order of `num_steps`, then `sampling_rate`; all have one
+            adjacency.
+        epsilon, delta: the budget.
+    """
+
+    algorithm: PrivateOptimiser
+    predicted: Trajectory
+    table: tuple[Cell, ...]
+    epsilon: float = eqx.field(static=True)
+    delta: float = eqx.field(static=True)
+
+    @property
+    def adjacency(self) -> str:
+        """Who the neighbours are for whom the budget holds, in every cell."""
+        return self.algorithm.sampler.adjacency
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a plan leaves out, in sentences."""
+        return ASSUMPTIONS
+
+    @property
+    def chosen(self) -> Cell:
+        """The cell of the algorithm."""
+        return min(self.table, key=lambda cell: cell.risk)
+
+    @property
+    def line(self) -> str:
+        """The algorithm as a line of Python, for `import functools, jaxdp, optax`."""
+        one, sampler = self.algorithm, self.algorithm.sampler
+        size = getattr(sampler, "batch_size", None)
+        is_poisson = isinstance(sampler, PoissonSampler)
+        second = f"{self.chosen.sampling_rate!r}" if is_poisson else f"{size}"
+        parts = [
+            _factory(one.optimiser),
+            repr(self.epsilon),
+            repr(self.delta),
+            f"learning_rate={self.chosen.learning_rate!r}",
+            f"clip_norm={one.clip_norm!r}",
+            f"num_steps={one.num_steps}",
+            f"sampler=jaxdp.privacy.{type(sampler).__name__}({sampler.num_records}, {second})",
+        ]
+        if one.average is not None:
+            parts.append(f"average={_average(one.average)}")
+        return f"jaxdp.PrivateOptimiser.calibrated({', '.join(parts)})"
+
+    def __str__(self):
+        head = ["steps", "sampling rate", "noise multiplier", "learning rate", "clip norm", "risk"]
+        rows = [
+            [
+                f"{cell.num_steps}",
+                f"{cell.sampling_rate:g}",
+                f"{cell.noise_multiplier:.4g}",
+                f"{cell.learning_rate:.4g}{'*' if cell.is_at_limit else ' '}",
+                f"{cell.clip_norm:.4g}",
+                f"{cell.risk:.5g}{' <' if cell == self.chosen else '  '}",
+            ]
+            for cell in self.table
+        ]
+        head[-1] += "  "
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        ruler = ["-" * width for width in widths]
+        lines = [
+            "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+            for row in (head, ruler, *rows)
+        ]
+        final = float(self.predicted.final_risk)
+        lines = [
+            f"Plan for epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}, in "
+            "every row",
+            *lines,
+            *([_LIMITED] if any(cell.is_at_limit for cell in self.table) else []),
+            f"chosen (<): predicted loss {final:.5g} by the {self.predicted.label}",
+            self.line,
+            *(f"Note: {sentence}." for sentence in self.assumptions),
+        ]
+        # Ends its line, so that what is printed after it begins a new one.
+        return "\n".join(lines) + "\n"
+
+    def __repr__(self):
+        return str(self)
+
+
+def _factory(optimiser: Callable[..., Any]) -> str:
+    """A factory as Python would write it, or a name to be filled in."""
+    if isinstance(optimiser, functools.partial):
+        given = itertools.chain(
+            (repr(value) for value in optimiser.args),
+            (f"{name}={value!r}" for name, value in optimiser.keywords.items()),
+        )
+        return f"functools.partial({', '.join([_factory(optimiser.func), *given])})"
+    name = getattr(optimiser, "__name__", "")
+    return f"optax.{name}" if getattr(optax, name or "_", None) is optimiser else "OPTIMISER"
+
+
+def _average(average: AbstractAverage) -> str:
+    numbers = ", ".join(f"{np.asarray(leaf).item():.9g}" for leaf in jax.tree.leaves(average))
+    return f"jaxdp.{type(average).__name__}({numbers})"

@@ -1,0 +1,123 @@
+r"""Gaussian noise that is correlated over the steps, made from a few buffers of past noise.
+
+Independent noise on every gradient adds up in the weights. Noise that partly takes back what
+earlier steps added costs the same privacy, if its scale is right, and leaves less of itself in
+the last iterate. With $\zeta_t$ standard normal, step t of a buffered linear Toeplitz (BLT)
+mechanism adds
+
+$$ s\,\Bigl(\zeta_t + \sum_k h_k b_{k,t}\Bigr), \qquad
+   b_{k,t+1} = \lambda_k b_{k,t} + \zeta_t, \qquad b_{k,0} = 0, $$
+
+which is $sC^{-1}\zeta$ for the lower triangular Toeplitz matrix C with
+
+$$ C^{-1}(x) = 1 + \sum_k \frac{h_k x}{1 - \lambda_k x}. $$
+
+**What it costs.** Let a record be in one batch at most, that of step i. To release $G + sC^{-1}
+\zeta$ is to release $CG + s\zeta$, since C is known and invertible. Given what was released before
+step t, the row $(CG)_t$ of neighbouring data sets differs in step i's gradient alone: later ones
+depend on the record only through what was released. So step t is a Gaussian mechanism whose
+value moves by $c_{t-i}\Delta$, with c the first column of C and $\Delta$ what one record moves a
+sum by, and all steps together compose to $\mu = \Delta\sqrt{\sum_t c_t^2}/s$ (Dong, Roth and Su
+(2022), Corollary 3.3). With $s = z\,C_\mathrm{clip}\,|c|$ that is what one step with independent
+noise would cost. Where a record is in several batches nothing is claimed: its gradients add up in
+CG in ways that this proof does not bound.
+
+Source: Dvijotham, McMahan, Pillutla, Steinke and Thakurta (2024), "Efficient and near-optimal noise
+generation for streaming differential privacy"; the proof stands above.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, PyTree
+
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import concrete, require_count
+from jaxdp.core.description import AbstractDescription
+from jaxdp.core.precision import on_host
+
+
+class BufferedToeplitzNoise(AbstractDescription):
+    r"""Simulated noise whose correlations over the steps are sums of a few exponentials.
+
+    For `jaxdp.PrivateOptimiser(..., noise=...)`. Each buffer keeps one number a weight.
+
+    Args:
+        scales: $h_k$, one for each buffer; negative ones take back what earlier steps added.
+        decays: $\lambda_k$ in [0, 1), likewise.
+
+    Raises:
+        ValueError: there are not as many scales as decays, one of them is out of its range, or
+            $1 + \sum_k h_k/(1 - \lambda_k) \le 0$, where the sensitivity grows without bound.
+
+    Example:
+        >>> from jaxdp.privacy import BufferedToeplitzNoise
+        >>> noise = BufferedToeplitzNoise(scales=[-0.15], decays=[0.8])
+        >>> print(f"{noise.sensitivity(20):.4f}")
+        1.1004
+    """
+
+    scales: Float[Array, " buffers"] = eqx.field(converter=lambda v: as_wide_float(v, "scales"))
+    decays: Float[Array, " buffers"] = eqx.field(converter=lambda v: as_wide_float(v, "decays"))
+
+    def __check_init__(self):
+        if self.scales.ndim != 1 or self.scales.shape != self.decays.shape:
+            raise ValueError(
+                "expected scales and decays to be vectors of one length, got shapes "
+                f"{self.scales.shape} and {self.decays.shape}"
+            )
+        scales, decays = concrete(self.scales), concrete(self.decays)
+        if scales is None or decays is None:
+            return
+        if not np.all((decays >= 0) & (decays < 1)):
+            raise ValueError(f"expected decays in [0, 1), got {decays}")
+        at_one = 1 + np.sum(scales / (1 - decays))
+        if not (np.all(np.isfinite(scales)) and at_one > 0):
+            raise ValueError(
+                "expected finite scales with 1 + sum(scales / (1 - decays)) > 0, without which the "
+                f"sensitivity grows without bound, got {scales}, for which that is {at_one:.3g}"
+            )
+
+    def sensitivity(self, num_steps: int) -> float | Float[Array, ""]:
+        """The norm of the first column of C over so many steps: a float64, or as it is traced."""
+        count = require_count("num_steps", num_steps)
+        if concrete(self.scales) is None or concrete(self.decays) is None:
+            return self._column_norm(count)
+        with jax.ensure_compile_time_eval(), on_host():
+            numbers = (np.asarray(part, np.float64) for part in (self.scales, self.decays))
+            known = BufferedToeplitzNoise(*numbers)
+            # Rounding of a sum of so many squares.
+            return float(known._column_norm(count)) * (1 + 2.0**-40)
+
+    def _column_norm(self, num_steps: int) -> Float[Array, ""]:
+        def column(buffers, impulse):
+            value = impulse - jnp.sum(self.scales * buffers)
+            return self.decays * buffers + value, value
+
+        impulses = jnp.zeros(num_steps, self.scales.dtype).at[0].set(1)
+        _, values = lax.scan(column, jnp.zeros_like(self.scales), impulses)
+        return jnp.sqrt(jnp.sum(values**2))
+
+    def start(self, like: PyTree[Array]) -> PyTree[Array]:
+        """The buffers before the first step: for each leaf of `like` as many as there are."""
+        count = len(self.scales)
+        return jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), like)
+
+    def correlated(self, fresh: PyTree[Array], buffers: PyTree[Array]) -> PyTree[Array]:
+        """The noise of a step, from its fresh normals and the buffers before it."""
+
+        def one(fresh, buffers):
+            return fresh + jnp.tensordot(self.scales.astype(fresh.dtype), buffers, 1)
+
+        return jax.tree.map(one, fresh, buffers)
+
+    def after(self, fresh: PyTree[Array], buffers: PyTree[Array]) -> PyTree[Array]:
+        """The buffers after a step."""
+
+        def one(fresh, buffers):
+            decays = lax.broadcast_in_dim(self.decays.astype(fresh.dtype), buffers.shape, (0,))
+            return decays * buffers + fresh[None]
+
+        return jax.tree.map(one, fresh, buffers)

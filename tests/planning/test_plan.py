@@ -1,0 +1,406 @@
+"""Plans of private training: what they cost, what they reach, and what they say."""
+
+import functools
+import inspect
+import math
+import warnings
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+
+import jaxdp
+from jaxdp.planning import drafts, private_training, search
+from jaxdp.planning.closure_risk import Draw, LinearRisk, closure_risk
+from jaxdp.planning.stable_rates import stable_rates
+from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
+from jaxdp.theory.features.modes import kernel_modes
+
+NUM, TEST, FEATURES = 40, 20, 12
+BUDGET = {"epsilon": 8.0, "delta": 1e-3}
+MOMENTUM = functools.partial(optax.sgd, momentum=0.6)
+
+
+def _problem(loss=None):
+    """Rows of noise whose labels are linear in them, up to a little noise."""
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((NUM + TEST, FEATURES)) / FEATURES**0.5
+    weights = rng.standard_normal((FEATURES, 3))
+    scores = features @ weights + 0.1 * rng.standard_normal((NUM + TEST, 3))
+    loss = jaxdp.losses.Squared() if loss is None else loss
+    labels = 2 * scores[:, 0]
+    if isinstance(loss, jaxdp.losses.Logistic):
+        labels = np.where(labels > 0, 1.0, -1.0)
+    if isinstance(loss, jaxdp.losses.Softmax):
+        labels = scores.argmax(axis=1)
+    rows = features[:NUM], labels[:NUM], features[NUM:], labels[NUM:]
+    return jaxdp.FixedFeatures.from_arrays(*rows, loss=loss)
+
+
+PROBLEM = _problem()
+AT_ZERO = float(np.mean(np.asarray(PROBLEM.test_labels) ** 2))
+
+
+@functools.cache
+def _plan(**changes):
+    arguments = {"num_steps": (20, 10), "sampling_rate": (0.2, 1.0), **BUDGET, **changes}
+    return jaxdp.plan(PROBLEM, **arguments)
+
+
+def _algorithm(rate, clip_norm, sampler, *, steps=20, noise=1.5, optimiser=optax.sgd, average=None):
+    return jaxdp.PrivateOptimiser(
+        optimiser,
+        learning_rate=rate,
+        clip_norm=clip_norm,
+        noise_multiplier=noise,
+        num_steps=steps,
+        sampler=sampler,
+        average=average,
+    )
+
+
+def _assert_within_budget(plan):
+    """Every cell costs the budget and hardly less, by the account of the algorithm itself."""
+    for cell in plan.table:
+        algorithm = _algorithm(
+            cell.learning_rate,
+            cell.clip_norm,
+            PoissonSampler(NUM, cell.sampling_rate),
+            steps=cell.num_steps,
+            noise=cell.noise_multiplier,
+        )
+        cost = jaxdp.account(algorithm, delta=plan.delta)
+        assert 0.98 * plan.epsilon < cost.epsilon <= plan.epsilon
+        assert cost.adjacency == cell.adjacency == "zero-out-one"
+
+
+def test_every_cell_keeps_the_budget_and_spends_it():
+    plan = _plan()
+    _assert_within_budget(plan)
+    cost = jaxdp.account(plan.algorithm, delta=plan.delta)
+    assert cost.epsilon <= plan.epsilon
+
+
+def test_noise_for_a_larger_budget_is_noticed(monkeypatch):
+    exact = private_training.calibrated_noise_multiplier
+    monkeypatch.setattr(
+        private_training,
+        "calibrated_noise_multiplier",
+        lambda *args, **sizes: 0.97 * exact(*args, **sizes),
+    )
+    with pytest.raises(AssertionError):
+        _assert_within_budget(_plan(epsilon=8.01))
+
+
+def test_the_table_has_every_cell_once_and_the_best_is_chosen():
+    plan = _plan()
+    cells = [(cell.num_steps, cell.sampling_rate) for cell in plan.table]
+    assert cells == [(20, 0.2), (20, 1.0), (10, 0.2), (10, 1.0)]
+    assert all(cell.risk >= plan.chosen.risk for cell in plan.table)
+    assert plan.algorithm.num_steps == plan.chosen.num_steps
+    assert plan.algorithm.clip_norm == plan.chosen.clip_norm
+    # A number stands for a tuple of one, and what is repeated is looked at once.
+    assert len(drafts._listed("num_steps", 20)) == 1
+    assert drafts._listed("num_steps", [20, 20, 10]) == (20, 10)
+
+
+def test_simulated_runs_agree_with_the_plan_and_not_with_a_third_more_noise():
+    plan = _plan()
+    runs = jaxdp.simulate(PROBLEM, plan.algorithm, num_runs=2000, key=jr.key(0), records=1)
+    risks = np.asarray(runs.final_risk, np.float64)
+    allowed = 3 * risks.std(ddof=1) / len(risks) ** 0.5 + 0.02 * risks.mean()
+    assert abs(risks.mean() - float(plan.predicted.final_risk)) < allowed
+    noisier = plan.algorithm.replace(noise_multiplier=1.33 * plan.algorithm.noise_multiplier)
+    wrong = jaxdp.predict(PROBLEM, noisier).final_risk
+    assert abs(risks.mean() - float(wrong)) > allowed
+
+
+def _risk_of(algorithm, problem=PROBLEM, *, is_linear=True):
+    (risk,) = closure_risk(problem, [algorithm], is_linear=is_linear)
+    draw, steps = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
+
+    def evaluate(rate, clip_norm):
+        place = jnp.log(jnp.asarray([rate, clip_norm]))
+        return risk.value_and_gradient(place, draw, steps)
+
+    return evaluate
+
+
+# So short that no node of the softmax's quadrature crosses the kink of the clip on its way.
+RATE, CLIP_NORM, STEP = 0.3, 0.7, 1e-7
+
+
+def _assert_derivative(gradient, value_at):
+    """Central differences of a function of the two logarithms."""
+    for place, direction in enumerate(np.eye(2)):
+        above, below = (
+            float(value_at(*np.exp(sign * STEP * direction) * (RATE, CLIP_NORM)))
+            for sign in (1, -1)
+        )
+        difference = (above - below) / (2 * STEP)
+        np.testing.assert_allclose(gradient[place], difference, rtol=1e-5, atol=1e-9)
+
+
+def test_the_gradient_is_the_derivative_of_the_value():
+    with jax.enable_x64():
+        evaluate = _risk_of(_algorithm(RATE, CLIP_NORM, PoissonSampler(NUM, 0.2)), _problem())
+        _, gradient, _ = evaluate(RATE, CLIP_NORM)
+        _assert_derivative(gradient, lambda *place: evaluate(*place)[0])
+        with pytest.raises(AssertionError):
+            _assert_derivative(gradient[::-1], lambda *place: evaluate(*place)[0])
+
+
+def _assert_predicted(problem, algorithm, evaluate, rank):
+    """Value and gradient are those of the closure that `predict` asks."""
+    theory = jaxdp.GaussianClosure(rank)
+
+    def predicted(rate, clip_norm):
+        changed = algorithm.replace(learning_rate=rate, clip_norm=clip_norm)
+        return jaxdp.predict(problem, changed, theory=theory, records=1)
+
+    value, gradient, clipped = evaluate(RATE, CLIP_NORM)
+    expected = predicted(RATE, CLIP_NORM)
+    np.testing.assert_allclose(value, expected.final_risk, rtol=1e-10)
+    np.testing.assert_allclose(clipped, expected.observables["clipped_fraction"][-1], rtol=1e-10)
+    _assert_derivative(gradient, lambda *place: predicted(*place).final_risk)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("optimiser", "average", "sampler", "loss"),
+    [
+        (optax.sgd, None, PoissonSampler(NUM, 0.2), None),
+        (MOMENTUM, jaxdp.PolyakAverage(), PoissonSampler(NUM, 0.2), None),
+        (optax.sgd, jaxdp.TailAverage(), FixedSizeBatches(NUM, 10), None),
+        (optax.sgd, jaxdp.ExponentialAverage(0.8), ShuffledEpochs(NUM, 10), None),
+        (optax.sgd, None, PoissonSampler(NUM, 1.0), jaxdp.losses.Logistic()),
+        (optax.sgd, None, PoissonSampler(NUM, 0.2), jaxdp.losses.Softmax(3)),
+        (optax.adam, None, PoissonSampler(NUM, 0.2), None),
+    ],
+)
+def test_the_search_minimises_what_predict_says(optimiser, average, sampler, loss):
+    is_linear = optimiser is not optax.adam
+    with jax.enable_x64():
+        problem = _problem(loss)
+        algorithm = _algorithm(RATE, CLIP_NORM, sampler, optimiser=optimiser, average=average)
+        rank = 0 if is_linear else FEATURES
+        evaluate = _risk_of(algorithm, problem, is_linear=is_linear)
+        _assert_predicted(problem, algorithm, evaluate, rank)
+        quiet = algorithm.replace(noise_multiplier=0.0)
+        evaluate = _risk_of(quiet, problem, is_linear=is_linear)
+        with pytest.raises(AssertionError):
+            _assert_predicted(problem, algorithm, evaluate, rank)
+
+
+def _assert_best_of_grid(cell, evaluate, limit):
+    rates = limit * np.geomspace(1e-3, 1, 20)
+    clip_norms = cell.clip_norm * np.geomspace(0.05, 20, 20)
+    found = [float(evaluate(rate, clip_norm)[0]) for rate in rates for clip_norm in clip_norms]
+    assert cell.risk < min(found) * (1 + 2e-4)
+
+
+def test_a_cell_is_as_good_as_the_best_of_a_fine_grid():
+    cell = next(cell for cell in _plan().table if cell[:2] == (20, 1.0))
+    algorithm = _algorithm(0.1, 1.0, PoissonSampler(NUM, 1.0), noise=cell.noise_multiplier)
+    evaluate, limit = _risk_of(algorithm), kernel_modes(PROBLEM).stability_limit()
+    _assert_best_of_grid(cell, evaluate, limit)
+    elsewhere = 1.3 * cell.clip_norm
+    worse = float(evaluate(cell.learning_rate, elsewhere)[0])
+    with pytest.raises(AssertionError):
+        _assert_best_of_grid(cell._replace(clip_norm=elsewhere, risk=worse), evaluate, limit)
+
+
+def _assert_stable(plan):
+    assert plan.predicted.status == jaxdp.Status.OK
+    limit = PROBLEM.reduced().stability_limit()
+    assert all(cell.learning_rate < limit for cell in plan.table)
+    text = str(plan)
+    assert ("*:" in text) == any(cell.is_at_limit for cell in plan.table)
+
+
+def test_no_cell_is_beyond_the_limits_of_stability():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _assert_stable(_plan())
+
+
+def test_a_search_that_knows_no_limit_is_noticed(monkeypatch):
+    # What is clipped hard enough has no limit of its own, and is driven beyond the closure's.
+    monkeypatch.setattr(
+        private_training, "stable_rates", lambda *given: private_training.StableRates(1e3, 1e3)
+    )
+    with pytest.warns(UserWarning, match="expected a smaller learning rate"):
+        plan = jaxdp.plan(PROBLEM, **BUDGET, num_steps=20, sampling_rate=1.0)
+    with pytest.raises(AssertionError):
+        _assert_stable(plan)
+
+
+def test_the_limits_of_full_batches_are_those_of_descent_and_heavy_ball():
+    modes, draw = kernel_modes(PROBLEM), Draw.of(_algorithm(0.1, 1.0, PoissonSampler(NUM, 1.0)))
+    limit = modes.stability_limit()
+    for optimiser, expected in ((optax.sgd, limit), (MOMENTUM, 1.6 * limit)):
+        found = stable_rates(LinearRisk(modes, optimiser, None, 1, 1), draw)
+        np.testing.assert_allclose(found, 0.98 * expected, rtol=0.01)
+
+
+def test_sampling_lowers_the_limit_where_nothing_is_clipped():
+    modes, draw = kernel_modes(PROBLEM), Draw.of(_algorithm(0.1, 1.0, PoissonSampler(NUM, 0.05)))
+    found = stable_rates(LinearRisk(modes, optax.sgd, None, 1, 1), draw)
+    # The sufficient condition of gradient descent with Poisson batches, written out.
+    largest, norm = float(modes.eigenvalues[0]), float(modes.feature_norms.max())
+    expected = 2 * NUM / (2 * (largest + 19 * norm**2))
+    np.testing.assert_allclose(found.unclipped, 0.98 * expected, rtol=0.02)
+    np.testing.assert_allclose(found.clipped, 0.98 * modes.stability_limit(), rtol=0.01)
+
+
+def test_a_larger_budget_is_no_worse_and_next_to_none_teaches_nothing():
+    options = {"num_steps": 20, "sampling_rate": 1.0}
+    risks = [_plan(epsilon=one, **options).chosen.risk for one in (1e-3, 1.0, 8.0, 1e3)]
+    assert risks == sorted(risks, reverse=True)
+    np.testing.assert_allclose(risks[0], AT_ZERO, rtol=0.01)
+    assert risks[-1] < 0.8 * AT_ZERO
+
+
+def test_full_batches_of_replace_one_have_twice_the_noise_and_say_so():
+    options = {"num_steps": 20, "sampling_rate": 1.0}
+    poisson, shuffled = _plan(**options), _plan(**options, sampler=ShuffledEpochs)
+    assert shuffled.adjacency == shuffled.chosen.adjacency == "replace-one"
+    ratio = shuffled.chosen.noise_multiplier / poisson.chosen.noise_multiplier
+    np.testing.assert_allclose(ratio, 2, rtol=2e-3)
+    assert shuffled.chosen.risk > poisson.chosen.risk
+    descent = jaxdp.DPGD.calibrated(
+        *BUDGET.values(), learning_rate=0.1, clip_norm=1.0, num_steps=20
+    )
+    np.testing.assert_allclose(
+        shuffled.chosen.noise_multiplier, descent.noise_multiplier, rtol=1e-6
+    )
+
+
+def test_what_is_printed_says_what_a_plan_is_not_and_can_be_pasted():
+    plan = _plan()
+    text = str(plan)
+    assert text == repr(plan)
+    for words in (
+        "planning is not private",
+        "proxy",
+        "validation rows",
+        "not the loss on the priv",
+    ):
+        assert words in text
+    documented = inspect.getdoc(jaxdp.plan)
+    assert documented is not None
+    for words in ("Planning is not private", "proxy", "validation rows", "not on the private ones"):
+        assert words in documented
+    assert text.count("zero-out-one") == 1
+    assert sum(line.endswith("<") for line in text.splitlines()) == 1
+    (line,) = (line for line in text.splitlines() if line.startswith("jaxdp."))
+    pasted = eval(line, {"functools": functools, "jaxdp": jaxdp, "optax": optax})
+    assert repr(pasted) == repr(plan.algorithm)
+    assert pasted == plan.algorithm
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimiser": MOMENTUM, "average": jaxdp.ExponentialAverage(0.9)},
+        {"optimiser": optax.adam},
+        {"sampler": ShuffledEpochs, "average": jaxdp.PolyakAverage()},
+        {"sampler": FixedSizeBatches},
+    ],
+)
+def test_other_optimisers_averages_and_batches_are_planned(options):
+    plan = jaxdp.plan(PROBLEM, **BUDGET, num_steps=20, sampling_rate=(0.25, 1.0), **options)
+    assert plan.predicted.status == jaxdp.Status.OK
+    assert float(plan.predicted.final_risk) < AT_ZERO
+    pasted = eval(plan.line, {"functools": functools, "jaxdp": jaxdp, "optax": optax})
+    assert repr(pasted) == repr(plan.algorithm)
+    runs = jaxdp.simulate(PROBLEM, plan.algorithm, num_runs=2000, key=jr.key(0), records=1)
+    risks = np.asarray(runs.final_risk, np.float64)
+    allowed = 3 * risks.std(ddof=1) / len(risks) ** 0.5 + 0.02 * risks.mean()
+    assert abs(risks.mean() - float(plan.predicted.final_risk)) < allowed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [jaxdp.losses.Logistic(), jaxdp.losses.Softmax(3)])
+def test_classification_is_planned(loss):
+    problem = _problem(loss)
+    plan = jaxdp.plan(problem, epsilon=30.0, delta=1e-3, num_steps=20, sampling_rate=1.0)
+    start = float(plan.predicted.risk[0])
+    assert float(plan.predicted.final_risk) < start
+
+
+def test_a_curved_valley_is_searched_to_its_floor_and_bounds_are_kept():
+    def evaluate(x, y):
+        # The least value is 1, at (1, -2).
+        value = 1 + (x - 1) ** 2 + 10 * (y + 2 + (x - 1) ** 2) ** 2
+        bend = 20 * (y + 2 + (x - 1) ** 2)
+        gradient = np.array([2 * (x - 1) * (1 + bend), bend])
+        return search.Evaluation(search.Point(x, y, value, x < 1.5), gradient)
+
+    wide = {"log_rates": (-5.0, 5.0), "log_clip_norms": (-5.0, 5.0)}
+    found = search.best_point(evaluate, [(-2.0, 0.0), (0.0, 0.0)], **wide)
+    np.testing.assert_allclose(found[:3], (1, -2, 1), atol=2e-2)
+    held = search.best_point(evaluate, [(0.0, 0.0)], **wide | {"log_rates": (-5.0, 0.5)})
+    assert held.log_rate == 0.5
+    nowhere = search.best_point(evaluate, [(3.0, 0.0)], **wide | {"log_rates": (2.0, 3.0)})
+    assert nowhere is None
+
+
+VALID = {"num_steps": 5, "sampling_rate": 1.0, **BUDGET}
+STREAM = jaxdp.LinearRegression.isotropic(5, label_noise=0.1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"problem": STREAM}, jaxdp.NotCoveredError, "features on fixed rows .* LinearRegression"),
+        ({"problem": None}, TypeError, "expected problem to be a problem"),
+        ({"epsilon": 0}, ValueError, "expected 0 < epsilon"),
+        ({"epsilon": -1.0}, ValueError, "expected 0 < epsilon"),
+        ({"epsilon": math.inf}, ValueError, "expected 0 < epsilon < infinity"),
+        ({"epsilon": "2"}, TypeError, "expected epsilon to be a real number"),
+        ({"delta": 0.0}, ValueError, "expected 0 < delta < 1"),
+        ({"delta": 1.0}, ValueError, "expected 0 < delta < 1"),
+        ({"num_steps": ()}, ValueError, "expected at least one num_steps, got none"),
+        ({"num_steps": (5, 0)}, ValueError, "expected num_steps >= 1, got 0"),
+        ({"num_steps": 2.5}, TypeError, "expected num_steps to be a Python int"),
+        ({"num_steps": "5"}, TypeError, "expected num_steps to be a number or a tuple"),
+        ({"sampling_rate": ()}, ValueError, "expected at least one sampling_rate"),
+        ({"sampling_rate": (0.5, 0.0)}, ValueError, "expected 0 < sampling_rate <= 1, got 0"),
+        ({"sampling_rate": 1.5}, ValueError, "expected 0 < sampling_rate <= 1, got 1.5"),
+        ({"sampling_rate": "all"}, TypeError, "expected sampling_rate to be a number or a tuple"),
+        ({"optimiser": optax.sgd(0.1)}, TypeError, "expected optimiser to be a f"),
+        ({"optimiser": "sgd"}, TypeError, "expected optimiser to be a factory"),
+        ({"optimiser": optax.rmsprop}, jaxdp.NotCoveredError, "GaussianClosure"),
+        ({"optimiser": optax.sign_sgd}, jaxdp.NotCoveredError, "GaussianClosure"),
+        ({"average": "polyak"}, TypeError, "expected average to be None or an average"),
+        ({"sampler": "poisson"}, TypeError, "expected sampler to be a class of jaxdp.privacy"),
+        ({"sampler": PoissonSampler(NUM, 0.5)}, TypeError, "expected sampler to be a class"),
+        (
+            {"sampler": ShuffledEpochs, "sampling_rate": 0.4},
+            jaxdp.NotCoveredError,
+            "batch_size that divides",
+        ),
+    ],
+)
+def test_a_wrong_call_is_one_error_before_any_work(changes, error, words, monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError("work was begun")
+
+    monkeypatch.setattr(private_training, "calibrated_noise_multiplier", never)
+    monkeypatch.setattr(private_training, "closure_risk", never)
+    arguments = {"problem": PROBLEM, **VALID, **changes}
+    with pytest.raises(error, match=words):
+        jaxdp.plan(arguments.pop("problem"), **arguments)
+
+
+def test_of_adam_a_rate_that_changes_is_refused():
+    def factory(rate):
+        return optax.adam(lambda count: rate / (1 + count))
+
+    with pytest.raises(jaxdp.NotCoveredError, match="one learning rate is planned"):
+        jaxdp.plan(PROBLEM, **VALID, optimiser=factory)

@@ -1,0 +1,232 @@
+"""Correlated noise against dense matrices: its law, its price, and what theory makes of it."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from helpers import FALSE_ALARM
+from scipy.linalg import toeplitz
+from scipy.stats import ks_2samp, norm
+
+import jaxdp
+from jaxdp.algorithms import train
+from jaxdp.privacy import (
+    BufferedToeplitzNoise,
+    FixedSizeBatches,
+    PoissonSampler,
+    SecretNoise,
+    ShuffledEpochs,
+)
+
+SCALES, DECAYS, STEPS = [-0.1, -0.3], [0.75, 0.25], 10
+NUM, WIDTH, CLIP, NOISE, RATE = 40, 12, 0.3, 3.0, 0.5
+EPOCH = ShuffledEpochs(NUM, NUM // STEPS)
+
+
+def _inverse(num_steps=STEPS, scales=SCALES, decays=DECAYS):
+    """C^{-1}, whose first column is 1 and then the sum of h_k lambda_k^(j - 1)."""
+    # As float32 has them.
+    scales, decays = (np.float32(part).astype(float) for part in (scales, decays))
+    powers = decays[None] ** np.arange(num_steps - 1)[:, None]
+    column = np.concatenate([[1.0], powers @ scales])
+    return np.tril(toeplitz(column))
+
+
+def _algorithm(**change):
+    settings = dict(
+        learning_rate=RATE,
+        clip_norm=CLIP,
+        noise_multiplier=NOISE,
+        num_steps=STEPS,
+        sampler=EPOCH,
+        noise=BufferedToeplitzNoise(SCALES, DECAYS),
+    )
+    return jaxdp.PrivateOptimiser(optax.sgd, **settings | change)
+
+
+def _rows():
+    i, j = np.arange(NUM + 20)[:, None], np.arange(WIDTH)[None]
+    features = np.sqrt(2 / WIDTH) * np.cos(0.37 * (i + 1) * (j + 1) + 0.2 * (j + 1) ** 2)
+    return features.astype(np.float32).astype(float), np.sin(0.53 * (np.arange(NUM + 20) + 1))
+
+
+def _problem():
+    features, labels = _rows()
+    return jaxdp.FixedFeatures.from_arrays(
+        features[:NUM], labels[:NUM], features[NUM:], labels[NUM:]
+    )
+
+
+@pytest.mark.parametrize("num_steps", [1, STEPS, 400])
+def test_sensitivity_is_the_longest_column_of_the_matrix(num_steps):
+    matrix = np.linalg.inv(_inverse(num_steps))
+    found = BufferedToeplitzNoise(SCALES, DECAYS).sensitivity(num_steps)
+    np.testing.assert_allclose(found, np.linalg.norm(matrix, axis=0).max(), rtol=1e-11)
+    traced = jax.jit(lambda scales: BufferedToeplitzNoise(scales, DECAYS).sensitivity(num_steps))
+    np.testing.assert_allclose(traced(jnp.asarray(SCALES)), found, rtol=1e-5)
+
+
+def test_training_adds_the_product_of_the_inverse_and_independent_noise():
+    def loss(weights, row, label):
+        # Without a gradient the iterates are sums of the noise alone.
+        return 0.0 * jnp.sum(weights)
+
+    def increments(**change):
+        algorithm = _algorithm(learning_rate=1.0, **change)
+        rows = jnp.zeros((NUM, 1)), jnp.zeros(NUM)
+        counts = range(STEPS + 1)
+        found = train(
+            algorithm,
+            loss,
+            jnp.zeros(5),
+            *rows,
+            key=jax.random.key(3),
+            metric=lambda weights: weights,
+            record_at=counts,
+        )
+        return -np.diff(np.asarray(found.records, float), axis=0)
+
+    fresh = increments(noise=None)
+    sensitivity = BufferedToeplitzNoise(SCALES, DECAYS).sensitivity(STEPS)
+    np.testing.assert_allclose(increments(), sensitivity * _inverse() @ fresh, atol=2e-6)
+
+
+def test_one_pass_costs_what_one_step_of_independent_noise_does():
+    algorithm = _algorithm()
+    cost = jaxdp.account(algorithm, delta=1e-5)
+    assert cost.mu == 2 / NOISE
+    assert cost.adjacency == "replace-one"
+    assert jaxdp.account(_algorithm(noise=None), delta=1e-5).mu == cost.mu
+    calibrated = jaxdp.PrivateOptimiser.calibrated(
+        optax.sgd,
+        1.0,
+        1e-5,
+        learning_rate=RATE,
+        clip_norm=CLIP,
+        num_steps=STEPS,
+        sampler=EPOCH,
+        noise=BufferedToeplitzNoise(SCALES, DECAYS),
+    )
+    assert 0.999 < jaxdp.account(calibrated, delta=1e-5).epsilon <= 1.0
+
+
+@pytest.mark.parametrize("scale", [1.0, pytest.param(4 / 3, id="a third less noise")])
+def test_the_best_test_between_neighbours_reaches_the_price_and_not_more(scale):
+    # One record's gradient turns from -C to C in step i: what is released is C^{-1} (C G + s z).
+    rng, num_trials = np.random.default_rng(0), 20_000
+    matrix, spread = np.linalg.inv(_inverse()), NOISE * CLIP / scale
+    sensitivity = BufferedToeplitzNoise(SCALES, DECAYS).sensitivity(STEPS)
+    # The column of a later step is shorter: the first one is the worst.
+    for step, is_worst in ((0, True), (STEPS - 1, False)):
+        signal = 2 * CLIP * np.eye(STEPS)[step]
+        noise = spread * sensitivity * rng.standard_normal((num_trials, STEPS)) @ _inverse().T
+        column = matrix[:, step]
+        scores = [(released @ matrix.T) @ column for released in (noise, noise + signal)]
+        shift = (scores[1].mean() - scores[0].mean()) / scores[0].std(ddof=1)
+        error = np.sqrt((2 + shift**2 / 2) / num_trials) * norm.isf(FALSE_ALARM / 2)
+        is_close = abs(shift - 2 / NOISE) < error
+        assert is_close == (is_worst and scale == 1.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        dict(num_steps=STEPS + 1),
+        dict(sampler=PoissonSampler(NUM, 0.1)),
+        dict(sampler=FixedSizeBatches(NUM, 4)),
+    ],
+)
+def test_nothing_is_claimed_where_a_record_may_be_in_several_batches(change):
+    algorithm = _algorithm(**change)
+    with pytest.raises(jaxdp.NotCoveredError, match="in one batch at most"):
+        jaxdp.account(algorithm, delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("scales", "decays", "message"),
+    [
+        ([0.1], [0.5, 0.6], "vectors of one length"),
+        (0.1, 0.5, "vectors of one length"),
+        ([0.1], [1.0], r"decays in \[0, 1\)"),
+        ([0.1], [-0.1], r"decays in \[0, 1\)"),
+        ([-0.3], [0.8], "grows without bound"),
+        ([np.inf], [0.8], "expected finite scales"),
+    ],
+)
+def test_bad_numbers_are_refused(scales, decays, message):
+    with pytest.raises(ValueError, match=message):
+        BufferedToeplitzNoise(scales, decays)
+
+
+def test_states_and_sums_belong_to_one_kind_of_noise():
+    total = jnp.zeros(3)
+    correlated, independent = _algorithm(), _algorithm(noise=None)
+    key = jax.random.key(0)
+    with pytest.raises(ValueError, match="expected the buffers"):
+        correlated.noisy_sum(total, 0, key=key)
+    with pytest.raises(ValueError, match="expected the buffers"):
+        independent.update(total, total, correlated.init(total), key=key)
+    with pytest.raises(TypeError, match="SecretNoise"):
+        _algorithm(noise=0.1)
+    assert isinstance(_algorithm(noise=SecretNoise()).noise, SecretNoise)
+
+
+def _numpy_risks(num_runs, inverse, seed=5):
+    """Test errors of one pass of clipped descent with dense noise, each run in its own order."""
+    features, labels = _rows()
+    rng = np.random.default_rng(seed)
+    train_rows, train_labels = features[:NUM], labels[:NUM]
+    sensitivity = np.linalg.norm(np.linalg.inv(inverse), axis=0).max()
+    risks = []
+    for _ in range(num_runs):
+        theta, batches = np.zeros(WIDTH), rng.permutation(NUM).reshape(STEPS, -1)
+        noise = NOISE * CLIP * sensitivity * inverse @ rng.standard_normal((STEPS, WIDTH))
+        for batch, added in zip(batches, noise, strict=True):
+            slopes = 2 * (train_rows[batch] @ theta - train_labels[batch])
+            gradients = slopes[:, None] * train_rows[batch]
+            lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
+            total = np.sum(gradients / np.maximum(1, lengths / CLIP), axis=0)
+            theta = theta - RATE * (total + added) / len(batch)
+        risks.append(np.mean((features[NUM:] @ theta - labels[NUM:]) ** 2))
+    return np.asarray(risks)
+
+
+@pytest.mark.parametrize("simulator", [jaxdp.FunctionSpace(), jaxdp.Iterates()])
+def test_simulated_runs_have_the_law_of_dense_noise(simulator):
+    runs = jaxdp.simulate(
+        _problem(), _algorithm(), num_runs=3000, key=jax.random.key(1), simulator=simulator
+    )
+    risks = np.asarray(runs.final_risk)
+    assert ks_2samp(risks, _numpy_risks(3000, _inverse())).pvalue > FALSE_ALARM
+    # Without the correlation it is another law.
+    assert ks_2samp(risks, _numpy_risks(3000, np.eye(STEPS))).pvalue < FALSE_ALARM
+
+
+def test_the_closure_predicts_its_mean_and_spread():
+    with jax.enable_x64():
+        found = jaxdp.predict(_problem(), _algorithm(), records=1)
+        independent = jaxdp.predict(_problem(), _algorithm(noise=None), records=1)
+    risks = _numpy_risks(4000, _inverse(), seed=6)
+    error = risks.std(ddof=1) / np.sqrt(len(risks))
+    gap = abs(float(found.final_risk) - risks.mean())
+    assert gap < 0.02 * risks.mean() + 3 * error
+    assert abs(float(found.std[-1]) / risks.std(ddof=1) - 1) < 0.1
+    assert abs(float(independent.final_risk) - risks.mean()) > 2 * (0.02 * risks.mean() + 3 * error)
+
+
+def test_new_numbers_compile_nothing_and_can_be_differentiated():
+    problem = _problem()
+    theory = jaxdp.GaussianClosure(0, spread_rank=None)
+
+    @eqx.filter_jit
+    def risk(scale):
+        noise = BufferedToeplitzNoise(jnp.stack([scale]), jnp.array([0.8]))
+        return jaxdp.predict(problem, _algorithm(noise=noise), theory=theory, records=1).final_risk
+
+    with jax.enable_x64():
+        low, middle, high = (float(risk(jnp.asarray(-0.1 + shift))) for shift in (-1e-4, 0, 1e-4))
+        slope = float(jax.grad(risk)(jnp.asarray(-0.1)))
+    assert low != middle
+    np.testing.assert_allclose(slope, (high - low) / 2e-4, rtol=1e-5)
