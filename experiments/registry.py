@@ -35,11 +35,12 @@ class Entry(NamedTuple):
         return importlib.import_module(self.module)
 
 
-_AC, _PF, _PK, _DR, _SPEED = (
+_AC, _PF, _PK, _DR, _EVERYDAY, _SPEED = (
     "aggressive_clipping",
     "privacy_for_free",
     "private_kernel_learning",
     "data_reconstruction",
+    "everyday_dp_sgd",
     "benchmarks",
 )
 
@@ -72,6 +73,9 @@ FIGURES = (
     Entry(_DR, "known_rows", "all rows but one are known"),
     Entry(_DR, "under_privacy", "what epsilon, T, p and C do to the attack"),
     Entry(_DR, "private_images", "photographs read off one private step"),
+    Entry(_EVERYDAY, "mnist_classification", "DP-SGD on digits, predicted, against epsilon"),
+    Entry(_EVERYDAY, "steps_batches_clip", "where steps, batch size and clip norm matter"),
+    Entry(_EVERYDAY, "multi_pass", "full batches against one pass over the rows, at equal rho"),
 )
 
 BENCHMARKS = (

@@ -511,10 +511,47 @@ _SPEED = {
     ],
 }
 
+
+def _noise_that_costs_nothing(dataset):
+    """Runs that end where those without noise are predicted to end."""
+    ends = {name: 0 * dataset[name] + dataset[f"noiseless_{name}"] for name in ("loss", "accuracy")}
+    return dataset.assign(
+        {name: values.transpose(*dataset[name].dims) for name, values in ends.items()}
+    )
+
+
+_EVERYDAY = {
+    "mnist_classification": [
+        ("the predicted loss is within 2", scaled("predicted_loss", 1.3)),
+        ("the predicted accuracy is within .01", scaled("predicted_accuracy", 0.8)),
+        ("the predicted loss is within 12", scaled("predicted_loss", 1.6)),
+        ("the predicted accuracy is within .02", scaled("predicted_accuracy", 0.8)),
+        ("without noise the predicted loss", _noise_that_costs_nothing),
+        ("without noise the predicted accuracy", _noise_that_costs_nothing),
+        ("a larger epsilon", turned("predicted_accuracy", "epsilon")),
+        ("a body that was trained", turned("accuracy", "kind")),
+    ],
+    "steps_batches_clip": [
+        ("within", scaled("accuracy", 0.9)),
+        ("larger batches", turned("predicted", "sampling_rate")),
+        ("with the fewest records", turned("predicted", "sampling_rate")),
+        ("the largest clip norm", turned("predicted", "clip_norm")),
+    ],
+    "multi_pass": [
+        ("coupled ODE", scaled("one_pass_predicted", 1.2)),
+        ("the closure", scaled("full_predicted", 1.3)),
+        ("own accounts", scaled("mu_full", 1.01)),
+        ("smaller simulated risk", scaled("full", 5)),
+        ("three times", scaled("one_pass", 0.5)),
+        ("is least", scaled("one_pass", 2, gamma=[0.01])),
+        ("no private run", scaled("least_squares", 20)),
+    ],
+}
+
 # Some goals of benchmarks are missed by what was measured; it is changed to meet them first.
 MET = {
     "ode_grid": scaled("seconds", 100, candidate=_SCIPY),
     "per_sample_clipping": _slow(0.9, "jaxdp"),
 }
 
-FALSIFIERS = _CLIPPING | _FREE | _KERNELS | _RECONSTRUCTION | _SPEED
+FALSIFIERS = _CLIPPING | _FREE | _KERNELS | _RECONSTRUCTION | _EVERYDAY | _SPEED

@@ -92,6 +92,8 @@ DATA = {
     "fig04_mnist_hyperparameters": digits,
     "fig03_year_prediction": songs,
     "uci_tables": census,
+    "mnist_classification": digits,
+    "steps_batches_clip": digits,
 }
 # A figure that draws another one's runs: its option, and whose they are.
 RUNS = {

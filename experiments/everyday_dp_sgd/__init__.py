@@ -1,0 +1,1 @@
+"""DP-SGD as it is run, predicted before it is run."""

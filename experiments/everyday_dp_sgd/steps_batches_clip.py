@@ -1,0 +1,163 @@
+r"""Where batch size, number of steps and clip norm matter, by predictions alone, at one epsilon.
+
+Predicted accuracy of DP-SGD on the last layer of a pretrained body, over the sampling rate q, the
+number of steps T and the clip norm C, each with the best of a few learning rates. The noise is what
+the account asks for at every (q, T). No run is needed for the picture; some are made to check it.
+"""
+
+import dataclasses
+import itertools
+import pathlib
+
+import jax.random as jr
+import numpy as np
+import optax
+import xarray
+from matplotlib.figure import Figure
+
+import jaxdp
+from experiments import harness
+from experiments.everyday_dp_sgd.frozen_features import FOLDERS as FOLDERS
+from experiments.everyday_dp_sgd.frozen_features import Body, pretrained, private_problem
+from experiments.everyday_dp_sgd.steps_batches_clip_checks import checks as checks
+from experiments.everyday_dp_sgd.steps_batches_clip_checks import summary as summary
+from experiments.harness.drawing import BLUE, GREEN, ORANGE, tidy
+from jaxdp.core.keys import numbered_key
+from jaxdp.data.mnist import read_mnist
+from jaxdp.privacy import PoissonSampler
+from jaxdp.privacy.calibration import calibrated_noise_multiplier
+
+_THEORY = jaxdp.GaussianClosure(rank=0)
+_COLORS = BLUE, GREEN, ORANGE
+_MARKERS = "os^"
+_BODY = Body()
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """The grid; learning rates stay below the limit of stability of these features."""
+
+    num_train: int = 1000
+    num_public: int = 30_000
+    body: Body = _BODY
+    epsilon: float = 0.3
+    delta: float = 1e-5
+    sampling_rates: tuple[float, ...] = (0.01, 0.05, 0.25)
+    num_steps: tuple[int, ...] = (10, 30, 100, 300)
+    clip_norms: tuple[float, ...] = (0.06, 0.25, 1.0)
+    learning_rates: tuple[float, ...] = (0.25, 1.0, 4.0, 16.0)
+    num_runs: int = 20
+    seed: int = 17
+
+    smoke = harness.size(
+        num_train=300,
+        num_public=600,
+        body=Body(width=16, num_steps=60),
+        sampling_rates=(0.05, 0.25),
+        num_steps=(10, 30),
+        clip_norms=(0.25, 1.0),
+        learning_rates=(1.0, 4.0),
+        epsilon=1.0,
+    )
+
+
+def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
+    """Predict every cell, and simulate the best clip norm and rate of every (q, T).
+
+    Args:
+        config: the setting.
+        data: folder with `mnist/`; None fetches the digits.
+    """
+    mnist = read_mnist(None if data is None else data / "mnist")
+    key = jr.key(config.seed)
+    features = pretrained(mnist, config.num_public, config.body, key=key)
+    problem = private_problem(mnist, features, config.num_public, config.num_train)
+    axes = {
+        "sampling_rate": config.sampling_rates,
+        "num_steps": config.num_steps,
+        "clip_norm": config.clip_norms,
+        "learning_rate": config.learning_rates,
+    }
+    pair = "sampling_rate", "num_steps"
+    dataset = harness.empty(
+        axes | {"run": config.num_runs},
+        {
+            tuple(axes): ["predicted"],
+            pair: ["noise_multiplier"],
+            (*pair, "run"): ["accuracy"],
+        },
+        {"epsilon": config.epsilon, "num_train": config.num_train},
+    )
+    places = list(np.ndindex(dataset.noise_multiplier.shape))
+    name = "place {0[0]}, {0[1]}".format
+    for number, at in enumerate(harness.track(places, name)):
+        rate, steps = config.sampling_rates[at[0]], config.num_steps[at[1]]
+        sampler = PoissonSampler(config.num_train, rate)
+        multiplier = calibrated_noise_multiplier(
+            config.epsilon, config.delta, sampler=sampler, num_steps=steps
+        )
+        dataset.noise_multiplier[at] = multiplier
+        algorithms = [
+            jaxdp.PrivateOptimiser(
+                optax.sgd,
+                learning_rate=learning_rate,
+                clip_norm=clip_norm,
+                noise_multiplier=multiplier,
+                num_steps=steps,
+                sampler=sampler,
+            )
+            for clip_norm, learning_rate in itertools.product(
+                config.clip_norms, config.learning_rates
+            )
+        ]
+        found = [_accuracy(problem, one) for one in algorithms]
+        dataset.predicted[at] = np.reshape(found, dataset.predicted.shape[2:])
+        runs = jaxdp.simulate(
+            problem,
+            algorithms[int(np.argmax(found))],
+            key=numbered_key(key, number),
+            num_runs=config.num_runs,
+            simulator=jaxdp.FunctionSpace(),
+            records=1,
+        )
+        dataset.accuracy[at] = runs.observables["accuracy"][:, -1]
+    return dataset
+
+
+def plot(dataset: xarray.Dataset) -> Figure:
+    """Accuracy against the number of steps: a panel for each batch size, a line for each clip."""
+    rates = dataset.sampling_rate.values
+    figure = Figure(figsize=(2.9 * len(rates) + 0.5, 3.5), layout="constrained")
+    panels = np.atleast_1d(figure.subplots(1, len(rates), sharey=True))
+    best = dataset.predicted.max("learning_rate")
+    for axes, rate in zip(panels, rates, strict=True):
+        at = best.sel(sampling_rate=rate)
+        styles = zip(dataset.clip_norm.values, _COLORS, _MARKERS, strict=False)
+        for clip_norm, color, marker in styles:
+            line = at.sel(clip_norm=clip_norm)
+            label = f"$C$ = {clip_norm:g}"
+            style = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.2}
+            axes.plot(line.num_steps, line, label=label, **style)
+        runs = dataset.accuracy.sel(sampling_rate=rate)
+        mean, error = runs.mean("run"), 3 * harness.standard_error(runs, "run")
+        style = {"color": "k", "linestyle": "none", "capsize": 3, "elinewidth": 1, "marker": "x"}
+        axes.errorbar(
+            dataset.num_steps, mean, error, markersize=5, label="simulated, ± 3 s.e.", **style
+        )
+        axes.set_xscale("log")
+        axes.set_xticks(dataset.num_steps.values, [f"{value}" for value in at.num_steps.values])
+        axes.minorticks_off()
+        axes.set_xlabel("steps $T$")
+        tidy(axes, f"{rate * dataset.attrs['num_train']:g} records a batch")
+    panels[0].set_ylabel("test accuracy")
+    panels[0].legend(frameon=False, fontsize="small")
+    return figure
+
+
+def _accuracy(problem, algorithm: jaxdp.PrivateOptimiser) -> float:
+    predicted = jaxdp.predict(problem, algorithm, theory=_THEORY, records=1)
+    return float(predicted.observables["accuracy"][-1])
+
+
+claims = harness.claims_of(checks)
+harness.main(__name__)

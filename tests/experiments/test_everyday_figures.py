@@ -1,0 +1,83 @@
+"""The figures of everyday DP-SGD: their features, their plans, what their checks tell apart."""
+
+import jax.random as jr
+import made_up
+import numpy as np
+import pytest
+
+import jaxdp
+from experiments.everyday_dp_sgd import multi_pass_plans
+from experiments.everyday_dp_sgd.frozen_features import (
+    Body,
+    pretrained,
+    private_problem,
+    random_relu,
+)
+from experiments.everyday_dp_sgd.multi_pass_plans import Plan, Setting, full_batch, one_pass
+from jaxdp.data.mnist import read_mnist
+
+_SETTING = Setting(dim=8)
+_PUBLIC = 500
+
+
+@pytest.fixture(scope="module")
+def mnist(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("digits")
+    made_up.digits(folder)
+    return read_mnist(folder / "mnist")
+
+
+def test_features_have_unit_norm_and_depend_on_public_rows_alone(mnist):
+    key = jr.key(0)
+    changed = mnist._replace(train_images=mnist.train_images.copy())
+    changed.train_images[_PUBLIC:] = 0
+    for make in (
+        lambda digits: random_relu(digits, _PUBLIC, 20, key=key),
+        lambda digits: pretrained(digits, _PUBLIC, Body(width=8, num_steps=2), key=key),
+    ):
+        features = make(mnist)
+        rows = features.map(mnist.test_images)
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+        assert abs(features.map(mnist.train_images[:_PUBLIC]).mean(axis=0)).max() < 0.2
+        again = make(changed)
+        np.testing.assert_array_equal(again.map(mnist.test_images), rows)
+
+
+def test_the_private_rows_are_none_of_the_public_ones(mnist):
+    features = random_relu(mnist, _PUBLIC, 20, key=jr.key(0))
+    problem = private_problem(mnist, features, _PUBLIC, 100)
+    np.testing.assert_array_equal(problem.train_labels, mnist.train_labels[_PUBLIC:][:100])
+    with pytest.raises(ValueError, match=r"500 public and 701 private images, got 1200"):
+        private_problem(mnist, features, _PUBLIC, 701)
+
+
+def test_the_test_loss_of_kept_rows_is_the_excess_risk():
+    problem = _SETTING.rows(20, key=jr.key(1))
+    # At zero the excess risk is R(0), on rows drawn in any way.
+    start = problem.loss.value(0 * problem.test_labels, problem.test_labels)
+    assert float(np.mean(start)) == pytest.approx(0.5)
+    target = np.full(_SETTING.dim, (2 * 0.5 / _SETTING.dim) ** 0.5)
+    weights = np.linspace(-1, 1, _SETTING.dim)
+    risk = np.mean(problem.loss.value(problem.test_inputs @ weights, problem.test_labels))
+    assert float(risk) == pytest.approx(np.sum((weights - target) ** 2) / 2, rel=1e-5)
+
+
+def test_one_pass_and_full_batches_cost_the_same_for_the_same_neighbours():
+    plan = Plan(peak=2.0, shape=0.3, clip_scale=0.4, num_steps=12, risk=0.1)
+    costs = [
+        jaxdp.account(algorithm, delta=1e-5)
+        for algorithm in (one_pass("hyperbolic", plan, 0.7), full_batch(80, 8, 0.7, *plan[:4]))
+    ]
+    for cost in costs:
+        assert cost.mu == pytest.approx(0.7, rel=1e-6)
+        assert "replace-one" in str(cost.adjacency)
+
+
+def test_a_shrinking_grid_finds_the_floor_of_a_crooked_valley():
+    def risks(points):
+        first, second, third = points.T
+        return (first - 0.3) ** 2 + 5 * (second - first**2) ** 2 + (third + 0.2) ** 2
+
+    best, risk = multi_pass_plans._shrinking_grid(risks, -np.ones(3), np.ones(3))
+    np.testing.assert_allclose(best, [0.3, 0.09, -0.2], atol=5e-3)
+    assert risk < 1e-4
