@@ -60,9 +60,7 @@ def read_rows(options: argparse.Namespace, split_key, weights_key) -> TableRows:
         check_sizes(the_features=sizes, the_weights=(options.num_features, table.inputs.shape[1]))
     train, test = _split(options, len(table.labels), split_key)
     scaling = column_scaling(table.inputs[train], floor=0.0)
-    features = [
-        _features(scaling(table.inputs[rows]), options, weights_key) for rows in (train, test)
-    ]
+    features = _features(scaling(table.inputs), options, weights_key)
     if is_of_numbers:
         labels, classes = _standardised(options, table, train), None
         loss = jaxdp.losses.Squared()
@@ -72,7 +70,7 @@ def read_rows(options: argparse.Namespace, split_key, weights_key) -> TableRows:
         loss = jaxdp.losses.Logistic() if is_binary else jaxdp.losses.Softmax(len(classes))
         labels = 2 * labels - 1 if is_binary else labels
     problem = jaxdp.FixedFeatures.from_arrays(
-        features[0], labels[train], features[1], labels[test], loss=loss
+        features[train], labels[train], features[test], labels[test], loss=loss
     )
     return TableRows(problem, table, classes)
 

@@ -18,7 +18,6 @@ from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion
 # The first that covers the pair is the default. Rows are asked about where there are rows, so that
 # what one hears is why they are not covered, and not that they are no stream.
 _ON_ROWS: tuple[AbstractTheory, ...] = (GaussianClosure(),)
-_OF_SOFTMAX: tuple[AbstractTheory, ...] = (ModewiseClosure(),)
 _ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), *_ON_ROWS, DiscreteRecursion())
 _IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE(), *_ON_ROWS)
 
@@ -59,7 +58,7 @@ def predict(
         require_kind("theory", theory, AbstractTheory, "one such as jaxdp.CoupledODE()")
     defaults = _IN_BATCHES if getattr(algorithm, "batch_size", 1) > 1 else _ONE_BY_ONE
     if isinstance(problem, AbstractFeatureProblem) and isinstance(algorithm, PrivateOptimiser):
-        defaults = _OF_SOFTMAX if isinstance(problem.loss, Softmax) else _ON_ROWS
+        defaults = _on_rows(problem, algorithm)
     reasons: dict[str, str] = {}
     for candidate in defaults if theory is None else (theory,):
         reason = candidate.covers(problem, algorithm)
@@ -68,3 +67,12 @@ def predict(
         # Several theories may fail for one reason; it is said once.
         reasons.setdefault(reason, type(candidate).__name__)
     raise NotCoveredError("; ".join(f"{name}: {reason}" for reason, name in reasons.items()))
+
+
+def _on_rows(problem: AbstractFeatureProblem, algorithm: PrivateOptimiser):
+    """The closure that keeps several outputs correlated, where there are such and it covers them."""
+    of_outputs = ModewiseClosure()
+    is_softmax = isinstance(problem.loss, Softmax)
+    if is_softmax and of_outputs.covers(problem, algorithm) is None:
+        return (of_outputs,)
+    return _ON_ROWS

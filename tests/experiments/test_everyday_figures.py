@@ -28,12 +28,11 @@ def mnist(tmp_path_factory):
 
 
 def test_features_have_unit_norm_and_depend_on_public_rows_alone(mnist):
-    key = jr.key(0)
     changed = mnist._replace(train_images=mnist.train_images.copy())
     changed.train_images[_PUBLIC:] = 0
     for make in (
-        lambda digits: random_relu(digits, _PUBLIC, 20, key=key),
-        lambda digits: pretrained(digits, _PUBLIC, Body(width=8, num_steps=2), key=key),
+        lambda digits: random_relu(digits, _PUBLIC, 20, key=jr.key(0)),
+        lambda digits: pretrained(digits, _PUBLIC, Body(width=8, num_steps=2), key=jr.key(0)),
     ):
         features = make(mnist)
         rows = features.map(mnist.test_images)
