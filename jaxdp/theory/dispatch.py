@@ -70,7 +70,7 @@ def predict(
 
 
 def _on_rows(problem: AbstractFeatureProblem, algorithm: PrivateOptimiser):
-    """The closure that keeps several outputs correlated, where there are such and it covers them."""
+    """The closure that keeps the outputs of a softmax correlated, where it covers them."""
     of_outputs = ModewiseClosure()
     is_softmax = isinstance(problem.loss, Softmax)
     if is_softmax and of_outputs.covers(problem, algorithm) is None:
