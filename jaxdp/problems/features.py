@@ -22,14 +22,20 @@ from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import (
     concrete,
     require_finite,
-    require_kind,
     require_non_negative,
     require_scalar,
     require_shape,
 )
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.losses import AbstractLoss, AbstractMarginLoss, Squared
+from jaxdp.losses import AbstractLoss
 from jaxdp.problems.base import AbstractProblem
+from jaxdp.problems.feature_arguments import (
+    SQUARED,
+    reason_not_squared,
+    require_labels,
+    require_loss,
+    require_rows_of_both,
+)
 from jaxdp.problems.kernel_factors import (
     kernel_accuracy,
     largest_eigenvalue,
@@ -42,9 +48,6 @@ from jaxdp.problems.kernel_solutions import (
     ridge_coefficients,
     spectral_gap,
 )
-
-# Of a problem whose loss is not named.
-SQUARED = Squared()
 
 
 class AbstractFeatureProblem(AbstractProblem):
@@ -202,7 +205,7 @@ class ReducedFeatures(AbstractFeatureProblem):
         for name in ("train_factor", "test_factor", "unseen_factor"):
             require_finite(name, getattr(self, name))
         require_labels(self)
-        _require_rows(self.train_labels, self.test_labels)
+        require_rows_of_both(self.train_labels, self.test_labels)
         if self.train_factor.shape[1] != self.test_factor.shape[1]:
             raise ValueError(
                 f"expected factors with one number of columns, got train_factor "
@@ -232,7 +235,7 @@ class ReducedFeatures(AbstractFeatureProblem):
             raise TypeError("expected a kernel with known values, got a traced one")
         require_shape("train_labels", train_labels, (None,))
         require_shape("test_labels", test_labels, (None,))
-        _require_rows(train_labels, test_labels)
+        require_rows_of_both(train_labels, test_labels)
         size = len(train_labels) + len(test_labels)
         if known.shape != (size, size):
             raise ValueError(
@@ -295,53 +298,3 @@ class ReducedFeatures(AbstractFeatureProblem):
         largest = largest_eigenvalue(self.train_factor)
         curvature = self.loss.curvature_bound * largest
         return 2 * self.num_train / curvature if largest > 0 else math.inf
-
-
-def require_loss(loss: Any) -> None:
-    """Raise TypeError unless it is a loss of predictions."""
-    expected = "one of jaxdp.losses such as Squared()"
-    if isinstance(loss, AbstractMarginLoss):
-        expected += ", Logistic() or Softmax(k), not a margin loss of the kernel classifiers"
-    require_kind("loss", loss, AbstractLoss, expected)
-
-
-def require_arrays(train: tuple[str, Any, Any], test: tuple[str, Any, Any]) -> None:
-    """Raise ValueError unless rows and labels belong together.
-
-    Args:
-        train, test: the name of the rows, for the error; the rows, (count, columns); their labels.
-    """
-    columns = None
-    for kind, (name, rows, labels) in (("train", train), ("test", test)):
-        require_shape(name, rows, (None, columns))
-        count, columns = rows.shape
-        require_shape(f"{kind}_labels", labels, (count,))
-    for name, rows, _ in (train, test):
-        require_filled(name, rows)
-
-
-def require_filled(name: str, values: Any) -> None:
-    """Raise ValueError unless an array has entries, and all of them are finite."""
-    require_finite(name, values)
-    if 0 in values.shape:
-        raise ValueError(f"expected a non-empty {name}, got shape {values.shape}")
-
-
-def require_labels(problem: AbstractFeatureProblem) -> None:
-    """Raise unless all labels are what the problem's loss is defined for; traced ones pass."""
-    problem.loss.require_labels("train_labels", problem.train_labels)
-    problem.loss.require_labels("test_labels", problem.test_labels)
-
-
-def reason_not_squared(problem: AbstractFeatureProblem) -> str | None:
-    """Why what is written for $(f - y)^2$ alone does not hold for the problem, or None."""
-    if isinstance(problem.loss, Squared):
-        return None
-    return f"it describes the squared loss, got {type(problem.loss).__name__}"
-
-
-def _require_rows(train_labels: Any, test_labels: Any) -> None:
-    """Raise ValueError unless there is a training row and a test row."""
-    for name, labels in (("training", train_labels), ("test", test_labels)):
-        if not len(labels):
-            raise ValueError(f"expected at least one {name} row, got none")

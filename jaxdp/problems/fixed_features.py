@@ -11,13 +11,8 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.losses import AbstractLoss
-from jaxdp.problems.features import (
-    SQUARED,
-    AbstractFeatureProblem,
-    require_arrays,
-    require_labels,
-    require_loss,
-)
+from jaxdp.problems.feature_arguments import SQUARED, require_arrays, require_labels, require_loss
+from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.problems.reduction import reduced_features, seen_on_host
 
 

@@ -29,14 +29,14 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.hermite import evaluate_on_host
 from jaxdp.core.keys import purpose_key, stream_key
 from jaxdp.losses import AbstractLoss
-from jaxdp.problems.features import (
+from jaxdp.problems.feature_arguments import (
     SQUARED,
-    AbstractFeatureProblem,
     require_arrays,
     require_filled,
     require_labels,
     require_loss,
 )
+from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.problems.infinite_width import infinite_width_kernel
 from jaxdp.problems.kernel_factors import KERNEL_ACCURACY, split_factor, triangular_root
 from jaxdp.problems.reduction import reduced_features, seen_on_host

@@ -29,7 +29,8 @@ from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.precision import full_products
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures, reason_not_squared
+from jaxdp.problems.feature_arguments import reason_not_squared
+from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator
 from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
 

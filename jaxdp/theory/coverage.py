@@ -7,7 +7,8 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.problems.features import AbstractFeatureProblem, reason_not_squared
+from jaxdp.problems.feature_arguments import reason_not_squared
+from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.problems.linear import LinearRegression
 
 

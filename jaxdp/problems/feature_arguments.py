@@ -1,0 +1,63 @@
+"""What is asked of rows, labels and losses of features on fixed rows."""
+
+from typing import Any
+
+from jaxdp.core.checks import (
+    require_finite,
+    require_kind,
+    require_shape,
+)
+from jaxdp.losses import AbstractLoss, AbstractMarginLoss, Squared
+
+# Of a problem whose loss is not named.
+SQUARED = Squared()
+
+
+def require_loss(loss: Any) -> None:
+    """Raise TypeError unless it is a loss of predictions."""
+    expected = "one of jaxdp.losses such as Squared()"
+    if isinstance(loss, AbstractMarginLoss):
+        expected += ", Logistic() or Softmax(k), not a margin loss of the kernel classifiers"
+    require_kind("loss", loss, AbstractLoss, expected)
+
+
+def require_arrays(train: tuple[str, Any, Any], test: tuple[str, Any, Any]) -> None:
+    """Raise ValueError unless rows and labels belong together.
+
+    Args:
+        train, test: the name of the rows, for the error; the rows, (count, columns); their labels.
+    """
+    columns = None
+    for kind, (name, rows, labels) in (("train", train), ("test", test)):
+        require_shape(name, rows, (None, columns))
+        count, columns = rows.shape
+        require_shape(f"{kind}_labels", labels, (count,))
+    for name, rows, _ in (train, test):
+        require_filled(name, rows)
+
+
+def require_filled(name: str, values: Any) -> None:
+    """Raise ValueError unless an array has entries, and all of them are finite."""
+    require_finite(name, values)
+    if 0 in values.shape:
+        raise ValueError(f"expected a non-empty {name}, got shape {values.shape}")
+
+
+def require_labels(problem: Any) -> None:
+    """Raise unless all labels are what the problem's loss is defined for; traced ones pass."""
+    problem.loss.require_labels("train_labels", problem.train_labels)
+    problem.loss.require_labels("test_labels", problem.test_labels)
+
+
+def reason_not_squared(problem: Any) -> str | None:
+    """Why what is written for $(f - y)^2$ alone does not hold for the problem, or None."""
+    if isinstance(problem.loss, Squared):
+        return None
+    return f"it describes the squared loss, got {type(problem.loss).__name__}"
+
+
+def require_rows_of_both(train_labels: Any, test_labels: Any) -> None:
+    """Raise ValueError unless there is a training row and a test row."""
+    for name, labels in (("training", train_labels), ("test", test_labels)):
+        if not len(labels):
+            raise ValueError(f"expected at least one {name} row, got none")
