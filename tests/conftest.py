@@ -43,6 +43,13 @@ def _bounded_programs():
         gc.collect()
 
 
+@pytest.fixture
+def callers_line(request):
+    """For tests that look at whose line a warning names."""
+    if request.config.getoption("check_shapes"):
+        pytest.skip("--check-shapes puts frames of its own between a call and its warning")
+
+
 _ENTROPY = pytest.StashKey()
 
 

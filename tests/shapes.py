@@ -2,7 +2,7 @@
 
 This is the checker for jaxtyping's import hook. It looks at arrays alone, and only when a function
 has returned: a bad argument is for the function itself to refuse, by an error that says what was
-expected. A NumPy array, a number or a list may stand for a JAX array of its shape.
+expected. A NumPy array, a number, a list or a data frame may stand for a JAX array of its shape.
 """
 
 import functools
@@ -79,6 +79,8 @@ def _fits(value, hint):
             return True
         if isinstance(value, (np.ndarray, np.generic)):
             return isinstance(np.asarray(value), _in_numpy(hint, True))
+        if hasattr(value, "columns"):
+            return isinstance(np.empty(value.shape), _in_numpy(hint, False))
         if isinstance(value, (numbers.Number, list, tuple)):
             return isinstance(np.asarray(value), _in_numpy(hint, False))
         return False

@@ -312,6 +312,7 @@ class Unreadable:
         raise RuntimeError("the data were looked at")
 
 
+@pytest.mark.usefixtures("callers_line")
 @pytest.mark.parametrize("made", [_ridge, _classifier])
 def test_without_ranges_a_fit_warns_once_before_it_looks_at_the_data(made):
     estimator = made(input_bound=None)

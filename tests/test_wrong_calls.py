@@ -204,7 +204,7 @@ def test_a_traced_value_is_named_where_the_host_needs_it(call, name):
 
 def _trajectory(value):
     zero = (0 * value).astype(int)
-    return jaxdp.Trajectory(jnp.ones(2), jnp.ones((1, 2)) * value, jnp.ones(1), zero, {})
+    return jaxdp.Trajectory(jnp.ones(2), jnp.ones((1, 2)) * value, jnp.ones(1), zero[None], {})
 
 
 def test_a_composition_of_algorithms_says_which_part_is_none():

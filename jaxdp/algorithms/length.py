@@ -23,7 +23,7 @@ class AbstractStepwise(AbstractDescription):
     _length: eqx.AbstractVar[Length | Int[Array, ""]]
 
     @property
-    def num_steps(self) -> int | Int[Array, ""]:
+    def num_steps(self) -> int | Int[Array, "*batch"]:
         """How many updates it makes."""
         return self._length.value if isinstance(self._length, Length) else self._length
 

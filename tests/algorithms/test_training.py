@@ -252,6 +252,7 @@ def test_a_loss_that_uses_one_weight_alone_is_trained():
     assert not np.array_equal(found.model.layers[0].weight, _model().layers[0].weight)
 
 
+@pytest.mark.usefixtures("callers_line")
 @pytest.mark.parametrize(
     "optimiser",
     [

@@ -14,7 +14,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Real
 
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.features.exact_paths import ExactPaths
@@ -159,14 +159,14 @@ class AbstractJointPathLearner(AbstractPublishedLearner[Released]):
 
     def fit(
         self,
-        inputs: Float[Any, "n dim"],
-        labels: Float[Any, " n"],
+        inputs: Real[Any, "n dim"],
+        labels: Real[Any, " n"],
         *,
         epsilon: float,
         delta: float,
         public_seed: int,
         noise_seed: int | None = None,
-        test_inputs: Float[Any, "m dim"] | None = None,
+        test_inputs: Real[Any, "m dim"] | None = None,
     ) -> Released:
         """Learn from a table; all else as `AbstractPrivateLearner.fit`.
 

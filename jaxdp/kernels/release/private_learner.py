@@ -8,7 +8,7 @@ All private kernel learners take the same arguments and check them in the same o
 import abc
 from typing import Any, Generic, TypeVar
 
-from jaxtyping import Float
+from jaxtyping import Real
 
 from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.release.fit_request import FitRequest
@@ -38,8 +38,8 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
 
     def fit(
         self,
-        inputs: Float[Any, "n dim"],
-        labels: Float[Any, " n"],
+        inputs: Real[Any, "n dim"],
+        labels: Real[Any, " n"],
         *,
         epsilon: float,
         delta: float,

@@ -34,9 +34,9 @@ from jaxdp.theory.features.readout import Readout, SquaredForm
 class Slope(eqx.Module):
     """Derivatives of a number in the moments, one for each place that is asked about."""
 
-    mean: Float[Array, "places size modes"]
-    leading: Float[Array, "places size size rank rank"]
-    others: Float[Array, "places size size others"]
+    mean: Float[Array, "*places size modes"]
+    leading: Float[Array, "*places size size rank rank"]
+    others: Float[Array, "*places size size others"]
 
 
 def all_moments(

@@ -37,6 +37,7 @@ class Unreadable:
         raise RuntimeError("the data were looked at")
 
 
+@pytest.mark.usefixtures("callers_line")
 @pytest.mark.parametrize("made", LEARNERS.values(), ids=LEARNERS)
 @pytest.mark.parametrize(
     "given", [{"kernel": GAUSSIAN}, {"kernel": None, "feature_map": WAVES}], ids=["kernel", "map"]

@@ -124,6 +124,7 @@ def test_requests_that_differ_in_anything_have_independent_noise():
     assert len(contexts) == len(requests) + 1
 
 
+@pytest.mark.usefixtures("callers_line")
 def test_labels_are_clipped_with_a_warning_at_the_line_of_the_call_or_without_one():
     with pytest.warns(UserWarning, match="labels are beyond label_bound = 1 and are") as seen:
         LEARNERS["ridge"].fit(TABLE, 2 * LABELS, **BUDGET)
