@@ -64,6 +64,7 @@ def test_the_issues_command_puts_adam_beside_its_prediction(capsys, folder, tmp_
     assert (tmp_path / "compare.png").stat().st_size > 10_000
     found = json.loads((tmp_path / "compare.json").read_text())
     assert (found["adjacency"], found["cost"]["adjacency"]) == ("zero-out-one", "zero-out-one")
+    assert "not private" in found["scaling"]
     assert found["cost"]["epsilon"] == pytest.approx(2, rel=1e-4)
     assert (found["num_train"], found["num_test"], found["dim"]) == (48, 12, 4)
     assert found["time"][-1] == pytest.approx(20 * 0.05)

@@ -96,6 +96,8 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
         is_finite = jnp.isfinite(self.clip_norm) & jnp.isfinite(self.noise_multiplier)
         is_valid = is_finite & (self.clip_norm > 0) & (self.noise_multiplier >= 0)
         is_valid &= self.transformation.is_valid
+        if self.noise is not None:
+            is_valid &= self.noise.is_valid
         return is_valid if self.average is None else is_valid & self.average.is_valid
 
     def release(self):

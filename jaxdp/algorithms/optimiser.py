@@ -83,7 +83,8 @@ class PrivateOptimiser(AbstractTrainable):
 
     With `average` the model of every step is the average, and the weights at which gradients are
     taken are the state's `iterate`; both are post-processing of the noisy sums. Model and state of
-    a step together go on to the next one.
+    a step together go on to the next one. With correlated noise the state also holds past noise,
+    and has to stay secret.
 
     Args:
         optimiser: any optax gradient transformation; with `learning_rate`, a function that makes
@@ -96,7 +97,8 @@ class PrivateOptimiser(AbstractTrainable):
             inside `optimiser`.
         clip_norm: C, > 0 and finite.
         noise_multiplier: standard deviation of the noise on the sum, over C; finite and >= 0,
-            where 0 has no privacy.
+            where 0 has no privacy. Of correlated noise: of the part that a step draws afresh, over
+            C times the sensitivity of the correlation.
         num_steps: T, how many steps are accounted for.
         sampler: how batches are drawn: `jaxdp.privacy.PoissonSampler`, whose privacy is
             amplified, or `ShuffledEpochs` or `FixedSizeBatches` there, whose is not.
@@ -344,8 +346,9 @@ class PrivateOptimiser(AbstractTrainable):
         noisy, buffers = self._noisy_sum(gradient_sum, made, state.buffers, key=key, **sizes)
         mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
         is_valid = self.transformation.is_valid
-        if self.average is not None:
-            is_valid &= self.average.is_valid
+        for part in (self.average, self._correlated):
+            if part is not None:
+                is_valid &= part.is_valid
         if isinstance(is_valid, Tracer):
             # A traced rate out of its range leaves no weights, as it leaves no simulated risk.
             mean = jax.tree.map(lambda leaf: jnp.where(is_valid, leaf, jnp.nan), mean)
@@ -393,13 +396,23 @@ class PrivateOptimiser(AbstractTrainable):
         weights_of(gradient_sum, "gradient_sum")
         require_step(step)
         total = as_two_parts(gradient_sum)
-        excess = sensitivity_excess(
-            self.sampler.capacity,
-            num_weights(total.high),
+        if self._correlated is not None:
+            self._correlated.require_buffers(buffers, total.high)
+        elif buffers is not None:
+            raise ValueError("expected no buffers without correlated noise, got some")
+        find_excess = functools.partial(
+            sensitivity_excess, self.sampler.capacity, num_weights(total.high)
+        )
+        excess = find_excess(
             microbatch_size=microbatch_size,
             num_devices=num_devices,
             is_rounded=not isinstance(gradient_sum, TwoPartSum),
         )
+        if self._correlated is not None:
+            # The proof has one scale for all steps, however each of them makes its sum.
+            excess = max(
+                excess, find_excess(microbatch_size=None, num_devices=num_devices, is_rounded=True)
+            )
         if math.isinf(excess):
             raise ValueError(
                 "expected batches whose rounding is bounded, up to about 2^22 records, got a "
@@ -413,11 +426,6 @@ class PrivateOptimiser(AbstractTrainable):
             return with_secret_noise(total, std, bound=bound, noise=hidden), None
         step_key = numbered_key(purpose_key(key, "noise"), step)
         noise = simulated_noise(total.high, std, key=step_key)
-        if (self._correlated is None) != (buffers is None):
-            raise ValueError(
-                "expected the buffers of this optimiser's state with correlated noise, and none "
-                f"without, got {'none' if buffers is None else 'buffers'}"
-            )
         if self._correlated is None:
             return with_noise(total, noise), None
         correlated = self._correlated.correlated(noise, buffers)

@@ -33,7 +33,8 @@ class OptimiserState(eqx.Module):
         num_released: how many noisy sums have been released.
         iterate: the weights at which the next gradient is taken, where an average of them is
             released as the model; None where they are the model's.
-        buffers: of past noise, where the noise of the steps is correlated.
+        buffers: of past noise, where the noise of the steps is correlated. They are secret: with
+            them a state is no post-processing of what was released.
     """
 
     inner: PyTree

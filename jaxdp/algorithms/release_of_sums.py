@@ -26,6 +26,11 @@ _ASSUMPTIONS = (
     "a loss raises are not released",
 )
 _NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as they are"
+_CORRELATED = (
+    "the noise is correlated over the steps and scaled by its sensitivity, so that all steps cost "
+    "what one with independent noise would (jaxdp.privacy.correlated_noise has the proof); the "
+    "optimiser's state and its checkpoints hold past noise and are not released"
+)
 _CERTIFIED = (
     "proved in the arithmetic of the machine: the noise covers what rounding adds to one record's "
     "part of the sums, on a CPU, or a GPU with --xla_gpu_deterministic_ops=true "
@@ -70,6 +75,8 @@ def release_of_sums(
     elif not isinstance(noise, SecretNoise):
         least = least_delta(noise_multiplier, sampler)
         lines = (_simulated(least * num_steps), _of_the_key(key))
+        if isinstance(noise, BufferedToeplitzNoise):
+            lines = (_CORRELATED, *lines)
     else:
         mechanism, lines = noise.proved(mechanism), noise.assumptions(*_CERTIFIED)
     return Release(

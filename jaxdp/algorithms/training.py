@@ -206,6 +206,8 @@ def train(
             if not eqx.is_array(leaf):
                 require_real(name, leaf)
     inputs, targets = jax.tree.map(jnp.asarray, (inputs, targets))
+    # What cannot be accounted for is refused before the data are used.
+    statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
     state, records, done = optimiser.init(model), [], 0
     dropped = jnp.zeros((), jnp.int32)
     advance = _advance
@@ -227,7 +229,6 @@ def train(
         if metric is not None and done in steps:
             records.append(metric(model))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
-    statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
     _warn_of_dropped(dropped)
     made = steps if metric is not None else ()
     return Training(model, state, made, stacked, statement, dropped)

@@ -74,6 +74,7 @@ def compare(options: argparse.Namespace) -> None:
         "classes": rows.classes,
         "noise_multiplier": float(algorithm.noise_multiplier),
         "adjacency": cost.adjacency,
+        "scaling": "by means and deviations of the training rows, which is not private",
         **_beside(problem, simulated, predicted),
     }
     write(options, comparison, cost, figure, numbers, _heading(options, rows, numbers))

@@ -51,7 +51,7 @@ class Draw(eqx.Module):
     def of(cls, algorithm: PrivateOptimiser) -> Self:
         """That of an algorithm, whatever its clip norm."""
         moments = algorithm.sampler.inclusion_moments
-        noise = algorithm.noise_multiplier / algorithm.sampler.expected_batch_size
+        noise = algorithm.noise_std_of_mean / algorithm.clip_norm
         return cls(*map(as_wide_float, (moments.variance, moments.covariance, noise)))
 
 

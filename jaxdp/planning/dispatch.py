@@ -64,7 +64,8 @@ def plan(
     Raises:
         NotCoveredError: of problems other than features on fixed rows there is no plan, or the
             closure does not cover the optimiser or the batches.
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
+        TypeError, ValueError: an argument is of the wrong kind or out of range, or the simulated
+            noise of a cell is so little that `account` has no epsilon for it at this delta.
         ImportError: dp_accounting, which Poisson batches need, is not installed.
         RuntimeError: no prediction of any cell is finite and stable.
 

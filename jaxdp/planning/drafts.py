@@ -1,5 +1,6 @@
 """The cells of a plan before anything is chosen: every argument checked, every sampler made."""
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.theory.coverage import require_rows
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
 
+_MOST_STEPS = 2**31 - 1
 # At which the optimiser is looked at before the search.
 _A_RATE = 0.1
 
@@ -29,21 +31,22 @@ def drafts(
     average: AbstractAverage | None,
     sampler: Any,
 ) -> dict[tuple[int, float], PrivateOptimiser]:
-    """An algorithm for each number of steps and sampling rate, its other numbers to be chosen.
+    """An algorithm for each number of steps and share of the rows, its other numbers to be chosen.
 
     Args and errors are those of `jaxdp.plan`.
     """
     require_host("problem", problem)
-    lengths = [require_count("num_steps", one) for one in _listed("num_steps", num_steps)]
+    lengths = [_length(one) for one in _listed("num_steps", num_steps)]
     rates = [_rate(one) for one in _listed("sampling_rate", sampling_rate)]
-    samplers = [_sampler(sampler, problem.num_train, rate) for rate in rates]
+    # Two rates may round to one batch size.
+    samplers = dict(_sampler(sampler, problem.num_train, rate) for rate in rates)
     require_callable(
         "optimiser",
         optimiser,
         "a factory, which makes a transformation of a learning rate, such as optax.sgd",
     )
     return {
-        (length, rate): PrivateOptimiser(
+        (length, share): PrivateOptimiser(
             optimiser,
             learning_rate=_A_RATE,
             clip_norm=1.0,
@@ -53,7 +56,7 @@ def drafts(
             average=average,
         )
         for length in lengths
-        for rate, one in zip(rates, samplers, strict=True)
+        for share, one in samplers.items()
     }
 
 
@@ -94,6 +97,13 @@ def _listed(name: str, value: Any) -> tuple[Any, ...]:
     return values
 
 
+def _length(value: Any) -> int:
+    length = require_count("num_steps", value)
+    if length > _MOST_STEPS:
+        raise ValueError(f"expected num_steps <= {_MOST_STEPS}, got {length}")
+    return length
+
+
 def _rate(value: Any) -> float:
     rate = host_number("sampling_rate", value)
     if not 0 < rate <= 1:
@@ -101,12 +111,14 @@ def _rate(value: Any) -> float:
     return rate
 
 
-def _sampler(kind: Any, num_records: int, rate: float) -> AbstractSampler:
-    """The sampler of a rate: of batches of one size, the nearest size."""
+def _sampler(kind: Any, num_records: int, rate: float) -> tuple[float, AbstractSampler]:
+    """The sampler of a rate, of one size the nearest; and which share of the rows a batch has."""
     if isinstance(kind, type) and issubclass(kind, PoissonSampler):
-        return kind(num_records, rate)
-    if isinstance(kind, type) and issubclass(kind, AbstractUnamplifiedSampler):
-        return kind(num_records, max(1, round(rate * num_records)))
+        return rate, kind(num_records, rate)
+    is_made = isinstance(kind, type) and not inspect.isabstract(kind)
+    if is_made and issubclass(kind, AbstractUnamplifiedSampler):
+        size = max(1, round(rate * num_records))
+        return size / num_records, kind(num_records, size)
     raise TypeError(
         "expected sampler to be a class of jaxdp.privacy: PoissonSampler, ShuffledEpochs or "
         f"FixedSizeBatches, got {described(kind)}"

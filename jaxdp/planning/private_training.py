@@ -20,6 +20,7 @@ from jaxdp.planning.drafts import drafts, is_covered_as_linear
 from jaxdp.planning.search import Evaluation, Point, around, best_point, grid
 from jaxdp.planning.stable_rates import StableRates, stable_rates
 from jaxdp.planning.training_plan import Cell, TrainingPlan
+from jaxdp.privacy.accounting import account
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
 from jaxdp.problems.features import AbstractFeatureProblem
@@ -30,6 +31,8 @@ _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
 # With fewer clipped rows the draw of the batches is not held back; with a margin to the status's.
 _LITTLE_CLIPPED = 0.55
 _DIGITS = 4
+# Up to how many times as many steps what was found for fewer is where a search starts.
+_LIKE_LENGTHS = 4
 # From which share of the largest rate on a plan says that it was held back.
 _NEAR = 0.99
 
@@ -67,9 +70,13 @@ def plan_training(
     algorithms = {place: _calibrated(draft, epsilon, delta) for place, draft in cells.items()}
     risks = closure_risk(problem, list(algorithms.values()), is_linear=is_linear)
     found: dict[Any, _Found] = {}
-    # Few steps cost little, and what is best for them is a start for more.
+    # Few steps cost little, and what is best for them is a start for a few times as many.
     for (length, rate), risk in sorted(zip(cells, risks, strict=True), key=lambda one: one[0]):
-        earlier = [found[place].point for place in found if place[1] == rate]
+        earlier = [
+            found[place].point
+            for place in found
+            if place[1] == rate and length <= _LIKE_LENGTHS * place[0]
+        ]
         algorithm = algorithms[length, rate]
         found[length, rate] = _searched(risk, algorithm, earlier[-1] if earlier else None)
     table = tuple(_cell(algorithms[place], place[1], found[place]) for place in cells)
@@ -89,7 +96,10 @@ def _calibrated(draft: PrivateOptimiser, epsilon: float, delta: float) -> Privat
     multiplier = calibrated_noise_multiplier(
         epsilon, delta, sampler=draft.sampler, num_steps=int(draft.num_steps)
     )
-    return draft.replace(noise_multiplier=multiplier)
+    found = draft.replace(noise_multiplier=multiplier)
+    # Simulated noise ends somewhere: below some delta no budget is true of it.
+    account(found, delta=delta)
+    return found
 
 
 def _searched(

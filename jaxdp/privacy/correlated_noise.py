@@ -26,12 +26,14 @@ Source: Dvijotham, McMahan, Pillutla, Steinke and Thakurta (2024), "Efficient an
 generation for streaming differential privacy"; the proof stands above.
 """
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import concrete, require_count
@@ -42,7 +44,9 @@ from jaxdp.core.precision import on_host
 class BufferedToeplitzNoise(AbstractDescription):
     r"""Simulated noise whose correlations over the steps are sums of a few exponentials.
 
-    For `jaxdp.PrivateOptimiser(..., noise=...)`. Each buffer keeps one number a weight.
+    For `jaxdp.PrivateOptimiser(..., noise=...)`. Each buffer keeps one number a weight. They are
+    past noise: who knows them can take it off what was released, so that the optimiser's state,
+    and a checkpoint that holds it, have to stay secret.
 
     Args:
         scales: $h_k$, one for each buffer; negative ones take back what earlier steps added.
@@ -50,7 +54,7 @@ class BufferedToeplitzNoise(AbstractDescription):
 
     Raises:
         ValueError: there are not as many scales as decays, one of them is out of its range, or
-            $1 + \sum_k h_k/(1 - \lambda_k) \le 0$, where the sensitivity grows without bound.
+            $C^{-1}(x)$ has a zero with $|x| \le 1$, so that the sensitivity grows without bound.
 
     Example:
         >>> from jaxdp.privacy import BufferedToeplitzNoise
@@ -73,12 +77,21 @@ class BufferedToeplitzNoise(AbstractDescription):
             return
         if not np.all((decays >= 0) & (decays < 1)):
             raise ValueError(f"expected decays in [0, 1), got {decays}")
-        at_one = 1 + np.sum(scales / (1 - decays))
-        if not (np.all(np.isfinite(scales)) and at_one > 0):
+        if not np.all(np.isfinite(scales)):
+            raise ValueError(f"expected finite scales, got {scales}")
+        least = np.abs(_zeros(scales.astype(float), decays.astype(float))).min(initial=np.inf)
+        if not least > 1:
             raise ValueError(
-                "expected finite scales with 1 + sum(scales / (1 - decays)) > 0, without which the "
-                f"sensitivity grows without bound, got {scales}, for which that is {at_one:.3g}"
+                "expected 1 + sum(h x / (1 - l x)), h the scales and l the decays, to have no zero "
+                "with |x| <= 1, beside which the sensitivity grows without bound, got scales "
+                f"{scales} and decays {decays}, with a zero at |x| = {least:.3g}"
             )
+
+    @property
+    def is_valid(self) -> Bool[Array, ""]:
+        """Whether traced numbers are within the ranges that are asked of concrete ones."""
+        is_decay = (self.decays >= 0) & (self.decays < 1)
+        return jnp.all(jnp.isfinite(self.scales)) & jnp.all(is_decay)
 
     def sensitivity(self, num_steps: int) -> float | Float[Array, ""]:
         """The norm of the first column of C over so many steps: a float64, or as it is traced."""
@@ -101,9 +114,26 @@ class BufferedToeplitzNoise(AbstractDescription):
         return jnp.sqrt(jnp.sum(values**2))
 
     def start(self, like: PyTree[Array]) -> PyTree[Array]:
-        """The buffers before the first step: for each leaf of `like` as many as there are."""
-        count = len(self.scales)
-        return jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), like)
+        """The buffers before the first step: for each leaf of `like` as many as there are.
+
+        They have the type of sums of gradients: float32 where `like` has fewer digits.
+        """
+
+        def one(leaf):
+            dtype = jnp.promote_types(leaf.dtype, jnp.float32)
+            return jnp.zeros((len(self.scales), *leaf.shape), dtype)
+
+        return jax.tree.map(one, like)
+
+    def require_buffers(self, buffers: PyTree[Array] | None, like: PyTree[Array]) -> None:
+        """Raise ValueError unless they are of this noise, for arrays of these shapes."""
+        expected = [leaf.shape for leaf in jax.tree.leaves(self.start(like))]
+        found = None if buffers is None else [leaf.shape for leaf in jax.tree.leaves(buffers)]
+        if found != expected:
+            raise ValueError(
+                "expected the buffers of this noise, as the state of the optimiser's own init has "
+                f"them, of shapes {expected}, got {'none' if found is None else found}"
+            )
 
     def correlated(self, fresh: PyTree[Array], buffers: PyTree[Array]) -> PyTree[Array]:
         """The noise of a step, from its fresh normals and the buffers before it."""
@@ -121,3 +151,17 @@ class BufferedToeplitzNoise(AbstractDescription):
             return decays * buffers + fresh[None]
 
         return jax.tree.map(one, fresh, buffers)
+
+
+def _zeros(scales: np.ndarray, decays: np.ndarray) -> np.ndarray:
+    r"""Where $\prod_k(1 - \lambda_k x)\,C^{-1}(x)$ is zero."""
+
+    def product_without(left_out):
+        kept = [decay for place, decay in enumerate(decays) if place != left_out]
+        factors = (np.array([-decay, 1.0]) for decay in kept)
+        return functools.reduce(np.polymul, factors, np.ones(1))
+
+    total = product_without(None)
+    for place, scale in enumerate(scales):
+        total = np.polyadd(total, np.polymul([scale, 0.0], product_without(place)))
+    return np.roots(total)

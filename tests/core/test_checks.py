@@ -57,7 +57,7 @@ def test_the_cpu_is_no_accelerator_and_traced_values_are_nowhere():
     ("value", "shown"),
     [
         (2**200 + 12345, "int of 201 bits"),
-        (np.array([["alice", "12345"]]), "ndarray of shape (1, 2)"),
+        (np.array([["alice", "12345"]]), "ndarray of texts of shape (1, 2)"),
         ([["alice", 12345.0]], "list of 1 items"),
         (jax.random.key(12345), "a jax.random.key"),
         ("text", "str: 'text'"),
@@ -73,5 +73,5 @@ def test_records_that_are_no_numbers_are_not_shown():
     with pytest.raises(TypeError, match=r"expected inputs to be a real number, got list of") as one:
         as_float([["alice", 1.0]], "inputs")
     assert "alice" not in str(one.value)
-    with pytest.raises(TypeError, match=r"Python int, got ndarray of shape \(1,\)$"):
+    with pytest.raises(TypeError, match=r"Python int, got ndarray of texts of shape \(1,\)$"):
         require_count("num_steps", np.array(["alice"]))

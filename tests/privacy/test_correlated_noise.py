@@ -12,6 +12,7 @@ from scipy.stats import ks_2samp, norm
 
 import jaxdp
 from jaxdp.algorithms import train
+from jaxdp.clipping import TwoPartSum
 from jaxdp.privacy import (
     BufferedToeplitzNoise,
     FixedSizeBatches,
@@ -126,6 +127,8 @@ def test_the_best_test_between_neighbours_reaches_the_price_and_not_more(scale):
         scores = [(released @ matrix.T) @ column for released in (noise, noise + signal)]
         shift = (scores[1].mean() - scores[0].mean()) / scores[0].std(ddof=1)
         error = np.sqrt((2 + shift**2 / 2) / num_trials) * norm.isf(FALSE_ALARM / 2)
+        # Of no step is it more.
+        assert scale > 1 or shift < 2 / NOISE + error
         is_close = abs(shift - 2 / NOISE) < error
         assert is_close == (is_worst and scale == 1.0)
 
@@ -152,6 +155,8 @@ def test_nothing_is_claimed_where_a_record_may_be_in_several_batches(change):
         ([0.1], [1.0], r"decays in \[0, 1\)"),
         ([0.1], [-0.1], r"decays in \[0, 1\)"),
         ([-0.3], [0.8], "grows without bound"),
+        ([3.0], [0.0], "a zero at .x. = 0.333"),
+        ([-0.1, 2.5], [0.5, 0.0], "grows without bound"),
         ([np.inf], [0.8], "expected finite scales"),
     ],
 )
@@ -163,11 +168,17 @@ def test_bad_numbers_are_refused(scales, decays, message):
 def test_states_and_sums_belong_to_one_kind_of_noise():
     total = jnp.zeros(3)
     correlated, independent = _algorithm(), _algorithm(noise=None)
+    other = _algorithm(noise=BufferedToeplitzNoise([0.1], [0.5]))
     key = jax.random.key(0)
-    with pytest.raises(ValueError, match="expected the buffers"):
+    with pytest.raises(ValueError, match="expected the buffers of this noise"):
         correlated.noisy_sum(total, 0, key=key)
-    with pytest.raises(ValueError, match="expected the buffers"):
+    with pytest.raises(ValueError, match="expected the buffers of this noise"):
+        correlated.update(total, total, other.init(total), key=key)
+    with pytest.raises(ValueError, match="expected no buffers"):
         independent.update(total, total, correlated.init(total), key=key)
+    secret = _algorithm(noise=SecretNoise())
+    with pytest.raises(ValueError, match="expected no buffers"):
+        secret.noisy_sum(total, 0, key=key, buffers=correlated.init(total).buffers)
     with pytest.raises(TypeError, match="SecretNoise"):
         _algorithm(noise=0.1)
     assert isinstance(_algorithm(noise=SecretNoise()).noise, SecretNoise)
@@ -216,7 +227,61 @@ def test_the_closure_predicts_its_mean_and_spread():
     assert abs(float(independent.final_risk) - risks.mean()) > 2 * (0.02 * risks.mean() + 3 * error)
 
 
-def test_new_numbers_compile_nothing_and_can_be_differentiated():
+def test_all_steps_have_one_scale_however_their_sums_are_made():
+    # The proof asks for it: sums of few records a time round less than others.
+    algorithm = _algorithm(sampler=ShuffledEpochs(4096, 4096), num_steps=1)
+    key, total = jax.random.key(0), TwoPartSum(jnp.zeros(3), jnp.zeros(3))
+    buffers = algorithm.init(jnp.zeros(3)).buffers
+
+    def noise(**sizes):
+        return np.asarray(algorithm.noisy_sum(total, 0, key=key, buffers=buffers, **sizes))
+
+    np.testing.assert_array_equal(noise(), noise(microbatch_size=64))
+    rounded = algorithm.noisy_sum(jnp.zeros(3), 0, key=key, buffers=buffers)
+    np.testing.assert_array_equal(rounded, noise())
+
+
+def test_the_state_is_said_to_be_secret_and_the_noise_to_be_correlated():
+    text = " ".join(jaxdp.account(_algorithm(), delta=1e-5).assumptions)
+    assert "the noise is correlated over the steps" in text
+    assert "state and its checkpoints hold past noise and are not released" in text
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_weights_of_few_digits_are_trained(dtype):
+    def loss(weights, row, label):
+        return jnp.sum((row @ weights - label) ** 2)
+
+    rows = jnp.ones((NUM, 2), dtype), jnp.ones(NUM, dtype)
+    found = train(_algorithm(), loss, jnp.zeros(2, dtype), *rows, key=jax.random.key(0))
+    assert found.model.dtype == dtype
+    assert jnp.isfinite(found.model).all()
+
+
+def test_what_is_not_accounted_for_is_refused_before_the_first_step():
+    def loss(weights, row, label):
+        raise AssertionError("asked for a gradient")
+
+    rows = jnp.ones((NUM, 2)), jnp.ones(NUM)
+    longer = _algorithm(num_steps=STEPS + 1)
+    with pytest.raises(jaxdp.NotCoveredError, match="in one batch at most"):
+        train(longer, loss, jnp.zeros(2), *rows, key=jax.random.key(0))
+
+
+def test_traced_decays_beyond_one_predict_nothing():
+    problem, theory = _problem(), jaxdp.GaussianClosure(0, spread_rank=None)
+
+    @jax.jit
+    def risk(decay):
+        noise = BufferedToeplitzNoise(jnp.array([-0.1]), decay[None])
+        return jaxdp.predict(problem, _algorithm(noise=noise), theory=theory, records=1).final_risk
+
+    assert jnp.isfinite(risk(jnp.asarray(0.8)))
+    assert jnp.isnan(risk(jnp.asarray(1.5)))
+
+
+@pytest.mark.slow
+def test_new_numbers_are_data_and_can_be_differentiated():
     problem = _problem()
     theory = jaxdp.GaussianClosure(0, spread_rank=None)
 

@@ -84,9 +84,15 @@ def test_mean_and_spread_are_those_of_simulated_runs(case):
     assert mean_is_off or abs(float(other.std[-1]) - spread) > 0.056 * spread + 3 * of_spread
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "case", ["sgd", "heavy ball", "Nesterov, most clipped", "heavy ball, Polyak"]
+    "case",
+    [
+        "heavy ball",
+        *(
+            pytest.param(case, marks=pytest.mark.slow)
+            for case in ("sgd", "Nesterov, most clipped", "heavy ball, Polyak")
+        ),
+    ],
 )
 def test_several_outputs_are_predicted_with_momentum_too(case):
     factory, _, average, clip_norm, noise = CASES[case]
@@ -103,6 +109,6 @@ def test_several_outputs_are_predicted_with_momentum_too(case):
     share_error = shares.std(ddof=1) / np.sqrt(len(shares))
     gap = abs(float(found.observables["accuracy"][-1]) - shares.mean())
     assert gap < 0.01 + 3 * share_error
-    quiet = algorithm.replace(noise_multiplier=1e-3)
-    without = jaxdp.predict(problem, quiet, records=1)
-    assert abs(float(without.final_risk) - risks.mean()) > tolerance
+    # A third less noise is another loss.
+    other = jaxdp.predict(problem, algorithm.replace(noise_multiplier=noise / 1.5), records=1)
+    assert abs(float(other.final_risk) - risks.mean()) > tolerance

@@ -226,7 +226,8 @@ WITHOUT_BEND = {
 }
 
 
-@pytest.mark.parametrize("rank", [4, pytest.param(256, marks=SLOW)])
+@SLOW
+@pytest.mark.parametrize("rank", [4, 256])
 def test_without_the_bend_of_the_slopes_it_is_the_closure_of_the_diffusion(rank, monkeypatch):
     sizes, scaling = CASES["paper"]
     data = rows(0, **sizes)
