@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxdp.algorithms.adam_constants import adam_constants
 from jaxdp.algorithms.averages import AbstractAverage
+from jaxdp.algorithms.linear_algorithm import linear_state_of
 from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.core.checks import described, host_number, require_callable, require_count, require_host
 from jaxdp.core.errors import NotCoveredError
@@ -65,11 +66,13 @@ def is_covered_as_linear(problem: AbstractFeatureProblem, draft: PrivateOptimise
 
     Raises:
         NotCoveredError: it is neither.
+        ValueError: a learning rate changes nothing.
     """
     reason = GaussianClosure().covers(problem, draft)
     if reason is not None:
         raise NotCoveredError(f"a plan asks GaussianClosure: {reason}")
     if require_rows(problem, draft) is None:
+        _require_use_of_the_rate(draft)
         return True
     found = adam_constants(draft)
     if not isinstance(found, str) and not np.allclose(found.learning_rate, _A_RATE):
@@ -78,6 +81,15 @@ def is_covered_as_linear(problem: AbstractFeatureProblem, draft: PrivateOptimise
             "optax.adam, got one that changes the rate that it is given"
         )
     return False
+
+
+def _require_use_of_the_rate(draft: PrivateOptimiser) -> None:
+    one, other = (linear_state_of(draft.replace(learning_rate=k * _A_RATE)) for k in (1, 2))
+    if np.array_equal(one.injections, other.injections):
+        raise ValueError(
+            "expected an optimiser that uses the learning rate that it is given, such as "
+            "optax.sgd, got one whose steps do not depend on it"
+        )
 
 
 def _listed(name: str, value: Any) -> tuple[Any, ...]:

@@ -16,7 +16,12 @@ import jaxdp
 from jaxdp.planning import drafts, private_training, search
 from jaxdp.planning.closure_risk import Draw, LinearRisk, closure_risk
 from jaxdp.planning.stable_rates import stable_rates
-from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
+from jaxdp.privacy import (
+    AbstractUnamplifiedSampler,
+    FixedSizeBatches,
+    PoissonSampler,
+    ShuffledEpochs,
+)
 from jaxdp.theory.features.modes import kernel_modes
 
 NUM, TEST, FEATURES = 40, 20, 12
@@ -357,6 +362,15 @@ VALID = {"num_steps": 5, "sampling_rate": 1.0, **BUDGET}
 STREAM = jaxdp.LinearRegression.isotropic(5, label_noise=0.1)
 
 
+def _without_a_rate(rate):
+    return optax.sgd(0.1)
+
+
+def test_sizes_that_round_to_one_are_one_cell_and_its_share_is_what_is_run():
+    plan = _plan(sampling_rate=(1e-6, 0.02), num_steps=3, sampler=FixedSizeBatches)
+    assert [cell.sampling_rate for cell in plan.table] == [1 / NUM]
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
@@ -380,6 +394,13 @@ STREAM = jaxdp.LinearRegression.isotropic(5, label_noise=0.1)
         ({"optimiser": "sgd"}, TypeError, "expected optimiser to be a factory"),
         ({"optimiser": optax.rmsprop}, jaxdp.NotCoveredError, "GaussianClosure"),
         ({"optimiser": optax.sign_sgd}, jaxdp.NotCoveredError, "GaussianClosure"),
+        ({"optimiser": _without_a_rate}, ValueError, "uses the learning rate that it is given"),
+        ({"num_steps": 2**31}, ValueError, "expected num_steps <= 2147483647, got 2147483648"),
+        (
+            {"sampler": AbstractUnamplifiedSampler},
+            TypeError,
+            "expected sampler to be a class of jaxdp.privacy: PoissonSampler",
+        ),
         ({"average": "polyak"}, TypeError, "expected average to be None or an average"),
         ({"sampler": "poisson"}, TypeError, "expected sampler to be a class of jaxdp.privacy"),
         ({"sampler": PoissonSampler(NUM, 0.5)}, TypeError, "expected sampler to be a class"),
