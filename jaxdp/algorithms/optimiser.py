@@ -331,7 +331,8 @@ class PrivateOptimiser(AbstractTrainable):
                 which without an average is the model.
             model, state, key: as in `step`.
             microbatch_size: that of the sum; it bounds its rounding.
-            num_devices: how many parts `sum_over_devices` added.
+            num_devices: how many parts `sum_over_devices` added; with correlated noise the same
+                number at every step, since the proof has one scale for all of them.
 
         Raises:
             ValueError: all steps that are accounted for have been made, or secret noise is asked

@@ -76,3 +76,8 @@ def float_dtype(*trees: Any) -> jnp.dtype:
         if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
     ]
     return jnp.result_type(*leaves) if leaves else jnp.result_type(float)
+
+
+def in_types_of(values: Any, like: Any) -> Any:
+    """A pytree of arrays in the types of another, for loops whose state must keep its types."""
+    return jax.tree.map(lambda value, old: value.astype(old.dtype), values, like)

@@ -22,7 +22,7 @@ from jaxdp.algorithms.linear_algorithm import linear_state_of, with_average
 from jaxdp.algorithms.linear_state import linear_state
 from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.transformation import Transformation
-from jaxdp.core.arrays import as_wide_float, float_dtype
+from jaxdp.core.arrays import as_wide_float, float_dtype, in_types_of
 from jaxdp.losses import slope_limits
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.theory.features.adam_closure import LARGEST, AdamUpdates, adam_step, start_of_adam
@@ -125,14 +125,8 @@ class LinearRisk(AbstractClosureRisk):
         state = linear_state(transformation, self.num_read)
         if self.average is not None:
             state = with_average(state, self.average)
-        found = of_batches(
-            as_wide_float(state.transitions),
-            as_wide_float(state.injections),
-            draw.noise * clip_norm,
-            own=draw.own,
-            joint=draw.joint,
-            output=state.output,
-        )
+        noise = draw.noise * clip_norm
+        found = of_batches(state, noise, own=draw.own, joint=draw.joint)
         return with_epochs(found, self.num_read, self.epoch_steps)
 
     def final(self, rate, clip_norm, draw, num_steps):
@@ -200,8 +194,6 @@ def closure_risk(
 def _loop(num_steps: Int[Array, ""], step: Any, start: PyTree[Array]) -> Any:
     """The state after all steps, in the types of the first."""
 
-    def kept(index, state):
-        new = step(index, state)
-        return jax.tree.map(lambda after, before: after.astype(before.dtype), new, state)
-
-    return lax.fori_loop(0, num_steps, kept, start)
+    return lax.fori_loop(
+        0, num_steps, lambda index, state: in_types_of(step(index, state), state), start
+    )

@@ -12,9 +12,10 @@ which is $sC^{-1}\zeta$ for the lower triangular Toeplitz matrix C with
 
 $$ C^{-1}(x) = 1 + \sum_k \frac{h_k x}{1 - \lambda_k x}. $$
 
-**What it costs.** Let a record be in one batch at most, that of step i. To release $G + sC^{-1}
-\zeta$ is to release $CG + s\zeta$, since C is known and invertible. Given what was released before
-step t, the row $(CG)_t$ of neighbouring data sets differs in step i's gradient alone: later ones
+**What it costs.** Let a record be in one batch at most, that of step i, and fix the batches, as in
+`AbstractUnamplifiedSampler`. To release $G + sC^{-1}\zeta$ is to release $CG + s\zeta$, since C is
+known and invertible. Given what was released before step t, the row $(CG)_t$ of neighbouring data
+sets differs in step i's gradient alone: later ones
 depend on the record only through what was released. So step t is a Gaussian mechanism whose
 value moves by $c_{t-i}\Delta$, with c the first column of C and $\Delta$ what one record moves a
 sum by, and all steps together compose to $\mu = \Delta\sqrt{\sum_t c_t^2}/s$ (Dong, Roth and Su

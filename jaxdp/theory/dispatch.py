@@ -56,11 +56,9 @@ def predict(
     records = require_count("records", records)
     if theory is not None:
         require_kind("theory", theory, AbstractTheory, "one such as jaxdp.CoupledODE()")
-    defaults = _IN_BATCHES if getattr(algorithm, "batch_size", 1) > 1 else _ONE_BY_ONE
-    if isinstance(problem, AbstractFeatureProblem) and isinstance(algorithm, PrivateOptimiser):
-        defaults = _on_rows(problem, algorithm)
+    candidates = _defaults(problem, algorithm) if theory is None else (theory,)
     reasons: dict[str, str] = {}
-    for candidate in defaults if theory is None else (theory,):
+    for candidate in candidates:
         reason = candidate.covers(problem, algorithm)
         if reason is None:
             return candidate.predict(problem, algorithm, records=records)
@@ -69,10 +67,12 @@ def predict(
     raise NotCoveredError("; ".join(f"{name}: {reason}" for reason, name in reasons.items()))
 
 
-def _on_rows(problem: AbstractFeatureProblem, algorithm: PrivateOptimiser):
-    """The closure that keeps the outputs of a softmax correlated, where it covers them."""
-    of_outputs = ModewiseClosure()
-    is_softmax = isinstance(problem.loss, Softmax)
-    if is_softmax and of_outputs.covers(problem, algorithm) is None:
-        return (of_outputs,)
-    return _ON_ROWS
+def _defaults(problem, algorithm) -> tuple[AbstractTheory, ...]:
+    """The theories to ask, in this order."""
+    if isinstance(problem, AbstractFeatureProblem):
+        of_outputs = ModewiseClosure()
+        if isinstance(problem.loss, Softmax) and of_outputs.covers(problem, algorithm) is None:
+            return (of_outputs,)
+        if isinstance(algorithm, PrivateOptimiser):
+            return _ON_ROWS
+    return _IN_BATCHES if getattr(algorithm, "batch_size", 1) > 1 else _ONE_BY_ONE

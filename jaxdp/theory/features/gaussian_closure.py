@@ -64,12 +64,11 @@ class GaussianClosure(AbstractTheory):
     with batches that are drawn independently, mean and covariance are exact. Else the simulated
     mean lay within 1 to 2 % of it, from no clipping to nearly everything clipped, on rows of random
     features of 10 and of 3 times as many rows as inputs, and on a table of cosines (60 cases of 600
-    runs). Of batches that share out an epoch it is right where a row's own step hardly moves its
-    prediction: within .4 % there, 1 to 3 % off where it takes back a third of the residual
-    (a curvature times rate times squared norm over batch size of 1/3), and 5 % where it takes two
-    thirds, at n = 200. Beyond the stability limits that a warning and the status name it is
-    not to be trusted. The noise that `SecretNoise` adds for the rounding of sums, up to .8 %, is
-    not in it.
+    runs). Of batches that share out an epoch it depends on the share of its residual that a row's
+    own step takes back, the loss's curvature times rate times squared norm over batch size: at most
+    .4 % off where that is small, 1 to 3 % at a third and 5 % at two thirds (n = 200). Beyond the
+    stability limits that a warning and the status name it is not to be trusted. The noise that
+    `SecretNoise` adds for the rounding of sums, up to .8 %, is not in it.
 
     `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
     of clipping on it (`spread`), found at a sixteenth to all of the steps and in between by

@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.linear_algorithm import linear_state_of
+from jaxdp.algorithms.linear_state import LinearState
 from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
@@ -98,12 +99,10 @@ def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> Line
         return of_descent(algorithm.learning_rate, algorithm.noise_std(num_train))
     state, drawn = linear_state_of(algorithm), algorithm.sampler.inclusion_moments
     found = of_batches(
-        as_wide_float(state.transitions),
-        as_wide_float(state.injections),
+        state,
         as_wide_float(algorithm.noise_std_of_mean),
         own=as_wide_float(drawn.variance),
         joint=as_wide_float(drawn.covariance),
-        output=state.output,
     )
     if isinstance(algorithm.noise, BufferedToeplitzNoise):
         found = with_buffers(found, algorithm.noise.scales, algorithm.noise.decays)
@@ -132,29 +131,28 @@ def of_descent(rate: Float[Array, ""], noise_std: Float[Array, ""]) -> LinearRec
 
 
 def of_batches(
-    transitions: Float[Array, "steps size size"],
-    injections: Float[Array, "steps size"],
+    state: LinearState,
     noise_std: Float[Array, ""],
     *,
     own: Float[Array, ""],
     joint: Float[Array, ""],
-    output: int,
 ) -> LinearRecursion:
     """A linear optimiser that is given noisy means over batches drawn afresh in every step.
 
     Args:
-        transitions, injections: F and g of each step, or of all.
+        state: the matrices of the optimiser.
         noise_std: of the noise on the mean, per coordinate.
-        own, joint, output: as in `LinearRecursion`.
+        own, joint: as in `LinearRecursion`.
     """
+    injections = as_wide_float(state.injections)
     updates = Update(
-        transition=transitions,
+        transition=as_wide_float(state.transitions),
         gradient=injections,
         sampling=injections,
         noise=injections * noise_std,
         share=jnp.ones(injections.shape[0], injections.dtype),
     )
-    return LinearRecursion(updates, own=own, joint=joint, output=output)
+    return LinearRecursion(updates, own=own, joint=joint, output=state.output)
 
 
 def with_buffers(

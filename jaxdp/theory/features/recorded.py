@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int, PyTree
 
+from jaxdp.core.arrays import in_types_of
+
 
 def recorded(
     step: Callable[[Any, Int[Array, ""]], Any],
@@ -32,8 +34,7 @@ def recorded(
 
     @jax.checkpoint
     def kept(state, index):
-        new = step(state, index)
-        return jax.tree.map(lambda after, before: after.astype(before.dtype), new, state)
+        return in_types_of(step(state, index), state)
 
     @jax.checkpoint
     def record(state, bounds):

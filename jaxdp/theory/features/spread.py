@@ -25,6 +25,7 @@ from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float, Int
 
+from jaxdp.core.arrays import in_types_of
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import product
@@ -45,8 +46,7 @@ def all_moments(
     """The moments before the first step and after each of a known number of steps."""
 
     def forward(moments, index):
-        new = closure.step(moments, recursion, recursion.at(index))
-        new = jax.tree.map(lambda after, before: after.astype(before.dtype), new, moments)
+        new = in_types_of(closure.step(moments, recursion, recursion.at(index)), moments)
         return new, new
 
     _, afters = lax.scan(forward, start, jnp.arange(num_steps))

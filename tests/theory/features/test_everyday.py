@@ -219,6 +219,13 @@ def test_agrees_with_the_stored_numbers(stored):
         assert abs(float(found.final_risk) - expected["sim_test"]) < 5 * expected["sim_test_se"]
 
 
+def test_the_outputs_of_a_softmax_are_correlated_by_default_whatever_the_algorithm():
+    problem = _cosine_grid({"problem": {"args": [40, 20, 12]}, "loss": "softmax", "classes": 3})
+    descent = jaxdp.DPGD(0.1, clip_norm=0.5, num_steps=5, noise_scale=0.1)
+    found = jaxdp.predict(problem, descent, records=1)
+    assert found.label == "modewise closure"
+
+
 def _sgd(problem, rate, clip_norm, sampling_rate=0.1, **arguments):
     return jaxdp.PrivateOptimiser(
         optax.sgd,

@@ -76,7 +76,7 @@ def test_mean_and_spread_are_those_of_simulated_runs(case):
     error = spread / np.sqrt(len(runs))
     of_spread = spread * np.sqrt((kurtosis(runs) + 2) / (4 * len(runs)))
     assert abs(float(found.final_risk) - runs.mean()) < 0.02 * runs.mean() + 3 * error
-    # The range that the notes verified: 5.6 % where it is worst.
+    # What a spread with feedback is off by where clipping and noise are largest.
     assert abs(float(found.std[-1]) - spread) < 0.056 * spread + 3 * of_spread
     # A third less noise is told apart, by the spread where it hardly moves the mean.
     other = jaxdp.predict(problem, make(noise / 1.5, share, average=average), records=1)
