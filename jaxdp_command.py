@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def _end(number: int, frame: object) -> None:
-    """What `jaxdp.core.interrupts.end_process` does, while nothing is written yet."""
+    """What `jaxdp.core.files.interrupts.end_process` does, while nothing is written yet."""
     os.write(2, b"jaxdp: interrupted\n")
     os._exit(128 + number)
 

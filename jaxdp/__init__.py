@@ -5,7 +5,7 @@ One description of a problem and an algorithm, three readers: `simulate` says wh
 """
 
 # Before all that takes time.
-from jaxdp.core.module_run import is_module_run as _is_module_run  # noqa: F401
+from jaxdp.core.files.module_run import is_module_run as _is_module_run  # noqa: F401
 
 # isort: split
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from jaxdp.clipping import per_sample_gradient_norms as per_sample_gradient_norm
 from jaxdp.comparison import Comparison as Comparison
 from jaxdp.comparison import compare as compare
 from jaxdp.core.errors import NotCoveredError as NotCoveredError
-from jaxdp.core.hermite import hermite_coefficients as hermite_coefficients
+from jaxdp.core.numerics.hermite import hermite_coefficients as hermite_coefficients
 from jaxdp.core.trajectory import Status as Status
 from jaxdp.core.trajectory import Trajectory as Trajectory
 from jaxdp.planning import plan as plan

@@ -22,7 +22,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from jaxdp.core.sealed_arrays import sealed, unsealed
+from jaxdp.core.files.sealed_arrays import sealed, unsealed
 
 # Seconds that one file may take, and bytes beyond those of the process.
 _LONGEST, _MOST = 5, 2**30

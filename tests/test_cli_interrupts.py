@@ -13,7 +13,7 @@ import time
 import pytest
 
 from jaxdp.cli import entry
-from jaxdp.core import interrupts, module_run
+from jaxdp.core.files import interrupts, module_run
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Ctrl-C is heard though the tests run in the background, where it is not.
@@ -65,7 +65,7 @@ def test_ctrl_c_while_the_package_is_imported_to_be_run_ends_it(tmp_path):
     )
     assert process.stderr is not None
     for line in process.stderr:
-        if "jaxdp.core.module_run" in line:
+        if "jaxdp.core.files.module_run" in line:
             break
     status, err = _interrupted(process)
     assert status == 130
@@ -104,7 +104,7 @@ def test_ctrl_c_at_any_time_ends_a_comparison_without_a_traceback_or_a_crash(tmp
 
 _WRITING = """
 import hashlib, signal, sys
-from jaxdp.core import interrupts, whole_files
+from jaxdp.core.files import interrupts, whole_files
 signal.signal(signal.SIGINT, signal.default_int_handler)
 interrupts.end_by_interrupts()
 with whole_files.claimed(sys.argv[1]), whole_files.whole_file(sys.argv[1]) as partial:

@@ -106,7 +106,7 @@ def test_private_training_is_attacked_and_its_error_predicted(capsys, tmp_path):
 
 
 def test_signs_are_asked_for_where_features_can_tell_them():
-    from jaxdp.cli.reconstruct import _is_odd_or_even
+    from jaxdp.cli.commands.reconstruct import _is_odd_or_even
 
     assert _is_odd_or_even("tanh")
     assert not _is_odd_or_even("relu")

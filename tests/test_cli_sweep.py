@@ -9,8 +9,8 @@ import xarray
 
 import jaxdp
 from jaxdp import cli
+from jaxdp.cli.commands.sweep import Setting, simulated_risk
 from jaxdp.cli.grids import grid
-from jaxdp.cli.sweep import Setting, simulated_risk
 
 SMALL = ["--dim", "20", "--num-runs", "4", "--quiet"]
 AXES = ["--clip-scale", "0.2,1", "--peak", "1:3:3"]

@@ -9,7 +9,7 @@ from helpers import FALSE_ALARM
 from scipy.stats import norm
 
 from jaxdp import cli
-from jaxdp.privacy.gaussian import gaussian_epsilon
+from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 
 RANDOM = np.random.default_rng(0)
 INPUTS = np.round(RANDOM.normal(size=(60, 3)) * [1, 100, 0.01], 5)

@@ -8,7 +8,7 @@ import pytest
 
 import jaxdp
 from jaxdp import kernels, networks, privacy
-from jaxdp.algorithms import training
+from jaxdp.algorithms.private_optimiser import training
 from jaxdp.attacks.regenerated_weights import RegeneratedWeights
 from jaxdp.networks import relu_network
 from jaxdp.problems import random_features

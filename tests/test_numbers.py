@@ -11,7 +11,7 @@ import pytest
 
 import jaxdp
 from jaxdp import attacks, kernels, losses, privacy, theory
-from jaxdp.algorithms.training import NonPrivateOptimiser
+from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser
 from jaxdp.clipping import NormClip
 from jaxdp.kernels import published
 

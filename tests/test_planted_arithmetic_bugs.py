@@ -11,11 +11,12 @@ import pytest
 import test_estimators
 from algorithms import test_secret_training
 from kernels.release import test_joint_release
-from privacy import test_rounded_normals
+from privacy.secret import test_rounded_normals
 
-from jaxdp.algorithms import optimiser, release_of_sums
+from jaxdp.algorithms.private_optimiser import optimiser, release_of_sums
 from jaxdp.clipping import TwoPartSum
-from jaxdp.privacy import SecretNoise, rounded_normals
+from jaxdp.privacy import SecretNoise
+from jaxdp.privacy.secret import rounded_normals
 
 
 def _a_grid_is_read_off_the_release(patch):

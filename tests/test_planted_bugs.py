@@ -17,11 +17,11 @@ from helpers import FALSE_ALARM, assert_mean_close, assert_variance
 import jaxdp
 from jaxdp.algorithms import one_pass_dp_sgd
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.algorithms.optimiser import PrivateOptimiser
-from jaxdp.clipping import ghost, ghost_pass
-from jaxdp.clipping.ghost import Kept
-from jaxdp.clipping.ghost_pass import GhostPass
-from jaxdp.clipping.weight_uses import WeightUses
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.clipping.ghost import ghost_pass, ghosts
+from jaxdp.clipping.ghost.ghost_pass import GhostPass
+from jaxdp.clipping.ghost.ghosts import Kept
+from jaxdp.clipping.ghost.weight_uses import WeightUses
 from jaxdp.privacy import ShuffledEpochs, audit_mu, gaussian_mu
 
 RECORDS, CLIP_NORM = 6, 0.5
@@ -252,12 +252,12 @@ def _count_a_layer_once(patch):
 
 
 def _measure_in_bfloat16(patch):
-    honest = ghost.length
+    honest = ghosts.length
 
     def narrow(values):
         return honest(values.astype(jnp.bfloat16)).astype(jnp.float32)
 
-    patch.setattr(ghost, "length", narrow)
+    patch.setattr(ghosts, "length", narrow)
     patch.setattr(ghost_pass, "length", narrow)
 
 

@@ -15,7 +15,7 @@ import jaxdp
 from jaxdp import attacks, kernels, networks
 from jaxdp.attacks.objective import relative_loss
 from jaxdp.clipping import clipped_gradient_sum_in_parts
-from jaxdp.core.precision import full_products
+from jaxdp.core.numerics.precision import full_products
 from jaxdp.problems import ReducedFeatures
 from jaxdp.problems.kernel_factors import lanczos_eigenvalue
 

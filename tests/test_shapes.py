@@ -6,7 +6,7 @@ import pytest
 from jaxtyping import Array, Float, TypeCheckError, jaxtyped
 from shapes import checked
 
-from jaxdp.core.counter_normals import key_words
+from jaxdp.core.numerics.counter_normals import key_words
 
 
 @jaxtyped(typechecker=checked)

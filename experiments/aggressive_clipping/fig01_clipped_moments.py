@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from experiments import harness
 from experiments.harness import Check
 from experiments.harness.drawing import BLACK, BLUE, GREY, RED, tidy
-from jaxdp.core.clipped_moments import descent_factor, variance_factor
+from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
 
 # Rounding of float32 in a ratio of two of its numbers.
 _ROUNDING = 1e-5

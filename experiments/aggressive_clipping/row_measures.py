@@ -10,7 +10,7 @@ import xarray
 
 import jaxdp
 from experiments.harness import dataset
-from jaxdp.core.clipped_moments import descent_factor, variance_factor
+from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
 
 COLUMNS = ("table", "surrogate")
 # Shares of the way from 0 to theta* at which descent is measured.

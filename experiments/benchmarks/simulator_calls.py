@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 import jaxdp
-from jaxdp.core.counter_normals import key_words, normal_pairs
+from jaxdp.core.numerics.counter_normals import key_words, normal_pairs
 from jaxdp.simulation.radial_chain import draw
 
 

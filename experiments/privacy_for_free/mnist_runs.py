@@ -15,7 +15,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 import jaxdp
-from jaxdp.algorithms.training import NonPrivateOptimiser, train
+from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser, train
 from jaxdp.data.mnist import Mnist
 from jaxdp.data.standardisation import (
     ColumnScaling,

@@ -14,7 +14,7 @@ from experiments.private_kernel_learning.ridge_methods import Bounds, Budget, wi
 from experiments.private_kernel_learning.synthetic import Split
 from jaxdp.kernels import AbstractKernel, PrivateKernelRidge
 from jaxdp.privacy import gaussian_mu
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 
 def _learners(

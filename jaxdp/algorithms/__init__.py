@@ -1,11 +1,5 @@
 """How it is learnt: algorithms that simulators, theories and accountants read."""
 
-from jaxdp.algorithms.adam_constants import AdamConstants as AdamConstants
-from jaxdp.algorithms.adam_constants import adam_constants as adam_constants
-from jaxdp.algorithms.averages import AbstractAverage as AbstractAverage
-from jaxdp.algorithms.averages import ExponentialAverage as ExponentialAverage
-from jaxdp.algorithms.averages import PolyakAverage as PolyakAverage
-from jaxdp.algorithms.averages import TailAverage as TailAverage
 from jaxdp.algorithms.base import AbstractAlgorithm as AbstractAlgorithm
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm as AbstractFullBatchAlgorithm
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm as AbstractOnePassAlgorithm
@@ -18,15 +12,21 @@ from jaxdp.algorithms.gradient_descent import Descent as Descent
 from jaxdp.algorithms.gradient_descent import DescentStatus as DescentStatus
 from jaxdp.algorithms.gradient_descent import fit_last_layer as fit_last_layer
 from jaxdp.algorithms.gradient_descent import gradient_descent as gradient_descent
-from jaxdp.algorithms.linear_algorithm import linear_state_of as linear_state_of
-from jaxdp.algorithms.linear_state import LinearState as LinearState
-from jaxdp.algorithms.linear_state import linear_state as linear_state
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD as OnePassDPSGD
-from jaxdp.algorithms.optimiser import PrivateOptimiser as PrivateOptimiser
-from jaxdp.algorithms.optimiser_steps import OptimiserState as OptimiserState
-from jaxdp.algorithms.training import NonPrivateOptimiser as NonPrivateOptimiser
-from jaxdp.algorithms.training import Training as Training
-from jaxdp.algorithms.training import train as train
+from jaxdp.algorithms.private_optimiser.adam_constants import AdamConstants as AdamConstants
+from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants as adam_constants
+from jaxdp.algorithms.private_optimiser.averages import AbstractAverage as AbstractAverage
+from jaxdp.algorithms.private_optimiser.averages import ExponentialAverage as ExponentialAverage
+from jaxdp.algorithms.private_optimiser.averages import PolyakAverage as PolyakAverage
+from jaxdp.algorithms.private_optimiser.averages import TailAverage as TailAverage
+from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of as linear_state_of
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser as PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.optimiser_steps import OptimiserState as OptimiserState
+from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser as NonPrivateOptimiser
+from jaxdp.algorithms.private_optimiser.training import Training as Training
+from jaxdp.algorithms.private_optimiser.training import train as train
+from jaxdp.algorithms.transformations.linear_state import LinearState as LinearState
+from jaxdp.algorithms.transformations.linear_state import linear_state as linear_state
 
 __all__ = [
     "DPGD",

@@ -27,7 +27,7 @@ from jaxdp.core.checks import (
     require_real,
     require_shape,
 )
-from jaxdp.core.precision import full_products
+from jaxdp.core.numerics.precision import full_products
 from jaxdp.core.progress import listener_of
 from jaxdp.networks.base import AbstractLastLayerNetwork
 

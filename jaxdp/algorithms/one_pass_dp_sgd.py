@@ -27,7 +27,7 @@ from jaxdp.core.checks import (
 )
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_budget
-from jaxdp.privacy.gaussian import gaussian_mu
+from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import PublishedConversion, Release
 from jaxdp.schedules import (

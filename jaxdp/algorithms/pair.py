@@ -3,8 +3,8 @@
 from typing import Any
 
 from jaxdp.algorithms.base import AbstractAlgorithm
-from jaxdp.algorithms.optimiser import PrivateOptimiser
-from jaxdp.algorithms.training import NonPrivateOptimiser
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser
 from jaxdp.core.checks import require_kind
 from jaxdp.problems.base import AbstractProblem
 

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from jaxdp.attacks.base import AbstractTarget
 from jaxdp.core.checks import host_array, require_kind
-from jaxdp.core.precision import x64
+from jaxdp.core.numerics.precision import x64
 
 # Held at once, for all rows.
 _BLOCK_FEATURES = 16384

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.attacks.base import AbstractBlock, AbstractTarget, Linearisation, as_parameters
 from jaxdp.core.checks import require_count, require_finite
-from jaxdp.core.precision import full_products
+from jaxdp.core.numerics.precision import full_products
 
 # Independent directions that the Jacobians' inner products are averaged over.
 _PROBES = 4

@@ -15,7 +15,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.attacks.base import AbstractTarget
-from jaxdp.core.precision import x64
+from jaxdp.core.numerics.precision import x64
 
 # Of the mean diagonal of the Gram matrix, in units of the rounding: enough for a factor to exist
 # where two rows coincide, and below what the residual sees.

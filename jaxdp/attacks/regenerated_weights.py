@@ -15,8 +15,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from jaxdp.core.checks import require_count, require_key
-from jaxdp.core.counter_normals import key_words, normal_pairs
 from jaxdp.core.description import AbstractDescription
+from jaxdp.core.numerics.counter_normals import key_words, normal_pairs
 
 # Together with its hash a block is then 1 % of the matrix; fewer rows would not fill a product.
 _MOST_BLOCKS, _LEAST_ROWS = 200, 256

@@ -12,10 +12,10 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from jaxdp.cli.attack_options import add_reconstruct
-from jaxdp.cli.compare_options import add_compare
-from jaxdp.cli.model_options import add_models
-from jaxdp.core.interrupts import end_by_interrupts
+from jaxdp.cli.options.attack_options import add_reconstruct
+from jaxdp.cli.options.compare_options import add_compare
+from jaxdp.cli.options.model_options import add_models
+from jaxdp.core.files.interrupts import end_by_interrupts
 
 
 class _Parser(argparse.ArgumentParser):
@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_sweep(commands) -> None:
-    from jaxdp.cli.sweep import GRIDS
+    from jaxdp.cli.commands.sweep import GRIDS
 
     sweep = commands.add_parser(
         "sweep",
@@ -167,6 +167,6 @@ def _version() -> str:
 
 
 def _sweep(options: argparse.Namespace) -> None:
-    from jaxdp.cli.sweep import sweep
+    from jaxdp.cli.commands.sweep import sweep
 
     sweep(options)

@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 from collections.abc import Sequence
 
-from jaxdp.core.whole_files import write_whole
+from jaxdp.core.files.whole_files import write_whole
 
 
 def check_files(read: Sequence[pathlib.Path], out: pathlib.Path | None) -> None:

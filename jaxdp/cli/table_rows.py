@@ -135,7 +135,7 @@ def _random_features(inputs: np.ndarray, options: argparse.Namespace, key) -> np
     import jax.random as jr
 
     from jaxdp.cli.victims import activation_named
-    from jaxdp.core.hermite import host_function, scaled_coefficients
+    from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 
     activation = activation_named(options.activation)
     dim = inputs.shape[1]

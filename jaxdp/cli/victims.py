@@ -141,7 +141,7 @@ def _settle(options: argparse.Namespace) -> None:
 def _private_algorithm(options: argparse.Namespace, activation):
     """Descent whose rate and clip norm do not look at the data."""
     import jaxdp
-    from jaxdp.core.hermite import host_function, scaled_coefficients
+    from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 
     _, (mean_square,) = scaled_coefficients(host_function(activation), np.array([1.0]), 1)
     feature_norm = float(options.num_features * mean_square) ** 0.5

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
-from jaxdp.core.clipped_moments import LARGEST_RATIO, descent_factor, variance_factor
 from jaxdp.core.description import AbstractDescription
+from jaxdp.core.numerics.clipped_moments import LARGEST_RATIO, descent_factor, variance_factor
 
 
 def clip_factor(

@@ -18,13 +18,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxdp.clipping.arguments import clip_norms, mask_of, refuse_varying, require_loss, weights_of
-from jaxdp.clipping.ghost_pass import GhostPass
+from jaxdp.clipping.ghost.ghost_pass import GhostPass
+from jaxdp.clipping.ghost.mixing import refuse_mixing_layers
+from jaxdp.clipping.ghost.traced_loss import batch_size, trace_loss
+from jaxdp.clipping.ghost.weight_gradient import widened
 from jaxdp.clipping.microbatches import in_microbatches
-from jaxdp.clipping.mixing import refuse_mixing_layers
 from jaxdp.clipping.norm_clip import clip_factor
-from jaxdp.clipping.traced_loss import batch_size, trace_loss
 from jaxdp.clipping.two_part_sum import TwoPartSum
-from jaxdp.clipping.weight_gradient import widened
 from jaxdp.core.checks import require_count
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import require_count, require_shape
-from jaxdp.core.precision import x64
+from jaxdp.core.numerics.precision import x64
 from jaxdp.kernels.base import AbstractKernel
 
 ROWS = 2048

@@ -1,7 +1,8 @@
 r"""Losses of regression: squares of the residual r = f - y, and Huber's, which ends in lines.
 
 Their slopes are lines that clipping cuts off, so that their moments are those of a clipped
-Gaussian (`jaxdp.core.clipped_gaussian`), exact and in closed form, and so are their mean values.
+Gaussian (`jaxdp.core.numerics.clipped_gaussian`), exact and in closed form, and so are their mean
+values.
 """
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
-from jaxdp.core.clipped_gaussian import clipped_mean, clipped_square, inside_probability
+from jaxdp.core.numerics.clipped_gaussian import clipped_mean, clipped_square, inside_probability
 from jaxdp.losses.base import AbstractScalarLoss, ClippedSlope
 from jaxdp.losses.gaussian.expected_huber import expected_huber
 from jaxdp.losses.labels import require_real_labels

@@ -16,12 +16,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
-from jaxdp.algorithms.adam_constants import adam_constants
-from jaxdp.algorithms.averages import AbstractAverage
-from jaxdp.algorithms.linear_algorithm import linear_state_of, with_average
-from jaxdp.algorithms.linear_state import linear_state
-from jaxdp.algorithms.optimiser import PrivateOptimiser
-from jaxdp.algorithms.transformation import Transformation
+from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
+from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
+from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of, with_average
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.transformations.linear_state import linear_state
+from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.core.arrays import as_wide_float, float_dtype, in_types_of
 from jaxdp.losses import slope_limits
 from jaxdp.problems.features import AbstractFeatureProblem

@@ -4,7 +4,7 @@ from typing import Any
 
 import optax
 
-from jaxdp.algorithms.averages import AbstractAverage
+from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.core.checks import require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.planning.private_training import plan_training

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.algorithms.adam_constants import adam_constants
-from jaxdp.algorithms.averages import AbstractAverage
-from jaxdp.algorithms.linear_algorithm import linear_state_of
-from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
+from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
+from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import described, host_number, require_callable, require_count, require_host
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.batches.base import AbstractSampler

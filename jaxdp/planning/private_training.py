@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdp.algorithms.averages import AbstractAverage
-from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import host_number
 from jaxdp.planning.closure_risk import AbstractClosureRisk, Draw, LinearRisk, closure_risk
 from jaxdp.planning.drafts import drafts, is_covered_as_linear

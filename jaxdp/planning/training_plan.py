@@ -10,8 +10,8 @@ import jax
 import numpy as np
 import optax
 
-from jaxdp.algorithms.averages import AbstractAverage
-from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.privacy.batches.poisson import PoissonSampler
 

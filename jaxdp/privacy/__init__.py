@@ -20,11 +20,14 @@ from jaxdp.privacy.calibration import (
 )
 from jaxdp.privacy.calibration import gaussian_noise_std as gaussian_noise_std
 from jaxdp.privacy.calibration import zcdp_noise_std as zcdp_noise_std
+from jaxdp.privacy.conversions.gaussian import composed_mu as composed_mu
+from jaxdp.privacy.conversions.gaussian import gaussian_delta as gaussian_delta
+from jaxdp.privacy.conversions.gaussian import gaussian_epsilon as gaussian_epsilon
+from jaxdp.privacy.conversions.gaussian import gaussian_mu as gaussian_mu
+from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp as epsilon_to_zcdp
+from jaxdp.privacy.conversions.zcdp import zcdp_epsilon as zcdp_epsilon
+from jaxdp.privacy.conversions.zcdp import zcdp_epsilon_published as zcdp_epsilon_published
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise as BufferedToeplitzNoise
-from jaxdp.privacy.gaussian import composed_mu as composed_mu
-from jaxdp.privacy.gaussian import gaussian_delta as gaussian_delta
-from jaxdp.privacy.gaussian import gaussian_epsilon as gaussian_epsilon
-from jaxdp.privacy.gaussian import gaussian_mu as gaussian_mu
 from jaxdp.privacy.mechanisms import AbstractMechanism as AbstractMechanism
 from jaxdp.privacy.mechanisms import Composition as Composition
 from jaxdp.privacy.mechanisms import GaussianMechanism as GaussianMechanism
@@ -42,12 +45,9 @@ from jaxdp.privacy.release import PublishedConversion as PublishedConversion
 from jaxdp.privacy.release import Release as Release
 from jaxdp.privacy.release import StatedBudget as StatedBudget
 from jaxdp.privacy.release import compose as compose
-from jaxdp.privacy.secret_key import key_entropy_bits as key_entropy_bits
-from jaxdp.privacy.secret_key import secret_key as secret_key
-from jaxdp.privacy.secret_noise import SecretNoise as SecretNoise
-from jaxdp.privacy.zcdp import epsilon_to_zcdp as epsilon_to_zcdp
-from jaxdp.privacy.zcdp import zcdp_epsilon as zcdp_epsilon
-from jaxdp.privacy.zcdp import zcdp_epsilon_published as zcdp_epsilon_published
+from jaxdp.privacy.secret.secret_key import key_entropy_bits as key_entropy_bits
+from jaxdp.privacy.secret.secret_key import secret_key as secret_key
+from jaxdp.privacy.secret.secret_noise import SecretNoise as SecretNoise
 
 __all__ = [
     "AbstractClaim",

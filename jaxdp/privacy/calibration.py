@@ -14,8 +14,8 @@ import scipy
 from jaxdp.core.checks import concrete, host_number
 from jaxdp.privacy.arguments import check_budget, check_non_negative
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
-from jaxdp.privacy.gaussian import gaussian_mu
-from jaxdp.privacy.zcdp import epsilon_to_zcdp
+from jaxdp.privacy.conversions.gaussian import gaussian_mu
+from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp
 
 # Covers the rounding of a concrete calibration and of the account that follows it.
 _MARGIN = 1e-10

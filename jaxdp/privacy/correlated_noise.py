@@ -39,7 +39,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import concrete, require_count
 from jaxdp.core.description import AbstractDescription
-from jaxdp.core.precision import on_host
+from jaxdp.core.numerics.precision import on_host
 
 
 class BufferedToeplitzNoise(AbstractDescription):

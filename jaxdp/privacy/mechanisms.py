@@ -17,8 +17,8 @@ from jaxtyping import Array, Float
 from jaxdp.core.checks import concrete, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
 from jaxdp.privacy.arguments import host_scalar
-from jaxdp.privacy.gaussian import composed_mu, gaussian_epsilon
-from jaxdp.privacy.zcdp import zcdp_epsilon
+from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
+from jaxdp.privacy.conversions.zcdp import zcdp_epsilon
 
 _Scalar = float | Float[Array, ""]
 

@@ -38,8 +38,8 @@ import jax
 from jaxdp.core.checks import concrete
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_non_negative, host_scalar
-from jaxdp.privacy.bisection import largest_within
-from jaxdp.privacy.gaussian import gaussian_delta
+from jaxdp.privacy.conversions.bisection import largest_within
+from jaxdp.privacy.conversions.gaussian import gaussian_delta
 from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
 
 # Above the rounding of square roots, sums and of the bisection.

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 from jaxdp.core.checks import concrete, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
 from jaxdp.privacy.arguments import check_delta, host_scalar
+from jaxdp.privacy.conversions.zcdp import zcdp_epsilon_published
 from jaxdp.privacy.mechanisms import AbstractMechanism, Composition, require_mechanism
-from jaxdp.privacy.zcdp import zcdp_epsilon_published
 
 _Scalar = float | Float[Array, ""]
 

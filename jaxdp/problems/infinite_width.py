@@ -19,8 +19,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.core.gaussian_pairs import pair_expectations
-from jaxdp.core.hermite import (
+from jaxdp.core.numerics.gaussian_pairs import pair_expectations
+from jaxdp.core.numerics.hermite import (
     HostFunction,
     host_function,
     scaled_coefficients,

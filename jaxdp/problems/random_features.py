@@ -26,8 +26,8 @@ from jaxdp.core.checks import (
     require_shape,
 )
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.hermite import evaluate_on_host
 from jaxdp.core.keys import purpose_key, stream_key
+from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.feature_arguments import (
     SQUARED,

@@ -18,7 +18,7 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxdp.core.checks import concrete, require_count, require_positive
-from jaxdp.core.precision import x64
+from jaxdp.core.numerics.precision import x64
 from jaxdp.schedules.base import AbstractSchedule
 from jaxdp.schedules.closed_forms import Constant
 

@@ -3,8 +3,8 @@
 from jaxtyping import Array, Key
 
 from jaxdp.algorithms.base import AbstractAlgorithm
-from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.pair import require_pair
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.progress import listener_of

@@ -11,11 +11,11 @@ import jax
 from jax.core import Tracer
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
-from jaxdp.algorithms.linear_state import linear_state
-from jaxdp.algorithms.on_rows import algorithm_on_rows, reason_not_on_rows
-from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.pair import require_pair
+from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows, reason_not_on_rows
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.stability import warn_if_unstable
+from jaxdp.algorithms.transformations.linear_state import linear_state
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.keys import stream_key
 from jaxdp.core.trajectory import Trajectory

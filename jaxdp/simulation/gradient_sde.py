@@ -27,7 +27,7 @@ from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
-from jaxdp.core.precision import full_products
+from jaxdp.core.numerics.precision import full_products
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.feature_arguments import reason_not_squared
 from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures

@@ -7,8 +7,8 @@ from jaxdp.algorithms.base import (
     AbstractFullBatchAlgorithm,
     AbstractOnePassAlgorithm,
 )
-from jaxdp.algorithms.on_rows import algorithm_on_rows, reason_not_on_rows
 from jaxdp.algorithms.pair import require_pair
+from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows, reason_not_on_rows
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count

@@ -17,8 +17,8 @@ from jaxtyping import Array, Bool, Complex, Float, Int
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.clipping import NormClip
 from jaxdp.core.cells import side_by_side
-from jaxdp.core.chi_square import chi_square
-from jaxdp.core.counter_normals import Words, normal_pairs
+from jaxdp.core.numerics.chi_square import chi_square
+from jaxdp.core.numerics.counter_normals import Words, normal_pairs
 from jaxdp.problems.linear import LinearRegression
 
 # Random numbers per draw over all lanes, two megabytes of float32, and the most steps they are for.

@@ -28,8 +28,8 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
-from jaxdp.core.counter_normals import key_words
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
+from jaxdp.core.numerics.counter_normals import key_words
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.simulation.base import AbstractSimulator, known_length

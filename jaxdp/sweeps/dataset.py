@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.sweeps.axes import Axes
+from jaxdp.sweeps.axes.axes import Axes
 from jaxdp.sweeps.provenance import merged
 from jaxdp.sweeps.results import Variable
 from jaxdp.sweeps.shards import Shard

@@ -6,8 +6,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from jaxdp.core.sealed_arrays import DamagedError, plain_json
-from jaxdp.core.whole_files import read_file
+from jaxdp.core.files.sealed_arrays import DamagedError, plain_json
+from jaxdp.core.files.whole_files import read_file
 
 _FORMAT = 2
 # The values of axes stand there as digests.

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from jaxdp.core.precision import x64
-from jaxdp.sweeps.axes import Axes, is_x64
+from jaxdp.core.numerics.precision import x64
+from jaxdp.sweeps.axes.axes import Axes, is_x64
 from jaxdp.sweeps.program import Program
 from jaxdp.sweeps.progress import interruptible, uninterrupted
 from jaxdp.sweeps.provenance import provenance

@@ -13,10 +13,10 @@ from typing import Any
 
 import jax
 
-from jaxdp.sweeps.axes import Axes, is_x64
-from jaxdp.sweeps.digests import digest
-from jaxdp.sweeps.outside import UnreadableError
-from jaxdp.sweeps.owners import python_version, source_digest, versions
+from jaxdp.sweeps.axes.axes import Axes, is_x64
+from jaxdp.sweeps.source.digests import digest
+from jaxdp.sweeps.source.outside import UnreadableError
+from jaxdp.sweeps.source.owners import python_version, source_digest, versions
 
 
 def identity_of(function: Any, axes: Axes, key: Any, version: str | None) -> dict[str, Any]:

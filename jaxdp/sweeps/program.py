@@ -13,7 +13,7 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Array, Key
 
-from jaxdp.sweeps.axes import Axes, cell_key
+from jaxdp.sweeps.axes.axes import Axes, cell_key
 from jaxdp.sweeps.results import Variable, variables_of
 
 # Temporaries beyond this are slower than smaller shards, on a CPU.

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jaxdp.core.interrupts import is_ending, set_aside
+from jaxdp.core.files.interrupts import is_ending, set_aside
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.core.sealed_arrays import DamagedError, plain_json, sealed, unsealed
+from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, sealed, unsealed
 from jaxdp.sweeps.results import Variable
 
 _NAME = re.compile(r"shard-(\d+)-(\d+)-(\d+)\.npz")

@@ -15,8 +15,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from jaxdp.core.sealed_arrays import DamagedError, read_sealed
-from jaxdp.core.whole_files import write_whole
+from jaxdp.core.files.sealed_arrays import DamagedError, read_sealed
+from jaxdp.core.files.whole_files import write_whole
 from jaxdp.sweeps import description
 from jaxdp.sweeps.shards import Place, Shard, packed, unpacked
 

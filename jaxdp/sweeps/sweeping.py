@@ -17,7 +17,7 @@ from jaxtyping import Array, Key
 
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.extras import require_extra
-from jaxdp.sweeps.axes import Axes, as_axes
+from jaxdp.sweeps.axes.axes import Axes, as_axes
 from jaxdp.sweeps.dataset import as_dataset, require_alike
 from jaxdp.sweeps.execution import Work, compute, computed_by, fitting_size, sizes_by
 from jaxdp.sweeps.identity import identity_of, name_of

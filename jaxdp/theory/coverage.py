@@ -2,10 +2,10 @@
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.algorithms.linear_algorithm import linear_state_of
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.pair import require_pair
+from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.problems.feature_arguments import reason_not_squared
 from jaxdp.problems.features import AbstractFeatureProblem

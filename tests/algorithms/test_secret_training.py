@@ -15,8 +15,8 @@ from scipy.special import erfinv, ndtr
 
 import jaxdp
 from jaxdp.algorithms import train
-from jaxdp.algorithms.noisy_sums import widened_for_grid
-from jaxdp.algorithms.release_of_sums import LARGEST_NORMAL, least_delta
+from jaxdp.algorithms.private_optimiser.noisy_sums import widened_for_grid
+from jaxdp.algorithms.private_optimiser.release_of_sums import LARGEST_NORMAL, least_delta
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
 from jaxdp.privacy import (
     PoissonSampler,
@@ -25,7 +25,7 @@ from jaxdp.privacy import (
     gaussian_epsilon,
     secret_key,
 )
-from jaxdp.privacy.secret_noise import grid_unit
+from jaxdp.privacy.secret.secret_noise import grid_unit
 
 RECORDS, DIM = 16, 5
 SEEDED = SecretNoise(2**200 + 1)

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxdp
-from jaxdp.clipping import ghost_pass
-from jaxdp.clipping.ghost_pass import GhostPass
-from jaxdp.clipping.traced_loss import trace_loss
+from jaxdp.clipping.ghost import ghost_pass
+from jaxdp.clipping.ghost.ghost_pass import GhostPass
+from jaxdp.clipping.ghost.traced_loss import trace_loss
 
 NETWORK = FAMILIES["network"][:2]
 

@@ -15,12 +15,11 @@ from jaxdp.clipping import (
     TwoPartSum,
     clipped_gradient_sum,
     clipped_gradient_sum_in_parts,
-    ghost,
-    ghost_pass,
     microbatches,
     sensitivity_excess,
     two_part_sum,
 )
+from jaxdp.clipping.ghost import ghost_pass, ghosts
 
 CLIP_NORM = 1.0
 
@@ -333,7 +332,7 @@ def _settle_nothing(patch):
 
     patch.setattr(ghost_pass, "settled", settled)
     # It happens to keep this compiler from reading twice.
-    patch.setattr(ghost, "flushed", lambda values: values)
+    patch.setattr(ghosts, "flushed", lambda values: values)
 
 
 def _block_without_end(patch):

@@ -19,7 +19,7 @@ import pytest
 import jaxdp
 from jaxdp import attacks, kernels, losses, networks, problems, simulation, theory
 from jaxdp.algorithms import NonPrivateOptimiser
-from jaxdp.algorithms.on_rows import OptimiserOnRows
+from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.kernels import published

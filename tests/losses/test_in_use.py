@@ -6,7 +6,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp import losses
-from jaxdp.core.clipped_gaussian import clipped_mean, inside_probability
+from jaxdp.core.numerics.clipped_gaussian import clipped_mean, inside_probability
 from jaxdp.problems.base import Samples
 from jaxdp.problems.features import ReducedFeatures
 from jaxdp.theory.features.closed_moments import Closure

@@ -15,7 +15,7 @@ from scipy.stats import ks_2samp
 
 import jaxdp
 from jaxdp.algorithms import train
-from jaxdp.algorithms.on_rows import algorithm_on_rows
+from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows
 from jaxdp.clipping import sensitivity_excess
 from jaxdp.core.keys import run_keys
 from jaxdp.core.trajectory import variables_of_trajectory

@@ -13,7 +13,7 @@ from helpers import assert_mean_close
 
 import jaxdp
 from jaxdp.algorithms import train
-from jaxdp.algorithms.on_rows import algorithm_on_rows
+from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows
 from jaxdp.clipping import sensitivity_excess
 from jaxdp.core.keys import run_keys
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, SecretNoise, ShuffledEpochs

@@ -9,7 +9,7 @@ import pathlib
 import sys
 import tempfile
 
-from jaxdp.sweeps.digests import digest
+from jaxdp.sweeps.source.digests import digest
 
 GRID = """
 import collections

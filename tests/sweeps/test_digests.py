@@ -23,11 +23,11 @@ import pytest
 from sweeps import edits, workload
 
 import jaxdp
-from jaxdp.sweeps import owners
-from jaxdp.sweeps.axes import as_axes
-from jaxdp.sweeps.digests import digest
+from jaxdp.sweeps.axes.axes import as_axes
 from jaxdp.sweeps.identity import identity_of
-from jaxdp.sweeps.outside import UnreadableError
+from jaxdp.sweeps.source import owners
+from jaxdp.sweeps.source.digests import digest
+from jaxdp.sweeps.source.outside import UnreadableError
 
 HANDLE = open(os.devnull)  # noqa: SIM115
 LOCK, CACHE, SEEN_COUNT = threading.Lock(), {}, 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.sweeps.axes import as_axes
+from jaxdp.sweeps.axes.axes import as_axes
 from jaxdp.sweeps.identity import digest, identity_of, name_of
 
 FACTOR = 2.0

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from sweeps import workload
 
-from jaxdp.core import sealed_arrays, whole_files
+from jaxdp.core.files import sealed_arrays, whole_files
 from jaxdp.sweeps import shards, store
-from jaxdp.sweeps.axes import as_axes
+from jaxdp.sweeps.axes.axes import as_axes
 from jaxdp.sweeps.dataset import as_dataset, require_alike
 from jaxdp.sweeps.identity import identity_of
 from jaxdp.sweeps.results import Variable

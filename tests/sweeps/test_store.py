@@ -15,11 +15,11 @@ from sweeps import workload
 
 import jaxdp
 from jaxdp.sweeps import description, identity
-from jaxdp.sweeps.axes import as_axes
+from jaxdp.sweeps.axes.axes import as_axes
 from jaxdp.sweeps.identity import identity_of
-from jaxdp.sweeps.owners import versions
 from jaxdp.sweeps.results import Variable
 from jaxdp.sweeps.shards import DamagedError, Place, Shard, unpacked
+from jaxdp.sweeps.source.owners import versions
 from jaxdp.sweeps.store import Store
 
 AXES, KEY = workload.AXES, jr.key(workload.SEED)

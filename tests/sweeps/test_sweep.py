@@ -136,7 +136,7 @@ def test_shards_shrink_until_they_fit_the_memory(monkeypatch):
 
     axes = {"c": np.linspace(1.0, 2.0, 640)}
     whole = jaxdp.sweep(wide, axes, key=KEY)
-    checked = jaxdp.sweeps.axes.as_axes(axes)
+    checked = jaxdp.sweeps.axes.axes.as_axes(axes)
     unlimited = Program(wide, checked, 0, KEY).fitting_size()
     monkeypatch.setattr(program, "_CPU_BYTES", 100_000)
     limited = Program(wide, checked, 0, KEY)

@@ -18,7 +18,7 @@ from jaxdp.attacks.base import require_activation
 from jaxdp.attacks.regenerated_weights import RegeneratedWeights
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import require_count, require_finite, require_positive, require_shape
-from jaxdp.core.hermite import evaluate_on_host
+from jaxdp.core.numerics.hermite import evaluate_on_host
 
 # Of a copy of V in float64.
 _BLOCK_NUMBERS = 2**23

@@ -42,7 +42,7 @@ from jaxdp.losses import AbstractMarginLoss, Logistic
 from jaxdp.losses.margin import check_margin_loss
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.secret_noise import SecretNoise, grid_unit
+from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
 
 # The noise for the tolerance is that of a Gaussian mechanism with this share of the shift R: it
 # makes the linear term's noise larger by 5e-5 of itself.

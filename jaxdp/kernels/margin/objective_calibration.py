@@ -55,7 +55,7 @@ from typing import NamedTuple
 
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
 from jaxdp.privacy.arguments import check_delta
-from jaxdp.privacy.bisection import largest_within
+from jaxdp.privacy.conversions.bisection import largest_within
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
 
 # The share of epsilon that the Jacobian takes at the smallest ridge. Source: PK Algorithm 2.

@@ -53,7 +53,7 @@ from jaxdp.kernels.release.table_inputs import host_rows
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.mechanisms import GaussianMechanism, Unproved
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 _WHAT = "noisy averages C and u of projected records, and the function made of them"
 _PUBLIC = (

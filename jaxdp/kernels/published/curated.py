@@ -25,7 +25,7 @@ from jaxdp.kernels.release.private_learner import Released
 from jaxdp.kernels.release.table_inputs import host_rows
 from jaxdp.privacy.accounting import Cost, account
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 
 class SecretPaths:

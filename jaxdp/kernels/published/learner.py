@@ -17,7 +17,7 @@ from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.mechanisms import AbstractMechanism
 from jaxdp.privacy.release import Release, StatedBudget
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 _ASSUMPTIONS = (
     "public, and chosen without looking at the data: the number of records, the names of columns, "

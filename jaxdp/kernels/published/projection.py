@@ -19,7 +19,7 @@ from jaxdp.kernels.features.sample_paths import SamplePaths
 from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import host_scalar
-from jaxdp.privacy.gaussian import gaussian_epsilon
+from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
 
 # Above the rounding of an operator norm, and of the features that it bounds, in float32.

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from jaxdp.kernels.published.learner import scaled_down
 from jaxdp.kernels.release.joint_release import joint_sensitivity
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 # Of the formulas for mu. That of the sums in float64 is left to the statement's assumptions.
 _ROUNDING = 1e-9

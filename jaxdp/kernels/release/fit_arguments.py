@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.privacy.secret_noise import check_noise_seed
+from jaxdp.privacy.secret.secret_noise import check_noise_seed
 
 # Public seeds are below.
 _PUBLIC_SEEDS = 2**63

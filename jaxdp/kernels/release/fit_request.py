@@ -21,7 +21,7 @@ from jaxdp.kernels.release.released_function import ReleasedFunction
 from jaxdp.kernels.release.table_inputs import training_table
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 
 # Without a repr of its fields: a traceback would show private records and the secret seed.

@@ -43,7 +43,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from jaxdp.core.checks import require_non_negative, require_positive
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 # Blocks of up to 2^11 rows are summed exactly in float64: 2^11 4^21 = 2^53.
 MAX_BITS, MAX_BLOCK_ROWS = 21, 2048

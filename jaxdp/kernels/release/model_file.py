@@ -14,8 +14,8 @@ import equinox as eqx
 import numpy as np
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
-from jaxdp.core.whole_files import write_whole
+from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
+from jaxdp.core.files.whole_files import write_whole
 from jaxdp.kernels.release.model_parts import Refused, check, decoded, encoded
 
 _FORMAT, _VERSION = "jaxdp released function", 3

@@ -42,10 +42,10 @@ from jaxdp.kernels.ridge.statistics import (
     released_statistics,
 )
 from jaxdp.privacy.arguments import check_budget
-from jaxdp.privacy.gaussian import gaussian_mu
+from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 _ASSUMPTIONS = (
     "each record's features are a function of that record alone, to the last bit",

@@ -21,7 +21,7 @@ from jaxdp.kernels.release.joint_release import (
     unit_labels,
 )
 from jaxdp.kernels.ridge.rules import NoisyStatistics
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 _ROUNDING = 1e-10
 

@@ -22,7 +22,7 @@ from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.clipped_gaussian import clipped_mean, inside_probability
+from jaxdp.core.numerics.clipped_gaussian import clipped_mean, inside_probability
 
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 # Below this ratio of width to deviation the integral is summed; ten nodes then are exact.

@@ -24,7 +24,7 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.keys import purpose_key
 from jaxdp.privacy.audits.two_data_sets import require_audit_delta, require_confidence
-from jaxdp.privacy.bisection import largest_within
+from jaxdp.privacy.conversions.bisection import largest_within
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-6, 1e3
 

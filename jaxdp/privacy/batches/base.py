@@ -11,7 +11,7 @@ from jaxdp.core.checks import require_kind, require_non_negative, require_scalar
 from jaxdp.core.description import AbstractDescription
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.mechanisms import AbstractMechanism
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 
 def require_sampler(sampler: Any) -> None:

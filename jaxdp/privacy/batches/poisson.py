@@ -30,7 +30,7 @@ from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.batches.base import AbstractSampler, InclusionMoments, require_step
 from jaxdp.privacy.batches.subsampling import subsampled_gaussian_epsilon
 from jaxdp.privacy.mechanisms import AbstractMechanism, GaussianMechanism, Proved
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 _COINS = 2**32
 # The default capacity overflows with at most this probability a step.

@@ -19,7 +19,7 @@ import math
 from typing import Any
 
 from jaxdp.core.extras import require_extra
-from jaxdp.privacy.gaussian import gaussian_epsilon
+from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 
 # Integer orders: their sums have positive terms only.
 _ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]

@@ -10,7 +10,7 @@ from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.batches.base import AbstractSampler, InclusionMoments
 from jaxdp.privacy.mechanisms import GaussianMechanism
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 
 class AbstractUnamplifiedSampler(AbstractSampler):

@@ -29,13 +29,13 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxdp.algorithms.adam_constants import adam_constants
-from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.losses import AbstractScalarLoss
 from jaxdp.privacy.batches.epochs import ShuffledEpochs
-from jaxdp.privacy.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.modes import product
 

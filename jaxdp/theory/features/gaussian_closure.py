@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdp.algorithms.adam_constants import adam_constants
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.algorithms.on_rows import algorithm_on_rows
-from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
+from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.stability import warn_if_unstable as warn_if_beyond_descent
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count

@@ -23,9 +23,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.algorithms.linear_algorithm import linear_state_of
-from jaxdp.algorithms.linear_state import LinearState
-from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.transformations.linear_state import LinearState
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 

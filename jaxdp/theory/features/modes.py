@@ -16,7 +16,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.algorithms.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.core.recording import record_steps

@@ -18,7 +18,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.on_rows import algorithm_on_rows
+from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.recording import longest_stretch, record_steps
 from jaxdp.losses import Softmax

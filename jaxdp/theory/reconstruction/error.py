@@ -44,7 +44,7 @@ from jaxtyping import ArrayLike, Float
 
 from jaxdp.core.checks import host_array, require_callable, require_count
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.hermite import host_function, scaled_coefficients
+from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 from jaxdp.theory.reconstruction.saturation import (
     Activation,
     kernel_slope,

@@ -39,7 +39,7 @@ from jaxdp.core.checks import (
     require_shape,
 )
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.hermite import evaluate_on_host
+from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.problems.random_features import RandomFeatures
 from jaxdp.theory.reconstruction.saturation import slope_of
 

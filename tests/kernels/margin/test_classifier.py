@@ -23,7 +23,7 @@ from jaxdp.kernels.margin import classifier
 from jaxdp.kernels.margin.objective_solver import Minimum, minimise, newton_step
 from jaxdp.losses import AbstractMarginLoss, HuberHinge, Logistic
 from jaxdp.privacy import SecretNoise
-from jaxdp.privacy.secret_noise import grid_unit
+from jaxdp.privacy.secret.secret_noise import grid_unit
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
 

@@ -28,7 +28,7 @@ from jaxdp.kernels.release.joint_release import (
     unit_sensitivity,
 )
 from jaxdp.privacy import SecretNoise, audit_mu, gaussian_mu
-from jaxdp.privacy.secret_noise import grid_unit
+from jaxdp.privacy.secret.secret_noise import grid_unit
 
 BALANCES = (0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 8.0)
 

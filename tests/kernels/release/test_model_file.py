@@ -16,7 +16,7 @@ import pytest
 
 import jaxdp
 from jaxdp import kernels
-from jaxdp.core.sealed_arrays import DamagedError, sealed
+from jaxdp.core.files.sealed_arrays import DamagedError, sealed
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.release import model_file, model_parts
 from jaxdp.privacy import Composition, GaussianMechanism, Release, StatedBudget, Unproved

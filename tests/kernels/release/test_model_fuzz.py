@@ -12,7 +12,7 @@ import pytest
 from kernels import every_map
 
 from jaxdp import kernels
-from jaxdp.core import sealed_arrays, whole_files
+from jaxdp.core.files import sealed_arrays, whole_files
 from jaxdp.kernels.release import model_file
 from jaxdp.privacy import (
     Composition,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxdp import kernels, losses
-from jaxdp.core.sealed_arrays import sealed, unsealed
+from jaxdp.core.files.sealed_arrays import sealed, unsealed
 from jaxdp.kernels import published
 from jaxdp.kernels.release.columns import columns_of
 from jaxdp.kernels.release.table_inputs import real_array

@@ -1,0 +1,1 @@
+"""DP-SGD around any optax optimiser: its steps, sums, averages and releases."""

@@ -1,0 +1,207 @@
+r"""Adam recognised by what it does: its constants, read off the optimiser itself.
+
+With bias-corrected means $\hat m_t$ of the gradients and $\hat v_t$ of their squares, Adam moves a
+weight by $-\eta_t\, \hat m_t / (\sqrt{\hat v_t} + \epsilon)$. A transformation of optax does not
+say which numbers it was made of, so they are found by probing: a second gradient of zero leaves
+$\beta_1$ and $\beta_2$ times the means; constant gradients are their own means, so that a huge one
+moves the weight by $-\eta_t$ and a tiny one shows $\epsilon$. Then the optimiser is held against
+Adam with these constants, on random gradients of many sizes, over all steps.
+
+Source: Kingma and Ba (2015), "Adam: a method for stochastic optimization", Algorithm 1.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+from jax.core import Tracer
+from jaxtyping import Array, Float
+
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.transformations.transformation import Transformation, optimiser_of
+from jaxdp.core.checks import require_count
+from jaxdp.core.numerics.precision import on_host
+from jaxdp.schedules import AbstractSchedule
+
+_SHAPES = ((3, 2), (4,))
+_HUGE, _TINY = 1e100, 1e-100
+# Of float64; what computes in float32, or rounds its state to it, is not recognised.
+_TOLERANCE = 1e-7
+# Typical sizes of random gradients, besides multiples of epsilon.
+_SIZES = 10.0 ** np.arange(-12, 13, 4)
+_EPSILONS = np.array([0.03, 0.3, 1, 3, 30])
+
+
+class AdamConstants(eqx.Module):
+    r"""What Adam is made of.
+
+    Attributes:
+        b1: $\beta_1$, the decay of the mean of gradients.
+        b2: $\beta_2$, that of the mean of their squares.
+        eps: $\epsilon$, added to the root of the second.
+        learning_rate: $\eta_t$ of each step, or one for all: float64 of NumPy, or as it is traced.
+    """
+
+    b1: float = eqx.field(static=True)
+    b2: float = eqx.field(static=True)
+    eps: float = eqx.field(static=True)
+    learning_rate: Float[Array | np.ndarray, " steps"]
+
+
+def adam_constants(
+    optimiser: PrivateOptimiser | Transformation | optax.GradientTransformation,
+    num_steps: int | None = None,
+) -> AdamConstants | str:
+    """The constants of an optimiser that is Adam; or, in words, why it is not.
+
+    Args:
+        optimiser: covered is `optax.adam`, with any constants and rates, and whatever does the same
+            to every coordinate. A traced learning rate of a factory stays as it is, and the
+            factory is looked at with another; all other numbers have to be concrete.
+        num_steps: T; that of a private optimiser need not be given.
+
+    Raises:
+        TypeError: it is no optimiser, or num_steps is missing.
+        ValueError: num_steps is below 1.
+    """
+    if isinstance(optimiser, PrivateOptimiser):
+        num_steps = int(optimiser.num_steps) if num_steps is None else num_steps
+        optimiser = optimiser.transformation
+    elif not isinstance(optimiser, Transformation):
+        optimiser = Transformation(optimiser_of(optimiser, None))
+    num_steps = require_count("num_steps", num_steps)
+    if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(optimiser)):
+        return _probed(optimiser, num_steps)
+    other = optimiser.stand_in()
+    found = _probed(other, num_steps)
+    if isinstance(found, str):
+        return found
+    with jax.ensure_compile_time_eval(), on_host():
+        given = np.asarray(_given_rates(other, num_steps), np.float64)
+    if not _is_close(found.learning_rate, given):
+        return "got a factory that makes another rate of the traced one that it is given"
+    rates = _given_rates(optimiser, num_steps)
+    return AdamConstants(found.b1, found.b2, found.eps, rates)
+
+
+def _given_rates(optimiser, num_steps):
+    count = num_steps if isinstance(optimiser.learning_rate, AbstractSchedule) else 1
+    return optimiser.rate_at(jnp.arange(count), jnp.result_type(float))
+
+
+def _probed(optimiser: Transformation, num_steps: int) -> AdamConstants | str:
+    with jax.ensure_compile_time_eval(), on_host():
+        weights = jnp.zeros(1)
+        try:
+            state = optimiser.init(weights)
+            if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(state)):
+                return "got one of which a number is traced that is not its learning_rate="
+            if _means(state) is None:
+                return "got one whose state holds no means of gradients and squares as Adam's does"
+            probes = [np.asarray(part) for part in _probes(optimiser, num_steps)]
+        # The optimiser is the user's, and may raise anything.
+        except Exception as error:
+            name = type(error).__name__
+            return f"got one that needs more than gradients, or whose constants are traced: {name}"
+        decays, rates, tiny, further = probes
+        if not np.all(np.isfinite(decays)) or np.any(decays < 0) or np.any(decays >= 1):
+            return "got one whose means are not those of Adam"
+        if not np.all(np.isfinite(rates)):
+            return "got one that does not move by its rate under a huge gradient"
+        if not rates[0]:
+            return "got one whose first rate is zero, under which its epsilon cannot be seen"
+        # The denominator under a tiny gradient, and under one of the size of that denominator.
+        least = max(_TINY * (rates[0] / tiny - 1), 0.0)
+        if least <= _TINY * _TOLERANCE:
+            least = 0.0
+        if least:
+            rise = float(further) * rates[0] - least
+            if not _is_close(rise, least):
+                return "got one that adds a number inside the root, as eps_root does"
+        rates = rates[:1] if np.all(np.abs(rates - rates[0]) <= 1e-12 * rates[0]) else rates
+        found = AdamConstants(float(decays[0]), float(decays[1]), float(least), rates)
+        return found if _is_adam(optimiser, found, num_steps) else _OTHER
+
+
+_OTHER = (
+    "got one that does not move as Adam does on random gradients: Nesterov's step, weight decay, "
+    "clipped gradients, a rounded state and masks are not covered"
+)
+
+
+def _means(state: Any) -> Any:
+    """The state of Adam inside that of a transformation, if there is one."""
+    leaves = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, optax.ScaleByAdamState))
+    found = [leaf for leaf in leaves if isinstance(leaf, optax.ScaleByAdamState)]
+    return found[0] if len(found) == 1 else None
+
+
+@eqx.filter_jit
+def _probes(optimiser: Transformation, num_steps: int) -> tuple[Array, Array, Array, Array]:
+    """Both decays; the rates of all steps; a tiny step; the inverse of a denominator, over eta."""
+    weights = jnp.zeros(1)
+    start = optimiser.init(weights)
+
+    def first(size):
+        return optimiser.update(size * jnp.ones(1), start, weights)
+
+    _, state = first(1.0)
+    _, faded = optimiser.update(jnp.zeros(1), state, weights)
+    means = [_means(one) for one in (state, faded)]
+    before, after = (jnp.concatenate([one.mu, one.nu]) for one in means)
+
+    def step(state, _):
+        update, state = optimiser.update(_HUGE * jnp.ones(1), state, weights)
+        return state, -update[0]
+
+    rates = lax.scan(step, start, None, num_steps)[1]
+    tiny = -first(_TINY)[0][0]
+    # Where nothing is added inside the root, this gradient doubles the denominator.
+    size = _TINY * (rates[0] / tiny - 1)
+    return after / before, rates, tiny, size / -first(size)[0][0]
+
+
+def _is_adam(optimiser: Transformation, found: AdamConstants, num_steps: int) -> bool:
+    sizes = np.concatenate([_SIZES, found.eps * _EPSILONS[: 5 if found.eps else 0]])
+    rates = np.broadcast_to(found.learning_rate, num_steps)
+    for shape in _SHAPES:
+        draw = np.random.default_rng(0).standard_normal
+        ones = (1,) * len(shape)
+        # Some steps are a thousand times smaller than others.
+        gradients = draw((num_steps, len(sizes), *shape)) * 10.0 ** draw((num_steps, 1, *ones))
+        gradients *= sizes.reshape(-1, *ones)
+        moved = np.asarray(_moves(optimiser, jnp.asarray(gradients), jnp.asarray(draw(shape))))
+        if not _is_close(moved, _moves_of_adam(found, rates, gradients), np.abs(rates).max()):
+            return False
+    return True
+
+
+@eqx.filter_jit
+def _moves(optimiser, gradients, weights):
+    """What each step adds to the weights, for several runs."""
+    runs = jnp.broadcast_to(weights, gradients.shape[1:])
+
+    def step(state, gradient):
+        move = jax.vmap(lambda one, state: optimiser.update(one, state, weights))
+        updates, state = move(gradient, state)
+        return state, updates
+
+    return lax.scan(step, jax.vmap(optimiser.init)(runs), gradients)[1]
+
+
+def _moves_of_adam(found, rates, gradients):
+    first, second, moves = 0.0, 0.0, []
+    for step, (rate, gradient) in enumerate(zip(rates, gradients, strict=True), 1):
+        first = found.b1 * first + (1 - found.b1) * gradient
+        second = found.b2 * second + (1 - found.b2) * gradient**2
+        root = np.sqrt(second / (1 - found.b2**step))
+        moves.append(-rate * first / (1 - found.b1**step) / (root + found.eps))
+    return np.stack(moves)
+
+
+def _is_close(one, other, size=0.0):
+    return bool(np.all(np.abs(one - other) <= _TOLERANCE * (np.abs(other) + size)))

@@ -1,0 +1,307 @@
+"""A compiled loop around `PrivateOptimiser.step`, from the first step to the last.
+
+The account of the optimiser covers every noisy sum, and so every iterate; metrics that look at
+data are not part of it. Full batches (DP-GD) and Poisson batches (DP-SGD) differ in the sampler
+only.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from jaxdp.algorithms.length import Length
+from jaxdp.algorithms.private_optimiser.loss_gradient import require_gradient
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.optimiser_steps import OptimiserState
+from jaxdp.algorithms.private_optimiser.trainable import AbstractTrainable
+from jaxdp.algorithms.transformations.transformation import (
+    Rate,
+    Transformation,
+    optimiser_of,
+    rate_of,
+)
+from jaxdp.clipping import clipped_gradient_sum
+from jaxdp.clipping.arguments import require_loss, weights_of
+from jaxdp.clipping.ghost.traced_loss import batch_size
+from jaxdp.core.arrays import plain_number
+from jaxdp.core.checks import (
+    concrete,
+    is_boolean,
+    require_callable,
+    require_count,
+    require_key,
+    require_kind,
+    require_real,
+)
+from jaxdp.core.progress import listener_of
+from jaxdp.privacy.release import Release
+from jaxdp.privacy.secret.secret_noise import SecretNoise
+
+_PROGRESS_BLOCKS = 20
+_ANY_NUMBER = np.iinfo(np.int32).max
+
+
+class NonPrivateOptimiser(AbstractTrainable):
+    """The baseline: an optax optimiser given the mean gradient of all records, as it is.
+
+    Args:
+        optimiser: any optax gradient transformation, or a factory, as of `PrivateOptimiser`.
+        num_steps: T.
+        learning_rate: for the factory, as of `PrivateOptimiser`.
+
+    Raises:
+        ValueError: num_steps is below 1, or a learning rate is negative or not finite.
+        TypeError: an argument is of another kind.
+    """
+
+    optimiser: Any = eqx.field(static=True)
+    _length: Length | Int[Array, ""]
+    learning_rate: Rate | None
+
+    def __init__(self, optimiser, num_steps, *, learning_rate=None):
+        self.optimiser = optimiser_of(optimiser, learning_rate)
+        self._length = Length(require_count("num_steps", plain_number(num_steps)))
+        self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)
+
+    @property
+    def transformation(self) -> Transformation:
+        """The optimiser with its learning rate: what turns a mean gradient into a step."""
+        return Transformation(self.optimiser, self.learning_rate, self.num_steps)
+
+    def init(self, model):
+        return self.transformation.init(weights_of(model))
+
+    def counted_step(self, loss, model, state, inputs, targets, *, key, microbatch_size=None):
+        require_key(key)
+        total, norms = clipped_gradient_sum(
+            loss, model, inputs, targets, clip_norm=jnp.inf, microbatch_size=microbatch_size
+        )
+        require_gradient(loss, model, inputs, targets)
+        num_records = batch_size(inputs, targets)
+        weights, rest = eqx.partition(model, eqx.is_inexact_array)
+        mean = jax.tree.map(
+            lambda leaf, weight: (leaf / num_records).astype(weight.dtype), total, weights
+        )
+        updates, state = self.transformation.update(mean, state, weights)
+        moved = eqx.combine(optax.apply_updates(weights, updates), rest)
+        return moved, state, jnp.sum(~jnp.isfinite(norms), dtype=jnp.int32)
+
+
+class Training(eqx.Module):
+    """What a run of `train` ends with.
+
+    Attributes:
+        model: the last iterate, after all steps, or the average of an optimiser that has one: what
+            is released.
+        state: of the optimiser, after them. Its `iterate` holds the weights at which training goes
+            on where the model is an average.
+        steps: how many steps had been made at each record.
+        records: the metric at each of `steps`, with a leading axis; None without a metric.
+        statement: what was released, and what is proved about it; None without privacy.
+        num_dropped: how often, over all steps, a record's loss or gradient was not finite, so
+            that the record counted as zero; at most 2^31 - 1. Private data like `records`, for
+            whoever holds the data alone: no part of what is released, of the account or of this
+            object's repr.
+    """
+
+    model: PyTree
+    state: OptimiserState | PyTree
+    steps: tuple[int, ...] = eqx.field(static=True)
+    records: PyTree[Array]
+    statement: Release | None = None
+    num_dropped: Int[Array, ""] | None = eqx.field(default=None, repr=False)
+
+    def release(self) -> Release:
+        """What was made public: `jaxdp.account(training, delta=...)` reads it.
+
+        Raises:
+            TypeError: the run had no privacy.
+        """
+        if self.statement is None:
+            raise TypeError("expected a run of a PrivateOptimiser, got one without privacy")
+        return self.statement
+
+
+def train(
+    optimiser: PrivateOptimiser | NonPrivateOptimiser,
+    loss: Callable[[Any, Any, Any], Float[Array, ""]],
+    model: PyTree,
+    inputs: PyTree[Array],
+    targets: PyTree[Array],
+    *,
+    key: Key[Array, ""],
+    metric: Callable[[PyTree], PyTree[Array]] | None = None,
+    record_at: Sequence[int] | None = None,
+    microbatch_size: int | None = None,
+    progress: Callable[[float], None] | bool | None = None,
+) -> Training:
+    """Make all `num_steps` steps of an optimiser, and measure the iterates on the way.
+
+    Steps between two records are one compiled loop. It is compiled once for a loss (the same
+    function object), an optax optimiser or a factory (likewise), a model's shapes and a number of
+    records, whatever the noise, clip norm, number of steps and `learning_rate`. Under
+    `eqx.filter_vmap` over the key, the model's weights, the noise multiplier or the learning rate,
+    runs are made together; the release of each is its own, and who sees several of them sees their
+    composition (`jaxdp.privacy.compose`). Derivatives are taken forwards (`jax.jvp`,
+    `jax.jacfwd`): the number of steps is traced.
+
+    With `noise=jaxdp.privacy.SecretNoise()` every step returns to the host for its noise; clipped
+    sums and updates are compiled all the same.
+
+    Args:
+        optimiser: whose account is of one run; or the baseline without privacy.
+        loss: of one record, as in `jaxdp.clipped_gradient_sum`.
+        model: before the first step.
+        inputs: of all records, a pytree with a leading axis.
+        targets: likewise.
+        key: one for the run and for no other, secret in a real release: use
+            `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
+            run ends with says which it was.
+        metric: of a model, a pytree of arrays; called outside the compiled loop. With an average it
+            is given the average so far, which is what would be released. On the training
+            records it is private data, which the optimiser's account does not cover.
+        record_at: after how many steps to measure, increasing from 0 at the least; None: after
+            the last.
+        microbatch_size: as in `jaxdp.clipped_gradient_sum`.
+        progress: True for a bar, or a function, called on the host with the share of the steps
+            that is done.
+
+    Warns:
+        UserWarning: once, after the last step, where records were dropped because their loss or
+            gradient was not finite (a label that is no class, for example). The warning depends
+            on the data: it is for whoever holds them, and no part of what is released. Where
+            warnings are errors it is printed on standard error instead of raised: the run is
+            paid for, and its result would be lost.
+
+    Raises:
+        ValueError: `record_at` does not increase within [0, num_steps], the loss has no gradient
+            by any weight, or as from `PrivateOptimiser.step`.
+        TypeError: an argument is of another kind.
+    """
+    require_kind(
+        "optimiser",
+        optimiser,
+        (PrivateOptimiser, NonPrivateOptimiser),
+        "a PrivateOptimiser, or a NonPrivateOptimiser, around one of optax",
+    )
+    require_key(key)
+    require_loss(loss)
+    if metric is not None:
+        require_callable("metric", metric, "a function of the model, or None")
+    listener = listener_of(progress, "train")
+    weights_of(model)
+    num_steps = int(optimiser.num_steps)
+    steps = (num_steps,) if record_at is None else _counts(record_at)
+    if any(late <= early for early, late in zip((-1, *steps), (*steps, np.inf), strict=True)) or (
+        steps and steps[-1] > num_steps
+    ):
+        raise ValueError(f"expected record_at to increase within [0, {num_steps}], got {steps}")
+    for name, part in (("inputs", inputs), ("targets", targets)):
+        for leaf in jax.tree.leaves(part):
+            # An array may hold keys, for dropout.
+            if not eqx.is_array(leaf):
+                require_real(name, leaf)
+    inputs, targets = jax.tree.map(jnp.asarray, (inputs, targets))
+    # What cannot be accounted for is refused before the data are used.
+    statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
+    state, records, done = optimiser.init(model), [], 0
+    dropped = jnp.zeros((), jnp.int32)
+    advance = _advance
+    if isinstance(optimiser, PrivateOptimiser) and isinstance(optimiser.noise, SecretNoise):
+        advance, shared = _advance_on_host, optimiser
+    else:
+        # The steps are counted here, on the host: runs of any length share one compilation.
+        shared = jax.tree.map(_as_array, optimiser.with_traced_length())
+    for stop in _stops(num_steps, steps, listener is not None):
+        count = jnp.asarray(stop - done, jnp.int32)
+        carried = model, state, dropped
+        model, state, dropped = advance(
+            shared, loss, carried, inputs, targets, key, count, microbatch_size
+        )
+        done = stop
+        if listener is not None:
+            jax.block_until_ready(model)
+            listener(done / num_steps)
+        if metric is not None and done in steps:
+            records.append(metric(model))
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
+    _warn_of_dropped(dropped)
+    made = steps if metric is not None else ()
+    return Training(model, state, made, stacked, statement, dropped)
+
+
+def _warn_of_dropped(dropped: Int[Array, ""]) -> None:
+    """Warn of dropped records, and raise nothing: the budget of the run is spent."""
+    known = concrete(dropped)
+    if known is None or known == 0:
+        return
+    text = (
+        f"the losses or gradients of records were not finite {int(known)} times over the run, "
+        "and those records counted as zero: look for labels out of range, NaN in the table, or "
+        "a learning rate at which training diverges. This is for whoever holds the data "
+        "alone: the number is not private"
+    )
+    try:
+        warnings.warn(text, UserWarning, stacklevel=3)
+    except UserWarning:
+        print(f"UserWarning: {text}", file=sys.stderr)
+
+
+def _as_array(leaf: Any) -> Any:
+    """A number of an optimiser as an array, so that it is no part of what is compiled."""
+    is_number = eqx.is_inexact_array(leaf) or isinstance(leaf, (int, float, np.number))
+    return jnp.asarray(leaf, float) if is_number and not is_boolean(leaf) else leaf
+
+
+def _added(total: Int[Array, ""], more: Int[Array, ""]) -> Int[Array, ""]:
+    """The sum of two counts, which stays at the largest number instead of overflowing."""
+    return jnp.where(total > _ANY_NUMBER - more, _ANY_NUMBER, total + more)
+
+
+def _counts(record_at: Any) -> tuple[int, ...]:
+    """After how many steps to measure, as Python ints."""
+    known = concrete(record_at, "record_at")
+    if known is None or known.ndim != 1 or not np.all(known == np.floor(known)):
+        raise TypeError(f"expected record_at to be a sequence of whole numbers, got {record_at}")
+    return tuple(int(at) for at in known)
+
+
+def _stops(num_steps: int, steps: tuple[int, ...], is_reported: bool) -> list[int]:
+    """The numbers of steps after which the loop returns to the host."""
+    blocks = _PROGRESS_BLOCKS if is_reported else 1
+    return sorted({*steps, *(num_steps * block // blocks for block in range(1, blocks + 1))})
+
+
+def _advance_on_host(optimiser, loss, carried, inputs, targets, key, count, microbatch_size):
+    """`count` steps, each of which takes its noise from the host."""
+    model, state, dropped = carried
+    for _ in range(int(count)):
+        model, state, more = optimiser.counted_step(
+            loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
+        )
+        dropped = _added(dropped, more)
+    return model, state, dropped
+
+
+@eqx.filter_jit
+def _advance(optimiser, loss, carried, inputs, targets, key, count, microbatch_size):
+    """`count` steps, a traced number of them."""
+    arrays, static = eqx.partition(carried, eqx.is_array)
+
+    def step(_, arrays):
+        model, state, dropped = eqx.combine(arrays, static)
+        *moved, more = optimiser.counted_step(
+            loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
+        )
+        return eqx.filter((*moved, _added(dropped, more)), eqx.is_array)
+
+    return eqx.combine(lax.fori_loop(0, count, step, arrays), static)

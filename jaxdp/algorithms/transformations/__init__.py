@@ -1,0 +1,1 @@
+"""Optax transformations, and which of them are linear in gradient and state."""

@@ -1,0 +1,167 @@
+"""Whether an optax optimiser is linear and does the same to every coordinate: a check by values.
+
+Each step of a run is tried on random weights, states and gradients of two shapes, all together and
+the gradients alone times powers of two from 2^-40 to 2^40 (1e-12 to 1e12): a threshold that only
+large gradients reach, or a small constant in a denominator that only small ones see, is found.
+Where matrices give every single step from a random state, they give every run.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdp.algorithms.transformations.coordinate_step import (
+    TOLERANCE,
+    CoordinateStep,
+    at_first,
+    coordinate_step,
+    is_other_clock,
+    responses,
+    start_of_unit,
+    unit_inputs,
+)
+from jaxdp.algorithms.transformations.transformation import Transformation
+from jaxdp.core.numerics.precision import on_host
+
+# A matrix and a vector: some optimisers treat them differently, and a scalar would hide all that
+# coordinates do to each other.
+SHAPES = ((3, 2), (4,))
+_SCALES = tuple(2.0**power for power in (-40, -20, 20, 40))
+# How much of a random state, of a random gradient and of another state and gradient are added up.
+_COMBINATIONS = np.array(
+    [(0, 0, 0), (1, 1, 0), (1, 1, 1)]
+    + [(scale, scale, 0) for scale in _SCALES]
+    + [(1, scale, 0) for scale in _SCALES]
+)
+# Rounding of float64, as a share of that of float32.
+_CANCELLED = float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
+
+_CONSTANT = "got one that moves weights or state where gradient, weights and state are zero"
+_SHARED = "got one in which the gradient changes a number that no coordinate has for itself"
+_NONLINEAR = (
+    "got one whose step is not linear: multiplying or adding up gradients, weights and states does "
+    "not do the same to their steps"
+)
+_MIXED = "got one that mixes coordinates: the gradient of one of them moves another"
+_UNEVEN = "got one that treats coordinates differently"
+_START = "got one whose state does not start as a multiple of the weights"
+_SHAPED = "got one that treats a vector of weights unlike a matrix"
+
+
+class Reading(NamedTuple):
+    """A linear optimiser on one coordinate.
+
+    Attributes:
+        rows: of each step, or one for all, (steps, size, size + 1): what is added to the weight,
+            then what becomes of the other numbers; the last column is the gradient's.
+        initial: the numbers at the start, where the weight is one, (size,).
+        names: of the numbers.
+    """
+
+    rows: Any
+    initial: Any
+    names: tuple[str, ...]
+
+
+def checked_reading(optimiser: Transformation, num_steps: int) -> Reading | str:
+    """The optimiser's steps as matrices, in float64; or, in words, why they are none.
+
+    Args:
+        optimiser: none of whose numbers is traced.
+        num_steps: T.
+    """
+    # An optimiser that has a key is tried many times from one state, which uses it again.
+    with jax.ensure_compile_time_eval(), on_host(), jax.debug_key_reuse(False):
+        try:
+            steps = [coordinate_step(optimiser, shape, jnp.float64) for shape in SHAPES]
+        # The optimiser is the user's, and may raise anything.
+        except Exception as error:
+            said = (str(error).splitlines() or [""])[0]
+            return (
+                f"got one that needs more than gradient and weights: {type(error).__name__}: {said}"
+            )
+        readings = []
+        for step in steps:
+            reading = _reading(optimiser, step, num_steps)
+            if isinstance(reading, str):
+                return reading
+            readings.append(reading)
+    first, second = readings
+    return first if _is_same(first, second) else _SHAPED
+
+
+@eqx.filter_jit
+def compiled_responses(optimiser: Transformation, shape: tuple[int, ...], num_steps: int, inputs):
+    """`responses` of an optimiser, compiled once for all its learning rates."""
+    return responses(coordinate_step(optimiser, shape, inputs.dtype), num_steps, inputs)
+
+
+def _reading(optimiser: Transformation, step: CoordinateStep, num_steps: int) -> Reading | str:
+    one, other = np.random.default_rng(0).standard_normal((2, len(step.names) + 1, *step.shape))
+    state, gradient = one.copy(), 0 * one
+    state[-1], gradient[-1] = 0, one[-1]
+    bases = np.stack([state, gradient, other])
+    inputs = np.concatenate([unit_inputs(step), bases, np.tensordot(_COMBINATIONS, bases, 1)])
+    found = compiled_responses(optimiser, step.shape, num_steps, inputs)
+    values, is_shared = (np.array(part) for part in found)
+    ends = np.cumsum([len(one), len(bases)])
+    at_units, at_bases, at_combinations = np.split(np.moveaxis(values, 1, 0), ends)
+    rows = np.moveaxis(at_first(step, at_units), 0, -1).copy()
+    at_first(step, at_units)[...] = 0
+
+    def at_rows(rows, values):
+        return np.moveaxis(np.tensordot(rows, values, (-1, 1)), 2, 0)
+
+    # Rounding is relative to terms that may cancel, and in float64 also to those that do cancel:
+    # optax's running means add an old value and take it away.
+    sizes = np.abs(at_bases) + at_rows(np.abs(rows), np.abs(bases))
+    sizes += _CANCELLED * np.abs(bases).sum(axis=1)[:, None, None]
+    is_nonlinear = np.any(
+        [
+            _differs(found, np.tensordot(shares, at_bases, 1), np.tensordot(shares, sizes, 1))
+            for shares, found in zip(_COMBINATIONS, at_combinations, strict=True)
+        ],
+        axis=0,
+    )
+    is_uneven = [
+        _differs(*both) for both in zip(at_bases, at_rows(rows, bases), sizes, strict=True)
+    ]
+    for reason, fails in (
+        (_CONSTANT, _differs(at_combinations[0], 0, 0)),
+        (_SHARED, is_shared),
+        (_NONLINEAR, is_nonlinear),
+        (_MIXED, np.any([_differs(at_unit, 0, 0) for at_unit in at_units], axis=0)),
+        (_UNEVEN, np.any(is_uneven, axis=0)),
+    ):
+        if fails.any():
+            return f"{reason} (first at step {int(np.argmax(fails))})"
+    initial = np.asarray(at_first(step, start_of_unit(step)))
+    return Reading(rows, initial, step.names) if _starts_linearly(step, initial, one[0]) else _START
+
+
+def _starts_linearly(step, initial, weights):
+    _, clock = step.start(jnp.zeros(step.shape, step.dtype))
+    for scale in (0, 1, *_SCALES):
+        values, found = step.start(jnp.asarray(scale * weights))
+        expected = np.multiply.outer(initial, scale * weights)[None]
+        if _differs(values[None], expected, np.abs(expected)).any():
+            return False
+        if is_other_clock([leaf[None] for leaf in found], clock):
+            return False
+    return True
+
+
+def _differs(first, second, size):
+    """At which steps, the first axis, two arrays differ by more than rounding of such a size."""
+    is_close = np.abs(first - second) <= TOLERANCE * np.asarray(size)
+    return ~is_close.reshape(len(is_close), -1).all(axis=1)
+
+
+def _is_same(first, second):
+    pairs = (first.rows, second.rows), (first.initial, second.initial)
+    return first.names == second.names and all(
+        np.allclose(one, other, rtol=TOLERANCE, atol=0) for one, other in pairs
+    )

@@ -1,0 +1,1 @@
+"""Norms and sums of per-sample gradients without forming them."""

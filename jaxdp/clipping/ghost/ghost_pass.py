@@ -1,0 +1,183 @@
+"""One backward pass over a batch that stops where weights meet samples."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, PyTree
+
+from jaxdp.clipping.ghost.ghosts import Kept, choose_ghost, length
+from jaxdp.clipping.ghost.program import Program, Step
+from jaxdp.clipping.ghost.weight_gradient import Capture, WeightGradient, weighted
+from jaxdp.clipping.ghost.weight_uses import find_uses
+from jaxdp.clipping.two_part_sum import TwoPartSum, sum_of_blocks
+
+# Gradients that have to be formed fill at most this many numbers at a time.
+_FORMED_NUMBERS = 2**25
+
+
+class Measured(NamedTuple):
+    """A batch after its backward pass.
+
+    Attributes:
+        norms: of each sample's gradient; infinite or NaN where loss or gradient is not finite.
+        held: by weight, what its clipped sum is made of, with a leading batch axis.
+    """
+
+    norms: Float[Array, " batch"]
+    held: dict[int, Any]
+
+
+class GhostPass:
+    """The per-sample gradients of a traced loss, measured and summed.
+
+    Args:
+        program: the loss of one sample.
+        weights: the values of its weights.
+    """
+
+    def __init__(self, program: Program, weights: Sequence[Array]):
+        self.program, self.weights = program, weights
+        self.found = find_uses(program)
+        self.known = self._known_values()
+        self.ghosts = {
+            position: choose_ghost(WeightGradient(program, uses, self.known))
+            for position, uses in self.found.by_weight().items()
+        }
+
+    @property
+    def largest_microbatch(self) -> int:
+        """How many samples to differentiate at a time: as formed gradients fit in memory.
+
+        One where the kernel of a convolution depends on the sample or on a weight not covered:
+        batched, it becomes a grouped convolution, and some backends carry that out with products
+        by zero between the groups, through which a NaN of one sample would reach the others.
+        """
+        if any(self._is_grouped(step) for step in self.program.steps):
+            return 1
+        kept = {at for at, ghost in self.ghosts.items() if isinstance(ghost, Kept)}
+        formed = sum(self.weights[position].size for position in kept | self.found.not_covered)
+        return max(1, _FORMED_NUMBERS // max(1, formed))
+
+    def measure(self, samples: Sequence[Array]) -> Measured:
+        """Run the backward pass and take the norms."""
+        losses, captures, held = self._backward(samples)
+        for position, ghost in self.ghosts.items():
+            held[position] = ghost.hold(captures[position])
+        # From here on norms and sums read the same stored numbers.
+        held = settled(held, jnp.isfinite(losses))
+        norms = [
+            self.ghosts[position].norms(values)
+            if position in self.ghosts
+            else length(values.reshape(len(values), -1))
+            for position, values in held.items()
+        ]
+        norm = length(jnp.stack(norms, -1)) if norms else jnp.zeros(losses.shape)
+        return Measured(jnp.where(jnp.isfinite(losses), norm, jnp.nan), held)
+
+    def weighted_sum(
+        self, measured: Measured, scale: Float[Array, " batch"], num_blocks: int
+    ) -> dict[int, TwoPartSum]:
+        """By weight, the sum over samples of scale times gradient, in equal blocks.
+
+        Samples that are not finite add nothing, whatever their scale.
+        """
+        is_finite = jnp.isfinite(measured.norms)
+        scale = jnp.where(is_finite, scale, 0)
+        # Zero times infinity is NaN: both factors of every product are cleaned.
+        held = settled(measured.held, is_finite)
+        sums = {}
+        for position, values in held.items():
+            of_block = self.ghosts[position].weighted_sum if position in self.ghosts else _weighted
+            sums[position] = sum_of_blocks(of_block, values, scale, num_blocks)
+        return sums
+
+    def _is_grouped(self, step: Step) -> bool:
+        """Whether a batch of samples makes a grouped convolution of the step."""
+        if not step.contains("conv_general_dilated"):
+            return False
+        is_plain = step.name == "conv_general_dilated"
+        return not (is_plain and step.operands[1] in self.found.fixed)
+
+    def _known_values(self) -> dict[int, Any]:
+        """Every value that does not depend on the sample, evaluated once."""
+        values = dict(self.program.constants)
+        for position, value in enumerate(self.program.weights):
+            if position not in self.found.not_covered:
+                values[value] = self.weights[position]
+        for step in self.program.steps:
+            if step.results and self.found.fixed.issuperset(step.results):
+                results = step.evaluate([values[value] for value in step.inputs])
+                values.update(zip(step.results, results, strict=True))
+        return values
+
+    def _backward(self, samples):
+        """Losses, captures by covered weight, formed gradients by weight not covered.
+
+        A zero is added to the output of each use; its derivative is the cotangent there. Nothing
+        is differentiated with respect to a covered weight.
+        """
+        program, uses = self.program, self.found.uses
+        formed = {position: self.weights[position] for position in sorted(self.found.not_covered)}
+        zeros = {}
+        for use in uses:
+            output = program.shapes[use.output]
+            zeros[use.output] = jnp.zeros(output.shape, output.dtype)
+        captured = {value for use in uses for value in use.captured}
+
+        def loss(differentiated, sample):
+            zeros, formed = differentiated
+            values = {**self.known, **dict(zip(program.sample, sample, strict=True))}
+            values.update((program.weights[position], value) for position, value in formed.items())
+            for step in program.steps:
+                if step.results and self.found.fixed.issuperset(step.results):
+                    continue
+                for value, result in zip(
+                    step.results,
+                    step.evaluate([values[value] for value in step.inputs]),
+                    strict=True,
+                ):
+                    values[value] = result + zeros[value] if value in zeros else result
+            return values[program.result], {value: values[value] for value in captured}
+
+        def one(sample):
+            return jax.value_and_grad(loss, has_aux=True)((zeros, formed), sample)
+
+        (losses, operands), (cotangents, formed) = jax.vmap(one)(list(samples))
+        captures = {
+            position: [
+                Capture({value: operands[value] for value in use.captured}, cotangents[use.output])
+                for use in uses
+            ]
+            for position, uses in self.found.by_weight().items()
+        }
+        return losses, captures, formed
+
+
+def settled(values: PyTree[Array], keep: Bool[Array, " batch"]) -> PyTree[Array]:
+    """The values with zero in place of the samples not kept, each stored once for all readers.
+
+    Without it a compiler may compute a value anew for each of its readers, and round it otherwise:
+    it multiplies and adds at once, or it leaves out a rounding to bfloat16. One reader would then
+    measure a gradient that the other does not add. What a loop of unknown length returns has to be
+    stored. This loop has one turn or none, because passes over all that is held would cost a
+    twentieth of the whole.
+    """
+    return lax.fori_loop(
+        0,
+        jnp.any(~keep).astype(jnp.int32),
+        lambda _, values: jax.tree.map(lambda leaf: _only(keep, leaf), values),
+        values,
+    )
+
+
+def _weighted(held, scale):
+    return weighted(scale, held)
+
+
+def _only(keep: Bool[Array, " batch"], values: Array) -> Array:
+    """Zero in place of the samples not kept."""
+    keep = keep.reshape((-1,) + (1,) * (values.ndim - 1))
+    return jnp.where(keep, values, jnp.zeros_like(values))

@@ -1,0 +1,155 @@
+"""The gradient of one covered weight, from what one backward pass knows of its uses."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Inexact
+
+from jaxdp.clipping.ghost.program import Program, Step
+from jaxdp.clipping.ghost.unfolding import is_unfoldable, kernel_gradient
+from jaxdp.clipping.ghost.weight_uses import Use, View, is_narrow
+
+
+class Capture(eqx.Module):
+    """What a backward pass knows of one use, for one sample or for a batch.
+
+    Attributes:
+        operands: the sample's values that the use joins with the weight, by number.
+        cotangent: of the use's output.
+    """
+
+    operands: dict[int, Array]
+    cotangent: Inexact[Array, "..."]
+
+
+class WeightGradient:
+    """Gradients of one weight, in float32 or wider and at the highest precision of products.
+
+    Args:
+        program: the traced loss.
+        uses: every use of the weight.
+        known: the values of the program that do not depend on the sample.
+    """
+
+    def __init__(self, program: Program, uses: Sequence[Use], known: dict[int, Any]):
+        self.program, self.uses, self.known = program, tuple(uses), known
+
+    def of_sample(self, captures: Sequence[Capture]) -> Float[Array, "..."]:
+        """The gradient of one sample, in the weight's shape."""
+        parts = [
+            self._through_view(use.view, use.value, self._of_use(use, capture))
+            for use, capture in zip(self.uses, captures, strict=True)
+        ]
+        return sum(parts[1:], parts[0])
+
+    def of_batch(
+        self, captures: Sequence[Capture], scale: Float[Array, " batch"]
+    ) -> Float[Array, "..."]:
+        """The sum over a batch of scale times gradient, none of which is formed.
+
+        For a weight with one use, in a product, seen through a rearrangement.
+        """
+        (use,), (capture,) = self.uses, captures
+
+        def outputs(view):
+            return jax.vmap(lambda operands: self._output(use, view, operands))(capture.operands)
+
+        view = widened(self.known[use.value])
+        cotangent = flushed(scaled(scale, flushed(capture.cotangent)))
+        gradient = _pull(outputs, view, cotangent)
+        return self._through_view(use.view, use.value, gradient)
+
+    def _of_use(self, use, capture):
+        cotangent = widened(capture.cotangent)
+        if is_unfoldable(use.step, use.value):
+            (inputs,) = capture.operands.values()
+            kernel = self.program.shapes[use.value]
+            return kernel_gradient(use.step.equation, kernel, widened(inputs), cotangent)
+        view = widened(self.known[use.value])
+        return _pull(lambda view: self._output(use, view, capture.operands), view, cotangent)
+
+    def _output(self, use, view, operands):
+        """The use's output as a function of the weight's view."""
+        values = {**self.known, **operands, use.value: view}
+        for value in use.step.inputs:
+            if value not in values:
+                # The derivative of an addition does not see its other operand.
+                shape = self.program.shapes[value]
+                values[value] = jnp.zeros(shape.shape, shape.dtype)
+        return _evaluate(use.step, [widened(values[value]) for value in use.step.inputs])[0]
+
+    def _through_view(self, view: View, value: int, gradient):
+        """From the gradient of a view to its weight's."""
+        if not view.steps:
+            return gradient
+        source = self.program.weights[view.weight]
+
+        def function(weight):
+            values = {**self.known, source: weight}
+            for step in view.steps:
+                results = _evaluate(step, [widened(values[value]) for value in step.inputs])
+                values.update(zip(step.results, results, strict=True))
+            return values[value]
+
+        return _pull(function, widened(self.known[source]), gradient)
+
+
+def widened(value: Any) -> Any:
+    """A floating array in float32 at least; anything else as it is."""
+    return value.astype(jnp.float32) if is_narrow(value.dtype) else value
+
+
+def scaled(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> Array:
+    """Each sample's values times its scale."""
+    return scale.reshape((-1,) + (1,) * (values.ndim - 1)) * widened(values)
+
+
+def flushed(values: Array) -> Array:
+    """Zero in place of floating-point numbers too small for full relative precision.
+
+    Processors differ in whether they read such a number as it is, rounded to few digits, or as
+    zero; multiplied by a huge one, the difference would count.
+    """
+    if not jnp.issubdtype(values.dtype, jnp.floating):
+        return values
+    tiny = float(jnp.finfo(jnp.promote_types(values.dtype, jnp.float32)).tiny)
+    return jnp.where(jnp.abs(widened(values)) < tiny, jnp.zeros_like(values), values)
+
+
+def weighted(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> Array:
+    """The sum over samples of scale times values."""
+    return jnp.tensordot(scale, widened(values), 1, precision=lax.Precision.HIGHEST)
+
+
+def _pull(function, at: Array, cotangent: Array) -> Array:
+    """The transposed derivative of a function at a point."""
+    output, pull = jax.vjp(function, at)
+    return pull(cotangent.astype(output.dtype))[0]
+
+
+def _evaluate(step: Step, inputs: list[Any]) -> list[Any]:
+    """The step on widened values: products at the highest precision, nothing narrowed again."""
+    params = step.equation.params
+    if step.name == "convert_element_type" and is_narrow(params["new_dtype"]):
+        return inputs
+    if step.name == "dot_general":
+        lhs, rhs = (inputs[step.inputs.index(operand)] for operand in step.operands)
+        return [lax.dot_general(lhs, rhs, params["dimension_numbers"], lax.Precision.HIGHEST)]
+    if step.name == "conv_general_dilated":
+        lhs, rhs = (inputs[step.inputs.index(operand)] for operand in step.operands)
+        names = (
+            "window_strides",
+            "padding",
+            "lhs_dilation",
+            "rhs_dilation",
+            "dimension_numbers",
+            "feature_group_count",
+            "batch_group_count",
+        )
+        options = {name: params[name] for name in names}
+        return [lax.conv_general_dilated(lhs, rhs, precision=lax.Precision.HIGHEST, **options)]
+    return step.evaluate(inputs)

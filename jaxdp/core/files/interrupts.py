@@ -1,0 +1,73 @@
+"""Ctrl-C in a process of our own, which ends by it at once and without an exception.
+
+`KeyboardInterrupt` may be raised anywhere: within a callback, out of which it is lost, or while
+other threads compile, where taking the interpreter down ends in a segmentation fault. So a process
+that is a command of ours raises none. It removes the files that it had begun and ends.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from jaxdp.core.files.whole_files import remove_unfinished
+
+# Seconds that the main thread has, which hears nothing while it is in compiled code.
+_PATIENCE = 1.0
+
+
+def end_process(number: int = signal.SIGINT, frame: object = None) -> None:
+    """A handler of signals: remove unfinished files, say so, and end with 128 + the signal."""
+    remove_unfinished()
+    with contextlib.suppress(OSError):
+        os.write(2, b"jaxdp: interrupted\n")
+    os._exit(128 + number)
+
+
+def end_by_interrupts() -> None:
+    """From here on Ctrl-C ends this process by `end_process`, unless it is ignored.
+
+    The main thread does it between two instructions. Where it stays in compiled code for longer,
+    another thread does. Called in any other thread, which may not handle signals, it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        return
+    heard, told = socket.socketpair()
+    told.setblocking(False)
+    signal.signal(signal.SIGINT, end_process)
+    signal.set_wakeup_fd(told.detach())
+    threading.Thread(target=_end_when_told, args=(heard,), daemon=True).start()
+
+
+def is_ending(handler: object) -> bool:
+    """Whether a handler of Ctrl-C ends the process, where nobody catches an exception."""
+    return handler in (signal.default_int_handler, end_process)
+
+
+def set_aside() -> Callable[[], None]:
+    """Set the handling of Ctrl-C aside, so that the caller may install its own handler.
+
+    Only in the main thread. Returns what brings it back, which may be called several times.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    # The other thread would end the process whatever the new handler does.
+    told = signal.set_wakeup_fd(-1) if before is end_process else None
+
+    def bring_back() -> None:
+        signal.signal(signal.SIGINT, before)
+        if told is not None:
+            signal.set_wakeup_fd(told)
+
+    return bring_back
+
+
+def _end_when_told(heard: socket.socket) -> None:
+    while heard.recv(1) != bytes([signal.SIGINT]):
+        pass
+    time.sleep(_PATIENCE)
+    end_process()

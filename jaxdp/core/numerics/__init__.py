@@ -1,0 +1,1 @@
+"""Gaussian moments, polynomials and random numbers that several rooms compute with."""

@@ -1,0 +1,253 @@
+r"""Hermite coefficients of an activation by quadrature that is right at kinks and jumps.
+
+The line is first cut into panels on which the activation is a polynomial to rounding; kinks and
+jumps are found by halving and become edges, so that Gauss-Legendre nodes on the panels keep their
+digits (plain Gauss-Hermite nodes converge slowly there). Everything runs on the host in float64.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdp.core.checks import require_callable, require_count
+from jaxdp.core.numerics.precision import on_host
+
+HostFunction = Callable[[np.ndarray], np.ndarray]
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
+_CHECKED = np.linspace(-0.99, 0.99, 100)
+# Values at the nodes -> Legendre coefficients -> their polynomial at the checked points.
+_TO_LEGENDRE = np.linalg.inv(np.polynomial.legendre.legvander(NODES, 23).T)
+_BETWEEN = _TO_LEGENDRE @ np.polynomial.legendre.legvander(_CHECKED, 23).T
+# In standard deviations: exp(-g^2/4), which bounds the Hermite functions, is below 1e-21 there.
+_REACH = 14.0
+_TOLERANCE, _MOST_HALVINGS, _MOST_PANELS = 1e-13, 50, 20_000
+_NARROW = 0.1
+
+
+class Panels(NamedTuple):
+    """Cuts of a line segment.
+
+    Attributes:
+        edges: increasing; between two of them the function is a polynomial to rounding.
+        kinks: the edges at which it is not smooth (or changes over a small part of the scale).
+    """
+
+    edges: Float[np.ndarray, " edges"]
+    kinks: Float[np.ndarray, " kinks"]
+
+
+def hermite_coefficients(
+    activation: Callable[[Array], Array], max_order: int
+) -> Float[Array, " orders"]:
+    r"""$\mu_k = E[\phi(g)\,h_k(g)]$, g ~ N(0, 1), in the orthonormal Hermite basis.
+
+    Source: PF Section 4 (Assumption 2), where $\mu_l$ are these coefficients.
+
+    Args:
+        activation: phi, elementwise; it may have kinks and jumps anywhere.
+        max_order: the last order, >= 0.
+
+    Returns:
+        Orders 0 to `max_order`; about 1e-13 of the root mean square of phi(g) before they take
+        JAX's precision.
+
+    Raises:
+        ValueError: `max_order` is negative, or the activation is not elementwise, not finite,
+            grows too fast or has too many kinks.
+        TypeError: `max_order` is not a Python int, or the activation is not a real function.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> [round(abs(float(c)), 3) for c in jaxdp.hermite_coefficients(jax.numpy.tanh, 3)]
+        [0.0, 0.606, 0.0, 0.148]
+    """
+    max_order = require_count("max_order", max_order, least=0)
+    function = host_function(activation)
+    coefficients, _ = scaled_coefficients(function, np.ones(1), max_order + 1)
+    return jnp.asarray(coefficients[0])
+
+
+def host_function(activation: Callable[[Array], Array]) -> HostFunction:
+    """An elementwise JAX function as one of NumPy arrays, in float64 whatever JAX's precision.
+
+    Raises:
+        TypeError: it cannot be called or its values are not real numbers.
+        ValueError: it does not act on each element alone.
+    """
+    require_callable("activation", activation, "a callable, elementwise function such as jnp.tanh")
+
+    def function(values):
+        # Padded to powers of two, so that few shapes are compiled.
+        padded = np.zeros(1 << max(len(values) - 1, 1).bit_length())
+        padded[: len(values)] = values
+        result = evaluate_on_host(activation, padded)[: len(values)]
+        if not np.isfinite(result).all():
+            first = np.argmin(np.isfinite(result))
+            raise ValueError(
+                f"expected a finite activation, got {result[first]} at {values[first]:.6g}"
+            )
+        return result
+
+    probe = np.linspace(-2.0, 2.2, 8)
+    alone = np.concatenate([function(probe[:3]), function(probe[3:])])
+    if not np.allclose(function(probe), alone, rtol=1e-9, atol=1e-12, equal_nan=True):
+        raise ValueError(
+            "expected an elementwise activation, got one whose value at an element depends on "
+            "the other elements"
+        )
+    return function
+
+
+def evaluate_on_host(
+    activation: Callable[[Array], Array], values: Float[np.ndarray, "*shape"]
+) -> Float[np.ndarray, "*shape"]:
+    """An elementwise JAX function in float64 on the CPU, whatever precision and device JAX has.
+
+    Raises:
+        TypeError: its values are not real numbers.
+        ValueError: it does not keep the shape.
+    """
+    with on_host(), jax.ensure_compile_time_eval():
+        result = np.asarray(activation(jnp.asarray(values, jnp.float64)))
+    if result.shape != np.shape(values):
+        raise ValueError(
+            "expected an activation that keeps the shape of its input, "
+            f"got {result.shape} from {np.shape(values)}"
+        )
+    if result.dtype.kind not in "fiub":
+        raise TypeError(f"expected an activation with real values, got {result.dtype}")
+    return result.astype(np.float64)
+
+
+def scaled_coefficients(
+    function: HostFunction, scales: Float[np.ndarray, " scales"], num_orders: int
+) -> tuple[Float[np.ndarray, "scales orders"], Float[np.ndarray, " scales"]]:
+    r"""$a_k(s) = E[\phi(s g)\,h_k(g)]$ and $E[\phi(s g)^2]$ for positive scales within an octave.
+
+    Args:
+        function: phi on the host.
+        scales: s, the largest at most about twice the smallest.
+        num_orders: orders 0 to `num_orders` - 1.
+    """
+    smallest = scales.min()
+    # The Hermite function of order k has wave number sqrt(k).
+    widest = smallest * min(1.0, 10 / math.sqrt(num_orders))
+    edges = _subdivide(smooth_panels(function, scales.max()).edges, widest)
+    half = np.diff(edges) / 2
+    nodes = ((edges[:-1] + half)[:, None] + half[:, None] * NODES).ravel()
+    values = function(nodes)
+    weights = (half[:, None] * WEIGHTS).ravel()
+    coefficients = np.empty((len(scales), num_orders))
+    second_moments = np.empty(len(scales))
+    rows = max(1, 2**16 // len(nodes))
+    for start in range(0, len(scales), rows):
+        scale = scales[start : start + rows, None]
+        x = nodes / scale
+        root_density = np.exp(-(x**2) / 4)
+        measure = weights * values * root_density / (math.sqrt(2 * math.pi) * scale)
+        second_moments[start : start + rows] = (measure * root_density) @ values
+        before, current = np.zeros_like(x), root_density
+        for order in range(num_orders):
+            coefficients[start : start + rows, order] = np.einsum("sq,sq->s", measure, current)
+            following = x * current
+            following -= math.sqrt(order) * before
+            following /= math.sqrt(order + 1)
+            before, current = current, following
+    return coefficients, second_moments
+
+
+def smooth_panels(function: HostFunction, scale: float) -> Panels:
+    """Panels that resolve `function` on +-14 `scale`, where a Gaussian of that scale can be.
+
+    Raises:
+        ValueError: the function is not finite there, grows so fast that its Gaussian second
+            moment is not covered, or is not piecewise smooth.
+    """
+    # Unequal ends keep kinks at round numbers off the edges, where they would not be seen.
+    left, right = -1.0113 * _REACH * scale, 1.0237 * _REACH * scale
+    coarse = np.linspace(left, right, 30)
+    edges = _refine(function, coarse, np.zeros(30), scale)
+    kinks, doubts = _narrow_places(edges, _NARROW * scale)
+    edges = np.concatenate([np.linspace(left, right, 10), kinks])
+    order = np.argsort(edges)
+    clearances = np.concatenate([np.zeros(10), doubts])[order]
+    return Panels(_refine(function, edges[order], clearances, scale), kinks)
+
+
+def _narrow_places(edges, narrow):
+    """Where the panels shrink to a point: the centres, and how far off they may be."""
+    widths = np.diff(edges)
+    # Runs of equal width; a kink lies in a run whose neighbours are wider.
+    starts = np.flatnonzero(np.diff(np.log2(widths), prepend=np.inf).round() != 0)
+    ends = np.append(starts[1:], len(widths))
+    runs = np.concatenate([[np.inf], widths[starts], [np.inf]])
+    lowest = (runs[1:-1] < runs[:-2]) & (runs[1:-1] < runs[2:]) & (widths[starts] < narrow)
+    left, right = edges[starts[lowest]], edges[ends[lowest]]
+    # More panels, or wider ones, are a sharp but smooth bend: nothing there may be overlooked.
+    is_kink = (ends - starts)[lowest] <= 2
+    is_kink &= right - left < 0.01 * narrow
+    return (left + right) / 2, np.where(is_kink, 0.51 * (right - left), 0.0)
+
+
+def _refine(function, edges, clearances, scale):
+    """Halves panels until each holds a polynomial, or is too short to matter.
+
+    A panel is checked at points inside and, as a kink may hide there, at its ends; at an edge
+    that is itself a kink, just beside it.
+    """
+    left, right, done = edges[:-1], edges[1:], [edges[-1:]]
+    near_left, near_right = clearances[:-1], clearances[1:]
+    largest = 0.0
+    for _ in range(_MOST_HALVINGS):
+        middle, half = (left + right) / 2, (right - left) / 2
+        ends = np.stack([np.minimum(near_left / half, 0.1) - 1, 1 - near_right / half], axis=1)
+        ends[:, 1] = np.maximum(ends[:, 1], 0.9)
+        inner = np.broadcast_to(np.concatenate([NODES, _CHECKED]), (len(left), 124))
+        x = middle[:, None] + half[:, None] * np.concatenate([inner, ends], axis=1)
+        values = function(x.ravel()).reshape(x.shape) * np.exp(-((x / scale) ** 2) / 4)
+        if not largest:
+            largest = np.abs(values).max()
+            if np.abs(values[[0, -1]]).max() > 1e-6 * largest:
+                raise ValueError(
+                    f"expected an activation with a finite second moment under N(0, {scale:.3g}^2),"
+                    f" got one that grows too fast at {left[0]:.3g} or {right[-1]:.3g}"
+                )
+        at_ends = np.einsum(
+            "pn,pen->pe",
+            values[:, :24] @ _TO_LEGENDRE,
+            np.polynomial.legendre.legvander(ends, 23),
+        )
+        guess = np.concatenate([values[:, :24] @ _BETWEEN, at_ends], axis=1)
+        # An error counts by its panel's width, so that rounding errors are not halved for ever.
+        weight = np.minimum(1.0, 20 * half / scale)
+        bad = np.abs(guess - values[:, 24:]).max(axis=1) * weight > _TOLERANCE * largest
+        done.append(left[~bad])
+        if not bad.any():
+            break
+        if bad.sum() > _MOST_PANELS:
+            raise ValueError(
+                "expected an activation that is smooth in float64 between few kinks, got one that "
+                f"is not resolved by {_MOST_PANELS} panels"
+            )
+        left, middle, right = left[bad], middle[bad], right[bad]
+        near_left, near_right = near_left[bad], near_right[bad]
+        unknown = np.zeros(len(left))
+        left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
+        near_left = np.concatenate([near_left, unknown])
+        near_right = np.concatenate([unknown, near_right])
+    else:
+        done.append(left)
+    return np.unique(np.concatenate(done))
+
+
+def _subdivide(edges, widest):
+    counts = np.ceil(np.diff(edges) / widest).astype(int)
+    steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    inner = np.repeat(edges[:-1], counts) + steps * np.repeat(np.diff(edges) / counts, counts)
+    return np.append(inner, edges[-1])

@@ -1,0 +1,1 @@
+"""From one guarantee to another: Gaussian DP, zCDP and (epsilon, delta)."""

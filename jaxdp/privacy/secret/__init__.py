@@ -1,0 +1,1 @@
+"""Noise and keys from the operating system, certified in machine arithmetic."""

@@ -1,0 +1,226 @@
+r"""Noise that nobody can predict: where every release that is certified takes its noise from.
+
+Three things that simulated noise may have, certified noise may not. Its generator's state can be
+recovered from its output: who knows all records but one tests each value of that one by whether
+the noise which it leaves is a stretch of such a generator's. Its key may be guessed. And it has
+the low bits of floating-point numbers, which tell sums apart that differ by less than the noise.
+So the bits come from the operating system's cryptographic generator, or from SHAKE-256 of a seed
+that stays secret, and what is released is an integer with exactly the probabilities of a rounded
+normal number (`noisy_integers`).
+"""
+
+import hashlib
+import math
+import os
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+import scipy
+from jaxtyping import Float, Int, UInt64
+
+from jaxdp.core.checks import host_array, require_count, require_kind
+from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved, require_mechanism
+from jaxdp.privacy.secret.rounded_normals import rounded_sums
+
+_WORD_BYTES = 8
+# Seeds below can be found by trying.
+_LEAST_SEED = 2**128
+# Standard deviations of the noise in units of the grid that it is released on.
+_RESOLUTION_BITS = 30
+# Sixteen standard deviations of it, and the value, fit in 64 bits.
+_LARGEST_STD = 2.0**58
+
+
+def grid_unit(std: float) -> float:
+    """The power of two of which noise of this standard deviation is 2^29 to 2^30 units."""
+    return math.ldexp(1.0, math.frexp(std)[1] - _RESOLUTION_BITS)
+
+
+def check_noise_seed(seed: Any, name: str = "noise_seed") -> None:
+    """Raise TypeError or ValueError unless it is None or an int >= 0."""
+    if seed is None:
+        return
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise TypeError(f"expected {name} to be None or an int, got {type(seed).__name__}")
+    if seed < 0:
+        raise ValueError(f"expected {name} >= 0, got {seed}")
+
+
+class _Seed:
+    """A number that no log, traceback or description of a pytree prints."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int):
+        self.number = number
+
+    def __repr__(self):
+        return "<a seed>"
+
+    def __eq__(self, other):
+        return isinstance(other, _Seed) and self.number == other.number
+
+    def __hash__(self):
+        return hash((_Seed, self.number))
+
+
+class SecretNoise(eqx.Module):
+    r"""Secret random numbers for one release, and what can be claimed of them.
+
+    Args:
+        seed: None for the operating system's entropy, other numbers at every call. An int draws
+            the same numbers again; it is as secret as the data, and for one release or one run of
+            training alone. One of at least $2^{128}$, such as
+            `secrets.randbits(256)`, is private against whoever cannot break SHAKE-256; a smaller
+            one can be guessed, and `proved` then claims nothing.
+        context: what has been hashed along with the seed (`hiding`).
+
+    Raises:
+        TypeError: the seed is not an int.
+        ValueError: it is negative.
+    """
+
+    _seed: _Seed | None = eqx.field(static=True, repr=False)
+    context: bytes = eqx.field(static=True, repr=False)
+
+    def __init__(self, seed=None, context=b""):
+        check_noise_seed(seed, "seed")
+        self._seed, self.context = None if seed is None else _Seed(int(seed)), context
+
+    @property
+    def seed(self) -> int | None:
+        """As given."""
+        return None if self._seed is None else self._seed.number
+
+    @property
+    def is_guessable(self) -> bool:
+        """Whether the seed is one of so few that all can be tried."""
+        return self.seed is not None and self.seed < _LEAST_SEED
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether a second run may take it and cost what its account says.
+
+        The operating system's numbers are others at every call; what a guessable seed draws costs
+        infinity once and twice.
+        """
+        return self.seed is None or self.is_guessable
+
+    def proved(self, mechanism: AbstractMechanism) -> AbstractMechanism:
+        """What stays proved of a mechanism with this noise: nothing where it can be guessed."""
+        require_mechanism("mechanism", mechanism)
+        if not self.is_guessable:
+            return mechanism
+        return Unproved(
+            "the noise was drawn from a seed below 2^128, which can be found by trying: anybody "
+            "can then take it off. Use None, the operating system's entropy, or "
+            "secrets.randbits(256); small seeds are for tests"
+        )
+
+    def assumptions(self, *lines: str) -> tuple[str, ...]:
+        """The lines of a guarantee with this noise, and what it needs of the random bits.
+
+        None where the noise can be guessed: nothing is guaranteed then.
+        """
+        if self.is_guessable:
+            return ()
+        if self.seed is None:
+            return (*lines, "the operating system's cryptographic generator cannot be predicted")
+        return (
+            *lines,
+            "the seed of the noise is uniformly random, stays secret and is used for nothing else; "
+            "what it guarantees is computational: nobody tells SHAKE-256 of it from random bits",
+        )
+
+    def hiding(self, *numbers: Any) -> "SecretNoise":
+        """The noise for these numbers alone: with a seed, other numbers have other noise.
+
+        Were the noise of two sums that differ the same, if only by the rounding of another device
+        or by a function of the same name, their difference would be released as it is. So all
+        that is hidden, and all that is public, is hashed along with the seed.
+
+        Args:
+            numbers: arrays, numbers, strings and bytes.
+        """
+        if self.seed is None:
+            return self
+        hashed = hashlib.sha256(self.context)
+        for number in numbers:
+            array = np.ascontiguousarray(number)
+            content = repr(number).encode() if array.dtype.kind in "OUS" else array.data
+            hashed.update(repr((array.shape, str(array.dtype))).encode())
+            hashed.update(content)
+        return SecretNoise(self.seed, hashed.digest())
+
+    def words(self, count: int, purpose: str) -> UInt64[np.ndarray, " count"]:
+        """64 uniform bits, `count` times; with a seed, others for every purpose."""
+        require_count("count", count, least=0)
+        return np.frombuffer(self._bytes(count * _WORD_BYTES, purpose), np.dtype("<u8"))
+
+    def normals(self, shape: int | tuple[int, ...], purpose: str) -> Float[np.ndarray, "*shape"]:
+        r"""Standard normals in float64, for what is not certified: their low bits are not secret.
+
+        Each is $\Phi^{-1}((k + 1/2) 2^{-64})$ with a random sign, k uniform on 63 bits: in the
+        tail, where float64 is fine, no uniform number is rounded, and the largest is 9.16.
+        """
+        shape = (shape,) if isinstance(shape, int) else shape
+        require_kind("shape", shape, (tuple, list), "a length or a tuple of lengths")
+        for length in shape:
+            require_count("every length of shape", length, least=0)
+        words = self.words(math.prod(shape), purpose)
+        sizes = -scipy.special.ndtri(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)
+        return np.where(words & np.uint64(1), sizes, -sizes).reshape(shape)
+
+    def noisy_integers(
+        self, values: Int[Any, "*shape"], std: Float[Any, "*#shape"], purpose: str
+    ) -> Int[np.ndarray, "*shape"]:
+        r"""Each value plus its own normal noise, rounded to a multiple of a power of two.
+
+        Released is $2^h \mathrm{round}((x + sZ)/2^h)$ with h the least for which $s/2^h < 2^{30}$.
+        *Proof.* s, and so h, is public. $x + sZ$ with an exact standard normal Z is the Gaussian
+        mechanism: for x of sensitivity $\Delta$ it is $\Delta/s$-GDP. What is released is a
+        function of it, the same for every data set, and has exactly its law (`rounded_sums`), so
+        it is $\Delta/s$-GDP too. A finer grid would only show float64.
+
+        Args:
+            values: x, of size at most 2^62.
+            std: s, public: of the noise on each value; 0 < s <= 2^58.
+            purpose: what it is for, in words: with a seed, every purpose has noise of its own.
+
+        Raises:
+            ValueError: a standard deviation is out of its range.
+        """
+        given = host_array("std", std)
+        whole = np.asarray(values)
+        if whole.dtype.kind not in "iub":
+            raise TypeError(f"expected values to be whole numbers, got {whole.dtype}")
+        whole = whole.astype(np.int64)
+        spread = np.broadcast_to(given, whole.shape).ravel()
+        if not ((spread > 0) & (spread <= _LARGEST_STD)).all():
+            raise ValueError("expected std, of the noise, in (0, 2^58]")
+        shift = np.maximum(np.frexp(spread)[1] - _RESOLUTION_BITS, 0).astype(np.int64)
+        high = whole.ravel() >> shift
+        offsets = np.ldexp((whole.ravel() - (high << shift)).astype(np.float64), -shift)
+
+        def more_digits(index: int, place: int) -> int:
+            drawn = self._bytes(_WORD_BYTES, f"{purpose}: more digits of {index}, round {place}")
+            return int.from_bytes(drawn, "little")
+
+        words = self.words(whole.size, purpose)
+        rounded = rounded_sums(offsets, np.ldexp(spread, -shift), words, more_digits)
+        return ((high + rounded) << shift).reshape(whole.shape)
+
+    def _bytes(self, count: int, purpose: str) -> bytes:
+        """From the operating system, or SHAKE-256 of seed, purpose and context.
+
+        Each is preceded by its length, so that no two triples collide.
+        """
+        require_kind("purpose", purpose, str, "what the noise is for, in words")
+        if self.seed is None:
+            return os.urandom(count)
+        hashed = hashlib.shake_256(b"jaxdp secret noise")
+        for part in (str(int(self.seed)).encode(), purpose.encode(), self.context):
+            hashed.update(len(part).to_bytes(8, "little"))
+            hashed.update(part)
+        return hashed.digest(count)

@@ -1,0 +1,1 @@
+"""What a sweep varies: axes, their values and their labels."""

@@ -1,0 +1,1 @@
+"""Which function a store belongs to: its source and all that the source reads."""

@@ -1,0 +1,225 @@
+"""Averages of iterates: against NumPy, in training and on rows; planted mistakes are seen."""
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+
+import jaxdp
+from jaxdp.algorithms import train
+from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
+from jaxdp.algorithms.transformations.transformation import Transformation
+from jaxdp.privacy import PoissonSampler, SecretNoise
+
+ROWS, STEPS, RATE, MOMENTUM = 12, 7, 0.1, 0.8
+PROBLEM = jaxdp.RandomFeatures.sample(ROWS, 8, 4, 6, key=jr.key(5))
+FEATURES = np.asarray(PROBLEM.train_features(), np.float64)
+LABELS = np.asarray(PROBLEM.train_labels, np.float64)
+AVERAGES = {
+    "polyak": jaxdp.PolyakAverage(),
+    "tail": jaxdp.TailAverage(),
+    "exponential": jaxdp.ExponentialAverage(0.75),
+}
+DATA = PROBLEM.train_features(), PROBLEM.train_labels
+START = jnp.zeros(FEATURES.shape[1])
+
+
+def loss(weights, x, y):
+    return (weights @ x - y) ** 2
+
+
+def _optimiser(average=None, num_steps=STEPS, **changes):
+    """Full batches without clipping and without noise: gradient descent with momentum."""
+    settings = {
+        "learning_rate": RATE,
+        "clip_norm": 1e6,
+        "noise_multiplier": 0.0,
+        "sampler": PoissonSampler(ROWS, 1.0),
+        **changes,
+    }
+    factory = functools.partial(optax.sgd, momentum=MOMENTUM)
+    return jaxdp.PrivateOptimiser(factory, num_steps=num_steps, average=average, **settings)
+
+
+def _iterates(num_steps=STEPS):
+    """The weights after 0, ..., T steps of heavy ball, in float64."""
+    weights, velocity = np.zeros(FEATURES.shape[1]), 0.0
+    found = [weights]
+    for _ in range(num_steps):
+        gradient = 2 * FEATURES.T @ (FEATURES @ weights - LABELS) / ROWS
+        velocity = MOMENTUM * velocity + gradient
+        weights = weights - RATE * velocity
+        found.append(weights)
+    return np.asarray(found)
+
+
+def _averages(name, num_steps=STEPS):
+    """The average after 0, ..., T steps, from its definition."""
+    iterates = _iterates(num_steps)
+    found = [iterates[0]]
+    for step in range(1, num_steps + 1):
+        if name == "polyak":
+            found.append(iterates[1 : step + 1].mean(axis=0))
+        elif name == "tail":
+            half = num_steps // 2
+            tail = iterates[half + 1 : step + 1] if step > half else iterates[step : step + 1]
+            found.append(tail.mean(axis=0))
+        else:
+            shares = 0.25 * 0.75 ** np.arange(step)[::-1]
+            found.append(0.75**step * iterates[0] + shares @ iterates[1 : step + 1])
+    return np.asarray(found)
+
+
+def _train(average, **options):
+    return train(_optimiser(average), loss, START, *DATA, key=jr.key(0), **options)
+
+
+def _assert_trains(name):
+    run = _train(AVERAGES[name], metric=lambda model: model, record_at=range(STEPS + 1))
+    np.testing.assert_allclose(run.records, _averages(name), rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(run.model, run.records[-1])
+    iterate: Any = run.state.iterate
+    np.testing.assert_allclose(iterate, _iterates()[-1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_training_ends_with_the_average_and_keeps_the_iterate(name):
+    _assert_trains(name)
+
+
+def _simulated(average, **options):
+    options = {"key": jr.key(0), "records": STEPS, **options}
+    return jaxdp.simulate(PROBLEM, _optimiser(average), simulator=jaxdp.Iterates(), **options)
+
+
+def _assert_simulates(name):
+    run: Any = _simulated(AVERAGES[name], keep_parameters=True)
+    expected = _averages(name)
+    np.testing.assert_allclose(run.parameters[0], expected[-1], rtol=1e-4, atol=1e-6)
+    residuals = expected @ np.asarray(PROBLEM.test_features()).T - np.asarray(PROBLEM.test_labels)
+    np.testing.assert_allclose(run.risk[0], np.mean(residuals**2, axis=1), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_a_simulation_on_rows_has_the_risk_of_the_average(name):
+    _assert_simulates(name)
+
+
+def _ignore_the_average(patch):
+    patch.setattr(AbstractAverage, "after", lambda self, average, iterate, *_: iterate)
+
+
+def _begin_the_tail_late(patch):
+    patch.setattr(
+        jaxdp.TailAverage,
+        "weight",
+        lambda self, step, num_steps: 1 / jnp.maximum(step - num_steps // 2 - 1, 1),
+    )
+
+
+def _forget_the_momentum(patch):
+    honest = Transformation.update
+    patch.setattr(
+        Transformation,
+        "update",
+        lambda self, updates, state, weights: honest(self, updates, self.init(weights), weights),
+    )
+
+
+@pytest.mark.parametrize(
+    "mistake", [_ignore_the_average, _begin_the_tail_late, _forget_the_momentum]
+)
+@pytest.mark.parametrize("check", [_assert_trains, _assert_simulates])
+def test_planted_mistakes_are_seen(mistake, check):
+    jax.clear_caches()
+    with pytest.MonkeyPatch.context() as patch:
+        mistake(patch)
+        with pytest.raises(AssertionError):
+            check("tail")
+    jax.clear_caches()
+
+
+def test_a_run_of_any_length_has_its_own_tail():
+    """Lengths share what is compiled, which must not keep the middle of the first."""
+    for num_steps in (4, 9):
+        run = train(_optimiser(jaxdp.TailAverage(), num_steps), loss, START, *DATA, key=jr.key(0))
+        np.testing.assert_allclose(
+            run.model, _averages("tail", num_steps)[-1], rtol=1e-4, atol=1e-6
+        )
+
+
+def test_without_an_average_nothing_is_kept_and_the_model_is_the_iterate():
+    run = _train(None)
+    assert run.state.iterate is None
+    np.testing.assert_allclose(run.model, _iterates()[-1], rtol=1e-4, atol=1e-6)
+    assert len(jax.tree.leaves(run.state)) == 2
+
+
+def test_steps_go_on_from_a_model_and_a_state_alone():
+    optimiser = _optimiser(jaxdp.PolyakAverage())
+    model, state = START, optimiser.init(START)
+    for _ in range(STEPS):
+        np.testing.assert_array_equal(optimiser.iterate(model, state), state.iterate)
+        leaves, structure = jax.tree.flatten((model, state))
+        model, state = jax.tree.unflatten(structure, [np.asarray(leaf) for leaf in leaves])
+        model, state = optimiser.step(loss, model, state, *DATA, key=jr.key(0))
+    np.testing.assert_allclose(model, _averages("polyak")[-1], rtol=1e-4, atol=1e-6)
+
+
+def test_a_state_of_another_kind_of_optimiser_is_refused():
+    with_one, without = _optimiser(jaxdp.PolyakAverage()), _optimiser()
+    for optimiser, other in [(with_one, without), (without, with_one)]:
+        with pytest.raises(ValueError, match="expected a state of this optimiser's init"):
+            optimiser.step(loss, START, other.init(START), *DATA, key=jr.key(0))
+    assert with_one.replace(average=None).average is None
+    assert with_one.replace(clip_norm=2.0).average == jaxdp.PolyakAverage()
+
+
+def test_secret_noise_averages_as_simulated_noise_does():
+    """Noise so small that it does not show; the parts of the step are compiled by themselves."""
+    average = jaxdp.TailAverage()
+    secret = {"noise": SecretNoise(2**200), "noise_multiplier": 1e-6, "clip_norm": 30.0}
+    run = train(_optimiser(average, **secret), loss, START, *DATA, key=jr.key(0))
+    np.testing.assert_allclose(run.model, _averages("tail")[-1], rtol=1e-3, atol=1e-4)
+
+
+def test_an_average_costs_nothing_and_the_release_names_it():
+    plain, averaged = (
+        _optimiser(average, noise_multiplier=2.0) for average in (None, jaxdp.TailAverage())
+    )
+    costs = [jaxdp.account(one, delta=1e-2).epsilon for one in (plain, averaged)]
+    assert costs[0] == costs[1]
+    assert "the average of the iterates included, at no further cost" in averaged.release().what
+    assert "average" not in plain.release().what
+
+
+def test_decays_are_batched_and_bad_ones_are_void():
+    def run(decay):
+        found = _simulated(jaxdp.ExponentialAverage(decay))
+        return found.final_risk, found.status
+
+    risk, status = jax.vmap(run)(jnp.array([0.75, 0.0, 1.0]))
+    np.testing.assert_allclose(risk[0], run(0.75)[0], rtol=1e-5)
+    np.testing.assert_allclose(risk[1], _simulated(None).final_risk, rtol=1e-5)
+    assert status[:, 0].tolist() == [jaxdp.Status.OK, jaxdp.Status.OK, jaxdp.Status.INVALID]
+
+
+def test_a_share_of_one_is_the_iterate_to_the_last_bit():
+    old, new = jnp.float32(3.3), jnp.float32(1e-7)
+    found = eqx.filter_jit(jaxdp.PolyakAverage().after)(old, new, 1, 5)
+    assert found == new
+
+
+@pytest.mark.parametrize("decay", [-0.1, 1.0, np.nan])
+def test_wrong_averages_are_refused(decay):
+    with pytest.raises(ValueError, match="expected 0 <= decay < 1"):
+        jaxdp.ExponentialAverage(decay)
+    for wrong in ("polyak", jaxdp.PolyakAverage):
+        with pytest.raises(TypeError, match="expected average to be None or an average"):
+            _optimiser(wrong)

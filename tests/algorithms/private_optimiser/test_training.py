@@ -1,0 +1,324 @@
+"""The training loop: Algorithm 1 of PF on a network, its records, and what it shares."""
+
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+
+import jaxdp
+from jaxdp.algorithms.private_optimiser import training
+from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser, train
+from jaxdp.networks import accuracy, cross_entropy, relu_network
+from jaxdp.privacy import PoissonSampler, ShuffledEpochs
+
+RECORDS, PIXELS, WIDTH, CLASSES = 30, 7, 6, 4
+RATE, STEPS = 0.3, 6
+SGD = optax.sgd(RATE)
+RANDOM = np.random.default_rng(0)
+INPUTS = RANDOM.normal(size=(RECORDS, PIXELS)).astype(np.float32)
+LABELS = INPUTS[:, :CLASSES].argmax(axis=1).astype(np.int32)
+FULL = ShuffledEpochs(RECORDS, RECORDS)
+
+
+def _model(num_hidden=1):
+    return relu_network(PIXELS, WIDTH, CLASSES, num_hidden=num_hidden, key=jr.key(3))
+
+
+def _private(sampler=FULL, clip_norm=1.0, noise_multiplier=0.5, num_steps=STEPS):
+    return jaxdp.PrivateOptimiser(
+        SGD,
+        clip_norm=clip_norm,
+        noise_multiplier=noise_multiplier,
+        num_steps=num_steps,
+        sampler=sampler,
+    )
+
+
+def _train(optimiser, model=None, key=None, **options):
+    model = _model() if model is None else model
+    key = jr.key(7) if key is None else key
+    return train(optimiser, cross_entropy, model, INPUTS, LABELS, key=key, **options)
+
+
+def _weights(model):
+    return [np.asarray(layer.weight, np.float64) for layer in model.layers]
+
+
+def _gradients(weights, x, label):
+    """By hand: of minus the log of the softmax, with respect to each layer of a ReLU network."""
+    layers, active = [x], []
+    for weight in weights[:-1]:
+        before = weight @ layers[-1]
+        active.append(before > 0)
+        layers.append(before * active[-1])
+    logits = weights[-1] @ layers[-1]
+    back = np.exp(logits - logits.max())
+    back = back / back.sum() - np.eye(len(logits))[label]
+    found = []
+    for depth in reversed(range(len(weights))):
+        found.insert(0, np.outer(back, layers[depth]))
+        if depth > 0:
+            back = (weights[depth].T @ back) * active[depth - 1]
+    return found
+
+
+def _algorithm_1(weights, clip_norm, noises):
+    """PF Algorithm 1 as it is printed, on the weights of all layers as one vector.
+
+    `noises` hold sqrt(eta) (2 C / n) sigma N(0, I) of each step.
+    """
+    for noise in noises:
+        total = [np.zeros_like(weight) for weight in weights]
+        for x, label in zip(INPUTS.astype(np.float64), LABELS, strict=True):
+            gradient = _gradients(weights, x, label)
+            norm = np.sqrt(sum(np.sum(part**2) for part in gradient))
+            # A record at which no neuron is active has no gradient.
+            factor = 1 / max(1, norm / clip_norm)
+            total = [part + factor * one for part, one in zip(total, gradient, strict=True)]
+        weights = [
+            weight - RATE * part / RECORDS - one
+            for weight, part, one in zip(weights, total, noise, strict=True)
+        ]
+    return weights
+
+
+def _assert_weights(model, expected):
+    for found, wanted in zip(_weights(model), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("num_hidden", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_step_with_its_noise_is_algorithm_1(num_hidden):
+    model = _model(num_hidden)
+    norms = [
+        np.sqrt([np.sum(part**2) for part in _gradients(_weights(model), x, label)])
+        for x, label in zip(INPUTS, LABELS, strict=True)
+    ]
+    # The norms straddle the clip norm, and no layer alone decides.
+    clip_norm = float(np.median(np.linalg.norm(norms, axis=1)))
+    optimiser = _private(clip_norm=clip_norm, num_steps=1)
+    zeros = jax.tree.map(jnp.zeros_like, eqx.filter(model, eqx.is_inexact_array))
+    drawn = optimiser.noisy_sum(zeros, jnp.asarray(0), key=jr.key(7))
+    noise = [RATE / RECORDS * part for part in _weights(drawn)]
+    trained = _train(optimiser, model)
+    _assert_weights(trained.model, _algorithm_1(_weights(model), clip_norm, [noise]))
+    with pytest.raises(AssertionError):
+        _assert_weights(trained.model, _algorithm_1(_weights(model), 1.1 * clip_norm, [noise]))
+
+
+def test_steps_without_noise_are_algorithm_1_and_microbatches_change_nothing():
+    expected = _algorithm_1(_weights(_model()), 1.0, STEPS * [(0.0, 0.0)])
+    quiet = _private(noise_multiplier=0.0)
+    _assert_weights(_train(quiet).model, expected)
+    _assert_weights(_train(quiet, microbatch_size=7).model, expected)
+
+
+def test_the_published_noise_is_that_of_algorithm_1():
+    # sqrt(eta) 2 C sigma / n with sigma = sqrt(eta T) sqrt(8 log(1/delta)) / epsilon.
+    epsilon, delta, clip_norm = 2.0, 1e-2, 0.7
+    sigma = np.sqrt(RATE * STEPS) * np.sqrt(8 * np.log(1 / delta)) / epsilon
+    expected = np.sqrt(RATE) * 2 * clip_norm * sigma / RECORDS
+    scale = jaxdp.PublishedCalibration().noise_scale(
+        epsilon, delta, learning_rate=1.0, num_steps=STEPS
+    )
+    optimiser = _private(clip_norm=clip_norm, noise_multiplier=2 * scale)
+    assert pytest.approx(expected) == RATE * optimiser.noise_std_of_mean
+
+
+def test_the_baseline_is_plain_gradient_descent():
+    weights = _weights(_model())
+    expected = _algorithm_1(weights, np.inf, STEPS * [(0.0, 0.0)])
+    trained = _train(NonPrivateOptimiser(SGD, STEPS))
+    _assert_weights(trained.model, expected)
+    with pytest.raises(AssertionError):
+        _assert_weights(trained.model, weights)
+
+
+@pytest.mark.slow
+def test_a_run_is_the_same_however_often_it_is_recorded():
+    def metric(model):
+        return {"accuracy": accuracy(model, INPUTS, LABELS), "first": model.layers[0].weight[0, 0]}
+
+    optimiser = _private(PoissonSampler(RECORDS, 0.4))
+    heard = []
+    often = _train(optimiser, metric=metric, record_at=range(STEPS + 1), progress=heard.append)
+    once = _train(optimiser, metric=metric)
+    assert often.steps == tuple(range(STEPS + 1))
+    assert once.steps == (STEPS,)
+    assert often.records["first"].shape == (STEPS + 1,)
+    assert often.records["first"][0] == _model().layers[0].weight[0, 0]
+    assert len(set(often.records["first"].tolist())) == STEPS + 1
+    np.testing.assert_allclose(once.records["first"], often.records["first"][-1:], rtol=1e-5)
+    assert heard[-1] == 1.0
+    assert heard == sorted(heard)
+    assert once.state.num_released == STEPS
+
+
+def test_runs_of_any_noise_clip_norm_and_length_share_a_compilation():
+    traces = []
+
+    def loss(model, x, y):
+        traces.append(None)
+        return cross_entropy(model, x, y)
+
+    def run(**changes):
+        before = len(traces)
+        train(_private(**changes), loss, _model(), INPUTS, LABELS, key=jr.key(0))
+        return len(traces) - before
+
+    assert run() > 0
+    assert run(noise_multiplier=0.7, clip_norm=2.0, num_steps=2) == 0
+
+
+@pytest.mark.slow
+def test_runs_over_keys_and_noise_are_made_together():
+    def final(key, noise_multiplier):
+        optimiser = _private(noise_multiplier=noise_multiplier)
+        return _train(optimiser, key=key).model.layers[0].weight
+
+    keys, noises = jr.split(jr.key(0), 2), jnp.array([0.3, 3.0])
+    together = eqx.filter_vmap(final)(keys, noises)
+    for found, key, noise in zip(together, keys, noises, strict=True):
+        np.testing.assert_allclose(found, final(key, float(noise)), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("record_at", [(3, 3), (2, 1), (-1,), (STEPS + 1,)])
+def test_records_outside_the_run_are_refused(record_at):
+    with pytest.raises(ValueError, match="expected record_at to increase within"):
+        _train(_private(), record_at=record_at)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_hidden", [1, 2])
+@pytest.mark.parametrize("sampler", [FULL, PoissonSampler(RECORDS, 0.5)], ids=["full", "poisson"])
+def test_networks_learn_under_little_noise(sampler, num_hidden):
+    model = relu_network(PIXELS, 32, CLASSES, num_hidden=num_hidden, key=jr.key(3))
+    before = accuracy(model, INPUTS, LABELS)
+    trained = _train(_private(sampler, noise_multiplier=0.01, num_steps=400), model)
+    assert accuracy(trained.model, INPUTS, LABELS) > max(0.9, before)
+
+
+def test_other_calls_are_refused():
+    with pytest.raises(ValueError, match="num_steps >= 1"):
+        NonPrivateOptimiser(SGD, 0)
+    with pytest.raises(TypeError, match=r"expected key to be a jax\.random\.key"):
+        _train(_private(), key=0)
+    with pytest.raises(ValueError, match="expected 31 records"):
+        _train(_private(ShuffledEpochs(31, 31)))
+
+
+def _constant(model, x, y):
+    return jnp.square(x).sum()
+
+
+def _stopped(model, x, y):
+    return jax.lax.stop_gradient(cross_entropy(model, x, y))
+
+
+def _errors(model, x, y):
+    return (jnp.argmax(model(x)) != y).astype(float)
+
+
+def _compiled(model, x, y):
+    return jax.jit(lambda logits: jnp.round(logits).sum())(model(x))
+
+
+@pytest.mark.parametrize("loss", [_constant, _stopped, _errors, _compiled])
+@pytest.mark.parametrize("optimiser", [_private(), NonPrivateOptimiser(SGD, 2)], ids=type)
+def test_a_loss_without_a_gradient_is_refused_whatever_the_data(loss, optimiser):
+    for inputs in (INPUTS, np.full_like(INPUTS, np.nan)):
+        with pytest.raises(ValueError, match="expected a loss with a gradient by the model's"):
+            train(optimiser, loss, _model(), inputs, LABELS, key=jr.key(0))
+
+
+def test_a_loss_that_uses_one_weight_alone_is_trained():
+    """And one whose derivative is a rule of its own, which a forward pass could not follow."""
+
+    @jax.custom_vjp
+    def halved(value):
+        return value / 2
+
+    halved.defvjp(lambda value: (value / 2, None), lambda _, back: (back / 2,))
+
+    def loss(model, x, y):
+        return halved(model.layers[0].weight[0, 0] * x[0])
+
+    found = train(_private(), loss, _model(), INPUTS, LABELS, key=jr.key(0))
+    assert not np.array_equal(found.model.layers[0].weight, _model().layers[0].weight)
+
+
+@pytest.mark.usefixtures("callers_line")
+@pytest.mark.parametrize(
+    "optimiser",
+    [
+        _private(num_steps=3),
+        _private(PoissonSampler(RECORDS, 0.9), num_steps=3),
+        NonPrivateOptimiser(SGD, 3),
+        jaxdp.PrivateOptimiser(
+            SGD,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            num_steps=3,
+            sampler=FULL,
+            noise=jaxdp.privacy.SecretNoise(),
+        ),
+    ],
+    ids=["full batch", "poisson", "baseline", "secret noise"],
+)
+def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser):
+    options = {"key": jr.key(1), "metric": accuracy_of, "record_at": (1, 3)}
+    whole = train(optimiser, cross_entropy, _model(), INPUTS, LABELS, **options)
+    assert int(whole.num_dropped) == 0
+    spoiled = INPUTS.copy()
+    spoiled[[4, 9]] = np.nan
+    with pytest.warns(UserWarning, match="not finite .* the number is not private") as seen:
+        found = train(optimiser, cross_entropy, _model(), spoiled, LABELS, **options)
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    count = int(found.num_dropped)
+    is_poisson = isinstance(getattr(optimiser, "sampler", None), PoissonSampler)
+    # Two records, three steps; a Poisson batch has each of them nine times in ten.
+    assert 1 <= count <= 6 if is_poisson else count == 6
+    # What is released says nothing of it.
+    assert "num_dropped" not in repr(found)
+    if isinstance(optimiser, jaxdp.PrivateOptimiser):
+        assert found.release() == whole.release()
+        assert not any("finite" in line for line in found.release().assumptions)
+
+
+def test_a_run_is_not_lost_where_warnings_are_errors(capsys):
+    spoiled = INPUTS.copy()
+    spoiled[4] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = train(
+            _private(num_steps=2), cross_entropy, _model(), spoiled, LABELS, key=jr.key(1)
+        )
+    assert int(found.state.num_released) == int(found.num_dropped) == 2
+    assert "not finite 2 times" in capsys.readouterr().err
+
+
+def accuracy_of(model):
+    return accuracy(model, INPUTS, LABELS)
+
+
+def test_the_count_stays_at_the_largest_number():
+    most = np.iinfo(np.int32).max
+    assert int(training._added(jnp.asarray(most - 1, jnp.int32), jnp.asarray(5, jnp.int32))) == most
+
+
+def test_the_baseline_needs_a_key_as_any_other():
+    with pytest.raises(TypeError, match="old kind, PRNGKey"):
+        NonPrivateOptimiser(SGD, 1).step(
+            cross_entropy,
+            _model(),
+            SGD.init(eqx.filter(_model(), eqx.is_inexact_array)),
+            INPUTS,
+            LABELS,
+            key=jr.PRNGKey(0),
+        )

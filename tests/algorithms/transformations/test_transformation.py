@@ -1,0 +1,220 @@
+"""Learning rates as data: the runs of optax, one compilation for all rates, and what is refused."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import optax.contrib
+import pytest
+
+import jaxdp
+from jaxdp.algorithms import NonPrivateOptimiser, train
+from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
+from jaxdp.algorithms.transformations.transformation import Factory, Transformation
+from jaxdp.privacy import PoissonSampler, SecretNoise
+from jaxdp.simulation import fixed_rows
+
+ROWS, DIM, STEPS = 12, 3, 6
+RANDOM = np.random.default_rng(0)
+INPUTS = RANDOM.normal(size=(ROWS, DIM)).astype(np.float32)
+TARGETS = RANDOM.normal(size=ROWS).astype(np.float32)
+PROBLEM = jaxdp.RandomFeatures.sample(ROWS, 8, 4, 6, key=jr.key(5))
+MOMENTUM: Any = functools.partial(optax.sgd, momentum=0.9)
+COSINE = optax.cosine_decay_schedule(0.3, 5)
+COMPILED = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, *_, **__: COMPILED.append(event) if "backend_compile" in event else None
+)
+
+
+def loss(weights, x, y):
+    return (weights @ x - y) ** 2 / 2
+
+
+def _private(optimiser=MOMENTUM, learning_rate: Any = None, num_steps=STEPS, **changes):
+    settings = {
+        "clip_norm": 0.7,
+        "noise_multiplier": 1.0,
+        "sampler": PoissonSampler(ROWS, 0.5),
+        **changes,
+    }
+    return jaxdp.PrivateOptimiser(
+        optimiser, learning_rate=learning_rate, num_steps=num_steps, **settings
+    )
+
+
+def _trained(optimiser):
+    return train(optimiser, loss, jnp.zeros(DIM), INPUTS, TARGETS, key=jr.key(0)).model
+
+
+def _stepped(optimiser, count=2):
+    model = jnp.zeros(DIM)
+    state = optimiser.init(model)
+    for _ in range(count):
+        model, state = optimiser.step(loss, model, state, INPUTS, TARGETS, key=jr.key(0))
+    return model
+
+
+def _simulated(optimiser):
+    runs = jaxdp.simulate(
+        PROBLEM, optimiser, simulator=jaxdp.Iterates(), num_runs=2, records=3, key=jr.key(1)
+    )
+    return runs.final_risk
+
+
+@pytest.mark.parametrize(
+    ("factory", "rate", "plain"),
+    [
+        (MOMENTUM, 0.2, optax.sgd(0.2, momentum=0.9)),
+        (optax.adam, jaxdp.Constant(0.2), optax.adam(0.2)),
+        (MOMENTUM, jaxdp.FromSteps(COSINE, STEPS), optax.sgd(COSINE, momentum=0.9)),
+    ],
+    ids=["heavy ball", "Adam", "schedule"],
+)
+def test_a_factory_trains_as_its_transformation_does(factory, rate, plain):
+    expected = _trained(_private(plain))
+    np.testing.assert_allclose(_trained(_private(factory, rate)), expected, rtol=1e-6)
+    baseline = _trained(NonPrivateOptimiser(plain, STEPS))
+    found = _trained(NonPrivateOptimiser(factory, STEPS, learning_rate=rate))
+    np.testing.assert_allclose(found, baseline, rtol=1e-6)
+    secret = _trained(_private(factory, rate, noise=SecretNoise(3), noise_multiplier=1.0))
+    again = _trained(_private(plain, noise=SecretNoise(3), noise_multiplier=1.0))
+    np.testing.assert_allclose(secret, again, rtol=1e-6)
+
+
+def test_a_schedule_is_read_at_the_share_of_the_steps_that_are_made():
+    schedule = jaxdp.Polynomial(0.4, 0.5)
+    optimiser = Transformation(optax.sgd, schedule, 4)
+    weights = jnp.zeros(())
+    state = optimiser.init(weights)
+    for step in range(4):
+        update, state = optimiser.update(jnp.ones(()), state, weights)
+        np.testing.assert_allclose(-update, 0.4 * np.sqrt(1 - step / 4), rtol=1e-6)
+
+
+KINDS = [float, np.float32, np.float64, jnp.float32, jnp.asarray]
+
+
+def test_a_new_rate_compiles_nothing():
+    def run(optimiser):
+        _trained(optimiser)
+        _stepped(optimiser)
+        _simulated(optimiser)
+
+    for kind in KINDS:
+        run(_private(MOMENTUM, kind(0.1)))
+    run(_private(MOMENTUM, jaxdp.Polynomial(0.3, 0.5)))
+    sizes = fixed_rows._advance._cached._cache_size()
+    before = len(COMPILED)
+    assert before > 0
+    for number, kind in enumerate(KINDS):
+        run(_private(MOMENTUM, kind(0.2 + 0.01 * number)))
+    # Another partial of the same content, and another schedule of the same kind.
+    again = functools.partial(optax.sgd, momentum=0.9)
+    run(_private(again, 0.3))
+    run(_private(again, jaxdp.Polynomial(0.2, 0.25)))
+    assert COMPILED[before:] == []
+    assert fixed_rows._advance._cached._cache_size() == sizes
+    # The count sees a rate that is part of the program.
+    _trained(_private(optax.sgd(0.31, momentum=0.9)))
+    assert len(COMPILED) > before
+
+
+def test_rates_are_batched_and_differentiated():
+    for run in (_trained, _simulated):
+
+        def final(rate, run=run):
+            return run(_private(optax.sgd, rate))
+
+        rates = jnp.array([0.1, 0.2])
+        found = jax.vmap(final)(rates)
+        for one, rate in zip(found, rates, strict=True):
+            np.testing.assert_allclose(one, final(float(rate)), rtol=1e-5, atol=1e-6)
+        slope = jax.jacfwd(final)(0.2)
+        difference = (np.asarray(final(0.21)) - np.asarray(final(0.19))) / 0.02
+        np.testing.assert_allclose(slope, difference, rtol=2e-2, atol=2e-3)
+        with pytest.raises(AssertionError):
+            np.testing.assert_allclose(1.3 * slope, difference, rtol=2e-2, atol=2e-3)
+
+
+def test_a_traced_rate_that_is_none_voids_the_run():
+    def status(rate):
+        return jaxdp.simulate(
+            PROBLEM, _private(optax.sgd, rate), simulator=jaxdp.Iterates(), key=jr.key(0)
+        ).status
+
+    found = jax.vmap(status)(jnp.array([0.1, -0.1, jnp.nan]))[:, 0].tolist()
+    assert found == [jaxdp.Status.OK, jaxdp.Status.INVALID, jaxdp.Status.INVALID]
+
+
+def test_weights_of_half_precision_take_steps_of_their_own_type():
+    for dtype in (jnp.bfloat16, jnp.float32):
+        weights = jnp.ones(3, dtype)
+        optimiser, plain = Transformation(MOMENTUM, jnp.float32(0.1)), MOMENTUM(0.1)
+        found = optimiser.update(weights, optimiser.init(weights), weights)
+        expected = plain.update(weights, plain.init(weights), weights)
+        assert jax.tree.all(jax.tree.map(jnp.array_equal, found, expected))
+        assert jax.tree.leaves(found)[0].dtype == dtype
+
+
+def test_partials_are_equal_by_content():
+    def one(**keywords):
+        return Factory(optax.sgd, **keywords)
+
+    assert one(momentum=0.9) == one(momentum=0.9)
+    assert hash(one(momentum=0.9)) == hash(one(momentum=0.9))
+    assert one(momentum=0.9) != one(momentum=0.8)
+    assert one(nesterov=True) != one(nesterov=1)
+    assert one(momentum=0.9) != Factory(optax.rmsprop, momentum=0.9)
+    # What has no hash equals itself alone.
+    held = one(momentum=np.ones(2))
+    assert held == held
+    assert held != one(momentum=np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "rate", "error", "message"),
+    [
+        (optax.sgd, None, TypeError, "GradientTransformation.*or give learning_rate= for the fac"),
+        (optax.sgd(0.1), 0.1, TypeError, "expected optimiser to be a function from a learning"),
+        ("sgd", 0.1, TypeError, "expected optimiser to be a function from a learning rate"),
+        (lambda rate: rate, 0.1, TypeError, "to make an optax.GradientTransformation.*made"),
+        (lambda rate: 1 / 0, 0.1, TypeError, "to make .* got one that raised ZeroDivisionError"),
+        (optax.sgd, -0.1, ValueError, "expected finite learning_rate >= 0, got -0.1"),
+        (optax.sgd, np.inf, ValueError, "expected finite learning_rate >= 0"),
+        (optax.sgd, np.ones(2), ValueError, "expected learning_rate to be a scalar"),
+        (optax.sgd, "0.1", TypeError, "expected learning_rate to be a real number"),
+        (optax.sgd, COSINE, TypeError, "got a schedule of optax.* use jaxdp.FromSteps"),
+        (optax.sgd, lambda time: 0.3 - time, ValueError, "finite and >= 0 at every step.*step 2"),
+    ],
+)
+def test_wrong_optimisers_and_rates_are_refused(optimiser, rate, error, message):
+    with pytest.raises(error, match=message):
+        _private(optimiser, rate)
+    with pytest.raises(error, match=message):
+        NonPrivateOptimiser(optimiser, STEPS, learning_rate=rate)
+    if rate is not None:
+        with pytest.raises(error, match=message):
+            OptimiserOnRows(
+                optimiser, PoissonSampler(ROWS, 0.5), 1.0, 1.0, STEPS, learning_rate=rate
+            )
+
+
+@pytest.mark.parametrize(
+    "optimiser", [optax.polyak_sgd(), optax.lbfgs(), optax.contrib.reduce_on_plateau()]
+)
+def test_an_optimiser_that_asks_for_the_loss_is_refused_before_any_work(optimiser):
+    with pytest.raises(TypeError, match=r"needs gradient, state and weights only.*'value'"):
+        _private(optimiser)
+
+
+def test_a_traced_rate_and_secret_noise_do_not_go_together():
+    def final(rate):
+        return _stepped(_private(optax.sgd, rate, noise=SecretNoise(3)), count=1)
+
+    with pytest.raises(ValueError, match="outside jit, vmap and grad"):
+        jax.jit(final)(0.1)

@@ -1,0 +1,149 @@
+"""The clipped Gaussian of any mean against 40-digit arithmetic."""
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+
+from jaxdp.core.numerics import clipped_gaussian
+
+# Compiled: operation by operation they take seconds.
+clipped_mean = jax.jit(clipped_gaussian.clipped_mean)
+clipped_square = jax.jit(clipped_gaussian.clipped_square)
+inside_probability = jax.jit(clipped_gaussian.inside_probability)
+SLOPES = {
+    function: jax.jit(jax.vmap(jax.grad(function, (0, 1, 2))))
+    for function in (clipped_mean, clipped_square, inside_probability)
+}
+RNG = np.random.default_rng(0)
+CASES = np.stack(
+    [
+        RNG.standard_normal(400) * 10 ** RNG.uniform(-3, 1, 400),
+        10 ** RNG.uniform(-6, 2, 400),
+        10 ** RNG.uniform(-5, 3, 400),
+    ]
+)
+
+
+def _exact(mean, variance, limit):
+    with mpmath.workdps(40):
+        mean, limit = mpmath.mpf(float(mean)), mpmath.mpf(float(limit))
+        std = mpmath.sqrt(mpmath.mpf(float(variance)))
+        above, below = (limit - mean) / std, (limit + mean) / std
+
+        def area(z):
+            return z * mpmath.ncdf(z) + mpmath.npdf(z)
+
+        clipped = mean - std * (area(-above) - area(-below))
+        slope = -(above * mpmath.npdf(above) + below * mpmath.npdf(below)) / (2 * std**2)
+        in_variance = (mpmath.npdf(below) - mpmath.npdf(above)) / (2 * std)
+        return (
+            float(clipped),
+            float(mpmath.ncdf(above) - mpmath.ncdf(-below)),
+            float(in_variance),
+            float(mpmath.ncdf(-above) - mpmath.ncdf(-below)),
+            float(slope),
+        )
+
+
+def _exact_square(mean, variance, limit):
+    """The mean square, and its derivatives in mean, variance and limit."""
+    with mpmath.workdps(40):
+        mean, limit, variance = (mpmath.mpf(float(one)) for one in (mean, limit, variance))
+        std = mpmath.sqrt(variance)
+        above, below = (limit - mean) / std, (limit + mean) / std
+        at_above, at_below = mpmath.npdf(above), mpmath.npdf(below)
+        inside = mpmath.ncdf(above) - mpmath.ncdf(-below)
+        outside = mpmath.ncdf(-above) + mpmath.ncdf(-below)
+        square = (mean**2 + variance) * inside + 2 * mean * std * (at_below - at_above)
+        square += limit**2 * outside - variance * (above * at_above + below * at_below)
+        return (
+            float(square),
+            float(2 * (mean * inside + std * (at_below - at_above))),
+            float(inside - limit * (at_above + at_below) / std),
+            float(2 * limit * outside),
+        )
+
+
+@pytest.mark.parametrize(("x64", "tolerance"), [(False, 3e-7), (True, 1e-14)])
+def test_the_mean_square_and_its_derivatives_keep_their_digits(x64, tolerance):
+    with jax.enable_x64(x64):
+        mean, variance, limit = jnp.asarray(CASES)
+        exact = [_exact_square(*case) for case in zip(mean, variance, limit, strict=True)]
+        exact = np.transpose(exact)
+        size = np.minimum(limit, np.abs(mean) + np.sqrt(variance))
+        error = np.abs(clipped_square(mean, variance, limit) - exact[0]) / size**2
+        assert error.max() < tolerance
+        slopes = SLOPES[clipped_square](mean, variance, limit)
+        for slope, expected, scale in zip(slopes, exact[1:], (size, 1, size), strict=True):
+            assert np.max(np.abs(slope - expected) / scale) < tolerance
+
+
+@pytest.mark.parametrize(("x64", "tolerance"), [(False, 3e-7), (True, 1e-14)])
+def test_moments_keep_their_digits(x64, tolerance):
+    with jax.enable_x64(x64):
+        mean, variance, limit = jnp.asarray(CASES)
+        assert mean.dtype == (jnp.float64 if x64 else jnp.float32)
+        exact = np.transpose([_exact(*case) for case in zip(mean, variance, limit, strict=True)])
+        # Relative to the largest that it could be, for a limit a thousandth of the deviation too.
+        size = np.minimum(limit, np.abs(mean) + np.sqrt(variance))
+        error = np.abs(clipped_mean(mean, variance, limit) - exact[0]) / size
+        assert error.max() < tolerance
+        error = np.abs(inside_probability(mean, variance, limit) - exact[1])
+        assert error.max() < tolerance
+
+
+def test_derivatives_are_exact():
+    with jax.enable_x64():
+        mean, variance, limit = jnp.asarray(CASES[:, :100])
+        exact = np.transpose([_exact(*case) for case in zip(mean, variance, limit, strict=True)])
+        slopes = SLOPES[clipped_mean](mean, variance, limit)
+        for slope, expected in zip(slopes, exact[1:4], strict=True):
+            np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-13)
+        first = SLOPES[inside_probability](mean, variance, limit)
+        np.testing.assert_allclose(first[1], exact[4], rtol=1e-9, atol=1e-13)
+        # The mean's second derivative is the probability's first.
+        second = jax.jit(jax.vmap(jax.grad(jax.grad(clipped_mean))))(mean, variance, limit)
+        np.testing.assert_allclose(second, first[0], rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.slow
+def test_without_variance_it_is_the_clip():
+    mean = jnp.asarray([-3.0, -0.5, 0.0, 0.7, 2.0])
+    variance, limit = jnp.zeros(5), jnp.ones(5)
+    np.testing.assert_array_equal(clipped_mean(mean, variance, limit), np.clip(mean, -1, 1))
+    inside = np.abs(mean) < 1
+    np.testing.assert_array_equal(inside_probability(mean, variance, limit), inside)
+    np.testing.assert_array_equal(SLOPES[clipped_mean](mean, variance, limit)[0], inside)
+    squares = np.clip(mean, -1, 1) ** 2
+    np.testing.assert_array_equal(clipped_square(mean, variance, limit), squares)
+    for slopes in SLOPES.values():
+        assert np.isfinite(slopes(mean, variance, limit)).all()
+
+
+@pytest.mark.slow
+def test_an_infinite_limit_clips_nothing():
+    mean, variance = jnp.full(2, 1.5), jnp.asarray([0.0, 2.0])
+    arguments = mean, variance, jnp.full(2, jnp.inf)
+    np.testing.assert_array_equal(clipped_mean(*arguments), mean)
+    np.testing.assert_allclose(clipped_square(*arguments), mean**2 + variance, rtol=1e-6)
+    squares = np.stack(SLOPES[clipped_square](*arguments))
+    np.testing.assert_array_equal(squares, [[3, 3], [1, 1], [0, 0]])
+    np.testing.assert_array_equal(inside_probability(*arguments), 1)
+    slopes = np.stack(SLOPES[clipped_mean](*arguments))
+    np.testing.assert_array_equal(slopes, [[1, 1], [0, 0], [0, 0]])
+    np.testing.assert_array_equal(np.stack(SLOPES[inside_probability](*arguments)), 0)
+
+
+def test_is_what_clipping_does_to_a_gaussian():
+    draws = 0.3 + 0.8 * np.random.default_rng(1).standard_normal(400_000)
+    np.testing.assert_allclose(
+        clipped_mean(0.3, 0.64, 0.5), np.clip(draws, -0.5, 0.5).mean(), atol=4e-3
+    )
+    np.testing.assert_allclose(
+        clipped_square(0.3, 0.64, 0.5), np.mean(np.clip(draws, -0.5, 0.5) ** 2), atol=2e-3
+    )
+    np.testing.assert_allclose(
+        inside_probability(0.3, 0.64, 0.5), np.mean(np.abs(draws) < 0.5), atol=4e-3
+    )

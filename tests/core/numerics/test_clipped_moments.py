@@ -1,0 +1,76 @@
+"""The clipped Gaussian moments against 50-digit arithmetic."""
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
+
+RATIOS = np.geomspace(1e-6, 1e3, 200)
+
+
+def _exact(ratio):
+    with mpmath.workdps(50):
+        z = mpmath.mpf(float(ratio))
+        mu = mpmath.erf(z / mpmath.sqrt(2))
+        tail = mpmath.erfc(z / mpmath.sqrt(2))
+        nu = z**2 * tail + mu - mpmath.sqrt(2 / mpmath.pi) * z * mpmath.exp(-(z**2) / 2)
+        return float(mu), float(nu), 2 * float(z * tail)
+
+
+@pytest.mark.parametrize(("x64", "tolerance"), [(False, 1e-6), (True, 1e-14)])
+def test_moments_keep_their_digits(x64, tolerance):
+    with jax.enable_x64(x64):
+        ratios = jnp.asarray(RATIOS)
+        assert ratios.dtype == (jnp.float64 if x64 else jnp.float32)
+        mu, nu, _ = np.transpose([_exact(ratio) for ratio in ratios])
+        np.testing.assert_allclose(descent_factor(ratios), mu, rtol=tolerance)
+        np.testing.assert_allclose(variance_factor(ratios), nu, rtol=tolerance)
+
+
+def test_the_printed_form_would_lose_its_digits_in_float32():
+    z = np.float32(1e-3)
+    printed = z**2 * (1 - jax.scipy.special.erf(z / np.sqrt(np.float32(2))))
+    printed += jax.scipy.special.erf(z / np.sqrt(np.float32(2)))
+    printed -= np.sqrt(np.float32(2 / np.pi)) * z * np.exp(-(z**2) / 2)
+    assert abs(float(printed) / _exact(z)[1] - 1) > 1e-5
+
+
+@pytest.mark.parametrize(("x64", "tolerance"), [(False, 3e-6), (True, 1e-12)])
+def test_derivatives_keep_their_digits(x64, tolerance):
+    with jax.enable_x64(x64):
+        ratios = jnp.asarray(RATIOS[RATIOS < 4])
+        slopes = jax.vmap(jax.grad(variance_factor))(ratios)
+        expected = [_exact(ratio)[2] for ratio in ratios]
+        np.testing.assert_allclose(slopes, expected, rtol=tolerance)
+        slopes = jax.vmap(jax.grad(descent_factor))(ratios)
+        np.testing.assert_allclose(slopes, 2 * norm.pdf(np.asarray(ratios)), rtol=tolerance)
+
+
+def test_moments_are_what_clipping_does_to_a_gaussian():
+    for ratio in (0.1, 0.7, 2.5):
+
+        def clip(g, ratio=ratio):
+            return np.clip(g, -ratio, ratio)
+
+        mu = quad(lambda g: clip(g) * g * norm.pdf(g), -12, 12, points=[-ratio, ratio])[0]
+        nu = quad(lambda g: clip(g) ** 2 * norm.pdf(g), -12, 12, points=[-ratio, ratio])[0]
+        np.testing.assert_allclose(descent_factor(ratio), mu, rtol=1e-6)
+        np.testing.assert_allclose(variance_factor(ratio), nu, rtol=1e-6)
+
+
+def test_no_clipping_is_the_limit():
+    for function in (descent_factor, variance_factor):
+        assert function(jnp.inf) == 1
+        assert jax.grad(function)(jnp.inf) == 0
+
+
+def test_reference_values():
+    # Notes to AC, section 1, and AC (41).
+    np.testing.assert_allclose(descent_factor(0.1), 0.0796556745541, rtol=1e-6)
+    np.testing.assert_allclose(variance_factor(0.1), 0.00946860831312, rtol=1e-6)
+    np.testing.assert_allclose(variance_factor(1.0), 1 - np.sqrt(2 / (np.pi * np.e)), rtol=1e-6)

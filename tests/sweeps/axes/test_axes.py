@@ -1,0 +1,140 @@
+"""Names, values and numbering of a sweep's axes."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.sweeps import cell_key
+from jaxdp.sweeps.axes.axes import as_axes
+
+
+def test_cells_are_numbered_in_the_order_of_the_axes():
+    axes = as_axes({"a": np.arange(2), "name": ("x", "y", "z"), "b": np.linspace(0, 1, 4)})
+    assert (axes.num_combinations, axes.num_cells) == (3, 8)
+    assert axes.looped_values(2) == {"name": "z"}
+    cells = np.array([0, 5])
+    assert axes.mapped_values(cells)["a"].tolist() == [0, 1]
+    np.testing.assert_allclose(axes.mapped_values(cells)["b"], [0, 1 / 3], rtol=1e-6)
+    assert axes.indices(2, cells).tolist() == [[0, 2, 0], [1, 2, 1]]
+
+
+def test_a_cells_key_depends_on_its_own_indices_alone():
+    key = jr.key(3)
+    expected = jr.fold_in(jr.fold_in(key, 1), 4)
+    assert jnp.array_equal(jr.key_data(cell_key(key, 1, 4)), jr.key_data(expected))
+    assert not jnp.array_equal(jr.key_data(cell_key(key, 4, 1)), jr.key_data(expected))
+
+
+def test_coordinates_keep_the_precision_that_was_given():
+    values = np.geomspace(0.1, 1, 7)
+    assert np.array_equal(as_axes({"c": values}).coordinates()["c"], values)
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ((1, 2.5), [1, 2.5]),
+        (("a", "b"), ["a", "b"]),
+        ((True, False), [True, False]),
+        ((None, 3), ["None", "3"]),
+        ((jnp.tanh, np.tanh), ["tanh [0]", "tanh [1]"]),
+        ((jaxdp.Polynomial(3.0, 0.5), None), ["Polynomial(peak=3, power=0.5)", "None"]),
+    ],
+)
+def test_looped_values_are_labelled_by_themselves_or_by_name(values, labels):
+    assert as_axes({"a": values}).coordinates()["a"].tolist() == labels
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"c": [1.0, 2.0]}, "array .vmapped. or a tuple .looped"),
+        ({"c": 1.0}, "got float"),
+        ({1: np.ones(2)}, "each name in axes to be a string, got int: 1"),
+        ([("c", np.ones(2))], "dict of names"),
+        ({"c": np.array(["x"])}, "real numbers"),
+        ({"c": np.ones(2, complex)}, "real numbers"),
+        ({"c": jr.split(jr.key(0))}, "got keys"),
+        ({"c": np.ma.array([1.0, 2.0], mask=[True, False])}, "axis c to be an array, got a masked"),
+        (None, "expected axes to be a dict of names to values, got None"),
+    ],
+)
+def test_wrong_kinds_of_axes_are_refused(axes, message):
+    with pytest.raises(TypeError, match=message):
+        as_axes(axes)
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({}, "at least one axis"),
+        ({"c": ()}, "axis c to have values"),
+        ({"c": np.ones(0)}, "axis c to have values"),
+        ({"c": np.ones((2, 2))}, "got .2, 2."),
+        ({"c": np.array([1.0, np.nan])}, "without NaN, got 1"),
+        ({"key": np.ones(2)}, 'other names than "key"'),
+        ({"n": np.array([2**40])}, "int32 can hold, got 1099511627776"),
+        ({"c": np.array([1e300])}, "float32 can hold"),
+        (
+            {"c": np.array([1.0, 3.0, 1.0])},
+            r"values of axis c that differ, got 1.0 and 1.0 .number 0 and 2.$",
+        ),
+        (
+            {"c": np.array([1.0, 2.0, 1.0 + 1e-9])},
+            r"axis c .* 1.0 and 1.000000001 .number 0 and 2., which are one number in float32",
+        ),
+        ({"c": np.array([0.0, -0.0])}, "axis c that differ"),
+        ({"n": np.array([3, 4, 3])}, "axis n that differ, got 3 and 3"),
+        ({"b": np.array([True, True])}, "axis b that differ, got True and True"),
+        ({"c": (1, 2, 1.0)}, "axis c that differ, got 1.0 as number 0 and 2"),
+        ({"s": ("a", "b", "b")}, "axis s that differ, got b as number 1 and 2"),
+        (
+            {"s": (jaxdp.Polynomial(3.0, 0.5), jaxdp.Polynomial(3.0, 0.5))},
+            r"axis s that differ, got Polynomial\(peak=3, power=0.5\) as number 0 and 1",
+        ),
+    ],
+)
+def test_wrong_values_of_axes_are_refused(axes, message):
+    with pytest.raises(ValueError, match=message):
+        as_axes(axes)
+
+
+def test_values_that_differ_in_kind_or_in_what_they_hold_are_two():
+    for values in ((True, 1), ("1", 1), (None, 0), (jnp.tanh, np.tanh), (1.0, 1.0 + 1e-15)):
+        assert as_axes({"c": values}).length("c") == 2
+    with jax.enable_x64(True):
+        assert as_axes({"c": np.array([1.0, 1.0 + 1e-9])}).length("c") == 2
+
+
+def test_traced_axes_are_refused():
+    with pytest.raises(TypeError, match="axis c to have concrete values, got traced ones"):
+        jax.jit(lambda values: as_axes({"c": values}))(jnp.arange(2.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ((0, 1), TypeError, "jax.random.key"),
+        ((jr.PRNGKey(0), 1), TypeError, "of the old kind"),
+        ((jr.key(0), 1, 1.0), TypeError, "index 1 to be a whole number, got float: 1.0"),
+        ((jr.key(0), True), TypeError, "index 0 to be a whole number"),
+        ((jr.key(0), np.arange(2)), TypeError, "index 0 to be a whole number"),
+        ((jr.key(0), -1), ValueError, "index 0 >= 0, got -1"),
+    ],
+)
+def test_wrong_indices_of_a_cell_are_refused(arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        cell_key(*arguments)
+
+
+def test_infinite_values_are_values():
+    assert np.isinf(as_axes({"c": np.array([1.0, np.inf])}).mapped_values(np.array([1]))["c"])
+
+
+def test_wide_values_are_kept_where_jax_keeps_them():
+    with jax.enable_x64(True):
+        axes = as_axes({"n": np.array([2**40]), "c": np.array([1e300])})
+        assert axes.mapped_values(np.array([0]))["n"] == 2**40
