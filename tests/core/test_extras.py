@@ -132,7 +132,7 @@ def test_no_optional_package_is_imported_without_a_word_about_its_extra():
     behind_a_door = {"estimators"}
     checked_before = {
         "sweeps/dataset.py": {"import xarray"},
-        "cli/sweep.py": {"import xarray"},
+        "cli/commands/sweep.py": {"import xarray"},
         "plots/grids.py": {"from matplotlib.colors import LogNorm, Normalize"},
     }
     for path in (ROOT / "jaxdp").rglob("*.py"):
