@@ -7,8 +7,8 @@ import optax
 from jaxdp.algorithms.averages import AbstractAverage
 from jaxdp.core.checks import require_kind
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.planning.private_training import plan_training
-from jaxdp.planning.training_plan import TrainingPlan
+from jaxdp.planning.features.private_training import plan_training
+from jaxdp.planning.features.training_plan import TrainingPlan
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.base import AbstractProblem
