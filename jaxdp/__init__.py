@@ -29,6 +29,7 @@ from jaxdp.core.errors import NotCoveredError as NotCoveredError
 from jaxdp.core.hermite import hermite_coefficients as hermite_coefficients
 from jaxdp.core.trajectory import Status as Status
 from jaxdp.core.trajectory import Trajectory as Trajectory
+from jaxdp.planning import Optimal as Optimal
 from jaxdp.planning import plan as plan
 from jaxdp.privacy import Cost as Cost
 from jaxdp.privacy import account as account
@@ -96,6 +97,7 @@ __all__ = [
     "ModewiseClosure",
     "NotCoveredError",
     "OnePassDPSGD",
+    "Optimal",
     "OrnsteinUhlenbeck",
     "OrnsteinUhlenbeckSDE",
     "PiecewiseLinear",
