@@ -44,3 +44,20 @@ def two_sided_clock(gamma: Float[Array, ""], count: int) -> Clock:
     time = (whole * ratio - start) / (1 + ratio)
     speed = length * (time + start) * (whole - time) / (whole + start)
     return Clock(jnp.clip(time, 0, 1).at[0].set(0).at[-1].set(1), speed)
+
+
+def runge_kutta_stages(paces: Float[Array, " readings"]) -> tuple[Array, ...]:
+    """The four stages of every step of Runge and Kutta's method, one after the other.
+
+    As a single loop they are compiled once: the time that each covers, how far along the change of
+    the stage before it looks, its weight, and whether it is the last of its step.
+    """
+    steps = len(paces) // 2
+    middle = paces[1::2]
+    pace = jnp.stack([paces[:-1:2], middle, middle, paces[2::2]], axis=1)
+    each = (
+        jnp.asarray([0, 1 / 2, 1 / 2, 1]),
+        jnp.asarray([1 / 6, 1 / 3, 1 / 3, 1 / 6]),
+        jnp.asarray([False, False, False, True]),
+    )
+    return pace.ravel(), *(jnp.tile(part, steps) for part in each)

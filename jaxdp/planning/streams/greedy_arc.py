@@ -20,7 +20,7 @@ from jax.scipy.special import erfc
 from jaxtyping import Array, Float
 
 from jaxdp.core.clipped_moments import descent_factor, variance_factor
-from jaxdp.planning.streams.clock import log_clock
+from jaxdp.planning.streams.clock import log_clock, runge_kutta_stages
 from jaxdp.planning.streams.setting import Setting
 
 _DENSITY = math.sqrt(2 / math.pi)
@@ -72,26 +72,9 @@ def greedy_run(
     start = setting.initial_risk + strength * highest**2
     zero = jnp.zeros_like(start)
     (final, _, _, guess), rates = lax.scan(
-        stage, (start, zero, zero, highest), _stages(clock.speed / steps)
+        stage, (start, zero, zero, highest), runge_kutta_stages(clock.speed / steps)
     )
     return final, clock.time[::2], jnp.append(rates[::4], _feedback(final, guess, highest, law))
-
-
-def _stages(paces: Float[Array, " readings"]) -> tuple[Array, ...]:
-    """The four stages of every step of Runge and Kutta's method, one after the other.
-
-    As a single loop they are compiled once: the time that each covers, how far along the change of
-    the stage before it looks, its weight, and whether it is the last of its step.
-    """
-    steps = len(paces) // 2
-    middle = paces[1::2]
-    pace = jnp.stack([paces[:-1:2], middle, middle, paces[2::2]], axis=1)
-    each = (
-        jnp.asarray([0, 1 / 2, 1 / 2, 1]),
-        jnp.asarray([1 / 6, 1 / 3, 1 / 3, 1 / 6]),
-        jnp.asarray([False, False, False, True]),
-    )
-    return pace.ravel(), *(jnp.tile(part, steps) for part in each)
 
 
 def _fall(state, rate, law: _Law):

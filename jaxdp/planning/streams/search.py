@@ -35,9 +35,13 @@ class Greedy(NamedTuple):
 
 
 def best_greedy(settings: Setting) -> Greedy:
-    """The best clip scale and first rate of settings along a leading axis, all with noise."""
+    """The best clip scale and first rate of settings along a leading axis."""
     with on_host():
         grid = _grid(settings)
+        # Without noise nothing is won by clipping, and the arc is below the cap.
+        is_quiet = np.isinf(settings.rho)
+        no_clip = np.log(_NO_CLIP * np.sqrt(settings.label_variance))
+        grid[is_quiet] = np.stack([no_clip, 0 * no_clip], axis=-1)[is_quiet, None]
         rough = np.array(_risks_on_grid(grid, settings, _ROUGH_STEPS))
         rough[~np.isfinite(rough)] = np.inf
         starts = np.take_along_axis(grid, rough.argmin(axis=1)[:, None, None], axis=1)[:, 0]

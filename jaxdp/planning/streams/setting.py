@@ -10,6 +10,9 @@ from jaxtyping import Array, Float
 
 from jaxdp.problems.linear import LinearRegression
 
+# A search follows at most so many modes.
+_MOST_MODES = 32
+
 
 class Setting(eqx.Module):
     r"""A problem of linear regression, its number of samples and its privacy.
@@ -52,6 +55,31 @@ class Setting(eqx.Module):
         """Whether all eigenvalues are one."""
         return self.eigenvalues.shape[-1] == 1
 
+    def isotropic(self) -> "Setting":
+        """The setting of the same initial risk whose eigenvalues are all 1."""
+        one = np.ones(1)
+        return Setting(self.gamma, self.rho, self.label_noise, one, one, one * self.initial_risk)
+
+    def grouped(self) -> "Setting":
+        """Neighbouring eigenvalues joined where there are very many, for a search."""
+        if len(self.eigenvalues) <= _MOST_MODES:
+            return self
+        logs = np.log(self.eigenvalues)
+        edges = np.linspace(logs.min(), logs.max(), _MOST_MODES + 1)[1:-1]
+        places = np.digitize(logs, edges)
+
+        def joined(values):
+            return np.bincount(places, values, minlength=_MOST_MODES)
+
+        shares, weights = joined(self.weights / self.eigenvalues), joined(self.weights)
+        risks = joined(self.weights * self.initial)
+        is_there = weights > 0
+        eigenvalues = weights[is_there] / shares[is_there]
+        initial = risks[is_there] / weights[is_there]
+        return Setting(
+            self.gamma, self.rho, self.label_noise, eigenvalues, weights[is_there], initial
+        )
+
     def noise_strength(self, clip_scale: Float[Array, ""]) -> Float[Array, ""]:
         r"""$K = 2c^2\gamma^2/\rho^2$: noise that is still to come adds $K\tilde\eta^2$ to R."""
         return 2 * (clip_scale * self.gamma / self.rho) ** 2
@@ -64,11 +92,14 @@ def setting_of(problem: LinearRegression, num_samples: float, rho: float) -> Set
     eigenvalues = np.asarray(blocks.eigenvalues, np.float64)
     # Rounding of a float32 spectrum is not a share of the risk.
     eigenvalues = eigenvalues * problem.dim / (eigenvalues @ sizes)
+    initial = problem.dim * np.asarray(blocks.squared_target, np.float64) / (2 * sizes)
+    # Where inputs never point there is neither risk nor learning.
+    is_seen = eigenvalues > 0
     return Setting(
         gamma=np.float64(problem.dim / num_samples),
         rho=np.float64(rho),
         label_noise=np.asarray(problem.label_noise, np.float64),
-        eigenvalues=eigenvalues,
-        weights=eigenvalues * sizes / problem.dim,
-        initial=problem.dim * np.asarray(blocks.squared_target, np.float64) / (2 * sizes),
+        eigenvalues=eigenvalues[is_seen],
+        weights=(eigenvalues * sizes / problem.dim)[is_seen],
+        initial=initial[is_seen],
     )
