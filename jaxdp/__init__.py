@@ -29,6 +29,8 @@ from jaxdp.core.errors import NotCoveredError as NotCoveredError
 from jaxdp.core.numerics.hermite import hermite_coefficients as hermite_coefficients
 from jaxdp.core.trajectory import Status as Status
 from jaxdp.core.trajectory import Trajectory as Trajectory
+from jaxdp.planning import FreeForm as FreeForm
+from jaxdp.planning import Optimal as Optimal
 from jaxdp.planning import plan as plan
 from jaxdp.privacy import Cost as Cost
 from jaxdp.privacy import account as account
@@ -84,6 +86,7 @@ __all__ = [
     "ExactCalibration",
     "ExponentialAverage",
     "FixedFeatures",
+    "FreeForm",
     "FromSteps",
     "FunctionSpace",
     "GaussianClosure",
@@ -96,6 +99,7 @@ __all__ = [
     "ModewiseClosure",
     "NotCoveredError",
     "OnePassDPSGD",
+    "Optimal",
     "OrnsteinUhlenbeck",
     "OrnsteinUhlenbeckSDE",
     "PiecewiseLinear",

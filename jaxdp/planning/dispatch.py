@@ -7,38 +7,71 @@ import optax
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.core.checks import require_kind
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.planning.private_training import plan_training
-from jaxdp.planning.training_plan import TrainingPlan
+from jaxdp.planning.features.private_training import plan_training
+from jaxdp.planning.features.training_plan import TrainingPlan
+from jaxdp.planning.streams.one_pass_plan import OnePassPlan
+from jaxdp.planning.streams.one_pass_planning import plan_one_pass
+from jaxdp.planning.streams.optimal import Optimal
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.problems.linear import LinearRegression
+
+# What is asked of one kind of problem only, and what it is where nobody says.
+_OF_STREAMS: dict[str, Any] = {
+    "num_samples": None,
+    "schedule": Optimal,
+    "rho": None,
+    "uncertainty": None,
+}
+_OF_FEATURES: dict[str, Any] = {
+    "num_steps": (25, 100, 400),
+    "sampling_rate": (0.05, 0.2, 1.0),
+    "optimiser": optax.sgd,
+    "average": None,
+    "sampler": PoissonSampler,
+}
 
 
 def plan(
     problem: AbstractProblem,
     *,
-    epsilon: float,
-    delta: float,
-    num_steps: int | tuple[int, ...] = (25, 100, 400),
-    sampling_rate: float | tuple[float, ...] = (0.05, 0.2, 1.0),
+    epsilon: float | None = None,
+    delta: float | None = None,
+    num_samples: int | None = None,
+    schedule: Any = Optimal,
+    rho: float | None = None,
+    uncertainty: Any = None,
+    num_steps: int | tuple[int, ...] = _OF_FEATURES["num_steps"],
+    sampling_rate: float | tuple[float, ...] = _OF_FEATURES["sampling_rate"],
     optimiser: Any = optax.sgd,
     average: AbstractAverage | None = None,
     sampler: type[AbstractSampler] = PoissonSampler,
-) -> TrainingPlan:
-    """How to train within a budget: steps, sampling rate, learning rate, clip norm and noise.
+) -> OnePassPlan | TrainingPlan:
+    r"""How to run private learning within a budget, by what theory predicts of it.
 
-    Every pair of steps and sampling rate is a cell. Its noise multiplier is that of the exact
-    account. Its learning rate and clip norm minimise the test loss that `GaussianClosure(rank=0)`
-    predicts, by gradients through the closure, within the limits of stability up to which it is to
-    be trusted. The best cell is predicted once more, by the default theory.
+    **Linear regression on a stream** (`LinearRegression`): `num_samples`, the budget as `rho` or as
+    `epsilon` and `delta`, `schedule`, `uncertainty`. One pass of `OnePassDPSGD`, which is exactly
+    $\rho$-GDP: a learning rate and a clip scale with the least predicted risk. By default the
+    schedule is the best of all non-increasing ones (`Optimal` has the proof). The problem's numbers
+    are taken as known; where they are not, `uncertainty` names a box of them, and the plan's worst
+    regret over it is least.
 
-    Planning is not private. It looks at the rows, and what it chooses is not covered by epsilon.
-    Give it public rows, or proxy rows that are like the private ones, with as many training rows
-    as the private table has: from fewer follows another plan. What is then predicted is the loss
-    of training on the rows that were given, not on the private ones. And the test rows of the
-    problem are what is minimised: they are validation rows, so measure on rows that neither
-    training nor planning saw.
+    **Features on fixed rows** (`FixedFeatures`, `RandomFeatures`): `epsilon`, `delta`, `num_steps`,
+    `sampling_rate`, `optimiser`, `average`, `sampler`. How to train with DP-SGD. Every pair of
+    steps and sampling rate is a cell. Its noise multiplier is that of the exact account. Its
+    learning rate and clip norm minimise the test loss that `GaussianClosure(rank=0)` predicts, by
+    gradients through the closure, within the limits of stability up to which it is to be trusted.
+    The best cell is predicted once more, by the default theory.
+
+    Planning is not private. On features it looks at the rows, and what it chooses is not covered by
+    epsilon. Give it public rows, or proxy rows that are like the private ones, with as many
+    training rows as the private table has: from fewer follows another plan. What is then predicted
+    is the loss of training on the rows that were given, not on the private ones. And the test rows
+    of the problem are what is minimised: they are validation rows, so measure on rows that neither
+    training nor planning saw. On a stream the same holds of the initial risk, the label noise and
+    the spectrum, where they were estimated from private rows.
 
     All cells have the adjacency of the sampler, so that they can be compared. Poisson batches are
     zero-out-one; with them a rate of 1 is the full batch, also zero-out-one, with half the noise
@@ -46,9 +79,16 @@ def plan(
     of 1 is there the full batch of `DPGD`.
 
     Args:
-        problem: features on fixed rows (`FixedFeatures`, `RandomFeatures`), with any loss.
+        problem: a stream of linear regression, or features on fixed rows with any loss.
         epsilon: > 0.
         delta: in (0, 1).
+        num_samples: n, the length of the one pass.
+        schedule: `Optimal`, or a family of schedules to be fitted: a callable from free positive
+            parameters to a schedule, such as `jaxdp.Constant`, `jaxdp.Polynomial`,
+            `jaxdp.Hyperbolic` or `functools.partial(jaxdp.Polynomial, power=0.5)`; or
+            `jaxdp.FreeForm(num_knots)`.
+        rho: the budget in place of epsilon and delta, > 0.
+        uncertainty: a `jaxdp.Box` of initial risks and label noises, in place of the problem's.
         num_steps: T, one or several.
         sampling_rate: the expected share of the rows in a batch, in (0, 1], one or several; of
             batches of one size, rounded to a whole number of rows.
@@ -59,13 +99,16 @@ def plan(
             that divide the rows) or `FixedSizeBatches`.
 
     Returns:
-        A `TrainingPlan`: `.algorithm`, `.predicted`, `.table`, and a text to print.
+        Of streams a `OnePassPlan`: `.algorithm`, `.predicted`, `.floor`, `.sensitivities`,
+        `.assumptions`, `.status`. Of features a `TrainingPlan`: `.algorithm`, `.predicted`,
+        `.table`. Both have a text to print.
 
     Raises:
-        NotCoveredError: of problems other than features on fixed rows there is no plan, or the
-            closure does not cover the optimiser or the batches.
-        TypeError, ValueError: an argument is of the wrong kind or out of range, or the simulated
-            noise of a cell is so little that `account` has no epsilon for it at this delta.
+        NotCoveredError: of such problems there is no plan, or the closure does not cover the
+            optimiser or the batches.
+        TypeError, ValueError: an argument is of the wrong kind or out of range, or belongs to the
+            other kind of problem; or the simulated noise of a cell is so little that `account`
+            has no epsilon for it at this delta.
         ImportError: dp_accounting, which Poisson batches need, is not installed.
         RuntimeError: no prediction of any cell is finite and stable.
 
@@ -76,20 +119,43 @@ def plan(
         >>> cost = jaxdp.account(plan.algorithm, delta=1e-5)
         >>> print(f"epsilon {cost.epsilon:.2f}, {cost.adjacency}, {len(plan.table)} cell")
         epsilon 2.00, zero-out-one, 1 cell
+        >>> stream = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> plan = jaxdp.plan(stream, num_samples=1000, epsilon=2.0, delta=1e-5)
+        >>> print(f"risk {plan.predicted.final_risk:.3f}, without privacy {plan.floor:.4f}")
+        risk 0.142, without privacy 0.0076
     """
-    require_kind("problem", problem, AbstractProblem, "a problem, such as FixedFeatures")
+    require_kind("problem", problem, AbstractProblem, "a problem, such as LinearRegression")
+    of_streams = {
+        "num_samples": num_samples,
+        "schedule": schedule,
+        "rho": rho,
+        "uncertainty": uncertainty,
+    }
+    of_features = {
+        "num_steps": num_steps,
+        "sampling_rate": sampling_rate,
+        "optimiser": optimiser,
+        "average": average,
+        "sampler": sampler,
+    }
     if isinstance(problem, AbstractFeatureProblem):
-        return plan_training(
-            problem,
-            epsilon=epsilon,
-            delta=delta,
-            num_steps=num_steps,
-            sampling_rate=sampling_rate,
-            optimiser=optimiser,
-            average=average,
-            sampler=sampler,
-        )
+        _refuse(problem, of_streams, _OF_STREAMS, _OF_FEATURES)
+        return plan_training(problem, epsilon=epsilon, delta=delta, **of_features)
+    if isinstance(problem, LinearRegression):
+        _refuse(problem, of_features, _OF_FEATURES, _OF_STREAMS)
+        return plan_one_pass(problem, epsilon=epsilon, delta=delta, **of_streams)
     raise NotCoveredError(
-        "a plan is for features on fixed rows (FixedFeatures, RandomFeatures), got "
+        "a plan is for linear regression on a stream (LinearRegression; of a table, its "
+        ".surrogate) or for features on fixed rows (FixedFeatures, RandomFeatures), got "
         f"{type(problem).__name__}"
     )
+
+
+def _refuse(problem, given, defaults, expected):
+    """Raise TypeError where an argument of the other kind of problem is given."""
+    others = [name for name, value in given.items() if value is not defaults[name]]
+    if others:
+        raise TypeError(
+            f"expected for {type(problem).__name__} epsilon, delta and {', '.join(expected)}, "
+            f"got {', '.join(others)}"
+        )

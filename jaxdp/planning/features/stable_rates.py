@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.planning.closure_risk import Draw, LinearRisk
+from jaxdp.planning.features.closure_risk import Draw, LinearRisk
 from jaxdp.theory.features.modes import KernelModes
 from jaxdp.theory.features.stability import growth
 

@@ -13,9 +13,9 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp.planning import drafts, private_training, search
-from jaxdp.planning.closure_risk import Draw, LinearRisk, closure_risk
-from jaxdp.planning.stable_rates import stable_rates
+from jaxdp.planning.features import drafts, private_training, search
+from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk
+from jaxdp.planning.features.stable_rates import stable_rates
 from jaxdp.privacy import (
     AbstractUnamplifiedSampler,
     FixedSizeBatches,

@@ -1,0 +1,1 @@
+"""Plans of private training on fixed rows, by gradients through the closure of the features."""

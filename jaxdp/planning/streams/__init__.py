@@ -1,0 +1,1 @@
+"""Plans of one-pass DP-SGD on streams, by the deterministic equivalent."""

@@ -1,0 +1,82 @@
+"""Fitting a family of schedules: clip scale and parameters by descents from several starts."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.core.precision import on_host
+from jaxdp.planning.streams.descent import descend
+from jaxdp.planning.streams.family import AbstractFamily
+from jaxdp.planning.streams.schedule_risk import schedule_log_risk
+from jaxdp.planning.streams.setting import Setting
+
+# Clip scales over the standard deviation of a label, and how many starts are improved.
+_CLIPS, _KEPT = np.geomspace(0.02, 4, 9), 4
+
+
+class Fit(NamedTuple):
+    """The best member of a family.
+
+    Attributes:
+        point: ln c, then the family's numbers.
+        risk: of what is released; infinite where nothing sound was found.
+    """
+
+    point: Float[np.ndarray, " numbers"]
+    risk: float
+
+
+def fit(
+    family: AbstractFamily,
+    setting: Setting,
+    starts: Float[np.ndarray, "starts numbers"],
+    least: float,
+) -> Fit:
+    """The best clip scale and parameters, from starts of which the best few are improved.
+
+    Args:
+        family: of schedules.
+        setting: one.
+        starts: points, ln c first.
+        least: a risk below which nothing can be; what seems to be is an error of the integration.
+    """
+    with on_host():
+        values = np.array(_values(family, jnp.asarray(starts), setting))
+        values[~(values >= np.log(least))] = np.inf
+        best = starts[np.argsort(values)[:_KEPT]]
+        found = descend(
+            lambda points: _values_and_gradients(family, jnp.asarray(points), setting), best
+        )
+    risks = np.where(found.values >= np.log(least), np.exp(found.values), np.inf)
+    place = int(np.argmin(risks))
+    return Fit(found.points[place], float(risks[place]))
+
+
+def cold_starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "starts numbers"]:
+    """Every clip scale with each of the family's own starts."""
+    weakest = min(1.0, min(1.0, float(setting.rho)) ** 2 / float(setting.gamma) ** 0.5)
+    clips = np.log(np.sqrt(float(setting.label_variance)) * _CLIPS * min(1.0, 10 * weakest))
+    numbers = family.starts(setting)
+    return np.concatenate(
+        [np.repeat(clips, len(numbers))[:, None], np.tile(numbers, (len(clips), 1))], axis=1
+    )
+
+
+def log_risk(family: AbstractFamily, point, setting: Setting):
+    """The logarithm of the risk at a point."""
+    schedule = family.schedule(point[1:], setting.gamma)
+    return schedule_log_risk(schedule, point[0], setting, family.clock(setting.gamma))
+
+
+@eqx.filter_jit
+def _values(family, points, setting):
+    return jax.vmap(lambda point: log_risk(family, point, setting))(points)
+
+
+@eqx.filter_jit
+def _values_and_gradients(family, points, setting):
+    return jax.vmap(jax.value_and_grad(lambda point: log_risk(family, point, setting)))(points)

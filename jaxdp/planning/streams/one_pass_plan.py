@@ -1,0 +1,112 @@
+"""A plan of one-pass DP-SGD: what to run, what is predicted of it, and how much hangs on it."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.core.trajectory import Status, Trajectory
+
+# Relative: knots that follow the schedule so closely are enough to paste.
+_CLOSE = 1e-2
+
+
+class Sensitivity(NamedTuple):
+    """By which share the risk rises when an argument is off by a factor of two.
+
+    Attributes:
+        halved, doubled: 1.0 is a risk twice as large.
+    """
+
+    halved: float
+    doubled: float
+
+
+class OnePassPlan(eqx.Module):
+    """How to run one-pass DP-SGD within a budget, as `jaxdp.plan` found it.
+
+    Attributes:
+        algorithm: what to run.
+        predicted: its trajectory, by `CoupledODE`.
+        floor: the best risk of one pass over so many samples without privacy.
+        sensitivities: by argument. "learning_rate" is the whole schedule, "exchange" the clip
+            scale at a fixed product of clip scale and learning rate, others are of the schedule.
+        assumptions: what a plan leaves out, in sentences.
+        status: `Status.OK`, or what went wrong.
+        regret: with `uncertainty`, by which factor the risk exceeds the best one at the worst place
+            of the box; None without.
+    """
+
+    algorithm: OnePassDPSGD
+    predicted: Trajectory
+    floor: float = eqx.field(static=True)
+    sensitivities: dict[str, Sensitivity]
+    assumptions: tuple[str, ...] = eqx.field(static=True)
+    status: Status = eqx.field(static=True)
+    regret: float | None = eqx.field(static=True, default=None)
+
+    @property
+    def final_risk(self) -> float:
+        """The predicted risk of what is released."""
+        return float(self.predicted.final_risk)
+
+    @property
+    def line(self) -> str:
+        """The algorithm as a line of Python, to five digits; of many knots as few as are needed."""
+        one = self.algorithm
+        numbers = f"{float(one.clip_scale):.5g}, {float(one.rho)!r}, {int(one.num_steps)}"
+        return f"jaxdp.OnePassDPSGD({_schedule_text(one.learning_rate)}, {numbers})"
+
+    def __str__(self):
+        one = self.algorithm
+        first, last = (float(one.learning_rate(np.float64(time))) for time in (0, 1))
+        lines = [
+            f"Plan for {int(one.num_steps)} samples, rho = {float(one.rho):.5g}",
+            f"clip scale {float(one.clip_scale):.4g}, learning rate {first:.4g} to {last:.4g}",
+            f"predicted risk {self.final_risk:.5g} by the {self.predicted.label}; without privacy "
+            f"{self.floor:.5g} at best",
+        ]
+        if self.regret is not None:
+            lines.append(f"at most {self.regret:.3g} times the best risk anywhere in the box")
+        lines += [
+            f"{name}: risk {1 + each.halved:.3g} times as large when halved, "
+            f"{1 + each.doubled:.3g} when doubled"
+            for name, each in self.sensitivities.items()
+        ]
+        if self.status != Status.OK:
+            lines.append(f"status: {self.status.name}")
+        lines += [self.line, *(f"Note: {sentence}." for sentence in self.assumptions)]
+        return "\n".join(lines) + "\n"
+
+    def __repr__(self):
+        return str(self)
+
+
+def _schedule_text(schedule) -> str:
+    arguments = {name: np.asarray(value, np.float64) for name, value in vars(schedule).items()}
+    if "knots" in arguments:
+        kept = _needed(arguments["knots"], arguments["values"])
+        arguments = {name: values[kept] for name, values in arguments.items()}
+    texts = (
+        f"[{', '.join(f'{each:.5g}' for each in value)}]" if value.ndim else f"{value:.5g}"
+        for value in arguments.values()
+    )
+    return f"jaxdp.{type(schedule).__name__}({', '.join(texts)})"
+
+
+def _needed(knots: np.ndarray, values: np.ndarray) -> list[int]:
+    """Which knots are enough for the straight lines between them to follow all of them."""
+    kept, first = [0], 0
+    while first < len(knots) - 1:
+        last = first + 1
+        while last + 1 < len(knots):
+            inner = slice(first + 1, last + 1)
+            ends = [knots[first], knots[last + 1]], [values[first], values[last + 1]]
+            gap = np.abs(np.interp(knots[inner], *ends) - values[inner])
+            if np.any(gap > _CLOSE * values[inner]):
+                break
+            last += 1
+        kept.append(last)
+        first = last
+    return kept
