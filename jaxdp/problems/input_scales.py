@@ -82,9 +82,7 @@ class NormalLevels(NamedTuple):
         # Rounding may take a sum beyond 1.
         inner = ndtri(jnp.clip(jnp.cumsum(scales.weights)[:-1], 0, 1))
         end = jnp.full_like(scales.weights[:1], jnp.inf)
-        return cls(
-            scales.values, jnp.concatenate([-end, inner]), jnp.concatenate([inner, end])
-        )
+        return cls(scales.values, jnp.concatenate([-end, inner]), jnp.concatenate([inner, end]))
 
     def at(self, normals: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """The scale that each standard normal stands for."""

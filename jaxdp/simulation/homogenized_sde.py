@@ -124,16 +124,14 @@ def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajector
         return jnp.sum(spectrum * (parameters - target) ** 2) / 2
 
     def gradient(time, parameters):
-        cap = 2 / (gamma * algorithm.batch_size)
-        return mean_gradient(problem, algorithm, risk(parameters), schedule(time), cap)
+        return mean_gradient(problem, algorithm, risk(parameters), schedule(time))
 
     def drift(time, parameters, _):
         return -gradient(time, parameters).descent * spectrum * (parameters - target)
 
     def sampling(time, parameters, _):
-        # n = d / gamma samples in all.
-        scale = gradient(time, parameters).spread * jnp.sqrt(gamma / dim)
-        return lineax.DiagonalLinearOperator(scale * jnp.sqrt(spectrum))
+        spread = gradient(time, parameters).spread
+        return lineax.DiagonalLinearOperator(spread * jnp.sqrt(spectrum))
 
     private_scale = 2 * algorithm.noise_ratio * gamma / jnp.sqrt(jnp.asarray(dim, dtype))
 

@@ -22,7 +22,7 @@ class MeanGradient(NamedTuple):
 
     Attributes:
         descent: factor of $\Sigma(\theta - \theta^*)$ in the mean.
-        spread: the root of the factor of $\Sigma$ in the second moment.
+        spread: the root of the factor of $\Sigma$ in the second moment, over n samples.
         clipped: the probability that the gradient's norm is clipped.
     """
 
@@ -36,19 +36,15 @@ def mean_gradient(
     algorithm: OnePassDPSGD,
     risk: Float[Array, ""],
     rate: Float[Array, ""],
-    cap: Float[Array, ""],
 ) -> MeanGradient:
-    """The mean gradient at a risk.
-
-    Args:
-        rate: the learning rate before it is capped.
-        cap: what it is capped at for inputs of scale 1.
-    """
+    """The mean gradient at a risk; `rate` is the learning rate before it is capped."""
+    gamma = algorithm.aspect_ratio(problem.dim).astype(risk.dtype)
+    cap = 2 / (gamma * algorithm.batch_size)
     if problem.input_scales is None and isinstance(problem.loss, HalfSquared):
         second_moment = 2 * risk + problem.label_noise**2
         descent, variance = algorithm.clip.moments(second_moment)
         capped = jnp.minimum(rate, cap)
-        spread = capped * jnp.sqrt(variance * second_moment)
+        spread = capped * jnp.sqrt(variance * second_moment * gamma / problem.dim)
         return MeanGradient(capped * descent, spread, 1 - descent)
     values = weights = jnp.ones(1, risk.dtype)
     if problem.input_scales is not None:
@@ -59,8 +55,9 @@ def mean_gradient(
     slope = problem.loss.clipped_slope(zero, error, zero, limit)
     capped = jnp.minimum(rate, cap / (problem.loss.curvature_bound * values))
     heavy = weights * values * capped
+    power = jnp.sum(heavy * capped * slope.square)
     return MeanGradient(
         jnp.sum(heavy * slope.derivative),
-        jnp.sqrt(jnp.sum(heavy * capped * slope.square)),
+        jnp.sqrt(power * gamma / problem.dim),
         jnp.sum(weights * slope.clipped),
     )
