@@ -30,6 +30,7 @@ from jaxdp.problems.base import AbstractLinearModelProblem, Samples
 from jaxdp.problems.covariance_basis import covariance_basis
 from jaxdp.problems.eigenvalue_blocks import Blocks, blocks_of, multiplicities_of
 from jaxdp.problems.input_scales import InputScales
+from jaxdp.problems.scale_estimate import estimated_scales
 
 _MEAN_TOLERANCE = 1e-5
 _LEAST_SQUARES = HalfSquared()
@@ -38,9 +39,9 @@ _LEAST_SQUARES = HalfSquared()
 class LinearRegression(AbstractLinearModelProblem):
     r"""Labels $y = x^\top\theta^* + z$ with $x \sim N(0, \Sigma)$, $z \sim N(0, \zeta^2)$.
 
-    The risk is the excess risk $R(\theta) = \|\Sigma^{1/2}(\theta - \theta^*)\|^2 / 2$, whatever the
-    loss. With `input_scales` the inputs are elliptical: $x = \sqrt s\,\Sigma^{1/2} g$ with g standard
-    normal and a scale s drawn for each sample.
+    The risk is the excess risk $R(\theta) = \|\Sigma^{1/2}(\theta - \theta^*)\|^2 / 2$, whatever
+    the loss. With `input_scales` the inputs are elliptical: $x = \sqrt s\,\Sigma^{1/2} g$ with g
+    standard normal and a scale s drawn for each sample.
 
     Args:
         spectrum: eigenvalues of Sigma, >= 0, of mean 1 (AC Assumption 1: tr Sigma = d).
@@ -140,8 +141,10 @@ class LinearRegression(AbstractLinearModelProblem):
         return cls._flat(values / values.mean(), label_noise, initial_risk, input_scales, loss)
 
     @classmethod
-    def from_data(cls, inputs, labels) -> "LinearRegression":
-        r"""The Gaussian surrogate of a table: its covariance, least squares and residual variance.
+    def from_data(
+        cls, inputs, labels, *, input_scales: bool = False, loss=_LEAST_SQUARES
+    ) -> "LinearRegression":
+        r"""The surrogate of a table: its covariance, least squares and residual variance.
 
         Inputs are centred and scaled by one number to trace = dim, labels are centred, both
         non-privately: the surrogate is a tool of the analyst, not a private release. The target
@@ -150,16 +153,26 @@ class LinearRegression(AbstractLinearModelProblem):
         Args:
             inputs: table of shape (rows, dim), with rows > dim + 1.
             labels: shape (rows,).
+            input_scales: whether the surrogate has the rows' scales too, as estimated from their
+                lengths (`jaxdp.problems.scale_estimate`), or is Gaussian.
+            loss: as for the constructor; the target is least squares' whatever it is.
 
         Raises:
             ValueError: shapes differ, values are missing, rows are too few, a column is constant.
         """
+        require_kind("input_scales", input_scales, bool, "True or False")
         table = standardise(inputs, labels)
         basis = covariance_basis(table)
         rank = int((basis.spectrum > 0).sum())
         residual = table.labels - table.inputs @ (basis.rotation @ basis.solution)
         variance = residual @ residual / (len(table.labels) - rank - 1)
-        return cls(basis.spectrum, basis.solution, math.sqrt(variance))
+        scales = None
+        if input_scales:
+            seen = basis.rotation[:, basis.spectrum > 0]
+            spread = np.sqrt(basis.spectrum[basis.spectrum > 0])
+            scales = estimated_scales(table.inputs @ seen / spread)
+        noise = math.sqrt(variance)
+        return cls(basis.spectrum, basis.solution, noise, input_scales=scales, loss=loss)
 
     @classmethod
     def _flat(cls, spectrum, label_noise, initial_risk, scales, loss) -> "LinearRegression":

@@ -5,7 +5,7 @@ one scale they are products of the clip's two factors; else each scale has its o
 own cap and its own residual, and the moments are averages over the scales.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -45,10 +45,12 @@ def gradient_moments(
     """
     values, weights = modes.levels(risk.dtype)
     second_moment = modes.second_moment(values * risk)
-    # The residual is cut at c/sqrt(s), or before it by the loss: both in units of that.
-    own_cut: Any = modes.slope_bound * values**0.5
-    is_clipping = clip.scale < own_cut
-    cut = eqx.tree_at(lambda clip: clip.scale, clip, jnp.minimum(clip.scale, own_cut))
+    cut, is_clipping = clip, True
+    if modes.slope_bound is not None:
+        # The residual is cut at c/sqrt(s), or before it by the loss: both times sqrt(s).
+        own_cut = modes.slope_bound * values**0.5
+        is_clipping = clip.scale < own_cut
+        cut = eqx.tree_at(lambda clip: clip.scale, clip, jnp.minimum(clip.scale, own_cut))
     descent, variance = cut.moments(values * second_moment)
     pull = weights * values * rates
     push = weights * values * rates**2 * share

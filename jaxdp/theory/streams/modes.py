@@ -11,8 +11,8 @@ the noise is set by the schedule and is not capped.
 
 **Inputs of random scale**, $x = \sqrt s\,\Sigma^{1/2} g$ with $E[s] = 1$. Given s and with $u =
 \theta - \theta^*$, the residual $x^\top u - z$ is $N(0, v_s)$ with $v_s = 2sR + \zeta^2$, and
-$\|x\|^2/d \to s$. The gradient is x times the residual, so that clipping its norm at $c\sqrt d$ cuts
-the residual at $l_s = c/\sqrt s$: call it $\psi$. The step's cap 2/|x|^2 is 2/(s d), the rate is
+$\|x\|^2/d \to s$. The gradient is x times the residual, so that clipping its norm at $c\sqrt d$
+cuts the residual at $l_s = c/\sqrt s$: call it $\psi$. The step's cap 2/|x|^2 is 2/(s d), the rate
 $g_s = \min(\tilde\eta, 2/(\gamma B s))$. By Stein's identity
 
 $$ E[x\,\psi \mid s] = s\,\mu(l_s/\sqrt{v_s})\,\Sigma u, \qquad
@@ -44,6 +44,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.trajectory import Trajectory
+from jaxdp.losses import HalfSquared
 from jaxdp.problems.input_scales import InputScales
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.theory.solver import prediction
@@ -66,7 +67,7 @@ class Modes(eqx.Module):
         dim: d.
         label_noise: zeta.
         mean_square: tr(Sigma^2) / d.
-        slope_bound: beyond which the loss itself cuts the residual.
+        slope_bound: where the loss itself cuts the residual; None where it does not.
         scales: the law of the inputs' scale; None where it is 1.
         is_valid: whether the problem's traced parameters are in their range.
     """
@@ -79,7 +80,7 @@ class Modes(eqx.Module):
     dim: Float[Array, ""]
     label_noise: Float[Array, ""]
     mean_square: Float[Array, ""]
-    slope_bound: Float[Array, ""] | float
+    slope_bound: Float[Array, ""] | None
     scales: InputScales | None
     is_valid: Bool[Array, ""]
 
@@ -119,7 +120,7 @@ def eigen_modes(problem: LinearRegression) -> Modes:
         dim=jnp.asarray(dim, problem.spectrum.dtype),
         label_noise=problem.label_noise,
         mean_square=jnp.mean(problem.spectrum**2),
-        slope_bound=problem.loss.slope_bound,
+        slope_bound=None if isinstance(problem.loss, HalfSquared) else problem.loss.slope_bound,
         scales=problem.input_scales,
         is_valid=problem.is_valid & blocks.is_valid,
     )
@@ -130,9 +131,10 @@ def capped_fraction(
 ) -> Float[Array, " records"]:
     r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
 
-    Given the inputs' scale, $\|x\|^2$ is a weighted chi-square of d degrees; its cube root is taken as Gaussian after
-    matching two moments (Satterthwaite, Wilson and Hilferty): within about .002 when the
-    effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is 10 or more, .03 at 1.
+    Given the inputs' scale, $\|x\|^2$ is a weighted chi-square of d degrees; its cube root is taken
+    as Gaussian after matching two moments (Satterthwaite, Wilson and Hilferty): within about .002
+    when the effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is 10 or more, .03
+    at 1.
     Derived: test_capped_fraction_matches_simulation. At time 0 the share is 0.
     """
     spread = 2 * modes.mean_square / (9 * modes.dim)

@@ -1,5 +1,7 @@
 """Inputs of random scale: theories and simulators against references and against each other."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -185,7 +187,7 @@ def test_bounds_are_ordered_for_inputs_of_random_scale():
         jaxdp.UpperBound(),
     )
     curves = [jaxdp.predict(problem, algorithm, theory=theory).check() for theory in theories]
-    for below, above in zip(curves[:-1], curves[1:], strict=True):
+    for below, above in itertools.pairwise(curves):
         assert np.all(below.risk <= above.risk * (1 + 1e-5))
     isotropic = _problem(30)
     curves = [jaxdp.predict(isotropic, algorithm, theory=theory).risk for theory in theories]
