@@ -35,6 +35,7 @@ from jaxdp.planning import plan as plan
 from jaxdp.privacy import Cost as Cost
 from jaxdp.privacy import account as account
 from jaxdp.problems import FixedFeatures as FixedFeatures
+from jaxdp.problems import InputScales as InputScales
 from jaxdp.problems import LinearRegression as LinearRegression
 from jaxdp.problems import RandomFeatures as RandomFeatures
 from jaxdp.problems import TabularRegression as TabularRegression
@@ -93,6 +94,7 @@ __all__ = [
     "GradientFlow",
     "HomogenizedSDE",
     "Hyperbolic",
+    "InputScales",
     "Iterates",
     "LinearRegression",
     "LowerBound",

@@ -62,12 +62,15 @@ def reference_risk(
     times,
     batch_size=1,
     warp=2.0,
+    scales=((1.0, 1.0),),
+    width=np.inf,
 ):
     """Risk by AC (62) in float64, in the variables of the paper: nothing is shifted away.
 
     The noise enters through -d(rate^2)/dt = `square_slope`(t) >= 0, on a clock
     t = 1 - (1 - s)^warp that tames its singularity at the end. `weights` are the shares
-    lambda_i d_i / d of each block, `initial` the D_i(0).
+    lambda_i d_i / d of each block, `initial` the D_i(0). `scales` are the inputs' own, as (value,
+    probability), and `width` is that of Huber's loss.
     """
     eigenvalues, weights = np.asarray(eigenvalues), np.asarray(weights)
 
@@ -77,11 +80,14 @@ def reference_risk(
         speed = warp * (1 - s) ** (warp - 1)
         # A trial stage across a steep drop may leave the range.
         risk = max(weights @ modes, 0)
-        power = 2 * risk + label_noise**2
-        mu, nu = reference_moments(clip_scale / np.sqrt(power))
-        step = min(rate(time), 2 / (gamma * batch_size))
-        drift = -2 * eigenvalues * step * mu * modes
-        drift += eigenvalues * step**2 * nu * power / 2 * gamma
+        drift = np.zeros_like(modes)
+        for scale, share in scales:
+            variance = 2 * scale * risk + label_noise**2
+            cut = min(clip_scale / np.sqrt(scale), width)
+            mu, nu = reference_moments(cut / np.sqrt(variance))
+            step = min(rate(time), 2 / (gamma * batch_size * scale))
+            drift -= 2 * share * scale * step * mu * eigenvalues * modes
+            drift += share * scale * step**2 * nu * variance / 2 * gamma * eigenvalues
         return drift * speed + 2 * (clip_scale * gamma / rho) ** 2 * square_slope(s, speed)
 
     clock = 1 - (1 - np.asarray(times)) ** (1 / warp)

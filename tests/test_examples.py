@@ -19,6 +19,7 @@ NAMES = [
     "FunctionSpace",
     "GaussianClosure",
     "Hyperbolic",
+    "InputScales",
     "Iterates",
     "LinearRegression",
     "OnePassDPSGD",

@@ -18,9 +18,8 @@ import jaxdp
 from jaxdp.algorithms import one_pass_dp_sgd
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.clipping.ghost import ghost_pass, ghosts
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
-from jaxdp.clipping.ghost.ghosts import Kept
+from jaxdp.clipping.ghost.ghosts import Kept, ghost_pass, ghosts
 from jaxdp.clipping.ghost.weight_uses import WeightUses
 from jaxdp.privacy import ShuffledEpochs, audit_mu, gaussian_mu
 

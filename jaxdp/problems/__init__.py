@@ -7,6 +7,7 @@ from jaxdp.problems.base import Samples as Samples
 from jaxdp.problems.features import AbstractFeatureProblem as AbstractFeatureProblem
 from jaxdp.problems.features import ReducedFeatures as ReducedFeatures
 from jaxdp.problems.fixed_features import FixedFeatures as FixedFeatures
+from jaxdp.problems.input_scales import InputScales as InputScales
 from jaxdp.problems.kernel_solutions import SpectralGap as SpectralGap
 from jaxdp.problems.linear import LinearRegression as LinearRegression
 from jaxdp.problems.random_features import RandomFeatures as RandomFeatures
@@ -20,6 +21,7 @@ __all__ = [
     "AbstractProblem",
     "AbstractSampleProblem",
     "FixedFeatures",
+    "InputScales",
     "LinearRegression",
     "RandomFeatures",
     "ReducedFeatures",

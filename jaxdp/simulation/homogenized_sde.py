@@ -7,6 +7,7 @@ $$ d\Theta = -\tilde\eta\,\mu_c\,\Sigma(\Theta - \theta^*)\,dt
 
 The private Brownian motion enters through its clock $\tau(t) = (\tilde\eta^2(0) -
 \tilde\eta^2(t))/\rho^2$, so no derivative of the schedule is needed and any schedule works.
+Inputs of random scale and Huber's loss change the two factors (`jaxdp.simulation.mean_gradient`).
 AC Theorem 4 is a law of large numbers: means agree with Algorithm 1, standard deviations do not.
 """
 
@@ -31,6 +32,7 @@ from jaxdp.problems.linear import LinearRegression
 from jaxdp.schedules import AbstractSchedule
 from jaxdp.simulation.base import AbstractSimulator, known_length
 from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
+from jaxdp.simulation.mean_gradient import mean_gradient
 
 
 class HomogenizedSDE(AbstractSimulator):
@@ -121,22 +123,15 @@ def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajector
     def risk(parameters):
         return jnp.sum(spectrum * (parameters - target) ** 2) / 2
 
-    def moments(parameters):
-        second_moment = 2 * risk(parameters) + problem.label_noise**2
-        return second_moment, *algorithm.clip.moments(second_moment)
-
-    def rate(time):
-        return jnp.minimum(schedule(time), 2 / (gamma * algorithm.batch_size))
+    def gradient(time, parameters):
+        return mean_gradient(problem, algorithm, risk(parameters), schedule(time))
 
     def drift(time, parameters, _):
-        _, descent, _ = moments(parameters)
-        return -rate(time) * descent * spectrum * (parameters - target)
+        return -gradient(time, parameters).descent * spectrum * (parameters - target)
 
     def sampling(time, parameters, _):
-        second_moment, _, variance = moments(parameters)
-        # n = d / gamma samples in all.
-        scale = rate(time) * jnp.sqrt(variance * second_moment * gamma / dim)
-        return lineax.DiagonalLinearOperator(scale * jnp.sqrt(spectrum))
+        spread = gradient(time, parameters).spread
+        return lineax.DiagonalLinearOperator(spread * jnp.sqrt(spectrum))
 
     private_scale = 2 * algorithm.noise_ratio * gamma / jnp.sqrt(jnp.asarray(dim, dtype))
 
@@ -155,8 +150,7 @@ def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajector
         )
 
         def save(time, parameters, _):
-            _, descent, _ = moments(parameters)
-            return risk(parameters), 1 - descent
+            return risk(parameters), gradient(time, parameters).clipped
 
         solution = diffrax.diffeqsolve(
             terms,
@@ -186,7 +180,7 @@ def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajector
 
     risks, clipped, final_risk, parameters, stopped = jax.vmap(one_run)(keys)
     time = times[slots]
-    # P(|residual| > c) = 1 - mu; its average over the samples so far, by the trapezoid rule.
+    # The probability of being clipped, averaged over the samples so far by the trapezoid rule.
     areas = jnp.diff(time)[None] * (clipped[:, 1:] + clipped[:, :-1]) / 2
     area = jnp.concatenate([jnp.zeros_like(clipped[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
     return trajectory_of(

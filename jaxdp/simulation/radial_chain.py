@@ -12,13 +12,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Complex, Float, Int
+from jaxtyping import Array, Bool, Complex, Float, Inexact, Int
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.clipping import NormClip
 from jaxdp.core.cells import side_by_side
 from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.core.numerics.counter_normals import Words, normal_pairs
+from jaxdp.losses import AbstractScalarLoss
+from jaxdp.problems.input_scales import NormalLevels
 from jaxdp.problems.linear import LinearRegression
 
 # Random numbers per draw over all lanes, two megabytes of float32, and the most steps they are for.
@@ -57,6 +59,8 @@ class _Lanes(eqx.Module):
 
     eigenvalues: Float[Array, " blocks #lanes"]
     label_noise: Float[Array, " #lanes"]
+    levels: NormalLevels | None
+    loss: AbstractScalarLoss
     clip: NormClip
     dim: int = eqx.field(static=True)
 
@@ -65,7 +69,7 @@ class _Steps(eqx.Module):
     """What the steps of a chunk read."""
 
     samples: Complex[Array, "steps blocks lanes"]
-    labels: Float[Array, "steps lanes"]
+    labels: Inexact[Array, "steps lanes"]
     rates: Float[Array, " steps #lanes"]
     active: Bool[Array, " steps"]
     noise: Complex[Array, "steps blocks lanes"] | None
@@ -98,9 +102,13 @@ def _root(square):
     return jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, square)))
 
 
-def _labels(words: Words, steps, place: int, dtype) -> Float[Array, "steps lanes"]:
-    """Standard normals, from the counter after those of the blocks."""
-    return normal_pairs(words, steps[:, None], jnp.asarray(place), dtype)[0]
+def _labels(words: Words, steps, place: int, dtype, *, has_scales: bool):
+    """Standard normals of the label noise, from the counter after those of the blocks.
+
+    Where inputs have scales, theirs are the imaginary parts, which the same hash yields.
+    """
+    label, scale = normal_pairs(words, steps[:, None], jnp.asarray(place), dtype)
+    return lax.complex(label, scale) if has_scales else label
 
 
 def add_noise(state: State, noise, std) -> State:
@@ -139,7 +147,7 @@ def advance(
         is_noisy: whether there may be noise before the last step's.
     """
     description, static = eqx.partition((problem, algorithm), eqx.is_array)
-    blocks = problem.blocks.sizes
+    blocks, has_scales = problem.blocks.sizes, problem.input_scales is not None
 
     def many(description, streams, state, bounds):
         leaves = jax.tree.leaves((description, streams, state))
@@ -160,7 +168,7 @@ def advance(
             noise = draw(words.noise, steps, blocks, dtype) if is_noisy else None
             drawn = (
                 draw(words.sampling, steps, blocks, dtype),
-                _labels(words.sampling, steps, len(blocks), dtype),
+                _labels(words.sampling, steps, len(blocks), dtype, has_scales=has_scales),
                 noise,
             )
             samples, labels, noise = jax.tree.map(spread, drawn)
@@ -185,9 +193,14 @@ def advance(
 
 
 def _lanes(problem: LinearRegression, algorithm: OnePassDPSGD) -> _Lanes:
+    scales = problem.input_scales
+    levels = None if scales is None else NormalLevels.of(scales)
+    levels, loss = jax.tree.map(lambda leaf: leaf[..., None], (levels, problem.loss))
     return _Lanes(
         problem.blocks.eigenvalues[:, None],
         problem.label_noise[None],
+        levels,
+        loss,
         eqx.tree_at(lambda clip: clip.scale, algorithm.clip, algorithm.clip.scale[None]),
         problem.dim,
     )
@@ -242,11 +255,17 @@ def _descend(lanes: _Lanes, state: State, now: _Steps) -> State:
     """One gradient step."""
     along = _root(lanes.eigenvalues) * now.samples.real
     across = lanes.eigenvalues * now.samples.imag
-    residual = jnp.sum(along * state.radii, axis=0) - lanes.label_noise * now.labels
+    labels = now.labels
+    if lanes.levels is not None:
+        scale = lanes.levels.at(labels.imag)[None].astype(along.dtype)
+        along, across, labels = jnp.sqrt(scale) * along, scale * across, labels.real
+    # Both without the target's part, which falls out of their difference.
+    prediction, label = jnp.sum(along * state.radii, axis=0), lanes.label_noise * labels
+    slope = lanes.loss.slope(prediction, label)
     square = jnp.sum(along**2 + across, axis=0)
-    factor = lanes.clip.factor(jnp.abs(residual) * jnp.sqrt(square), lanes.dim)
-    limit = 2 / square
-    pull = jnp.minimum(now.rates, limit) * factor * residual
+    factor = lanes.clip.factor(jnp.abs(slope) * jnp.sqrt(square), lanes.dim)
+    limit = 2 / (lanes.loss.curvature_bound * square)
+    pull = jnp.minimum(now.rates, limit) * factor * slope
     moved = _moved(state, -pull[None] * along, pull[None] ** 2 * across)
     clipped = state.clipped + ((factor < 1) & now.active)
     return State(moved.radii, moved.excess, clipped, state.capped + (limit < now.rates))

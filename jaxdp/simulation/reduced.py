@@ -13,7 +13,8 @@ $$ p_j^2 = (r_j - s\sqrt{\lambda_j} g_j)^2 + s^2\lambda_j q_j, \qquad
 where $\tau = 2C\sigma_k$ and the noise is split along and across the new direction: $a_j$ standard
 normal, $q_j'$ chi-square of $d_j - 1$ degrees. The law of r' given u depends on u through r alone,
 so r is a Markov chain, and $R = \sum_j \lambda_j r_j^2 / 2$: exact for every number of steps,
-dimension, clip norm and schedule.
+dimension, clip norm and schedule. A random scale of the inputs is drawn for each sample and
+multiplies all of it; Huber's loss cuts the residual. Neither sees directions.
 
 Derived: test_reduced checks it in law against `Iterates` and against Algorithm 1 as printed.
 """

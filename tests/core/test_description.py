@@ -49,6 +49,14 @@ def _descriptions():
     return [
         jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], np.arange(4.0), 0.1),
         jaxdp.LinearRegression.isotropic(4, label_noise=0.3),
+        jaxdp.LinearRegression(
+            np.ones(2),
+            np.ones(2),
+            0.1,
+            input_scales=jaxdp.InputScales([0.5, 1.5], [0.5, 0.5]),
+            loss=losses.Huber(0.7),
+        ),
+        jaxdp.InputScales([0.5, 1.5], [0.5, 0.5]),
         jaxdp.LinearRegression.power_law(4, condition_number=2.0, label_noise=0.3),
         jaxdp.TabularRegression(ROWS, LABELS),
         jaxdp.RandomFeatures.sample(4, 3, 2, 5, key=jr.key(0)),

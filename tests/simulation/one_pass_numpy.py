@@ -4,15 +4,30 @@ import numpy as np
 
 
 def algorithm_1(
-    rng, *, spectrum, target, label_noise, rate, clip_scale, rho, n, records, batch_size=1
+    rng,
+    *,
+    spectrum,
+    target,
+    label_noise,
+    rate,
+    clip_scale,
+    rho,
+    n,
+    records,
+    batch_size=1,
+    scales=((1.0, 1.0),),
+    width=np.inf,
 ):
     """AC Algorithm 1 line by line, with the noise of equation (2).
 
     Returns R at the records, the final risk, and the shares of samples clipped and capped. `rate`
     is eta-tilde; theta_n's noise comes after the last record.
     With batches, n counts steps: each is the mean of its samples' own steps, with noise over B.
+    Each sample's input is multiplied by the root of a scale, of (value, probability); the slope is
+    Huber's of this width.
     """
     d = len(spectrum)
+    values, shares = zip(*scales, strict=True)
     clip_norm = clip_scale * np.sqrt(d)
     eta = np.array([np.nan] + [rate(k / n) / n for k in range(1, n + 1)])
     sigma = np.zeros(n + 1)
@@ -29,9 +44,10 @@ def algorithm_1(
     for k in range(1, n + 1):
         descent = np.zeros(d)
         for _ in range(batch_size):
-            x = np.sqrt(spectrum) * rng.normal(size=d)
+            scale = rng.choice(values, p=shares) if len(values) > 1 else values[0]
+            x = np.sqrt(scale * spectrum) * rng.normal(size=d)
             y = x @ target + label_noise * rng.normal()
-            g = x * (x @ theta - y)
+            g = x * np.clip(x @ theta - y, -width, width)
             g_bar = g * min(1, clip_norm / np.linalg.norm(g))
             eta_bar = min(eta[k], 2 / np.sum(x**2))
             descent += eta_bar * g_bar / batch_size

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.checks import described, require_count
 from jaxdp.core.description import AbstractDescription, constructor_arguments
-from jaxdp.core.precision import on_host
+from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.clock import Clock, log_clock, two_sided_clock
 from jaxdp.planning.streams.setting import Setting
 from jaxdp.schedules import AbstractSchedule, PiecewiseLinear, as_schedule

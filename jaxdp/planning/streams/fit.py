@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.precision import on_host
+from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.descent import descend
 from jaxdp.planning.streams.family import AbstractFamily
 from jaxdp.planning.streams.schedule_risk import schedule_log_risk

@@ -19,7 +19,7 @@ from jax import lax
 from jax.scipy.special import erfc
 from jaxtyping import Array, Float
 
-from jaxdp.core.clipped_moments import descent_factor, variance_factor
+from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
 from jaxdp.planning.streams.clock import log_clock, runge_kutta_stages
 from jaxdp.planning.streams.setting import Setting
 

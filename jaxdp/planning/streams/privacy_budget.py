@@ -8,7 +8,7 @@ import numpy as np
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import host_number
 from jaxdp.privacy.arguments import check_budget
-from jaxdp.privacy.gaussian import gaussian_mu
+from jaxdp.privacy.conversions.gaussian import gaussian_mu
 
 
 def rho_of(rho: Any, epsilon: Any, delta: Any) -> float:

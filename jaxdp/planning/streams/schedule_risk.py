@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxdp.core.clipped_moments import descent_factor, variance_factor
+from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
 from jaxdp.planning.streams.clock import Clock, runge_kutta_stages
 from jaxdp.planning.streams.setting import Setting
 from jaxdp.schedules import AbstractSchedule

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.precision import on_host
+from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.descent import descend
 from jaxdp.planning.streams.greedy_arc import greedy_run
 from jaxdp.planning.streams.setting import Setting

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.core.precision import on_host
+from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.clock import log_clock
 from jaxdp.planning.streams.family import (
     AbstractFamily,

@@ -28,6 +28,7 @@ from jaxdp.problems.linear import LinearRegression
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_one_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve
+from jaxdp.theory.streams.gradient_moments import gradient_moments
 from jaxdp.theory.streams.modes import Modes, as_trajectory, eigen_modes
 
 
@@ -123,7 +124,9 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
     time = time.astype(dtype)
     schedule = algorithm.learning_rate
     gamma = algorithm.aspect_ratio(modes.dim).astype(dtype)
-    cap = 2 / (gamma * algorithm.batch_size)
+    values, _ = modes.levels(dtype)
+    # Of inputs of each scale.
+    cap = 2 / (gamma * algorithm.batch_size) / values
     strength = 2 * (algorithm.noise_ratio * gamma) ** 2
     last_square = schedule(jnp.ones((), dtype)) ** 2
 
@@ -133,13 +136,11 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
     def velocity(instant: Instant, state):
         shifted, _ = state
         modal = shifted - noise_to_come(instant.time)
-        second_moment = modes.second_moment(modes.risk(modal))
-        descent, variance = algorithm.clip.moments(second_moment)
-        is_capped = starts_above & ~instant.passed[-1]
-        rate = jnp.where(is_capped, cap, schedule(instant.time))
-        drift = -2 * rate * descent * modes.descent * modal
-        spread = rate**2 * gamma * variance * second_moment / 2 * modes.diffusion
-        return drift + spread, 1 - descent
+        has_left = instant.passed[-cap.size :].reshape(cap.shape)
+        rates = jnp.where(starts_above & ~has_left, cap, schedule(instant.time))
+        moments = gradient_moments(modes, algorithm.clip, modes.risk(modal), rates, gamma)
+        drift = -2 * moments.descent * modes.descent * modal
+        return drift + moments.diffusion * modes.diffusion, moments.clipped
 
     zero = jnp.zeros((), dtype)
     starts_above = schedule(zero) > cap
@@ -169,9 +170,9 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
 
 
 def _leaves_cap(schedule, cap):
-    """The time at which a falling learning rate meets the cap; beyond 1 when it never does.
+    """The times at which a falling learning rate meets each cap; beyond 1 where it never does.
 
-    The equation has a kink there, which the solver must not step across.
+    The equation has kinks there, which the solver must not step across.
     """
 
     def halve(_, ends):

@@ -1,6 +1,7 @@
 r"""The deterministic equivalent at a finite number of steps, for batches of any size.
 
-For one step of size eta on a batch of B, with g = min(eta, 2/d) the capped gradient rate,
+For one step of size eta on a batch of B, with g = min(eta, 2/d) the capped gradient rate and
+Gaussian inputs (`jaxdp.theory.streams.modes` has the moments of others),
 
 $$ D_i \leftarrow \bigl(1 - 2\lambda_i g\mu + (1 - 1/B)\lambda_i^2 g^2\mu^2\bigr) D_i
    + \lambda_i g^2 (d/B)\,\nu P + 2c^2 d^2\sigma^2/B^2 : $$
@@ -20,6 +21,7 @@ from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_one_pass
+from jaxdp.theory.streams.gradient_moments import gradient_moments
 from jaxdp.theory.streams.modes import as_trajectory, eigen_modes
 
 
@@ -51,21 +53,22 @@ class DiscreteRecursion(AbstractTheory):
 def _recurse(modes, algorithm, records: int) -> Trajectory:
     dtype = float_dtype(modes, algorithm)
     count, dim, batch = algorithm.num_steps, modes.dim, algorithm.batch_size
+    values, _ = modes.levels(dtype)
     at_record = jnp.asarray(record_steps(count, records))
     # (d/2) (2 C sigma / B)^2 over the squared rate's drop.
     strength = 2 * (algorithm.noise_ratio * algorithm.aspect_ratio(dim)) ** 2
 
     def step(state, step, last):
         (modal, clipped), errors = state
-        second_moment = modes.second_moment(modes.risk(modal)).astype(dtype)
-        descent, variance = algorithm.clip.moments(second_moment)
-        rate = jnp.minimum(algorithm.step_size(step), 2 / dim)
-        mean = rate * descent * modes.descent
+        rates = jnp.minimum(algorithm.step_size(step), 2 / dim / values)
+        risk = modes.risk(modal).astype(dtype)
+        moments = gradient_moments(modes, algorithm.clip, risk, rates, dim / batch)
+        mean = moments.descent * modes.descent
         change = ((1 - 1 / batch) * mean**2 - 2 * mean) * modal
-        change += modes.diffusion * rate**2 * (dim / batch) * variance * second_moment / 2
+        change += modes.diffusion * moments.diffusion
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
         (modal, modal_error) = _add(modal, errors[0], change.astype(dtype))
-        (clipped, clipped_error) = _add(clipped, errors[1], ((1 - descent) / count).astype(dtype))
+        (clipped, clipped_error) = _add(clipped, errors[1], (moments.clipped / count).astype(dtype))
         new = (modal, clipped), (modal_error, clipped_error)
         active = step <= last
         return jax.tree.map(lambda after, before: jnp.where(active, after, before), new, state)

@@ -1,13 +1,40 @@
 r"""The linear modes of one-pass DP-SGD, which every theory of it integrates.
 
-Each mode obeys, with $g = \min(\tilde\eta, 2/(\gamma B))$, $P = R + \zeta^2/2$,
+Each mode obeys, with $R = \sum_i w_i D_i$,
 
-$$ D_i' = -2 a_i\, g\, \mu_c(R)\, D_i + b_i\, g^2 \nu_c(R)\, P\,\gamma
-   + 2c^2\gamma^2\tilde\sigma^2, \qquad R = \sum_i w_i D_i, $$
+$$ D_i' = -2 a_i\, A(R)\, D_i + b_i\,\gamma\, N(R) + 2c^2\gamma^2\tilde\sigma^2, $$
 
-and the theories differ in the modes (a, b, w) that they follow. The cap on the gradient's rate is
-what min(eta_k, 2/|x|^2) becomes; the noise is set by the schedule and is not capped.
+and the theories differ in the modes (a, b, w) that they follow. For Gaussian inputs and least
+squares $A = g\,\mu_c(R)$ and $N = g^2\nu_c(R) P$, with $P = R + \zeta^2/2$ and $g =
+\min(\tilde\eta, 2/(\gamma B))$. The cap on the gradient's rate is what min(eta_k, 2/|x|^2) becomes;
+the noise is set by the schedule and is not capped.
+
+**Inputs of random scale**, $x = \sqrt s\,\Sigma^{1/2} g$ with $E[s] = 1$. Given s and with $u =
+\theta - \theta^*$, the residual $x^\top u - z$ is $N(0, v_s)$ with $v_s = 2sR + \zeta^2$, and
+$\|x\|^2/d \to s$. The gradient is x times the residual, so that clipping its norm at $c\sqrt d$
+cuts the residual at $l_s = c/\sqrt s$: call it $\psi$. The step's cap 2/|x|^2 is 2/(s d), the rate
+$g_s = \min(\tilde\eta, 2/(\gamma B s))$. By Stein's identity
+
+$$ E[x\,\psi \mid s] = s\,\mu(l_s/\sqrt{v_s})\,\Sigma u, \qquad
+   E[x x^\top \psi^2 \mid s] \to s\,\nu(l_s/\sqrt{v_s})\, v_s\,\Sigma $$
+
+up to a matrix of rank one, which is lost among d directions. The samples of a step have scales of
+their own, so a step's moments are averages over s:
+
+$$ A = E_s[s\, g_s\, \mu(l_s/\sqrt{v_s})], \qquad
+   N = E_s[s\, g_s^2\, \nu(l_s/\sqrt{v_s})\, v_s/2]. $$
+
+**Huber's loss** of width w cuts the residual at w before the clip does: $l_s = \min(w, c/\sqrt s)$,
+and nothing else changes, as its curvature, which sets the cap, is at most 1 too. Losses change
+how the problem is learnt, not its risk.
+
+A falls and N rises with R for each s, so that both averages do: all that is used of $\mu_c$ and
+$\nu_c$ in proofs of bounds.
+
+Source: AC (62) for s = 1. Derived (scales, Huber): test_input_scales, test_huber_stream.
 """
+
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,6 +44,8 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.trajectory import Trajectory
+from jaxdp.losses import HalfSquared
+from jaxdp.problems.input_scales import InputScales
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.theory.solver import prediction
 
@@ -38,6 +67,8 @@ class Modes(eqx.Module):
         dim: d.
         label_noise: zeta.
         mean_square: tr(Sigma^2) / d.
+        slope_bound: where the loss itself cuts the residual; None where it does not.
+        scales: the law of the inputs' scale; None where it is 1.
         is_valid: whether the problem's traced parameters are in their range.
     """
 
@@ -49,11 +80,19 @@ class Modes(eqx.Module):
     dim: Float[Array, ""]
     label_noise: Float[Array, ""]
     mean_square: Float[Array, ""]
+    slope_bound: Float[Array, ""] | None
+    scales: InputScales | None
     is_valid: Bool[Array, ""]
 
     def second_moment(self, risk: Float[Array, ""]) -> Float[Array, ""]:
         r"""The residual's variance $2P = 2R + \zeta^2$."""
         return 2 * risk + self.label_noise**2
+
+    def levels(self, dtype) -> tuple[Any, Any]:
+        """Values and probabilities of the inputs' scale; the number 1 twice for s = 1."""
+        if self.scales is None:
+            return 1.0, 1.0
+        return self.scales.values.astype(dtype), self.scales.weights.astype(dtype)
 
     def risk(self, state: Float[Array, " modes"]) -> Float[Array, ""]:
         """The risk that sets the clipping; rounding cannot make it negative."""
@@ -81,6 +120,8 @@ def eigen_modes(problem: LinearRegression) -> Modes:
         dim=jnp.asarray(dim, problem.spectrum.dtype),
         label_noise=problem.label_noise,
         mean_square=jnp.mean(problem.spectrum**2),
+        slope_bound=None if isinstance(problem.loss, HalfSquared) else problem.loss.slope_bound,
+        scales=problem.input_scales,
         is_valid=problem.is_valid & blocks.is_valid,
     )
 
@@ -90,9 +131,10 @@ def capped_fraction(
 ) -> Float[Array, " records"]:
     r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
 
-    $\|x\|^2$ is a weighted chi-square of d degrees; its cube root is taken as Gaussian after
-    matching two moments (Satterthwaite, Wilson and Hilferty): within about .002 when the
-    effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is 10 or more, .03 at 1.
+    Given the inputs' scale, $\|x\|^2$ is a weighted chi-square of d degrees; its cube root is taken
+    as Gaussian after matching two moments (Satterthwaite, Wilson and Hilferty): within about .002
+    when the effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is 10 or more, .03
+    at 1.
     Derived: test_capped_fraction_matches_simulation. At time 0 the share is 0.
     """
     spread = 2 * modes.mean_square / (9 * modes.dim)
@@ -101,8 +143,13 @@ def capped_fraction(
     rate = algorithm.learning_rate(nodes) * algorithm.aspect_ratio(modes.dim)
     # 2 / eta_k in units of d, the mean of |x|^2.
     threshold = 2 / (jnp.maximum(rate, jnp.finfo(time.dtype).tiny) * algorithm.batch_size)
-    excess = (1 - spread - jnp.cbrt(threshold)) / jnp.sqrt(spread)
-    areas = width * jnp.sum(ndtr(excess) * _WEIGHTS.astype(time.dtype)[None], axis=1) / 2
+    if modes.scales is None:
+        share = ndtr((1 - spread - jnp.cbrt(threshold)) / jnp.sqrt(spread))
+    else:
+        values, weights = (part[None, None] for part in modes.levels(time.dtype))
+        excess = (1 - spread - jnp.cbrt(threshold[..., None] / values)) / jnp.sqrt(spread)
+        share = jnp.sum(weights * ndtr(excess), axis=-1)
+    areas = width * jnp.sum(share * _WEIGHTS.astype(time.dtype)[None], axis=1) / 2
     total = jnp.concatenate([jnp.zeros_like(areas[:1]), jnp.cumsum(areas)])
     return total / jnp.where(time > 0, time, 1)
 

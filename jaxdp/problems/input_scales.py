@@ -1,0 +1,118 @@
+r"""Inputs whose length varies more than a Gaussian's: $x = \sqrt s\,\Sigma^{1/2} g$, s random.
+
+Rows of real tables are long or short as a whole. In high dimension a Gaussian row is not: its
+$\|x\|^2/d$ is 1, and every gradient is clipped at the same size of its residual. A random scale s,
+drawn for each sample and independent of g, puts that spread into the law of the inputs, which is
+then elliptical. With $E[s] = 1$ the covariance stays $\Sigma$.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax.scipy.special import ndtri
+from jaxtyping import Array, Bool, Float, Key
+
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import concrete
+from jaxdp.core.description import AbstractDescription
+
+# Of sums that should be 1.
+_TOLERANCE = 1e-5
+
+
+class InputScales(AbstractDescription):
+    r"""The law of the scale s of elliptical inputs: finitely many values, of mean 1.
+
+    Args:
+        values: s > 0.
+        weights: their probabilities, >= 0, of sum 1; the mean of s is 1.
+
+    Raises:
+        ValueError: shapes differ, a value or weight is out of range, a sum is not 1.
+
+    Example:
+        >>> import jaxdp
+        >>> scales = jaxdp.InputScales([0.5, 2.0], [2 / 3, 1 / 3])
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3, input_scales=scales)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), 0.5, 1.0, 1000)
+        >>> gaussian = jaxdp.predict(problem.replace(input_scales=None), algorithm)
+        >>> bool(jaxdp.predict(problem, algorithm).risk[-1] > gaussian.risk[-1])
+        True
+    """
+
+    values: Float[Array, " levels"]
+    weights: Float[Array, " levels"]
+
+    def __init__(self, values, weights):
+        self.values = as_float(values, "values")
+        self.weights = as_float(weights, "weights")
+        _check(self.values, self.weights)
+
+    @property
+    def is_valid(self) -> Bool[Array, ""]:
+        """Whether traced values and weights keep what the constructor asks of concrete ones."""
+        in_range = jnp.all(self.values > 0) & jnp.all(self.weights >= 0)
+        sums = jnp.sum(self.weights), jnp.sum(self.weights * self.values)
+        # Of traced float32 numbers the sums are known to rounding.
+        are_one = [jnp.abs(total - 1) < 10 * _TOLERANCE for total in sums]
+        return in_range & are_one[0] & are_one[1]
+
+    def draw(self, key: Key[Array, ""]) -> Float[Array, ""]:
+        """One random scale."""
+        return NormalLevels.of(self).at(jr.normal(key, (), self.values.dtype))
+
+
+class NormalLevels(NamedTuple):
+    """The scales as intervals of a standard normal, so that one normal says which scale it is.
+
+    Attributes:
+        values: s.
+        below, above: each value is taken in the interval (below, above].
+    """
+
+    values: Float[Array, "levels *#shape"]
+    below: Float[Array, "levels *#shape"]
+    above: Float[Array, "levels *#shape"]
+
+    @classmethod
+    def of(cls, scales: InputScales) -> "NormalLevels":
+        """The intervals whose probabilities are the weights."""
+        # Rounding may take a sum beyond 1.
+        inner = ndtri(jnp.clip(jnp.cumsum(scales.weights)[:-1], 0, 1))
+        end = jnp.full_like(scales.weights[:1], jnp.inf)
+        return cls(scales.values, jnp.concatenate([-end, inner]), jnp.concatenate([inner, end]))
+
+    def at(self, normals: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """The scale that each standard normal stands for."""
+        is_this = (normals[None] > self.below) & (normals[None] <= self.above)
+        return jnp.sum(jnp.where(is_this, self.values, 0), axis=0)
+
+
+def _check(values, weights):
+    if values.ndim != 1 or values.shape != weights.shape or values.size == 0:
+        raise ValueError(
+            "expected values and weights of one shape (levels,), "
+            f"got {values.shape} and {weights.shape}"
+        )
+    known, shares = concrete(values), concrete(weights)
+    if known is not None and not (np.all(np.isfinite(known)) and known.min() > 0):
+        raise ValueError(f"expected finite values > 0 of the scale, got one of {_worst(known)}")
+    if shares is not None and not (np.all(np.isfinite(shares)) and shares.min() >= 0):
+        raise ValueError(f"expected finite weights >= 0, got one of {_worst(shares)}")
+    if shares is not None and abs(shares.sum() - 1) > _TOLERANCE:
+        raise ValueError(f"expected weights of sum 1, got {shares.sum():.6g}")
+    if known is not None and shares is not None:
+        mean = known @ shares
+        if abs(mean - 1) > _TOLERANCE:
+            raise ValueError(
+                f"expected a scale of mean 1, so that the covariance is that of the spectrum, got "
+                f"mean {mean:.6g}; divide the values by it"
+            )
+
+
+def _worst(values: np.ndarray) -> float:
+    """A value that is not finite, or the smallest."""
+    is_wrong = ~np.isfinite(values)
+    return float(values[is_wrong][0] if is_wrong.any() else values.min())
