@@ -1,6 +1,7 @@
 """Which pairs of problem and algorithm the theories are about, and what to use for the others."""
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.linear_algorithm import linear_state_of
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
@@ -14,16 +15,25 @@ from jaxdp.problems.linear import LinearRegression
 
 def require_one_pass(problem, algorithm) -> str | None:
     """The reason why the pair is not Gaussian linear regression under one-pass DP-SGD, or None."""
+    return _require_pass_of(OnePassDPSGD, problem, algorithm)
+
+
+def require_correlated_pass(problem, algorithm) -> str | None:
+    """The reason why the pair is not Gaussian linear regression under `CorrelatedDPSGD`, or None."""
+    return _require_pass_of(CorrelatedDPSGD, problem, algorithm)
+
+
+def _require_pass_of(kind: type, problem, algorithm) -> str | None:
     require_pair(problem, algorithm)
     if not isinstance(problem, LinearRegression):
-        fits = hasattr(problem, "surrogate") and isinstance(algorithm, OnePassDPSGD)
+        fits = hasattr(problem, "surrogate") and isinstance(algorithm, kind)
         hint = "; predict on its .surrogate, the Gaussian problem of the same moments"
         return (
             f"AC Assumption 1 needs Gaussian inputs of known covariance (LinearRegression), got "
             f"{type(problem).__name__}{hint if fits else ''}"
         )
-    if not isinstance(algorithm, OnePassDPSGD):
-        return f"it describes OnePassDPSGD, got {type(algorithm).__name__}"
+    if not isinstance(algorithm, kind):
+        return f"it describes {kind.__name__}, got {type(algorithm).__name__}"
     return None
 
 
