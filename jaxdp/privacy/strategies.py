@@ -157,10 +157,13 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
     exact = np.tril(np.linalg.inv(matrix))
     factor, unit = 1.0, float(np.finfo(dtype).eps)
     for attempt in range(_ATTEMPTS):
-        mixing = (factor * exact).astype(dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mixing = (factor * exact).astype(dtype)
         longest = _longest_column_of_inverse(mixing.astype(np.float64))
         if longest <= 1:
             return mixing
+        if not longest < 2:
+            break
         # Rounding to the type may undo a part of it, so that each attempt goes further.
         factor *= longest * (1 + attempt * unit)
     raise ValueError(
