@@ -1,4 +1,4 @@
-r"""What rho means to the one-pass algorithms: which rho a budget buys, and the noise it asks for."""
+"""What rho means to the one-pass algorithms: which a budget buys, and the noise it asks for."""
 
 from typing import Any
 

@@ -184,7 +184,7 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
         )
 
     def release(self):
-        r"""All iterates: rho-GDP for replace-one, exactly where a column of the strategy has norm 1.
+        r"""All iterates: rho-GDP, and exactly so where a column of the strategy has norm 1.
 
         **Claim.** Let two data sets differ in one record, and let j be the step whose batch it is
         in. Then $T(\theta_{1..K}, \theta'_{1..K}) \ge G(\rho\,|c_j|)$, with $c_j$ column j of the

@@ -185,7 +185,9 @@ def _chunk(
         update = algorithm.step(
             state.parameters, state.inner, gradients, smoothness, step_size, noise
         )
-        inner = jax.tree.map(lambda new, old: jnp.where(active, new, old), update.state, state.inner)
+        inner = jax.tree.map(
+            lambda new, old: jnp.where(active, new, old), update.state, state.inner
+        )
         return _State(
             update.parameters.astype(dtype),
             inner,

@@ -51,6 +51,7 @@ __all__ = [
     "ClippedDiffusion",
     "CoupledODE",
     "DiscreteRecursion",
+    "DiscreteVolterra",
     "ExcessRisk",
     "GaussianClosure",
     "GradientFlow",

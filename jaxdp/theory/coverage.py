@@ -19,7 +19,7 @@ def require_one_pass(problem, algorithm) -> str | None:
 
 
 def require_correlated_pass(problem, algorithm) -> str | None:
-    """The reason why the pair is not Gaussian linear regression under `CorrelatedDPSGD`, or None."""
+    """The reason why the pair is not Gaussian linear regression with correlated noise, or None."""
     return _require_pass_of(CorrelatedDPSGD, problem, algorithm)
 
 

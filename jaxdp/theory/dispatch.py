@@ -38,8 +38,8 @@ def predict(
         problem: what is learnt.
         algorithm: how it is learnt; every number in it may be traced.
         theory: None takes the first that covers the pair: `CoupledODE` for samples one by one,
-            `DiscreteRecursion` for batches, `DiscreteVolterra` for correlated noise, `GaussianClosure` for features on fixed rows, with the
-            softmax loss `ModewiseClosure`.
+            `DiscreteRecursion` for batches, `DiscreteVolterra` for correlated noise,
+            `GaussianClosure` for features on fixed rows, with the softmax loss `ModewiseClosure`.
         records: record j is the state after floor(j n / records) of the n updates, j from 0 to
             `records`: a risk of records + 1 values, the first before any update.
 

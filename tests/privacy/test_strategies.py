@@ -1,4 +1,4 @@
-"""Strategies of correlated noise: their closed forms, and the matrix that a machine makes of one."""
+"""Strategies of correlated noise: closed forms, and the matrix that a machine makes of one."""
 
 from fractions import Fraction
 

@@ -25,7 +25,6 @@ tests/theory/streams/test_volterra.py.
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
@@ -50,15 +49,15 @@ class DiscreteVolterra(AbstractTheory):
         >>> import jaxdp
         >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
         >>> algorithm = jaxdp.CorrelatedDPSGD(
-        ...     [4.0, 1.4, 0.8, 0.6],
-        ...     clip_scale=0.35,
+        ...     [3.0, 1.2, 0.7, 0.4],
+        ...     clip_scale=0.45,
         ...     rho=1.0,
         ...     batch_size=2500,
         ...     strategy=jaxdp.privacy.independent_strategy(4),
         ... )
         >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.DiscreteVolterra())
         >>> print(f"{predicted.label}: {predicted.final_risk:.5f}")
-        Volterra: 0.00105
+        Volterra: 0.00107
     """
 
     def covers(self, problem, algorithm):

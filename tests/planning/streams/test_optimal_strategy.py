@@ -100,9 +100,7 @@ def test_steps_without_a_rate_and_runs_without_noise_are_left_independent(proble
 def test_unequal_spectra_are_planned_for():
     problem = jaxdp.LinearRegression(np.repeat([1.4, 0.6], 50), np.full(100, 0.1), 0.3)
     best = optimal_strategy(problem, **GIVEN)
-    isotropic = optimal_strategy(
-        jaxdp.LinearRegression.isotropic(100, label_noise=0.3), **GIVEN
-    )
+    isotropic = optimal_strategy(jaxdp.LinearRegression.isotropic(100, label_noise=0.3), **GIVEN)
     assert _final(problem, best) < _final(problem, isotropic)
     assert _final(problem, best) < 0.99 * _final(problem, independent_strategy(COUNT))
 
