@@ -76,6 +76,7 @@ FIGURES = (
     Entry(_EVERYDAY, "mnist_classification", "DP-SGD on digits, predicted, against epsilon"),
     Entry(_EVERYDAY, "steps_batches_clip", "where steps, batch size and clip norm matter"),
     Entry(_EVERYDAY, "multi_pass", "full batches against one pass over the rows, at equal rho"),
+    Entry(_EVERYDAY, "correlated_noise", "one pass with correlated noise, all iterates released"),
 )
 
 BENCHMARKS = (

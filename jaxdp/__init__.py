@@ -14,6 +14,7 @@ from typing import Any as _Any
 from jaxdp import losses as losses
 from jaxdp import privacy as privacy
 from jaxdp.algorithms import DPGD as DPGD
+from jaxdp.algorithms import CorrelatedDPSGD as CorrelatedDPSGD
 from jaxdp.algorithms import ExactCalibration as ExactCalibration
 from jaxdp.algorithms import ExponentialAverage as ExponentialAverage
 from jaxdp.algorithms import OnePassDPSGD as OnePassDPSGD
@@ -55,6 +56,7 @@ from jaxdp.sweeps import sweep as sweep
 from jaxdp.theory import ClippedDiffusion as ClippedDiffusion
 from jaxdp.theory import CoupledODE as CoupledODE
 from jaxdp.theory import DiscreteRecursion as DiscreteRecursion
+from jaxdp.theory import DiscreteVolterra as DiscreteVolterra
 from jaxdp.theory import GaussianClosure as GaussianClosure
 from jaxdp.theory import GradientFlow as GradientFlow
 from jaxdp.theory import LowerBound as LowerBound
@@ -81,9 +83,11 @@ __all__ = [
     "ClippedSDE",
     "Comparison",
     "Constant",
+    "CorrelatedDPSGD",
     "Cost",
     "CoupledODE",
     "DiscreteRecursion",
+    "DiscreteVolterra",
     "ExactCalibration",
     "ExponentialAverage",
     "FixedFeatures",

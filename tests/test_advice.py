@@ -23,6 +23,7 @@ PROBLEMS = [
 ALGORITHMS = [
     jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10),
     jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10, batch_size=2),
+    jaxdp.CorrelatedDPSGD([1.0, 0.5], 1.0, 1.0, batch_size=2, strategy=np.eye(2)),
     jaxdp.DPGD(0.1, 1.0, 10, 1.0),
     *(
         jaxdp.PrivateOptimiser(
@@ -42,6 +43,7 @@ READERS = [
     jaxdp.FunctionSpace(),
     jaxdp.CoupledODE(),
     jaxdp.DiscreteRecursion(),
+    jaxdp.DiscreteVolterra(),
     jaxdp.UnclippedRecursion(),
     jaxdp.GaussianClosure(),
     jaxdp.OrnsteinUhlenbeck(),
@@ -63,7 +65,7 @@ def test_advice_can_be_followed(reader):
 
 
 def test_a_table_under_full_batch_descent_is_told_one_thing():
-    table, descent = PROBLEMS[2], ALGORITHMS[2]
+    table, descent = PROBLEMS[2], ALGORITHMS[3]
     with pytest.raises(jaxdp.NotCoveredError) as caught:
         jaxdp.simulate(table, descent, key=jr.key(0))
     assert "use Iterates()" not in str(caught.value)

@@ -9,10 +9,12 @@ import jaxdp
 
 NAMES = [
     "Constant",
+    "CorrelatedDPSGD",
     "Cost",
     "CoupledODE",
     "DPGD",
     "DiscreteRecursion",
+    "DiscreteVolterra",
     "ExactCalibration",
     "FixedFeatures",
     "FromSteps",

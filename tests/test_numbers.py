@@ -25,6 +25,12 @@ def _one_pass(learning_rate=1.0, clip_scale=1.0, rho=1.0, num_steps=10, batch_si
     return jaxdp.OnePassDPSGD(learning_rate, clip_scale, rho, num_steps, batch_size=batch_size)
 
 
+def _correlated(rates=(1.0, 1.0), clip_scale=1.0, rho=1.0, batch_size=2, strategy=None):
+    strategy = np.eye(2) if strategy is None else strategy
+    options = {"batch_size": batch_size, "strategy": strategy}
+    return jaxdp.CorrelatedDPSGD(rates, clip_scale, rho, **options)
+
+
 def _optimiser(clip_norm=1.0, noise_multiplier=1.0, num_steps=10):
     return jaxdp.PrivateOptimiser(
         SGD,
@@ -38,6 +44,9 @@ def _optimiser(clip_norm=1.0, noise_multiplier=1.0, num_steps=10):
 def _calibrated(algorithm, epsilon=1.0, delta=0.25):
     if algorithm is jaxdp.OnePassDPSGD:
         return algorithm.calibrated(epsilon, delta, learning_rate=1.0, clip_scale=1.0, num_steps=10)
+    if algorithm is jaxdp.CorrelatedDPSGD:
+        parts = {"rates": [1.0], "clip_scale": 1.0, "batch_size": 2, "strategy": [[1.0]]}
+        return algorithm.calibrated(epsilon, delta, **parts)
     if algorithm is jaxdp.PrivateOptimiser:
         return algorithm.calibrated(
             SGD, epsilon, delta, clip_norm=1.0, num_steps=10, sampler=SAMPLER
@@ -57,6 +66,7 @@ def _ridge(**options):
 
 
 CALIBRATED = {
+    "CorrelatedDPSGD": jaxdp.CorrelatedDPSGD,
     "OnePassDPSGD": jaxdp.OnePassDPSGD,
     "PrivateOptimiser": jaxdp.PrivateOptimiser,
     "DPGD, exact": jaxdp.ExactCalibration,
@@ -91,6 +101,10 @@ NUMBERS = {
     "OnePassDPSGD learning_rate": (lambda v: _one_pass(learning_rate=v), 2.0),
     "OnePassDPSGD clip_scale": (lambda v: _one_pass(clip_scale=v), 2.0),
     "OnePassDPSGD rho": (lambda v: _one_pass(rho=v), 2.0),
+    "CorrelatedDPSGD rates": (lambda v: _correlated(rates=[v, v]), 0.5),
+    "CorrelatedDPSGD clip_scale": (lambda v: _correlated(clip_scale=v), 2.0),
+    "CorrelatedDPSGD rho": (lambda v: _correlated(rho=v), 2.0),
+    "CorrelatedDPSGD strategy": (lambda v: _correlated(strategy=[[v, 0.0], [0.0, v]]), 0.5),
     "DPGD learning_rate": (lambda v: jaxdp.DPGD(v, 1.0, 10, 1.0), 0.5),
     "DPGD clip_norm": (lambda v: jaxdp.DPGD(0.5, v, 10, 1.0), 2.0),
     "DPGD noise_scale": (lambda v: jaxdp.DPGD(0.5, 1.0, 10, v), 2.0),
@@ -207,6 +221,7 @@ COUNTS = {
     "isotropic dim": lambda n: LINEAR.isotropic(n, label_noise=0.5),
     "OnePassDPSGD num_steps": lambda n: _one_pass(num_steps=n),
     "OnePassDPSGD batch_size": lambda n: _one_pass(batch_size=n),
+    "CorrelatedDPSGD batch_size": lambda n: _correlated(batch_size=n),
     "DPGD num_steps": lambda n: jaxdp.DPGD(0.5, 1.0, n, 1.0),
     "FromSteps num_steps": lambda n: jaxdp.FromSteps(_falling, n),
     "PrivateOptimiser num_steps": lambda n: _optimiser(num_steps=n),
@@ -332,6 +347,7 @@ def test_text_is_refused_by_name(name):
 
 # Arrays of booleans may be labels.
 _ARRAYS = {
+    *("CorrelatedDPSGD rates", "CorrelatedDPSGD strategy"),
     *("LinearRegression spectrum", "LinearRegression target", "TorusKernel eigenvalues"),
     *("PiecewiseLinear knots", "PiecewiseLinear values", "RangeScaling low", "RangedKernel high"),
     *("KernelSpectrum eigenvalues", "KernelSpectrum squared_target", "row_errors true_inputs"),

@@ -114,6 +114,14 @@ ONE_PASS = (
 )
 
 
+CORRELATED = (
+    ONE_PASS[0],
+    jaxdp.CorrelatedDPSGD(
+        [1.0, 0.5], 1.0, 1.0, batch_size=3, strategy=jaxdp.privacy.square_root_strategy(2, 0.1)
+    ),
+)
+
+
 def _full_batch():
     factors = np.random.default_rng(2).normal(size=(4, 3)).astype(np.float32)
     problem = ReducedFeatures(factors, factors[:2], factors[2:], np.ones(4), np.ones(2))
@@ -123,6 +131,7 @@ def _full_batch():
 THEORIES = {
     "CoupledODE": (ONE_PASS, jaxdp.CoupledODE(), 1),
     "DiscreteRecursion": (ONE_PASS, jaxdp.DiscreteRecursion(), 0),
+    "DiscreteVolterra": (CORRELATED, jaxdp.DiscreteVolterra(), 0),
     "GaussianClosure": (_full_batch(), jaxdp.GaussianClosure(), 1),
     "ClippedDiffusion": (_full_batch(), jaxdp.ClippedDiffusion(), 1),
     "OrnsteinUhlenbeck": (_full_batch(), jaxdp.OrnsteinUhlenbeck(), 1),
@@ -140,6 +149,7 @@ def test_predictions_keep_the_digits_of_their_sums(name):
 SIMULATORS = {
     "Reduced": (ONE_PASS, jaxdp.Reduced(), 0),
     "Iterates": (ONE_PASS, jaxdp.Iterates(), 1),
+    "Iterates with correlated noise": (CORRELATED, jaxdp.Iterates(), 2),
     "HomogenizedSDE": (ONE_PASS, jaxdp.HomogenizedSDE(num_steps=4), 0),
     "FunctionSpace": (_full_batch(), jaxdp.FunctionSpace(), 1),
     "Iterates on features": (_full_batch(), jaxdp.Iterates(), 1),

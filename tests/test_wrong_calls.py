@@ -15,7 +15,7 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp import algorithms, clipping, data, networks, privacy, theory
+from jaxdp import algorithms, clipping, data, networks, planning, privacy, theory
 from jaxdp.comparison import average
 from jaxdp.core.progress import listener_of
 
@@ -53,6 +53,9 @@ PRIVATE_ARGUMENTS = {
     "num_steps": 2,
     "sampler": SAMPLER,
 }
+CORRELATED = {"rates": [1.0], "clip_scale": 1.0, "rho": 1.0, "batch_size": 2}
+BEST = {"problem": LINEAR, **CORRELATED}
+CORRELATED["strategy"] = np.eye(1)
 SIZES = {"num_train": 2, "num_test": 2, "dim": 2, "num_features": 3}
 RATES = {"source": 0.75, "capacity": 0.5}
 AUDIT = {"first": 0.0, "second": 1.0, "num_trials": 100, "delta": 0.1, "key": KEY}
@@ -91,6 +94,12 @@ CALLS = [
         "calibration",
         ["exact", jaxdp.ExactCalibration],
     ),
+    (jaxdp.CorrelatedDPSGD, CORRELATED, "rates", [None, "1", jaxdp.Constant(1.0)]),
+    (jaxdp.CorrelatedDPSGD, CORRELATED, "strategy", [None, "optimal"]),
+    (jaxdp.CorrelatedDPSGD, CORRELATED, "batch_size", [None, "2", 2.0]),
+    (jaxdp.CorrelatedDPSGD, CORRELATED, "rho", [None, "1"]),
+    (planning.optimal_strategy, BEST, "problem", [None, ONE_PASS]),
+    (privacy.square_root_strategy, {"num_steps": 2}, "nu", [None, "0"]),
     (jaxdp.PrivateOptimiser, PRIVATE_ARGUMENTS, "optimiser", [None, "sgd", optax.sgd, PRIVATE]),
     (jaxdp.PrivateOptimiser, PRIVATE_ARGUMENTS, "sampler", [None, "poisson", type(SAMPLER)]),
     (jaxdp.PrivateOptimiser, PRIVATE_ARGUMENTS, "noise", ["secret", privacy.SecretNoise, 3]),

@@ -21,6 +21,7 @@ from experiments.everyday_dp_sgd.multi_pass_plans import (
     Plan,
     Setting,
     full_batch,
+    least_squares_risk,
     one_pass,
     planned_full_batch,
     planned_one_pass,
@@ -93,7 +94,7 @@ def run(config: Config) -> xarray.Dataset:
         for draw in range(config.num_draws):
             rows_key, runs_key = jr.split(jr.fold_in(drawing, draw))
             problem = setting.rows(count, key=rows_key)
-            dataset.least_squares[place, draw] = _least_squares(problem)
+            dataset.least_squares[place, draw] = least_squares_risk(problem)
             for number, (rho, plan) in enumerate(zip(config.rhos, plans, strict=True)):
                 at = place, number, draw
                 algorithm = full_batch(count, config.dim, rho, *plan[:4])
@@ -172,17 +173,6 @@ def _one_pass(setting: Setting, family: str, plan: Plan, rho: float, num_runs: i
         "one_pass_shape": plan.shape,
         "one_pass_clip_scale": plan.clip_scale,
     }
-
-
-def _least_squares(problem: jaxdp.FixedFeatures) -> float:
-    """R of the least-squares solution, without privacy."""
-    rows = (
-        np.asarray(problem.train_inputs, np.float64),
-        np.asarray(problem.train_labels, np.float64),
-    )
-    solution = np.linalg.lstsq(*rows)[0]
-    residual = np.asarray(problem.test_inputs) @ solution - np.asarray(problem.test_labels)
-    return float(np.mean(residual**2) / 2)
 
 
 claims = harness.claims_of(checks)

@@ -104,6 +104,17 @@ def full_batch(num_train: int, dim: int, rho, peak, knee, clip_scale, num_steps:
     )
 
 
+def least_squares_risk(problem: jaxdp.FixedFeatures) -> float:
+    """R of the least-squares solution on these rows, without privacy."""
+    rows = (
+        np.asarray(problem.train_inputs, np.float64),
+        np.asarray(problem.train_labels, np.float64),
+    )
+    solution = np.linalg.lstsq(*rows)[0]
+    residual = np.asarray(problem.test_inputs) @ solution - np.asarray(problem.test_labels)
+    return float(np.mean(residual**2) / 2)
+
+
 def planned_one_pass(setting: Setting, family: str, gamma: float, rho: float, dim: int) -> Plan:
     """The schedule of a family and the clip of least risk by the coupled ODE, in float64."""
     # Where the optimum lies within the box for gamma from 1e-3 to 1 and rho from .1 to 10.

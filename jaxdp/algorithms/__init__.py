@@ -4,6 +4,7 @@ from jaxdp.algorithms.base import AbstractAlgorithm as AbstractAlgorithm
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm as AbstractFullBatchAlgorithm
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm as AbstractOnePassAlgorithm
 from jaxdp.algorithms.base import Update as Update
+from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD as CorrelatedDPSGD
 from jaxdp.algorithms.dp_gd import DPGD as DPGD
 from jaxdp.algorithms.dp_gd import AbstractCalibration as AbstractCalibration
 from jaxdp.algorithms.dp_gd import ExactCalibration as ExactCalibration
@@ -36,6 +37,7 @@ __all__ = [
     "AbstractFullBatchAlgorithm",
     "AbstractOnePassAlgorithm",
     "AdamConstants",
+    "CorrelatedDPSGD",
     "Descent",
     "DescentStatus",
     "ExactCalibration",

@@ -55,13 +55,21 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
 
     batch_size: eqx.AbstractVar[int]
 
+    @property
+    @abc.abstractmethod
+    def releases_every_iterate(self) -> bool:
+        """Whether an iterate is released as it is recorded, the noise of its step included.
+
+        Otherwise only the last one is, and the noise of the last step comes after the last record.
+        """
+
     @abc.abstractmethod
     def step_size(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:
         """The learning rate of update number `step`, from 1."""
 
     @abc.abstractmethod
     def noise_std(self, step: Int[Any, "*shape"] | int, dim: int) -> Float[Array, "*shape"]:
-        """Standard deviation, per coordinate, of the noise that update number `step` adds."""
+        """Standard deviation, per coordinate, of the noise that `step` is given at that update."""
 
     @abc.abstractmethod
     def step(
@@ -73,7 +81,10 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
         step_size: Float[Array, ""],
         noise: Float[Array, " dim"],
     ) -> Update:
-        """One step from per-sample gradients, with the noise already at its scale.
+        """One step from per-sample gradients, with fresh noise already at its scale.
+
+        A step of size 0 without noise leaves the parameters as they are, whatever it does to the
+        state.
 
         One gradient without a batch axis stands for a batch of one, and is faster.
         """

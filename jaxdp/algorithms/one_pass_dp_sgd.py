@@ -10,12 +10,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float, Int
 
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Update
+from jaxdp.algorithms.budget import largest_rho, noise_ratio, require_enough_noise
 from jaxdp.algorithms.length import Length, as_length
 from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_wide_float
@@ -26,8 +26,6 @@ from jaxdp.core.checks import (
     require_real,
 )
 from jaxdp.privacy.adjacency import REPLACE_ONE
-from jaxdp.privacy.arguments import check_budget
-from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import PublishedConversion, Release
 from jaxdp.schedules import (
@@ -37,9 +35,6 @@ from jaxdp.schedules import (
     is_non_increasing,
     require_non_increasing,
 )
-
-# Share of rho that covers the rounding of a traced calibration, by bytes of its type.
-_TRACED_MARGIN = {4: 2e-3, 8: 1e-6}
 
 
 class OnePassDPSGD(AbstractOnePassAlgorithm):
@@ -103,12 +98,7 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         self.batch_size = require_count("batch_size", batch_size)
         self._length = as_length(num_steps)
         require_positive("rho", self.rho, infinite=True)
-        scale, strength = concrete(self.clip.scale), concrete(self.rho)
-        if scale is not None and strength is not None and np.isinf(scale) > np.isinf(strength):
-            raise ValueError(
-                f"expected a finite clip_scale with rho = {strength}: without clipping no finite "
-                "noise is private; use rho = inf for no noise"
-            )
+        require_enough_noise(self.clip.scale, self.rho)
         known = concrete(self.num_steps)
         require_non_increasing(self.learning_rate, None if known is None else int(known))
 
@@ -127,11 +117,8 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
             delta: in (0, 1).
             learning_rate, clip_scale, num_steps, batch_size: as for the constructor.
         """
-        check_budget(epsilon, delta)
-        rho = gaussian_mu(epsilon, delta)
-        if concrete(rho) == 0:
-            raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon}")
-        return cls(learning_rate, clip_scale, _toward_zero(rho), num_steps, batch_size=batch_size)
+        rho = largest_rho(epsilon, delta)
+        return cls(learning_rate, clip_scale, rho, num_steps, batch_size=batch_size)
 
     @property
     def clip_scale(self) -> Float[Array, ""]:
@@ -141,8 +128,11 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
     @property
     def noise_ratio(self) -> Float[Array, ""]:
         """c / rho, the scale of the private noise; 0 without noise."""
-        noiseless = jnp.isinf(self.rho)
-        return jnp.where(noiseless, 0, jnp.where(noiseless, 1, self.clip_scale) / self.rho)
+        return noise_ratio(self.clip_scale, self.rho)
+
+    @property
+    def releases_every_iterate(self):
+        return False
 
     @property
     def is_valid(self):
@@ -296,15 +286,6 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
                 *self._unchecked(),
             ),
         )
-
-
-def _toward_zero(value: Any) -> Any:
-    """A value as an array that rounding has not made larger; a traced one by a stated margin."""
-    known = concrete(value)
-    if known is None:
-        return value * (1 - _TRACED_MARGIN[value.dtype.itemsize])
-    array = np.asarray(as_wide_float(value))
-    return np.nextafter(array, np.zeros_like(array)) if array > known else array
 
 
 def _squared_half(rho: Any) -> Any:

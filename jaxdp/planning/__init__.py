@@ -7,5 +7,15 @@ from jaxdp.planning.streams.family import FreeForm as FreeForm
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan as OnePassPlan
 from jaxdp.planning.streams.one_pass_plan import Sensitivity as Sensitivity
 from jaxdp.planning.streams.optimal import Optimal as Optimal
+from jaxdp.planning.streams.optimal_strategy import optimal_strategy as optimal_strategy
 
-__all__ = ["Cell", "FreeForm", "OnePassPlan", "Optimal", "Sensitivity", "TrainingPlan", "plan"]
+__all__ = [
+    "Cell",
+    "FreeForm",
+    "OnePassPlan",
+    "Optimal",
+    "Sensitivity",
+    "TrainingPlan",
+    "optimal_strategy",
+    "plan",
+]

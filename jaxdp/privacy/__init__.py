@@ -48,6 +48,8 @@ from jaxdp.privacy.release import compose as compose
 from jaxdp.privacy.secret.secret_key import key_entropy_bits as key_entropy_bits
 from jaxdp.privacy.secret.secret_key import secret_key as secret_key
 from jaxdp.privacy.secret.secret_noise import SecretNoise as SecretNoise
+from jaxdp.privacy.strategies import independent_strategy as independent_strategy
+from jaxdp.privacy.strategies import square_root_strategy as square_root_strategy
 
 __all__ = [
     "AbstractClaim",
@@ -83,12 +85,14 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "gaussian_noise_std",
+    "independent_strategy",
     "key_entropy_bits",
     "num_correct_guesses",
     "one_run_epsilon",
     "reconstruction_bound",
     "secret_key",
     "sphere_log_baseline",
+    "square_root_strategy",
     "zcdp_epsilon",
     "zcdp_epsilon_published",
     "zcdp_noise_std",

@@ -160,15 +160,18 @@ def _chunk(
 ):
     """Up to `num_steps` updates of each range, with all random numbers drawn beforehand.
 
-    Updates beyond a range's end are padding: their rate is zero and nothing is counted.
+    Updates beyond a range's end are padding: their rate is zero, nothing is counted, and the
+    algorithm's state stays as it is.
     """
     dtype, dim = state.parameters.dtype, problem.dim
     steps = begins[:, None] + 1 + jnp.arange(num_steps)[None]
     active = steps <= ends[:, None]
     samples = _samples(problem, run, steps, algorithm.batch_size)
     step_sizes = jnp.where(active, algorithm.step_size(steps), 0)
-    # The last update's noise comes after the last record.
-    noisy = active & (steps < algorithm.num_steps)
+    noisy = active
+    if not algorithm.releases_every_iterate:
+        # The last update's noise comes after the last record.
+        noisy &= steps < algorithm.num_steps
     stds = jnp.where(noisy, algorithm.noise_std(steps, dim), 0)
     noise = lax.cond(
         jnp.any(stds != 0),
@@ -182,9 +185,12 @@ def _chunk(
         update = algorithm.step(
             state.parameters, state.inner, gradients, smoothness, step_size, noise
         )
+        inner = jax.tree.map(
+            lambda new, old: jnp.where(active, new, old), update.state, state.inner
+        )
         return _State(
             update.parameters.astype(dtype),
-            update.state,
+            inner,
             state.clipped + jnp.sum(update.clipped & active, dtype=jnp.int32),
             state.capped + jnp.sum(update.capped & active, dtype=jnp.int32),
         ), None
@@ -218,7 +224,12 @@ def _over(index, function):
 
 @eqx.filter_jit
 def _finish(problem, algorithm, runs, state):
-    """The last update's noise, the released iterate's risk, and the iterate."""
+    """The last update's noise, the released iterate's risk, and the iterate.
+
+    No risk, and no noise, where every iterate is released as it was recorded.
+    """
+    if algorithm.releases_every_iterate:
+        return None, jax.vmap(problem.in_input_coordinates)(state.parameters)
 
     def one_run(run, state):
         last = jnp.asarray([algorithm.num_steps])

@@ -44,12 +44,14 @@ from jaxdp.theory.streams.bounds import TightUpperBound as TightUpperBound
 from jaxdp.theory.streams.bounds import UpperBound as UpperBound
 from jaxdp.theory.streams.coupled_ode import CoupledODE as CoupledODE
 from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion as DiscreteRecursion
+from jaxdp.theory.streams.volterra import DiscreteVolterra as DiscreteVolterra
 
 __all__ = [
     "AbstractTheory",
     "ClippedDiffusion",
     "CoupledODE",
     "DiscreteRecursion",
+    "DiscreteVolterra",
     "ExcessRisk",
     "GaussianClosure",
     "GradientFlow",

@@ -1,6 +1,7 @@
 """Which pairs of problem and algorithm the theories are about, and what to use for the others."""
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.pair import require_pair
@@ -19,24 +20,36 @@ def require_one_pass(problem, algorithm) -> str | None:
     Inputs of random scale and Huber's loss pass: a theory that leaves them out asks
     `require_plain_one_pass`.
     """
+    return _require_pass_of(OnePassDPSGD, problem, algorithm)
+
+
+def require_correlated_pass(problem, algorithm) -> str | None:
+    """The reason why it is not least squares on Gaussian inputs with correlated noise, or None."""
+    reason = _require_pass_of(CorrelatedDPSGD, problem, algorithm)
+    return _reason_not_plain(problem) if reason is None else reason
+
+
+def _require_pass_of(kind: type, problem, algorithm) -> str | None:
     require_pair(problem, algorithm)
     if not isinstance(problem, LinearRegression):
-        fits = hasattr(problem, "surrogate") and isinstance(algorithm, OnePassDPSGD)
+        fits = hasattr(problem, "surrogate") and isinstance(algorithm, kind)
         hint = "; predict on its .surrogate, the Gaussian problem of the same moments"
         return (
             f"AC Assumption 1 needs Gaussian inputs of known covariance (LinearRegression), got "
             f"{type(problem).__name__}{hint if fits else ''}"
         )
-    if not isinstance(algorithm, OnePassDPSGD):
-        return f"it describes OnePassDPSGD, got {type(algorithm).__name__}"
+    if not isinstance(algorithm, kind):
+        return f"it describes {kind.__name__}, got {type(algorithm).__name__}"
     return None
 
 
 def require_plain_one_pass(problem, algorithm) -> str | None:
     """The same, with the reason why it is not least squares on Gaussian inputs."""
     reason = require_one_pass(problem, algorithm)
-    if reason is not None:
-        return reason
+    return _reason_not_plain(problem) if reason is None else reason
+
+
+def _reason_not_plain(problem: LinearRegression) -> str | None:
     if problem.input_scales is not None:
         return (
             "it is for Gaussian inputs, got input_scales; CoupledODE() covers inputs of any scale"

@@ -1,6 +1,7 @@
 """The verb `predict`: picks a theory and asks it."""
 
 from jaxdp.algorithms.base import AbstractAlgorithm
+from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import require_count, require_kind
@@ -14,12 +15,14 @@ from jaxdp.theory.features.gaussian_closure import GaussianClosure
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
 from jaxdp.theory.streams.coupled_ode import CoupledODE
 from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion
+from jaxdp.theory.streams.volterra import DiscreteVolterra
 
 # The first that covers the pair is the default. Rows are asked about where there are rows, so that
 # what one hears is why they are not covered, and not that they are no stream.
 _ON_ROWS: tuple[AbstractTheory, ...] = (GaussianClosure(),)
 _ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), *_ON_ROWS, DiscreteRecursion())
 _IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE(), *_ON_ROWS)
+_CORRELATED: tuple[AbstractTheory, ...] = (DiscreteVolterra(),)
 
 
 def predict(
@@ -35,8 +38,8 @@ def predict(
         problem: what is learnt.
         algorithm: how it is learnt; every number in it may be traced.
         theory: None takes the first that covers the pair: `CoupledODE` for samples one by one,
-            `DiscreteRecursion` for batches, `GaussianClosure` for features on fixed rows, with the
-            softmax loss `ModewiseClosure`.
+            `DiscreteRecursion` for batches, `DiscreteVolterra` for correlated noise,
+            `GaussianClosure` for features on fixed rows, with the softmax loss `ModewiseClosure`.
         records: record j is the state after floor(j n / records) of the n updates, j from 0 to
             `records`: a risk of records + 1 values, the first before any update.
 
@@ -69,6 +72,8 @@ def predict(
 
 def _defaults(problem, algorithm) -> tuple[AbstractTheory, ...]:
     """The theories to ask, in this order."""
+    if isinstance(algorithm, CorrelatedDPSGD):
+        return _CORRELATED
     if isinstance(problem, AbstractFeatureProblem):
         of_outputs = ModewiseClosure()
         if isinstance(problem.loss, Softmax) and of_outputs.covers(problem, algorithm) is None:

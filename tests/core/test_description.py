@@ -68,6 +68,10 @@ def _descriptions():
             1.0, 1e-5, learning_rate=jaxdp.Constant(1.0), clip_scale=1.0, num_steps=10
         ),
         jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10).with_traced_length(),
+        jaxdp.CorrelatedDPSGD([1.0, 0.5], 1.0, 1.0, batch_size=2, strategy=np.eye(2)),
+        jaxdp.CorrelatedDPSGD.calibrated(
+            1.0, 1e-5, rates=[1.0], clip_scale=1.0, batch_size=2, strategy=np.eye(1)
+        ),
         jaxdp.DPGD(0.1, 1.0, 10, 2.0),
         jaxdp.DPGD.calibrated(1.0, 1e-5, learning_rate=0.1, clip_norm=1.0, num_steps=10),
         OptimiserOnRows(optax.sgd(0.1), SAMPLER, 1.0, 2.0, 3),
@@ -119,6 +123,7 @@ def _descriptions():
         simulation.OrnsteinUhlenbeckSDE(num_steps=5),
         jaxdp.CoupledODE(),
         jaxdp.DiscreteRecursion(),
+        jaxdp.DiscreteVolterra(),
         jaxdp.UnclippedRecursion(),
         jaxdp.LowerBound(),
         jaxdp.UpperBound(),

@@ -138,4 +138,4 @@ def _of_the_key(key: Key[Array, ""] | None) -> str:
             f"this run's has at most {bits} bits, fewer if it was split off a key that an integer "
             "made, and its generator is not cryptographic"
         )
-    return f"the run's key is secret, as jaxdp.privacy.secret.secret_key() is; {known}"
+    return f"the run's key is secret, as jaxdp.privacy.secret_key() is; {known}"

@@ -35,7 +35,7 @@ class AbstractTrainable(AbstractStepwise):
             state: that of `init`, or of the step before.
             inputs: of all records of the data set, a pytree with a leading axis.
             targets: likewise.
-            key: one for the whole run and for no other, secret (`jaxdp.privacy.secret.secret_key()`);
+            key: one for the whole run and for no other, secret (`jaxdp.privacy.secret_key()`);
                 batches and noise of each step are drawn from it and from the number of the step.
                 With secret noise only the order of `ShuffledEpochs` and the batches of
                 `FixedSizeBatches` are; the baseline draws nothing.

@@ -164,7 +164,7 @@ def train(
         inputs: of all records, a pytree with a leading axis.
         targets: likewise.
         key: one for the run and for no other, secret in a real release: use
-            `jaxdp.privacy.secret.secret_key()`, for a key made from an integer can be guessed. What the
+            `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
             run ends with says which it was.
         metric: of a model, a pytree of arrays; called outside the compiled loop. With an average it
             is given the average so far, which is what would be released. On the training

@@ -1,1 +1,1 @@
-"""Plans of one-pass DP-SGD on streams, by the deterministic equivalent."""
+"""Plans for one pass over a stream: schedules and noise, by the theory of the pass."""

@@ -1,0 +1,193 @@
+r"""Strategy matrices: how noise is correlated over the steps, and what makes it private.
+
+Step k of a mechanism adds $\tau\xi_k$ with $\xi = C^{-1}Z$, Z standard normal, row by row. C, the
+*strategy*, is lower triangular with a positive diagonal: the noise of a step needs only what was
+drawn so far. To release $g + \tau C^{-1}Z$ is to release $Cg + \tau Z$, so a record that moves the
+value of one step j moves what is released by column j of C. If all columns have norm at most 1, the
+steps together cost what one step with independent noise costs (`jaxdp.CorrelatedDPSGD` has the
+proof). Columns shorter than 1 waste noise.
+
+The lower rows of C take back noise of earlier steps: what is left in the last iterate is less.
+`jaxdp.planning.optimal_strategy` finds the matrix that leaves the least.
+
+Source: Denisov, McMahan, Rush, Smith and Thakurta (2022), "Improved differential privacy for SGD
+via optimal private linear operators on adaptive streams" (adaptive inputs, columns of norm 1).
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float
+
+from jaxdp.core.checks import concrete, require_count, require_real, require_scalar
+
+# Beyond 1 by more than this a column is not of norm 1 to rounding, in float32 or float64.
+_ROUNDING = 1e-5
+_ATTEMPTS = 8
+# Share of the noise that covers the rounding of a traced inverse, by bytes of its type.
+_TRACED_MARGIN = {4: 2e-3, 8: 1e-6}
+
+
+def independent_strategy(num_steps: int) -> Float[np.ndarray, "steps steps"]:
+    """The identity: independent noise in every step.
+
+    Args:
+        num_steps: K.
+
+    Example:
+        >>> from jaxdp.privacy import independent_strategy
+        >>> independent_strategy(2).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return np.eye(require_count("num_steps", num_steps))
+
+
+def square_root_strategy(num_steps: int, nu: Any) -> Float[Any, "steps steps"]:
+    r"""The square root of the prefix sums that forget at rate nu, with columns of norm 1.
+
+    The Toeplitz matrix with generating function $(1 - (1-\nu)x)^{-1/2}$, each column of which is
+    divided by its norm. $\nu = 0$ is the square root of all prefix sums, $\nu = 1$ the identity.
+
+    Source: Choquette-Choo, Dvijotham, Pillutla, Ganesh, Steinke and Thakurta (2024), "Correlated
+    noise provably beats independent noise for differentially private learning" ($\nu$-DP-FTRL).
+
+    Args:
+        num_steps: K.
+        nu: in [0, 1].
+
+    Raises:
+        ValueError: nu is outside [0, 1].
+
+    Example:
+        >>> from jaxdp.privacy import square_root_strategy
+        >>> strategy = square_root_strategy(3, 0.0)
+        >>> [round(value, 4) for value in (strategy[:, 0] / strategy[0, 0]).tolist()]
+        [1.0, 0.5, 0.375]
+    """
+    count = require_count("num_steps", num_steps)
+    require_scalar("nu", nu)
+    known = concrete(nu)
+    if known is not None and not 0 <= known <= 1:
+        raise ValueError(f"expected 0 <= nu <= 1, got {float(known)}")
+    numpy: Any = jnp if known is None else np
+    decay = 1 - (nu if known is None else known)
+    order = np.arange(1, count)
+    factors = numpy.cumprod((2 * order - 1) / (2 * order) * decay)
+    first = numpy.concatenate([numpy.ones(1), factors])
+    lag = np.arange(count)[:, None] - np.arange(count)
+    matrix = numpy.where(lag >= 0, first[np.abs(lag)], 0)
+    return matrix / numpy.sqrt((matrix**2).sum(axis=0))
+
+
+def check_strategy(strategy: Any, num_steps: int) -> None:
+    """Raise ValueError unless it is a strategy for so many steps; a traced one by its shape only.
+
+    Raises:
+        TypeError: it is not made of real numbers.
+        ValueError: its shape is another, an entry is not finite or above the diagonal, the diagonal
+            is not positive, or a column is longer than 1.
+    """
+    require_real("strategy", strategy)
+    shape = np.shape(strategy)
+    if shape != (num_steps, num_steps):
+        raise ValueError(
+            f"expected a strategy of shape ({num_steps}, {num_steps}), a row and a column for each "
+            f"of the rates, got {shape}"
+        )
+    matrix = concrete(strategy)
+    if matrix is None:
+        return
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError("expected a strategy of finite entries, got some that are not")
+    above = np.abs(np.triu(matrix, 1)).max()
+    if above > 0:
+        raise ValueError(
+            "expected a lower triangular strategy, as the noise of a step cannot use later ones, "
+            f"got an entry of size {above:.3g} above the diagonal"
+        )
+    diagonal = np.diag(matrix).min()
+    if not diagonal > 0:
+        raise ValueError(f"expected a strategy of positive diagonal, got an entry {diagonal:.3g}")
+    longest = np.linalg.norm(matrix, axis=0).max()
+    if longest > 1 + _ROUNDING:
+        raise ValueError(
+            "expected columns of the strategy of norm at most 1, which is what rho is proved for, "
+            f"got one of norm {longest:.6g}; divide each column by its norm"
+        )
+
+
+def is_strategy(strategy: Float[Array, "steps steps"]) -> Bool[Array, ""]:
+    """Whether a traced matrix is what `check_strategy` asks of a concrete one."""
+    is_lower = jnp.all(jnp.triu(strategy, 1) == 0)
+    is_short = jnp.all(jnp.sum(strategy**2, axis=0) <= (1 + _ROUNDING) ** 2)
+    positive = jnp.all(jnp.diagonal(strategy) > 0)
+    return is_lower & is_short & positive & jnp.all(jnp.isfinite(strategy))
+
+
+def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
+    r"""$M \approx C^{-1}$, which makes the noise $\xi = MZ$ of a strategy, rounded toward privacy.
+
+    What is released depends on M as the machine has it, so what has to have columns of norm at most
+    1 is the inverse of that M, of its rounded entries, not the C that was meant. M is the inverse
+    in float64, rounded to its type, and then made larger by one factor until all columns of its
+    inverse are proved to have norm at most 1: by about 1e-12, in float32 by about 1e-6 where C is
+    well conditioned. Columns that are longer than 1 by rounding are covered in the same way. A
+    traced matrix is inverted in its own type, and its noise is .2 % larger (1e-6 in float64): that
+    is not proved, but far above the rounding of matrices whose inverse has entries up to a hundred.
+
+    Derived: test_the_mixing_as_rounded_keeps_every_column_below_one.
+
+    Args:
+        strategy: C, as `check_strategy` accepts it.
+        dtype: of M.
+
+    Raises:
+        ValueError: C is so near to a singular matrix that its inverse has too few digits.
+    """
+    if isinstance(strategy, Tracer):
+        matrix = jnp.asarray(strategy).astype(dtype)
+        inverse = solve_triangular(matrix, jnp.eye(len(matrix), dtype=dtype), lower=True)
+        norms = jnp.sqrt(jnp.sum(matrix**2, axis=0))
+        margin = _TRACED_MARGIN[jnp.dtype(dtype).itemsize]
+        return jnp.tril(inverse) * jnp.maximum(jnp.max(norms), 1) * (1 + margin)
+    matrix = np.asarray(strategy, np.float64)
+    exact = np.tril(np.linalg.inv(matrix))
+    factor, unit = 1.0, float(np.finfo(dtype).eps)
+    for attempt in range(_ATTEMPTS):
+        with np.errstate(over="ignore", invalid="ignore"):
+            mixing = (factor * exact).astype(dtype)
+        longest = _longest_column_of_inverse(mixing.astype(np.float64))
+        if longest <= 1:
+            return mixing
+        if not longest < 2:
+            break
+        # Rounding to the type may undo a part of it, so that each attempt goes further.
+        factor *= longest * (1 + attempt * unit)
+    raise ValueError(
+        "expected a strategy that can be inverted in floating point, got one that is nearly "
+        f"singular: its smallest diagonal entry is {np.diag(matrix).min():.3g}"
+    )
+
+
+def _longest_column_of_inverse(matrix: Float[np.ndarray, "steps steps"]) -> float:
+    r"""A bound on the norms of the columns of $M^{-1}$ that holds for every way of rounding.
+
+    With any $\hat C$ and $F = I - \hat CM$ it is $M^{-1} = (I - F)^{-1}\hat C$, so that a column is
+    at most $|\hat Ce_j|/(1 - \|F\|)$ long. An entry of F is a sum of at most K + 1 products and is
+    computed to $(K + 2)u$ times the sum of their sizes, u the unit of rounding (Higham (2002),
+    section 3.1).
+    """
+    count, unit = len(matrix), float(np.finfo(np.float64).eps)
+    if not (np.all(np.isfinite(matrix)) and np.diag(matrix).min() > 0):
+        return np.inf
+    inverse = np.tril(np.linalg.inv(matrix))
+    rest = np.linalg.norm(np.eye(count) - inverse @ matrix)
+    sizes = np.linalg.norm(np.abs(inverse) @ np.abs(matrix) + np.eye(count))
+    error = (rest + (count + 2) * unit * sizes) * (1 + 4 * count**2 * unit)
+    if not error < 0.5:
+        return np.inf
+    longest = float(np.linalg.norm(inverse, axis=0).max())
+    return longest * (1 + 2 * count * unit) / (1 - error)

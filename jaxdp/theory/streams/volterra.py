@@ -1,0 +1,149 @@
+r"""The deterministic equivalent of one pass with correlated noise: a discrete Volterra system.
+
+Noise that is correlated over the steps has no state of a fixed size: what step k adds depends on
+all that was drawn before. But what the noise does to the parameters is linear, given the descent
+factors $\mu_k$ of the path, so it is followed apart from the rest. With $g_k = \eta_k\mu_k$, per
+eigenvalue $\lambda_i$ of the covariance,
+
+$$ D^0_{i,k} = (1 - \lambda_i g_k)^2 D^0_{i,k-1} + \lambda_i\eta_k^2\,(d/B)\,\nu_k P_k, \qquad
+   D_{i,k} = D^0_{i,k} + \frac{2c^2d^2}{B^2\rho^2}\,|h_{i,k}|^2, $$
+$$ h_{i,k} = (1 - \lambda_i g_k)\,h_{i,k-1} + \eta_k M_k, \qquad R_k = \sum_i w_i D_{i,k}, $$
+
+where $M_k$ is row k of the matrix that makes the noise (the strategy's inverse), $h_{i,0} = 0$, and
+$\mu_k, \nu_k, P_k = R_{k-1} + \zeta^2/2$ are those of the risk before the step. $|h_{i,k}|^2$ is a
+double sum over all earlier steps: a Volterra system in R.
+
+It is exact as d and B grow in proportion. The squared mean gradient that the B samples of a step
+share, $-(\lambda_i g_k)^2 D_i/B$, is left out: it is one of several terms of the relative order
+1/d, and simulation is no nearer to the recursion with it
+(test_the_shared_gradients_square_does_not_improve_the_recursion).
+
+Derived: the second moments of one step, linear in $\theta - \theta^*$ given the path of the risk;
+tests/theory/streams/test_volterra.py.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.theory.base import AbstractTheory
+from jaxdp.theory.coverage import require_correlated_pass
+from jaxdp.theory.solver import prediction
+from jaxdp.theory.streams.modes import Modes, eigen_modes
+
+
+class DiscreteVolterra(AbstractTheory):
+    """The risk of one-pass DP-SGD with correlated noise, step by step, as d and B grow together.
+
+    The default for `CorrelatedDPSGD`, of which it is the only theory. Every number in the
+    algorithm may be traced, the strategy included.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> algorithm = jaxdp.CorrelatedDPSGD(
+        ...     [3.0, 1.2, 0.7, 0.4],
+        ...     clip_scale=0.45,
+        ...     rho=1.0,
+        ...     batch_size=2500,
+        ...     strategy=jaxdp.privacy.independent_strategy(4),
+        ... )
+        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.DiscreteVolterra())
+        >>> print(f"{predicted.label}: {predicted.final_risk:.5f}")
+        Volterra: 0.00107
+    """
+
+    def covers(self, problem, algorithm):
+        return require_correlated_pass(problem, algorithm)
+
+    def predict(self, problem, algorithm, *, records):
+        return _predict(eigen_modes(problem), algorithm, records)
+
+
+class Path(NamedTuple):
+    r"""What the system says of each step.
+
+    Attributes:
+        risk: R_k after step k, k from 0 to K.
+        clipped: $1 - \mu_k$, the share of the samples of step k that are clipped.
+        responses: $G_{i,kj}$ for $k = 1, \dots, K$: by how much noise of size 1 on the gradient of
+            step j has moved the parameters after step k, in mode i.
+    """
+
+    risk: Float[Array, " records"]
+    clipped: Float[Array, " steps"]
+    responses: Float[Array, "steps modes steps"]
+
+
+def path_of(
+    modes: Modes, algorithm: CorrelatedDPSGD, more_noise: Float[Array, "steps modes"] | None = None
+) -> Path:
+    """The system, solved step by step.
+
+    Args:
+        modes: of the problem.
+        algorithm: with K steps.
+        more_noise: added to $|h_{i,k}|^2$, by step and mode: derivatives with respect to it say
+            what the noise of each step costs.
+    """
+    dtype = float_dtype(modes, algorithm)
+    count, dim, batch = algorithm.num_steps, modes.dim, algorithm.batch_size
+    decay = modes.descent.astype(dtype)
+    strength = 2 * (algorithm.noise_ratio * dim / batch) ** 2
+    if more_noise is None:
+        more_noise = jnp.zeros((count, len(decay)), dtype)
+
+    def step(state, now):
+        own, noise, responses, risk = state
+        rate, row, unit, extra = now
+        second_moment = modes.second_moment(risk).astype(dtype)
+        descent, variance = algorithm.clip.moments(second_moment)
+        kept = 1 - rate * descent * decay
+        spread = modes.diffusion * rate**2 * (dim / batch) * variance * second_moment / 2
+        own = (kept**2 * own + spread).astype(dtype)
+        noise = (kept[:, None] * noise + rate * row[None]).astype(dtype)
+        responses = (kept[:, None] * responses + rate * unit[None]).astype(dtype)
+        left = jnp.sum(noise**2, axis=1) + extra
+        risk = modes.risk(own + strength * left).astype(dtype)
+        return (own, noise, responses, risk), (risk, 1 - descent, responses)
+
+    nothing = jnp.zeros((len(decay), count), dtype)
+    own = modes.initial.astype(dtype)
+    start = (own, nothing, nothing, modes.risk(own).astype(dtype))
+    steps = (
+        algorithm.rates.astype(dtype),
+        algorithm.mixing.astype(dtype),
+        jnp.eye(count, dtype=dtype),
+        more_noise,
+    )
+    _, (risks, clipped, responses) = lax.scan(step, start, steps)
+    return Path(jnp.append(start[3][None], risks), clipped, responses)
+
+
+@eqx.filter_jit
+def _predict(modes, algorithm, records: int) -> Trajectory:
+    path = path_of(modes, algorithm)
+    at_record = record_steps(algorithm.num_steps, records)
+    risk = path.risk[at_record]
+    dtype = risk.dtype
+    clipped = jnp.append(jnp.zeros(1, dtype), jnp.cumsum(path.clipped.astype(dtype)))
+    used = jnp.maximum(jnp.asarray(at_record), 1).astype(dtype)
+    return prediction(
+        modes.is_valid & algorithm.is_valid,
+        time=(jnp.asarray(at_record) / algorithm.num_steps).astype(dtype),
+        risk=risk,
+        final_risk=risk[-1],
+        observables={
+            "clipped_fraction": clipped[at_record] / used,
+            # No step is capped.
+            "capped_fraction": jnp.zeros_like(risk),
+        },
+        label="Volterra",
+    )

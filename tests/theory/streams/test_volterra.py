@@ -1,0 +1,202 @@
+"""The Volterra system of correlated noise: a double sum, a simulation, the recursion without it."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close, reference_moments
+
+import jaxdp
+from jaxdp.privacy import independent_strategy, square_root_strategy
+
+DIM, COUNT, BATCH = 40, 4, 100
+RATES = np.array([1.5, 1.0, 0.8, 0.6])
+CLIP, RHO = 0.4, 0.5
+STRATEGY = square_root_strategy(COUNT, 0.2)
+VALUES, SIZES, TARGET = np.array([0.4, 1.6]), np.array([20, 20]), np.array([0.1, 0.2])
+
+
+def _problem():
+    spectrum, target = np.repeat(VALUES, SIZES), np.repeat(TARGET, SIZES)
+    return jaxdp.LinearRegression(spectrum, target, 0.3)
+
+
+def _algorithm(**changes):
+    given = {"rates": RATES, "clip_scale": CLIP, "rho": RHO, "batch_size": BATCH}
+    return jaxdp.CorrelatedDPSGD(**given | {"strategy": STRATEGY} | changes)
+
+
+def _double_sum(*, rates, strategy, values, sizes, target, dim, batch, clip, rho, shared=0.0):
+    """The system with its noise as a double sum over all pairs of steps, in NumPy.
+
+    `shared` times the squared mean gradient that the samples of a batch share is taken off.
+    """
+    inverse = np.linalg.inv(strategy)
+    covariance = inverse @ inverse.T
+    unit = 2 * clip**2 * dim**2 / (batch * rho) ** 2
+    weights = values * sizes / dim
+    own = dim * target**2 / 2
+    total, risks, kept = own, [weights @ own], []
+    for k in range(len(rates)):
+        power = 2 * risks[-1] + 0.09
+        mu, nu = reference_moments(clip / np.sqrt(power))
+        kept.append(1 - rates[k] * mu * values)
+        own = kept[k] ** 2 * own + values * rates[k] ** 2 * (dim / batch) * nu * power / 2
+        own = own - shared * (rates[k] * mu * values) ** 2 * total / batch
+        # G_kj = eta_j prod_{j < l <= k} (1 - eta_l mu_l lambda).
+        responses = [rates[j] * np.prod(kept[j + 1 : k + 1], axis=0) for j in range(k + 1)]
+        left = sum(
+            responses[i] * responses[j] * covariance[i, j]
+            for i in range(k + 1)
+            for j in range(k + 1)
+        )
+        total = own + unit * left
+        risks.append(weights @ total)
+    return np.array(risks)
+
+
+SETTING = {"rates": RATES, "strategy": STRATEGY, "values": VALUES, "sizes": SIZES}
+SETTING |= {"target": TARGET, "dim": DIM, "batch": BATCH, "clip": CLIP, "rho": RHO}
+
+
+@pytest.fixture(scope="module")
+def predicted():
+    return jaxdp.predict(_problem(), _algorithm(), records=COUNT)
+
+
+def test_is_the_double_sum_over_pairs_of_steps(predicted):
+    assert predicted.label == "Volterra"
+    np.testing.assert_allclose(predicted.risk, _double_sum(**SETTING), rtol=2e-6)
+    np.testing.assert_array_equal(predicted.risk[-1], predicted.final_risk)
+    np.testing.assert_allclose(predicted.time, np.arange(5) / 4)
+
+
+def test_agrees_with_simulation_and_rejects_wrong_noise_and_a_transposed_strategy(predicted):
+    runs = jaxdp.simulate(_problem(), _algorithm(), key=jr.key(0), num_runs=2000, records=COUNT)
+    share = 0.5 / DIM
+    risks = np.asarray(predicted.risk, np.float64)[1:]
+    assert_mean_close(runs.risk[:, 1:] / risks, 1.0, bias=share)
+    clipped = predicted.observables["clipped_fraction"]
+    assert_mean_close(runs.observables["clipped_fraction"][:, 1:], clipped[1:], bias=share)
+    for noise in (0.9, 1.1):
+        wrong = _double_sum(**SETTING | {"rho": RHO / noise})[1:]
+        with pytest.raises(AssertionError):
+            assert_mean_close(runs.risk[:, 1:] / wrong, 1.0, bias=share)
+    transposed = _double_sum(**SETTING | {"strategy": STRATEGY.T})[1:]
+    with pytest.raises(AssertionError):
+        assert_mean_close(runs.risk[:, 1:] / transposed, 1.0, bias=share)
+
+
+# The free rates and clip of least predicted risk at gamma = .01, rho = 1, label noise .3.
+FREE_RATES = [2.43853623, 1.39810812, 0.89467364, 0.61117665, 0.4460066, 0.34492783, 0.27863031]
+FREE_RATES += [0.23244279, 0.1986727, 0.17301166, 0.15289282, 0.13670062, 0.12336395, 0.11212577]
+FREE_RATES += [0.10237566, 0.0933619]
+BEST_OF_SIXTEEN = {"rates": FREE_RATES, "clip_scale": 0.40216705, "rho": 1.0, "batch_size": 625}
+BEST_OF_THREE = {"rates": [1.88234473, 1.30407233, 0.89298328], "clip_scale": 0.36965985}
+BEST_OF_THREE |= {"rho": 1.0}
+
+
+def _best(problem, given):
+    strategy = jaxdp.planning.optimal_strategy(problem, **given)
+    return jaxdp.CorrelatedDPSGD(**given, strategy=strategy)
+
+
+def _risks(problem, algorithm, num_runs):
+    """In parts, so that all samples of a step are not in memory for all runs."""
+    parts = [
+        jaxdp.simulate(
+            problem, algorithm, key=jr.key(part), num_runs=500, records=algorithm.num_steps
+        ).risk
+        for part in range(num_runs // 500)
+    ]
+    return np.concatenate(parts).astype(np.float64)
+
+
+@pytest.mark.slow
+def test_sixteen_steps_of_optimal_noise_agree_with_simulation():
+    problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+    algorithm = _best(problem, BEST_OF_SIXTEEN)
+    predicted = jaxdp.predict(problem, algorithm, records=16)
+    risks = _risks(problem, algorithm, 2000)
+    expected = np.asarray(predicted.risk, np.float64)[1:]
+    # A relative bias of 1/d.
+    assert_mean_close(risks[:, 1:] / expected, 1.0, bias=0.01)
+    # Noise 10 % off, in the algorithm that is predicted.
+    for rho in (1 / 0.9, 1 / 1.1):
+        wrong = jaxdp.predict(problem, algorithm.replace(rho=rho), records=16).risk[1:]
+        with pytest.raises(AssertionError):
+            assert_mean_close(risks[:, 1:] / np.asarray(wrong, np.float64), 1.0, bias=0.01)
+    independent = algorithm.replace(strategy=independent_strategy(16))
+    wrong = jaxdp.predict(problem, independent, records=16).risk[1:]
+    with pytest.raises(AssertionError):
+        assert_mean_close(risks[:, 1:] / np.asarray(wrong, np.float64), 1.0, bias=0.01)
+
+
+@pytest.mark.slow
+def test_the_shared_gradients_square_does_not_improve_the_recursion():
+    # At d = 20, where terms of relative order 1/d are seen: the final risk.
+    isotropic = {"values": np.ones(1), "sizes": np.array([20]), "target": np.array([20**-0.5])}
+    problem = jaxdp.LinearRegression.isotropic(20, label_noise=0.3)
+    for given, batch, num_runs in ((BEST_OF_SIXTEEN, 125, 8000), (BEST_OF_THREE, 67, 20_000)):
+        algorithm = _best(problem, given | {"batch_size": batch})
+        risks = _risks(problem, algorithm, num_runs)[:, -1]
+        setting = isotropic | {
+            "rates": np.asarray(given["rates"]),
+            "strategy": np.asarray(algorithm.strategy, np.float64),
+            "dim": 20,
+            "batch": batch,
+            "clip": given["clip_scale"],
+            "rho": 1.0,
+        }
+        without, with_it = (_double_sum(**setting, shared=share)[-1] for share in (0.0, 1.0))
+        gap, gap_with_it = abs(risks.mean() - without), abs(risks.mean() - with_it)
+        error = risks.std(ddof=1) / np.sqrt(num_runs)
+        assert gap < gap_with_it - error
+        assert gap < 0.02 * without + 5 * error
+
+
+def test_independent_noise_is_the_recursion_of_independent_steps():
+    # Rates and noise in NumPy, one number a mode: no matrix.
+    setting = SETTING | {"strategy": np.eye(COUNT)}
+    own = DIM * TARGET**2 / 2
+    unit = 2 * CLIP**2 * DIM**2 / (BATCH * RHO) ** 2
+    weights = VALUES * SIZES / DIM
+    for rate in RATES:
+        power = 2 * weights @ own + 0.09
+        mu, nu = reference_moments(CLIP / np.sqrt(power))
+        own = (1 - rate * mu * VALUES) ** 2 * own
+        own = own + VALUES * rate**2 * (DIM / BATCH) * nu * power / 2 + unit * rate**2
+    assert weights @ own == pytest.approx(_double_sum(**setting)[-1], rel=1e-12)
+    predicted = jaxdp.predict(_problem(), _algorithm(strategy=np.eye(COUNT)), records=COUNT)
+    np.testing.assert_allclose(predicted.final_risk, weights @ own, rtol=2e-6)
+
+
+def test_budgets_rates_and_strategies_are_batched_with_vmap(predicted):
+    def final(rho, rates, strategy):
+        algorithm = _algorithm(rho=rho, rates=rates, strategy=strategy)
+        trajectory = jaxdp.predict(_problem(), algorithm, records=COUNT)
+        return trajectory.final_risk, trajectory.status
+
+    rates, strategies = jnp.asarray(RATES), jnp.asarray(STRATEGY)
+    found, status = jax.vmap(final)(
+        jnp.asarray([RHO, -1.0, RHO]),
+        jnp.stack([rates] * 3),
+        jnp.stack([strategies, strategies, strategies.T]),
+    )
+    # Traced, the noise is .2 % larger.
+    np.testing.assert_allclose(found[0], predicted.final_risk, rtol=5e-3)
+    assert np.isnan(found[1:]).all()
+    assert status.tolist() == [int(jaxdp.Status.OK)] + [int(jaxdp.Status.INVALID)] * 2
+
+
+def test_covers_correlated_noise_on_gaussian_inputs_alone():
+    theory = jaxdp.DiscreteVolterra()
+    one_pass = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 4, batch_size=2)
+    assert "describes CorrelatedDPSGD, got OnePassDPSGD" in theory.covers(_problem(), one_pass)
+    table = jaxdp.TabularRegression(np.random.default_rng(0).normal(size=(90, 3)), np.arange(90.0))
+    with pytest.raises(jaxdp.NotCoveredError, match=r"predict on its \.surrogate"):
+        jaxdp.predict(table, _algorithm(batch_size=2))
+    assert theory.covers(table.surrogate, _algorithm(batch_size=2)) is None
+    for other in (jaxdp.CoupledODE(), jaxdp.DiscreteRecursion()):
+        assert "describes OnePassDPSGD" in other.covers(_problem(), _algorithm())
