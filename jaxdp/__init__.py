@@ -52,6 +52,8 @@ from jaxdp.sweeps import sweep as sweep
 from jaxdp.theory import ClippedDiffusion as ClippedDiffusion
 from jaxdp.theory import CoupledODE as CoupledODE
 from jaxdp.theory import DiscreteRecursion as DiscreteRecursion
+from jaxdp.theory import FiniteDimension as FiniteDimension
+from jaxdp.theory import Fluctuations as Fluctuations
 from jaxdp.theory import GaussianClosure as GaussianClosure
 from jaxdp.theory import GradientFlow as GradientFlow
 from jaxdp.theory import LowerBound as LowerBound
@@ -83,7 +85,9 @@ __all__ = [
     "DiscreteRecursion",
     "ExactCalibration",
     "ExponentialAverage",
+    "FiniteDimension",
     "FixedFeatures",
+    "Fluctuations",
     "FromSteps",
     "FunctionSpace",
     "GaussianClosure",

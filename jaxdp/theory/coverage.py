@@ -7,6 +7,7 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.optimiser import PrivateOptimiser
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.errors import NotCoveredError
+from jaxdp.losses import HalfSquared
 from jaxdp.problems.feature_arguments import reason_not_squared
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.problems.linear import LinearRegression
@@ -25,6 +26,14 @@ def require_one_pass(problem, algorithm) -> str | None:
     if not isinstance(algorithm, OnePassDPSGD):
         return f"it describes OnePassDPSGD, got {type(algorithm).__name__}"
     return None
+
+
+def require_half_squared(problem, algorithm) -> str | None:
+    """The same, and the loss must be half the squared residual."""
+    reason = require_one_pass(problem, algorithm)
+    if reason is None and not isinstance(problem.loss, HalfSquared):
+        reason = f"it is derived for the loss HalfSquared(), got {type(problem.loss).__name__}"
+    return reason
 
 
 def require_rows(problem, algorithm) -> str | None:

@@ -150,7 +150,7 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
         tolerances=_TOLERANCES,
         adjoint=adjoint,
         clock=SLOW_AT_THE_END,
-        kinks=jnp.append(schedule.kinks.astype(dtype), _leaves_cap(schedule, cap)),
+        kinks=jnp.append(schedule.kinks.astype(dtype), leaves_cap(schedule, cap)),
     )
     modal = shifted - noise_to_come(time)[:, None]
     read = jnp.matmul(modal, modes.readout.astype(dtype), precision=Precision.HIGHEST)
@@ -168,7 +168,7 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
     )
 
 
-def _leaves_cap(schedule, cap):
+def leaves_cap(schedule, cap):
     """The time at which a falling learning rate meets the cap; beyond 1 when it never does.
 
     The equation has a kink there, which the solver must not step across.

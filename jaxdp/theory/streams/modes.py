@@ -116,6 +116,8 @@ def as_trajectory(
     final_risk: Float[Array, ""],
     clipped_area: Float[Array, " records"],
     label: str,
+    std: Float[Array, " records"] | None = None,
+    final_std: Float[Array, ""] | None = None,
     stopped: Bool[Array, ""] | bool = False,
 ) -> Trajectory:
     """A prediction as a Trajectory, with the shares of samples clipped and capped so far."""
@@ -129,5 +131,7 @@ def as_trajectory(
             "capped_fraction": capped_fraction(modes, algorithm, time),
         },
         label=label,
+        std=std,
+        final_std=final_std,
         stopped=stopped,
     )
