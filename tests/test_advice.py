@@ -42,6 +42,8 @@ READERS = [
     jaxdp.FunctionSpace(),
     jaxdp.CoupledODE(),
     jaxdp.DiscreteRecursion(),
+    jaxdp.FiniteDimension(),
+    jaxdp.Fluctuations(),
     jaxdp.UnclippedRecursion(),
     jaxdp.GaussianClosure(),
     jaxdp.OrnsteinUhlenbeck(),

@@ -67,7 +67,7 @@ class Trajectory(eqx.Module):
         >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
         >>> predicted = jaxdp.predict(problem, algorithm).check()
         >>> predicted.time.shape, predicted.risk.shape, sorted(predicted.observables)
-        ((101,), (101,), ['capped_fraction', 'clipped_fraction'])
+        ((101,), (101,), ['capped_fraction', 'clipped_fraction', 'distance'])
     """
 
     time: Float[Array, " records"]

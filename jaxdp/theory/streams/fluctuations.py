@@ -71,8 +71,10 @@ class Fluctuations(AbstractTheory):
     Args:
         adjoint: how diffrax differentiates the solution, as in `CoupledODE`.
 
-    Derived: test_std_is_that_of_simulated_runs (within 3 %, d = 400, and at d = 100 but for the
-    first quarter, 5 % there).
+    Within 3 % of the standard deviation of 8,000 runs at d = 400 and, after the first quarter of
+    the time, at d = 100 (5 % in it), of eight settings: isotropic inputs, two blocks, power laws
+    of condition numbers 2 and 10; constant, falling and hyperbolic rates; steps at the cap.
+    Derived: test_std_is_within_three_per_cent_of_many_runs.
 
     Example:
         >>> import jaxdp
@@ -191,7 +193,8 @@ def _solve(modes, shares, algorithm, time, adjoint) -> Trajectory:
     def read(state):
         shifted, clipped_area, covariance = state
         values = modes.descent.astype(dtype)
-        return shifted, clipped_area, values @ jnp.matmul(covariance, values, precision="highest")
+        with_risk = jnp.matmul(covariance, values, precision=Precision.HIGHEST)
+        return shifted, clipped_area, jnp.sum(values * with_risk)
 
     zero = jnp.zeros((), dtype)
     starts_above = schedule(zero) > cap
@@ -224,6 +227,8 @@ def _solve(modes, shares, algorithm, time, adjoint) -> Trajectory:
         risk=risk,
         final_risk=risk[-1] + jnp.sum(modes.descent * added) * last_square,
         clipped_area=clipped_area,
+        # The modes are means over the directions of a block.
+        quadratics=modes.observed(energies / shares),
         std=_root(jnp.where(time > 0, variance, 0) / count),
         final_std=_root(final_variance / count),
         label="fluctuations",
