@@ -23,20 +23,22 @@ def predicted():
     return jaxdp.predict(PROBLEM, ALGORITHM, theory=theory).check()
 
 
-def test_simulators_observe_the_predicted_distance(predicted):
+@pytest.mark.parametrize(
+    ("simulator", "num_runs"),
+    [(jaxdp.Reduced(), 2000), pytest.param(jaxdp.Iterates(), 500, marks=pytest.mark.slow)],
+)
+def test_simulators_observe_the_predicted_distance(predicted, simulator, num_runs):
     expected = predicted.observables["distance"]
     np.testing.assert_allclose(expected[0], np.sum(TARGET**2), rtol=1e-6)
-    for simulator, num_runs in ((jaxdp.Reduced(), 2000), (jaxdp.Iterates(), 400)):
-        runs = jaxdp.simulate(
-            PROBLEM, ALGORITHM, key=jr.key(0), num_runs=num_runs, simulator=simulator
-        )
-        distance = runs.observables["distance"]
-        # O(1/d) of the mean, as of the risk.
-        assert_mean_close(distance[:, 1:], expected[1:], bias=0.5 / DIM)
-        with pytest.raises(AssertionError):
-            assert_mean_close(distance[:, 1:], 1.1 * expected[1:], bias=0.5 / DIM)
+    runs = jaxdp.simulate(PROBLEM, ALGORITHM, key=jr.key(0), num_runs=num_runs, simulator=simulator)
+    distance = runs.observables["distance"]
+    # O(1/d) of the mean, as of the risk.
+    assert_mean_close(distance[:, 1:], expected[1:], bias=0.5 / DIM)
+    with pytest.raises(AssertionError):
+        assert_mean_close(distance[:, 1:], 1.1 * expected[1:], bias=0.5 / DIM)
 
 
+@pytest.mark.slow
 def test_quadratics_are_sums_over_directions(predicted):
     observed = predicted.observables
     np.testing.assert_allclose(observed["first"][0], TARGET[0] ** 2, rtol=1e-6)
@@ -47,10 +49,8 @@ def test_quadratics_are_sums_over_directions(predicted):
     )
     first = (np.asarray(runs.parameters)[:, 0] - TARGET[0]) ** 2
     assert_mean_close(first, observed["first"][-1], bias=0.002)
-    # The mean over the direction's block is another number.
-    mean_of_block = np.asarray(observed["first"][-1]) - 0.002
     with pytest.raises(AssertionError):
-        assert_mean_close(first, mean_of_block / 2, bias=0.002)
+        assert_mean_close(first, 1.5 * observed["first"][-1], bias=0.002)
 
 
 @pytest.mark.slow
