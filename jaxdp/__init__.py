@@ -57,6 +57,8 @@ from jaxdp.theory import ClippedDiffusion as ClippedDiffusion
 from jaxdp.theory import CoupledODE as CoupledODE
 from jaxdp.theory import DiscreteRecursion as DiscreteRecursion
 from jaxdp.theory import DiscreteVolterra as DiscreteVolterra
+from jaxdp.theory import FiniteDimension as FiniteDimension
+from jaxdp.theory import Fluctuations as Fluctuations
 from jaxdp.theory import GaussianClosure as GaussianClosure
 from jaxdp.theory import GradientFlow as GradientFlow
 from jaxdp.theory import LowerBound as LowerBound
@@ -90,7 +92,9 @@ __all__ = [
     "DiscreteVolterra",
     "ExactCalibration",
     "ExponentialAverage",
+    "FiniteDimension",
     "FixedFeatures",
+    "Fluctuations",
     "FreeForm",
     "FromSteps",
     "FunctionSpace",

@@ -29,6 +29,8 @@ class Comparison:
         time: of each record.
         mean, standard_error: of the simulated risk over the runs that ended well.
         final_mean, final_standard_error: of the released iterate's risk.
+        std, final_std: standard deviations over those runs (ddof 1), which predictions with a
+            `std` predict; NaN of a single run.
         predictions: the predicted trajectories.
         num_runs, num_failed: runs in all, and those left out because they did not end well.
         max_gap: largest |mean - prediction| over the records.
@@ -41,6 +43,8 @@ class Comparison:
     standard_error: np.ndarray
     final_mean: float
     final_standard_error: float
+    std: np.ndarray
+    final_std: float
     predictions: tuple[Trajectory, ...]
     num_runs: int
     num_failed: int
@@ -51,7 +55,10 @@ class Comparison:
 
     def __str__(self):
         labels = [prediction.label or "predicted" for prediction in self.predictions]
+        spreading = [each for each in self.predictions if each.std is not None]
         head = ["time", "simulated", "s.e.", *labels, "gap", "sigmas"]
+        if spreading:
+            head += ["s.d.", *(f"{each.label or 'predicted'} s.d." for each in spreading)]
         ends = self.time[-1]
         shown = sorted({int(np.argmin(np.abs(self.time - time * ends))) for time in _SHOWN_TIMES})
         digits = max(3, 2 - int(np.floor(np.log10(ends)))) if ends > 0 else 3
@@ -62,10 +69,15 @@ class Comparison:
                 self.standard_error[j],
                 [float(prediction.risk[j]) for prediction in self.predictions],
             )
+            + _spreads(self.std[j], [float(each.std[j]) for each in spreading])
             for j in shown
         ]
         finals = [float(prediction.final_risk) for prediction in self.predictions]
-        rows.append(_row("final", self.final_mean, self.final_standard_error, finals))
+        final_spreads = [_final_std(each) for each in spreading]
+        rows.append(
+            _row("final", self.final_mean, self.final_standard_error, finals)
+            + _spreads(self.final_std, final_spreads)
+        )
         widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
         lines = [
             "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in [head, *rows]
@@ -76,6 +88,7 @@ class Comparison:
             f"{_in_sigmas(self.max_sigmas)}, final gap {self.final_gap:.2e}"
             f"{_in_sigmas(self.final_sigmas)}"
         )
+        lines += [self._spread_line(each) for each in spreading]
         if self.num_failed:
             lines.append(
                 f"{self.num_failed} of {self.num_runs} runs did not end well and are left out"
@@ -84,9 +97,29 @@ class Comparison:
         # Ends its line, so that what is printed after it begins a new one.
         return "\n".join(lines) + "\n"
 
+    def _spread_line(self, prediction: Trajectory) -> str:
+        """How the simulated spread compares with a prediction's."""
+        predicted = np.asarray(prediction.std, np.float64)
+        # Where all runs agree, at the start, there is nothing to compare.
+        known = (self.standard_error > 0) & (predicted > 0)
+        name = prediction.label or "predicted"
+        if not known.any():
+            return f"{name}: a standard deviation over runs needs two runs or more"
+        ratios = (self.std[known] / predicted[known]).tolist()
+        final = self.final_std / _final_std(prediction)
+        # Of a Gaussian's; a spread's own sampling error.
+        error = 1 / np.sqrt(2 * (self.num_runs - self.num_failed - 1))
+        return (
+            f"standard deviation over runs, simulated over {name}: {min(ratios):.3f} to "
+            f"{max(ratios):.3f}, final {final:.3f} (each +- {error:.3f} by sampling)"
+        )
+
 
 def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
     """Put simulated runs beside predictions.
+
+    Where a prediction has a `std`, the table has the simulated standard deviation over runs beside
+    the predicted one.
 
     Args:
         simulated: a trajectory with one axis of runs.
@@ -166,6 +199,8 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         standard_error=error,
         final_mean=float(final_mean),
         final_standard_error=float(final_error),
+        std=error * np.sqrt(well.sum()),
+        final_std=float(final_error * np.sqrt(well.sum())),
         predictions=predictions,
         num_runs=well.size,
         num_failed=int((~well).sum()),
@@ -237,6 +272,18 @@ def _row(name, mean, error, predicted):
     sigmas = f"{gap / error:.1f}" if error > 0 else "-"
     numbers = [f"{mean:.5f}", f"{error:.5f}" if error > 0 else "-"]
     return [name, *numbers, *(f"{value:.5f}" for value in predicted), f"{gap:.5f}", sigmas]
+
+
+def _spreads(simulated: float, predicted: list[float]) -> list[str]:
+    """Standard deviations in a row of the table; of no prediction none."""
+    shown = [f"{simulated:.5f}" if np.isfinite(simulated) else "-"]
+    return [*shown, *(f"{each:.5f}" for each in predicted)] if predicted else []
+
+
+def _final_std(prediction: Trajectory) -> float:
+    """Of the released iterate's risk; the last one where nothing else is said."""
+    assert prediction.std is not None
+    return float(prediction.std[-1] if prediction.final_std is None else prediction.final_std)
 
 
 def _in_sigmas(sigmas):

@@ -29,6 +29,26 @@ def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0):
     )
 
 
+def assert_std_close(samples, expected, *, sigmas=5.0, bias=0.0):
+    """Standard deviations over the leading axis: within `sigmas` standard errors plus `bias`.
+
+    Both are relative to `expected`. The standard error follows from the fourth central moment; the
+    level of that many standard errors of one normal number is shared among all deviations.
+    """
+    samples = np.asarray(samples, np.float64)
+    centred = samples - samples.mean(axis=0)
+    variance = np.mean(centred**2, axis=0)
+    excess = np.mean(centred**4, axis=0) / variance**2 - 1
+    error = np.sqrt(excess / (4 * len(samples)))
+    gap = np.abs(np.sqrt(variance) / np.asarray(expected, np.float64) - 1)
+    sigmas = norm.isf(norm.sf(sigmas) / gap.size)
+    worst = np.argmax(gap - sigmas * error - bias)
+    assert np.all(gap <= sigmas * error + bias), (
+        f"relative gap {gap.flat[worst]:.3f} at {worst}, standard error "
+        f"{np.ravel(error)[worst]:.3f}, bias {bias:.3f}"
+    )
+
+
 def assert_variance(samples, expected):
     """Normal numbers of mean zero, independent over the leading axis, have this variance.
 

@@ -44,6 +44,8 @@ READERS = [
     jaxdp.CoupledODE(),
     jaxdp.DiscreteRecursion(),
     jaxdp.DiscreteVolterra(),
+    jaxdp.FiniteDimension(),
+    jaxdp.Fluctuations(),
     jaxdp.UnclippedRecursion(),
     jaxdp.GaussianClosure(),
     jaxdp.OrnsteinUhlenbeck(),

@@ -1,5 +1,6 @@
 """The picture draws what it is given and touches no global style."""
 
+import dataclasses
 import pickle
 
 import jax.numpy as jnp
@@ -41,6 +42,19 @@ def test_the_lines_are_the_data(tmp_path):
     assert below.get_xlabel()
     assert axes.get_ylabel()
     assert (tmp_path / "picture.png").stat().st_size > 5000
+
+
+def test_a_predicted_spread_is_drawn_and_named():
+    std = jnp.asarray([0.0, 0.1, 0.2, 0.2, 0.1])
+    spreading = dataclasses.replace(ODE, std=std, final_std=jnp.asarray(0.03))
+    above, _ = plot_comparison(RUNS, spreading).axes
+    drawn = [np.asarray(line.get_ydata()) for line in above.lines]
+    for edge in (ODE.risk - std, ODE.risk + std):
+        assert any(len(line) == 5 and np.allclose(line, edge) for line in drawn)
+    for edge in (0.2 - 0.03, 0.2 + 0.03):
+        assert any(len(line) == 2 and np.allclose(line, edge) for line in drawn)
+    named = [text.get_text() for text in above.get_legend().get_texts()]
+    assert named.count("ODE ± standard deviation") == 1
 
 
 def test_failed_runs_are_not_drawn():

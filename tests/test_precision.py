@@ -132,6 +132,12 @@ THEORIES = {
     "CoupledODE": (ONE_PASS, jaxdp.CoupledODE(), 1),
     "DiscreteRecursion": (ONE_PASS, jaxdp.DiscreteRecursion(), 0),
     "DiscreteVolterra": (CORRELATED, jaxdp.DiscreteVolterra(), 0),
+    "Fluctuations": (ONE_PASS, jaxdp.Fluctuations(), 1),
+    "FiniteDimension": (
+        (jaxdp.LinearRegression(np.ones(4), np.ones(4), 0.1), ONE_PASS[1]),
+        jaxdp.FiniteDimension(),
+        0,
+    ),
     "GaussianClosure": (_full_batch(), jaxdp.GaussianClosure(), 1),
     "ClippedDiffusion": (_full_batch(), jaxdp.ClippedDiffusion(), 1),
     "OrnsteinUhlenbeck": (_full_batch(), jaxdp.OrnsteinUhlenbeck(), 1),

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.description import AbstractDescription
+from jaxdp.core.numerics.clipped_fourth_moments import JointMoments, joint_moments
 from jaxdp.core.numerics.clipped_moments import LARGEST_RATIO, descent_factor, variance_factor
 
 
@@ -58,8 +59,22 @@ class NormClip(AbstractDescription):
         Args:
             second_moment: the residual's variance $2P = 2R + \zeta^2$, >= 0.
         """
+        ratio = self._ratio(second_moment)
+        return descent_factor(ratio), variance_factor(ratio)
+
+    def joint_moments(self, second_moment: Float[Array, "*shape"]) -> JointMoments:
+        """Moments up to the fourth of a centred Gaussian residual and its clipped value.
+
+        Both are in units of the residual's standard deviation.
+
+        Args:
+            second_moment: the residual's variance, >= 0.
+        """
+        return joint_moments(self._ratio(second_moment))
+
+    def _ratio(self, second_moment: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """The clip level over the residual's standard deviation, at most 40."""
         root = jnp.sqrt(jnp.maximum(second_moment, jnp.finfo(second_moment.dtype).tiny))
         # Beyond this ratio, an infinite scale included, nothing is clipped to the last bit.
         clips = self.scale < LARGEST_RATIO * root
-        ratio = jnp.where(clips, self.scale, LARGEST_RATIO) / jnp.where(clips, root, 1)
-        return descent_factor(ratio), variance_factor(ratio)
+        return jnp.where(clips, self.scale, LARGEST_RATIO) / jnp.where(clips, root, 1)

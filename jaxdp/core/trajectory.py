@@ -22,6 +22,7 @@ _LONG_NAMES = {
     "final_risk": "risk of the released iterate",
     "status": "how the run ended",
     "std": "predicted standard deviation of the risk",
+    "final_std": "predicted standard deviation of the released iterate's risk",
     "parameters": "released iterate",
 }
 
@@ -55,6 +56,7 @@ class Trajectory(eqx.Module):
         status: a `Status` per run.
         observables: further quantities by name, each shaped like `risk`.
         std: predicted standard deviation of the risk over runs, or None.
+        final_std: the same of `final_risk`; None where `std` is None.
         parameters: the released iterates, (*batch, dim), or (*batch, dim, outputs) where the loss
             has several outputs; None when they were not asked for.
         label: who says so, for tables and legends.
@@ -65,7 +67,7 @@ class Trajectory(eqx.Module):
         >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
         >>> predicted = jaxdp.predict(problem, algorithm).check()
         >>> predicted.time.shape, predicted.risk.shape, sorted(predicted.observables)
-        ((101,), (101,), ['capped_fraction', 'clipped_fraction'])
+        ((101,), (101,), ['capped_fraction', 'clipped_fraction', 'distance'])
     """
 
     time: Float[Array, " records"]
@@ -76,6 +78,7 @@ class Trajectory(eqx.Module):
     std: Float[Array, "*batch records"] | None = None
     parameters: Float[Array, "*shape"] | None = None
     label: str = eqx.field(static=True, default="")
+    final_std: Float[Array, "*batch"] | None = None
 
     def check(self) -> "Trajectory":
         """Return self when every run ended well.
@@ -125,10 +128,16 @@ class Trajectory(eqx.Module):
 
 def void_unless(valid: Bool[Array, ""], trajectory: Trajectory) -> Trajectory:
     """The trajectory, or NaN risks and `Status.INVALID` where its description is not valid."""
+
+    def known(value):
+        return None if value is None else jnp.where(valid, value, jnp.nan)
+
     return dataclasses.replace(
         trajectory,
-        risk=jnp.where(valid, trajectory.risk, jnp.nan),
-        final_risk=jnp.where(valid, trajectory.final_risk, jnp.nan),
+        risk=known(trajectory.risk),
+        final_risk=known(trajectory.final_risk),
+        std=known(trajectory.std),
+        final_std=known(trajectory.final_std),
         status=jnp.where(valid, trajectory.status, int(Status.INVALID)),
     )
 
@@ -159,6 +168,7 @@ def variables_of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Arra
         "final_risk": batch,
         "status": batch,
         "std": (*batch, "record"),
+        "final_std": batch,
         "parameters": (*batch, "parameter"),
     }
     if trajectory.parameters is not None and trajectory.parameters.ndim == count + 2:

@@ -42,7 +42,9 @@ def plot_comparison(
 ) -> "Figure | SubFigure":
     """Simulated runs, predictions and the means of further runs on one axis.
 
-    Below, everything less the first prediction, with bands of two standard errors of the mean.
+    Where a prediction has a `std`, dashed lines enclose the band that it predicts for one standard
+    deviation of single runs: the simulated runs' shaded band should fill it. Below, everything less
+    the first prediction, with bands of two standard errors of the mean.
 
     Args:
         simulated: runs along the leading axis; drawn as mean and band of one standard deviation.
@@ -198,10 +200,22 @@ def _draw_prediction(
     ends = float(prediction.time[-1]) * np.asarray([_RELEASED_AT - 0.04, _RELEASED_AT + 0.04])
     if _has_jump(prediction):
         above.plot(ends, [prediction.final_risk] * 2, **style)
+    if prediction.std is not None:
+        _draw_band(above, prediction, ends, {**style, "linewidth": 1.0, "linestyle": (0, (4, 2))})
     if reference is not None:
         below.plot(prediction.time, prediction.risk - reference.risk, **style)
         if _has_jump(prediction):
             below.plot(ends, [prediction.final_risk - reference.final_risk] * 2, **style)
+
+
+def _draw_band(axes: "Axes", prediction: Trajectory, ends, style: dict) -> None:
+    """The edges of the predicted band of one standard deviation, with one entry in the legend."""
+    risk, std = (np.asarray(each, np.float64) for each in (prediction.risk, prediction.std))
+    for sign, label in ((1, f"{prediction.label or 'predicted'} ± standard deviation"), (-1, None)):
+        axes.plot(prediction.time, risk + sign * std, label=label, **style)
+        if _has_jump(prediction) and prediction.final_std is not None:
+            edge = float(prediction.final_risk + sign * prediction.final_std)
+            axes.plot(ends, [edge] * 2, **style)
 
 
 def _spread(runs: Trajectory) -> _Spread:

@@ -230,6 +230,9 @@ class LinearRegression(AbstractLinearModelProblem):
     def risk(self, prepared, parameters):
         return jnp.sum(self.spectrum * (parameters - self.target) ** 2) / 2
 
+    def observables(self, parameters):
+        return {"distance": jnp.sum((parameters - self.target) ** 2)}
+
     def in_input_coordinates(self, parameters):
         return parameters
 

@@ -43,6 +43,7 @@ class Record(eqx.Module):
     """What is kept of a state."""
 
     risk: Float[Array, "*ranges runs"]
+    distance: Float[Array, "*ranges runs"]
     clipped: Int[Array, "*ranges runs"]
     capped: Int[Array, "*ranges runs"]
 
@@ -81,6 +82,11 @@ def risk_of(
 ) -> Float[Array, " runs"]:
     """The excess risk."""
     return jnp.sum(eigenvalues * radii**2, axis=0) / 2
+
+
+def distance_of(radii: Float[Array, "blocks runs"]) -> Float[Array, " runs"]:
+    """The squared distance to the target."""
+    return jnp.sum(radii**2, axis=0)
 
 
 def draw(
@@ -182,7 +188,8 @@ def advance(
 
             state = lax.fori_loop(0, num_chunks, one_chunk, state)
             risk = risk_of(lanes.eigenvalues, state.radii).astype(state.radii.dtype)
-            return state, Record(risk, state.clipped, state.capped)
+            distance = distance_of(state.radii)
+            return state, Record(risk, distance, state.clipped, state.capped)
 
         first = jax.tree.map(lambda leaf: spread(flat(leaf)), state)
         last, recorded = lax.scan(one_range, first, jax.tree.map(lambda leaf: leaf[0], bounds))

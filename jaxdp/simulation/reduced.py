@@ -42,6 +42,7 @@ from jaxdp.simulation.radial_chain import (
     Streams,
     add_noise,
     advance,
+    distance_of,
     draw,
     risk_of,
 )
@@ -138,7 +139,7 @@ class _RadialRuns(AbstractRuns):
         return steps / self.algorithm.num_steps
 
     def observables(self, reading, steps):
-        return shares_of_samples(reading, steps)
+        return shares_of_samples(reading, steps) | reading.values
 
 
 @eqx.filter_jit
@@ -150,7 +151,8 @@ def _advance(problem, algorithm, streams, state, bounds, *, longest: int, is_noi
 
 
 def _reading(record: Record) -> Reading:
-    return Reading(record.risk.T, {"clipped": record.clipped.T, "capped": record.capped.T})
+    counts = {"clipped": record.clipped.T, "capped": record.capped.T}
+    return Reading(record.risk.T, counts, {"distance": record.distance.T})
 
 
 def _is_noisy(algorithm: OnePassDPSGD) -> bool:
@@ -173,7 +175,8 @@ def _begin(problem: LinearRegression, algorithm: OnePassDPSGD, key, num_runs: in
     zero = jnp.zeros(len(keys), jnp.int32)
     radii = jnp.broadcast_to(radii[:, None], (len(radii), len(keys)))
     state = State(radii, jnp.zeros_like(radii), zero, zero)
-    record = Record(_risk(problem, state.radii)[None], zero[None], zero[None])
+    risk, distance = _risk(problem, state.radii), distance_of(state.radii)
+    record = Record(risk[None], distance[None], zero[None], zero[None])
     return Streams(words("sampling"), words("noise")), state, _reading(record)
 
 

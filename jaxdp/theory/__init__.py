@@ -44,6 +44,8 @@ from jaxdp.theory.streams.bounds import TightUpperBound as TightUpperBound
 from jaxdp.theory.streams.bounds import UpperBound as UpperBound
 from jaxdp.theory.streams.coupled_ode import CoupledODE as CoupledODE
 from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion as DiscreteRecursion
+from jaxdp.theory.streams.finite_dimension import FiniteDimension as FiniteDimension
+from jaxdp.theory.streams.fluctuations import Fluctuations as Fluctuations
 from jaxdp.theory.streams.volterra import DiscreteVolterra as DiscreteVolterra
 
 __all__ = [
@@ -53,6 +55,8 @@ __all__ = [
     "DiscreteRecursion",
     "DiscreteVolterra",
     "ExcessRisk",
+    "FiniteDimension",
+    "Fluctuations",
     "GaussianClosure",
     "GradientFlow",
     "KernelRate",

@@ -81,6 +81,7 @@ def solve(
     adjoint: diffrax.AbstractAdjoint,
     clock: Clock = EVEN,
     kinks: Float[Array, " kinks"] | None = None,
+    read: Callable[[PyTree], PyTree] | None = None,
 ) -> tuple[PyTree[Float[Array, "records ..."]], Bool[Array, ""]]:
     """The states of an ordinary differential equation at the records.
 
@@ -91,9 +92,11 @@ def solve(
         adjoint: how diffrax differentiates the solution.
         kinks: times at which the velocity is not smooth, which no step crosses; those outside
             [0, 1] count for nothing.
+        read: what is kept of the state at each record; None for all of it.
 
     Returns:
-        The states, stacked along a first axis, and whether the solver gave up before the end.
+        What was kept of the states, stacked along a first axis, and whether the solver gave up
+        before the end.
     """
     dtype = time.dtype
     marks = jnp.zeros(0, dtype) if kinks is None else clock.reading(kinks.astype(dtype))
@@ -109,8 +112,9 @@ def solve(
     steps: Any = diffrax.PIDController(rtol=relative, atol=absolute, norm=tolerances.norm)
     if kinks is not None:
         steps = diffrax.ClipStepSizeController(steps, jump_ts=marks)
+    kept: Any = (lambda _, state, __: state) if read is None else lambda _, state, __: read(state)
     # The ends alone need no interpolation.
-    ends = diffrax.SaveAt(t0=True, t1=True)
+    ends = diffrax.SaveAt(t0=True, t1=True, fn=kept)
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
         diffrax.Tsit5(),
@@ -118,7 +122,7 @@ def solve(
         jnp.ones((), dtype),
         None,
         start,
-        saveat=ends if len(time) == 2 else diffrax.SaveAt(ts=clock.reading(time)),
+        saveat=ends if len(time) == 2 else diffrax.SaveAt(ts=clock.reading(time), fn=kept),
         stepsize_controller=steps,
         adjoint=adjoint,
         max_steps=tolerances.max_steps,
@@ -136,6 +140,7 @@ def prediction(
     observables: dict[str, Float[Array, " records"]],
     label: str,
     std: Float[Array, " records"] | None = None,
+    final_std: Float[Array, ""] | None = None,
     stopped: Bool[Array, ""] | bool = False,
     unstable: Bool[Array, ""] | bool = False,
 ) -> Trajectory:
@@ -144,11 +149,15 @@ def prediction(
     Args:
         is_valid: whether the traced parameters of problem and algorithm are in their range.
         std: of the risk over runs, where it is known.
+        final_std: of the released iterate's risk; None for the last of `std`.
         stopped: whether the solver gave up before the end.
         unstable: whether a limit is passed beyond which it is not to be trusted.
     """
     status = status_of(risk, final_risk)
     status = jnp.where(unstable & (status == Status.OK), int(Status.UNSTABLE), status)
+    if std is not None:
+        final_std = std[-1] if final_std is None else final_std
+        std, final_std = (jnp.where(stopped, jnp.nan, each) for each in (std, final_std))
     trajectory = Trajectory(
         time=time,
         risk=jnp.where(stopped, jnp.nan, risk),
@@ -156,6 +165,7 @@ def prediction(
         status=jnp.where(stopped, int(Status.SOLVER_STOPPED), status),
         observables=observables,
         std=std,
+        final_std=final_std,
         label=label,
     )
     return void_unless(is_valid, trajectory)

@@ -79,6 +79,7 @@ def _single(problem: LinearRegression, *, descent, diffusion) -> Modes:
         initial=_initial_risk(problem)[None],
         weights=one,
         readout=one,
+        quadratics={},
     )
 
 
@@ -92,6 +93,7 @@ def _beside_coupled(problem: LinearRegression, *, descent) -> Modes:
         initial=jnp.append(coupled.initial, _initial_risk(problem)),
         weights=jnp.append(coupled.weights, 0),
         readout=jnp.append(jnp.zeros_like(coupled.weights), 1),
+        quadratics={},
     )
 
 

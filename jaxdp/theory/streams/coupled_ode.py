@@ -29,7 +29,13 @@ from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_one_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve
 from jaxdp.theory.streams.gradient_moments import gradient_moments
-from jaxdp.theory.streams.modes import Modes, as_trajectory, eigen_modes
+from jaxdp.theory.streams.modes import (
+    Modes,
+    as_trajectory,
+    checked_quadratics,
+    direction_modes,
+    eigen_modes,
+)
 
 
 def _norm_of_the_modes(error):
@@ -86,6 +92,18 @@ class CoupledODE(AbstractModalTheory):
     Source: AC (62), (63), Proposition 5. Derived (beyond the cap):
     test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
 
+    The observable "distance" is $\|\theta - \theta^*\|^2$ at the records; the last step's noise
+    adds $4c^2\gamma^2\tilde\eta^2(1)/\rho^2$ to the released iterate's.
+
+    Args:
+        adjoint: how diffrax differentiates the solution, as in every theory of modes.
+        quadratics: further observables by name (AC Theorem 14): of weights m, shape (dim,), the
+            sum $\sum_j m_j(\theta_j - \theta^*_j)^2$ in the eigenbasis. They take one mode per
+            direction. Of a quadratic form with other entries than the diagonal these add
+            $\sum_{i \ne j} M_{ij}u_iu_je^{-(\lambda_i + \lambda_j)\int g\mu}$ with
+            $u = \theta(0) - \theta^*$: neither noise correlates two directions, so that what they
+            have in common at the start decays, and nothing is added to it.
+
     Example:
         >>> import jaxdp
         >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
@@ -94,12 +112,24 @@ class CoupledODE(AbstractModalTheory):
         'ODE'
     """
 
+    quadratics: dict[str, Float[Array, " dim"]] = eqx.field(
+        default_factory=dict, converter=checked_quadratics, kw_only=True
+    )
+
     @property
     def label(self):
         return "ODE"
 
     def modes(self, problem):
-        return eigen_modes(problem)
+        if not self.quadratics:
+            return eigen_modes(problem)
+        for name, weights in self.quadratics.items():
+            if weights.shape != (problem.dim,):
+                raise ValueError(
+                    f"expected quadratics[{name!r}] to have a weight for each of the {problem.dim} "
+                    f"directions, got shape {weights.shape}"
+                )
+        return direction_modes(problem, self.quadratics)
 
 
 def integrate(
@@ -151,7 +181,7 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
         tolerances=_TOLERANCES,
         adjoint=adjoint,
         clock=SLOW_AT_THE_END,
-        kinks=jnp.append(schedule.kinks.astype(dtype), _leaves_cap(schedule, cap)),
+        kinks=jnp.append(schedule.kinks.astype(dtype), leaves_cap(schedule, cap)),
     )
     modal = shifted - noise_to_come(time)[:, None]
     read = jnp.matmul(modal, modes.readout.astype(dtype), precision=Precision.HIGHEST)
@@ -164,12 +194,13 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
         # AC Proposition 5: the noise of the last step, which comes after time 1.
         final_risk=risk[-1] + strength * last_square,
         clipped_area=clipped_area,
+        quadratics=modes.observed(modal),
         label="",
         stopped=stopped,
     )
 
 
-def _leaves_cap(schedule, cap):
+def leaves_cap(schedule, cap):
     """The times at which a falling learning rate meets each cap; beyond 1 where it never does.
 
     The equation has kinks there, which the solver must not step across.

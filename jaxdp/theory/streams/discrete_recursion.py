@@ -79,12 +79,12 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
             0, longest, lambda index, state: step(state, start + index + 1, last), state
         )
         (modal, clipped), _ = state
-        return state, (modes.risk(modal), clipped)
+        return state, (modes.risk(modal), modes.observed(modal), clipped)
 
     longest = -(-count // records)
     start_values = (modes.initial.astype(dtype), jnp.zeros((), dtype))
     state = (start_values, jax.tree.map(jnp.zeros_like, start_values))
-    _, (risks, clipped) = lax.scan(record, state, (at_record[:-1], at_record[1:]))
+    _, (risks, observed, clipped) = lax.scan(record, state, (at_record[:-1], at_record[1:]))
     risk = jnp.append(modes.risk(start_values[0])[None], risks)
     last_noise = strength * algorithm.squared_rate_drop(jnp.asarray(count))
     return as_trajectory(
@@ -94,6 +94,7 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
         risk=risk,
         final_risk=risk[-1] + last_noise,
         clipped_area=jnp.append(jnp.zeros(1, dtype), clipped),
+        quadratics=jax.tree.map(jnp.append, modes.observed(start_values[0]), observed),
         label="recursion",
     )
 

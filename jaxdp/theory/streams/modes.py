@@ -34,15 +34,19 @@ $\nu_c$ in proofs of bounds.
 Source: AC (62) for s = 1. Derived (scales, Huber): test_input_scales, test_huber_stream.
 """
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.losses import HalfSquared
 from jaxdp.problems.input_scales import InputScales
@@ -51,6 +55,10 @@ from jaxdp.theory.solver import prediction
 
 # Nodes per record interval of the capped fraction's quadrature.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+
+
+# Observables of every theory of modes.
+_TAKEN = ("clipped_fraction", "capped_fraction", "distance")
 
 
 class Modes(eqx.Module):
@@ -69,6 +77,7 @@ class Modes(eqx.Module):
         mean_square: tr(Sigma^2) / d.
         slope_bound: where the loss itself cuts the residual; None where it does not.
         scales: the law of the inputs' scale; None where it is 1.
+        quadratics: by name, the weights with which the modes make up an observable.
         is_valid: whether the problem's traced parameters are in their range.
     """
 
@@ -83,6 +92,7 @@ class Modes(eqx.Module):
     slope_bound: Float[Array, ""] | None
     scales: InputScales | None
     is_valid: Bool[Array, ""]
+    quadratics: dict[str, Float[Array, " modes"]]
 
     def second_moment(self, risk: Float[Array, ""]) -> Float[Array, ""]:
         r"""The residual's variance $2P = 2R + \zeta^2$."""
@@ -97,6 +107,13 @@ class Modes(eqx.Module):
     def risk(self, state: Float[Array, " modes"]) -> Float[Array, ""]:
         """The risk that sets the clipping; rounding cannot make it negative."""
         return jnp.maximum(jnp.sum(self.weights * state), 0)
+
+    def observed(self, states: Float[Array, "*records modes"]) -> dict[str, Any]:
+        """The quadratics of one state, or at each of many records."""
+        return {
+            name: jnp.sum(lax.broadcast_to_rank(weights, states.ndim) * states, axis=-1)
+            for name, weights in self.quadratics.items()
+        }
 
 
 def eigen_modes(problem: LinearRegression) -> Modes:
@@ -123,7 +140,48 @@ def eigen_modes(problem: LinearRegression) -> Modes:
         slope_bound=None if isinstance(problem.loss, HalfSquared) else problem.loss.slope_bound,
         scales=problem.input_scales,
         is_valid=problem.is_valid & blocks.is_valid,
+        quadratics={"distance": 2 * sizes / dim},
     )
+
+
+def direction_modes(
+    problem: LinearRegression, quadratics: dict[str, Float[Array, " dim"]]
+) -> Modes:
+    """One mode per direction of the eigenbasis, of which weighted sums are asked.
+
+    Within the block of one eigenvalue directions with more of the target start higher; the blocks'
+    means, which set the risk, do not know which.
+
+    Args:
+        quadratics: by name m, of the sum of m_j (theta_j - theta*_j)^2.
+    """
+    dim = problem.dim
+    share = problem.spectrum / dim
+    two = 2 / jnp.full_like(problem.spectrum, dim)
+    return dataclasses.replace(
+        eigen_modes(problem),
+        descent=problem.spectrum,
+        diffusion=problem.spectrum,
+        initial=dim * problem.target**2 / 2,
+        weights=share,
+        readout=share,
+        quadratics={"distance": two} | {name: two * m for name, m in quadratics.items()},
+    )
+
+
+def checked_quadratics(quadratics: Any) -> dict[str, Float[Array, " dim"]]:
+    """Weights by name as arrays.
+
+    Raises:
+        TypeError: they are no dictionary of names.
+        ValueError: a name is taken by another observable.
+    """
+    require_kind("quadratics", quadratics, dict, "a dictionary from names to weights")
+    for name in quadratics:
+        require_kind("a name of quadratics", name, str, "a text")
+        if name in _TAKEN:
+            raise ValueError(f"expected other names of quadratics than {_TAKEN}, got {name!r}")
+    return {name: as_float(weights, name) for name, weights in quadratics.items()}
 
 
 def capped_fraction(
@@ -163,9 +221,16 @@ def as_trajectory(
     final_risk: Float[Array, ""],
     clipped_area: Float[Array, " records"],
     label: str,
+    quadratics: dict[str, Float[Array, " records"]],
+    std: Float[Array, " records"] | None = None,
+    final_std: Float[Array, ""] | None = None,
     stopped: Bool[Array, ""] | bool = False,
 ) -> Trajectory:
-    """A prediction as a Trajectory, with the shares of samples clipped and capped so far."""
+    """A prediction as a Trajectory, with the shares of samples clipped and capped so far.
+
+    Args:
+        quadratics: the modes' observables at the records.
+    """
     return prediction(
         modes.is_valid & algorithm.is_valid,
         time=time,
@@ -174,7 +239,10 @@ def as_trajectory(
         observables={
             "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
             "capped_fraction": capped_fraction(modes, algorithm, time),
-        },
+        }
+        | quadratics,
         label=label,
+        std=std,
+        final_std=final_std,
         stopped=stopped,
     )

@@ -346,6 +346,7 @@ def test_a_traced_schedule_that_increases_is_void():
     [
         jaxdp.CoupledODE(),
         jaxdp.DiscreteRecursion(),
+        pytest.param(jaxdp.Fluctuations(), marks=pytest.mark.slow),
         *(pytest.param(bound, marks=pytest.mark.slow) for bound in BOUNDS),
     ],
 )
@@ -356,9 +357,12 @@ def test_contract_of_every_theory(theory):
     assert predicted.risk.shape == predicted.time.shape == (21,)
     np.testing.assert_allclose(predicted.time, [j * 95 // 20 / 95 for j in range(21)], rtol=1e-6)
     np.testing.assert_allclose(predicted.risk[0], 0.5, rtol=1e-5)
-    assert set(predicted.observables) == {"clipped_fraction", "capped_fraction"}
+    # A bound follows the risk alone.
+    own = set() if theory in BOUNDS else {"distance"}
+    assert set(predicted.observables) == {"clipped_fraction", "capped_fraction"} | own
     assert all(values.shape == (21,) for values in predicted.observables.values())
-    assert predicted.std is None
+    has_std = isinstance(theory, jaxdp.Fluctuations)
+    assert (predicted.std is not None) == (predicted.final_std is not None) == has_std
     assert theory.covers(problem, algorithm) is None
     other = jaxdp.DPGD(0.1, 1.0, 5, 1.0)
     assert "OnePassDPSGD" in theory.covers(problem, other)

@@ -1,0 +1,241 @@
+r"""The mean and spread of the risk at a finite dimension, for isotropic problems.
+
+The coupled equations are what the mean risk tends to as d grows; at d = 10 it lies up to 10 %
+beside them. For isotropic inputs one number, the risk R, is a Markov chain, and the first two
+moments of one step given R are known at every d. With $|x|^2 = g^2 + q$, g standard normal along
+$u = \theta - \theta^*$ and q chi-square of d - 1 degrees across it, $a = g\sqrt{2R}$,
+$e = \min(\eta_k, 2/|x|^2)$ and $s_p = E[\mathrm{clip}(N(a, \zeta^2), \pm c\sqrt d/|x|)^p]$,
+
+$$ E[\Delta R] = E[-e\,a\,s_1 + \tfrac12 e^2|x|^2 s_2], \qquad
+   E[\Delta R^2] = E[e^2a^2s_2 - e^3 a|x|^2 s_3 + \tfrac14 e^4|x|^4 s_4], $$
+
+and noise of standard deviation $\tau$ adds $\tau^2 d/2$ to the mean and $2\tau^2R + \tau^4d/2$ to
+the variance. The recursion keeps mean and variance of R, and closes itself by taking R as Gamma
+distributed: exact but for that and for quadrature.
+
+Derived: one step of AC Algorithm 1 at finite d; test_finite_dimension.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.special import gammaincc
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.clipped_powers import clipped_powers
+from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.linear import LinearRegression
+from jaxdp.theory.base import AbstractTheory
+from jaxdp.theory.coverage import require_plain_one_pass
+from jaxdp.theory.solver import prediction
+
+# Nodes of R, of |g| (the integrands are even in g) and of q.
+_RISK_NODES, _ALONG_NODES, _ACROSS_NODES = 5, 12, 12
+
+
+class FiniteDimension(AbstractTheory):
+    r"""The mean risk corrected to O(1/d), and its standard deviation over runs, at finite d.
+
+    Isotropic problems, one sample a step. Costs `num_steps` steps of some 700 evaluations each,
+    whatever d; `CoupledODE` and `Fluctuations` are its limits and cost far less. With a traced
+    `num_steps` it can be differentiated forward only. "distance" is the mean of
+    $\|\theta - \theta^*\|^2 = 2R$.
+
+    At d = 10, where the coupled equations are up to .011 beside the mean of 200,000 simulated
+    runs, it is within .0003 at gamma = .1, rho = 1, zeta = .3 (constant rate 3 and power 1/2, clip
+    scale 1; best clip scale and peak of power 1/2), and the standard deviation within 1 %. The
+    shares of clipped samples are within .004, without label noise .01: a jump is integrated there.
+    Derived: test_the_gap_of_the_mean_is_below_a_thousandth.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(10, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 100)
+        >>> finite = jaxdp.predict(problem, algorithm, theory=jaxdp.FiniteDimension())
+        >>> limit = jaxdp.predict(problem, algorithm)
+        >>> print(f"{limit.final_risk:.3f} -> {finite.final_risk:.3f} +- {finite.final_std:.3f}")
+        0.097 -> 0.105 +- 0.051
+    """
+
+    def covers(self, problem, algorithm):
+        reason = require_plain_one_pass(problem, algorithm)
+        if not isinstance(problem, LinearRegression):
+            return (
+                "it needs isotropic Gaussian inputs (LinearRegression.isotropic), got "
+                f"{type(problem).__name__}"
+            )
+        if reason is not None:
+            return reason
+        if algorithm.batch_size > 1:
+            return (
+                "its steps take one sample each, got batch_size = "
+                f"{algorithm.batch_size}; use DiscreteRecursion()"
+            )
+        count = len(problem.blocks.sizes)
+        if count > 1:
+            return (
+                "it needs isotropic inputs, all eigenvalues equal and known without tracing, got "
+                f"{count} distinct ones; use Fluctuations()"
+            )
+        return None
+
+    def predict(self, problem, algorithm, *, records):
+        return _recurse(problem, algorithm, records)
+
+
+class _Moments(NamedTuple):
+    """Mean and variance of the risk, and the expected number of clipped and of capped samples."""
+
+    mean: Float[Array, ""]
+    variance: Float[Array, ""]
+    clipped: Float[Array, ""]
+    capped: Float[Array, ""]
+
+
+@eqx.filter_jit
+def _recurse(problem, algorithm, records: int) -> Trajectory:
+    dtype, dim = float_dtype(problem, algorithm), problem.dim
+    count = algorithm.num_steps
+    at_record = jnp.asarray(record_steps(count, records))
+    inputs = _input_nodes(dim, dtype)
+
+    def step(carried, step, last):
+        state, errors = carried
+        change = _gradient_step(problem, algorithm, inputs, state, algorithm.step_size(step))
+        square = jnp.where(step < count, algorithm.noise_std(step, dim) ** 2, 0)
+        change = _plus_noise(change, square, state.mean, dim)
+        changes = jax.tree.map(lambda part, error: part.astype(dtype) - error, change, errors)
+        # Kahan's sum: many changes far below the rounding of the total are not lost.
+        new = jax.tree.map(jnp.add, state, changes)
+        errors = jax.tree.map(
+            lambda after, before, part: (after - before) - part, new, state, changes
+        )
+        active = step <= last
+        return jax.tree.map(
+            lambda after, before: jnp.where(active, after, before), (new, errors), carried
+        )
+
+    def record(carried, bounds):
+        start, last = bounds
+        carried = lax.fori_loop(
+            0, longest, lambda index, carried: step(carried, start + index + 1, last), carried
+        )
+        return carried, carried[0]
+
+    longest = -(-count // records)
+    zero = jnp.zeros((), dtype)
+    start = _Moments(
+        (problem.risk(None, jnp.zeros_like(problem.target))).astype(dtype), *[zero] * 3
+    )
+    carried = start, jax.tree.map(jnp.zeros_like, start)
+    (last, _), recorded = lax.scan(record, carried, (at_record[:-1], at_record[1:]))
+    path = jax.tree.map(lambda first, rest: jnp.append(first[None], rest), start, recorded)
+    square = algorithm.noise_std(jnp.asarray(count), dim).astype(dtype) ** 2
+    jump = _plus_noise(_Moments(*[zero] * 4), square, last.mean, dim)
+    used = jnp.maximum(at_record, 1)
+    return prediction(
+        problem.is_valid & problem.blocks.is_valid & algorithm.is_valid,
+        time=(at_record / jnp.asarray(count, float)).astype(dtype),
+        risk=path.mean,
+        final_risk=last.mean + jump.mean,
+        observables={
+            "clipped_fraction": path.clipped / used,
+            "capped_fraction": path.capped / used,
+            "distance": 2 * path.mean,
+        },
+        std=_root(path.variance),
+        final_std=_root(last.variance + jump.variance),
+        label="finite dimension",
+    )
+
+
+def _plus_noise(change: _Moments, square, mean, dim: int) -> _Moments:
+    """The change with isotropic noise of this variance per coordinate on top."""
+    after = mean + change.mean
+    return change._replace(
+        mean=change.mean + square * dim / 2,
+        variance=change.variance + 2 * square * after + square**2 * dim / 2,
+    )
+
+
+def _gradient_step(problem, algorithm, inputs, state: _Moments, step_size) -> _Moments:
+    """How one gradient step changes the moments."""
+    along, square, weights = inputs
+    deviations, risk_weights = _risk_nodes(state)
+    risks = jnp.maximum(state.mean + deviations, 0)[:, None]
+    dim = problem.dim
+    signal = along * jnp.sqrt(2 * risks)
+    limit = algorithm.clip.norm(dim) / jnp.sqrt(square)
+    one, two, three, four, beyond = clipped_powers(
+        signal, problem.label_noise, jnp.broadcast_to(limit, signal.shape)
+    )
+    rate = jnp.minimum(step_size, 2 / square)
+    pull, push = rate * signal, rate**2 * square
+    first = -pull * one + push * two / 2
+    second = pull**2 * two - pull * push * three + push**2 * four / 4
+    means = jnp.sum(first * weights, axis=1)
+    mean = jnp.sum(means * risk_weights)
+    # Var(R + change) - Var(R), where the change's variance given R is part of E[change^2].
+    variance = jnp.sum((2 * deviations * means + jnp.sum(second * weights, axis=1)) * risk_weights)
+    # The share of chi-square norms above 2 / step_size.
+    threshold = 1 / jnp.maximum(step_size, jnp.finfo(means.dtype).tiny)
+    return _Moments(
+        mean=mean,
+        variance=variance - mean**2,
+        clipped=jnp.sum(jnp.sum(beyond * weights, axis=1) * risk_weights),
+        capped=gammaincc(jnp.asarray(dim / 2, threshold.dtype), threshold),
+    )
+
+
+def _risk_nodes(state: _Moments):
+    r"""Deviations from the mean of nodes of a Gamma law of these moments, and their weights.
+
+    The cube root of a Gamma variable of shape 1/(9k) is nearly Gaussian, of mean 1 - k and
+    variance k (Wilson and Hilferty); the nodes are then brought to the exact two moments.
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_RISK_NODES)
+    nodes, weights = (part.astype(state.mean.dtype) for part in (nodes, weights / weights.sum()))
+    variance = jnp.maximum(state.variance, 0)
+    std = _root(variance)
+    positive = jnp.maximum(state.mean, jnp.finfo(std.dtype).tiny)
+    root = jnp.minimum(std / (3 * positive), 0.5)
+    middle = 1 - root**2
+    # ((middle + root x)^3 - middle^3) / root, which keeps its digits as root -> 0.
+    shape = 3 * middle**2 * nodes + 3 * middle * root * nodes**2 + root**2 * nodes**3
+    shape -= jnp.sum(shape * weights)
+    return std * shape / jnp.sqrt(jnp.sum(shape**2 * weights)), weights
+
+
+def _input_nodes(dim: int, dtype):
+    """g, |x|^2 and weights of a product rule, flat."""
+    along, along_weights = np.polynomial.hermite_e.hermegauss(2 * _ALONG_NODES)
+    along, along_weights = along[_ALONG_NODES:], along_weights[_ALONG_NODES:]
+    across, across_weights = _chi_square_nodes(dim - 1)
+    square = along[:, None] ** 2 + across
+    weights = along_weights[:, None] * across_weights
+    flat = np.broadcast_to(along[:, None], square.shape), square, weights / weights.sum()
+    return tuple(jnp.asarray(part.ravel(), dtype)[None] for part in flat)
+
+
+def _chi_square_nodes(degrees: int):
+    """Nodes and weights of Gauss's rule for a chi-square law, by its Jacobi matrix."""
+    if degrees == 0:
+        return np.zeros(1), np.ones(1)
+    order = np.arange(_ACROSS_NODES)
+    power = degrees / 2 - 1
+    off = np.sqrt(order[1:] * (order[1:] + power))
+    matrix = np.diag(2 * order + 1 + power) + np.diag(off, 1) + np.diag(off, -1)
+    nodes, vectors = np.linalg.eigh(matrix)
+    return 2 * nodes, vectors[0] ** 2
+
+
+def _root(variance):
+    """The standard deviation; of none, and of what rounding has made negative, 0."""
+    is_positive = variance > 0
+    return jnp.where(is_positive, jnp.sqrt(jnp.where(is_positive, variance, 1)), 0)

@@ -1,0 +1,75 @@
+"""Squared distance and other quadratics of the iterate, predicted and simulated alike."""
+
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+
+import jaxdp
+
+DIM = 40
+SPECTRUM = np.repeat([1.6, 0.4], DIM // 2)
+# Uneven within each block of equal eigenvalues: blocks alone would not tell directions apart.
+TARGET = np.where(np.arange(DIM) % (DIM // 4) == 0, 0.5, 0.05)
+PROBLEM = jaxdp.LinearRegression(SPECTRUM, TARGET, 0.3)
+ALGORITHM = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 1.0, 1.0, 10 * DIM)
+FIRST = np.eye(DIM)[0]
+QUADRATICS = {"first": FIRST, "risk again": SPECTRUM / 2}
+
+
+@pytest.fixture(scope="module")
+def predicted():
+    theory = jaxdp.CoupledODE(quadratics=QUADRATICS)
+    return jaxdp.predict(PROBLEM, ALGORITHM, theory=theory).check()
+
+
+@pytest.mark.parametrize(
+    ("simulator", "num_runs"),
+    [(jaxdp.Reduced(), 2000), pytest.param(jaxdp.Iterates(), 500, marks=pytest.mark.slow)],
+)
+def test_simulators_observe_the_predicted_distance(predicted, simulator, num_runs):
+    expected = predicted.observables["distance"]
+    np.testing.assert_allclose(expected[0], np.sum(TARGET**2), rtol=1e-6)
+    runs = jaxdp.simulate(PROBLEM, ALGORITHM, key=jr.key(0), num_runs=num_runs, simulator=simulator)
+    distance = runs.observables["distance"]
+    # O(1/d) of the mean, as of the risk.
+    assert_mean_close(distance[:, 1:], expected[1:], bias=0.5 / DIM)
+    with pytest.raises(AssertionError):
+        assert_mean_close(distance[:, 1:], 1.1 * expected[1:], bias=0.5 / DIM)
+
+
+@pytest.mark.slow
+def test_quadratics_are_sums_over_directions(predicted):
+    observed = predicted.observables
+    np.testing.assert_allclose(observed["first"][0], TARGET[0] ** 2, rtol=1e-6)
+    np.testing.assert_allclose(observed["risk again"], predicted.risk, rtol=1e-5)
+    # The rate ends at zero: the released iterate is the last recorded.
+    runs = jaxdp.simulate(
+        PROBLEM, ALGORITHM, key=jr.key(1), num_runs=2000, keep_parameters=True, records=1
+    )
+    first = (np.asarray(runs.parameters)[:, 0] - TARGET[0]) ** 2
+    assert_mean_close(first, observed["first"][-1], bias=0.002)
+    with pytest.raises(AssertionError):
+        assert_mean_close(first, 1.5 * observed["first"][-1], bias=0.002)
+
+
+@pytest.mark.slow
+def test_every_theory_of_modes_observes_the_same_distance(predicted):
+    for theory in (jaxdp.CoupledODE(), jaxdp.Fluctuations()):
+        other = jaxdp.predict(PROBLEM, ALGORITHM, theory=theory)
+        np.testing.assert_allclose(other.risk, predicted.risk, rtol=2e-5)
+        distance = other.observables["distance"]
+        np.testing.assert_allclose(distance, predicted.observables["distance"], rtol=2e-5)
+    steps = jaxdp.predict(PROBLEM, ALGORITHM, theory=jaxdp.DiscreteRecursion())
+    distance = steps.observables["distance"]
+    np.testing.assert_allclose(distance, predicted.observables["distance"], atol=0.01)
+
+
+def test_wrong_weights_are_refused():
+    with pytest.raises(ValueError, match=r"other names of quadratics .* got 'distance'"):
+        jaxdp.CoupledODE(quadratics={"distance": FIRST})
+    with pytest.raises(TypeError, match="a dictionary from names to weights, got list"):
+        jaxdp.CoupledODE(quadratics=[FIRST])
+    theory = jaxdp.CoupledODE(quadratics={"short": FIRST[:3]})
+    with pytest.raises(ValueError, match=r"each of the 40 directions, got shape \(3,\)"):
+        jaxdp.predict(PROBLEM, ALGORITHM, theory=theory)
