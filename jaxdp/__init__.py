@@ -34,6 +34,7 @@ from jaxdp.privacy import Cost as Cost
 from jaxdp.privacy import account as account
 from jaxdp.problems import FixedFeatures as FixedFeatures
 from jaxdp.problems import LinearRegression as LinearRegression
+from jaxdp.problems import LogisticRegression as LogisticRegression
 from jaxdp.problems import RandomFeatures as RandomFeatures
 from jaxdp.problems import TabularRegression as TabularRegression
 from jaxdp.schedules import Constant as Constant
@@ -92,6 +93,7 @@ __all__ = [
     "Hyperbolic",
     "Iterates",
     "LinearRegression",
+    "LogisticRegression",
     "LowerBound",
     "ModewiseClosure",
     "NotCoveredError",

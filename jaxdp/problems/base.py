@@ -71,6 +71,10 @@ class AbstractSampleProblem(AbstractProblem):
     def risk(self, prepared: Any, parameters: Float[Array, " dim"]) -> Float[Array, ""]:
         """The excess risk of the parameters."""
 
+    def observables(self, parameters: Float[Array, " dim"]) -> dict[str, Float[Array, ""]]:
+        """What else is recorded of the parameters, by name."""
+        return {}
+
     @abc.abstractmethod
     def in_input_coordinates(self, parameters: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Parameters as they act on the inputs that the user gave (centred and scaled)."""

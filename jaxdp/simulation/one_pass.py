@@ -79,9 +79,8 @@ class OnePassRuns(AbstractRuns):
         return self.problem.is_valid & self.algorithm.is_valid
 
     def begin(self):
-        runs, state, risk = _begin(self.problem, self.algorithm, self.keys)
-        counts = {"clipped": state.clipped[:, None], "capped": state.capped[:, None]}
-        return (runs, state), Reading(risk[:, None], counts)
+        runs, state, recorded = _begin(self.problem, self.algorithm, self.keys)
+        return (runs, state), Reading(*jax.tree.map(lambda values: values[:, None], recorded))
 
     def advance(self, state, starts, ends):
         rows = self._rows(starts, ends)
@@ -90,8 +89,8 @@ class OnePassRuns(AbstractRuns):
             self.problem, self.algorithm, runs, state, *rows, chunks=self.chunks
         )
         # What was recorded of padding is left out.
-        risk, clipped, capped = (values[:, : len(ends)] for values in recorded)
-        return (runs, state), Reading(risk, {"clipped": clipped, "capped": capped})
+        kept = jax.tree.map(lambda values: values[:, : len(ends)], recorded)
+        return (runs, state), Reading(*kept)
 
     def _rows(self, starts, ends):
         """The ranges in rows of one draw, padded with empty ranges after the last."""
@@ -106,7 +105,7 @@ class OnePassRuns(AbstractRuns):
         return steps / self.algorithm.num_steps
 
     def observables(self, reading, steps):
-        return shares_of_samples(reading, steps, self.algorithm.batch_size)
+        return shares_of_samples(reading, steps, self.algorithm.batch_size) | reading.values
 
 
 @eqx.filter_jit
@@ -122,8 +121,14 @@ def _begin(problem, algorithm, keys):
     zero = jnp.zeros(keys.shape, jnp.int32)
     parameters = jnp.zeros((*keys.shape, problem.dim), dtype)
     state = _State(parameters, jax.vmap(algorithm.init)(parameters), zero, zero)
-    risk = jax.vmap(problem.risk)(prepared, state.parameters)
-    return runs, state, risk
+    return runs, state, jax.vmap(lambda run, state: _recorded(problem, run, state))(runs, state)
+
+
+def _recorded(problem: AbstractSampleProblem, run: _Run, state: _State):
+    """Of one run, the parts of a `Reading`."""
+    risk = problem.risk(run.prepared, state.parameters)
+    counts = {"clipped": state.clipped, "capped": state.capped}
+    return risk, counts, problem.observables(state.parameters)
 
 
 @eqx.filter_jit
@@ -191,7 +196,7 @@ def _chunk(
 
     def record(state, drawn):
         state, _ = lax.scan(step, state, drawn)
-        return state, (problem.risk(run.prepared, state.parameters), state.clipped, state.capped)
+        return state, _recorded(problem, run, state)
 
     drawn = (samples, problem.smoothness(samples), step_sizes, noise, active)
     return lax.scan(record, state, drawn)

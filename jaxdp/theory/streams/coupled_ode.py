@@ -25,10 +25,12 @@ from jaxdp.core.checks import require_kind
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_one_pass
+from jaxdp.theory.coverage import require_gaussian_pass, require_one_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve
 from jaxdp.theory.streams.modes import Modes, as_trajectory, eigen_modes
+from jaxdp.theory.streams.signal_ode import integrate_signal
 
 
 def _norm_of_the_modes(error):
@@ -52,7 +54,7 @@ class AbstractModalTheory(AbstractTheory):
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def __check_init__(self):
-        require_kind("adjoint", self.adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
+        _require_adjoint(self.adjoint)
 
     @property
     @abc.abstractmethod
@@ -70,7 +72,7 @@ class AbstractModalTheory(AbstractTheory):
         return integrate(self.modes(problem), algorithm, records, self.adjoint, label=self.label)
 
 
-class CoupledODE(AbstractModalTheory):
+class CoupledODE(AbstractTheory):
     r"""The deterministic equivalent of Algorithm 1: its risk as d and n grow together.
 
     The mean risk of simulated runs differs from it by O(1/d), a single path by O(1/sqrt d).
@@ -82,8 +84,14 @@ class CoupledODE(AbstractModalTheory):
     rate beyond about 10^5 makes the equations stiff, the solver may give up:
     `Status.SOLVER_STOPPED`, with NaN risks.
 
+    Of `LogisticRegression` it follows overlap and norm (`jaxdp.theory.streams.signal_ode`).
+
     Source: AC (62), (63), Proposition 5. Derived (beyond the cap):
     test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
+
+    Args:
+        adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
+            `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd` and compiles faster.
 
     Example:
         >>> import jaxdp
@@ -93,12 +101,22 @@ class CoupledODE(AbstractModalTheory):
         'ODE'
     """
 
-    @property
-    def label(self):
-        return "ODE"
+    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
 
-    def modes(self, problem):
-        return eigen_modes(problem)
+    def __check_init__(self):
+        _require_adjoint(self.adjoint)
+
+    def covers(self, problem, algorithm):
+        return require_gaussian_pass(problem, algorithm)
+
+    def predict(self, problem, algorithm, *, records):
+        if isinstance(problem, AbstractSignalProblem):
+            return integrate_signal(problem, algorithm, records, self.adjoint)
+        return integrate(eigen_modes(problem), algorithm, records, self.adjoint, label="ODE")
+
+
+def _require_adjoint(adjoint):
+    require_kind("adjoint", adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
 
 
 def integrate(
