@@ -25,6 +25,7 @@ from jaxtyping import Array, Float, Int, Key
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.chi_square import chi_square
+from jaxdp.core.compensated_sum import add
 from jaxdp.core.counter_normals import Words, key_words, normal_pairs
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.problems.signal import AbstractSignalProblem
@@ -173,18 +174,11 @@ def _moved(state: _State, ahead, aside, square_across) -> _State:
     """The state after a vector is added: along the target, along the rest, and across both."""
     length = jnp.sqrt(state.remainder)
     change = aside * (aside + 2 * length) + square_across
-    overlap, first = _add(state.overlap, state.excess[0], ahead)
-    remainder, second = _add(state.remainder, state.excess[1], change)
+    overlap, first = add(state.overlap, state.excess[0], ahead)
+    remainder, second = add(state.remainder, state.excess[1], change)
     # The square of what is there; rounding alone makes it negative.
     remainder = jnp.maximum(remainder, 0)
     return _State(overlap, remainder, (first, second), state.clipped, state.capped)
-
-
-def _add(total, excess, change):
-    """Kahan's sum: the new total, and what rounding has added to it."""
-    change = change - excess
-    new = total + change
-    return new, (new - total) - change
 
 
 def _normals(words: Words, steps, place: int, dtype):
