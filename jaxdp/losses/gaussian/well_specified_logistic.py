@@ -39,12 +39,12 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import float_dtype
 from jaxdp.losses.base import SignalSlope
 from jaxdp.losses.gaussian.arcsinh_rule import nodes_of_arcsinh
-from jaxdp.losses.gaussian.clipped_logistic import clipped_sigmoid
+from jaxdp.losses.gaussian.normal_mixture import sigmoid_moments
 
 # The normal's mass beyond so many deviations is 6e-14.
 _DEVIATIONS = 7.5
 # On each side of the kink, and of the whole half-line.
-_NUM_NODES, _NUM_RISK_NODES = 32, 48
+_NUM_NODES, _NUM_RISK_NODES = 24, 40
 # A kink beyond it is at infinity.
 _FARTHEST = 1e4
 # Deviations below it do not bend the arcsinh of the nodes.
@@ -74,10 +74,9 @@ def well_specified_slope(
     scale = jnp.maximum(length, signal * jnp.abs(cosine))
     g, measure = _halves(scale, jnp.abs(crossing), length)
     f, signals = length[..., None] * g, (signal * cosine)[..., None] * g
-    # Of the label given the prediction: the probability of its sign, and the mean bend there.
-    spread = lax.broadcast_to_rank((signal**2 * square_sine)[..., None], g.ndim)
-    label = clipped_sigmoid(-signals, spread, jnp.full_like(g, jnp.inf))
-    right, wrong = label.mean, 1 - label.mean
+    # Of the label given the prediction: the probability of its sign, and the mean of sigma'.
+    right, steepness = sigmoid_moments(signals, (signal**2 * square_sine)[..., None])
+    wrong = 1 - right
     level = limit[..., None]
     of_right = jnp.minimum(jax.nn.sigmoid(-f), level)
     of_wrong = jnp.minimum(jax.nn.sigmoid(f), level)
@@ -93,7 +92,7 @@ def well_specified_slope(
 
     clipped = right * right_is_clipped + wrong * wrong_is_clipped
     derivative = mean(bend * (right * ~right_is_clipped + wrong * ~wrong_is_clipped))
-    pull = mean(label.derivative * (of_right + of_wrong))
+    pull = mean(steepness * (of_right + of_wrong))
     return SignalSlope(
         along=overlap * derivative - signal * pull,
         derivative=derivative,
