@@ -38,6 +38,7 @@ from jaxdp.privacy import account as account
 from jaxdp.problems import FixedFeatures as FixedFeatures
 from jaxdp.problems import InputScales as InputScales
 from jaxdp.problems import LinearRegression as LinearRegression
+from jaxdp.problems import LogisticRegression as LogisticRegression
 from jaxdp.problems import RandomFeatures as RandomFeatures
 from jaxdp.problems import TabularRegression as TabularRegression
 from jaxdp.schedules import Constant as Constant
@@ -105,6 +106,7 @@ __all__ = [
     "InputScales",
     "Iterates",
     "LinearRegression",
+    "LogisticRegression",
     "LowerBound",
     "ModewiseClosure",
     "NotCoveredError",

@@ -4,8 +4,15 @@ from jaxdp.losses.base import AbstractClassificationLoss as AbstractClassificati
 from jaxdp.losses.base import AbstractLoss as AbstractLoss
 from jaxdp.losses.base import AbstractScalarLoss as AbstractScalarLoss
 from jaxdp.losses.base import ClippedSlope as ClippedSlope
+from jaxdp.losses.base import SignalSlope as SignalSlope
 from jaxdp.losses.gaussian.softmax_slope import CorrelatedSlope as CorrelatedSlope
 from jaxdp.losses.gaussian.softmax_slope import IsotropicSlope as IsotropicSlope
+from jaxdp.losses.gaussian.well_specified_logistic import (
+    well_specified_risk as well_specified_risk,
+)
+from jaxdp.losses.gaussian.well_specified_logistic import (
+    well_specified_slope as well_specified_slope,
+)
 from jaxdp.losses.linear_model import loss_gradient as loss_gradient
 from jaxdp.losses.linear_model import loss_smoothness as loss_smoothness
 from jaxdp.losses.linear_model import slope_limits as slope_limits
@@ -29,9 +36,12 @@ __all__ = [
     "HuberHinge",
     "IsotropicSlope",
     "Logistic",
+    "SignalSlope",
     "Softmax",
     "Squared",
     "loss_gradient",
     "loss_smoothness",
     "slope_limits",
+    "well_specified_risk",
+    "well_specified_slope",
 ]

@@ -30,6 +30,26 @@ class ClippedSlope(eqx.Module):
     clipped: Float[Array, "*shape"]
 
 
+class SignalSlope(eqx.Module):
+    r"""What a theory asks about a clipped slope where labels follow a signal.
+
+    The signal $f^* = S z$ and the prediction f are jointly Gaussian, z is standard normal, and the
+    slope is a function $\psi$ of f and of a label that depends on $f^*$.
+
+    Attributes:
+        along: $E[\psi z]$.
+        derivative: $E[\partial\psi/\partial f]$; by Stein's identity also $E[\psi h]/\sqrt w$ with
+            the part $\sqrt w\,h$ of the prediction that is independent of the signal.
+        square: $E[\psi^2]$.
+        clipped: the probability that the slope is clipped.
+    """
+
+    along: Float[Array, "*shape"]
+    derivative: Float[Array, "*shape"]
+    square: Float[Array, "*shape"]
+    clipped: Float[Array, "*shape"]
+
+
 class AbstractLoss(AbstractDescription):
     r"""A loss $\ell(f, y)$, convex in the prediction f.
 

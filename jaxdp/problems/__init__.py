@@ -10,9 +10,11 @@ from jaxdp.problems.fixed_features import FixedFeatures as FixedFeatures
 from jaxdp.problems.input_scales import InputScales as InputScales
 from jaxdp.problems.kernel_solutions import SpectralGap as SpectralGap
 from jaxdp.problems.linear import LinearRegression as LinearRegression
+from jaxdp.problems.logistic import LogisticRegression as LogisticRegression
 from jaxdp.problems.random_features import RandomFeatures as RandomFeatures
 from jaxdp.problems.random_features import gaussian_inputs as gaussian_inputs
 from jaxdp.problems.random_features import sphere_inputs as sphere_inputs
+from jaxdp.problems.signal import AbstractSignalProblem as AbstractSignalProblem
 from jaxdp.problems.tabular import TabularRegression as TabularRegression
 
 __all__ = [
@@ -20,9 +22,11 @@ __all__ = [
     "AbstractLinearModelProblem",
     "AbstractProblem",
     "AbstractSampleProblem",
+    "AbstractSignalProblem",
     "FixedFeatures",
     "InputScales",
     "LinearRegression",
+    "LogisticRegression",
     "RandomFeatures",
     "ReducedFeatures",
     "Samples",

@@ -29,17 +29,20 @@ from jaxdp.core.checks import require_count
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.signal import AbstractSignalProblem
 from jaxdp.schedules import AbstractSchedule
 from jaxdp.simulation.base import AbstractSimulator, known_length
 from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
 from jaxdp.simulation.mean_gradient import mean_gradient
+from jaxdp.simulation.signal_sde import signal_paths
 
 
 class HomogenizedSDE(AbstractSimulator):
     r"""Euler-Maruyama paths of AC equation (3), through diffrax, with a fixed step.
 
     The mean risk has a step-size bias of relative order $\tilde\eta^2 / \text{num\_steps}$. Beyond
-    the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations.
+    the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations. Of
+    `LogisticRegression` it is `jaxdp.simulation.signal_sde`.
 
     Args:
         num_steps: steps of the path over [0, 1], rounded up to a whole number per record.
@@ -52,10 +55,11 @@ class HomogenizedSDE(AbstractSimulator):
 
     def covers(self, problem, algorithm):
         require_pair(problem, algorithm)
-        if not isinstance(problem, LinearRegression):
+        if not isinstance(problem, (LinearRegression, AbstractSignalProblem)):
             fits = hasattr(problem, "surrogate") and isinstance(algorithm, OnePassDPSGD)
             came = f"{type(problem).__name__}{'; use its .surrogate' if fits else ''}"
-            return f"AC (3) needs Gaussian inputs (LinearRegression), got {came}"
+            covered = "LinearRegression, LogisticRegression"
+            return f"AC (3) needs Gaussian inputs ({covered}), got {came}"
         if not isinstance(algorithm, OnePassDPSGD):
             return f"AC (3) is the limit of OnePassDPSGD, got {type(algorithm).__name__}"
         return None
@@ -69,8 +73,9 @@ class HomogenizedSDE(AbstractSimulator):
         # Apart from the keys of other simulators, so that two of them can share a key.
         keys = run_keys(stream_key(key, "HomogenizedSDE"), num_runs)
         times = ranges.steps / num_steps
+        paths = signal_paths if isinstance(problem, AbstractSignalProblem) else _paths
         trajectory = announced(
-            _paths(problem, algorithm, keys, times, ranges.slots, per_record), progress
+            paths(problem, algorithm, keys, times, ranges.slots, per_record), progress
         )
         return (
             trajectory

@@ -33,9 +33,11 @@ from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.counter_normals import key_words
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.signal import AbstractSignalProblem
 from jaxdp.simulation.base import AbstractSimulator, known_length
 from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of, shares_of_samples
 from jaxdp.simulation.iterates import Iterates
+from jaxdp.simulation.overlap_chain import OverlapRuns
 from jaxdp.simulation.radial_chain import (
     Record,
     State,
@@ -51,8 +53,9 @@ from jaxdp.simulation.radial_chain import (
 class Reduced(AbstractSimulator):
     """Exact in law, at a cost per step that does not see the dimension.
 
-    It covers Gaussian inputs whose covariance has few distinct eigenvalues, and has no parameters
-    to return.
+    It covers linear regression on Gaussian inputs whose covariance has few distinct eigenvalues,
+    and labels that follow one direction of isotropic ones (`LogisticRegression`, by
+    `jaxdp.simulation.overlap_chain`). It has no parameters to return.
 
     Example:
         >>> import jax, jaxdp
@@ -67,10 +70,11 @@ class Reduced(AbstractSimulator):
 
     def covers(self, problem, algorithm):
         require_pair(problem, algorithm)
-        if not isinstance(problem, LinearRegression):
+        if not isinstance(problem, (LinearRegression, AbstractSignalProblem)):
             hint = "; use Iterates()" if Iterates().covers(problem, algorithm) is None else ""
             return (
-                f"it needs Gaussian inputs (LinearRegression), got {type(problem).__name__}{hint}"
+                "it needs Gaussian inputs (LinearRegression, LogisticRegression), got "
+                f"{type(problem).__name__}{hint}"
             )
         if not isinstance(algorithm, OnePassDPSGD):
             return f"it is the law of OnePassDPSGD, got {type(algorithm).__name__}"
@@ -79,6 +83,8 @@ class Reduced(AbstractSimulator):
                 "its steps take one sample each; use Iterates() for batch_size = "
                 f"{algorithm.batch_size}"
             )
+        if isinstance(problem, AbstractSignalProblem):
+            return None
         count = len(problem.blocks.sizes)
         if count > max(2, problem.dim // 2):
             return (
@@ -97,7 +103,8 @@ class Reduced(AbstractSimulator):
             )
         ranges = ranges_of(known_length(problem, algorithm), records, progress)
         is_noisy = _is_noisy(algorithm)
-        runs = _RadialRuns(problem, algorithm, key, num_runs, ranges.longest, is_noisy)
+        kind = OverlapRuns if isinstance(problem, AbstractSignalProblem) else _RadialRuns
+        runs = kind(problem, algorithm, key, num_runs, ranges.longest, is_noisy)
         return drive(runs, ranges, keep_parameters=False, progress=progress)
 
 

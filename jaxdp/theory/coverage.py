@@ -12,6 +12,7 @@ from jaxdp.losses import HalfSquared
 from jaxdp.problems.feature_arguments import reason_not_squared
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.signal import AbstractSignalProblem
 
 
 def require_one_pass(problem, algorithm) -> str | None:
@@ -60,6 +61,16 @@ def _reason_not_plain(problem: LinearRegression) -> str | None:
     return None
 
 
+def require_gaussian_pass(problem, algorithm) -> str | None:
+    """The same for all problems on Gaussian inputs, labels that follow a signal among them."""
+    require_pair(problem, algorithm)
+    if not isinstance(problem, AbstractSignalProblem):
+        return require_one_pass(problem, algorithm)
+    if not isinstance(algorithm, OnePassDPSGD):
+        return f"it describes OnePassDPSGD, got {type(algorithm).__name__}"
+    return None
+
+
 def require_rows(problem, algorithm) -> str | None:
     """The reason why the pair is not DP-GD or linear DP-SGD on features of fixed rows, or None."""
     if not isinstance(algorithm, PrivateOptimiser):
@@ -98,7 +109,7 @@ def require_dp_gd(problem, algorithm) -> str | None:
 def _require_dp_gd_of_any_loss(problem, algorithm):
     require_pair(problem, algorithm)
     if not isinstance(problem, AbstractFeatureProblem):
-        is_one_pass = require_one_pass(problem, algorithm) is None
+        is_one_pass = require_gaussian_pass(problem, algorithm) is None
         return (
             "it describes least squares on features of fixed rows (RandomFeatures), got "
             f"{type(problem).__name__}{'; use CoupledODE()' if is_one_pass else ''}"

@@ -25,8 +25,9 @@ from jaxdp.core.checks import require_kind
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_one_pass
+from jaxdp.theory.coverage import require_gaussian_pass, require_one_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve
 from jaxdp.theory.streams.gradient_moments import gradient_moments
 from jaxdp.theory.streams.modes import (
@@ -36,6 +37,7 @@ from jaxdp.theory.streams.modes import (
     direction_modes,
     eigen_modes,
 )
+from jaxdp.theory.streams.signal_ode import integrate_signal
 
 
 def _norm_of_the_modes(error):
@@ -59,7 +61,7 @@ class AbstractModalTheory(AbstractTheory):
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def __check_init__(self):
-        require_kind("adjoint", self.adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
+        _require_adjoint(self.adjoint)
 
     @property
     @abc.abstractmethod
@@ -77,7 +79,7 @@ class AbstractModalTheory(AbstractTheory):
         return integrate(self.modes(problem), algorithm, records, self.adjoint, label=self.label)
 
 
-class CoupledODE(AbstractModalTheory):
+class CoupledODE(AbstractTheory):
     r"""The deterministic equivalent of Algorithm 1: its risk as d and n grow together.
 
     The mean risk of simulated runs differs from it by O(1/d), a single path by O(1/sqrt d).
@@ -88,6 +90,8 @@ class CoupledODE(AbstractModalTheory):
     Keeps 1e-6 absolute in float64 and 1e-4 relative in float32, there of risks above 1e-9. Where a
     rate beyond about 10^5 makes the equations stiff, the solver may give up:
     `Status.SOLVER_STOPPED`, with NaN risks.
+
+    Of `LogisticRegression` it follows overlap and norm (`jaxdp.theory.streams.signal_ode`).
 
     Source: AC (62), (63), Proposition 5. Derived (beyond the cap):
     test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
@@ -112,15 +116,27 @@ class CoupledODE(AbstractModalTheory):
         'ODE'
     """
 
+    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
     quadratics: dict[str, Float[Array, " dim"]] = eqx.field(
         default_factory=dict, converter=checked_quadratics, kw_only=True
     )
 
-    @property
-    def label(self):
-        return "ODE"
+    def __check_init__(self):
+        _require_adjoint(self.adjoint)
 
-    def modes(self, problem):
+    def covers(self, problem, algorithm):
+        reason = require_gaussian_pass(problem, algorithm)
+        if reason is None and self.quadratics and isinstance(problem, AbstractSignalProblem):
+            return f"quadratics are of LinearRegression, got {type(problem).__name__}"
+        return reason
+
+    def predict(self, problem, algorithm, *, records):
+        if isinstance(problem, AbstractSignalProblem):
+            return integrate_signal(problem, algorithm, records, self.adjoint)
+        modes = self._modes(problem)
+        return integrate(modes, algorithm, records, self.adjoint, label="ODE")
+
+    def _modes(self, problem):
         if not self.quadratics:
             return eigen_modes(problem)
         for name, weights in self.quadratics.items():
@@ -130,6 +146,10 @@ class CoupledODE(AbstractModalTheory):
                     f"directions, got shape {weights.shape}"
                 )
         return direction_modes(problem, self.quadratics)
+
+
+def _require_adjoint(adjoint):
+    require_kind("adjoint", adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
 
 
 def integrate(

@@ -19,17 +19,20 @@ from jax import lax
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_one_pass
+from jaxdp.theory.coverage import require_gaussian_pass
 from jaxdp.theory.streams.gradient_moments import gradient_moments
 from jaxdp.theory.streams.modes import as_trajectory, eigen_modes
+from jaxdp.theory.streams.signal_recursion import recurse_signal
 
 
 class DiscreteRecursion(AbstractTheory):
     """The coupled equations of one-pass DP-SGD in K finite steps.
 
     Exact, as d grows, for batches proportional to d. Costs K steps. With a traced `num_steps` it
-    can be differentiated forward only.
+    can be differentiated forward only. Of `LogisticRegression` it follows overlap and norm
+    (`jaxdp.theory.streams.signal_recursion`).
 
     Example:
         >>> import jaxdp
@@ -43,9 +46,11 @@ class DiscreteRecursion(AbstractTheory):
     """
 
     def covers(self, problem, algorithm):
-        return require_one_pass(problem, algorithm)
+        return require_gaussian_pass(problem, algorithm)
 
     def predict(self, problem, algorithm, *, records):
+        if isinstance(problem, AbstractSignalProblem):
+            return recurse_signal(problem, algorithm, records)
         return _recurse(eigen_modes(problem), algorithm, records)
 
 

@@ -1,0 +1,190 @@
+r"""Means over Gaussian inputs whose labels follow the logistic model that is fitted to them.
+
+Let $z$ and h be independent standard normals, the parts of an input along the target $\theta^*$
+and along the rest of $\theta$. With $S = |\theta^*|$, the overlap $p = \langle\theta, \theta^*
+\rangle/S$ and the remainder $w = |\theta|^2 - p^2$ the signal and the prediction are
+
+$$ f^* = S z, \qquad f = p z + \sqrt w\,h, \qquad y = \pm1, \quad P(y \mid x) = \sigma(y f^*), $$
+
+and $\psi$ is the slope $-y\,\sigma(-y f)$ cut at $\pm k$. What descent and its noise are made of:
+
+$$ D = E[\psi'(f)], \qquad E[\psi z] = p D - S H, \quad H = E[\sigma'(f^*)\,h(f)], \qquad E[\psi^2],
+$$
+
+with $h(f) = \min(\sigma(f), k) + \min(\sigma(-f), k)$; the second is Stein's identity for z, which
+acts on $\psi$ and on the law of the label. All are integrals over f, of smooth functions on both
+sides of the place $|f| = |\ln(1/k - 1)|$ where the clip has its kink, so that the line is cut
+there; the mean over the label given f is that of a logistic sigmoid of a Gaussian. The nodes of
+`jaxdp.losses.gaussian.arcsinh_rule` follow the turn at f = 0.
+
+The excess risk is a sum of two errors, of length and of direction, and neither cancels:
+
+$$ E[\ln(1 + e^{-yf})] - E[\ln(1 + e^{-yf^*})]
+   = E\bigl[D_A(|\theta| g, S g)\bigr] + S\,E[\sigma'(S g)]\,(|\theta| - p), $$
+
+where g is a standard normal, $A(m) = \ln(1 + e^{-m})$ and $D_A(m, m^*) = A(m) - A(m^*) -
+A'(m^*)(m - m^*) \ge 0$. For $\theta$ only enters through the law of f, which is that of
+$|\theta| g$, and through $E[\sigma(f^*) f] = S p\,E[\sigma'(f^*)]$.
+
+Errors, measured for S from .1 to 20 and k from .01 to 1: in float64 below 1e-10, in float32 below
+1e-5 of the number itself. Derived: test_well_specified_logistic.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import float_dtype
+from jaxdp.losses.base import SignalSlope
+from jaxdp.losses.gaussian.arcsinh_rule import nodes_of_arcsinh
+from jaxdp.losses.gaussian.normal_mixture import sigmoid_moments
+
+# The normal's mass beyond so many deviations is 6e-14.
+_DEVIATIONS = 7.5
+# On each side of the kink, and of the whole half-line.
+_NUM_NODES, _NUM_RISK_NODES = 24, 40
+# A kink beyond it is at infinity.
+_FARTHEST = 1e4
+# Deviations below it do not bend the arcsinh of the nodes.
+_LEAST_SCALE = 0.1
+# Nodes between two logits that are less than 1 apart: the divergence as an integral.
+_NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(6))
+_NODES = _NODES + 0.5
+
+
+def well_specified_slope(
+    overlap: Float[Array, "*shape"],
+    remainder: Float[Array, "*shape"],
+    signal: Float[Array, "*shape"],
+    limit: Float[Array, "*shape"],
+) -> SignalSlope:
+    """Moments of the clipped slope of the logistic loss.
+
+    Args:
+        overlap: p.
+        remainder: w >= 0.
+        signal: S > 0.
+        limit: k >= 0, may be infinite.
+    """
+    overlap, remainder, signal, limit = _arrays(overlap, remainder, signal, limit)
+    length, cosine, square_sine = _polar(overlap, remainder)
+    crossing = jnp.clip(_crossing(limit), -_FARTHEST, _FARTHEST)
+    scale = jnp.maximum(length, signal * jnp.abs(cosine))
+    g, measure = _halves(scale, jnp.abs(crossing), length)
+    f, signals = length[..., None] * g, (signal * cosine)[..., None] * g
+    # Of the label given the prediction: the probability of its sign, and the mean of sigma'.
+    right, steepness = sigmoid_moments(signals, (signal**2 * square_sine)[..., None])
+    wrong = 1 - right
+    level = limit[..., None]
+    of_right = jnp.minimum(jax.nn.sigmoid(-f), level)
+    of_wrong = jnp.minimum(jax.nn.sigmoid(f), level)
+    # Nodes of the first half lie nearer to 0 than the kink, where all are clipped or none.
+    is_outer = jnp.arange(2 * _NUM_NODES) >= _NUM_NODES
+    is_outer = lax.broadcast_to_rank(is_outer, g.ndim)
+    wrong_is_clipped = jnp.where(is_outer, level < 1, crossing[..., None] > 0)
+    right_is_clipped = ~is_outer & (crossing[..., None] > 0)
+    bend = jax.nn.sigmoid(f) * jax.nn.sigmoid(-f)
+
+    def mean(values):
+        return jnp.sum(measure * values, axis=-1)
+
+    clipped = right * right_is_clipped + wrong * wrong_is_clipped
+    derivative = mean(bend * (right * ~right_is_clipped + wrong * ~wrong_is_clipped))
+    pull = mean(steepness * (of_right + of_wrong))
+    return SignalSlope(
+        along=overlap * derivative - signal * pull,
+        derivative=derivative,
+        square=mean(right * of_right**2 + wrong * of_wrong**2),
+        clipped=mean(clipped),
+    )
+
+
+def well_specified_risk(
+    overlap: Float[Array, "*shape"],
+    remainder: Float[Array, "*shape"],
+    signal: Float[Array, "*shape"],
+) -> Float[Array, "*shape"]:
+    """The excess of the mean logistic loss over that of the target.
+
+    Args:
+        overlap: p.
+        remainder: w >= 0.
+        signal: S > 0.
+    """
+    overlap, remainder, signal = _arrays(overlap, remainder, signal)
+    length, _, _ = _polar(overlap, remainder)
+    scale = jnp.maximum(jnp.maximum(length, signal), _LEAST_SCALE)
+    half = jnp.arcsinh(scale * _DEVIATIONS / jnp.pi) / 2
+    g, measure = nodes_of_arcsinh(jnp.zeros_like(scale), scale, half, half, _NUM_RISK_NODES)
+    signals = signal[..., None] * g
+    apart = _divergence(length[..., None] * g, signals)
+    bend = jax.nn.sigmoid(signals) * jax.nn.sigmoid(-signals)
+    is_ahead = overlap > 0
+    both = jnp.where(is_ahead, length + overlap, 1)
+    turned = jnp.where(is_ahead, remainder / both, length - overlap)
+    errors = apart + (signal * turned)[..., None] * bend
+    return 2 * jnp.sum(measure * errors, axis=-1)
+
+
+def _divergence(logits, signals):
+    """$D_A(m, m^*)$ for logits >= 0; an integral where they are so near that it would cancel."""
+    step = logits - signals
+    direct = jax.nn.softplus(-logits) - jax.nn.softplus(-signals)
+    direct += jax.nn.sigmoid(-signals) * step
+    nodes, weights = (
+        lax.broadcast_to_rank(jnp.asarray(part, step.dtype), step.ndim + 1)
+        for part in (_NODES, _WEIGHTS * (1 - _NODES))
+    )
+    between = signals[..., None] + step[..., None] * nodes
+    bend = jax.nn.sigmoid(between) * jax.nn.sigmoid(-between)
+    near = step**2 * jnp.sum(weights * bend, axis=-1)
+    return jnp.where(jnp.abs(step) < 1, near, direct)
+
+
+def _polar(overlap, remainder):
+    r"""$|\theta|$, and cosine and squared sine of the angle to the target, 0 and 1 at the origin.
+
+    Where $\theta$ is zero no mean depends on the angle.
+    """
+    square = overlap**2 + remainder
+    is_zero = ~(square > 0)
+    square = jnp.where(is_zero, 1, square)
+    length = jnp.sqrt(square)
+    return (
+        jnp.where(is_zero, 0, length),
+        jnp.where(is_zero, 0, overlap / length),
+        jnp.where(is_zero, 1, remainder / square),
+    )
+
+
+def _crossing(limit):
+    """The margin below which a slope is clipped."""
+    is_inside = (limit > 0) & (limit < 1)
+    level = jnp.where(is_inside, limit, 0.5)
+    beyond = jnp.where(limit > 0, -jnp.inf, jnp.inf)
+    return jnp.where(is_inside, jnp.log1p(-level) - jnp.log(level), beyond)
+
+
+def _halves(scale, kink, length):
+    """Nodes for means of even functions of g, half of them below the kink at |f| = `kink`."""
+    scale = jnp.maximum(scale, _LEAST_SCALE)
+    reach = _DEVIATIONS * length
+    # No quotient of the two, which would overflow beside a length of zero.
+    edge = jnp.where(kink < reach, kink / jnp.where(kink < reach, length, 1), _DEVIATIONS)
+    edges = (jnp.zeros_like(scale), edge, jnp.full_like(scale, _DEVIATIONS))
+    edges = [jnp.arcsinh(scale * edge / jnp.pi) for edge in edges]
+    parts = [
+        nodes_of_arcsinh(
+            jnp.zeros_like(scale), scale, (low + high) / 2, (high - low) / 2, _NUM_NODES
+        )
+        for low, high in zip(edges[:-1], edges[1:], strict=True)
+    ]
+    g, measure = (jnp.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+    return g, 2 * measure
+
+
+def _arrays(*values):
+    dtype = float_dtype(values)
+    return jnp.broadcast_arrays(*(jnp.asarray(value, dtype) for value in values))

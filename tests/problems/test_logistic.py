@@ -1,0 +1,140 @@
+"""Logistic regression as described: its labels, its risk, its gradients and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+from scipy.special import expit
+
+import jaxdp
+from jaxdp.problems import Samples
+
+PROBLEM = jaxdp.LogisticRegression(3, signal=1.5)
+
+
+def _samples(count):
+    return jax.vmap(lambda index: PROBLEM.draw(None, jr.key(0), index))(jnp.arange(count))
+
+
+def test_samples_have_the_described_law():
+    samples = _samples(40_000)
+    inputs, labels = (np.asarray(part, np.float64) for part in (samples.inputs, samples.labels))
+    assert set(np.unique(labels)) == {-1, 1}
+    assert_mean_close(inputs, np.zeros(3))
+    assert_mean_close(inputs**2, np.ones(3))
+    chance = expit(1.5 * inputs[:, 0])
+    excess = (labels > 0) - chance
+    # The labels' mean given the input is the sigmoid, in size and along every axis.
+    assert_mean_close(excess[:, None] * inputs, np.zeros(3))
+    assert_mean_close(excess, 0)
+    with pytest.raises(AssertionError):
+        assert_mean_close(
+            (labels > 0) * inputs[:, 0] - expit(1.65 * inputs[:, 0]) * inputs[:, 0], 0
+        )
+
+
+def test_the_risk_is_the_mean_loss_less_that_of_the_target():
+    samples, theta = _samples(40_000), jnp.asarray([0.4, -0.7, 0.3])
+    target = jnp.asarray([1.5, 0.0, 0.0])
+
+    def losses(parameters):
+        return PROBLEM.loss.value(samples.inputs @ parameters, samples.labels)
+
+    risk = PROBLEM.risk(None, theta)
+    assert_mean_close(losses(theta) - losses(target), risk)
+    with pytest.raises(AssertionError):
+        assert_mean_close(losses(theta) - losses(target), 1.2 * risk)
+    assert PROBLEM.risk(None, target) == 0
+    # Turning what is orthogonal to the target changes nothing.
+    turned = jnp.asarray([0.4, 0.3, 0.7])
+    np.testing.assert_allclose(PROBLEM.risk(None, turned), risk, rtol=1e-6)
+
+
+def test_gradients_are_those_of_the_loss_and_smoothness_bounds_their_slope():
+    x, theta = np.asarray([1.0, 2.0, 3.0]), np.asarray([0.1, -0.2, 0.3])
+    samples = Samples(jnp.asarray(x[None], jnp.float32), -jnp.ones(1))
+    gradient = PROBLEM.gradient(jnp.asarray(theta, jnp.float32), samples)[0]
+    np.testing.assert_allclose(gradient, expit(x @ theta) * x, rtol=1e-5)
+    # The largest second derivative of the loss in its prediction is 1/4, at 0.
+    np.testing.assert_allclose(PROBLEM.smoothness(samples)[0], x @ x / 4, rtol=1e-6)
+
+
+def test_a_step_at_the_cap_does_not_expand_and_a_longer_one_does():
+    rng = np.random.default_rng(0)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1e6), 0.4, 1.0, 10)
+
+    def spread(first, second, cap):
+        """How far two parameters are apart after a step, over how far they were."""
+        sample = Samples(jnp.asarray(rng.normal(size=3), jnp.float32), jnp.ones(()))
+        smoothness = 2 * PROBLEM.smoothness(sample) / cap
+        moved = [
+            algorithm.step(
+                theta,
+                None,
+                PROBLEM.gradient(theta, sample),
+                smoothness,
+                algorithm.step_size(1),
+                jnp.zeros(3),
+            ).parameters
+            for theta in (first, second)
+        ]
+        return float(jnp.linalg.norm(moved[0] - moved[1]) / jnp.linalg.norm(first - second))
+
+    def widest(cap):
+        pairs = [(rng.normal(size=3), rng.normal(size=3) * scale) for scale in (1e-2, 1e-1, 1) * 8]
+        return max(
+            spread(jnp.asarray(a * 0.05, jnp.float32), jnp.asarray(a * 0.05 + b, jnp.float32), cap)
+            for a, b in pairs
+        )
+
+    # `cap` over the smoothness |x|^2/4 is the step: 2 is 8/|x|^2.
+    assert widest(2.0) <= 1 + 1e-4
+    assert widest(4.0) > 1.02
+
+
+def test_the_cost_is_that_of_the_algorithm():
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(8.0, 0.5), 0.3, 2.0, 50)
+    assert jaxdp.account(algorithm, delta=1e-5).mu == 2.0
+
+
+def test_constructor_works_under_vmap_and_replace_checks_again():
+    risks = jax.vmap(lambda s: jaxdp.LogisticRegression(3, signal=s).risk(None, jnp.zeros(3)))
+    assert np.all(np.diff(risks(jnp.asarray([0.5, 1.0, 2.0]))) > 0)
+    changed = PROBLEM.replace(dim=5, signal=2.0)
+    assert (changed.dim, float(changed.signal)) == (5, 2.0)
+    with pytest.raises(ValueError, match="signal > 0"):
+        PROBLEM.replace(signal=-2.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((1, 1.0), ValueError, "expected dim >= 2, got 1"),
+        ((2.0, 1.0), TypeError, "expected dim to be a Python int, got float"),
+        ((3, 0.0), ValueError, r"expected finite signal > 0, got 0\.0"),
+        ((3, -1.0), ValueError, "signal > 0, got -1"),
+        ((3, float("inf")), ValueError, "expected finite signal > 0, got inf"),
+        ((3, [1.0, 2.0]), ValueError, "signal"),
+        ((3, "2"), TypeError, "signal"),
+        ((3, None), TypeError, "signal"),
+    ],
+)
+def test_bad_descriptions_are_refused(arguments, error, message):
+    dim, signal = arguments
+    with pytest.raises(error, match=message):
+        jaxdp.LogisticRegression(dim, signal=signal)
+
+
+@pytest.mark.slow
+def test_a_traced_signal_out_of_its_range_is_void():
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.3, 1.0, 4)
+
+    def status(signal):
+        problem = jaxdp.LogisticRegression(3, signal=signal)
+        options = {"records": 1, "simulator": jaxdp.Iterates()}
+        return jaxdp.simulate(problem, algorithm, key=jr.key(0), **options).status[0]
+
+    found = jax.jit(jax.vmap(status))(jnp.asarray([1.0, -1.0]))
+    assert found.tolist() == [jaxdp.Status.OK, jaxdp.Status.INVALID]

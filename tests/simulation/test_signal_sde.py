@@ -1,0 +1,68 @@
+"""The diffusion where labels follow a signal: its mean against the equations, and the linear one."""
+
+import jax
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+from linear_signal import LinearSignal
+
+import jaxdp
+
+DIM = 100
+SDE = jaxdp.HomogenizedSDE(num_steps=1000)
+PROBLEM = jaxdp.LogisticRegression(DIM, signal=2.0)
+
+
+def _algorithm(rho=1.0, power=0.5, peak=12.0):
+    return jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), 0.3, rho, 20 * DIM)
+
+
+def _paths(problem, algorithm, num_runs=200, **more):
+    options = {"records": 10, "simulator": SDE, **more}
+    return jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=num_runs, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_mean_risk_is_that_of_the_equations(power):
+    paths = _paths(PROBLEM, _algorithm(power=power)).check()
+
+    def assert_agrees(algorithm):
+        predicted = jaxdp.predict(PROBLEM, algorithm, records=10)
+        # Euler's bias is of relative order eta^2 / num_steps, the mean's of order 1/d.
+        assert_mean_close(paths.risk[:, 1:], predicted.risk[1:], bias=0.2 / DIM + 1e-3)
+        assert_mean_close(paths.final_risk, predicted.final_risk, bias=0.2 / DIM + 1e-3)
+        overlap = predicted.observables["overlap"][1:]
+        assert_mean_close(paths.observables["overlap"][:, 1:], overlap, bias=2 / DIM)
+
+    assert_agrees(_algorithm(power=power))
+    for wrong in (_algorithm(rho=0.75, power=power), _algorithm(peak=16.0, power=power)):
+        with pytest.raises(AssertionError):
+            assert_agrees(wrong)
+
+
+@pytest.mark.slow
+def test_the_squared_loss_gives_the_diffusion_of_linear_regression():
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 1.0, 1.0, 1000)
+    linear = jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3, initial_risk=0.5)
+    ours, theirs = (
+        _paths(problem, algorithm, 300).check()
+        for problem in (LinearSignal(DIM, signal=1.0, label_noise=0.3), linear)
+    )
+    for first, second in ((ours.risk[:, 1:], theirs.risk[:, 1:]), (ours.final_risk,) * 2):
+        first, second = np.asarray(first), np.asarray(second)
+        spread = np.sqrt((first.var(0) + second.var(0)) / 300)
+        assert np.all(np.abs(first.mean(0) - second.mean(0)) < 6 * spread)
+        # Paths of one law: the standard deviations agree too, to their own error.
+        np.testing.assert_allclose(first.std(0), second.std(0), rtol=6 / np.sqrt(300))
+
+
+@pytest.mark.slow
+def test_paths_have_parameters_and_observables():
+    few = jaxdp.HomogenizedSDE(num_steps=10)
+    paths = _paths(PROBLEM, _algorithm(), 2, simulator=few, keep_parameters=True).check()
+    assert set(paths.observables) == {"clipped_fraction", "norm_squared", "overlap"}
+    risks = jax.vmap(lambda theta: PROBLEM.risk(None, theta))(paths.parameters)
+    np.testing.assert_allclose(risks, paths.final_risk, rtol=1e-5)
+    assert _paths(PROBLEM, _algorithm(), 2, simulator=few).parameters is None

@@ -1,0 +1,329 @@
+"""The equations of overlap and remainder: against known ones, an independent solution, and runs."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+from linear_signal import LinearSignal
+from scipy.integrate import solve_ivp
+from scipy.special import expit, log_expit
+
+import jaxdp
+from jaxdp.losses import AbstractScalarLoss, Logistic
+from jaxdp.problems.signal import AbstractSignalProblem
+from jaxdp.theory.streams import signal_ode
+
+# Clip scale, peak and power: strong and weak clips, with all the noise at the end and in between,
+# and beyond the cap, which is 8/.05 = 160.
+CASES = {
+    "strong clip": (0.1, 30.0, 0.5),
+    "weak clip": (0.7, 12.0, 0.5),
+    "constant": (0.3, 8.0, 0.0),
+    "beyond the cap": (0.05, 300.0, 0.5),
+}
+NUM_STEPS, DIM = 20, 1000
+PROBLEM = jaxdp.LogisticRegression(DIM, signal=2.0)
+
+
+def _algorithm(case, dim, rho=1.0):
+    clip_scale, peak, power = CASES[case]
+    return jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), clip_scale, rho, NUM_STEPS * dim)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("clip_scale", "peak", "power"), [(1.0, 3.0, 0.0), (0.3, 6.0, 0.5), (0.1, 40.0, 0.5)]
+)
+def test_the_squared_loss_gives_the_coupled_equations_of_linear_regression(clip_scale, peak, power):
+    with jax.enable_x64():
+        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), clip_scale, 1.0, 400)
+        signal = LinearSignal(40, signal=1.0, label_noise=0.3)
+        linear = jaxdp.LinearRegression.isotropic(40, label_noise=0.3, initial_risk=0.5)
+        found, expected = (
+            jaxdp.predict(problem, algorithm, theory=jaxdp.CoupledODE()).check()
+            for problem in (signal, linear)
+        )
+    for name in ("risk", "final_risk"):
+        values = (np.asarray(getattr(trajectory, name)) for trajectory in (found, expected))
+        np.testing.assert_allclose(*values, atol=1e-6, rtol=0)
+    for name, values in expected.observables.items():
+        np.testing.assert_allclose(found.observables[name], values, atol=2e-3)
+
+
+def _reference(case, signal, gamma, times):
+    """Overlap and remainder in the variables of the paper, means over a grid of samples."""
+    clip_scale, peak, power = CASES[case]
+    place, weights = np.polynomial.legendre.leggauss(1200)
+    z, h = 8 * place[:, None], 8 * place[None]
+    weights = 64 * np.outer(weights, weights) * np.exp(-(z**2 + h**2) / 2) / (2 * np.pi)
+    chances = {label: weights * expit(label * signal * z) for label in (1, -1)}
+
+    def field(s, state):
+        # On the clock t = 1 - (1 - s)^2 the noise of rate^2 is smooth.
+        left, speed = (1 - s) ** 2, 2 * (1 - s)
+        overlap, remainder = state
+        prediction = overlap * z + np.sqrt(max(remainder, 0)) * h
+        along = across = square = 0.0
+        for label, chance in chances.items():
+            slope = -label * np.minimum(expit(-label * prediction), clip_scale)
+            along += np.sum(chance * slope * z)
+            across += np.sum(chance * slope * h)
+            square += np.sum(chance * slope**2)
+        rate = min(peak * left**power, 8 / gamma)
+        noise = 0.0 if power == 0 else peak**2 * 2 * power * left ** (2 * power - 1)
+        drift = -2 * rate * np.sqrt(max(remainder, 0)) * across + rate**2 * gamma * square
+        drift += 4 * clip_scale**2 * gamma**2 * noise
+        return [-rate * along * speed, drift * speed]
+
+    clock = 1 - np.sqrt(1 - np.asarray(times))
+    found = solve_ivp(field, (0, 1), [0, 0], t_eval=clock, rtol=1e-7, atol=1e-9)
+    assert found.success
+    return found.y
+
+
+@pytest.mark.slow
+def test_agrees_with_an_independent_solution():
+    problem = jaxdp.LogisticRegression(50, signal=2.0)
+    with jax.enable_x64():
+        predicted = jaxdp.predict(problem, _algorithm("weak clip", 50), records=5).check()
+    overlap, remainder = _reference("weak clip", 2.0, 1 / NUM_STEPS, predicted.time)
+    observed = predicted.observables
+    # The grid of the reference meets the clip's kink between its nodes.
+    np.testing.assert_allclose(observed["overlap"], overlap, atol=2e-5)
+    np.testing.assert_allclose(observed["norm_squared"], overlap**2 + remainder, atol=2e-5)
+    # The rate ends at zero, and so does the last step's noise.
+    assert predicted.final_risk == predicted.risk[-1]
+
+
+def test_values_of_a_study_apart_from_this_code():
+    # |theta|^2 at half time and the end for gamma = .05 and |theta*| = 2.
+    problem = jaxdp.LogisticRegression(DIM, signal=2.0)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(12.0, 0.5), 0.3, 1.0, 20 * DIM)
+    predicted = jaxdp.predict(problem, algorithm, records=10).check()
+    norms = predicted.observables["norm_squared"][jnp.asarray([5, 10])]
+    np.testing.assert_allclose(norms, [0.9631, 1.6617], atol=1e-4)
+    # The excess of ln 2 over the mean of -ln sigma(y f*).
+    z, weights = np.polynomial.hermite_e.hermegauss(80)
+    chance = weights / weights.sum() * expit(2 * z)
+    np.testing.assert_allclose(
+        predicted.risk[0], np.log(2) + 2 * chance @ log_expit(2 * z), rtol=1e-5
+    )
+    assert set(predicted.observables) == {
+        *("capped_fraction", "clipped_fraction", "norm_squared", "overlap")
+    }
+    assert predicted.risk.shape == predicted.time.shape == (11,)
+    assert predicted.label == "ODE"
+
+
+@pytest.mark.slow
+def test_float32_keeps_four_digits():
+    with jax.enable_x64():
+        problem = jaxdp.LogisticRegression(50, signal=2.0)
+        wide = {case: jaxdp.predict(problem, _algorithm(case, 50)) for case in CASES}
+        wide = {case: (np.asarray(p.risk), np.asarray(p.final_risk)) for case, p in wide.items()}
+    problem = jaxdp.LogisticRegression(50, signal=2.0)
+    for case, (risk, final) in wide.items():
+        narrow = jaxdp.predict(problem, _algorithm(case, 50)).check()
+        assert narrow.risk.dtype == jnp.float32
+        np.testing.assert_allclose(narrow.risk, risk, rtol=1e-4)
+        np.testing.assert_allclose(narrow.final_risk, final, rtol=1e-4)
+
+
+def test_one_compilation_serves_every_length_and_signal():
+    def final(signal, num_steps):
+        problem = jaxdp.LogisticRegression(DIM, signal=signal)
+        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(12.0, 0.5), 0.3, 1.0, num_steps)
+        return jaxdp.predict(problem, algorithm, records=10).final_risk
+
+    final(2.0, 1600)
+    before = signal_ode._solve._cached._cache_size()
+    final(1.0, 900)
+    assert signal_ode._solve._cached._cache_size() == before
+
+
+def _runs(problem, case, num_runs, simulator=None):
+    options = {"records": 10, "simulator": simulator}
+    algorithm = _algorithm(case, problem.dim)
+    return jaxdp.simulate(problem, algorithm, key=jr.key(7), num_runs=num_runs, **options).check()
+
+
+def _assert_agrees(runs, predicted):
+    """Five standard errors and the O(1/d) bias of the mean."""
+    bias = 0.2 / DIM
+    assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=bias)
+    assert_mean_close(runs.final_risk, predicted.final_risk, bias=bias)
+    for name in ("overlap", "norm_squared", "clipped_fraction"):
+        values, expected = (t.observables[name] for t in (runs, predicted))
+        assert_mean_close(values[:, 1:], expected[1:], bias=10 * bias)
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[pytest.mark.slow] * (c != "weak clip")) for c in CASES]
+)
+def test_agrees_with_runs_of_the_exact_chain(case):
+    runs = _runs(PROBLEM, case, 100)
+    _assert_agrees(runs, jaxdp.predict(PROBLEM, _algorithm(case, DIM), records=10))
+    # Noise off by ten per cent.
+    with pytest.raises(AssertionError):
+        wrong = jaxdp.predict(PROBLEM, _algorithm(case, DIM, rho=1.1), records=10)
+        _assert_agrees(runs, wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_the_gap_of_the_mean_is_below_two_standard_errors_of_a_hundred_runs(case):
+    runs = _runs(PROBLEM, case, 2500)
+    predicted = jaxdp.predict(PROBLEM, _algorithm(case, DIM), records=10)
+    for values, expected in (
+        (runs.risk[:, 1:], predicted.risk[1:]),
+        (runs.final_risk[:, None], predicted.final_risk[None]),
+    ):
+        gap = np.abs(np.asarray(values, np.float64).mean(0) - np.asarray(expected))
+        assert np.all(gap < 2 * np.asarray(values).std(0) / np.sqrt(100))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["strong clip", "beyond the cap"])
+def test_agrees_with_runs_step_by_step(case):
+    runs = _runs(PROBLEM.replace(dim=200), case, 100, jaxdp.Iterates())
+    predicted = jaxdp.predict(PROBLEM.replace(dim=200), _algorithm(case, 200), records=10)
+    assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=0.2 / 200)
+    assert_mean_close(runs.final_risk, predicted.final_risk, bias=0.2 / 200)
+
+
+class _SureLabels(AbstractSignalProblem):
+    """The logistic problem with labels without noise: the sign of x.theta*."""
+
+    right: jaxdp.LogisticRegression
+
+    @property
+    def signal(self):
+        return self.right.signal
+
+    @property
+    def dim(self):
+        return self.right.dim
+
+    @property
+    def is_valid(self):
+        return self.right.is_valid
+
+    @property
+    def loss(self) -> AbstractScalarLoss:
+        return self.right.loss
+
+    def label(self, signals, normals):
+        return jnp.sign(signals)
+
+    def slope_moments(self, overlap, remainder, limit):
+        return self.right.slope_moments(overlap, remainder, limit)
+
+    def risk_at(self, overlap, remainder):
+        return self.right.risk_at(overlap, remainder)
+
+
+class _SteepLogistic(AbstractScalarLoss):
+    """The logistic loss with the curvature bound of least squares: caps at 2/|x|^2."""
+
+    curvature_bound = 1.0
+    slope_bound = 1.0
+
+    def value(self, prediction, label):
+        return Logistic().value(prediction, label)
+
+    def slope(self, prediction, label):
+        return Logistic().slope(prediction, label)
+
+    def expected_value(self, mean, variance, label):
+        return Logistic().expected_value(mean, variance, label)
+
+    def clipped_slope(self, mean, variance, label, limit):
+        return Logistic().clipped_slope(mean, variance, label, limit)
+
+    def require_labels(self, name, labels):
+        Logistic().require_labels(name, labels)
+
+
+class _LowCap(_SureLabels):
+    """The logistic problem with the cap of least squares."""
+
+    @property
+    def loss(self):
+        return _SteepLogistic()
+
+    def label(self, signals, normals):
+        return self.right.label(signals, normals)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wrong", "case"), [(_SureLabels, "weak clip"), (_LowCap, "beyond the cap")]
+)
+def test_the_same_check_sees_sure_labels_and_the_cap_of_least_squares(wrong, case):
+    runs = _runs(wrong(PROBLEM), case, 100)
+    with pytest.raises(AssertionError):
+        _assert_agrees(runs, jaxdp.predict(PROBLEM, _algorithm(case, DIM), records=10))
+
+
+@pytest.mark.slow
+def test_the_capped_share_is_that_of_runs():
+    problem = PROBLEM.replace(dim=10)
+    for peak in (200.0, 300.0):
+        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), 0.3, 1.0, 200)
+        runs = jaxdp.simulate(problem, algorithm, key=jr.key(1), num_runs=500, records=4)
+        predicted = jaxdp.predict(problem, algorithm, records=4)
+        shares, expected = (t.observables["capped_fraction"] for t in (runs, predicted))
+        assert 0.1 < expected[-1] < 0.9
+        # Half a step of the schedule's range is the clock's error.
+        assert_mean_close(shares[:, 1:], expected[1:], bias=0.002 + 1 / 400)
+
+
+def _final(peak, power, clip_scale, rho, signal, adjoint=None):
+    problem = jaxdp.LogisticRegression(50, signal=signal)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), clip_scale, rho, 1000)
+    theory = jaxdp.CoupledODE() if adjoint is None else jaxdp.CoupledODE(adjoint)
+    return jaxdp.predict(problem, algorithm, theory=theory, records=1).final_risk
+
+
+POINT = (12.0, 0.5, 0.3, 1.0, 2.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_derivatives_are_finite_differences(mode):
+    with jax.enable_x64():
+        point = tuple(jnp.asarray(value) for value in POINT)
+        if mode == "reverse":
+            found = jax.grad(_final, argnums=tuple(range(5)))(*point)
+        else:
+            found = jax.jacfwd(_final, argnums=tuple(range(5)))(*point, diffrax.ForwardMode())
+        final = jax.jit(_final)
+        for place, derivative in enumerate(found):
+            step = 1e-4 * POINT[place]
+            ends = (
+                final(*(v + (sign * step if j == place else 0) for j, v in enumerate(point)))
+                for sign in (1, -1)
+            )
+            difference = next(ends) - next(ends)
+            np.testing.assert_allclose(derivative, difference / (2 * step), rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_works_under_vmap_over_every_field():
+    grid = [jnp.asarray([value, value * 1.1]) for value in POINT]
+    together = jax.vmap(_final)(*grid)
+    for cell in range(2):
+        np.testing.assert_allclose(
+            together[cell], _final(*(axis[cell] for axis in grid)), rtol=2e-5
+        )
+
+
+def test_what_is_not_covered_says_so():
+    for theory in (jaxdp.CoupledODE(), jaxdp.DiscreteRecursion()):
+        assert theory.covers(PROBLEM, _algorithm("weak clip", DIM)) is None
+        assert "OnePassDPSGD, got DPGD" in theory.covers(PROBLEM, jaxdp.DPGD(0.1, 1.0, 5, 1.0))
+    with pytest.raises(jaxdp.NotCoveredError, match="LinearRegression"):
+        jaxdp.predict(PROBLEM, _algorithm("weak clip", DIM), theory=jaxdp.LowerBound())
