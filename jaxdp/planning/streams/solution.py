@@ -20,7 +20,7 @@ from jaxdp.planning.streams.family import (
     Parametric,
     numbers_of,
 )
-from jaxdp.planning.streams.fit import Fit, cold_starts, fit
+from jaxdp.planning.streams.fit import cold_starts, fit, risk_at
 from jaxdp.planning.streams.floor import isotropic_floor
 from jaxdp.planning.streams.optimal import is_optimal
 from jaxdp.planning.streams.privacy_budget import rounded_down
@@ -31,6 +31,7 @@ from jaxdp.planning.streams.setting import Setting
 _KNOTS = 32
 # Relative: by how much a fit may seem to be better than the best of all.
 _BELOW = 1e-4
+_NOTHING = 1e-300
 # By how much faster than the isotropic plan the descents through unequal modes begin.
 _FASTER = (1.0, 2.0, 4.0)
 
@@ -77,8 +78,8 @@ def solve(family: AbstractFamily | None, setting: Setting) -> Solution:
         return _greedy_solution(point, risk, setting)
     starts = cold_starts(family, setting)
     if isinstance(family, FreeForm):
-        starts = np.concatenate([_warm_starts(family, point, setting), starts])
-    return _fitted(family, fit(family, setting, starts, risk * (1 - _BELOW)), setting)
+        starts = np.concatenate([warm_starts(family, setting, point), starts])
+    return solution_of(family, fit(family, setting, starts, risk * (1 - _BELOW)), setting)
 
 
 def greedy(setting: Setting) -> tuple[Float[np.ndarray, " two"], float]:
@@ -93,15 +94,26 @@ def _greedy_solution(point, risk: float, setting: Setting) -> Solution:
     return Solution(Knots(knots), {"learning_rate": values}, clip_scale, risk)
 
 
-def _fitted(family: AbstractFamily, found: Fit, setting: Setting) -> Solution:
-    make, arguments = family.parts(found.point[1:], setting)
-    return Solution(make, arguments, math.exp(found.point[0]), found.risk)
+def solution_of(
+    family: AbstractFamily, point: Float[np.ndarray, " numbers"], setting: Setting
+) -> Solution:
+    """A member of a family as a solution; ln c comes first."""
+    make, arguments = family.parts(point[1:], setting)
+    return Solution(make, arguments, math.exp(point[0]), risk_at(family, point, setting))
 
 
-def _warm_starts(
-    family: FreeForm, point: Float[np.ndarray, " two"], setting: Setting
+def warm_starts(
+    family: FreeForm, setting: Setting, point: Float[np.ndarray, " two"] | None = None
 ) -> Float[np.ndarray, "starts numbers"]:
-    """The greedy plan as a free form, and faster ones."""
+    """The greedy plan (of the same setting with equal eigenvalues) as a free form, and faster ones.
+
+    Args:
+        family: the free form.
+        setting: with any eigenvalues.
+        point: of the greedy plan, where it is known.
+    """
+    setting = setting if setting.is_isotropic else setting.isotropic()
+    point = greedy(setting)[0] if point is None else point
     knots, values = greedy_schedule(point, setting)
     with on_host():
         time = np.asarray(log_clock(jnp.asarray(setting.gamma), family.num_knots).time)
@@ -115,9 +127,8 @@ def _through_modes(family: AbstractFamily, setting: Setting) -> Solution:
     setting = setting.grouped()
     starts = cold_starts(family, setting)
     if isinstance(family, FreeForm):
-        point, _ = greedy(setting.isotropic())
-        starts = np.concatenate([_warm_starts(family, point, setting), starts])
-    return _fitted(family, fit(family, setting, starts, 0.0), setting)
+        starts = np.concatenate([warm_starts(family, setting), starts])
+    return solution_of(family, fit(family, setting, starts, _NOTHING), setting)
 
 
 def floor_of(setting: Setting) -> float:
