@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import host_array, require_host, require_kind
 from jaxdp.core.errors import NotCoveredError
+from jaxdp.planning.streams.floor import isotropic_floor
 from jaxdp.planning.streams.search import best_greedy
 from jaxdp.planning.streams.setting import Setting, setting_of
 from jaxdp.problems.linear import LinearRegression
@@ -53,11 +55,16 @@ def best_risks(
     def repeated(values):
         return np.broadcast_to(values, (size, *np.shape(values))).copy()
 
-    found = best_greedy(
-        Setting(
-            problem.dim / counts.ravel(),
-            strengths.ravel(),
-            *map(repeated, (one.label_noise, one.eigenvalues, one.weights, one.initial)),
-        )
+    settings = Setting(
+        problem.dim / counts.ravel(),
+        strengths.ravel(),
+        *map(repeated, (one.label_noise, one.eigenvalues, one.weights, one.initial)),
     )
-    return found.risk.reshape(counts.shape)
+    is_noisy = np.isfinite(strengths.ravel())
+    risks = np.empty(size)
+    for place in np.flatnonzero(~is_noisy):
+        risks[place] = isotropic_floor(jax.tree.map(lambda leaf, at=place: leaf[at], settings))
+    if is_noisy.any():
+        noisy = jax.tree.map(lambda leaf: leaf[is_noisy], settings)
+        risks[is_noisy] = best_greedy(noisy).risk
+    return risks.reshape(counts.shape)

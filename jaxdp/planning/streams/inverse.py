@@ -16,8 +16,8 @@ from jaxdp.core.checks import host_number, require_count, require_host, require_
 from jaxdp.planning.streams.family import AbstractFamily
 from jaxdp.planning.streams.optimal import Optimal
 from jaxdp.planning.streams.privacy_budget import rho_of
-from jaxdp.planning.streams.setting import Setting, setting_of
-from jaxdp.planning.streams.solution import family_of, floor_of, greedy, solve
+from jaxdp.planning.streams.setting import setting_of
+from jaxdp.planning.streams.solution import best_risk, family_of, floor_of
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.gaussian import gaussian_epsilon
 from jaxdp.problems.linear import LinearRegression
@@ -68,7 +68,7 @@ def required_samples(
 
     def excess(log_count):
         setting = setting_of(problem, math.exp(log_count), strength)
-        return math.log(_best_risk(family, setting) / target)
+        return math.log(best_risk(family, setting) / target)
 
     start = math.log(problem.dim)
     root = _root(excess, start, start + math.log(_FARTHEST))
@@ -120,7 +120,7 @@ def required_epsilon(
 
     def excess(log_rho):
         setting = setting_of(problem, count, math.exp(log_rho))
-        return math.log(_best_risk(family, setting) / target)
+        return math.log(best_risk(family, setting) / target)
 
     root = _root(excess, 0.0, math.log(_MOST_RHO))
     return math.inf if root is None else float(gaussian_epsilon(math.exp(root), float(delta)))
@@ -138,12 +138,6 @@ def _checked(
             f"expected target_risk above 0 and below the initial risk {start:.6g}, got {target}"
         )
     return family, target
-
-
-def _best_risk(family: AbstractFamily | None, setting: Setting) -> float:
-    if family is None and setting.is_isotropic:
-        return greedy(setting)[1]
-    return solve(family, setting).risk
 
 
 def _root(excess: Callable[[float], float], start: float, highest: float) -> float | None:

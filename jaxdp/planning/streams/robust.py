@@ -16,9 +16,9 @@ from jaxdp.core.precision import on_host
 from jaxdp.planning.streams.box import Box
 from jaxdp.planning.streams.descent import descend
 from jaxdp.planning.streams.family import AbstractFamily, FreeForm
-from jaxdp.planning.streams.fit import cold_starts, log_risk
+from jaxdp.planning.streams.fit import Fit, cold_starts, log_risk, risk_at
 from jaxdp.planning.streams.setting import Setting
-from jaxdp.planning.streams.solution import Solution, greedy, solution_of, solve, warm_starts
+from jaxdp.planning.streams.solution import Solution, best_risk, solution_of, warm_starts
 
 # How sharply the largest regret counts, one descent after the other.
 _SHARPNESS = (3.0, 10.0, 40.0, 200.0)
@@ -36,7 +36,7 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
         box: of which corners, middles and centre are looked at.
     """
     places = [_at(setting.grouped(), *place) for place in box.places()]
-    least = np.log([_best_risk(place) for place in places])
+    least = np.log([best_risk(None, place) for place in places])
     family = FreeForm(_KNOTS) if family is None else family
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *places)
     starts = np.concatenate([_starts(family, place) for place in places])
@@ -55,17 +55,14 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
     worst[~np.isfinite(worst)] = np.inf
     place = int(np.argmin(worst))
     regret = float(np.exp(worst[place]))
-    return solution_of(family, points[place], setting), regret
+    found = Fit(points[place], risk_at(family, points[place], setting.grouped()))
+    return solution_of(family, found, setting), regret
 
 
 def _at(setting: Setting, initial_risk: float, label_noise: float) -> Setting:
     scale = initial_risk / float(setting.initial_risk)
     changed = setting.initial * scale, np.float64(label_noise)
     return eqx.tree_at(lambda each: (each.initial, each.label_noise), setting, changed)
-
-
-def _best_risk(setting: Setting) -> float:
-    return greedy(setting)[1] if setting.is_isotropic else solve(None, setting).risk
 
 
 def _starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "starts numbers"]:
