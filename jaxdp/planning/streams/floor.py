@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 from jaxtyping import Float
 
+from jaxdp.core.checks import require_positive
 from jaxdp.planning.streams.setting import Setting
 
 
@@ -75,7 +76,13 @@ def small_aspect_risk(gamma: float, rho: float, label_noise: float) -> tuple[flo
 
     Returns:
         The risk, and the clip scale.
+
+    Raises:
+        ValueError: a number is not positive and finite.
     """
+    numbers = {"gamma": gamma, "rho": rho, "label_noise": label_noise}
+    for name, value in numbers.items():
+        require_positive(name, value)
 
     def ending(log_ratio):
         ratio = math.exp(log_ratio)
