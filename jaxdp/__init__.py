@@ -30,9 +30,12 @@ from jaxdp.core.errors import NotCoveredError as NotCoveredError
 from jaxdp.core.numerics.hermite import hermite_coefficients as hermite_coefficients
 from jaxdp.core.trajectory import Status as Status
 from jaxdp.core.trajectory import Trajectory as Trajectory
+from jaxdp.planning import Box as Box
 from jaxdp.planning import FreeForm as FreeForm
 from jaxdp.planning import Optimal as Optimal
 from jaxdp.planning import plan as plan
+from jaxdp.planning import required_epsilon as required_epsilon
+from jaxdp.planning import required_samples as required_samples
 from jaxdp.privacy import Cost as Cost
 from jaxdp.privacy import account as account
 from jaxdp.problems import FixedFeatures as FixedFeatures
@@ -82,6 +85,7 @@ if TYPE_CHECKING:
 # Without `estimators`, so that `from jaxdp import *` does not need scikit-learn.
 __all__ = [
     "DPGD",
+    "Box",
     "ClippedDiffusion",
     "ClippedSDE",
     "Comparison",
@@ -142,6 +146,8 @@ __all__ = [
     "plots",
     "predict",
     "privacy",
+    "required_epsilon",
+    "required_samples",
     "simulate",
     "sweep",
 ]

@@ -65,8 +65,7 @@ def descend(
         moved = found.has_fallen
         _learn(inverses, found.points - points, found.gradients - gradients, moved)
         # What fails along the learnt direction tries plain descent once before it ends.
-        small = values - found.values <= tolerance
-        is_stuck = ~moved | small
+        is_stuck = ~moved | (found.values >= values - tolerance)
         is_done |= is_stuck & is_fresh
         inverses[is_stuck] = np.eye(size)
         is_fresh = is_stuck

@@ -165,7 +165,7 @@ def numbers_of(shares: Float[np.ndarray, " knots"]) -> Float[np.ndarray, " knots
 
 
 def _free_parameters(make: Any) -> tuple[str, ...]:
-    if not callable(make):
+    if not callable(make) or isinstance(make, AbstractSchedule):
         raise TypeError(
             "expected schedule to be jaxdp.Optimal, jaxdp.FreeForm(num_knots) or a callable from "
             f"positive parameters to a schedule, such as jaxdp.Polynomial, got {described(make)}"

@@ -56,6 +56,14 @@ def fit(
     return Fit(found.points[place], float(risks[place]))
 
 
+def risk_at(
+    family: AbstractFamily, point: Float[np.ndarray, " numbers"], setting: Setting
+) -> float:
+    """The risk of one member."""
+    with on_host():
+        return float(np.exp(np.asarray(_values(family, jnp.asarray(point)[None], setting))[0]))
+
+
 def cold_starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "starts numbers"]:
     """Every clip scale with each of the family's own starts."""
     weakest = min(1.0, min(1.0, float(setting.rho)) ** 2 / float(setting.gamma) ** 0.5)

@@ -6,9 +6,12 @@ least at $-\mu^2R^2/(\gamma\nu P)$, and $\mu^2 \le \nu$ by the inequality of Cau
 
 import math
 
+import equinox as eqx
 import numpy as np
 import scipy
+from jaxtyping import Float
 
+from jaxdp.core.checks import require_positive
 from jaxdp.planning.streams.setting import Setting
 
 
@@ -33,6 +36,24 @@ def isotropic_floor(setting: Setting) -> float:
     return start * math.exp(-fall)
 
 
+def noiseless_schedule(
+    setting: Setting, time: Float[np.ndarray, " knots"]
+) -> Float[np.ndarray, " knots"]:
+    r"""The rates $R/(\gamma P)$ to the floor, with R(t) the floor of the first tn samples."""
+    half = float(setting.label_noise) ** 2 / 2
+    risks = np.asarray(
+        [float(setting.initial_risk)]
+        + [isotropic_floor(eqx.tree_at(_gamma, setting, setting.gamma / one)) for one in time[1:]]
+    )
+    # Where nothing is left of the risk the rate does not matter.
+    powers = np.maximum(risks + half, np.finfo(float).tiny)
+    return np.minimum.accumulate(risks / powers) / float(setting.gamma)
+
+
+def _gamma(setting: Setting):
+    return setting.gamma
+
+
 def small_aspect_risk(gamma: float, rho: float, label_noise: float) -> tuple[float, float]:
     r"""The least risk of one private pass as $\gamma \to 0$, when R(0) is forgotten.
 
@@ -55,7 +76,13 @@ def small_aspect_risk(gamma: float, rho: float, label_noise: float) -> tuple[flo
 
     Returns:
         The risk, and the clip scale.
+
+    Raises:
+        ValueError: a number is not positive and finite.
     """
+    numbers = {"gamma": gamma, "rho": rho, "label_noise": label_noise}
+    for name, value in numbers.items():
+        require_positive(name, value)
 
     def ending(log_ratio):
         ratio = math.exp(log_ratio)

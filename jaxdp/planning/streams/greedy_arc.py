@@ -30,7 +30,7 @@ _NEWTON, _ROUNDING = 6, 1e-9
 _TINY = 1e-300
 
 
-class _Law(NamedTuple):
+class Law(NamedTuple):
     """What F depends on besides the state and the rate."""
 
     clip_scale: Float[Array, ""]
@@ -56,7 +56,7 @@ def greedy_run(
     clip_scale = jnp.exp(point[0])
     highest = setting.cap * jnp.exp(-(point[1] ** 2))
     strength = setting.noise_strength(clip_scale)
-    law = _Law(clip_scale, strength, setting.gamma, setting.label_noise**2 / 2)
+    law = Law(clip_scale, strength, setting.gamma, setting.label_noise**2 / 2)
     clock = log_clock(setting.gamma, 2 * steps + 1)
 
     def stage(carry, given):
@@ -64,7 +64,7 @@ def greedy_run(
         pace, reach, weight, is_end = given
         inside = state + reach * last
         rate = _feedback(inside, guess, highest, law)
-        change = pace * _fall(inside, rate, law)
+        change = pace * fall(inside, rate, law)
         total = total + weight * change
         state = state + jnp.where(is_end, total, 0)
         return (state, change, jnp.where(is_end, 0, total), rate), rate
@@ -77,7 +77,7 @@ def greedy_run(
     return final, clock.time[::2], jnp.append(rates[::4], _feedback(final, guess, highest, law))
 
 
-def _fall(state, rate, law: _Law):
+def fall(state, rate, law: Law):
     """F(Z, eta)."""
     risk = jnp.maximum(state - law.strength * rate**2, _TINY)
     power = risk + law.half_variance
@@ -86,7 +86,7 @@ def _fall(state, rate, law: _Law):
     return spread - 2 * rate * descent_factor(ratio) * risk
 
 
-def slope_in_rate(rate, state, law: _Law):
+def slope_in_rate(rate, state, law: Law):
     r"""$\tfrac12\partial F/\partial\tilde\eta$: where it is 0 the state falls fastest.
 
     It is $\gamma N\tilde\eta + 2Km'\tilde\eta^2 - K\gamma N'\tilde\eta^3 - m$, with
@@ -108,7 +108,7 @@ def slope_in_rate(rate, state, law: _Law):
     )
 
 
-def _feedback(state, guess, highest, law: _Law):
+def _feedback(state, guess, highest, law: Law):
     """The rate at which the state falls fastest, among those up to the highest.
 
     On the arc F does not see a small change of the rate, so that neither does a derivative of what
@@ -119,7 +119,7 @@ def _feedback(state, guess, highest, law: _Law):
     return jnp.where(is_below, root, highest)
 
 
-def _root(state, guess, highest, law: _Law):
+def _root(state, guess, highest, law: Law):
     """The root of the condition by Newton's steps within a bracket, and whether there is one."""
     # Beyond the second the noise to come would be more than all of the state.
     limit = jnp.minimum(highest, jnp.sqrt(state / jnp.maximum(law.strength, _TINY)))

@@ -7,7 +7,10 @@ import numpy as np
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.trajectory import Status, Trajectory
+from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, PiecewiseLinear, Polynomial
 
+# Schedules that can be written down by their fields.
+_WRITTEN = (Constant, Hyperbolic, PiecewiseLinear, Polynomial)
 # Relative: knots that follow the schedule so closely are enough to paste.
 _CLOSE = 1e-2
 
@@ -83,7 +86,9 @@ class OnePassPlan(eqx.Module):
         return str(self)
 
 
-def _schedule_text(schedule) -> str:
+def _schedule_text(schedule: AbstractSchedule) -> str:
+    if not isinstance(schedule, _WRITTEN):
+        return "SCHEDULE"
     arguments = {name: np.asarray(value, np.float64) for name, value in vars(schedule).items()}
     if "knots" in arguments:
         kept = _needed(arguments["knots"], arguments["values"])

@@ -3,11 +3,12 @@
 from typing import Any
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.core.checks import require_count, require_host
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import require_count, require_host, require_kind
 from jaxdp.core.trajectory import Status, Trajectory
+from jaxdp.planning.streams.box import Box
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
 from jaxdp.planning.streams.privacy_budget import rho_of
+from jaxdp.planning.streams.robust import solve_box
 from jaxdp.planning.streams.setting import Setting, setting_of
 from jaxdp.planning.streams.solution import Solution, family_of, floor_of, solve
 from jaxdp.problems.linear import LinearRegression
@@ -21,6 +22,10 @@ _ASSUMPTIONS = (
 )
 _BEST_FOUND = (
     "for unequal eigenvalues schedule and floor are the best that were found, not proved best"
+)
+_IN_THE_BOX = (
+    "the regret is the largest at nine places of the box (corners, middles, centre), of schedules "
+    "that were found by descent; what is predicted is for the problem as given"
 )
 # Relative: between the risk that the search saw and the one that `CoupledODE` predicts; and where
 # the search saw many eigenvalues as few.
@@ -44,9 +49,12 @@ def plan_one_pass(
     setting = setting_of(problem, count, rho)
     if not setting.initial_risk > 0:
         raise ValueError("expected a problem with something to learn, got a target of zero")
-    if uncertainty is not None:
-        raise NotCoveredError("not yet")
-    found = solve(family_of(schedule), setting)
+    family, regret = family_of(schedule), None
+    if uncertainty is None:
+        found = solve(family, setting)
+    else:
+        require_kind("uncertainty", uncertainty, Box, "a jaxdp.Box of what is not known")
+        found, regret = solve_box(family, setting, uncertainty)
     algorithm = found.algorithm(rho, count)
     predicted = predict_plan(problem, algorithm)
     return OnePassPlan(
@@ -54,8 +62,13 @@ def plan_one_pass(
         predicted=predicted,
         floor=floor_of(setting),
         sensitivities=_sensitivities(problem, found, algorithm, float(predicted.final_risk)),
-        assumptions=_ASSUMPTIONS if setting.is_isotropic else (*_ASSUMPTIONS, _BEST_FOUND),
+        assumptions=(
+            *_ASSUMPTIONS,
+            *(() if setting.is_isotropic else (_BEST_FOUND,)),
+            *(() if regret is None else (_IN_THE_BOX,)),
+        ),
         status=_status(predicted, found, setting),
+        regret=regret,
     )
 
 

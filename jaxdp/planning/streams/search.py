@@ -1,6 +1,5 @@
 r"""The search for the best greedy plan: two numbers, for many settings at once."""
 
-import functools
 import math
 from typing import NamedTuple
 
@@ -8,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.descent import descend
@@ -17,9 +16,8 @@ from jaxdp.planning.streams.setting import Setting
 
 # Steps of the integration: their error is below 3e-6 of the risk; of the grid, far rougher.
 STEPS, _ROUGH_STEPS = 200, 48
-# c over the standard deviation of a label beyond which nothing is clipped.
-_NO_CLIP = 1e3
-_CLIPS, _STARTS = 20, 8
+# Points of the grid along each side, and settings that are searched at once.
+_CLIPS, _STARTS, _BATCH = 20, 8, 16
 
 
 class Greedy(NamedTuple):
@@ -35,19 +33,32 @@ class Greedy(NamedTuple):
 
 
 def best_greedy(settings: Setting) -> Greedy:
-    """The best clip scale and first rate of settings along a leading axis."""
+    """The best clip scale and first rate of settings along a leading axis, all with noise.
+
+    Several settings are searched in batches of one size, which is compiled once.
+    """
+    count = len(settings.gamma)
+    size = 1 if count == 1 else _BATCH
+    found = [
+        _best_of_batch(jax.tree.map(lambda leaf, places=places: leaf[places], settings))
+        for places in _batches(count, size)
+    ]
+    return Greedy(*(np.concatenate(parts)[:count] for parts in zip(*found, strict=True)))
+
+
+def _batches(count: int, size: int) -> list[Int[np.ndarray, " size"]]:
+    """Places in batches of one size; the last is filled up with its last place."""
+    starts = range(0, count, size)
+    return [np.minimum(np.arange(start, start + size), count - 1) for start in starts]
+
+
+def _best_of_batch(settings: Setting) -> Greedy:
     with on_host():
         grid = _grid(settings)
-        # Without noise nothing is won by clipping, and the arc is below the cap.
-        is_quiet = np.isinf(settings.rho)
-        no_clip = np.log(_NO_CLIP * np.sqrt(settings.label_variance))
-        grid[is_quiet] = np.stack([no_clip, 0 * no_clip], axis=-1)[is_quiet, None]
         rough = np.array(_risks_on_grid(grid, settings, _ROUGH_STEPS))
         rough[~np.isfinite(rough)] = np.inf
         starts = np.take_along_axis(grid, rough.argmin(axis=1)[:, None, None], axis=1)[:, 0]
-        found = descend(
-            lambda points: _value_and_gradient(jnp.asarray(points), settings, STEPS), starts
-        )
+        found = descend(lambda points: _evaluated(jnp.asarray(points), settings, STEPS)[:2], starts)
     return Greedy(found.points, np.exp(found.values))
 
 
@@ -55,15 +66,17 @@ def greedy_schedule(
     point: Float[np.ndarray, " two"], setting: Setting
 ) -> tuple[Float[np.ndarray, " knots"], Float[np.ndarray, " knots"]]:
     """Knots in time and the learning rates there, of one plan."""
+    batch = jax.tree.map(lambda leaf: np.asarray(leaf)[None], setting)
     with on_host():
-        _, time, rates = _run(jnp.asarray(point), setting)
-        return np.array(time), np.minimum.accumulate(np.array(rates))
+        _, _, (time, rates) = _evaluated(jnp.asarray(point)[None], batch, STEPS)
+        return np.array(time[0]), np.minimum.accumulate(np.array(rates[0]))
 
 
 def _grid(settings: Setting) -> Float[np.ndarray, "settings points 2"]:
     """Clip scales down to where noise leaves hardly a step, and first rates up to the cap."""
     root = np.sqrt(settings.label_variance)
-    lowest = 1e-2 * np.minimum(1, np.minimum(1, settings.rho) ** 2 / np.sqrt(settings.gamma))
+    signal = 2 * settings.initial_risk / settings.label_variance
+    lowest = 1e-2 * signal * np.minimum(1, np.minimum(1, settings.rho) ** 2 / settings.gamma)
     shares = np.linspace(0, 1, _CLIPS)
     clips = np.log(root)[:, None] + np.log(lowest)[:, None] * (1 - shares) + math.log(5) * shares
     # None at the cap itself, where the descent would not see which way to go.
@@ -79,31 +92,29 @@ def _grid(settings: Setting) -> Float[np.ndarray, "settings points 2"]:
     )
 
 
-def log_risk(point, setting: Setting, steps: int):
-    """The logarithm of the risk, which a search minimises."""
-    final, _, _ = greedy_run(point, setting, steps)
-    return jnp.log(final)
-
-
-@functools.partial(eqx.filter_jit)
+@eqx.filter_jit
 def _risks_on_grid(points, settings, steps: int):
-    rough = functools.partial(log_risk, steps=steps)
-    return jax.vmap(jax.vmap(rough, in_axes=(0, None)))(points, settings)
+    def one(point, setting):
+        return jnp.log(greedy_run(point, setting, steps)[0])
+
+    return jax.vmap(jax.vmap(one, in_axes=(0, None)))(points, settings)
 
 
 @eqx.filter_jit
-def _value_and_gradient(points, settings, steps: int):
-    def one(point, setting):
-        # Two tangents cost less than a reverse pass.
-        def directional(direction):
-            return jax.jvp(lambda point: log_risk(point, setting, steps), (point,), (direction,))
+def _evaluated(points, settings, steps: int):
+    """Logarithms of risks, their gradients, and the schedules as times and rates."""
 
-        values, slopes = jax.vmap(directional)(jnp.eye(2))
-        return values[0], slopes
+    def one(point, setting):
+        def run(point):
+            final, *schedule = greedy_run(point, setting, steps)
+            return jnp.log(final), schedule
+
+        # Two tangents cost less than a reverse pass.
+        def along(direction):
+            value, slope, schedule = jax.jvp(run, (point,), (direction,), has_aux=True)
+            return (value, schedule), slope
+
+        (value, schedule), slopes = jax.vmap(along, out_axes=(None, 0))(jnp.eye(2))
+        return value, slopes, schedule
 
     return jax.vmap(one)(points, settings)
-
-
-@eqx.filter_jit
-def _run(point, setting):
-    return greedy_run(point, setting, STEPS)

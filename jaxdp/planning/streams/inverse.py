@@ -1,0 +1,156 @@
+r"""The inverse question: how many samples, or how much privacy, a risk asks for.
+
+The best risk falls strictly as samples are added, because a plan for n samples is one for more that
+stops early, and as $\rho$ grows, because every plan has less noise then. So there is one answer,
+which bisection brackets on a logarithmic scale.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy
+
+from jaxdp.core.checks import host_number, require_count, require_host, require_kind
+from jaxdp.planning.streams.family import AbstractFamily
+from jaxdp.planning.streams.optimal import Optimal
+from jaxdp.planning.streams.privacy_budget import rho_of
+from jaxdp.planning.streams.setting import setting_of
+from jaxdp.planning.streams.solution import best_risk, family_of, floor_of
+from jaxdp.privacy.arguments import check_delta
+from jaxdp.privacy.gaussian import gaussian_epsilon
+from jaxdp.problems.linear import LinearRegression
+
+# By which factor a bracket grows, and how far from where it begins it is looked for.
+_FACTOR, _FARTHEST = 4.0, 1e15
+# Of the logarithm; and what rounding may put above a whole number of samples.
+_TOLERANCE, _ROUNDING = 1e-7, 1e-6
+# Beyond this rho noise is nothing, and what is not reached is not reached at all.
+_MOST_RHO = 1e6
+
+
+def required_samples(
+    problem: LinearRegression,
+    target_risk: float,
+    *,
+    rho: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    schedule: Any = Optimal,
+) -> int:
+    """The least number of samples with which a plan reaches a risk.
+
+    There is one for every risk above 0: with more samples any is reached.
+
+    Args:
+        problem: linear regression on a stream.
+        target_risk: of what is released, predicted; above 0 and below the problem's R(0).
+        rho: the budget, or
+        epsilon, delta: the same.
+        schedule: as for `jaxdp.plan`.
+
+    Returns:
+        n: `jaxdp.plan` with n samples predicts the target or less, with n - 1 more.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind or out of range.
+        RuntimeError: more than 1e15 samples per dimension would be needed.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> jaxdp.required_samples(problem, 0.05, rho=1.0)
+        1068
+    """
+    family, target = _checked(problem, target_risk, schedule)
+    strength = rho_of(rho, epsilon, delta)
+
+    def excess(log_count):
+        setting = setting_of(problem, math.exp(log_count), strength)
+        return math.log(best_risk(family, setting) / target)
+
+    start = math.log(problem.dim)
+    root = _root(excess, start, start + math.log(_FARTHEST))
+    if root is None:
+        raise RuntimeError(
+            f"expected a target that 1e15 samples per dimension reach, got {target_risk}"
+        )
+    return max(1, math.ceil(math.exp(root) * (1 - _ROUNDING)))
+
+
+def required_epsilon(
+    problem: LinearRegression,
+    target_risk: float,
+    *,
+    num_samples: int,
+    delta: float,
+    schedule: Any = Optimal,
+) -> float:
+    """The least epsilon at which a plan reaches a risk; infinite where none does.
+
+    Args:
+        problem: linear regression on a stream.
+        target_risk: of what is released, predicted; above 0 and below the problem's R(0).
+        num_samples: n.
+        delta: in (0, 1).
+        schedule: as for `jaxdp.plan`.
+
+    Returns:
+        epsilon; infinite for a target at or below the floor, the best risk of one pass without
+        privacy, which `jaxdp.plan` has as `.floor`; 0 where delta alone allows what is needed.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind or out of range.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> epsilon = jaxdp.required_epsilon(problem, 0.05, num_samples=1000, delta=1e-5)
+        >>> print(f"{epsilon:.2f}")
+        4.90
+        >>> jaxdp.required_epsilon(problem, 0.005, num_samples=1000, delta=1e-5)
+        inf
+    """
+    family, target = _checked(problem, target_risk, schedule)
+    count = require_count("num_samples", num_samples)
+    check_delta(host_number("delta", delta))
+    if target <= floor_of(setting_of(problem, count, math.inf)):
+        return math.inf
+
+    def excess(log_rho):
+        setting = setting_of(problem, count, math.exp(log_rho))
+        return math.log(best_risk(family, setting) / target)
+
+    root = _root(excess, 0.0, math.log(_MOST_RHO))
+    return math.inf if root is None else float(gaussian_epsilon(math.exp(root), float(delta)))
+
+
+def _checked(
+    problem: LinearRegression, target_risk: Any, schedule: Any
+) -> tuple[AbstractFamily | None, float]:
+    require_kind("problem", problem, LinearRegression, "a LinearRegression")
+    require_host("problem", problem)
+    family, target = family_of(schedule), host_number("target_risk", target_risk)
+    start = float(setting_of(problem, 1, 1.0).initial_risk)
+    if not 0 < target < start:
+        raise ValueError(
+            f"expected target_risk above 0 and below the initial risk {start:.6g}, got {target}"
+        )
+    return family, target
+
+
+def _root(excess: Callable[[float], float], start: float, highest: float) -> float | None:
+    """Where a falling function is 0, looked for outwards from a start; None beyond the highest."""
+    step = math.log(_FACTOR)
+    low = high = start
+    value = excess(start)
+    while value < 0:
+        high, low = low, low - step
+        value = excess(low)
+    while low == high or excess(high) > 0:
+        if high >= highest:
+            return None
+        low, high = high, min(high + step, highest)
+    found = scipy.optimize.brentq(excess, low, high, xtol=_TOLERANCE, rtol=4 * np.finfo(float).eps)
+    return float(found)

@@ -1,0 +1,107 @@
+"""Fitted families of schedules: what they reach, and what they may not seem to reach."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from plan_cells import CELLS
+
+import jaxdp
+from jaxdp.core.precision import on_host
+from jaxdp.planning.streams.clock import two_sided_clock
+from jaxdp.planning.streams.family import FreeForm, Parametric
+from jaxdp.planning.streams.fit import cold_starts, fit
+from jaxdp.planning.streams.schedule_risk import schedule_log_risk
+from jaxdp.planning.streams.solution import family_of, greedy, solve
+
+FAMILIES = {
+    "constant": jaxdp.Constant,
+    "root": functools.partial(jaxdp.Polynomial, power=0.5),
+    "polynomial": jaxdp.Polynomial,
+    "hyperbolic": jaxdp.Hyperbolic,
+}
+
+
+def _assert_reached(name, cells):
+    for cell in cells:
+        found = solve(family_of(FAMILIES[name]), cell.setting)
+        np.testing.assert_allclose(found.risk, getattr(cell, name), rtol=1e-4)
+
+
+def test_the_best_hyperbola_is_that_of_the_references():
+    _assert_reached("hyperbolic", [CELLS[place] for place in (0, 1, 4, 10)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_best_of_each_family_is_that_of_all_references(name):
+    _assert_reached(name, CELLS[:15])
+
+
+@pytest.mark.slow
+def test_no_free_form_is_better_than_the_greedy_arc():
+    family = FreeForm(24)
+    for cell in CELLS:
+        found = fit(family, cell.setting, cold_starts(family, cell.setting), 1e-300)
+        assert cell.optimal * (1 - 1e-5) < found.risk < cell.optimal * (1 + 1e-3), cell
+
+
+def test_a_fit_that_seems_to_be_better_than_the_best_of_all_is_refused():
+    setting = CELLS[1].setting
+    family = Parametric(jaxdp.Hyperbolic)
+    _, best = greedy(setting)
+    # As if every risk were an error of the integration.
+    found = fit(family, setting, cold_starts(family, setting), 100 * best)
+    assert math.isinf(found.risk) or found.risk >= 100 * best
+
+
+def _log_risk(rate, clip_scale, setting):
+    with on_host():
+        clock = two_sided_clock(jnp.asarray(setting.gamma), 801)
+        schedule = jaxdp.Constant(jnp.asarray(rate))
+        return float(_jitted(schedule, jnp.log(clip_scale), setting, clock))
+
+
+_jitted = jax.jit(schedule_log_risk)
+
+
+def test_where_the_steps_fail_the_risk_is_infinite_and_not_small():
+    setting = CELLS[4].setting
+    assert _log_risk(1.4 * setting.cap, 100.0, setting) == math.inf
+
+
+def test_beyond_the_cap_the_risk_is_the_predicted_one_and_far_beyond_it_is_punished():
+    setting = CELLS[1].setting
+    problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+
+    def gap(caps):
+        rate = caps * setting.cap
+        algorithm = jaxdp.OnePassDPSGD(rate, 0.02, 1.0, 1000)
+        true = jaxdp.predict(problem, algorithm).final_risk
+        return _log_risk(rate, 0.02, setting) - math.log(true)
+
+    assert abs(gap(1.4)) < 1e-3
+    assert gap(2.0) > 0.5
+
+
+def test_what_a_family_is_asked_for_is_its_parameters_without_a_value():
+    assert Parametric(jaxdp.Polynomial).names == ("peak", "power")
+    assert Parametric(functools.partial(jaxdp.Polynomial, power=0.5)).names == ("peak",)
+    assert Parametric(lambda height, bend=2.0: jaxdp.Constant(height * bend)).names == ("height",)
+    for wrong in (3.0, jaxdp.Constant(2.0), lambda: jaxdp.Constant(1.0), None):
+        with pytest.raises(TypeError, match="expected schedule to"):
+            Parametric(wrong)
+    for knots in (1, 2.5):
+        with pytest.raises((TypeError, ValueError), match="num_knots"):
+            FreeForm(knots)
+
+
+def test_a_free_form_never_rises_and_never_exceeds_the_cap():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        rates = FreeForm(12).schedule(jnp.asarray(rng.normal(0, 3, 12)), jnp.asarray(0.1)).values
+        assert np.all(np.diff(rates) <= 0)
+        assert 0 <= rates.min() <= rates.max() <= 20

@@ -1,0 +1,151 @@
+"""The best schedule of all: its condition, its theorem, and the risks that it reaches."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from plan_cells import CELLS
+
+from jaxdp.core.precision import on_host
+from jaxdp.planning.streams import search
+from jaxdp.planning.streams.clock import log_clock
+from jaxdp.planning.streams.greedy_arc import Law, fall, slope_in_rate
+from jaxdp.planning.streams.schedule_risk import schedule_log_risk
+from jaxdp.planning.streams.setting import Setting
+from jaxdp.planning.streams.solution import greedy, solve
+from jaxdp.schedules import PiecewiseLinear
+
+QUICK = [CELLS[place] for place in (0, 1, 3, 4, 9)]
+
+
+def _laws(count, *, seed=0):
+    """Random clip scales, noises and settings, and risks below the initial one."""
+    rng = np.random.default_rng(seed)
+    gamma, rho, label_noise, clip_scale, risk = np.exp(
+        rng.uniform(np.log([1e-3, 0.1, 0.05, 0.02, 1e-6]), np.log([1, 10, 2, 5, 5]), (count, 5))
+    ).T
+    law = Law(clip_scale, 2 * (clip_scale * gamma / rho) ** 2, gamma, label_noise**2 / 2)
+    return law, risk
+
+
+def _assert_is_the_derivative(slope):
+    law, risk = _laws(100)
+    rate = 0.3 * 2 / law.gamma
+    state = risk + law.strength * rate**2
+    with on_host():
+        expected = np.asarray(jax.vmap(jax.grad(fall, argnums=1))(state, rate, law)) / 2
+        found = np.asarray(jax.vmap(slope)(rate, state, law))
+    size = law.gamma * rate * (risk + law.half_variance)
+    np.testing.assert_allclose(found / size, expected / size, atol=1e-9)
+
+
+def test_the_condition_is_the_derivative_of_the_fall():
+    _assert_is_the_derivative(slope_in_rate)
+    with pytest.raises(AssertionError):
+        # The noise that is still to come, forgotten in the state.
+        _assert_is_the_derivative(
+            lambda rate, state, law: slope_in_rate(rate, state, law._replace(strength=0.0))
+        )
+
+
+def test_the_fall_has_one_minimum_and_the_arc_rises():
+    """What the theorem's proof takes from numbers: 200 random laws, 20 states each."""
+    law, _ = _laws(200, seed=1)
+    law = Law(*(np.asarray(part)[:, None, None] for part in law))
+    states = np.geomspace(1e-6, 5, 20)[None, :, None]
+    highest = np.minimum(2 / law.gamma, np.sqrt(states / law.strength))
+    shares = np.geomspace(1e-6, 1, 150)
+    with on_host():
+        signs = np.asarray(jax.jit(slope_in_rate)(highest * shares, states, law)) > 0
+    # Falling first, then rising: one minimum.
+    assert np.all(np.diff(signs.astype(int), axis=-1) >= 0)
+    # And the rate of the minimum does not fall with the state, to the width of the grid.
+    first = np.where(signs.any(axis=-1), signs.argmax(axis=-1), len(shares) - 1)
+    rates = np.take_along_axis(highest * shares, first[..., None], axis=-1)[..., 0]
+    assert np.all(rates[:, 1:] > rates[:, :-1] * (shares[0] / shares[1]) ** 1.5)
+
+
+def _assert_reached(cells, change=lambda setting: setting, tolerance=1e-4):
+    for cell in cells:
+        _, risk = greedy(change(cell.setting))
+        np.testing.assert_allclose(risk, cell.optimal, rtol=tolerance)
+
+
+def test_the_optimum_is_that_of_the_references():
+    _assert_reached(QUICK)
+
+
+@pytest.mark.slow
+def test_the_optimum_is_that_of_all_references():
+    _assert_reached(CELLS)
+
+
+def test_noise_that_is_a_tenth_off_is_noticed():
+    def quieter(setting):
+        return dataclasses.replace(setting, rho=1.1 * setting.rho)
+
+    with pytest.raises(AssertionError):
+        _assert_reached(QUICK[1:2], quieter, tolerance=0.03)
+
+
+class _Uncapped(Setting):
+    @property
+    def cap(self):
+        return 10 * 2 / self.gamma
+
+
+@pytest.mark.slow
+def test_a_cap_that_is_ignored_is_noticed():
+    def uncapped(setting):
+        return _Uncapped(**vars(setting))
+
+    with pytest.raises(AssertionError):
+        _assert_reached(CELLS[10:11], uncapped, tolerance=1e-3)
+
+
+def test_budgets_in_a_batch_are_those_one_by_one():
+    settings = jax.tree.map(lambda *leaves: np.stack(leaves), *(cell.setting for cell in CELLS))
+    found = search.best_greedy(settings)
+    np.testing.assert_allclose(found.risk, [cell.optimal for cell in CELLS], rtol=1e-4)
+
+
+def _assert_stationary(cell, change=1.0):
+    r"""Of the risk, as a function of ln c and of the rates at the knots.
+
+    On the arc no knot matters, to first order. Where the schedule is flat only what keeps it
+    non-increasing is allowed: to raise the first knots together, or all of the flat.
+    """
+    setting = cell.setting
+    solution = solve(None, setting)
+    values, knots = solution.arguments["learning_rate"], solution.make.knots
+    log_clip_scale = np.log(solution.clip_scale * change)
+    with on_host():
+        clock = log_clock(jnp.asarray(setting.gamma), 2 * search.STEPS + 1)
+
+        @jax.jit
+        def gradient(log_clip_scale, logs):
+            def risk(log_clip_scale, logs):
+                schedule = PiecewiseLinear(knots, jnp.exp(logs))
+                return schedule_log_risk(schedule, log_clip_scale, setting, clock)
+
+            return jax.grad(risk, argnums=(0, 1))(log_clip_scale, logs)
+
+        of_clip, of_values = (np.asarray(each) for each in gradient(log_clip_scale, np.log(values)))
+    is_flat = values > values[0] * (1 - 1e-9)
+    assert abs(of_clip) < 2e-4
+    # The knot before the arc begins shares the kink between them.
+    assert np.abs(of_values[~is_flat][1:]).max() < 2e-4
+    raised = np.cumsum(of_values[is_flat])
+    assert raised.min() > -2e-4
+    at_cap = values[0] > (1 - 1e-6) * setting.cap
+    assert raised[-1] < 2e-3 if at_cap else abs(raised[-1]) < 2e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [1, 3, 9])
+def test_no_small_change_that_is_allowed_lowers_the_risk_at_the_optimum(place):
+    _assert_stationary(CELLS[place])
+    with pytest.raises(AssertionError):
+        _assert_stationary(CELLS[place], change=1.1)

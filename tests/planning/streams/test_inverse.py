@@ -1,0 +1,93 @@
+"""How many samples, and how much privacy, a risk asks for; and many budgets at once."""
+
+import math
+
+import numpy as np
+import pytest
+from plan_cells import CELLS
+
+import jaxdp
+from jaxdp.planning import best_risks
+
+PROBLEM = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+DELTA = 1000**-1.1
+
+
+def test_the_samples_that_are_required_are_enough_and_one_less_is_not():
+    count = jaxdp.required_samples(PROBLEM, 0.05, rho=1.0)
+    assert count == 1068
+    risks = best_risks(PROBLEM, num_samples=[count - 1, count], rho=1.0)
+    assert risks[1] <= 0.05 < risks[0]
+    # Of many samples one more does little.
+    large = jaxdp.LinearRegression.isotropic(10_000, label_noise=0.3)
+    count = jaxdp.required_samples(large, 0.05, rho=1.0)
+    assert 106_700 < count <= 106_800
+    np.testing.assert_allclose(best_risks(large, num_samples=count, rho=1.0), 0.05, rtol=1e-4)
+    assert jaxdp.required_samples(PROBLEM, 0.25, rho=3.0) == 156
+
+
+@pytest.mark.parametrize("target", [0.3, 0.03])
+def test_the_epsilon_that_is_required_gives_the_risk_back(target):
+    epsilon = jaxdp.required_epsilon(PROBLEM, target, num_samples=1000, delta=DELTA)
+    rho = jaxdp.privacy.gaussian_mu(epsilon, DELTA)
+    np.testing.assert_allclose(best_risks(PROBLEM, num_samples=1000, rho=rho), target, rtol=1e-5)
+    count = jaxdp.required_samples(PROBLEM, target, epsilon=epsilon, delta=DELTA)
+    assert abs(count - 1000) <= 1
+
+
+def test_below_the_floor_no_epsilon_is_enough_and_just_above_it_one_is():
+    floor = 0.007619275682
+    ask = {"num_samples": 1000, "delta": DELTA}
+    assert math.isinf(jaxdp.required_epsilon(PROBLEM, floor * (1 - 1e-6), **ask))
+    assert math.isfinite(jaxdp.required_epsilon(PROBLEM, floor * 1.001, **ask))
+
+
+@pytest.mark.slow
+def test_a_family_asks_for_more_and_its_own_floor_is_noticed():
+    ask = {"rho": 1.0, "schedule": jaxdp.Constant}
+    count = jaxdp.required_samples(PROBLEM, 0.05, **ask)
+    assert count > 1068
+    plan = jaxdp.plan(PROBLEM, num_samples=count, **ask)
+    np.testing.assert_allclose(plan.final_risk, 0.05, rtol=1e-3)
+    # No constant rate comes near the floor, whatever epsilon is.
+    ask = {"num_samples": 1000, "delta": DELTA, "schedule": jaxdp.Constant}
+    assert math.isinf(jaxdp.required_epsilon(PROBLEM, 0.008, **ask))
+
+
+def test_best_risks_of_a_grid_fall_with_samples_and_with_rho():
+    risks = best_risks(PROBLEM, num_samples=[[300], [1000], [3000]], rho=[0.3, 1.0, 3.0, np.inf])
+    assert risks.shape == (3, 4)
+    assert np.all(np.diff(risks, axis=0) < 0)
+    assert np.all(np.diff(risks, axis=1) < 0)
+    np.testing.assert_allclose(risks[1, 1], CELLS[1].optimal, rtol=1e-4)
+    np.testing.assert_allclose(risks[1, 3], 0.0076192757, rtol=1e-6)
+
+
+SAMPLES, EPSILON = jaxdp.required_samples, jaxdp.required_epsilon
+UNEQUAL = jaxdp.LinearRegression.power_law(20, condition_number=3, label_noise=0.3)
+
+
+@pytest.mark.parametrize(
+    ("ask", "arguments", "options", "error", "words"),
+    [
+        (SAMPLES, (PROBLEM, 0.6), {"rho": 1.0}, ValueError, "below the initial risk 0.5, got 0.6"),
+        (SAMPLES, (PROBLEM, 0.0), {"rho": 1.0}, ValueError, "expected target_risk above 0"),
+        (SAMPLES, (PROBLEM, math.nan), {"rho": 1.0}, ValueError, "expected target_risk above 0"),
+        (SAMPLES, (PROBLEM, "0.1"), {"rho": 1.0}, TypeError, "target_risk to be a real number"),
+        (SAMPLES, (PROBLEM, 0.1), {}, ValueError, "either rho or epsilon and delta, got neither"),
+        (SAMPLES, (PROBLEM, 0.1), {"rho": 1.0, "epsilon": 1.0}, ValueError, "got both"),
+        (SAMPLES, (PROBLEM, 0.1), {"rho": 1.0, "delta": 0.1}, ValueError, "got rho and delta"),
+        (SAMPLES, (PROBLEM, 0.1), {"epsilon": 1.0}, ValueError, "expected delta with epsilon"),
+        (SAMPLES, (None, 0.1), {"rho": 1.0}, TypeError, "expected problem to be a LinearReg"),
+        (SAMPLES, (PROBLEM, 0.1), {"rho": 1.0, "schedule": 3}, TypeError, "expected schedule"),
+        (EPSILON, (PROBLEM, 0.7), {"num_samples": 9, "delta": 0.1}, ValueError, "below the initi"),
+        (EPSILON, (PROBLEM, 0.1), {"num_samples": 0, "delta": 0.1}, ValueError, "num_samples >= 1"),
+        (EPSILON, (PROBLEM, 0.1), {"num_samples": 9, "delta": 2.0}, ValueError, "0 < delta < 1"),
+        (best_risks, (PROBLEM,), {"num_samples": [9, 0], "rho": 1.0}, ValueError, "num_samples > "),
+        (best_risks, (PROBLEM,), {"num_samples": 9, "rho": [1, -1]}, ValueError, "rho > 0"),
+        (best_risks, (UNEQUAL,), {"num_samples": 9, "rho": 1}, jaxdp.NotCoveredError, "equal"),
+    ],
+)
+def test_a_wrong_question_is_one_error(ask, arguments, options, error, words):
+    with pytest.raises(error, match=words):
+        ask(*arguments, **options)
