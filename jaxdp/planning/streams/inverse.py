@@ -19,7 +19,7 @@ from jaxdp.planning.streams.privacy_budget import rho_of
 from jaxdp.planning.streams.setting import setting_of
 from jaxdp.planning.streams.solution import best_risk, family_of, floor_of
 from jaxdp.privacy.arguments import check_delta
-from jaxdp.privacy.gaussian import gaussian_epsilon
+from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 from jaxdp.problems.linear import LinearRegression
 
 # By which factor a bracket grows, and how far from where it begins it is looked for.

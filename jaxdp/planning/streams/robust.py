@@ -12,7 +12,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Float
 
-from jaxdp.core.precision import on_host
+from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.box import Box
 from jaxdp.planning.streams.descent import descend
 from jaxdp.planning.streams.family import AbstractFamily, FreeForm

@@ -10,7 +10,7 @@ import pytest
 from plan_cells import CELLS
 
 import jaxdp
-from jaxdp.core.precision import on_host
+from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.clock import two_sided_clock
 from jaxdp.planning.streams.family import FreeForm, Parametric
 from jaxdp.planning.streams.fit import cold_starts, fit

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plan_cells import CELLS
 
-from jaxdp.core.precision import on_host
+from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams import search
 from jaxdp.planning.streams.clock import log_clock
 from jaxdp.planning.streams.greedy_arc import Law, fall, slope_in_rate
