@@ -1,8 +1,10 @@
 r"""Beyond AC: the theory on real tables, beside their Gaussian surrogates.
 
-Three columns for each table: the table itself, Gaussian rows of the same covariance, target and
-residual variance at the same d, and the ODE. The surrogate's distance from the ODE is what a small
-d does; the table's distance from its surrogate is what rows that are not Gaussian do.
+For each table: the table itself, Gaussian rows of the same covariance, target and residual variance
+at the same d, and the ODE. The surrogate's distance from the ODE is what a small d does; the
+table's distance from its surrogate is what rows that are not Gaussian do. Beside each of the two,
+the same with inputs of random scale, whose law is estimated from the lengths of the table's rows:
+what of the distance the lengths explain.
 """
 
 import dataclasses
@@ -19,7 +21,7 @@ from experiments.aggressive_clipping.real_tables_checks import checks as checks
 from experiments.aggressive_clipping.real_tables_checks import summary as summary
 from experiments.aggressive_clipping.row_measures import COLUMNS, measure
 from experiments.harness import over_runs
-from experiments.harness.drawing import BLACK, BLUE, ORANGE, band, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREEN, ORANGE, band, tidy
 from experiments.tables import read
 
 FOLDERS = {"data": "folder with the folders uci and mnist"}
@@ -62,9 +64,10 @@ def run(config: Config, data: pathlib.Path) -> xarray.Dataset:
         problem = jaxdp.TabularRegression(table.inputs, table.labels)
         key = jr.fold_in(jr.key(config.seed), number)
         curves = _curves(config, problem, num_runs, key)
-        parts.append(
-            curves.merge(measure(problem, config.clip_scale, config.seed)).assign(num_runs=num_runs)
-        )
+        scaled = jaxdp.LinearRegression.from_data(table.inputs, table.labels, input_scales=True)
+        scales = _of_scales(config, scaled, problem.num_steps, num_runs, jr.fold_in(key, 1))
+        measured = measure(problem, config.clip_scale, config.seed)
+        parts.append(xarray.merge([curves, scales, measured]).assign(num_runs=num_runs))
     return xarray.concat(parts, xarray.IndexVariable("table", list(config.tables)))
 
 
@@ -85,6 +88,9 @@ def plot(dataset: xarray.Dataset) -> Figure:
         line = {"color": BLACK, "linestyle": "--", "linewidth": 1.0, "label": "ODE"}
         above.plot(at.time, at.predicted, **line)
         below.plot(at.time, np.ones_like(at.time), **line)
+        dots = {"color": GREEN, "linestyle": "-.", "linewidth": 1.2, "label": "ODE, rows' lengths"}
+        above.plot(at.time, at.scaled_predicted, **dots)
+        below.plot(at.time, at.scaled_predicted / at.predicted, **dots)
         tidy(above, f"{name.partition('-tertiary')[0]}\n$d$ = {at.dim.item()}")
         tidy(below)
         above.set_yscale("log", nonpositive="clip")
@@ -94,13 +100,12 @@ def plot(dataset: xarray.Dataset) -> Figure:
     rows[0][0].set_ylabel("excess risk $R$")
     rows[1][0].set_ylabel("risk / ODE's risk")
     handles, labels = rows[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 
 def _curves(config: Config, problem: jaxdp.TabularRegression, num_runs: int, key) -> xarray.Dataset:
-    schedule = jaxdp.Polynomial(config.peak, config.power)
-    algorithm = jaxdp.OnePassDPSGD(schedule, config.clip_scale, config.rho, problem.num_steps)
+    algorithm = _algorithm(config, problem.num_steps)
     columns: list[xarray.Dataset] = []
     for described, one in zip((problem, problem.surrogate), jr.split(key), strict=True):
         runs = jaxdp.simulate(
@@ -119,6 +124,39 @@ def _curves(config: Config, problem: jaxdp.TabularRegression, num_runs: int, key
         final_predicted=float(predicted.final_risk),
         predicted_clipped_fraction=float(predicted.observables["clipped_fraction"][-1]),
     )
+
+
+def _of_scales(config, problem, num_steps: int, num_runs: int, key) -> xarray.Dataset:
+    """Simulated and predicted risks of inputs of random scale, and the spread of the scale."""
+    algorithm = _algorithm(config, num_steps)
+    runs = jaxdp.simulate(
+        problem, algorithm, key=key, num_runs=num_runs, records=config.records
+    ).check()
+    predicted = jaxdp.predict(problem, algorithm, records=config.records).check()
+    values, weights = (
+        np.asarray(part, np.float64)
+        for part in (problem.input_scales.values, problem.input_scales.weights)
+    )
+    return harness.dataset(
+        {},
+        {
+            "record": {
+                "scaled_mean": over_runs(runs.risk)["mean"],
+                "scaled_standard_error": over_runs(runs.risk)["standard_error"],
+                "scaled_predicted": np.asarray(predicted.risk, np.float64),
+            },
+            (): {
+                "scaled_final_mean": over_runs(runs.final_risk)["mean"],
+                "scaled_final_predicted": float(predicted.final_risk),
+                "scale_spread": np.sqrt(weights @ (values - 1) ** 2),
+            },
+        },
+    )
+
+
+def _algorithm(config: Config, num_steps: int) -> jaxdp.OnePassDPSGD:
+    schedule = jaxdp.Polynomial(config.peak, config.power)
+    return jaxdp.OnePassDPSGD(schedule, config.clip_scale, config.rho, num_steps)
 
 
 claims = harness.claims_of(checks)

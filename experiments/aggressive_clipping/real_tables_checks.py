@@ -19,6 +19,11 @@ Why it fits where it does, each on real rows / on Gaussian rows of the same cova
 noise are of clipped gradients, over the values that the theory takes for them. d_eff =
 (tr Σ)² / tr Σ² is how many directions share the variance; Gaussian rows have an sd of |x|²/d of
 sqrt(2 / d_eff)."""
+_LENGTHS = """\
+What the rows' lengths explain. The law of a scale s is estimated from the lengths of a table's rows
+in units of its covariance, and rows x = sqrt(s) times Gaussian ones take the Gaussian rows' place.
+A gap is the mean, over the records and the release, of the size of the logarithm of the real rows'
+risk over the other; explained is what of it is gone with the lengths (negative: it has grown)."""
 _READING = """\
 How the default run reads:
 
@@ -78,7 +83,41 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 def summary(dataset: xarray.Dataset) -> str:
     """The tables' numbers, and what they show."""
-    return "\n\n".join([_SETTING, _risk_table(dataset), _MEASURES, _row_table(dataset), _READING])
+    parts = [_SETTING, _risk_table(dataset), _MEASURES, _row_table(dataset)]
+    return "\n\n".join([*parts, _LENGTHS, _length_table(dataset), _READING])
+
+
+def mean_gap(dataset: xarray.Dataset, path: str, released: str) -> xarray.DataArray:
+    """Mean size of the logarithm of real rows' risk over another, over records and the release."""
+    at = dataset.sel(column="table")
+    later = at.isel(record=slice(1, None))
+    paths = abs(np.log(later["mean"]) - np.log(later[path]))
+    last = abs(np.log(at.final_mean) - np.log(at[released]))
+    return (paths.sum("record") + last) / (paths.sizes["record"] + 1)
+
+
+def _length_table(dataset: xarray.Dataset) -> str:
+    """How far real rows are from Gaussian ones and from ones of their lengths, at d and in ODEs."""
+    gaussian = dataset.sel(column="surrogate").rename(mean="path", final_mean="released")
+    both = dataset.assign(path=gaussian.path, released=gaussian.released)
+    before = mean_gap(dataset, "predicted", "final_predicted")
+    after = mean_gap(dataset, "scaled_predicted", "scaled_final_predicted")
+    rows_before = mean_gap(both, "path", "released")
+    rows_after = mean_gap(dataset, "scaled_mean", "scaled_final_mean")
+    rows = []
+    for name in dataset.table.values:
+        at = dataset.sel(table=name)
+        cells = [name, f"{at.scale_spread.item():.2f}"]
+        cells += [f"{at.final_predicted.item():.5f}", f"{at.scaled_final_predicted.item():.5f}"]
+        cells.append(f"{at.sel(column='table').final_mean.item():.5f}")
+        for first, second in ((before, after), (rows_before, rows_after)):
+            one, other = first.sel(table=name).item(), second.sel(table=name).item()
+            cells += [f"{one:.1%}", f"{other:.1%}", f"{1 - other / one:.0%}"]
+        rows.append(cells)
+    head = ["table", "sd of s", "ODE, released", "ODE of lengths", "real rows"]
+    head += ["gap to the ODE", "to that of lengths", "explained"]
+    head += ["gap to Gaussian rows", "to rows of such lengths", "explained"]
+    return harness.table(head, rows)
 
 
 def _largest_factor(dataset: xarray.Dataset) -> tuple[float, str]:

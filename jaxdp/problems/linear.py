@@ -72,7 +72,9 @@ class LinearRegression(AbstractLinearModelProblem):
     # How often each distinct eigenvalue comes, which sets shapes; None where it was traced.
     _multiplicities: tuple[int, ...] | None = eqx.field(static=True, init=False)
 
-    def __init__(self, spectrum, target, label_noise, *, input_scales=None, loss=_LEAST_SQUARES):
+    def __init__(
+        self, spectrum, target, label_noise, *, input_scales=None, loss: Any = _LEAST_SQUARES
+    ):
         self.spectrum = as_float(spectrum, "spectrum")
         self.target = as_float(target, "target")
         self.label_noise = as_float(label_noise, "label_noise")
@@ -87,7 +89,13 @@ class LinearRegression(AbstractLinearModelProblem):
 
     @classmethod
     def isotropic(
-        cls, dim: int, *, label_noise, initial_risk=0.5, input_scales=None, loss=_LEAST_SQUARES
+        cls,
+        dim: int,
+        *,
+        label_noise,
+        initial_risk=0.5,
+        input_scales=None,
+        loss: Any = _LEAST_SQUARES,
     ) -> "LinearRegression":
         r"""Identity covariance; the target is flat, with $R(0)$ = `initial_risk`.
 
@@ -109,7 +117,7 @@ class LinearRegression(AbstractLinearModelProblem):
         label_noise,
         initial_risk=0.5,
         input_scales=None,
-        loss=_LEAST_SQUARES,
+        loss: Any = _LEAST_SQUARES,
     ) -> "LinearRegression":
         r"""Eigenvalues $\lambda_i \propto i^{-\ln\kappa/\ln d}$ of mean 1; the target is flat.
 
@@ -142,7 +150,7 @@ class LinearRegression(AbstractLinearModelProblem):
 
     @classmethod
     def from_data(
-        cls, inputs, labels, *, input_scales: bool = False, loss=_LEAST_SQUARES
+        cls, inputs, labels, *, input_scales: bool = False, loss: Any = _LEAST_SQUARES
     ) -> "LinearRegression":
         r"""The surrogate of a table: its covariance, least squares and residual variance.
 

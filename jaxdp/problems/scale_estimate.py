@@ -25,6 +25,8 @@ from jaxdp.problems.input_scales import InputScales
 _NUM_VALUES = 12
 # The values span what is between these quantiles of the rows' squares.
 _ENDS = (0.002, 0.998)
+# A row in the middle of all has a square of zero, which is no scale.
+_SMALLEST_SHARE = 1e-6
 # Neighbouring squares are averaged into at most so many.
 _NUM_GROUPS, _NUM_ITERATIONS = 400, 300
 # A row that alone spans a direction is told from the others by so much at most.
@@ -41,8 +43,9 @@ def estimated_scales(whitened: Float[np.ndarray, "rows rank"]) -> InputScales:
     leverage = np.minimum(np.sum(whitened**2, axis=1) / rows, _LARGEST_LEVERAGE)
     # x' S^-1 x with S of the other rows, up to a constant factor.
     squares = np.sort(leverage / (1 - leverage))
-    low, high = np.quantile(squares, _ENDS)
-    values = np.geomspace(max(low, squares[-1] * 1e-12), high, _NUM_VALUES)
+    # Without interpolation, so that no row far from all others sets an end.
+    low, high = np.quantile(squares, _ENDS, method="lower")
+    values = np.geomspace(max(low, _SMALLEST_SHARE * high), high, _NUM_VALUES)
     groups = np.array_split(squares, min(_NUM_GROUPS, rows))
     counts = np.array([len(group) for group in groups]) / rows
     means = np.array([group.mean() for group in groups])
