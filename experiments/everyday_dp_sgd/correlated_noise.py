@@ -85,9 +85,9 @@ class Config:
 
     smoke = harness.size(
         cells=((0.1, 1.0), (0.03, 1.0)),
-        num_steps=(2, 3, 8),
-        toeplitz_steps=(8, 16),
-        num_numbers=3e7,
+        num_steps=(3, 8),
+        toeplitz_steps=(4, 8),
+        num_numbers=2e7,
         num_draws=3,
     )
 
