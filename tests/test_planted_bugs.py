@@ -15,13 +15,15 @@ from clipping.models import cross_entropy, reference
 from helpers import FALSE_ALARM, assert_mean_close, assert_variance
 
 import jaxdp
-from jaxdp.algorithms import one_pass_dp_sgd
+from jaxdp.algorithms import budget, correlated_dp_sgd
+from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.clipping.ghost import ghost_pass, ghosts
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
-from jaxdp.clipping.ghost.ghosts import Kept, ghost_pass, ghosts
+from jaxdp.clipping.ghost.ghosts import Kept
 from jaxdp.clipping.ghost.weight_uses import WeightUses
-from jaxdp.privacy import ShuffledEpochs, audit_mu, gaussian_mu
+from jaxdp.privacy import ShuffledEpochs, audit_mu, gaussian_mu, square_root_strategy
 
 RECORDS, CLIP_NORM = 6, 0.5
 LAYER = eqx.nn.Linear(4, 4, key=jr.key(0))
@@ -154,6 +156,43 @@ def test_a_capped_step_does_not_stretch_a_distance():
     assert abs(float((after(jnp.full(1, 0.01)) - after(jnp.zeros(1)))[0])) <= 0.01 * (1 + 1e-5)
 
 
+def test_correlated_noise_covers_a_record_in_every_step():
+    count, batch, rho, scale = 3, 4, 1.5, 0.5
+    given = {"batch_size": batch, "strategy": square_root_strategy(count, 0.1)}
+    algorithm = CorrelatedDPSGD(np.ones(count), scale, rho, **given)
+
+    def moves(fresh):
+        theta, made = jnp.zeros(1), []
+        state = algorithm.init(theta)
+        for index in range(count):
+            nothing, ones = jnp.zeros((batch, 1)), jnp.ones(batch)
+            noise = algorithm.noise_std(index + 1, 1) * fresh[index]
+            update = algorithm.step(theta, state, nothing, ones, 1.0, noise)
+            made.append((theta - update.parameters)[0])
+            theta, state = update.parameters, update.state
+        return np.asarray(made, np.float64)
+
+    noise = np.stack([moves(row) for row in np.eye(count, dtype=np.float32)], axis=1)
+    # How far one record moves what is released, in units of its noise, in each of the steps.
+    moved = np.linalg.norm(np.linalg.inv(noise), axis=0) * 2 * scale / batch
+    np.testing.assert_allclose(moved, rho, rtol=1e-5)
+
+
+def _invert_two_thirds_of_the_strategy(patch):
+    honest = correlated_dp_sgd.noise_mixing
+    patch.setattr(correlated_dp_sgd, "noise_mixing", lambda *given: 2 / 3 * honest(*given))
+
+
+def _correlated_noise_for_records_left_out(patch):
+    honest = CorrelatedDPSGD.noise_std
+    patch.setattr(CorrelatedDPSGD, "noise_std", lambda self, step, dim: honest(self, step, dim) / 2)
+
+
+def _transpose_the_strategy(patch):
+    honest = correlated_dp_sgd.noise_mixing
+    patch.setattr(correlated_dp_sgd, "noise_mixing", lambda *given: honest(*given)[::-1, ::-1].T)
+
+
 def _silence_one_step(patch):
     honest = OnePassDPSGD.noise_std
     patch.setattr(
@@ -175,7 +214,7 @@ def _noise_for_records_left_out(patch):
 
 
 def _calibrate_seven_per_cent_too_far(patch):
-    patch.setattr(one_pass_dp_sgd, "gaussian_mu", lambda *budget: 1.07 * gaussian_mu(*budget))
+    patch.setattr(budget, "gaussian_mu", lambda *given: 1.07 * gaussian_mu(*given))
 
 
 def _forget_the_cap(patch):
@@ -294,6 +333,18 @@ PLANTED = {
         test_a_calibrated_pass_keeps_its_budget,
     ),
     "one pass: no cap": (_forget_the_cap, test_a_capped_step_does_not_stretch_a_distance),
+    "correlated noise: a third too little": (
+        _invert_two_thirds_of_the_strategy,
+        test_correlated_noise_covers_a_record_in_every_step,
+    ),
+    "correlated noise: for other neighbours": (
+        _correlated_noise_for_records_left_out,
+        test_correlated_noise_covers_a_record_in_every_step,
+    ),
+    "correlated noise: of the turned strategy": (
+        _transpose_the_strategy,
+        test_correlated_noise_covers_a_record_in_every_step,
+    ),
     "clip skipped for one record": (_skip_one_record, test_sum_and_norms_are_those_of_float64),
     "NaN record passed through": (_let_nan_through, test_a_broken_record_adds_nothing),
     "key used twice": (_use_a_key_twice, test_noises_are_independent_over_steps_and_weights),

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 import jaxdp
 from experiments import harness
 from experiments.everyday_dp_sgd.correlated_noise_checks import checks as checks
+from experiments.everyday_dp_sgd.correlated_noise_checks import full_batch_risk
 from experiments.everyday_dp_sgd.correlated_noise_checks import summary as summary
 from experiments.everyday_dp_sgd.correlated_noise_plans import (
     FAMILIES,
@@ -85,9 +86,9 @@ class Config:
 
     smoke = harness.size(
         cells=((0.1, 1.0), (0.03, 1.0)),
-        num_steps=(2, 3, 8),
-        toeplitz_steps=(8, 16),
-        num_numbers=3e7,
+        num_steps=(3, 8),
+        toeplitz_steps=(4, 8),
+        num_numbers=2e7,
         num_draws=3,
     )
 
@@ -154,10 +155,9 @@ def plot(dataset: xarray.Dataset) -> Figure:
     left.errorbar(
         places + 0.18, ratio, error, color=RED, marker="o", mfc="w", label="simulated", **style
     )
-    full = dataset.full.mean("run")
-    error = 3 * harness.standard_error(full, "draw") / unit
+    full, error = full_batch_risk(dataset)
     points = {"color": ORANGE, "marker": "s", "mfc": "w", "label": "full batches, simulated"}
-    left.errorbar(places + 0.3, full.mean("draw") / unit, error, **points, **style)
+    left.errorbar(places + 0.3, full / unit, 3 * error / unit, **points, **style)
     left.axhline(1, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     left.set(yscale="log", ylabel="excess risk over the best last iterate's")
     left.set_xticks(places, dataset.cell.values, rotation=25)

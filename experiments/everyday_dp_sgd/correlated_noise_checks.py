@@ -7,7 +7,8 @@ from experiments import harness
 from experiments.harness import Check
 
 _SHARE, _SIGMAS = 0.02, 3
-_SMALL = 0.03
+_SMALL, _COSTLY = 0.03, 0.01
+_LABEL_NOISE = 0.3
 # Two searches that end at one optimum differ by less.
 _SEARCH = 1e-4
 
@@ -26,15 +27,14 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     )
     ratio, is_small = free / dataset.last_iterate, dataset.gamma <= _SMALL
     family = smooth / dataset.last_iterate_hyperbolic
-    full = dataset.full.mean("run").mean("draw")
-    full_error = harness.standard_error(dataset.full.mean("run"), "draw")
-    ahead = np.minimum(free, dataset.last_iterate) / full
-    has_full = full.notnull()
-    is_ahead = (np.minimum(free, dataset.last_iterate) - full) / full_error
+    full, full_error = full_batch_risk(dataset)
+    one_pass = np.minimum(free, dataset.last_iterate)
+    ahead, sigmas = one_pass / full, (one_pass - full) / full_error
+    is_costly = dataset.gamma / dataset.rho >= _COSTLY * (1 - 1e-9)
+    independent, most = (_best_steps(dataset, name) for name in ("independent", "optimal"))
     lost = dataset.toeplitz / dataset.toeplitz.sel(family="optimal") - 1
     lost = lost.drop_sel(family="optimal")
     least = lost.min("family")
-    most = dataset.best_steps
     return [
         Check(
             f"the Volterra system is within {_SHARE:.0%} + {_SIGMAS} standard errors of the "
@@ -73,19 +73,22 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool((family.where(is_small).fillna(0) < 1).all()),
         ),
         Check(
-            "in every cell few batches are best: no more than 32, with independent noise no more "
-            "than with the optimal strategy",
-            f"{int(most.min())} to {int(most.max())} with the optimal strategy and free rates",
-            bool(
-                (most <= 32).all()
-                and (_best_steps(dataset, "independent") <= _best_steps(dataset, "optimal")).all()
-            ),
+            "in every cell few batches are best with independent noise, fewer than the most that "
+            "were tried, and with the optimal strategy as many or more",
+            f"{int(independent.min())} to {int(independent.max())} and {int(most.min())} to "
+            f"{int(most.max())} of up to {int(dataset.num_steps.max())} that were tried",
+            bool((independent < dataset.num_steps.max()).all() and (independent <= most).all()),
         ),
         Check(
-            f"full batches have less simulated risk than both, by {_SIGMAS} standard errors, "
-            "wherever they were run",
-            f"by a factor of {_range(ahead.where(has_full), '.2f')}",
-            bool((is_ahead.where(has_full).fillna(np.inf) > _SIGMAS).all()),
+            "full batches have less simulated risk than both wherever they were run, by "
+            f"{_SIGMAS} standard errors where d/(n rho) >= {_COSTLY:g}",
+            f"by factors of {_range(ahead, '.2f')}, at least "
+            f"{float(sigmas.where(is_costly).min()):.0f} standard errors there and "
+            f"{float(sigmas.min()):.1f} in all",
+            bool(
+                (sigmas.fillna(np.inf) > 0).all()
+                and (sigmas.where(is_costly).fillna(np.inf) > _SIGMAS).all()
+            ),
         ),
         Check(
             "with hyperbolic rates every Toeplitz matrix loses against the optimal strategy, the "
@@ -101,14 +104,13 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 def summary(dataset: xarray.Dataset) -> str:
     """Risks by cell, and by the number of batches for the Toeplitz matrices."""
-    full, error = dataset.full.mean("run"), None
-    error = harness.standard_error(full, "draw")
+    full, error = full_batch_risk(dataset)
     rows = []
     for place in range(dataset.sizes["cell"]):
         at = dataset.isel(cell=place)
         best = at.risk.min("num_steps").values
         where = [int(_best_steps(at, name)) for name in dataset.scheme.values]
-        here = full.isel(cell=place).mean("draw").item()
+        here = full.isel(cell=place).item()
         rows.append(
             [
                 f"{at.gamma.item():g}",
@@ -135,8 +137,9 @@ def summary(dataset: xarray.Dataset) -> str:
         "rates, and it releases nothing else; all others release every iterate. ± is one standard "
         f"error, of {int(dataset.passes.min())} to {int(dataset.passes.max())} passes over fresh "
         f"rows, and of {dataset.sizes['draw']} draws of the rows with {dataset.sizes['run']} runs "
-        "each. Full batches take the plans of multi_pass, of 12 or 24 steps, and were not planned "
-        "at gamma = .001. All searches are local."
+        "each, less what least squares has on the same draw beyond its known mean. Full batches "
+        "take the plans of multi_pass, of 12 or 24 steps, and were not planned at gamma = .001. "
+        "All searches are local."
     )
     below = (
         f"Predicted risk of Toeplitz matrices at γ = {gamma:g}, ρ = {rho:g}, with hyperbolic rates "
@@ -145,6 +148,18 @@ def summary(dataset: xarray.Dataset) -> str:
     )
     tables = harness.table(head, rows), harness.table(["K", *dataset.family.values], matrices)
     return f"{text}\n\n{tables[0]}\n\n{below}\n\n{tables[1]}"
+
+
+def full_batch_risk(dataset: xarray.Dataset) -> tuple[xarray.DataArray, xarray.DataArray]:
+    r"""Mean risk of full batches over draws of the rows, and its standard error.
+
+    Less what least squares has on the same rows beyond its mean, which is $\zeta^2d/(2(n - d - 1))$
+    exactly: most of what draws at small gamma differ by.
+    """
+    count, dim = (dataset.attrs["dim"] / dataset.gamma).round(), dataset.attrs["dim"]
+    known = _LABEL_NOISE**2 / 2 * dim / (count - dim - 1)
+    risks = dataset.full.mean("run") - (dataset.least_squares - known)
+    return risks.mean("draw"), harness.standard_error(risks, "draw")
 
 
 def _best_steps(dataset: xarray.Dataset, scheme: str) -> xarray.DataArray:

@@ -211,8 +211,8 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
         and $|h| \le 2C_{\mathrm{clip}}/B = \tau\rho$: of the B terms of the mean one differs, and
         both are clipped. So $m_k$ differs by $C_{kj}h$, which is 0 for k < j. Step k is a Gaussian
         mechanism whose mean moves by at most $|C_{kj}|\tau\rho$ whatever was released before it: $T
-        \ge G(|C_{kj}|\rho)$. Adaptive composition (Dong, Roth and Su (2022), Theorem 3.2 and
-        Corollary 3.3) gives $G(\rho\sqrt{\sum_k C_{kj}^2}) = G(\rho|c_j|)$ of all steps.
+        \ge G(|C_{kj}|\rho)$. Adaptive composition (Dong, Roth and Su (2022), Corollary 3.3) gives
+        $G(\rho\sqrt{\sum_k C_{kj}^2}) = G(\rho|c_j|)$ of all steps.
 
         **It is attained** where $|c_j| = 1$, the rates are positive and the record's two gradients
         are clipped to opposite vectors whatever the iterate: h is then one vector of full length,

@@ -186,7 +186,7 @@ def _longest_column_of_inverse(matrix: Float[np.ndarray, "steps steps"]) -> floa
     inverse = np.tril(np.linalg.inv(matrix))
     rest = np.linalg.norm(np.eye(count) - inverse @ matrix)
     sizes = np.linalg.norm(np.abs(inverse) @ np.abs(matrix) + np.eye(count))
-    error = (rest + (count + 2) * unit * sizes) * (1 + 4 * count**2 * unit)
+    error = float(rest + (count + 2) * unit * sizes) * (1 + 4 * count**2 * unit)
     if not error < 0.5:
         return np.inf
     longest = float(np.linalg.norm(inverse, axis=0).max())

@@ -19,7 +19,7 @@ from jaxdp.clipping import (
     sensitivity_excess,
     two_part_sum,
 )
-from jaxdp.clipping.ghost.ghosts import ghost_pass, ghosts
+from jaxdp.clipping.ghost import ghost_pass, ghosts
 
 CLIP_NORM = 1.0
 

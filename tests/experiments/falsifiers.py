@@ -537,6 +537,17 @@ _EVERYDAY = {
         ("with the fewest records", turned("predicted", "sampling_rate")),
         ("the largest clip norm", turned("predicted", "clip_norm")),
     ],
+    "correlated_noise": [
+        ("Volterra system", scaled("predicted", 1.3)),
+        ("cost rho-GDP", scaled("mu", 1.01)),
+        ("the optimal strategy is ahead", scaled("risk", 1.2, scheme=["optimal"])),
+        ("no worse than independent", scaled("risk", 3, scheme=["square root"])),
+        ("less predicted risk than the best", scaled("last_iterate", 0.5)),
+        ("on both sides", scaled("last_iterate_hyperbolic", 0.5)),
+        ("few batches", turned("risk", "num_steps")),
+        ("full batches have less", scaled("full", 10)),
+        ("every Toeplitz", scaled("toeplitz", 0.5, family=["1 buffer"])),
+    ],
     "multi_pass": [
         ("coupled ODE", scaled("one_pass_predicted", 1.2)),
         ("the closure", scaled("full_predicted", 1.3)),

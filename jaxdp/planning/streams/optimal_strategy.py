@@ -16,8 +16,8 @@ entries v say, hence $X = v^{-1/2}(v^{1/2}Wv^{1/2})^{1/2}v^{-1/2}$, and its diag
 improved in turns.
 
 Source: Denisov, McMahan, Rush, Smith and Thakurta (2022), "Improved differential privacy for SGD
-via optimal private linear operators on adaptive streams", Theorem 3.2 (the fixed point, for a sum
-of squared errors). Derived (the weights W of the final risk):
+via optimal private linear operators on adaptive streams" (the fixed point, for a sum of squared
+errors). Derived (the weights W of the final risk):
 test_no_small_change_of_the_strategy_lowers_the_risk.
 """
 
