@@ -21,6 +21,7 @@ NAMES = [
     "Hyperbolic",
     "Iterates",
     "LinearRegression",
+    "LogisticRegression",
     "OnePassDPSGD",
     "OrnsteinUhlenbeck",
     "PiecewiseLinear",

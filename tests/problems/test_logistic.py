@@ -30,7 +30,9 @@ def test_samples_have_the_described_law():
     assert_mean_close(excess[:, None] * inputs, np.zeros(3))
     assert_mean_close(excess, 0)
     with pytest.raises(AssertionError):
-        assert_mean_close((labels > 0) * inputs[:, 0] - expit(1.65 * inputs[:, 0]) * inputs[:, 0], 0)
+        assert_mean_close(
+            (labels > 0) * inputs[:, 0] - expit(1.65 * inputs[:, 0]) * inputs[:, 0], 0
+        )
 
 
 def test_the_risk_is_the_mean_loss_less_that_of_the_target():
@@ -81,9 +83,7 @@ def test_a_step_at_the_cap_does_not_expand_and_a_longer_one_does():
         return float(jnp.linalg.norm(moved[0] - moved[1]) / jnp.linalg.norm(first - second))
 
     def widest(cap):
-        pairs = [
-            (rng.normal(size=3), rng.normal(size=3) * scale) for scale in (1e-2, 1e-1, 1) * 8
-        ]
+        pairs = [(rng.normal(size=3), rng.normal(size=3) * scale) for scale in (1e-2, 1e-1, 1) * 8]
         return max(
             spread(jnp.asarray(a * 0.05, jnp.float32), jnp.asarray(a * 0.05 + b, jnp.float32), cap)
             for a, b in pairs

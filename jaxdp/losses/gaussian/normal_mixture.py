@@ -68,7 +68,9 @@ def _mixture(num_nodes: int) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray,
 def _density(values: Float[np.ndarray, " grid"]) -> Float[np.ndarray, " grid"]:
     """Of Kolmogorov's law, by the one of its two series that converges faster."""
     order = np.arange(1, 9)[:, None]
-    above = 8 * values * np.sum(-((-1.0) ** order) * order**2 * np.exp(-2 * (order * values) ** 2), 0)
+    above = (
+        8 * values * np.sum(-((-1.0) ** order) * order**2 * np.exp(-2 * (order * values) ** 2), 0)
+    )
     rate = (2 * order - 1) ** 2 * np.pi**2 / 8
     square = values**2
     below = np.sum((2 * rate / square - 1) / square * np.exp(-rate / square), 0)

@@ -167,8 +167,8 @@ def test_agrees_with_runs_of_the_exact_chain(case):
     runs = _runs(PROBLEM, case, 100)
     _assert_agrees(runs, jaxdp.predict(PROBLEM, _algorithm(case, DIM), records=10))
     # Noise off by ten per cent.
+    wrong = jaxdp.predict(PROBLEM, _algorithm(case, DIM, rho=1.1), records=10)
     with pytest.raises(AssertionError):
-        wrong = jaxdp.predict(PROBLEM, _algorithm(case, DIM, rho=1.1), records=10)
         _assert_agrees(runs, wrong)
 
 
@@ -259,7 +259,9 @@ class _LowCap(_SureLabels):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("wrong", "case"), [(_SureLabels, "weak clip"), (_LowCap, "beyond the cap")])
+@pytest.mark.parametrize(
+    ("wrong", "case"), [(_SureLabels, "weak clip"), (_LowCap, "beyond the cap")]
+)
 def test_the_same_check_sees_sure_labels_and_the_cap_of_least_squares(wrong, case):
     runs = _runs(wrong(PROBLEM), case, 100)
     with pytest.raises(AssertionError):
