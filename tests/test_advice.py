@@ -15,6 +15,7 @@ RANDOM = np.random.default_rng(0)
 PROBLEMS = [
     jaxdp.LinearRegression.isotropic(4, label_noise=0.1),
     jaxdp.LinearRegression(jnp.asarray([1.5, 1.0, 0.5]), jnp.ones(3), 0.1),
+    jaxdp.LogisticRegression(4, signal=2.0),
     jaxdp.TabularRegression(RANDOM.normal(size=(40, 3)), RANDOM.normal(size=40)),
     jaxdp.RandomFeatures.sample(8, 4, 3, 20, key=jr.key(0)),
     jaxdp.RandomFeatures.sample(8, 4, 3, None, key=jr.key(0)),
@@ -67,7 +68,7 @@ def test_advice_can_be_followed(reader):
 
 
 def test_a_table_under_full_batch_descent_is_told_one_thing():
-    table, descent = PROBLEMS[2], ALGORITHMS[3]
+    table, descent = PROBLEMS[3], ALGORITHMS[3]
     with pytest.raises(jaxdp.NotCoveredError) as caught:
         jaxdp.simulate(table, descent, key=jr.key(0))
     assert "use Iterates()" not in str(caught.value)

@@ -26,6 +26,7 @@ NAMES = [
     "InputScales",
     "Iterates",
     "LinearRegression",
+    "LogisticRegression",
     "OnePassDPSGD",
     "OrnsteinUhlenbeck",
     "PiecewiseLinear",

@@ -91,6 +91,7 @@ NUMBERS = {
     "LinearRegression label_noise": (lambda v: LINEAR(np.ones(3), np.ones(3), v), 0.5),
     "LinearRegression spectrum": (lambda v: LINEAR([v, v], np.ones(2), 0.5), 1.0),
     "LinearRegression target": (lambda v: LINEAR(np.ones(2), [v, v], 0.5), 1.0),
+    "LogisticRegression signal": (lambda v: jaxdp.LogisticRegression(3, signal=v), 2.0),
     "Constant value": (jaxdp.Constant, 2.0),
     "Polynomial peak": (lambda v: jaxdp.Polynomial(v, 0.5), 2.0),
     "Polynomial power": (lambda v: jaxdp.Polynomial(2.0, v), 0.5),
@@ -219,6 +220,7 @@ NUMBERS = {
 # The same for whole numbers that set a shape or a length.
 COUNTS = {
     "isotropic dim": lambda n: LINEAR.isotropic(n, label_noise=0.5),
+    "LogisticRegression dim": lambda n: jaxdp.LogisticRegression(n, signal=0.5),
     "OnePassDPSGD num_steps": lambda n: _one_pass(num_steps=n),
     "OnePassDPSGD batch_size": lambda n: _one_pass(batch_size=n),
     "CorrelatedDPSGD batch_size": lambda n: _correlated(batch_size=n),

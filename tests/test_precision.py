@@ -112,6 +112,7 @@ ONE_PASS = (
     jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], np.ones(4), 0.1),
     jaxdp.OnePassDPSGD(jaxdp.Polynomial(2.0, 0.5), 1.0, 1.0, 4),
 )
+LOGISTIC = (jaxdp.LogisticRegression(4, signal=2.0), ONE_PASS[1])
 
 
 CORRELATED = (
@@ -130,6 +131,7 @@ def _full_batch():
 
 THEORIES = {
     "CoupledODE": (ONE_PASS, jaxdp.CoupledODE(), 1),
+    "CoupledODE of labels": (LOGISTIC, jaxdp.CoupledODE(), 0),
     "DiscreteRecursion": (ONE_PASS, jaxdp.DiscreteRecursion(), 0),
     "DiscreteVolterra": (CORRELATED, jaxdp.DiscreteVolterra(), 0),
     "Fluctuations": (ONE_PASS, jaxdp.Fluctuations(), 1),
@@ -154,8 +156,10 @@ def test_predictions_keep_the_digits_of_their_sums(name):
 
 SIMULATORS = {
     "Reduced": (ONE_PASS, jaxdp.Reduced(), 0),
+    "Reduced labels": (LOGISTIC, jaxdp.Reduced(), 0),
     "Iterates": (ONE_PASS, jaxdp.Iterates(), 1),
     "Iterates with correlated noise": (CORRELATED, jaxdp.Iterates(), 2),
+    "Iterates of labels": (LOGISTIC, jaxdp.Iterates(), 1),
     "HomogenizedSDE": (ONE_PASS, jaxdp.HomogenizedSDE(num_steps=4), 0),
     "FunctionSpace": (_full_batch(), jaxdp.FunctionSpace(), 1),
     "Iterates on features": (_full_batch(), jaxdp.Iterates(), 1),

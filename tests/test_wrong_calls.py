@@ -144,6 +144,8 @@ CALLS = [
     (jaxdp.per_sample_gradient_norms, BATCH, "model", [None, eqx.nn.Linear]),
     (clipping.NormClip, {}, "scale", [None, "1"]),
     (jaxdp.LinearRegression, {"target": [1.0], "label_noise": 0.1}, "spectrum", [None, "1"]),
+    (jaxdp.LogisticRegression, {"signal": 1.0}, "dim", [None, "3", 1.5]),
+    (jaxdp.LogisticRegression, {"dim": 3}, "signal", [None, "1"]),
     (jaxdp.LinearRegression.from_data, {"labels": TARGETS}, "inputs", ["table", [[1], [2, 3]]]),
     (jaxdp.RandomFeatures.sample, SIZES | {"key": KEY}, "inputs", [None, "gaussian"]),
     (FEATURES.ridge_risk, {}, "ridge", [None, "1"]),

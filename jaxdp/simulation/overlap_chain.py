@@ -31,8 +31,8 @@ from jaxdp.core.numerics.counter_normals import Words, key_words, normal_pairs
 from jaxdp.problems.signal import AbstractSignalProblem
 from jaxdp.simulation.driver import AbstractRuns, Reading, shares_of_samples
 
-# Steps whose random numbers are drawn together.
-_CHUNK_STEPS = 64
+# Random numbers that are drawn together, two megabytes of float32, and the most steps they are for.
+_CHUNK_NUMBERS, _CHUNK_STEPS = 500_000, 64
 
 
 class _State(eqx.Module):
@@ -97,14 +97,15 @@ def _begin(problem, algorithm, key, num_runs: int):
     dtype = jnp.promote_types(float_dtype(problem, algorithm), jnp.float32)
     zero, count = jnp.zeros(num_runs, dtype), jnp.zeros(num_runs, jnp.int32)
     state = _State(zero, zero, (zero, zero), count, count)
-    recorded = jax.tree.map(lambda part: part[None], _recorded(state))
-    return words, state, _reading(problem, recorded)
+    recorded = jax.tree.map(lambda part: part[None], _recorded(problem, state))
+    return words, state, _reading(recorded)
 
 
 @eqx.filter_jit
 def _advance(problem, algorithm, words, state, bounds, *, longest: int, is_noisy: bool):
     """Runs step ranges (start, end] one after the other; the last state and the ends' reading."""
-    num_chunks = -(-longest // _CHUNK_STEPS)
+    target = _CHUNK_NUMBERS // (7 * len(state.overlap))
+    num_chunks = -(-longest // max(1, min(_CHUNK_STEPS, target)))
     # Cut evenly, so that little is padded.
     size = -(-longest // num_chunks)
 
@@ -114,23 +115,24 @@ def _advance(problem, algorithm, words, state, bounds, *, longest: int, is_noisy
             return _chunk(problem, algorithm, words, state, steps, bounds[1], is_noisy)
 
         state = lax.fori_loop(0, num_chunks, one_chunk, state)
-        return state, _recorded(state)
+        return state, _recorded(problem, state)
 
     starts, ends = (jnp.asarray(part) for part in bounds)
     state, recorded = lax.scan(one_range, state, (starts, ends))
-    return state, _reading(problem, recorded)
+    return state, _reading(recorded)
 
 
-def _recorded(state: _State):
-    return state.overlap, state.remainder, state.clipped, state.capped
-
-
-def _reading(problem: AbstractSignalProblem, recorded) -> Reading:
-    """From records first to runs first."""
-    overlap, remainder, clipped, capped = (part.T for part in recorded)
+def _recorded(problem: AbstractSignalProblem, state: _State):
+    """Of all runs, the parts of a `Reading`."""
+    overlap, remainder = state.overlap, state.remainder
     risk = problem.risk_at(overlap, remainder).astype(overlap.dtype)
-    values = {"overlap": overlap, "norm_squared": overlap**2 + remainder}
-    return Reading(risk, {"clipped": clipped, "capped": capped}, values)
+    counts = {"clipped": state.clipped, "capped": state.capped}
+    return risk, counts, {"overlap": overlap, "norm_squared": overlap**2 + remainder}
+
+
+def _reading(recorded) -> Reading:
+    """From records first to runs first."""
+    return Reading(*jax.tree.map(lambda part: part.T, recorded))
 
 
 def _chunk(problem, algorithm, words, state, steps, last, is_noisy) -> _State:

@@ -103,8 +103,11 @@ class Reduced(AbstractSimulator):
             )
         ranges = ranges_of(known_length(problem, algorithm), records, progress)
         is_noisy = _is_noisy(algorithm)
-        kind = OverlapRuns if isinstance(problem, AbstractSignalProblem) else _RadialRuns
-        runs = kind(problem, algorithm, key, num_runs, ranges.longest, is_noisy)
+        numbers = key, num_runs, ranges.longest, is_noisy
+        if isinstance(problem, AbstractSignalProblem):
+            runs = OverlapRuns(problem, algorithm, *numbers)
+        else:
+            runs = _RadialRuns(problem, algorithm, *numbers)
         return drive(runs, ranges, keep_parameters=False, progress=progress)
 
 

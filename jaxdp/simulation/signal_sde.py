@@ -12,6 +12,8 @@ which $\tilde\eta^2$ falls. Means agree with Algorithm 1, standard deviations do
 squared loss it is AC (3) itself. Derived: test_signal_sde.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -32,7 +34,7 @@ def signal_paths(
     problem: AbstractSignalProblem,
     algorithm: OnePassDPSGD,
     keys: Key[Array, " runs"],
-    times: Float[Array, " counts"],
+    times: Float[Any, " counts"],
     slots,
     per_record: int,
 ) -> Trajectory:

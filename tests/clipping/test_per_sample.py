@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxdp
+from jaxdp.clipping.ghost import ghost_pass
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
-from jaxdp.clipping.ghost.ghosts import ghost_pass
 from jaxdp.clipping.ghost.traced_loss import trace_loss
 
 NETWORK = FAMILIES["network"][:2]

@@ -1,4 +1,4 @@
-"""The diffusion where labels follow a signal: its mean against the equations, and the linear one."""
+"""The diffusion where labels follow a signal: against its equations, and the linear one."""
 
 import jax
 import jax.random as jr

@@ -20,7 +20,7 @@ Derived: one step's change of p and w under Algorithm 1, as d and n grow togethe
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
@@ -111,7 +111,7 @@ def signal_trajectory(
     final_remainder: Float[Array, ""],
     clipped_area: Float[Array, " records"],
     label: str,
-    stopped=False,
+    stopped: Bool[Array, ""] | bool = False,
 ) -> Trajectory:
     """A prediction of overlap and remainder as a Trajectory, with what is made of them."""
     rates = problem.loss.curvature_bound * algorithm.aspect_ratio(problem.dim)

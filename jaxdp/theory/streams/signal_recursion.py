@@ -35,7 +35,7 @@ def recurse_signal(problem, algorithm, records: int) -> Trajectory:
     limit = algorithm.clip_scale.astype(dtype)
 
     def step(state, step, last):
-        overlap, remainder, clipped = (total for total, _ in state)
+        overlap, remainder, _ = (total for total, _ in state)
         moments = problem.slope_moments(overlap, remainder, limit)
         rate = jnp.minimum(algorithm.step_size(step), cap)
         mean = rate * moments.derivative
@@ -44,7 +44,8 @@ def recurse_signal(problem, algorithm, records: int) -> Trajectory:
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
         changes = (-rate * moments.along, change, moments.clipped / count)
         new = tuple(
-            add(*part, change.astype(dtype)) for part, change in zip(state, changes, strict=True)
+            add(total, excess, change.astype(dtype))
+            for (total, excess), change in zip(state, changes, strict=True)
         )
         active = step <= last
         return jax.tree.map(lambda after, before: jnp.where(active, after, before), new, state)

@@ -165,10 +165,12 @@ def _assert_agrees(runs, predicted):
 )
 def test_agrees_with_runs_of_the_exact_chain(case):
     runs = _runs(PROBLEM, case, 100)
-    _assert_agrees(runs, jaxdp.predict(PROBLEM, _algorithm(case, DIM), records=10))
+    predicted = jaxdp.predict(PROBLEM, _algorithm(case, DIM), records=10)
+    _assert_agrees(runs, predicted)
+    assert "ODE" in str(jaxdp.compare(runs, predicted))
     # Noise off by ten per cent.
+    wrong = jaxdp.predict(PROBLEM, _algorithm(case, DIM, rho=1.1), records=10)
     with pytest.raises(AssertionError):
-        wrong = jaxdp.predict(PROBLEM, _algorithm(case, DIM, rho=1.1), records=10)
         _assert_agrees(runs, wrong)
 
 

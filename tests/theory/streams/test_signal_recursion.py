@@ -1,7 +1,6 @@
 """Overlap and remainder at finitely many steps: batches, and the limit of many."""
 
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
@@ -21,20 +20,21 @@ def _algorithm(peak=4.0, num_steps=30, batch_size=100):
 
 @pytest.mark.slow
 def test_large_batches_agree_with_simulation():
-    # The cap on the step is 8/d = .08, beyond .04 of the largest; the share of the ODE is lost.
+    # Until t = .64 steps are capped at 8/|x|^2, whose mean is 2 % above 8/d at d = 100: runs are
+    # ahead by up to .0008 then.
     runs = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=1000, records=10)
 
     def assert_agrees(predicted):
-        assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=3e-4)
+        assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=1e-3)
         assert_mean_close(runs.final_risk, predicted.final_risk, bias=3e-4)
 
     predicted = jaxdp.predict(PROBLEM, _algorithm(), records=10)
     assert predicted.label == "recursion"
     assert_agrees(predicted)
     # The same check sees the differential equation, which is for batches small against d.
+    limit = jaxdp.predict(PROBLEM, _algorithm(), theory=jaxdp.CoupledODE(), records=10)
     with pytest.raises(AssertionError):
-        ode = jaxdp.CoupledODE()
-        assert_agrees(jaxdp.predict(PROBLEM, _algorithm(), theory=ode, records=10))
+        assert_agrees(limit)
 
 
 @pytest.mark.slow
@@ -58,6 +58,6 @@ def test_the_squared_loss_gives_the_recursion_of_linear_regression():
         signal = LinearSignal(1000, signal=1.0, label_noise=0.3)
         linear = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3, initial_risk=0.5)
         found, expected = (jaxdp.predict(p, algorithm, records=10) for p in (signal, linear))
-        gap, moved = jnp.abs(found.risk - expected.risk).max(), expected.risk[0] - expected.risk[-1]
-    assert abs(moved) > 0.05
-    assert gap < 1e-6
+        found, expected = np.asarray(found.risk), np.asarray(expected.risk)
+    assert expected[0] - expected[-1] > 0.05
+    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
