@@ -12,9 +12,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from jaxdp.cli.options.account_options import add_account
 from jaxdp.cli.options.attack_options import add_reconstruct
 from jaxdp.cli.options.compare_options import add_compare
 from jaxdp.cli.options.model_options import add_models
+from jaxdp.cli.options.plan_options import add_plan
 from jaxdp.core.files.interrupts import end_by_interrupts
 
 
@@ -110,6 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_compare(commands)
+    add_plan(commands)
+    add_account(commands)
     _add_sweep(commands)
     add_models(commands)
     add_reconstruct(commands)

@@ -47,18 +47,28 @@ def seeded_keys(options: argparse.Namespace, count: int, *names: str):
     """
     import jax
 
-    with require_extra("matplotlib", "plots", "the picture"):
-        importlib.import_module("matplotlib")
     if not 0 <= options.seed < 2**63:
         raise ValueError(f"expected 0 <= --seed < 2^63, got {options.seed}")
-    if options.out.exists() and not options.out.is_dir():
-        raise ValueError(f"expected --out to be a folder, got the file {options.out}")
-    options.out.mkdir(parents=True, exist_ok=True)
-    for path in (options.out / name for name in names):
+    prepare_folder(options.out, *names)
+    return jax.random.split(jax.random.key(options.seed), count)
+
+
+def prepare_folder(folder: pathlib.Path, *names: str) -> None:
+    """Make the folder of a picture and its numbers, and see that they can be drawn and written.
+
+    Args:
+        folder: that of `--out`.
+        names: of the files that will be written to it.
+    """
+    with require_extra("matplotlib", "plots", "the picture"):
+        importlib.import_module("matplotlib")
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"expected --out to be a folder, got the file {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (folder / name for name in names):
         if path.exists() and not path.is_file():
             raise ValueError(f"expected {path} to be a file, or not to exist")
-    check_writable(options.out)
-    return jax.random.split(jax.random.key(options.seed), count)
+    check_writable(folder)
 
 
 def simulate_named(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> Trajectory:

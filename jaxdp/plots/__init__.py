@@ -2,6 +2,7 @@
 
 from jaxdp.plots.grids import plot_grid as plot_grid
 from jaxdp.plots.images import plot_images as plot_images
+from jaxdp.plots.plans import plot_plan as plot_plan
 from jaxdp.plots.reconstructions import plot_reconstruction as plot_reconstruction
 from jaxdp.plots.trajectories import plot_comparison as plot_comparison
 
@@ -9,5 +10,6 @@ __all__ = [
     "plot_comparison",
     "plot_grid",
     "plot_images",
+    "plot_plan",
     "plot_reconstruction",
 ]

@@ -1,0 +1,197 @@
+"""`jaxdp plan`: how to run private linear regression within a budget, and what to expect."""
+
+import argparse
+import functools
+import math
+from typing import Any
+
+from jaxdp.cli.files import write_picture, write_text
+from jaxdp.cli.output import as_json, described_options, prepare_folder
+from jaxdp.cli.sizes import check_sizes, check_steps
+
+PLAN_FILES = "plan.png", "plan.json"
+_A_BUDGET = 2.0
+# Samples for each dimension, where nobody says how many there are.
+_SAMPLES = 100
+# Constant rates that an untuned choice is looked for among, up to the cap.
+_NUM_RATES, _LEAST_RATE = 48, 0.05
+
+
+def plan(options: argparse.Namespace) -> None:
+    """Plan, predict, print and draw."""
+    import jaxdp
+    from jaxdp.plots import plot_plan
+
+    prepare_folder(options.out, *PLAN_FILES)
+    check_sizes(directions=(options.dim,))
+    problem = _problem(options)
+    inverse = _inverse(options, problem)
+    summary: dict[str, Any] = {"options": described_options(options), **inverse}
+    lines = [_in_words(options, inverse)] if inverse else []
+    budget = _budget(options, inverse)
+    if budget is None:
+        _finish(options, lines, summary)
+        return
+    found = jaxdp.plan(problem, schedule=_schedule(options), **budget)
+    algorithm = found.algorithm
+    predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations())
+    naive = _naive(problem, algorithm)
+    cost = jaxdp.account(algorithm, delta=options.delta)
+    summary |= {
+        "line": found.line,
+        "num_samples": int(algorithm.num_steps),
+        "clip_scale": float(algorithm.clip_scale),
+        "rho": float(algorithm.rho),
+        "predicted": {
+            "final_risk": found.final_risk,
+            "standard_deviation": float(predicted.final_std),
+        },
+        "floor": float(found.floor),
+        "naive": naive,
+        "sensitivities": {name: list(each) for name, each in found.sensitivities.items()},
+        "assumptions": list(found.assumptions),
+        "cost": {"epsilon": cost.epsilon, "delta": cost.delta, "mu": cost.mu},
+    }
+    lines += [
+        str(found).rstrip(),
+        f"Error bar: a single run differs from the predicted risk by {predicted.final_std:.2g} "
+        "(standard deviation)",
+        f"Untuned, clip scale 1 and the best constant rate for it ({naive['learning_rate']:.3g}): "
+        f"risk {naive['final_risk']:.5g}, {naive['times']:.3g} times as large",
+        str(cost),
+    ]
+    figure = plot_plan(found, predicted, title=_title(options, algorithm))
+    write_picture(options.out / PLAN_FILES[0], figure)
+    _finish(options, lines, summary, picture=True)
+
+
+def _problem(options: argparse.Namespace):
+    import jaxdp
+
+    return jaxdp.LinearRegression.power_law(
+        options.dim,
+        condition_number=options.condition_number,
+        label_noise=options.label_noise,
+        initial_risk=options.initial_risk,
+    )
+
+
+def _schedule(options: argparse.Namespace):
+    import jaxdp
+
+    return {
+        "optimal": jaxdp.Optimal,
+        "constant": jaxdp.Constant,
+        "polynomial": jaxdp.Polynomial,
+        "hyperbolic": jaxdp.Hyperbolic,
+    }[options.schedule]
+
+
+def _inverse(options: argparse.Namespace, problem) -> dict[str, Any]:
+    """What a target risk needs: samples where the budget is given, epsilon where they are."""
+    import jaxdp
+
+    if "target_risk" not in options:
+        return {}
+    of_budget, schedule = _given_budget(options), _schedule(options)
+    if not of_budget and "num_samples" not in options:
+        raise ValueError(
+            "expected with --target-risk a budget (--epsilon or --rho), to find the samples, or "
+            "--num-samples, to find epsilon"
+        )
+    needed: dict[str, Any] = {"target_risk": options.target_risk}
+    if of_budget:
+        needed["required_samples"] = jaxdp.required_samples(
+            problem, options.target_risk, schedule=schedule, **of_budget
+        )
+    if "num_samples" in options:
+        needed["required_epsilon"] = jaxdp.required_epsilon(
+            problem,
+            options.target_risk,
+            num_samples=options.num_samples,
+            delta=options.delta,
+            schedule=schedule,
+        )
+    return needed
+
+
+def _given_budget(options: argparse.Namespace) -> dict[str, float]:
+    if "rho" in options:
+        if "epsilon" in options:
+            raise ValueError("expected one of --rho and --epsilon, got both")
+        return {"rho": options.rho}
+    return {"epsilon": options.epsilon, "delta": options.delta} if "epsilon" in options else {}
+
+
+def _budget(options: argparse.Namespace, inverse: dict[str, Any]) -> dict[str, Any] | None:
+    """Samples and budget of the plan; None where the target is out of reach."""
+    budget = _given_budget(options)
+    if not budget:
+        epsilon = inverse.get("required_epsilon", _A_BUDGET)
+        if not 0 < epsilon < math.inf:
+            return None
+        budget = {"epsilon": epsilon, "delta": options.delta}
+    samples = inverse.get("required_samples", _SAMPLES * options.dim)
+    samples = getattr(options, "num_samples", samples)
+    check_steps(samples, "--num-samples")
+    return {"num_samples": samples, **budget}
+
+
+def _in_words(options: argparse.Namespace, inverse: dict[str, Any]) -> str:
+    parts = []
+    if "required_samples" in inverse:
+        parts.append(f"{inverse['required_samples']} samples at this budget")
+    epsilon = inverse.get("required_epsilon")
+    if epsilon == math.inf:
+        parts.append(f"more than {options.num_samples} samples at any epsilon")
+    elif epsilon is not None:
+        parts.append(
+            f"epsilon {epsilon:.5g} (delta {options.delta:g}) with {options.num_samples} samples"
+        )
+    return f"A risk of {options.target_risk:g} needs {', or '.join(parts)}."
+
+
+def _naive(problem, algorithm) -> dict[str, float]:
+    """Clip scale 1 and the constant rate with the least predicted risk."""
+    import jax
+    import jax.numpy as jnp
+
+    import jaxdp
+
+    cap = 2 * int(algorithm.num_steps) / problem.dim
+    rates = jnp.geomspace(min(_LEAST_RATE, cap / 2), cap, _NUM_RATES)
+    one = algorithm.replace(clip_scale=1.0, learning_rate=jaxdp.Constant(1.0))
+    predict = functools.partial(jaxdp.predict, problem, records=1)
+    risks = jax.vmap(
+        lambda rate: predict(one.replace(learning_rate=jaxdp.Constant(rate))).final_risk
+    )(rates)
+    best = int(jnp.nanargmin(risks))
+    planned = float(predict(algorithm).final_risk)
+    return {
+        "learning_rate": float(rates[best]),
+        "final_risk": float(risks[best]),
+        "times": float(risks[best]) / planned,
+    }
+
+
+def _title(options: argparse.Namespace, algorithm) -> str:
+    return (
+        f"$d$ = {options.dim}, $n$ = {int(algorithm.num_steps)}, "
+        f"$\\rho$ = {float(algorithm.rho):.3g}, $\\zeta$ = {options.label_noise:g}, "
+        f"$\\kappa$ = {options.condition_number:g}"
+    )
+
+
+def _finish(
+    options: argparse.Namespace, lines: list[str], summary: dict[str, Any], *, picture: bool = False
+) -> None:
+    """The numbers as a file, and either them or the lines on standard output."""
+    drawn, numbers = (options.out / name for name in PLAN_FILES)
+    files = [drawn, numbers] if picture else [numbers]
+    text = as_json(summary | {"files": [str(path) for path in files]})
+    write_text(numbers, text)
+    if options.json:
+        print(text)
+        return
+    named = [f"picture: {drawn}"] if picture else []
+    print(*lines, *named, f"numbers: {numbers}", sep="\n")

@@ -1,0 +1,121 @@
+"""Pictures of plans: the schedule, what is predicted of it, and what hangs on each number."""
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdp.core.checks import require_kind
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.planning import OnePassPlan
+from jaxdp.plots.figures import given_axes, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+# Okabe and Ito's colours, which colour-blind readers tell apart.
+_BLUE, _ORANGE, _BLACK = "#0072B2", "#E69F00", "#000000"
+_TICKS = (0.5, 1, 2, 5, 10, 20, 50, 100, 1000, 10_000)
+_NAMES = {"exchange": "clip scale at\na fixed product"}
+# Times at which a schedule is drawn, closer together toward 0, where it moves.
+_NUM_TIMES, _FIRST_TIME = 400, 1e-4
+
+
+def plot_plan(
+    plan: OnePassPlan, predicted: Trajectory | None = None, *, title: str = "", ax: Any = None
+) -> "Figure | SubFigure":
+    """A plan of one-pass DP-SGD in three panels: learning rate, predicted risk, sensitivity.
+
+    The first panel has the learning rate over time, both on logarithmic axes. The second has the predicted risk, with a band of one standard
+    deviation of single runs where the prediction has one, and the best risk without privacy. The
+    third has how many times as large the risk becomes when an argument is halved or doubled; "at a
+    fixed product" is the clip scale with the learning rate changed the other way.
+
+    Args:
+        plan: of `jaxdp.plan`, for linear regression.
+        predicted: a prediction of `plan.algorithm`, such as that of `jaxdp.Fluctuations()`; None
+            for the plan's own, which has no band.
+        title: above the panels.
+        ax: three of matplotlib's Axes to draw into; a new figure when None.
+
+    Raises:
+        TypeError: what should be a plan or a Trajectory is none.
+
+    Example:
+        >>> import jaxdp
+        >>> from jaxdp.plots import plot_plan
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> figure = plot_plan(jaxdp.plan(problem, num_samples=1000, rho=1.0))
+        >>> len(figure.axes)
+        3
+    """
+    require_kind("plan", plan, OnePassPlan, "a plan of jaxdp.plan for linear regression")
+    predicted = plan.predicted if predicted is None else predicted
+    require_kind("predicted", predicted, Trajectory, "a trajectory of jaxdp.predict")
+    if ax is None:
+        figure = new_figure((10.0, 3.2))
+        rate, risk, sensitivity = figure.subplots(1, 3)
+        figure.suptitle(title, fontsize="medium")
+    else:
+        rate, risk, sensitivity = given_axes(ax, 3, "learning rate, risk and sensitivity")
+        figure = rate.figure
+    _draw_schedule(rate, plan)
+    _draw_risk(risk, plan, predicted)
+    _draw_sensitivities(sensitivity, plan)
+    for axes in (rate, risk, sensitivity):
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _draw_schedule(axes: "Axes", plan: OnePassPlan) -> None:
+    times = np.geomspace(_FIRST_TIME, 1.0, _NUM_TIMES)
+    rates = plan.algorithm.learning_rate(jnp.asarray(times))
+    axes.loglog(times, np.asarray(rates), color=_BLUE)
+    axes.set_xlabel("time $k/n$")
+    axes.set_ylabel(r"learning rate $\tilde\eta$")
+    axes.set_title(f"clip scale {float(plan.algorithm.clip_scale):.3g}", fontsize="medium")
+
+
+def _draw_risk(axes: "Axes", plan: OnePassPlan, predicted: Trajectory) -> None:
+    time, risk = np.asarray(predicted.time), np.asarray(predicted.risk, np.float64)
+    axes.semilogy(time, risk, color=_BLUE, label="predicted")
+    if predicted.std is not None:
+        std = np.asarray(predicted.std, np.float64)
+        low = np.maximum(risk - std, risk / 10)
+        axes.fill_between(
+            time,
+            low,
+            risk + std,
+            color=_BLUE,
+            alpha=0.2,
+            linewidth=0,
+            label="± one run's deviation",
+        )
+    final = float(predicted.final_risk)
+    axes.semilogy([1.0], [final], "o", color=_BLACK, markersize=4, label="released")
+    axes.axhline(plan.floor, color=_ORANGE, linestyle="--", label="best without privacy")
+    axes.set_xlabel("time $k/n$")
+    axes.set_ylabel("excess risk $R$")
+    axes.legend(frameon=False, fontsize="small")
+
+
+def _draw_sensitivities(axes: "Axes", plan: OnePassPlan) -> None:
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    names = list(plan.sensitivities)
+    places = np.arange(len(names))
+    for shift, color, label, values in (
+        (0.2, _BLUE, "halved", [each.halved for each in plan.sensitivities.values()]),
+        (-0.2, _ORANGE, "doubled", [each.doubled for each in plan.sensitivities.values()]),
+    ):
+        axes.barh(places + shift, np.asarray(values), 0.36, left=1, color=color, label=label)
+    axes.axvline(1.0, color=_BLACK, linewidth=0.8)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    axes.set_xticks([tick for tick in _TICKS if low <= tick <= high])
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_yticks(places, [_NAMES.get(name, name.replace("_", " ")) for name in names])
+    axes.set_xlabel("risk, in units of the plan's")
+    axes.legend(frameon=False, fontsize="small")
