@@ -1,6 +1,6 @@
 """The verb `plan`: from a budget to how to run it."""
 
-from typing import Any
+from typing import Any, overload
 
 import optax
 
@@ -9,6 +9,7 @@ from jaxdp.core.checks import require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.planning.features.private_training import plan_training
 from jaxdp.planning.features.training_plan import TrainingPlan
+from jaxdp.planning.streams.box import Box
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan
 from jaxdp.planning.streams.one_pass_planning import plan_one_pass
 from jaxdp.planning.streams.optimal import Optimal
@@ -34,6 +35,33 @@ _OF_FEATURES: dict[str, Any] = {
 }
 
 
+@overload
+def plan(
+    problem: LinearRegression,
+    *,
+    num_samples: int,
+    schedule: Any = Optimal,
+    rho: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    uncertainty: Box | None = None,
+) -> OnePassPlan: ...
+
+
+@overload
+def plan(
+    problem: AbstractProblem,
+    *,
+    epsilon: float,
+    delta: float,
+    num_steps: int | tuple[int, ...] = ...,
+    sampling_rate: float | tuple[float, ...] = ...,
+    optimiser: Any = ...,
+    average: AbstractAverage | None = None,
+    sampler: type[AbstractSampler] = ...,
+) -> TrainingPlan: ...
+
+
 def plan(
     problem: AbstractProblem,
     *,
@@ -42,7 +70,7 @@ def plan(
     num_samples: int | None = None,
     schedule: Any = Optimal,
     rho: float | None = None,
-    uncertainty: Any = None,
+    uncertainty: Box | None = None,
     num_steps: int | tuple[int, ...] = _OF_FEATURES["num_steps"],
     sampling_rate: float | tuple[float, ...] = _OF_FEATURES["sampling_rate"],
     optimiser: Any = optax.sgd,

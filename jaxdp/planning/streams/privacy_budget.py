@@ -40,4 +40,4 @@ def rho_of(rho: Any, epsilon: Any, delta: Any) -> float:
 def rounded_down(value: float) -> np.ndarray:
     """The number in JAX's default type, not larger: a larger rho would be less private."""
     array = np.asarray(as_wide_float(value))
-    return np.nextafter(array, np.zeros_like(array)) if array > value else array
+    return np.nextafter(array, np.zeros_like(array)) if float(array) > value else array

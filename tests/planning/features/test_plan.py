@@ -374,7 +374,7 @@ def test_sizes_that_round_to_one_are_one_cell_and_its_share_is_what_is_run():
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"problem": STREAM}, jaxdp.NotCoveredError, "features on fixed rows .* LinearRegression"),
+        ({"problem": STREAM}, TypeError, "expected for LinearRegression .* got num_steps"),
         ({"problem": None}, TypeError, "expected problem to be a problem"),
         ({"epsilon": 0}, ValueError, "expected 0 < epsilon"),
         ({"epsilon": -1.0}, ValueError, "expected 0 < epsilon"),

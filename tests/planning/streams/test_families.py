@@ -68,9 +68,13 @@ def _log_risk(rate, clip_scale, setting):
 _jitted = jax.jit(schedule_log_risk)
 
 
-def test_where_the_steps_fail_the_risk_is_infinite_and_not_small():
-    setting = CELLS[4].setting
-    assert _log_risk(1.4 * setting.cap, 100.0, setting) == math.inf
+def test_no_rate_however_large_seems_to_be_better_than_the_best_of_all():
+    """Where the fixed steps fail the risk is infinite and not, cut off at 0, a small one."""
+    for cell in (CELLS[4], CELLS[14]):
+        for caps in np.geomspace(1e-3, 3, 6):
+            for clip_scale in np.geomspace(1e-4, 10, 6):
+                found = _log_risk(caps * cell.setting.cap, clip_scale, cell.setting)
+                assert found > math.log(cell.constant) - 1e-4
 
 
 def test_beyond_the_cap_the_risk_is_the_predicted_one_and_far_beyond_it_is_punished():
