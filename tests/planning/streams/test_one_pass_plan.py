@@ -12,7 +12,7 @@ import pytest
 from plan_cells import CELLS
 
 import jaxdp
-from jaxdp.core.precision import on_host
+from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning import OnePassPlan
 from jaxdp.planning.streams import one_pass_planning
 from jaxdp.planning.streams.setting import setting_of
