@@ -23,9 +23,9 @@ def predicted():
     return jaxdp.predict(PROBLEM, ALGORITHM, theory=theory).check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("simulator", "num_runs"),
-    [(jaxdp.Reduced(), 2000), pytest.param(jaxdp.Iterates(), 500, marks=pytest.mark.slow)],
+    ("simulator", "num_runs"), [(jaxdp.Reduced(), 2000), (jaxdp.Iterates(), 500)]
 )
 def test_simulators_observe_the_predicted_distance(predicted, simulator, num_runs):
     expected = predicted.observables["distance"]
