@@ -56,6 +56,7 @@ class Comparison:
     def __str__(self):
         labels = [prediction.label or "predicted" for prediction in self.predictions]
         spreading = [each for each in self.predictions if each.std is not None]
+        stds = [np.asarray(each.std, np.float64) for each in spreading]
         head = ["time", "simulated", "s.e.", *labels, "gap", "sigmas"]
         if spreading:
             head += ["s.d.", *(f"{each.label or 'predicted'} s.d." for each in spreading)]
@@ -69,7 +70,7 @@ class Comparison:
                 self.standard_error[j],
                 [float(prediction.risk[j]) for prediction in self.predictions],
             )
-            + _spreads(self.std[j], [float(each.std[j]) for each in spreading])
+            + _spreads(self.std[j], [float(std[j]) for std in stds])
             for j in shown
         ]
         finals = [float(prediction.final_risk) for prediction in self.predictions]

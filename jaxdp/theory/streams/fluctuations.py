@@ -116,27 +116,29 @@ class _Flow(NamedTuple):
     def risk(self, energies):
         return jnp.maximum(jnp.sum(self.modes.descent * energies), 0)
 
-    def drift(self, rate, energies, risk):
-        """The mean's velocity without the private noise."""
-        descent, variance = self._factors(risk)
+    def factors(self, risk):
+        """mu and nu P, and their derivatives in the risk."""
+
+        def at(risk):
+            second_moment = self.modes.second_moment(risk)
+            descent, variance = self.algorithm.clip.moments(second_moment)
+            return descent, variance * second_moment / 2
+
+        return jax.jvp(at, (risk,), (jnp.ones_like(risk),))
+
+    def drift(self, rate, energies, values):
+        """The mean's velocity without the private noise, from `values` of the factors."""
+        descent, variance = values
         decay = -2 * rate * descent * self.modes.descent * energies
         return decay + rate**2 * self.gamma * variance * self.shares * self.modes.diffusion
 
-    def _factors(self, risk):
-        """mu, and nu P."""
-        second_moment = self.modes.second_moment(risk)
-        descent, variance = self.algorithm.clip.moments(second_moment)
-        return descent, variance * second_moment / 2
-
-    def spread_by_drift(self, rate, energies, covariance):
+    def spread_by_drift(self, rate, energies, covariance, values, slopes):
         """J V + V J'."""
-        risk = self.risk(energies)
-        (descent, _), slopes = jax.jvp(self._factors, (risk,), (jnp.ones_like(risk),))
-        values = self.modes.descent
-        column = -2 * rate * slopes[0] * values * energies
+        eigenvalues = self.modes.descent
+        column = -2 * rate * slopes[0] * eigenvalues * energies
         column += rate**2 * self.gamma * slopes[1] * self.shares * self.modes.diffusion
-        with_risk = jnp.matmul(covariance, values, precision=Precision.HIGHEST)
-        half = (-2 * rate * descent * values)[:, None] * covariance
+        with_risk = jnp.matmul(covariance, eigenvalues, precision=Precision.HIGHEST)
+        half = (-2 * rate * values[0] * eigenvalues)[:, None] * covariance
         half += column[:, None] * with_risk[None, :]
         return half + half.T
 
@@ -183,12 +185,13 @@ def _solve(modes, shares, algorithm, time, adjoint) -> Trajectory:
         energies = shifted - added * left
         risk = flow.risk(energies)
         rate = jnp.where(starts_above & ~instant.passed[-1], cap, schedule(instant.time))
-        drift = flow.drift(rate, energies, risk)
+        values, slopes = flow.factors(risk)
+        drift = flow.drift(rate, energies, values)
         covariance = covariance - jnp.diag(shift_of_variances(shifted, left))
-        spread = flow.spread_by_drift(rate, energies, covariance)
+        spread = flow.spread_by_drift(rate, energies, covariance, values, slopes)
         spread += flow.spread_of_step(rate, energies)
         spread += jnp.diag(variance_added * left * drift)
-        return drift, 1 - algorithm.clip.moments(modes.second_moment(risk))[0], spread
+        return drift, 1 - values[0], spread
 
     def read(state):
         shifted, clipped_area, covariance = state
