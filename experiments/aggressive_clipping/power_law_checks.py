@@ -39,8 +39,8 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     share = float((gap / allowed).max())
     return [
         Check(
-            "equal eigenvalues: the tuned risk is at most gamma + gamma^2/rho^2 times one constant, "
-            "which does not grow as gamma falls",
+            "equal eigenvalues: the tuned risk is at most gamma + gamma^2/rho^2 times one "
+            "constant, which does not grow as gamma falls",
             f"at most {float(ratio.max()):.2f}; at gamma = {float(ratio.gamma[0]):g} "
             f"{float(ratio.isel(gamma=0).max()):.2f}, at {float(ratio.gamma[-1]):g} "
             f"{float(ratio.isel(gamma=-1).max()):.2f}",
@@ -84,9 +84,9 @@ def summary(dataset: xarray.Dataset) -> str:
     return (
         f"d = {dataset.attrs['dim']}, label noise .3, R(0) = 1/2, hyperbolic rates tuned together "
         f"with c for each cell, rho = {budgets}. Exponents are local slopes of logarithms between "
-        "neighbouring cells: in gamma between the smallest two, of what privacy adds at the largest "
-        "finite rho; in rho at the smallest gamma, between the two strictest budgets. The stated "
-        "rate has 1, 2 and -2. Of non-private least squares R/gamma would be .045. The search is a "
+        "neighbouring cells: in gamma between the smallest two, of what privacy adds at the "
+        "largest finite rho; in rho at the smallest gamma, between the two strictest budgets. The "
+        "stated rate has 1, 2 and -2. Of non-private least squares R/gamma would be .045. The search is a "
         "local one in three numbers, so a risk is an upper value for its family of rates.\n\n"
         + harness.table(head, rows)
     )
