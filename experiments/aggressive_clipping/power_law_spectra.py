@@ -54,12 +54,12 @@ class Config:
 
     smoke = harness.size(
         spectra=((0.0, 0.0), (1.0, 0.0)),
-        gammas=(0.1, 0.03),
-        rhos=(1.0, float("inf")),
+        gammas=(0.01, 0.003),
+        rhos=(1.0, 3.0, float("inf")),
         dim=100,
         num_blocks=6,
-        num_rounds=4,
-        simulated_gammas=(0.1,),
+        num_rounds=10,
+        simulated_gammas=(0.01,),
         num_runs=10,
     )
 
