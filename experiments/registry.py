@@ -51,6 +51,7 @@ FIGURES = (
     Entry(_AC, "fig04_schedules", "schedules against each other as n grows"),
     Entry(_AC, "constant_clip", "a constant clip against clips that grow with ln n"),
     Entry(_AC, "small_gamma", "the exponents of Theorems 6 and 7"),
+    Entry(_AC, "power_law_spectra", "the risk's exponents where eigenvalues are power laws"),
     Entry(_AC, "real_tables", "the theory on real tables and on Gaussian rows like them"),
     Entry(_PF, "fig01_mnist_width", "accuracy on MNIST against width", "50,000 records"),
     Entry(_PF, "fig02_mnist_samples", "accuracy on MNIST against samples", "width 1000"),

@@ -2,8 +2,8 @@ r"""Beyond AC: how the risk falls with gamma and rho where eigenvalues and targe
 
 Eigenvalues $\lambda_i \propto i^{-a}$ of mean 1 and a target $\theta^*_i \propto i^{-b}$ of R(0) =
 1/2, at a fixed dimension. Clip scale, peak and knee of hyperbolic rates are tuned for every gamma =
-d/n and rho on the coupled equations. The paper's second version (arXiv 2505.16329v2) states a risk of
-$O(\gamma + \gamma^2/\rho^2)$, and that it is minimax optimal: exponents 1 in gamma for what is
+d/n and rho on the coupled equations. The paper's second version (arXiv 2505.16329v2) states a risk
+of $O(\gamma + \gamma^2/\rho^2)$, and that it is minimax optimal: exponents 1 in gamma for what is
 paid without privacy, and 2 and -2 in gamma and rho for what privacy adds where it is small beside
 R(0).
 """
@@ -54,12 +54,12 @@ class Config:
 
     smoke = harness.size(
         spectra=((0.0, 0.0), (1.0, 0.0)),
-        gammas=(0.1, 0.03),
-        rhos=(1.0, float("inf")),
+        gammas=(0.01, 0.003),
+        rhos=(1.0, 3.0, float("inf")),
         dim=100,
         num_blocks=6,
-        num_rounds=4,
-        simulated_gammas=(0.1,),
+        num_rounds=10,
+        simulated_gammas=(0.01,),
         num_runs=10,
     )
 

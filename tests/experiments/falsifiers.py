@@ -49,6 +49,10 @@ def _by_gamma(dataset):
     return dataset.assign(risk=dataset.risk * dataset.gamma**0.02)
 
 
+def _risk_times_gamma_to(exponent):
+    return lambda dataset: dataset.assign(risk=dataset.risk * dataset.gamma**exponent)
+
+
 def _rising(dataset):
     return dataset.assign(mean=dataset["mean"] * (dataset.num_steps / 1e4) ** 0.1)
 
@@ -129,10 +133,16 @@ _CLIPPING = {
         ("local exponent", by_logarithm(0.3, "best_risk")),
         ("R/gamma = A", by_logarithm(0.3, "best_risk")),
     ],
+    "power_law_spectra": [
+        ("one constant", _risk_times_gamma_to(-2)),
+        ("exponent of gamma", _risk_times_gamma_to(0.5)),
+        ("Reduced agrees", scaled("simulated", 2)),
+    ],
     "real_tables": [
         ("Gaussian rows", scaled("predicted", 1.5)),
         ("early risk", _slow_in_spite_of_steep_descent),
         ("factor 1.5", scaled("final_predicted", 3)),
+        ("random scale descend more slowly", scaled("scaled_predicted", 0.5)),
     ],
 }
 

@@ -10,6 +10,7 @@ import pytest
 from helpers import assert_mean_close, reference_moments, reference_risk
 
 import jaxdp
+from jaxdp.theory.coverage import require_one_pass, require_plain_one_pass
 
 VALUES, WEIGHTS = np.array([0.2, 1.0, 3.0]) / 1.08, np.array([0.4, 0.4, 0.2])
 DIM, NUM_STEPS = 200, 2000
@@ -219,3 +220,13 @@ def test_the_scales_have_derivatives():
 
         difference = (final(1e-4) - final(-1e-4)) / 2e-4
         np.testing.assert_allclose(jax.grad(final)(0.0), difference, rtol=1e-4)
+
+
+def test_theories_of_gaussian_least_squares_have_a_reason_to_refuse_others():
+    algorithm, plain = _algorithm(*SETTINGS["private"]), _problem().replace(input_scales=None)
+    huber = plain.replace(loss=jaxdp.losses.Huber(1.0))
+    assert require_plain_one_pass(plain, algorithm) is None
+    assert "got input_scales; CoupledODE()" in require_plain_one_pass(_problem(), algorithm)
+    assert "got the loss Huber; use CoupledODE()" in require_plain_one_pass(huber, algorithm)
+    other = jaxdp.DPGD(1.0, 1.0, 5, 1.0)
+    assert require_plain_one_pass(plain, other) == require_one_pass(plain, other)
