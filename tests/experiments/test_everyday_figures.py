@@ -1,12 +1,23 @@
 """The figures of everyday DP-SGD: their features, their plans, what their checks tell apart."""
 
+import jax
+import jax.numpy as jnp
 import jax.random as jr
 import made_up
 import numpy as np
 import pytest
+from helpers import reference_moments
+from scipy.integrate import solve_ivp
 
 import jaxdp
-from experiments.everyday_dp_sgd import multi_pass_plans
+from experiments.everyday_dp_sgd import correlated_noise, multi_pass_plans
+from experiments.everyday_dp_sgd.correlated_noise_plans import (
+    FAMILIES,
+    TOEPLITZ,
+    Cell,
+    planned,
+    planned_optimal,
+)
 from experiments.everyday_dp_sgd.frozen_features import (
     Body,
     pretrained,
@@ -15,6 +26,7 @@ from experiments.everyday_dp_sgd.frozen_features import (
 )
 from experiments.everyday_dp_sgd.multi_pass_plans import Plan, Setting, full_batch, one_pass
 from jaxdp.data.mnist import read_mnist
+from jaxdp.privacy.strategies import check_strategy
 
 _SETTING = Setting(dim=8)
 _PUBLIC = 500
@@ -80,3 +92,55 @@ def test_a_shrinking_grid_finds_the_floor_of_a_crooked_valley():
     best, risk = multi_pass_plans._shrinking_grid(risks, -np.ones(3), np.ones(3))
     np.testing.assert_allclose(best, [0.3, 0.09, -0.2], atol=5e-3)
     assert risk < 1e-4
+
+
+@pytest.mark.parametrize("name", {**FAMILIES, **TOEPLITZ})
+def test_every_family_makes_strategies(name):
+    family = {**FAMILIES, **TOEPLITZ}[name]
+    matrix = np.asarray(family.make(jnp.asarray(family.start), 6), np.float64)
+    check_strategy(matrix, 6)
+    norms = np.linalg.norm(matrix, axis=0)
+    np.testing.assert_allclose(norms[0], 1, rtol=1e-6)
+    if name != "2 buffers, one scale":
+        np.testing.assert_allclose(norms, 1, rtol=1e-6)
+    else:
+        # Toeplitz itself: the same along every diagonal.
+        np.testing.assert_array_equal(matrix[1:, 1:], matrix[:-1, :-1])
+
+
+@pytest.mark.slow
+def test_correlated_noise_is_planned_to_the_known_risks():
+    # Three batches at gamma = .1, rho = 1: hyperbolic rates, then free ones.
+    with jax.enable_x64():
+        start = planned(Setting(), Cell(0.1, 1.0), 3, FAMILIES["square root"])
+        smooth, freely = planned_optimal(Setting(), Cell(0.1, 1.0), start)
+    assert smooth.risk == pytest.approx(0.0633, rel=2e-3)
+    assert freely.risk == pytest.approx(0.0630, rel=2e-3)
+
+
+def _last_iterate_risk(gamma, rho, clip_scale, first_rate):
+    """Of the rate that lets R + K eta^2 fall fastest at every time, up to the first one."""
+    noise = 2 * (clip_scale * gamma / rho) ** 2
+    rates = np.linspace(0, first_rate, 20_001)[1:]
+
+    def fall(time, shifted):
+        risk = np.maximum(shifted[0] - noise * rates**2, 1e-12)
+        power = 2 * risk + 0.09
+        mu, nu = reference_moments(clip_scale / np.sqrt(power))
+        return [np.min(-2 * rates * mu * risk + rates**2 * gamma * nu * power / 2)]
+
+    start = [0.5 + noise * first_rate**2]
+    return solve_ivp(fall, (0, 1), start, rtol=1e-6, atol=1e-9).y[0, -1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cell", "point"),
+    [((0.1, 1.0), (0.2105, 9.934)), ((0.01, 3.0), (0.4906, 100.6)), ((0.1, 3.0), (0.4047, 12.0))],
+)
+def test_the_best_last_iterate_is_what_is_written(cell, point):
+    written = correlated_noise._BEST_LAST_ITERATE[cell]
+    assert _last_iterate_risk(*cell, *point) == pytest.approx(written, rel=3e-4)
+    for factors in ((0.9, 1.0), (1.1, 1.0), (1.0, 0.9), (1.0, 1.1)):
+        other = _last_iterate_risk(*cell, *np.multiply(point, factors))
+        assert other > written * (1 - 3e-4)
