@@ -42,7 +42,7 @@ class AbstractSignalProblem(AbstractLinearModelProblem):
         self,
         overlap: Float[Array, "*shape"],
         remainder: Float[Array, "*shape"],
-        limit: Float[Array, "*shape"],
+        limit: Float[Array, "*#shape"],
     ) -> SignalSlope:
         """Moments of the slope of a fresh sample, cut at +-limit."""
 

@@ -73,7 +73,7 @@ class Reduced(AbstractSimulator):
         if not isinstance(problem, (LinearRegression, AbstractSignalProblem)):
             hint = "; use Iterates()" if Iterates().covers(problem, algorithm) is None else ""
             return (
-                "it needs Gaussian inputs (LinearRegression, LogisticRegression), got "
+                "it needs Gaussian inputs (LogisticRegression, LinearRegression), got "
                 f"{type(problem).__name__}{hint}"
             )
         if not isinstance(algorithm, OnePassDPSGD):

@@ -60,8 +60,8 @@ _NODES = _NODES + 0.5
 def well_specified_slope(
     overlap: Float[Array, "*shape"],
     remainder: Float[Array, "*shape"],
-    signal: Float[Array, "*shape"],
-    limit: Float[Array, "*shape"],
+    signal: Float[Array, "*#shape"],
+    limit: Float[Array, "*#shape"],
 ) -> SignalSlope:
     """Moments of the clipped slope of the logistic loss.
 
@@ -107,7 +107,7 @@ def well_specified_slope(
 def well_specified_risk(
     overlap: Float[Array, "*shape"],
     remainder: Float[Array, "*shape"],
-    signal: Float[Array, "*shape"],
+    signal: Float[Array, "*#shape"],
 ) -> Float[Array, "*shape"]:
     """The excess of the mean logistic loss over that of the target.
 
