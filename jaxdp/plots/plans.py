@@ -27,10 +27,11 @@ def plot_plan(
 ) -> "Figure | SubFigure":
     """A plan of one-pass DP-SGD in three panels: learning rate, predicted risk, sensitivity.
 
-    The first panel has the learning rate over time, both on logarithmic axes. The second has the predicted risk, with a band of one standard
-    deviation of single runs where the prediction has one, and the best risk without privacy. The
-    third has how many times as large the risk becomes when an argument is halved or doubled; "at a
-    fixed product" is the clip scale with the learning rate changed the other way.
+    The first panel has the learning rate over time, both on logarithmic axes. The second has the
+    predicted risk, with a band of one standard deviation of single runs where the prediction has
+    one, and the best risk without privacy. The third has how many times as large the risk becomes
+    when an argument is halved or doubled; "at a fixed product" is the clip scale with the learning
+    rate changed the other way.
 
     Args:
         plan: of `jaxdp.plan`, for linear regression.
