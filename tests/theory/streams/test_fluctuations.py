@@ -121,9 +121,9 @@ def test_std_is_that_of_simulated_runs():
         assert_std_close(runs.risk[:, 50:], predicted.std[50:], bias=0.02)
         assert_std_close(runs.final_risk, predicted.final_std, bias=0.02)
         distance = predicted.observables["distance"][1:]
-        assert_mean_close(runs.observables["distance"][:, 1:], distance, bias=0.3 / problem.dim)
+        simulated = runs.observables["distance"][:, 1:]
+        assert_mean_close(simulated, distance, bias=0.3 / problem.dim)
         with pytest.raises(AssertionError):
-            simulated = runs.observables["distance"][:, 1:]
             assert_mean_close(simulated, 1.1 * distance, bias=0.3 / problem.dim)
         _, wrong = _predict(problem, power=power, rho=0.9)
         with pytest.raises(AssertionError):
