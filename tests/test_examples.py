@@ -8,6 +8,7 @@ import pytest
 import jaxdp
 
 NAMES = [
+    "Box",
     "Constant",
     "Cost",
     "CoupledODE",
@@ -15,6 +16,7 @@ NAMES = [
     "DiscreteRecursion",
     "ExactCalibration",
     "FixedFeatures",
+    "FreeForm",
     "FromSteps",
     "FunctionSpace",
     "GaussianClosure",
@@ -22,6 +24,7 @@ NAMES = [
     "Iterates",
     "LinearRegression",
     "OnePassDPSGD",
+    "Optimal",
     "OrnsteinUhlenbeck",
     "PiecewiseLinear",
     "Polynomial",
@@ -39,6 +42,8 @@ NAMES = [
     "per_sample_gradient_norms",
     "plan",
     "predict",
+    "required_epsilon",
+    "required_samples",
     "simulate",
     "sweep",
 ]
