@@ -8,6 +8,7 @@ import pytest
 import jaxdp
 
 NAMES = [
+    "Box",
     "Constant",
     "CorrelatedDPSGD",
     "Cost",
@@ -18,7 +19,11 @@ NAMES = [
     "ExactCalibration",
     "FiniteDimension",
     "FixedFeatures",
+<<<<<<< HEAD
     "Fluctuations",
+=======
+    "FreeForm",
+>>>>>>> plans
     "FromSteps",
     "FunctionSpace",
     "GaussianClosure",
@@ -28,6 +33,7 @@ NAMES = [
     "LinearRegression",
     "LogisticRegression",
     "OnePassDPSGD",
+    "Optimal",
     "OrnsteinUhlenbeck",
     "PiecewiseLinear",
     "Polynomial",
@@ -45,6 +51,8 @@ NAMES = [
     "per_sample_gradient_norms",
     "plan",
     "predict",
+    "required_epsilon",
+    "required_samples",
     "simulate",
     "sweep",
 ]

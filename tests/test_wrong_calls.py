@@ -45,6 +45,9 @@ def _loss(model, input, target):
 BATCH = {"loss": _loss, "model": MODEL, "inputs": INPUTS, "targets": TARGETS}
 PAIR = {"problem": LINEAR, "algorithm": ONE_PASS}
 PLAN = {"problem": FEATURES, "epsilon": 1.0, "delta": 0.1}
+ONE_PASS_PLAN = {"problem": LINEAR, "num_samples": 4, "rho": 1.0}
+SAMPLES = {"problem": LINEAR, "target_risk": 0.1, "rho": 1.0}
+EPSILON = {"problem": LINEAR, "target_risk": 0.1, "num_samples": 4, "delta": 0.1}
 TRAIN = {"optimiser": PRIVATE, **BATCH, "key": KEY}
 PRIVATE_ARGUMENTS = {
     "optimiser": optax.sgd(0.1),
@@ -84,6 +87,17 @@ CALLS = [
     (jaxdp.plan, PLAN, "optimiser", [None, "sgd", optax.sgd(0.1)]),
     (jaxdp.plan, PLAN, "average", ["polyak", jaxdp.PolyakAverage]),
     (jaxdp.plan, PLAN, "sampler", [None, "poisson", SAMPLER]),
+    (jaxdp.plan, ONE_PASS_PLAN, "num_samples", [None, "4", 1.5]),
+    (jaxdp.plan, ONE_PASS_PLAN, "rho", ["1", True]),
+    (jaxdp.plan, ONE_PASS_PLAN, "schedule", [None, "optimal", jaxdp.Constant(1.0)]),
+    (jaxdp.plan, ONE_PASS_PLAN, "uncertainty", ["all", (0.1, 1.0)]),
+    (jaxdp.required_samples, SAMPLES, "problem", [None, ONE_PASS, FEATURES]),
+    (jaxdp.required_samples, SAMPLES, "target_risk", [None, "0.1"]),
+    (jaxdp.required_samples, SAMPLES, "schedule", [None, "optimal"]),
+    (jaxdp.required_epsilon, EPSILON, "problem", [None, FEATURES]),
+    (jaxdp.required_epsilon, EPSILON, "num_samples", [None, 1.5]),
+    (jaxdp.required_epsilon, EPSILON, "delta", [None, "0.1"]),
+    (jaxdp.FreeForm, {"num_knots": 3}, "num_knots", [None, "3", 1.5]),
     (jaxdp.account, {"thing": ONE_PASS, "delta": 0.1}, "thing", [None, LINEAR, jaxdp.DPGD]),
     (jaxdp.account, {"thing": ONE_PASS, "delta": 0.1}, "delta", ["1e-5", None]),
     (jaxdp.compare, {"simulated": PREDICTED}, "simulated", [None, LINEAR]),

@@ -23,6 +23,7 @@ from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.kernels import published
+from jaxdp.planning.streams.family import Parametric
 from jaxdp.privacy import (
     BufferedToeplitzNoise,
     FixedSizeBatches,
@@ -111,6 +112,10 @@ def _descriptions():
         jaxdp.Polynomial(1.0, 0.5),
         jaxdp.Hyperbolic(1.0, 0.5),
         jaxdp.PiecewiseLinear([0.0, 1.0], [2.0, 1.0]),
+        jaxdp.Box((0.1, 1.0), (0.2, 0.3)),
+        jaxdp.FreeForm(3),
+        jaxdp.Optimal(),
+        Parametric(jaxdp.Hyperbolic),
         jaxdp.FromSteps(lambda step: 2.0 - 0.1 * step, 10),
         jaxdp.OnePassDPSGD(lambda time: 2 - time, 1.0, 1.0, 10).learning_rate,
         NormClip(1.0),

@@ -27,7 +27,7 @@ _FARTHEST = 25.0
 _NUMBERS = np.asarray([0.003, 0.03, 0.2, 0.7, 3.0])
 
 
-class AbstractFamily(eqx.Module):
+class AbstractFamily(AbstractDescription):
     """Schedules that are fitted: from logarithms, or other free numbers, to a schedule."""
 
     @property

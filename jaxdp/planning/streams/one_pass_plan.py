@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
@@ -63,7 +64,7 @@ class OnePassPlan(eqx.Module):
 
     def __str__(self):
         one = self.algorithm
-        first, last = (float(one.learning_rate(np.float64(time))) for time in (0, 1))
+        first, last = (float(one.learning_rate(jnp.asarray(time))) for time in (0.0, 1.0))
         lines = [
             f"Plan for {int(one.num_steps)} samples, rho = {float(one.rho):.5g}",
             f"clip scale {float(one.clip_scale):.4g}, learning rate {first:.4g} to {last:.4g}",

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from jaxdp.core.description import AbstractDescription
 
-class Optimal:
+
+class Optimal(AbstractDescription):
     r"""The best of all non-increasing schedules: what `jaxdp.plan` uses where none is named.
 
     **The problem.** For equal eigenvalues the risk obeys, with $e = \min(\tilde\eta, 2/\gamma)$,
@@ -59,9 +61,6 @@ class Optimal:
         >>> print(f"{plan.predicted.final_risk:.4f}")
         0.0565
     """
-
-    def __repr__(self) -> str:
-        return "Optimal()"
 
 
 def is_optimal(schedule: Any) -> bool:

@@ -4,9 +4,11 @@ A plan does not see d and n apart, only $\gamma = d/n$, nor the target, only the
 each eigenspace of the covariance.
 """
 
+from typing import Any
+
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from jaxdp.problems.linear import LinearRegression
 
@@ -28,25 +30,25 @@ class Setting(eqx.Module):
         initial: $D_i(0)$, so that $R(0) = \sum_i w_i D_i(0)$.
     """
 
-    gamma: Float[Array, ""]
-    rho: Float[Array, ""]
-    label_noise: Float[Array, ""]
-    eigenvalues: Float[Array, " modes"]
-    weights: Float[Array, " modes"]
-    initial: Float[Array, " modes"]
+    gamma: Float[Any, ""]
+    rho: Float[Any, ""]
+    label_noise: Float[Any, ""]
+    eigenvalues: Float[Any, " modes"]
+    weights: Float[Any, " modes"]
+    initial: Float[Any, " modes"]
 
     @property
-    def initial_risk(self) -> Float[Array, ""]:
+    def initial_risk(self) -> Float[Any, ""]:
         """R(0)."""
         return (self.weights * self.initial).sum(-1)
 
     @property
-    def label_variance(self) -> Float[Array, ""]:
+    def label_variance(self) -> Float[Any, ""]:
         r"""$V = 2R(0) + \zeta^2$, the second moment of a label."""
         return 2 * self.initial_risk + self.label_noise**2
 
     @property
-    def cap(self) -> Float[Array, ""]:
+    def cap(self) -> Float[Any, ""]:
         r"""$2/\gamma$, the learning rate beyond which a sample's step is cut off."""
         return 2 / self.gamma
 
@@ -80,7 +82,7 @@ class Setting(eqx.Module):
             self.gamma, self.rho, self.label_noise, eigenvalues, weights[is_there], initial
         )
 
-    def noise_strength(self, clip_scale: Float[Array, ""]) -> Float[Array, ""]:
+    def noise_strength(self, clip_scale: Float[Any, ""]) -> Float[Any, ""]:
         r"""$K = 2c^2\gamma^2/\rho^2$: noise that is still to come adds $K\tilde\eta^2$ to R."""
         return 2 * (clip_scale * self.gamma / self.rho) ** 2
 

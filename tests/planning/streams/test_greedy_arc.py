@@ -102,7 +102,7 @@ def test_a_cap_that_is_ignored_is_noticed():
         return _Uncapped(**vars(setting))
 
     with pytest.raises(AssertionError):
-        _assert_reached(CELLS[10:11], uncapped, tolerance=1e-3)
+        _assert_reached(CELLS[9:10], uncapped, tolerance=1e-3)
 
 
 def test_budgets_in_a_batch_are_those_one_by_one():
@@ -112,35 +112,36 @@ def test_budgets_in_a_batch_are_those_one_by_one():
 
 
 def _assert_stationary(cell, change=1.0):
-    r"""Of the risk, as a function of ln c and of the rates at the knots.
+    r"""Of the risk, as a function of ln c and of the logarithms of the rates at the knots.
 
     On the arc no knot matters, to first order. Where the schedule is flat only what keeps it
-    non-increasing is allowed: to raise the first knots together, or all of the flat.
+    non-increasing is allowed: to lower its end, and, below the cap, to raise or lower all of it.
     """
     setting = cell.setting
     solution = solve(None, setting)
     values, knots = solution.arguments["learning_rate"], solution.make.knots
-    log_clip_scale = np.log(solution.clip_scale * change)
+    is_flat = values > values[0] * (1 - 1e-9)
+    at_cap = values[0] > (1 - 1e-6) * setting.cap
+    # Just below the cap, from where its derivative is that of a rate that still counts.
+    logs = np.log(values) - 1e-9
     with on_host():
         clock = log_clock(jnp.asarray(setting.gamma), 2 * search.STEPS + 1)
 
-        @jax.jit
-        def gradient(log_clip_scale, logs):
-            def risk(log_clip_scale, logs):
-                schedule = PiecewiseLinear(knots, jnp.exp(logs))
-                return schedule_log_risk(schedule, log_clip_scale, setting, clock)
+        def risk(log_clip_scale, logs):
+            schedule = PiecewiseLinear(knots, jnp.exp(logs))
+            return schedule_log_risk(schedule, log_clip_scale, setting, clock)
 
-            return jax.grad(risk, argnums=(0, 1))(log_clip_scale, logs)
-
-        of_clip, of_values = (np.asarray(each) for each in gradient(log_clip_scale, np.log(values)))
-    is_flat = values > values[0] * (1 - 1e-9)
-    assert abs(of_clip) < 2e-4
-    # The knot before the arc begins shares the kink between them.
-    assert np.abs(of_values[~is_flat][1:]).max() < 2e-4
-    raised = np.cumsum(of_values[is_flat])
-    assert raised.min() > -2e-4
-    at_cap = values[0] > (1 - 1e-6) * setting.cap
-    assert raised[-1] < 2e-3 if at_cap else abs(raised[-1]) < 2e-3
+        gradient = jax.jit(jax.grad(risk, argnums=(0, 1)))
+        found = gradient(np.log(solution.clip_scale * change), logs)
+    of_clip, of_values = map(np.asarray, found)
+    # Straight lines between 200 knots are not quite the arc.
+    assert abs(of_clip) < 1e-3
+    # The first knot of the arc shares its kink with the flat.
+    assert np.abs(of_values[~is_flat][1:]).max() < 1e-4
+    tails = np.cumsum(of_values[is_flat][::-1])
+    assert tails.max() < 1e-4
+    assert (tails[-1] < -0.1) == at_cap
+    assert at_cap or abs(tails[-1]) < 1e-4
 
 
 @pytest.mark.slow

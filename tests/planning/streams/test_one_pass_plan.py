@@ -85,8 +85,10 @@ def test_too_slow_is_catastrophic_and_too_fast_costs_a_factor_of_two():
     assert max(_plan().sensitivities["exchange"]) < 0.1
 
 
-def _ten_percent_off(algorithm):
-    return algorithm.replace(rho=algorithm.rho / 1.1)
+def _noisier(problem, plan, factor):
+    """What is predicted of the plan with so many times the noise."""
+    algorithm = plan.algorithm.replace(rho=plan.algorithm.rho / factor)
+    return jaxdp.predict(problem, algorithm).final_risk
 
 
 def _assert_simulated(problem, plan, num_runs, bias, predicted=None):
@@ -101,9 +103,8 @@ def test_simulated_runs_reach_what_is_planned_and_not_with_noise_a_tenth_off():
     problem = jaxdp.LinearRegression.isotropic(300, label_noise=0.3)
     plan = _plan(problem, num_samples=3000, rho=1.0)
     _assert_simulated(problem, plan, 400, 0.01)
-    wrong = jaxdp.predict(problem, _ten_percent_off(plan.algorithm)).final_risk
     with pytest.raises(AssertionError):
-        _assert_simulated(problem, plan, 400, 0.01, wrong)
+        _assert_simulated(problem, plan, 400, 0.01, _noisier(problem, plan, 1.1))
 
 
 @pytest.mark.slow
@@ -119,9 +120,8 @@ def test_simulated_runs_reach_what_is_planned(dim, gamma, rho, label_noise, init
     plan = _plan(problem, num_samples=round(dim / gamma), rho=rho)
     # The mean over runs differs by O(1/d).
     _assert_simulated(problem, plan, 500, 5 / dim)
-    wrong = jaxdp.predict(problem, _ten_percent_off(plan.algorithm)).final_risk
     with pytest.raises(AssertionError):
-        _assert_simulated(problem, plan, 500, 5 / dim, wrong)
+        _assert_simulated(problem, plan, 500, 5 / dim, _noisier(problem, plan, 4 / 3))
 
 
 def test_what_is_printed_says_what_is_assumed_and_can_be_pasted():
@@ -183,7 +183,8 @@ def test_many_eigenvalues_are_joined_for_the_search_alone():
     problem = jaxdp.LinearRegression.power_law(200, condition_number=30, label_noise=0.3)
     setting = setting_of(problem, 2000, 1.0)
     grouped = setting.grouped()
-    assert len(grouped.eigenvalues) == 32
+    assert len(setting.eigenvalues) == 200
+    assert 20 < len(grouped.eigenvalues) <= 32
     np.testing.assert_allclose(grouped.initial_risk, setting.initial_risk)
     np.testing.assert_allclose(grouped.weights.sum(), 1)
     plan = _plan(problem, num_samples=2000, rho=1.0, schedule=jaxdp.Hyperbolic)

@@ -1,6 +1,5 @@
 """Plans for what is not known: boxes, and the least worst regret."""
 
-import functools
 import math
 
 import numpy as np
@@ -13,7 +12,6 @@ PROBLEM = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
 BOX = jaxdp.Box(initial_risk=(0.05, 5.0), label_noise=(0.1, 1.0))
 
 
-@functools.cache
 def _worst_regret(algorithm, num_samples, side):
     """The worst ratio to the best risk, over a grid of the box that is as fine as is asked for."""
     ratios = []
