@@ -19,11 +19,8 @@ NAMES = [
     "ExactCalibration",
     "FiniteDimension",
     "FixedFeatures",
-<<<<<<< HEAD
     "Fluctuations",
-=======
     "FreeForm",
->>>>>>> plans
     "FromSteps",
     "FunctionSpace",
     "GaussianClosure",

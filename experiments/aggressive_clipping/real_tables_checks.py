@@ -1,5 +1,7 @@
 """What the theory must get right of real tables, and their numbers."""
 
+from typing import Any
+
 import numpy as np
 import xarray
 
@@ -109,7 +111,7 @@ def mean_gap(dataset: xarray.Dataset, path: str, released: str) -> xarray.DataAr
     """Mean size of the logarithm of real rows' risk over another, over records and the release."""
     at = dataset.sel(column="table")
     later = at.isel(record=slice(1, None))
-    paths = abs(np.log(later["mean"]) - np.log(later[path]))
+    paths: Any = abs(np.log(later["mean"]) - np.log(later[path]))
     last = abs(np.log(at.final_mean) - np.log(at[released]))
     return (paths.sum("record") + last) / (paths.sizes["record"] + 1)
 

@@ -5,6 +5,8 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
+
 from jaxdp.cli.files import write_picture, write_text
 from jaxdp.cli.output import as_json, described_options, prepare_folder
 from jaxdp.cli.sizes import check_sizes, check_steps
@@ -35,6 +37,7 @@ def plan(options: argparse.Namespace) -> None:
     found = jaxdp.plan(problem, schedule=_schedule(options), **budget)
     algorithm = found.algorithm
     predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations())
+    error_bar = float(np.asarray(predicted.final_std))
     naive = _naive(problem, algorithm)
     cost = jaxdp.account(algorithm, delta=options.delta)
     summary |= {
@@ -44,7 +47,7 @@ def plan(options: argparse.Namespace) -> None:
         "rho": float(algorithm.rho),
         "predicted": {
             "final_risk": found.final_risk,
-            "standard_deviation": float(predicted.final_std),
+            "standard_deviation": error_bar,
         },
         "floor": float(found.floor),
         "naive": naive,
@@ -54,7 +57,7 @@ def plan(options: argparse.Namespace) -> None:
     }
     lines += [
         str(found).rstrip(),
-        f"Error bar: a single run differs from the predicted risk by {predicted.final_std:.2g} "
+        f"Error bar: a single run differs from the predicted risk by {error_bar:.2g} "
         "(standard deviation)",
         f"Untuned, clip scale 1 and the best constant rate for it ({naive['learning_rate']:.3g}): "
         f"risk {naive['final_risk']:.5g}, {naive['times']:.3g} times as large",

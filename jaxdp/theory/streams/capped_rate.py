@@ -12,10 +12,10 @@ from jaxdp.schedules import AbstractSchedule
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
-def leaves_cap(schedule: AbstractSchedule, cap: Float[Array, ""]) -> Float[Array, ""]:
-    """The time at which a falling learning rate meets the cap; beyond 1 when it never does.
+def leaves_cap(schedule: AbstractSchedule, cap: Float[Array, "*caps"]) -> Float[Array, "*caps"]:
+    """The times at which a falling learning rate meets each cap; beyond 1 where it never does.
 
-    The equation has a kink there, which the solver must not step across.
+    The equations have kinks there, which the solver must not step across.
     """
 
     def halve(_, ends):

@@ -15,7 +15,6 @@ import dataclasses
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
-from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
@@ -29,6 +28,7 @@ from jaxdp.problems.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_gaussian_pass, require_one_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve
+from jaxdp.theory.streams.capped_rate import leaves_cap
 from jaxdp.theory.streams.gradient_moments import gradient_moments
 from jaxdp.theory.streams.modes import (
     Modes,
@@ -218,21 +218,3 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
         label="",
         stopped=stopped,
     )
-
-
-def leaves_cap(schedule, cap):
-    """The times at which a falling learning rate meets each cap; beyond 1 where it never does.
-
-    The equation has kinks there, which the solver must not step across.
-    """
-
-    def halve(_, ends):
-        above, below = ends
-        middle = (above + below) / 2
-        over = schedule(middle) > cap
-        return jnp.where(over, middle, above), jnp.where(over, below, middle)
-
-    start, end = jnp.zeros_like(cap), jnp.ones_like(cap)
-    _, time = lax.fori_loop(0, 60, halve, (start, end))
-    meets = (schedule(start) > cap) & (schedule(end) < cap)
-    return lax.stop_gradient(jnp.where(meets, time, 2))

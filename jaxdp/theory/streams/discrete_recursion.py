@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdp.core.arrays import float_dtype
+from jaxdp.core.compensated_sum import add
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.signal import AbstractSignalProblem
@@ -72,8 +73,8 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
         change = ((1 - 1 / batch) * mean**2 - 2 * mean) * modal
         change += modes.diffusion * moments.diffusion
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
-        (modal, modal_error) = _add(modal, errors[0], change.astype(dtype))
-        (clipped, clipped_error) = _add(clipped, errors[1], (moments.clipped / count).astype(dtype))
+        (modal, modal_error) = add(modal, errors[0], change.astype(dtype))
+        (clipped, clipped_error) = add(clipped, errors[1], (moments.clipped / count).astype(dtype))
         new = (modal, clipped), (modal_error, clipped_error)
         active = step <= last
         return jax.tree.map(lambda after, before: jnp.where(active, after, before), new, state)
@@ -102,10 +103,3 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
         quadratics=jax.tree.map(jnp.append, modes.observed(start_values[0]), observed),
         label="recursion",
     )
-
-
-def _add(total, error, change):
-    """Kahan's sum: many changes far below the rounding of the total are not lost."""
-    change = change - error
-    new = total + change
-    return new, (new - total) - change

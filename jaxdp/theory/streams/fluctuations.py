@@ -45,7 +45,7 @@ from jaxdp.core.trajectory import Trajectory
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_plain_one_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve
-from jaxdp.theory.streams.coupled_ode import leaves_cap
+from jaxdp.theory.streams.capped_rate import leaves_cap
 from jaxdp.theory.streams.modes import Modes, as_trajectory, eigen_modes
 
 

@@ -13,19 +13,19 @@ DIM = 100
 PROBLEM = jaxdp.LogisticRegression(DIM, signal=2.0)
 
 
-def _algorithm(peak=4.0, num_steps=30, batch_size=100):
+def _algorithm(peak=1.6, num_steps=30, batch_size=100):
     schedule = jaxdp.Polynomial(peak, 0.5)
     return jaxdp.OnePassDPSGD(schedule, 0.3, 1.0, num_steps, batch_size=batch_size)
 
 
 @pytest.mark.slow
 def test_large_batches_agree_with_simulation():
-    # Until t = .64 steps are capped at 8/|x|^2, whose mean is 2 % above 8/d at d = 100: runs are
-    # ahead by up to .0008 then.
+    # Steps of at most 1.6/30 are below the cap 8/|x|^2 but for one sample in a hundred: capped ones
+    # are of 8/|x|^2, whose mean is 2 % above 8/d at d = 100.
     runs = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=1000, records=10)
 
     def assert_agrees(predicted):
-        assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=1e-3)
+        assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=3e-4)
         assert_mean_close(runs.final_risk, predicted.final_risk, bias=3e-4)
 
     predicted = jaxdp.predict(PROBLEM, _algorithm(), records=10)
