@@ -93,18 +93,22 @@ def _noisier(problem, plan, factor):
 
 def _assert_simulated(problem, plan, num_runs, bias, predicted=None):
     runs = jaxdp.simulate(
-        problem, plan.algorithm, num_runs=num_runs, key=jr.key(0), simulator=jaxdp.Reduced()
+        problem,
+        plan.algorithm,
+        num_runs=num_runs,
+        key=jr.key(0),
+        simulator=jaxdp.Reduced(),
+        records=1,
     )
     predicted = plan.predicted.final_risk if predicted is None else predicted
     helpers.assert_mean_close(runs.final_risk, float(predicted), bias=bias * float(predicted))
 
 
 def test_simulated_runs_reach_what_is_planned_and_not_with_noise_a_tenth_off():
-    problem = jaxdp.LinearRegression.isotropic(300, label_noise=0.3)
-    plan = _plan(problem, num_samples=3000, rho=1.0)
-    _assert_simulated(problem, plan, 400, 0.01)
+    plan = _plan()
+    _assert_simulated(PROBLEM, plan, 1000, 0.02)
     with pytest.raises(AssertionError):
-        _assert_simulated(problem, plan, 400, 0.01, _noisier(problem, plan, 1.1))
+        _assert_simulated(PROBLEM, plan, 1000, 0.02, _noisier(PROBLEM, plan, 1.1))
 
 
 @pytest.mark.slow
