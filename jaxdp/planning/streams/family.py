@@ -115,7 +115,7 @@ class FreeForm(AbstractFamily):
     even in $\log(t + .3\gamma)$.
 
     Args:
-        num_knots: >= 2; 24 come within 1e-5 of the best of all.
+        num_knots: >= 2; 24 came within .06 % of the best of all in 19 settings.
 
     Example:
         >>> import jaxdp
