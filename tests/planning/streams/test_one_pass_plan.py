@@ -183,6 +183,15 @@ def test_unequal_eigenvalues_are_planned_through_their_modes(gamma, hyperbolic, 
 
 
 @pytest.mark.slow
+def test_a_large_eigenvalue_is_stepped_finely_enough():
+    problem = jaxdp.LinearRegression.power_law(60, condition_number=100, label_noise=0.3)
+    plan = _plan(problem, num_samples=6000, rho=1.0)
+    # The best of 12 knots is .0021963.
+    assert 0.00218 < plan.final_risk < 0.0021963
+    assert plan.status == jaxdp.Status.OK
+
+
+@pytest.mark.slow
 def test_many_eigenvalues_are_joined_for_the_search_alone():
     problem = jaxdp.LinearRegression.power_law(200, condition_number=30, label_noise=0.3)
     setting = setting_of(problem, 2000, 1.0)
