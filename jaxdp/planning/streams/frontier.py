@@ -58,7 +58,10 @@ def best_risks(
     settings = Setting(
         problem.dim / counts.ravel(),
         strengths.ravel(),
-        *map(repeated, (one.label_noise, one.eigenvalues, one.weights, one.initial)),
+        repeated(one.label_noise),
+        repeated(one.eigenvalues),
+        repeated(one.weights),
+        repeated(one.initial),
     )
     is_noisy = np.isfinite(strengths.ravel())
     risks = np.empty(size)
