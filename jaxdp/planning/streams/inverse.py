@@ -51,7 +51,8 @@ def required_samples(
         schedule: as for `jaxdp.plan`.
 
     Returns:
-        n: `jaxdp.plan` with n samples predicts the target or less, with n - 1 more.
+        n: the search sees the target or less with n samples, with n - 1 more. What `jaxdp.plan`
+            predicts of n samples is within 1e-4 of the target or below it.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind or out of range.
