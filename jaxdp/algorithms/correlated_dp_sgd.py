@@ -240,8 +240,8 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
         mixing = concrete(self._mixing)
         if mixing is None:
             unchecked = (
-                "the inverse of the strategy, as rounded, was traced, so that the norms of its "
-                "columns were not looked at: its noise is larger by .2 % for that (1e-6 in float64)",
+                "the strategy was traced, so that its inverse, as rounded, was not looked at: the "
+                "noise is larger by .2 % for that (1e-6 in float64)",
             )
         elif (longest := longest_column_of(mixing)) > 1:
             known = concrete(rho)
