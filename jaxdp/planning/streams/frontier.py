@@ -25,7 +25,8 @@ def best_risks(
         rho: one or an array, > 0; infinite without privacy. Broadcast against `num_samples`.
 
     Returns:
-        The predicted risks, in float64.
+        The risks that the search saw, in float64. Below 1e-6 R(0) they are right only with label
+        noise (zeta^2 >= 2e-4 R(0) is enough); a plan's status tells, this does not.
 
     Raises:
         NotCoveredError: the eigenvalues are not equal.

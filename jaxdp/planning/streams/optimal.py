@@ -47,6 +47,9 @@ class Optimal(AbstractDescription):
 
     The clip scale is one number: one that falls with time is not looked at.
 
+    With next to no label noise the search does not resolve risks below 1e-6 R(0): a plan then has
+    the status UNSTABLE, because `CoupledODE` does not confirm what the search saw.
+
     For unequal eigenvalues there is a state per eigenvalue and the theorem does not hold. There
     the plan is the best `FreeForm` that descends through all modes from the isotropic plan.
 
