@@ -137,6 +137,17 @@ print(*(float(found.observables["accuracy"][..., -1].mean()) for found in (simul
 
 
 @pytest.mark.slow
+def test_a_stream_is_planned_as_it_stands(tmp_path):
+    out = _run(_block("python", "Plan before you run"), tmp_path)
+    risk, spread, floor, samples = map(float, out.split())
+    _assert_as_claimed("is a risk of #, from which single runs", risk)
+    _assert_as_claimed("single runs differ by #; without", spread)
+    _assert_as_claimed("without privacy it would be #. For", floor)
+    # Where risks are equal to four digits, counts are.
+    _assert_as_claimed("For a risk of .001 it takes # rows", samples, spread=1.0)
+
+
+@pytest.mark.slow
 def test_private_training_runs_as_it_stands_and_learns(tmp_path, bits):
     after = """
 losses = jax.vmap(lambda x, y: loss(model, x, y))(inputs, labels)

@@ -1,5 +1,6 @@
 """Pictures of plans: the schedule, what is predicted of it, and what hangs on each number."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, which colour-blind readers tell apart.
 _BLUE, _ORANGE, _BLACK = "#0072B2", "#E69F00", "#000000"
-_TICKS = (0.5, 1, 2, 5, 10, 20, 50, 100, 1000, 10_000)
+# Of the risk: a floor so far below all that is predicted is named, not drawn.
+_FAR_BELOW = 1e3
 _NAMES = {"exchange": "clip scale at\na fixed product"}
 # Times at which a schedule is drawn, closer together toward 0, where it moves.
 _NUM_TIMES, _FIRST_TIME = 400, 1e-4
+# Factors: the least range of a logarithmic axis, the range below which 2 and 5 are numbered too,
+# and the largest range of a learning rate that falls to zero.
+_SHORTEST, _PLAIN, _LONGEST = 5.0, 40.0, 1e4
 
 
 def plot_plan(
@@ -73,6 +78,7 @@ def _draw_schedule(axes: "Axes", plan: OnePassPlan) -> None:
     times = np.geomspace(_FIRST_TIME, 1.0, _NUM_TIMES)
     rates = plan.algorithm.learning_rate(jnp.asarray(times))
     axes.loglog(times, np.asarray(rates), color=_BLUE)
+    _number_logarithms(axes.yaxis, axes.set_ylim, *_span(rates))
     axes.set_xlabel("time $k/n$")
     axes.set_ylabel(r"learning rate $\tilde\eta$")
     axes.set_title(f"clip scale {float(plan.algorithm.clip_scale):.3g}", fontsize="medium")
@@ -95,15 +101,17 @@ def _draw_risk(axes: "Axes", plan: OnePassPlan, predicted: Trajectory) -> None:
         )
     final = float(predicted.final_risk)
     axes.semilogy([1.0], [final], "o", color=_BLACK, markersize=4, label="released")
-    axes.axhline(plan.floor, color=_ORANGE, linestyle="--", label="best without privacy")
+    if plan.floor * _FAR_BELOW > risk.min():
+        axes.axhline(plan.floor, color=_ORANGE, linestyle="--", label="best without privacy")
+    else:
+        axes.plot([], [], " ", label=f"without privacy {plan.floor:.1g}")
     axes.set_xlabel("time $k/n$")
     axes.set_ylabel("excess risk $R$")
-    axes.legend(frameon=False, fontsize="small")
+    _number_logarithms(axes.yaxis, axes.set_ylim, *axes.get_ylim())
+    _legend_above(axes)
 
 
 def _draw_sensitivities(axes: "Axes", plan: OnePassPlan) -> None:
-    from matplotlib.ticker import NullFormatter, StrMethodFormatter
-
     names = list(plan.sensitivities)
     places = np.arange(len(names))
     for shift, color, label, values in (
@@ -113,10 +121,53 @@ def _draw_sensitivities(axes: "Axes", plan: OnePassPlan) -> None:
         axes.barh(places + shift, np.asarray(values), 0.36, left=1, color=color, label=label)
     axes.axvline(1.0, color=_BLACK, linewidth=0.8)
     axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    axes.set_xticks([tick for tick in _TICKS if low <= tick <= high])
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    _number_logarithms(axes.xaxis, axes.set_xlim, *axes.get_xlim())
     axes.set_yticks(places, [_NAMES.get(name, name.replace("_", " ")) for name in names])
     axes.set_xlabel("risk, in units of the plan's")
-    axes.legend(frameon=False, fontsize="small")
+    _legend_above(axes)
+
+
+def _span(values: Any) -> tuple[float, float]:
+    """The range of the positive values, a little beyond them."""
+    positive = np.asarray(values, np.float64)
+    positive = positive[positive > 0]
+    if not positive.size:
+        return 1.0, 1.0
+    return max(positive.min(), positive.max() / _LONGEST) / 1.2, positive.max() * 1.2
+
+
+def _number_logarithms(axis: Any, set_limits: Any, low: float, high: float) -> None:
+    """A logarithmic axis of a factor of five at least, with few and plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    if high / low < _SHORTEST:
+        middle = math.sqrt(low * high)
+        low, high = middle / math.sqrt(_SHORTEST), middle * math.sqrt(_SHORTEST)
+    set_limits(low, high)
+    subs = (1.0, 2.0, 5.0) if high / low < _PLAIN else (1.0,)
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _as_text(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _as_text(value: float) -> str:
+    """A number from .001 to 1,000 as it is, others as powers of ten."""
+    power = math.floor(math.log10(value) + 1e-9)
+    if -3 <= power <= 3:
+        return f"{value:g}"
+    digit = round(value / 10.0**power)
+    return ("" if digit == 1 else rf"{digit}$\times$") + f"$10^{{{power}}}$"
+
+
+def _legend_above(axes: "Axes") -> None:
+    """Where it hides nothing."""
+    axes.legend(
+        frameon=False,
+        fontsize="small",
+        ncols=2,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        borderaxespad=0.2,
+        columnspacing=1.2,
+        handlelength=1.5,
+    )

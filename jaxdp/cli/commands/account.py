@@ -17,7 +17,12 @@ def account(options: argparse.Namespace) -> None:
     """Print the cost, and the noise that it belongs to."""
     import jaxdp
 
-    make = {"one-pass": _one_pass, "dp-gd": _dp_gd, "dp-sgd": _dp_sgd}[options.algorithm]
+    make = {
+        "one-pass": _one_pass,
+        "correlated": _correlated,
+        "dp-gd": _dp_gd,
+        "dp-sgd": _dp_sgd,
+    }[options.algorithm]
     algorithm, noise = make(options)
     cost = jaxdp.account(algorithm, delta=options.delta)
     if options.json:
@@ -33,8 +38,7 @@ def account(options: argparse.Namespace) -> None:
 def _one_pass(options: argparse.Namespace) -> tuple[Any, dict[str, float]]:
     import jaxdp
 
-    foreign = (*_OF_SUMS, *_OF_BATCHES)
-    settle(options, {}, {name: "is not of one-pass; give --rho" for name in foreign})
+    _refuse_sums(options)
     settings = {
         "learning_rate": jaxdp.Constant(_A_RATE),
         "clip_scale": _A_CLIP,
@@ -47,15 +51,38 @@ def _one_pass(options: argparse.Namespace) -> tuple[Any, dict[str, float]]:
     return made, {"rho": float(made.rho)}
 
 
+def _correlated(options: argparse.Namespace) -> tuple[Any, dict[str, float]]:
+    import jaxdp
+
+    _refuse_sums(options)
+    settings = {"batch_size": 1, "strategy": jaxdp.privacy.independent_strategy(_A_LENGTH)}
+    rates = [_A_RATE] * _A_LENGTH
+    if _finds_noise(options, "rho"):
+        made = jaxdp.CorrelatedDPSGD.calibrated(
+            options.epsilon, options.delta, rates=rates, clip_scale=_A_CLIP, **settings
+        )
+    else:
+        made = jaxdp.CorrelatedDPSGD(rates, _A_CLIP, options.rho, **settings)
+    return made, {"rho": float(made.rho)}
+
+
+def _refuse_sums(options: argparse.Namespace) -> None:
+    """Raise ValueError where an option is given of algorithms whose noise is on sums."""
+    reason = f"does not belong to {options.algorithm}, whose noise is --rho"
+    settle(options, {}, dict.fromkeys((*_OF_SUMS, *_OF_BATCHES), reason))
+
+
 def _dp_gd(options: argparse.Namespace) -> tuple[Any, dict[str, float]]:
     import jaxdp
 
-    settle(options, {}, {name: "is not of dp-gd" for name in ("rho", *_OF_BATCHES)})
+    settle(options, {}, {name: "does not belong to dp-gd" for name in ("rho", *_OF_BATCHES)})
     _require(options, "num_steps")
     settings = {"learning_rate": 1.0, "clip_norm": _A_CLIP, "num_steps": options.num_steps}
     if _finds_noise(options, "noise_multiplier"):
         made = jaxdp.DPGD.calibrated(options.epsilon, options.delta, **settings)
     else:
+        if not options.noise_multiplier >= 0:
+            raise ValueError(f"expected --noise-multiplier >= 0, got {options.noise_multiplier}")
         # The noise multiplier is 2 sigma / sqrt(learning rate).
         made = jaxdp.DPGD(noise_scale=options.noise_multiplier / 2, **settings)
     return made, {"noise_multiplier": float(made.noise_multiplier)}
@@ -67,7 +94,7 @@ def _dp_sgd(options: argparse.Namespace) -> tuple[Any, dict[str, float]]:
     import jaxdp
     from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
-    settle(options, {}, {"rho": "is not of dp-sgd; give --noise-multiplier"})
+    settle(options, {}, {"rho": "does not belong to dp-sgd, whose noise is --noise-multiplier"})
     _require(options, "num_steps", "num_records")
     if ("sampling_rate" in options) == ("batch_size" in options):
         raise ValueError(

@@ -1,7 +1,6 @@
 """`jaxdp plan`: how to run private linear regression within a budget, and what to expect."""
 
 import argparse
-import functools
 import math
 from typing import Any
 
@@ -15,8 +14,9 @@ PLAN_FILES = "plan.png", "plan.json"
 _A_BUDGET = 2.0
 # Samples for each dimension, where nobody says how many there are.
 _SAMPLES = 100
-# Constant rates that an untuned choice is looked for among, up to the cap.
-_NUM_RATES, _LEAST_RATE = 48, 0.05
+# Constant rates among which the naive choice is looked for, up to the cap: how many at once, how
+# often between the neighbours of the best, and the least one as a share of the cap, or of 1.
+_NUM_RATES, _ROUNDS, _LEAST_RATE = 13, 4, 1e-5
 
 
 def plan(options: argparse.Namespace) -> None:
@@ -38,7 +38,7 @@ def plan(options: argparse.Namespace) -> None:
     algorithm = found.algorithm
     predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations())
     error_bar = float(np.asarray(predicted.final_std))
-    naive = _naive(problem, algorithm)
+    naive = _naive(problem, found)
     cost = jaxdp.account(algorithm, delta=options.delta)
     summary |= {
         "line": found.line,
@@ -51,7 +51,7 @@ def plan(options: argparse.Namespace) -> None:
         },
         "floor": float(found.floor),
         "naive": naive,
-        "sensitivities": {name: list(each) for name, each in found.sensitivities.items()},
+        "sensitivities": {name: each._asdict() for name, each in found.sensitivities.items()},
         "assumptions": list(found.assumptions),
         "cost": {"epsilon": cost.epsilon, "delta": cost.delta, "mu": cost.mu},
     }
@@ -59,7 +59,7 @@ def plan(options: argparse.Namespace) -> None:
         str(found).rstrip(),
         f"Error bar: a single run differs from the predicted risk by {error_bar:.2g} "
         "(standard deviation)",
-        f"Untuned, clip scale 1 and the best constant rate for it ({naive['learning_rate']:.3g}): "
+        f"A naive choice, clip scale 1 and the best constant rate ({naive['learning_rate']:.3g}): "
         f"risk {naive['final_risk']:.5g}, {naive['times']:.3g} times as large",
         str(cost),
     ]
@@ -154,27 +154,35 @@ def _in_words(options: argparse.Namespace, inverse: dict[str, Any]) -> str:
     return f"A risk of {options.target_risk:g} needs {', or '.join(parts)}."
 
 
-def _naive(problem, algorithm) -> dict[str, float]:
-    """Clip scale 1 and the constant rate with the least predicted risk."""
-    import jax
-    import jax.numpy as jnp
-
+def _naive(problem, found) -> dict[str, float]:
+    """Clip scale 1 and the constant rate with the least predicted risk, beside the plan's."""
     import jaxdp
 
-    cap = 2 * int(algorithm.num_steps) / problem.dim
-    rates = jnp.geomspace(min(_LEAST_RATE, cap / 2), cap, _NUM_RATES)
-    one = algorithm.replace(clip_scale=1.0, learning_rate=jaxdp.Constant(1.0))
-    predict = functools.partial(jaxdp.predict, problem, records=1)
-    risks = jax.vmap(
-        lambda rate: predict(one.replace(learning_rate=jaxdp.Constant(rate))).final_risk
-    )(rates)
-    best = int(jnp.nanargmin(risks))
-    planned = float(predict(algorithm).final_risk)
-    return {
-        "learning_rate": float(rates[best]),
-        "final_risk": float(risks[best]),
-        "times": float(risks[best]) / planned,
-    }
+    one = found.algorithm.replace(clip_scale=1.0)
+    cap = 2 * int(one.num_steps) / problem.dim
+
+    def risk_of(rate):
+        risk = jaxdp.predict(problem, one.replace(learning_rate=_flat(one, rate))).final_risk
+        return math.inf if math.isnan(risk) else float(risk)
+
+    low, high = _LEAST_RATE * min(1.0, cap), cap
+    for _ in range(_ROUNDS):
+        rates = np.geomspace(low, high, _NUM_RATES)
+        risks = [risk_of(rate) for rate in rates]
+        best = int(np.argmin(risks))
+        low, high = rates[max(best - 1, 0)], rates[min(best + 1, _NUM_RATES - 1)]
+    rate, risk = float(rates[best]), risks[best]
+    return {"learning_rate": rate, "final_risk": risk, "times": risk / found.final_risk}
+
+
+def _flat(algorithm, rate: float):
+    """A constant rate, where possible in the form of schedule that is compiled already."""
+    import jaxdp
+
+    schedule = algorithm.learning_rate
+    if isinstance(schedule, jaxdp.PiecewiseLinear):
+        return schedule.replace(values=np.full(schedule.values.shape, rate))
+    return jaxdp.Constant(rate)
 
 
 def _title(options: argparse.Namespace, algorithm) -> str:

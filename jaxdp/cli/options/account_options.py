@@ -2,7 +2,7 @@
 
 import argparse
 
-ALGORITHMS = ("one-pass", "dp-gd", "dp-sgd")
+ALGORITHMS = ("one-pass", "correlated", "dp-gd", "dp-sgd")
 
 
 def add_account(commands) -> None:
@@ -11,10 +11,11 @@ def add_account(commands) -> None:
         "account",
         help="what an algorithm costs in privacy, or the noise that a budget needs",
         description=(
-            "What running an algorithm costs in privacy, exactly; or, with --epsilon, the noise "
-            "that keeps it within a budget. one-pass: one-pass DP-SGD, which is rho-GDP. dp-gd: "
-            "gradient descent on all rows. dp-sgd: DP-SGD with Poisson batches (--sampling-rate) "
-            "or shuffled epochs (--batch-size)."
+            "What running an algorithm costs in privacy, as it is proved; or, with --epsilon, the "
+            "noise that keeps it within a budget. one-pass: one-pass DP-SGD, whose last iterate "
+            "is rho-GDP. correlated: one pass with correlated noise, whose iterates together are "
+            "rho-GDP. dp-gd: gradient descent on all rows. dp-sgd: DP-SGD with Poisson batches "
+            "(--sampling-rate) or shuffled epochs (--batch-size)."
         ),
         allow_abbrev=False,
     )
@@ -25,7 +26,7 @@ def add_account(commands) -> None:
 
     account.add_argument("--delta", type=float, default=1e-5, help="of the budget [1e-5]")
     add("--epsilon", type=float, help="find the noise of this budget")
-    add("--rho", type=float, help="of one-pass")
+    add("--rho", type=float, help="of one-pass and correlated")
     add("--noise-multiplier", type=float, help="of dp-gd and dp-sgd: noise on a sum over its clip")
     add("--num-steps", type=int, help="of dp-gd and dp-sgd")
     add("--num-records", type=int, help="of dp-sgd: rows of the table")

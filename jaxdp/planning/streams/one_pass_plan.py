@@ -14,6 +14,7 @@ from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, PiecewiseLin
 _WRITTEN = (Constant, Hyperbolic, PiecewiseLinear, Polynomial)
 # Relative: knots that follow the schedule so closely are enough to paste.
 _CLOSE = 1e-2
+_NAMES = {"exchange": "clip_scale at a fixed product with the rate"}
 
 
 class Sensitivity(NamedTuple):
@@ -59,7 +60,9 @@ class OnePassPlan(eqx.Module):
     def line(self) -> str:
         """The algorithm as a line of Python, to five digits; of many knots as few as are needed."""
         one = self.algorithm
-        numbers = f"{float(one.clip_scale):.5g}, {float(one.rho)!r}, {int(one.num_steps)}"
+        texts = f"{float(one.clip_scale):.5g}", repr(float(one.rho)), str(int(one.num_steps))
+        # Infinity has no literal in Python.
+        numbers = ", ".join('float("inf")' if text == "inf" else text for text in texts)
         return f"jaxdp.OnePassDPSGD({_schedule_text(one.learning_rate)}, {numbers})"
 
     def __str__(self):
@@ -77,7 +80,7 @@ class OnePassPlan(eqx.Module):
                 "sides and the centre of the box"
             )
         lines += [
-            f"{name}: risk {1 + each.halved:.3g} times as large when halved, "
+            f"{_NAMES.get(name, name)}: risk {1 + each.halved:.3g} times as large when halved, "
             f"{1 + each.doubled:.3g} when doubled"
             for name, each in self.sensitivities.items()
         ]

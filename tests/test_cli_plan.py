@@ -1,0 +1,146 @@
+"""`jaxdp plan`: the plan, what is expected of it, the inverse, and how bad input ends."""
+
+import json
+
+import pytest
+
+import jaxdp
+from jaxdp import cli
+
+
+def _run(capsys, *arguments):
+    try:
+        status = cli.main(["plan", *arguments])
+    except SystemExit as stop:
+        status = stop.code
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.mark.slow
+def test_the_plan_is_printed_drawn_and_can_be_pasted(capsys, tmp_path):
+    status, out, err = _run(
+        capsys,
+        *("--dim", "100", "--num-samples", "10000", "--epsilon", "2", "--label-noise", ".3"),
+        *("--out", str(tmp_path / "new")),
+    )
+    assert (status, err) == (0, "")
+    for words in ("Plan for 10000 samples", "Error bar:", "A naive choice", "without privacy"):
+        assert words in out
+    assert (tmp_path / "new" / "plan.png").stat().st_size > 10_000
+    found = json.loads((tmp_path / "new" / "plan.json").read_text())
+    assert found["predicted"]["final_risk"] == pytest.approx(0.0017537, rel=5e-3)
+    assert 0 < found["predicted"]["standard_deviation"] < 0.2 * found["predicted"]["final_risk"]
+    # The closed form of `floor`: ln(R0 / R) + (zeta^2 / 2)(1 / R - 1 / R0) = n / d.
+    assert found["floor"] == pytest.approx(4.831e-4, rel=1e-3)
+    assert found["cost"]["epsilon"] == pytest.approx(2, abs=1e-6)
+    # A naive choice is a constant rate at clip scale 1, and no rate on a finer grid is better.
+    problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+    naive = found["naive"]
+    by_factor = {
+        factor: float(
+            jaxdp.predict(
+                problem,
+                jaxdp.OnePassDPSGD(
+                    jaxdp.Constant(factor * naive["learning_rate"]), 1.0, found["rho"], 10_000
+                ),
+            ).final_risk
+        )
+        for factor in (0.9, 1.0, 1.1)
+    }
+    assert by_factor[1.0] == pytest.approx(naive["final_risk"], rel=1e-3)
+    assert min(by_factor, key=lambda factor: by_factor[factor]) == 1
+    assert naive["final_risk"] == pytest.approx(
+        naive["times"] * found["predicted"]["final_risk"], rel=1e-6
+    )
+    assert found["sensitivities"]["learning_rate"]["halved"] > 5
+    pasted = eval(found["line"], {"jaxdp": jaxdp})
+    assert f"\n{found['line']}\n" in out
+    risk = jaxdp.predict(problem, pasted).final_risk
+    assert float(risk) == pytest.approx(found["predicted"]["final_risk"], rel=1e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", ["constant", "polynomial", "hyperbolic"])
+def test_a_family_of_schedules_is_no_better_than_the_best(capsys, tmp_path, schedule):
+    status, out, err = _run(
+        capsys,
+        *("--num-samples", "1000", "--rho", "1", "--schedule", schedule, "--json"),
+        *("--out", str(tmp_path)),
+    )
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    assert f"jaxdp.{schedule.capitalize()}(" in found["line"]
+    assert found["predicted"]["final_risk"] > 0.056485
+    assert found["naive"]["times"] > 1
+
+
+@pytest.mark.slow
+def test_a_target_risk_asks_for_samples_or_for_epsilon(capsys, tmp_path):
+    shared = ["--target-risk", ".05", "--json", "--out", str(tmp_path)]
+    found = json.loads(_run(capsys, *shared, "--rho", "1")[1])
+    assert found["required_samples"] == found["num_samples"] == 1068
+    assert found["predicted"]["final_risk"] == pytest.approx(0.05, rel=2e-3)
+    back = json.loads(_run(capsys, *shared, "--num-samples", "1068")[1])
+    # rho = 1 costs 4.3772.
+    assert back["required_epsilon"] == pytest.approx(4.3772, rel=2e-3)
+    assert back["rho"] == pytest.approx(1, rel=2e-3)
+
+
+def test_a_target_below_the_floor_is_answered_without_a_plan(capsys, tmp_path):
+    shared = ["--target-risk", ".001", "--num-samples", "1000", "--out", str(tmp_path)]
+    status, out, err = _run(capsys, *shared)
+    assert (status, err) == (0, "")
+    assert "A risk of 0.001 needs more than 1000 samples at any epsilon." in out
+    assert "picture" not in out
+    status, out, _ = _run(capsys, *shared, "--json")
+    found = json.loads(out)
+    assert found["required_epsilon"] == "inf"
+    assert found["files"] == [str(tmp_path / "plan.json")]
+    assert json.loads((tmp_path / "plan.json").read_text()) == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--epsilon", "2", "--rho", "1"], "expected one of --rho and --epsilon, got both"),
+        (["--rho", "-1"], "expected rho > 0, got -1.0"),
+        (["--epsilon", "0"], "expected 0 < epsilon < infinity, got 0.0"),
+        (["--delta", "0"], "expected 0 < delta < 1, got 0.0"),
+        (["--dim", "0"], "expected dim >= 1, got 0"),
+        (["--dim", "10000000000"], "expected fewer than 2^31 numbers in directions"),
+        (["--num-samples", "0"], "expected num_samples >= 1, got 0"),
+        (["--num-samples", "3000000000"], "expected --num-samples < 2^31, got 3000000000"),
+        (["--label-noise", "-1"], "expected finite label_noise >= 0, got -1.0"),
+        (["--initial-risk", "0"], "expected finite initial_risk > 0, got 0.0"),
+        (["--condition-number", ".5"], "expected finite condition_number >= 1, got 0.5"),
+        (["--schedule", "cosine"], "invalid choice: 'cosine'"),
+        (["--target-risk", ".1"], "expected with --target-risk a budget"),
+        (["--target-risk", ".5", "--rho", "1"], "below the initial risk 0.5, got 0.5"),
+        (["--target-risk", "0", "--num-samples", "9"], "expected target_risk above 0"),
+        (["--target-risk", "nan", "--rho", "1"], "expected target_risk above 0"),
+        (["--target-risk", ".1", "--rho", "1", "--epsilon", "2"], "got both"),
+    ],
+)
+def test_bad_input_ends_with_one_line_and_status_2(capsys, tmp_path, arguments, message):
+    status, out, err = _run(capsys, *arguments, "--out", str(tmp_path))
+    assert status == 2
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_file_is_no_folder_to_write_to(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, _, err = _run(capsys, "--out", str(tmp_path / "file"))
+    assert status == 2
+    assert "expected --out to be a folder" in err
+
+
+def test_help_has_every_option_and_no_default_that_means_nothing(capsys):
+    status, out, _ = _run(capsys, "--help")
+    assert status == 0
+    for option in ("--dim", "--num-samples", "--epsilon", "--rho", "--target-risk", "--schedule"):
+        assert option in out
+    assert "SUPPRESS" not in out
+    assert "(default: False)" not in out

@@ -1,0 +1,78 @@
+"""The picture of a plan draws what the plan holds, and reads well at its extremes."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
+from jaxdp.plots import plot_plan
+
+TIME = jnp.linspace(0, 1, 5)
+PREDICTED = jaxdp.Trajectory(
+    TIME, jnp.asarray([0.5, 0.2, 0.1, 0.06, 0.04]), jnp.asarray(0.05), jnp.asarray(0), {}
+)
+
+
+def _plan(schedule=None, floor=0.01, sensitivities=None):
+    schedule = jaxdp.Polynomial(6.0, 0.5) if schedule is None else schedule
+    return OnePassPlan(
+        algorithm=jaxdp.OnePassDPSGD(schedule, 0.3, 1.0, 1000),
+        predicted=PREDICTED,
+        floor=floor,
+        sensitivities={"clip_scale": Sensitivity(5.0, 0.6), "exchange": Sensitivity(0.1, 0.2)}
+        if sensitivities is None
+        else sensitivities,
+        assumptions=(),
+        status=jaxdp.Status.OK,
+    )
+
+
+def _labels(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_the_three_panels_are_the_plan(tmp_path):
+    band = dataclasses.replace(PREDICTED, std=0.1 * PREDICTED.risk)
+    figure = plot_plan(_plan(), band, title="a title")
+    figure.savefig(tmp_path / "picture.png")
+    rate, risk, sensitivity = figure.axes
+    time, values = (np.asarray(each) for each in rate.lines[0].get_data())
+    np.testing.assert_allclose(values, 6 * np.sqrt(1 - time), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(risk.lines[0].get_ydata(), PREDICTED.risk, rtol=1e-6)
+    assert _labels(risk) == [
+        "predicted",
+        "± one run's deviation",
+        "released",
+        "best without privacy",
+    ]
+    widths = [bar.get_x() + bar.get_width() for bar in sensitivity.patches]
+    np.testing.assert_allclose(sorted(widths), [1.1, 1.2, 1.6, 6.0])
+
+
+def test_a_floor_far_below_is_named_and_not_drawn():
+    _, risk, _ = plot_plan(_plan(floor=1e-40)).axes
+    assert _labels(risk)[-1] == "without privacy 1e-40"
+    assert risk.get_ylim()[0] > 1e-3
+
+
+@pytest.mark.parametrize(
+    "schedule", [jaxdp.Constant(3.0), jaxdp.Polynomial(6.0, 2.0), jaxdp.Hyperbolic(1e5, 1e-4)]
+)
+def test_axes_have_two_numbers_at_least_and_few(schedule):
+    nothing = {"clip_scale": Sensitivity(1e-4, 0.0)}
+    large = {"clip_scale": Sensitivity(1e4, 3.0)}
+    for sensitivities in (nothing, large):
+        figure = plot_plan(_plan(schedule, sensitivities=sensitivities))
+        figure.canvas.draw()
+        rate, _, sensitivity = figure.axes
+        for axis in (rate.yaxis, sensitivity.xaxis):
+            low, high = sorted(axis.get_view_interval())
+            assert 2 <= sum(low <= place <= high for place in axis.get_majorticklocs()) <= 8
+
+
+def test_what_is_no_plan_is_refused():
+    with pytest.raises(TypeError, match=r"expected plan to be a plan of jaxdp\.plan"):
+        plot_plan(PREDICTED)
