@@ -14,8 +14,8 @@ from jaxdp.planning.streams.family import AbstractFamily
 from jaxdp.planning.streams.schedule_risk import schedule_log_risk
 from jaxdp.planning.streams.setting import AbstractSetting
 
-# Clip scales over the size of the slopes at the start, and how many starts are improved.
-_CLIPS, _KEPT = np.geomspace(0.02, 4, 9), 4
+# Clip scales over the size of the slopes at the start, that are tried.
+_CLIPS = np.geomspace(0.02, 4, 9)
 
 
 class Fit(NamedTuple):
@@ -44,12 +44,15 @@ def fit(
         starts: points, ln c first.
         least: a risk below which nothing can be; what seems to be is an error of the integration.
     """
+    kept, tolerance = setting.effort
     with on_host():
         values = np.array(_values(family, jnp.asarray(starts), setting))
         values[~(values >= np.log(least))] = np.inf
-        best = starts[np.argsort(values)[:_KEPT]]
+        best = starts[np.argsort(values)[:kept]]
         found = descend(
-            lambda points: _values_and_gradients(family, jnp.asarray(points), setting), best
+            lambda points: _values_and_gradients(family, jnp.asarray(points), setting),
+            best,
+            tolerance=tolerance,
         )
     risks = np.where(found.values >= np.log(least), np.exp(found.values), np.inf)
     place = int(np.argmin(risks))

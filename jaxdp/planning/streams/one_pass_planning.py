@@ -50,8 +50,6 @@ def plan_one_pass(
     count = require_count("num_samples", num_samples)
     rho = rho_of(rho, epsilon, delta)
     setting = stream_setting_of(problem, count, rho)
-    if not setting.initial_risk > 0:
-        raise ValueError("expected a problem with something to learn, got a target of zero")
     family, regret = family_of(schedule), None
     if uncertainty is None:
         found = solve(family, setting)

@@ -68,8 +68,8 @@ class ScaledSetting(AbstractSetting):
         return 200
 
     @property
-    def initial_risk(self):
-        return self.plain.initial_risk
+    def effort(self):
+        return 4, 1e-9
 
     @property
     def start(self):
@@ -126,8 +126,8 @@ class SignalSetting(AbstractSetting):
 
     @property
     def slope_scale(self):
-        zero = jnp.zeros_like(self.gamma)
-        return jnp.sqrt(self.problem.slope_moments(zero, zero, zero + jnp.inf).square)
+        _, _, square = _at_the_start(self.problem)
+        return jnp.sqrt(square)
 
     @property
     def num_steps(self):
@@ -135,8 +135,9 @@ class SignalSetting(AbstractSetting):
         return 60
 
     @property
-    def initial_risk(self):
-        return self.risk(self.start)
+    def effort(self):
+        # A minimum often lies where the rate meets the cap, in a kink that a descent nears slowly.
+        return 2, 1e-7
 
     @property
     def start(self):
@@ -175,8 +176,7 @@ def _moments(problem: AbstractSignalProblem, at: Float[Array, " three"]) -> Floa
     Their derivatives are nine numbers, taken forward at once: a reverse pass through the search
     would else keep what hundreds of nodes of a quadrature computed at every step.
     """
-    found = problem.slope_moments(*at)
-    return jnp.stack([found.along, found.derivative, found.square])
+    return _by_quadrature(problem, at)
 
 
 @_moments.defjvp
@@ -184,21 +184,37 @@ def _moments_and_change(primals, tangents):
     problem, at = primals
 
     def twice(at):
-        found = _moments(problem, at)
+        found = _by_quadrature(problem, at)
         return found, found
 
     slopes, found = jax.jacfwd(twice, has_aux=True)(at)
-    return found, slopes @ tangents[1]
+    return found, jnp.sum(slopes * tangents[1], axis=1)
+
+
+def _by_quadrature(problem, at):
+    found = problem.slope_moments(*at)
+    return jnp.stack([found.along, found.derivative, found.square])
+
+
+@eqx.filter_jit
+def _at_the_start(problem):
+    return _by_quadrature(problem, jnp.asarray([0, 0, jnp.inf]))
 
 
 def stream_setting_of(
     problem: LinearRegression | AbstractSignalProblem, num_samples: float, rho: float
 ) -> AbstractSetting:
-    """The setting of any problem on a stream, with concrete numbers."""
+    """The setting of any problem on a stream, with concrete numbers.
+
+    Raises:
+        ValueError: there is nothing to learn.
+    """
     if isinstance(problem, AbstractSignalProblem):
         wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), problem)
         return SignalSetting(wide, np.float64(problem.dim / num_samples), np.float64(rho))
     plain = setting_of(problem, num_samples, rho)
+    if not plain.initial_risk > 0:
+        raise ValueError("expected a problem with something to learn, got a target of zero")
     is_squared, scales = isinstance(problem.loss, HalfSquared), problem.input_scales
     if is_squared and scales is None:
         return plain

@@ -56,8 +56,8 @@ class AbstractSetting(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def initial_risk(self) -> Float[Any, ""]:
-        """R(0)."""
+    def effort(self) -> tuple[int, float]:
+        """How many descents a fit makes, and by which share of the risk the last step may gain."""
 
     @property
     @abc.abstractmethod
@@ -135,6 +135,10 @@ class Setting(AbstractSetting):
     @property
     def num_steps(self):
         return 400
+
+    @property
+    def effort(self):
+        return 4, 1e-10
 
     @property
     def start(self):
