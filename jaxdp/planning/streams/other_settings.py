@@ -42,18 +42,12 @@ class ScaledSetting(AbstractSetting):
         slope_bound: w; infinite for least squares.
     """
 
+    gamma: Float[Any, ""]
+    rho: Float[Any, ""]
     plain: Setting
     values: Float[Any, " levels"]
     weights: Float[Any, " levels"]
     slope_bound: Float[Any, ""]
-
-    @property
-    def gamma(self):
-        return self.plain.gamma
-
-    @property
-    def rho(self):
-        return self.plain.rho
 
     @property
     def cap(self):
@@ -99,7 +93,8 @@ class ScaledSetting(AbstractSetting):
         return eqx.tree_at(lambda each: each.plain, self, self.plain.grouped())
 
     def without_privacy(self):
-        return eqx.tree_at(lambda each: each.plain, self, self.plain.without_privacy())
+        quiet = self.plain.without_privacy()
+        return eqx.tree_at(lambda each: (each.rho, each.plain), self, (quiet.rho, quiet))
 
 
 class SignalSetting(AbstractSetting):
@@ -116,9 +111,9 @@ class SignalSetting(AbstractSetting):
         problem: with numbers in float64.
     """
 
-    problem: AbstractSignalProblem
     gamma: Float[Any, ""]
     rho: Float[Any, ""]
+    problem: AbstractSignalProblem
 
     @property
     def cap(self):
@@ -211,7 +206,7 @@ def stream_setting_of(
     """
     if isinstance(problem, AbstractSignalProblem):
         wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), problem)
-        return SignalSetting(wide, np.float64(problem.dim / num_samples), np.float64(rho))
+        return SignalSetting(np.float64(problem.dim / num_samples), np.float64(rho), wide)
     plain = setting_of(problem, num_samples, rho)
     if not plain.initial_risk > 0:
         raise ValueError("expected a problem with something to learn, got a target of zero")
@@ -221,6 +216,8 @@ def stream_setting_of(
     one = np.ones(1)
     values, weights = (one, one) if scales is None else (scales.values, scales.weights)
     return ScaledSetting(
+        plain.gamma,
+        plain.rho,
         plain,
         np.asarray(values, np.float64),
         np.asarray(weights, np.float64),

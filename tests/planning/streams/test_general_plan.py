@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import helpers
 import jax
@@ -37,7 +38,7 @@ PLACES = {
 PLANS = {}
 
 
-def _plan(name, schedule=jaxdp.Optimal):
+def _plan(name, schedule: Any = jaxdp.Optimal):
     if (name, schedule) not in PLANS:
         PLANS[name, schedule] = jaxdp.plan(
             PROBLEMS[name], num_samples=COUNT, rho=1.0, schedule=schedule
@@ -70,23 +71,25 @@ def test_the_search_sees_what_the_theory_predicts(name):
 
 
 def _as_scaled(setting: Setting) -> ScaledSetting:
-    return ScaledSetting(setting, np.ones(1), np.ones(1), np.float64(math.inf))
+    return ScaledSetting(
+        setting.gamma, setting.rho, setting, np.ones(1), np.ones(1), np.float64(math.inf)
+    )
 
 
 @pytest.mark.slow
-def test_least_squares_by_the_general_equations_is_what_the_special_ones_say():
-    cell = CELLS[1]
-    found = solve(Parametric(jaxdp.Constant), _as_scaled(cell.setting))
-    np.testing.assert_allclose(found.risk, cell.constant, rtol=1e-3)
-
-
-@pytest.mark.slow
-def test_the_best_that_is_found_of_least_squares_is_the_proved_optimum():
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("constant", Parametric(jaxdp.Constant)),
+        ("hyperbolic", Parametric(jaxdp.Hyperbolic)),
+        # Of all schedules, by theorem.
+        ("optimal", FreeForm(32)),
+    ],
+)
+def test_least_squares_by_the_general_equations_is_what_the_special_ones_say(name, family):
     for cell in (CELLS[1], CELLS[3], CELLS[12]):
-        found = solve(Parametric(jaxdp.Hyperbolic), _as_scaled(cell.setting))
-        np.testing.assert_allclose(found.risk, cell.hyperbolic, rtol=1e-3)
-        found = solve(FreeForm(32), _as_scaled(cell.setting))
-        np.testing.assert_allclose(found.risk, cell.optimal, rtol=1e-3)
+        found = solve(family, _as_scaled(cell.setting))
+        np.testing.assert_allclose(found.risk, getattr(cell, name), rtol=1e-3)
 
 
 @pytest.mark.slow
