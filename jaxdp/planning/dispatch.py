@@ -18,6 +18,7 @@ from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.signal import AbstractSignalProblem
 
 # What is asked of one kind of problem only, and what it is where nobody says.
 _OF_STREAMS: dict[str, Any] = {
@@ -37,7 +38,7 @@ _OF_FEATURES: dict[str, Any] = {
 
 @overload
 def plan(
-    problem: LinearRegression,
+    problem: LinearRegression | AbstractSignalProblem,
     *,
     num_samples: int,
     schedule: Any = Optimal,
@@ -86,6 +87,12 @@ def plan(
     are taken as known; where they are not, `uncertainty` names a box of them, and the plan's worst
     regret over it is least.
 
+    **Other streams** (`LogisticRegression`; `LinearRegression` with `input_scales` or Huber's
+    loss): the same arguments but `uncertainty`. No theorem names the best schedule there. Families
+    are fitted by gradients through the equations of `CoupledODE`, from many starts, and `Optimal`
+    is the best `FreeForm` that is found, from the best hyperbola on; `.assumptions` says so. The
+    floor is found in the same way, without noise and with any clip scale.
+
     **Features on fixed rows** (`FixedFeatures`, `RandomFeatures`): `epsilon`, `delta`, `num_steps`,
     `sampling_rate`, `optimiser`, `average`, `sampler`. How to train with DP-SGD. Every pair of
     steps and sampling rate is a cell. Its noise multiplier is that of the exact account. Its
@@ -107,7 +114,7 @@ def plan(
     of 1 is there the full batch of `DPGD`.
 
     Args:
-        problem: a stream of linear regression, or features on fixed rows with any loss.
+        problem: a stream of linear or logistic regression, or features on fixed rows with any loss.
         epsilon: > 0.
         delta: in (0, 1).
         num_samples: n, the length of the one pass.
@@ -132,8 +139,8 @@ def plan(
         `.table`. Both have a text to print.
 
     Raises:
-        NotCoveredError: of such problems there is no plan, or the closure does not cover the
-            optimiser or the batches.
+        NotCoveredError: of such problems there is no plan, or none with `uncertainty`; or the
+            closure does not cover the optimiser or the batches.
         TypeError, ValueError: an argument is of the wrong kind or out of range, or belongs to the
             other kind of problem; or the simulated noise of a cell is so little that `account`
             has no epsilon for it at this delta.
@@ -169,12 +176,12 @@ def plan(
     if isinstance(problem, AbstractFeatureProblem):
         _refuse(problem, of_streams, _OF_STREAMS, _OF_FEATURES)
         return plan_training(problem, epsilon=epsilon, delta=delta, **of_features)
-    if isinstance(problem, LinearRegression):
+    if isinstance(problem, LinearRegression | AbstractSignalProblem):
         _refuse(problem, of_features, _OF_FEATURES, _OF_STREAMS)
         return plan_one_pass(problem, epsilon=epsilon, delta=delta, **of_streams)
     raise NotCoveredError(
-        "a plan is for linear regression on a stream (LinearRegression; of a table, its "
-        ".surrogate) or for features on fixed rows (FixedFeatures, RandomFeatures), got "
+        "a plan is for regression on a stream (LinearRegression; of a table, its .surrogate; "
+        "LogisticRegression) or for features on fixed rows (FixedFeatures, RandomFeatures), got "
         f"{type(problem).__name__}"
     )
 

@@ -16,11 +16,9 @@ from jaxdp.core.checks import described, require_count
 from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.clock import Clock, log_clock, two_sided_clock
-from jaxdp.planning.streams.setting import Setting
+from jaxdp.planning.streams.setting import AbstractSetting
 from jaxdp.schedules import AbstractSchedule, PiecewiseLinear, as_schedule
 
-# Steps of the integration: from the middle of a fit on, and in its rough beginning.
-_STEPS = 400
 # A first parameter is a rate, and is tried in these shares of the cap; others are numbers around 1.
 _RATES = np.geomspace(2e-3, 0.9, 8)
 _FARTHEST = 25.0
@@ -36,21 +34,23 @@ class AbstractFamily(AbstractDescription):
         """How many free numbers there are."""
 
     @abc.abstractmethod
-    def schedule(self, numbers: Float[Array, " size"], gamma: Float[Array, ""]) -> AbstractSchedule:
-        """The schedule of some numbers; gamma sets the cap and the knots."""
+    def schedule(
+        self, numbers: Float[Array, " size"], setting: AbstractSetting
+    ) -> AbstractSchedule:
+        """The schedule of some numbers; the setting has the cap and the knots."""
 
     @abc.abstractmethod
     def parts(
-        self, numbers: Float[np.ndarray, " size"], setting: Setting
+        self, numbers: Float[np.ndarray, " size"], setting: AbstractSetting
     ) -> tuple[Callable[..., AbstractSchedule], dict[str, Any]]:
         """The schedule as a function of arguments by name, and these; the first is a rate."""
 
     @abc.abstractmethod
-    def clock(self, gamma: Float[Array, ""], refinement: int) -> Clock:
-        """The clock on which such schedules are integrated, with so many times the steps."""
+    def clock(self, setting: AbstractSetting) -> Clock:
+        """The clock on which such schedules are integrated."""
 
     @abc.abstractmethod
-    def starts(self, setting: Setting) -> Float[np.ndarray, "starts size"]:
+    def starts(self, setting: AbstractSetting) -> Float[np.ndarray, "starts size"]:
         """Numbers from which a fit begins."""
 
 
@@ -86,7 +86,7 @@ class Parametric(AbstractFamily):
     def size(self):
         return len(self.names)
 
-    def schedule(self, numbers, gamma):
+    def schedule(self, numbers, setting):
         # A best parameter may be 0 or infinite: a power of 0, or a knee that never comes.
         values = jnp.exp(jnp.clip(numbers, -_FARTHEST, _FARTHEST))
         return self._made(**{name: values[place] for place, name in enumerate(self.names)})
@@ -98,8 +98,8 @@ class Parametric(AbstractFamily):
     def _made(self, **arguments):
         return as_schedule(self.make(**arguments))
 
-    def clock(self, gamma, refinement):
-        return two_sided_clock(gamma, 2 * refinement * _STEPS + 1)
+    def clock(self, setting):
+        return two_sided_clock(setting.gamma, 2 * setting.num_steps + 1)
 
     def starts(self, setting):
         rates = np.log(_RATES * float(setting.cap))
@@ -110,7 +110,8 @@ class Parametric(AbstractFamily):
 class FreeForm(AbstractFamily):
     r"""Any non-increasing schedule, as straight lines between knots that are dense near t = 0.
 
-    The value at knot k is $\frac{2}{\gamma}\prod_{j \le k}\mathrm{sigmoid}(x_j)$: non-increasing
+    The value at knot k is the cap ($2/\gamma$ for least squares) times
+    $\prod_{j \le k}\mathrm{sigmoid}(x_j)$: non-increasing
     and below the cap whatever x is, so that its gradient descent needs no constraint. The knots are
     even in $\log(t + .3\gamma)$.
 
@@ -134,19 +135,19 @@ class FreeForm(AbstractFamily):
     def size(self):
         return self.num_knots
 
-    def schedule(self, numbers, gamma):
-        values = 2 / gamma * jnp.cumprod(jax.nn.sigmoid(numbers))
-        return PiecewiseLinear(log_clock(gamma, self.num_knots).time, values)
+    def schedule(self, numbers, setting):
+        values = setting.cap * jnp.cumprod(jax.nn.sigmoid(numbers))
+        return PiecewiseLinear(log_clock(setting.gamma, self.num_knots).time, values)
 
     def parts(self, numbers, setting):
         with on_host():
-            found = self.schedule(jnp.asarray(numbers), jnp.asarray(setting.gamma))
+            found = self.schedule(jnp.asarray(numbers), jax.tree.map(jnp.asarray, setting))
             return Knots(np.array(found.knots)), {"learning_rate": np.array(found.values)}
 
-    def clock(self, gamma, refinement):
+    def clock(self, setting):
         # Steps that end at the knots, so that none crosses a kink.
         pieces = self.num_knots - 1
-        return log_clock(gamma, 2 * pieces * -(-refinement * _STEPS // (2 * pieces)) + 1)
+        return log_clock(setting.gamma, 2 * pieces * -(-setting.num_steps // (2 * pieces)) + 1)
 
     def starts(self, setting):
         """Hyperbolic schedules of several heights."""

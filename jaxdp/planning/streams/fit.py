@@ -12,10 +12,10 @@ from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.descent import descend
 from jaxdp.planning.streams.family import AbstractFamily
 from jaxdp.planning.streams.schedule_risk import schedule_log_risk
-from jaxdp.planning.streams.setting import Setting
+from jaxdp.planning.streams.setting import AbstractSetting
 
-# Clip scales over the standard deviation of a label, and how many starts are improved.
-_CLIPS, _KEPT = np.geomspace(0.02, 4, 9), 4
+# Clip scales over the size of the slopes at the start, that are tried.
+_CLIPS = np.geomspace(0.02, 4, 9)
 
 
 class Fit(NamedTuple):
@@ -32,7 +32,7 @@ class Fit(NamedTuple):
 
 def fit(
     family: AbstractFamily,
-    setting: Setting,
+    setting: AbstractSetting,
     starts: Float[np.ndarray, "starts numbers"],
     least: float,
 ) -> Fit:
@@ -44,12 +44,15 @@ def fit(
         starts: points, ln c first.
         least: a risk below which nothing can be; what seems to be is an error of the integration.
     """
+    kept, tolerance = setting.effort
     with on_host():
         values = np.array(_values(family, jnp.asarray(starts), setting))
         values[~(values >= np.log(least))] = np.inf
-        best = starts[np.argsort(values)[:_KEPT]]
+        best = starts[np.argsort(values)[:kept]]
         found = descend(
-            lambda points: _values_and_gradients(family, jnp.asarray(points), setting), best
+            lambda points: _values_and_gradients(family, jnp.asarray(points), setting),
+            best,
+            tolerance=tolerance,
         )
     risks = np.where(found.values >= np.log(least), np.exp(found.values), np.inf)
     place = int(np.argmin(risks))
@@ -57,28 +60,29 @@ def fit(
 
 
 def risk_at(
-    family: AbstractFamily, point: Float[np.ndarray, " numbers"], setting: Setting
+    family: AbstractFamily, point: Float[np.ndarray, " numbers"], setting: AbstractSetting
 ) -> float:
     """The risk of one member."""
     with on_host():
         return float(np.exp(np.asarray(_values(family, jnp.asarray(point)[None], setting))[0]))
 
 
-def cold_starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "starts numbers"]:
+def cold_starts(
+    family: AbstractFamily, setting: AbstractSetting
+) -> Float[np.ndarray, "starts numbers"]:
     """Every clip scale with each of the family's own starts."""
     weakest = min(1.0, min(1.0, float(setting.rho)) ** 2 / float(setting.gamma) ** 0.5)
-    clips = np.log(np.sqrt(float(setting.label_variance)) * _CLIPS * min(1.0, 10 * weakest))
+    clips = np.log(float(setting.slope_scale) * _CLIPS * min(1.0, 10 * weakest))
     numbers = family.starts(setting)
     return np.concatenate(
         [np.repeat(clips, len(numbers))[:, None], np.tile(numbers, (len(clips), 1))], axis=1
     )
 
 
-def log_risk(family: AbstractFamily, point, setting: Setting):
+def log_risk(family: AbstractFamily, point, setting: AbstractSetting):
     """The logarithm of the risk at a point."""
-    schedule = family.schedule(point[1:], setting.gamma)
-    clock = family.clock(setting.gamma, setting.refinement)
-    return schedule_log_risk(schedule, point[0], setting, clock)
+    schedule = family.schedule(point[1:], setting)
+    return schedule_log_risk(schedule, point[0], setting, family.clock(setting))
 
 
 @eqx.filter_jit

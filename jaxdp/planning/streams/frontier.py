@@ -10,7 +10,8 @@ from jaxdp.core.checks import host_array, require_host, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.planning.streams.floor import isotropic_floor
 from jaxdp.planning.streams.search import best_greedy
-from jaxdp.planning.streams.setting import Setting, setting_of
+from jaxdp.planning.streams.setting import Setting, require_least_squares, setting_of
+from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.linear import LinearRegression
 
 
@@ -29,7 +30,8 @@ def best_risks(
         noise (zeta^2 >= 2e-4 R(0) is enough); a plan's status tells, this does not.
 
     Raises:
-        NotCoveredError: the eigenvalues are not equal.
+        NotCoveredError: the eigenvalues are not equal, or it is not least squares on Gaussian
+            inputs.
         TypeError, ValueError: an argument is of the wrong kind or out of range.
 
     Example:
@@ -39,6 +41,8 @@ def best_risks(
         >>> print(risks.round(4))
         [0.0565 0.0009]
     """
+    if isinstance(problem, AbstractProblem):
+        require_least_squares(problem, "best_risks")
     require_kind("problem", problem, LinearRegression, "a LinearRegression")
     require_host("problem", problem)
     counts, strengths = host_array("num_samples", num_samples), host_array("rho", rho)

@@ -17,10 +17,11 @@ from jaxdp.core.checks import host_number, require_count, require_host, require_
 from jaxdp.planning.streams.family import AbstractFamily
 from jaxdp.planning.streams.optimal import Optimal
 from jaxdp.planning.streams.privacy_budget import rho_of
-from jaxdp.planning.streams.setting import setting_of
+from jaxdp.planning.streams.setting import require_least_squares, setting_of
 from jaxdp.planning.streams.solution import best_risk, family_of, floor_of
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
+from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.linear import LinearRegression
 
 # By which factor a bracket grows, and how far from where it begins it is looked for.
@@ -45,7 +46,7 @@ def required_samples(
     There is one for every risk above 0: with more samples any is reached.
 
     Args:
-        problem: linear regression on a stream.
+        problem: least squares on a stream of Gaussian inputs.
         target_risk: of what is released, predicted; above 0 and below the problem's R(0).
         rho: the budget, or
         epsilon, delta: the same.
@@ -56,6 +57,7 @@ def required_samples(
             predicts of n samples is within 1e-4 of the target or below it.
 
     Raises:
+        NotCoveredError: the problem has input scales or another loss, or is logistic.
         TypeError, ValueError: an argument is of the wrong kind or out of range.
         RuntimeError: more than 1e15 samples per dimension would be needed.
 
@@ -92,7 +94,7 @@ def required_epsilon(
     """The least epsilon at which a plan reaches a risk; infinite where none does.
 
     Args:
-        problem: linear regression on a stream.
+        problem: least squares on a stream of Gaussian inputs.
         target_risk: of what is released, predicted; above 0 and below the problem's R(0).
         num_samples: n.
         delta: in (0, 1).
@@ -103,6 +105,7 @@ def required_epsilon(
         privacy, which `jaxdp.plan` has as `.floor`; 0 where delta alone allows what is needed.
 
     Raises:
+        NotCoveredError: the problem has input scales or another loss, or is logistic.
         TypeError, ValueError: an argument is of the wrong kind or out of range.
 
     Example:
@@ -131,6 +134,8 @@ def required_epsilon(
 def _checked(
     problem: LinearRegression, target_risk: Any, schedule: Any
 ) -> tuple[AbstractFamily | None, float]:
+    if isinstance(problem, AbstractProblem):
+        require_least_squares(problem, "the inverse question")
     require_kind("problem", problem, LinearRegression, "a LinearRegression")
     require_host("problem", problem)
     family, target = family_of(schedule), host_number("target_risk", target_risk)

@@ -1,5 +1,6 @@
 """Planning one-pass DP-SGD: from a problem and a budget to an algorithm and what it reaches."""
 
+import math
 from typing import Any
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
@@ -7,22 +8,24 @@ from jaxdp.core.checks import require_count, require_host, require_kind
 from jaxdp.core.trajectory import Status, Trajectory
 from jaxdp.planning.streams.box import Box
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
+from jaxdp.planning.streams.other_settings import stream_setting_of
 from jaxdp.planning.streams.privacy_budget import rho_of
 from jaxdp.planning.streams.robust import solve_box
-from jaxdp.planning.streams.setting import Setting, setting_of
-from jaxdp.planning.streams.solution import Solution, family_of, floor_of, solve
+from jaxdp.planning.streams.setting import AbstractSetting, Setting, require_least_squares
+from jaxdp.planning.streams.solution import Solution, family_of, floor_of, has_theorem, solve
 from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.signal import AbstractSignalProblem
 from jaxdp.theory import CoupledODE
 
-_ASSUMPTIONS = (
-    "the problem's numbers (initial risk, label noise, spectrum) are taken as known: what was "
-    "learnt of them from private data is not covered by rho",
-    "rows are Gaussian and come once; the risk is that of the deterministic equivalent, from which "
-    "the mean over runs differs by O(1/d)",
+_KNOWN = (
+    "the problem's numbers ({}) are taken as known: what was learnt of them from private data is "
+    "not covered by rho"
 )
-_BEST_FOUND = (
-    "for unequal eigenvalues schedule and floor are the best that were found, not proved best"
+_ROWS = (
+    "rows are {} and come once; the risk is that of the deterministic equivalent, from which the "
+    "mean over runs differs by O(1/d)"
 )
+_BEST_FOUND = "for {} schedule and floor are the best that were found, not proved best"
 _IN_THE_BOX = (
     "the regret is the largest at the corners, the middles of the sides and the centre of the box, "
     "of schedules that were found by descent; what is predicted is for the problem as given"
@@ -33,7 +36,7 @@ _AGREEMENT, _GROUPED = 1e-3, 2e-2
 
 
 def plan_one_pass(
-    problem: LinearRegression,
+    problem: LinearRegression | AbstractSignalProblem,
     *,
     num_samples: Any,
     rho: Any = None,
@@ -42,19 +45,22 @@ def plan_one_pass(
     schedule: Any,
     uncertainty: Any = None,
 ) -> OnePassPlan:
-    """The plan of `jaxdp.plan` for linear regression."""
+    """The plan of `jaxdp.plan` for a stream."""
     require_host("problem", problem)
     count = require_count("num_samples", num_samples)
     rho = rho_of(rho, epsilon, delta)
-    setting = setting_of(problem, count, rho)
-    if not setting.initial_risk > 0:
-        raise ValueError("expected a problem with something to learn, got a target of zero")
+    setting = stream_setting_of(problem, count, rho)
     family, regret = family_of(schedule), None
     if uncertainty is None:
         found = solve(family, setting)
     else:
         require_kind("uncertainty", uncertainty, Box, "a jaxdp.Box of what is not known")
+        require_least_squares(problem, "uncertainty")
+        # Which is all that has another kind of setting.
+        assert isinstance(setting, Setting)
         found, regret = solve_box(family, setting, uncertainty)
+    if not math.isfinite(found.risk):
+        raise RuntimeError("expected a finite predicted risk of some schedule, found none")
     algorithm = found.algorithm(rho, count)
     predicted = predict_plan(problem, algorithm)
     return OnePassPlan(
@@ -63,8 +69,7 @@ def plan_one_pass(
         floor=floor_of(setting),
         sensitivities=_sensitivities(problem, found, algorithm, float(predicted.final_risk)),
         assumptions=(
-            *_ASSUMPTIONS,
-            *(() if setting.is_isotropic else (_BEST_FOUND,)),
+            *_assumptions(problem, setting),
             *(() if regret is None else (_IN_THE_BOX,)),
         ),
         status=_status(predicted, found, setting),
@@ -72,23 +77,44 @@ def plan_one_pass(
     )
 
 
-def predict_plan(problem: LinearRegression, algorithm: OnePassDPSGD) -> Trajectory:
+def _assumptions(problem, setting: AbstractSetting) -> tuple[str, ...]:
+    """What a plan of this problem leaves out, and whether its schedule is proved best."""
+    if isinstance(problem, AbstractSignalProblem):
+        known, rows, where = "the signal", "isotropic Gaussian", f"{type(problem).__name__}"
+    else:
+        known, rows, where = "initial risk, label noise, spectrum", "Gaussian", ""
+        if problem.input_scales is not None:
+            known, rows = f"{known}, input scales", "elliptical"
+            where = "inputs of random scale"
+        elif not isinstance(setting, Setting):
+            where = f"the loss {type(problem.loss).__name__}"
+        elif not setting.is_isotropic:
+            where = "unequal eigenvalues"
+    found = () if has_theorem(setting) else (_BEST_FOUND.format(where),)
+    return _KNOWN.format(known), _ROWS.format(rows), *found
+
+
+def predict_plan(
+    problem: LinearRegression | AbstractSignalProblem, algorithm: OnePassDPSGD
+) -> Trajectory:
     """What `CoupledODE` says of an algorithm."""
     return CoupledODE().predict(problem, algorithm, records=100)
 
 
-def _status(predicted: Trajectory, found: Solution, setting: Setting) -> Status:
+def _status(predicted: Trajectory, found: Solution, setting: AbstractSetting) -> Status:
     """The prediction's; unstable where it is not what the search saw."""
     status = Status(int(predicted.status))
-    allowed = (
-        _AGREEMENT if len(setting.eigenvalues) == len(setting.grouped().eigenvalues) else _GROUPED
-    )
+    is_whole = setting.start.shape == setting.grouped().start.shape
+    allowed = _AGREEMENT if is_whole else _GROUPED
     gap = abs(float(predicted.final_risk) / found.risk - 1)
     return Status.UNSTABLE if status == Status.OK and not gap < allowed else status
 
 
 def _sensitivities(
-    problem: LinearRegression, found: Solution, algorithm: OnePassDPSGD, risk: float
+    problem: LinearRegression | AbstractSignalProblem,
+    found: Solution,
+    algorithm: OnePassDPSGD,
+    risk: float,
 ) -> dict[str, Sensitivity]:
     first, *_ = found.arguments
     count, rho = int(algorithm.num_steps), float(algorithm.rho)

@@ -52,6 +52,8 @@ class Optimal(AbstractDescription):
 
     For unequal eigenvalues there is a state per eigenvalue and the theorem does not hold. There
     the plan is the best `FreeForm` that descends through all modes from the isotropic plan.
+    Nor is there a theorem for inputs of random scale, Huber's loss or logistic regression. There it
+    is the best `FreeForm` that descends from the best hyperbola, or from a cold start.
 
     Derived: test_the_optimum_is_that_of_the_references,
     test_no_free_form_is_better_than_the_greedy_arc.

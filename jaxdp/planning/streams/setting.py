@@ -1,26 +1,102 @@
 r"""The numbers that a plan of one-pass DP-SGD depends on, in float64.
 
 A plan does not see d and n apart, only $\gamma = d/n$, nor the target, only the part of the risk in
-each eigenspace of the covariance.
+each eigenspace of the covariance. A search over schedules asks a setting for its equations; those
+of least squares on Gaussian inputs are here, the others in `jaxdp.planning.streams.other_settings`.
 """
 
+import abc
 import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Bool, Float
 
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
+from jaxdp.losses import HalfSquared
+from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.signal import AbstractSignalProblem
 
 # A search follows at most so many modes.
 _MOST_MODES = 32
+_TINY = 1e-300
 
 
-class Setting(eqx.Module):
-    r"""A problem of linear regression, its number of samples and its privacy.
+class AbstractSetting(eqx.Module):
+    r"""A problem on a stream, its number of samples and its privacy, as equations of a state.
 
-    Many settings of one number of modes are one setting whose arrays have a leading axis.
+    Without the private noise the state y obeys $y' = v(y, \tilde\eta)$; noise of clip scale c that
+    is still to come adds $K_c\,\tilde\eta^2$ to it, and the risk is a function of y.
+
+    Attributes:
+        gamma: $\gamma = d/n$.
+        rho: of the $\rho$-GDP guarantee; infinite without privacy.
+    """
+
+    gamma: eqx.AbstractVar[Float[Any, ""]]
+    rho: eqx.AbstractVar[Float[Any, ""]]
+
+    @property
+    @abc.abstractmethod
+    def cap(self) -> Float[Any, ""]:
+        """The learning rate beyond which every sample's step is cut off."""
+
+    @property
+    @abc.abstractmethod
+    def slope_scale(self) -> Float[Any, ""]:
+        """The size of the loss's slopes at the start, to which clip scales are compared."""
+
+    @property
+    @abc.abstractmethod
+    def num_steps(self) -> int:
+        """How many steps of Runge and Kutta's method are enough, at least."""
+
+    @property
+    @abc.abstractmethod
+    def effort(self) -> tuple[int, float]:
+        """How many descents a fit makes, and by which share of the risk the last step may gain."""
+
+    @property
+    @abc.abstractmethod
+    def start(self) -> Float[Any, " parts"]:
+        """y(0)."""
+
+    @abc.abstractmethod
+    def noise_strength(self, clip_scale: Float[Any, ""]) -> Float[Any, "*parts"]:
+        r"""$K_c$: noise that is still to come adds $K_c\,\tilde\eta^2$ to the state."""
+
+    @abc.abstractmethod
+    def velocity(
+        self, state: Float[Array, " parts"], rate: Float[Array, ""], clip_scale: Float[Array, ""]
+    ) -> Float[Array, " parts"]:
+        """v, of a state that may be no possible one, at a rate that is not capped yet."""
+
+    @abc.abstractmethod
+    def is_possible(self, state: Float[Array, " parts"]) -> Bool[Array, ""]:
+        """Whether a state is one of some parameters: what fails is an error of the integration."""
+
+    @abc.abstractmethod
+    def risk(self, state: Float[Array, " parts"]) -> Float[Array, ""]:
+        """R of a state."""
+
+    @abc.abstractmethod
+    def grouped(self) -> "AbstractSetting":
+        """Neighbouring eigenvalues joined where there are very many, for a search."""
+
+    @abc.abstractmethod
+    def without_privacy(self) -> "AbstractSetting":
+        r"""The same for $\rho = \infty$."""
+
+
+class Setting(AbstractSetting):
+    r"""Least squares on Gaussian inputs, its number of samples and its privacy.
+
+    The state has a $D_i$ for each distinct eigenvalue. Many settings of one number of modes are one
+    setting whose arrays have a leading axis.
 
     Attributes:
         gamma: $\gamma = d/n$.
@@ -54,6 +130,22 @@ class Setting(eqx.Module):
     def cap(self) -> Float[Any, ""]:
         r"""$2/\gamma$, the learning rate beyond which a sample's step is cut off."""
         return 2 / self.gamma
+
+    @property
+    def slope_scale(self):
+        return self.label_variance**0.5
+
+    @property
+    def num_steps(self):
+        return 400 * self.refinement
+
+    @property
+    def effort(self):
+        return 4, 1e-10
+
+    @property
+    def start(self):
+        return self.initial
 
     @property
     def is_isotropic(self) -> bool:
@@ -95,13 +187,55 @@ class Setting(eqx.Module):
             refinement,
         )
 
+    def without_privacy(self) -> "Setting":
+        return eqx.tree_at(lambda each: each.rho, self, np.float64(np.inf))
+
     def noise_strength(self, clip_scale: Float[Any, ""]) -> Float[Any, ""]:
         r"""$K = 2c^2\gamma^2/\rho^2$: noise that is still to come adds $K\tilde\eta^2$ to R."""
         return 2 * (clip_scale * self.gamma / self.rho) ** 2
 
+    def velocity(self, state, rate, clip_scale):
+        rate = jnp.minimum(rate, self.cap)
+        power = jnp.maximum(self.risk(state), _TINY) + self.label_noise**2 / 2
+        ratio = clip_scale / jnp.sqrt(2 * power)
+        spread = rate**2 * self.gamma * variance_factor(ratio) * power
+        return self.eigenvalues * (spread - 2 * rate * descent_factor(ratio) * state)
+
+    def is_possible(self, state):
+        return self.risk(state) > 0
+
+    def risk(self, state):
+        return jnp.sum(self.weights * state)
+
+
+def require_least_squares(problem: AbstractProblem, asked: str) -> None:
+    """Raise NotCoveredError for a stream that is not least squares on Gaussian inputs.
+
+    Args:
+        problem: a description; nothing is said of what is no stream.
+        asked: what is asked for.
+    """
+    if isinstance(problem, AbstractSignalProblem):
+        came = type(problem).__name__
+    elif not isinstance(problem, LinearRegression):
+        return
+    elif problem.input_scales is not None:
+        came = "input_scales"
+    elif not isinstance(problem.loss, HalfSquared):
+        came = f"the loss {type(problem.loss).__name__}"
+    else:
+        return
+    raise NotCoveredError(
+        f"{asked} is for least squares on Gaussian inputs (LinearRegression without input_scales), "
+        f"got {came}; jaxdp.plan for one budget, of a problem taken as known, covers it"
+    )
+
 
 def setting_of(problem: LinearRegression, num_samples: float, rho: float) -> Setting:
-    """The setting of a problem, with concrete numbers."""
+    """The setting of least squares on Gaussian inputs, with concrete numbers.
+
+    Input scales and the loss are not looked at: callers ask `require_least_squares`, or add them.
+    """
     blocks = problem.blocks
     sizes = np.asarray(blocks.sizes, np.float64)
     eigenvalues = np.asarray(blocks.eigenvalues, np.float64)

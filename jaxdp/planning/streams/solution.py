@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +24,8 @@ from jaxdp.planning.streams.floor import isotropic_floor, noiseless_schedule
 from jaxdp.planning.streams.optimal import is_optimal
 from jaxdp.planning.streams.privacy_budget import rounded_down
 from jaxdp.planning.streams.search import STEPS, best_greedy, greedy_schedule
-from jaxdp.planning.streams.setting import Setting
+from jaxdp.planning.streams.setting import AbstractSetting, Setting
+from jaxdp.schedules import Hyperbolic
 
 # Knots of the free form that stands for the best schedule where the theorem does not hold.
 _KNOTS = 32
@@ -34,7 +34,7 @@ _BELOW = 1e-4
 _NOTHING = 1e-300
 # c over the standard deviation of a label beyond which nothing is clipped.
 _NO_CLIP = 1e3
-# By how much faster than the isotropic plan the descents through unequal modes begin.
+# By how much faster than a simpler plan the descents without a theorem begin.
 _FASTER = (1.0, 2.0, 4.0)
 
 
@@ -71,10 +71,10 @@ def family_of(schedule: Any) -> AbstractFamily | None:
     return schedule if isinstance(schedule, AbstractFamily) else Parametric(schedule)
 
 
-def solve(family: AbstractFamily | None, setting: Setting) -> Solution:
+def solve(family: AbstractFamily | None, setting: AbstractSetting) -> Solution:
     """The best member of a family; of None, the best schedule of all that is known."""
-    if not setting.is_isotropic:
-        return _through_modes(FreeForm(_KNOTS) if family is None else family, setting)
+    if not has_theorem(setting):
+        return _by_descent(FreeForm(_KNOTS) if family is None else family, setting)
     if family is None and np.isinf(setting.rho):
         return _noiseless(setting)
     point, risk = greedy(setting)
@@ -87,9 +87,14 @@ def solve(family: AbstractFamily | None, setting: Setting) -> Solution:
     return solution_of(family, fit(family, setting, starts, risk * (1 - _BELOW)), setting)
 
 
-def best_risk(family: AbstractFamily | None, setting: Setting) -> float:
+def has_theorem(setting: AbstractSetting) -> TypeGuard[Setting]:
+    """Whether the best of all schedules is known: for least squares with equal eigenvalues."""
+    return isinstance(setting, Setting) and setting.is_isotropic
+
+
+def best_risk(family: AbstractFamily | None, setting: AbstractSetting) -> float:
     """The risk of what `solve` finds, with as little work as it takes."""
-    if family is None and setting.is_isotropic:
+    if family is None and has_theorem(setting):
         return greedy(setting)[1]
     return solve(family, setting).risk
 
@@ -108,29 +113,35 @@ def _noiseless(setting: Setting) -> Solution:
     return Solution(Knots(time), {"learning_rate": rates}, math.inf, isotropic_floor(setting))
 
 
-def _knots(setting: Setting, count: int) -> Float[np.ndarray, " knots"]:
+def _knots(setting: AbstractSetting, count: int) -> Float[np.ndarray, " knots"]:
     with on_host():
         return np.array(log_clock(jnp.asarray(setting.gamma), count).time)
 
 
-def solution_of(family: AbstractFamily, found: Fit, setting: Setting) -> Solution:
+def solution_of(family: AbstractFamily, found: Fit, setting: AbstractSetting) -> Solution:
     """A member of a family as a solution."""
     make, arguments = family.parts(found.point[1:], setting)
     return Solution(make, arguments, math.exp(found.point[0]), found.risk)
 
 
-def warm_starts(family: FreeForm, setting: Setting) -> Float[np.ndarray, "starts numbers"]:
-    """The best plan of the same setting with equal eigenvalues as a free form, and faster ones."""
-    one = solve(None, setting.isotropic())
+def warm_starts(family: FreeForm, setting: AbstractSetting) -> Float[np.ndarray, "starts numbers"]:
+    """A simpler plan as a free form, and faster ones.
+
+    Of least squares it is the best plan with equal eigenvalues; elsewhere the best hyperbola.
+    """
+    if isinstance(setting, Setting):
+        one = solve(None, setting.isotropic())
+    else:
+        one = _by_descent(Parametric(Hyperbolic), setting)
     time = _knots(setting, family.num_knots)
     shares = np.asarray(one.make(**one.arguments)(time)) / float(setting.cap)
     forms = [numbers_of(np.minimum(shares * faster, 0.99)) for faster in _FASTER]
-    clip_scale = min(one.clip_scale, _NO_CLIP * math.sqrt(setting.label_variance))
+    clip_scale = min(one.clip_scale, _NO_CLIP * float(setting.slope_scale))
     return np.stack([np.append(math.log(clip_scale), form) for form in forms])
 
 
-def _through_modes(family: AbstractFamily, setting: Setting) -> Solution:
-    """The best member for unequal eigenvalues, through all modes."""
+def _by_descent(family: AbstractFamily, setting: AbstractSetting) -> Solution:
+    """The best member that descents find, where no theorem helps."""
     setting = setting.grouped()
     starts = cold_starts(family, setting)
     if isinstance(family, FreeForm):
@@ -138,9 +149,8 @@ def _through_modes(family: AbstractFamily, setting: Setting) -> Solution:
     return solution_of(family, fit(family, setting, starts, _NOTHING), setting)
 
 
-def floor_of(setting: Setting) -> float:
-    """The best risk without privacy: of unequal eigenvalues the best that was found."""
-    if setting.is_isotropic:
+def floor_of(setting: AbstractSetting) -> float:
+    """The best risk without privacy; without a theorem the best that was found."""
+    if has_theorem(setting):
         return isotropic_floor(setting)
-    quiet = eqx.tree_at(lambda each: each.rho, setting, np.float64(math.inf))
-    return _through_modes(FreeForm(_KNOTS), quiet).risk
+    return _by_descent(FreeForm(_KNOTS), setting.without_privacy()).risk

@@ -107,6 +107,6 @@ def test_what_a_family_is_asked_for_is_its_parameters_without_a_value():
 def test_a_free_form_never_rises_and_never_exceeds_the_cap():
     rng = np.random.default_rng(0)
     for _ in range(20):
-        rates = FreeForm(12).schedule(jnp.asarray(rng.normal(0, 3, 12)), jnp.asarray(0.1)).values
+        rates = FreeForm(12).schedule(jnp.asarray(rng.normal(0, 3, 12)), CELLS[1].setting).values
         assert np.all(np.diff(rates) <= 0)
         assert 0 <= rates.min() <= rates.max() <= 20

@@ -1,0 +1,179 @@
+"""Plans of logistic streams, of inputs of random scale and of Huber's loss."""
+
+import itertools
+import math
+from typing import Any
+
+import helpers
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from plan_cells import CELLS
+
+import jaxdp
+from jaxdp.core.numerics.precision import on_host
+from jaxdp.planning.streams.family import FreeForm, Parametric
+from jaxdp.planning.streams.other_settings import ScaledSetting, stream_setting_of
+from jaxdp.planning.streams.schedule_risk import schedule_log_risk
+from jaxdp.planning.streams.setting import Setting
+from jaxdp.planning.streams.solution import solve
+
+DIM, COUNT = 300, 3000
+SCALES = jaxdp.InputScales(np.array([0.2, 1.0, 3.0]) / 1.08, [0.4, 0.4, 0.2])
+PROBLEMS = {
+    "logistic": jaxdp.LogisticRegression(DIM, signal=2.0),
+    "scales": jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3, input_scales=SCALES),
+    "huber": jaxdp.LinearRegression.isotropic(
+        DIM, label_noise=0.3, loss=jaxdp.losses.Huber(width=0.4)
+    ),
+}
+# Of a hyperbola: peak, knee, and a clip scale; the last begins beyond some caps.
+PLACES = {
+    "logistic": [(20.0, 3.0, 0.1), (60.0, 10.0, 0.05)],
+    "scales": [(6.0, 2.0, 0.2), (15.0, 8.0, 0.3)],
+    "huber": [(6.0, 2.0, 0.2), (24.0, 20.0, 1.0)],
+}
+PLANS = {}
+
+
+def _plan(name, schedule: Any = jaxdp.Optimal):
+    if (name, schedule) not in PLANS:
+        PLANS[name, schedule] = jaxdp.plan(
+            PROBLEMS[name], num_samples=COUNT, rho=1.0, schedule=schedule
+        )
+    return PLANS[name, schedule]
+
+
+@jax.jit
+def _log_risk(peak, knee, clip_scale, setting):
+    schedule = jaxdp.Hyperbolic(peak, knee)
+    clock = Parametric(jaxdp.Hyperbolic).clock(setting)
+    return schedule_log_risk(schedule, jnp.log(clip_scale), setting, clock)
+
+
+@pytest.mark.parametrize(
+    "name", ["logistic", "scales", pytest.param("huber", marks=pytest.mark.slow)]
+)
+def test_the_search_sees_what_the_theory_predicts(name):
+    problem = PROBLEMS[name]
+    setting = stream_setting_of(problem, COUNT, 1.0)
+    for peak, knee, clip_scale in PLACES[name]:
+        algorithm = jaxdp.OnePassDPSGD(jaxdp.Hyperbolic(peak, knee), clip_scale, 1.0, COUNT)
+        predicted = float(jaxdp.predict(problem, algorithm, records=1).final_risk)
+        with on_host():
+            seen = float(np.exp(_log_risk(peak, knee, clip_scale, setting)))
+            half_the_noise = stream_setting_of(problem, COUNT, 2.0)
+            other = float(np.exp(_log_risk(peak, knee, clip_scale, half_the_noise)))
+        np.testing.assert_allclose(seen, predicted, rtol=5e-4)
+        assert abs(other / predicted - 1) > 0.01
+
+
+def _as_scaled(setting: Setting) -> ScaledSetting:
+    return ScaledSetting(
+        setting.gamma, setting.rho, setting, np.ones(1), np.ones(1), np.float64(math.inf)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("constant", Parametric(jaxdp.Constant)),
+        ("hyperbolic", Parametric(jaxdp.Hyperbolic)),
+        # Of all schedules, by theorem.
+        ("optimal", FreeForm(32)),
+    ],
+)
+def test_least_squares_by_the_general_equations_is_what_the_special_ones_say(name, family):
+    for cell in (CELLS[1], CELLS[3], CELLS[12]):
+        found = solve(family, _as_scaled(cell.setting))
+        np.testing.assert_allclose(found.risk, getattr(cell, name), rtol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_plan_is_predicted_and_no_small_change_of_it_is_better(name):
+    plan = _plan(name)
+    assert plan.status == jaxdp.Status.OK
+    again = jaxdp.predict(PROBLEMS[name], plan.algorithm, theory=jaxdp.CoupledODE())
+    assert float(again.final_risk) == plan.final_risk
+    assert 0 < plan.floor < plan.final_risk
+    assert any("not proved best" in sentence for sentence in plan.assumptions)
+    # A clip far above all slopes, or far below, changes nothing; nothing lowers the risk.
+    rises = [rise for each in plan.sensitivities.values() for rise in each]
+    assert min(rises) > -1e-4
+    assert max(rises) > 0.3
+    knots, values = vars(plan.algorithm.learning_rate).values()
+    for clip, rate in itertools.product((0.93, 1.0, 1.07), repeat=2):
+        algorithm = plan.algorithm.replace(
+            clip_scale=plan.algorithm.clip_scale * clip,
+            learning_rate=jaxdp.PiecewiseLinear(knots, values * rate),
+        )
+        changed = jaxdp.predict(PROBLEMS[name], algorithm, records=1).final_risk
+        assert changed > plan.final_risk * (1 - 1e-4), (clip, rate)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_best_constant_rate_is_the_best_of_a_grid(name):
+    plan = _plan(name, jaxdp.Constant)
+    assert plan.status == jaxdp.Status.OK
+    assert plan.final_risk >= _plan(name).final_risk * (1 - 1e-4)
+    best_clip, best_rate = float(plan.algorithm.clip_scale), float(plan.algorithm.learning_rate(0))
+    factors = np.geomspace(1 / 4, 4, 9)
+    risks = [
+        float(
+            jaxdp.predict(
+                PROBLEMS[name],
+                jaxdp.OnePassDPSGD(jaxdp.Constant(best_rate * rate), best_clip * clip, 1.0, COUNT),
+                records=1,
+            ).final_risk
+        )
+        for clip, rate in itertools.product(factors, repeat=2)
+    ]
+    assert np.nanmin(risks) > plan.final_risk * (1 - 1e-4)
+
+
+@pytest.mark.slow
+def test_simulated_logistic_runs_reach_what_is_planned_and_not_with_noise_a_tenth_off():
+    problem, plan = PROBLEMS["logistic"], _plan("logistic")
+    runs = jaxdp.simulate(
+        problem, plan.algorithm, num_runs=400, key=jr.key(0), simulator=jaxdp.Reduced()
+    )
+    # The mean over runs differs by O(1/d).
+    bias = 3 / DIM * plan.final_risk
+    helpers.assert_mean_close(runs.final_risk, plan.final_risk, sigmas=3, bias=bias)
+    noisier = plan.algorithm.replace(rho=plan.algorithm.rho / 1.1)
+    wrong = float(jaxdp.predict(problem, noisier).final_risk)
+    with pytest.raises(AssertionError):
+        helpers.assert_mean_close(runs.final_risk, wrong, sigmas=3, bias=bias)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_what_rests_on_gaussian_least_squares_refuses_other_streams(name):
+    problem, said = PROBLEMS[name], "is for least squares on Gaussian inputs.*jaxdp.plan"
+    box = jaxdp.Box(initial_risk=(0.1, 1.0), label_noise=(0.1, 0.5))
+    with pytest.raises(jaxdp.NotCoveredError, match=f"uncertainty {said}"):
+        jaxdp.plan(problem, num_samples=COUNT, rho=1.0, uncertainty=box)
+    with pytest.raises(jaxdp.NotCoveredError, match=f"the inverse question {said}"):
+        jaxdp.required_samples(problem, 0.1, rho=1.0)
+    with pytest.raises(jaxdp.NotCoveredError, match=f"the inverse question {said}"):
+        jaxdp.required_epsilon(problem, 0.1, num_samples=COUNT, delta=1e-5)
+    with pytest.raises(jaxdp.NotCoveredError, match=f"best_risks {said}"):
+        jaxdp.planning.best_risks(problem, num_samples=COUNT, rho=1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"num_samples": 0}, ValueError, "expected num_samples >= 1"),
+        ({"rho": None}, ValueError, "either rho or epsilon and delta, got neither"),
+        ({"schedule": jaxdp.Constant(3.0)}, TypeError, "expected schedule to be jaxdp.Optimal"),
+        ({"num_steps": 10}, TypeError, "for LogisticRegression epsilon, delta and num_samples"),
+    ],
+)
+def test_a_wrong_call_of_a_logistic_plan_is_one_error_before_any_work(changes, error, words):
+    with pytest.raises(error, match=words):
+        jaxdp.plan(PROBLEMS["logistic"], **{"num_samples": COUNT, "rho": 1.0, **changes})
