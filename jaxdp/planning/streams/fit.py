@@ -16,9 +16,6 @@ from jaxdp.planning.streams.setting import Setting
 
 # Clip scales over the standard deviation of a label, and how many starts are improved.
 _CLIPS, _KEPT = np.geomspace(0.02, 4, 9), 4
-# Beyond this eigenvalue good schedules are too fast for the usual steps: they would seem unstable,
-# and the descents would end at slower ones.
-_STEEP, _FINER = 8.0, 4
 
 
 class Fit(NamedTuple):
@@ -47,14 +44,12 @@ def fit(
         starts: points, ln c first.
         least: a risk below which nothing can be; what seems to be is an error of the integration.
     """
-    fineness = _fineness(setting)
     with on_host():
-        values = np.array(_values(family, jnp.asarray(starts), setting, fineness))
+        values = np.array(_values(family, jnp.asarray(starts), setting))
         values[~(values >= np.log(least))] = np.inf
         best = starts[np.argsort(values)[:_KEPT]]
         found = descend(
-            lambda points: _values_and_gradients(family, jnp.asarray(points), setting, fineness),
-            best,
+            lambda points: _values_and_gradients(family, jnp.asarray(points), setting), best
         )
     risks = np.where(found.values >= np.log(least), np.exp(found.values), np.inf)
     place = int(np.argmin(risks))
@@ -66,8 +61,7 @@ def risk_at(
 ) -> float:
     """The risk of one member."""
     with on_host():
-        points = jnp.asarray(point)[None]
-        return float(np.exp(np.asarray(_values(family, points, setting, _fineness(setting)))[0]))
+        return float(np.exp(np.asarray(_values(family, jnp.asarray(point)[None], setting))[0]))
 
 
 def cold_starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "starts numbers"]:
@@ -80,25 +74,17 @@ def cold_starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "
     )
 
 
-def log_risk(family: AbstractFamily, point, setting: Setting, fineness: int = 1):
-    """The logarithm of the risk at a point, by so many times the usual steps."""
+def log_risk(family: AbstractFamily, point, setting: Setting):
+    """The logarithm of the risk at a point."""
     schedule = family.schedule(point[1:], setting.gamma)
-    clock = family.clock(setting.gamma, fineness)
-    return schedule_log_risk(schedule, point[0], setting, clock)
-
-
-def _fineness(setting: Setting) -> int:
-    return _FINER if np.max(setting.eigenvalues) > _STEEP else 1
+    return schedule_log_risk(schedule, point[0], setting, family.clock(setting.gamma))
 
 
 @eqx.filter_jit
-def _values(family, points, setting, fineness):
-    return jax.vmap(lambda point: log_risk(family, point, setting, fineness))(points)
+def _values(family, points, setting):
+    return jax.vmap(lambda point: log_risk(family, point, setting))(points)
 
 
 @eqx.filter_jit
-def _values_and_gradients(family, points, setting, fineness):
-    def value(point):
-        return log_risk(family, point, setting, fineness)
-
-    return jax.vmap(jax.value_and_grad(value))(points)
+def _values_and_gradients(family, points, setting):
+    return jax.vmap(jax.value_and_grad(lambda point: log_risk(family, point, setting)))(points)
