@@ -50,6 +50,16 @@ def callers_line(request):
         pytest.skip("--check-shapes puts frames of its own between a call and its warning")
 
 
+def pytest_collection_modifyitems(items):
+    """Leave out, where JAX compiles without optimisations, what looks at what they do."""
+    if not jax.config.read("jax_disable_most_optimizations"):
+        return
+    reason = "looks at programs that are compiled with XLA's optimisations: run it without make"
+    for item in items:
+        if item.get_closest_marker("optimised"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
 _ENTROPY = pytest.StashKey()
 
 

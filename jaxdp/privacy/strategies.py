@@ -159,7 +159,7 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
     for attempt in range(_ATTEMPTS):
         with np.errstate(over="ignore", invalid="ignore"):
             mixing = (factor * exact).astype(dtype)
-        longest = _longest_column_of_inverse(mixing.astype(np.float64))
+        longest = longest_column_of(mixing)
         if longest <= 1:
             return mixing
         if not longest < 2:
@@ -172,14 +172,17 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
     )
 
 
-def _longest_column_of_inverse(matrix: Float[np.ndarray, "steps steps"]) -> float:
-    r"""A bound on the norms of the columns of $M^{-1}$ that holds for every way of rounding.
+def longest_column_of(mixing: Float[Any, "steps steps"]) -> float:
+    r"""A bound on the norms of the columns of $C = M^{-1}$ that holds for every way of rounding.
+
+    Infinite where M is so near to a singular matrix that nothing is proved.
 
     With any $\hat C$ and $F = I - \hat CM$ it is $M^{-1} = (I - F)^{-1}\hat C$, so that a column is
     at most $|\hat Ce_j|/(1 - \|F\|)$ long. An entry of F is a sum of at most K + 1 products and is
     computed to $(K + 2)u$ times the sum of their sizes, u the unit of rounding (Higham (2002),
     section 3.1).
     """
+    matrix = np.asarray(mixing, np.float64)
     count, unit = len(matrix), float(np.finfo(np.float64).eps)
     if not (np.all(np.isfinite(matrix)) and np.diag(matrix).min() > 0):
         return np.inf

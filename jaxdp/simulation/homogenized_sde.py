@@ -30,6 +30,7 @@ from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.problems.signal import AbstractSignalProblem
+from jaxdp.problems.tabular import TabularRegression
 from jaxdp.schedules import AbstractSchedule
 from jaxdp.simulation.base import AbstractSimulator, known_length
 from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
@@ -56,7 +57,7 @@ class HomogenizedSDE(AbstractSimulator):
     def covers(self, problem, algorithm):
         require_pair(problem, algorithm)
         if not isinstance(problem, (LinearRegression, AbstractSignalProblem)):
-            fits = hasattr(problem, "surrogate") and isinstance(algorithm, OnePassDPSGD)
+            fits = isinstance(problem, TabularRegression) and isinstance(algorithm, OnePassDPSGD)
             came = f"{type(problem).__name__}{'; use its .surrogate' if fits else ''}"
             covered = "LinearRegression, LogisticRegression"
             return f"AC (3) needs Gaussian inputs ({covered}), got {came}"

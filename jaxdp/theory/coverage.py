@@ -13,6 +13,7 @@ from jaxdp.problems.feature_arguments import reason_not_squared
 from jaxdp.problems.features import AbstractFeatureProblem
 from jaxdp.problems.linear import LinearRegression
 from jaxdp.problems.signal import AbstractSignalProblem
+from jaxdp.problems.tabular import TabularRegression
 
 
 def require_one_pass(problem, algorithm) -> str | None:
@@ -33,7 +34,7 @@ def require_correlated_pass(problem, algorithm) -> str | None:
 def _require_pass_of(kind: type, problem, algorithm) -> str | None:
     require_pair(problem, algorithm)
     if not isinstance(problem, LinearRegression):
-        fits = hasattr(problem, "surrogate") and isinstance(algorithm, kind)
+        fits = isinstance(problem, TabularRegression) and isinstance(algorithm, kind)
         hint = "; predict on its .surrogate, the Gaussian problem of the same moments"
         return (
             f"AC Assumption 1 needs Gaussian inputs of known covariance (LinearRegression), got "

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import decimal
 from typing import Any
 
 from jaxdp.cli.output import as_json, settle
@@ -29,7 +30,8 @@ def account(options: argparse.Namespace) -> None:
         print(as_json({"algorithm": options.algorithm, **noise, "cost": fields}))
         return
     (name, value), *_ = noise.items()
-    print(f"{options.algorithm}: {name.replace('_', ' ')} {value:.6g}")
+    text = _enough(name, value) if "epsilon" in options else f"{value:.6g}"
+    print(f"{options.algorithm}: {name.replace('_', ' ')} {text}")
     print(cost)
 
 
@@ -126,3 +128,14 @@ def _require(options: argparse.Namespace, *names: str) -> None:
     for name in names:
         if name not in options:
             raise ValueError(f"expected --{name.replace('_', '-')} for {options.algorithm}")
+
+
+def _enough(name: str, value: float) -> str:
+    """Noise that was found for a budget, to six digits that keep it: whoever copies them does too.
+
+    A noise multiplier is rounded up and rho, which falls as noise is added, down.
+    """
+    is_noise = name == "noise_multiplier"
+    rounding = decimal.ROUND_CEILING if is_noise else decimal.ROUND_FLOOR
+    digits = decimal.Context(prec=6, rounding=rounding).create_decimal_from_float(value)
+    return f"{digits:g}"

@@ -46,8 +46,8 @@ class AbstractFamily(AbstractDescription):
         """The schedule as a function of arguments by name, and these; the first is a rate."""
 
     @abc.abstractmethod
-    def clock(self, gamma: Float[Array, ""]) -> Clock:
-        """The clock on which such schedules are integrated."""
+    def clock(self, gamma: Float[Array, ""], refinement: int) -> Clock:
+        """The clock on which such schedules are integrated, with so many times the steps."""
 
     @abc.abstractmethod
     def starts(self, setting: Setting) -> Float[np.ndarray, "starts size"]:
@@ -98,8 +98,8 @@ class Parametric(AbstractFamily):
     def _made(self, **arguments):
         return as_schedule(self.make(**arguments))
 
-    def clock(self, gamma):
-        return two_sided_clock(gamma, 2 * _STEPS + 1)
+    def clock(self, gamma, refinement):
+        return two_sided_clock(gamma, 2 * refinement * _STEPS + 1)
 
     def starts(self, setting):
         rates = np.log(_RATES * float(setting.cap))
@@ -115,7 +115,7 @@ class FreeForm(AbstractFamily):
     even in $\log(t + .3\gamma)$.
 
     Args:
-        num_knots: >= 2; 24 come within 1e-5 of the best of all.
+        num_knots: >= 2; 24 came within .06 % of the best of all in 19 settings.
 
     Example:
         >>> import jaxdp
@@ -143,10 +143,10 @@ class FreeForm(AbstractFamily):
             found = self.schedule(jnp.asarray(numbers), jnp.asarray(setting.gamma))
             return Knots(np.array(found.knots)), {"learning_rate": np.array(found.values)}
 
-    def clock(self, gamma):
+    def clock(self, gamma, refinement):
         # Steps that end at the knots, so that none crosses a kink.
         pieces = self.num_knots - 1
-        return log_clock(gamma, 2 * pieces * -(-_STEPS // (2 * pieces)) + 1)
+        return log_clock(gamma, 2 * pieces * -(-refinement * _STEPS // (2 * pieces)) + 1)
 
     def starts(self, setting):
         """Hyperbolic schedules of several heights."""

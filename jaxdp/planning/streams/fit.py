@@ -77,7 +77,8 @@ def cold_starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "
 def log_risk(family: AbstractFamily, point, setting: Setting):
     """The logarithm of the risk at a point."""
     schedule = family.schedule(point[1:], setting.gamma)
-    return schedule_log_risk(schedule, point[0], setting, family.clock(setting.gamma))
+    clock = family.clock(setting.gamma, setting.refinement)
+    return schedule_log_risk(schedule, point[0], setting, clock)
 
 
 @eqx.filter_jit

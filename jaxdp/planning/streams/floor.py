@@ -23,7 +23,7 @@ def isotropic_floor(setting: Setting) -> float:
     $$ \ln\frac{R(0)}{R} + \frac{\zeta^2}{2}\Bigl(\frac1R - \frac1{R(0)}\Bigr)
        = \frac1\gamma. $$
 
-    Derived: test_the_floor_solves_its_equation_and_is_reached_without_noise.
+    Derived: test_the_floor_solves_its_equation_and_is_known.
     """
     start, half = float(setting.initial_risk), float(setting.label_noise) ** 2 / 2
     wanted = 1 / float(setting.gamma)

@@ -25,7 +25,8 @@ def best_risks(
         rho: one or an array, > 0; infinite without privacy. Broadcast against `num_samples`.
 
     Returns:
-        The predicted risks, in float64.
+        The risks that the search saw, in float64. Below 1e-6 R(0) they are right only with label
+        noise (zeta^2 >= 2e-4 R(0) is enough); a plan's status tells, this does not.
 
     Raises:
         NotCoveredError: the eigenvalues are not equal.
@@ -58,7 +59,10 @@ def best_risks(
     settings = Setting(
         problem.dim / counts.ravel(),
         strengths.ravel(),
-        *map(repeated, (one.label_noise, one.eigenvalues, one.weights, one.initial)),
+        repeated(one.label_noise),
+        repeated(one.eigenvalues),
+        repeated(one.weights),
+        repeated(one.initial),
     )
     is_noisy = np.isfinite(strengths.ravel())
     risks = np.empty(size)

@@ -2,7 +2,8 @@ r"""The inverse question: how many samples, or how much privacy, a risk asks for
 
 The best risk falls strictly as samples are added, because a plan for n samples is one for more that
 stops early, and as $\rho$ grows, because every plan has less noise then. So there is one answer,
-which bisection brackets on a logarithmic scale.
+which bisection brackets on a logarithmic scale. It reads the search's risks, which are not resolved
+below 1e-6 R(0) where there is next to no label noise (`jaxdp.planning.best_risks`).
 """
 
 import math
@@ -51,7 +52,8 @@ def required_samples(
         schedule: as for `jaxdp.plan`.
 
     Returns:
-        n: `jaxdp.plan` with n samples predicts the target or less, with n - 1 more.
+        n: the search sees the target or less with n samples, with n - 1 more. What `jaxdp.plan`
+            predicts of n samples is within 1e-4 of the target or below it.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind or out of range.

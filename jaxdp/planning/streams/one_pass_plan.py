@@ -39,8 +39,8 @@ class OnePassPlan(eqx.Module):
             scale at a fixed product of clip scale and learning rate, others are of the schedule.
         assumptions: what a plan leaves out, in sentences.
         status: `Status.OK`, or what went wrong.
-        regret: with `uncertainty`, by which factor the risk exceeds the best one at the worst place
-            of the box; None without.
+        regret: with `uncertainty`, by which factor the risk exceeds the best one at the worst of
+            the places of the box that are looked at (`Box.places`); None without.
     """
 
     algorithm: OnePassDPSGD
@@ -75,7 +75,10 @@ class OnePassPlan(eqx.Module):
             f"{self.floor:.5g} at best",
         ]
         if self.regret is not None:
-            lines.append(f"at most {self.regret:.3g} times the best risk anywhere in the box")
+            lines.append(
+                f"at most {self.regret:.3g} times the best risk at the corners, the middles of the "
+                "sides and the centre of the box"
+            )
         lines += [
             f"{_NAMES.get(name, name)}: risk {1 + each.halved:.3g} times as large when halved, "
             f"{1 + each.doubled:.3g} when doubled"

@@ -24,8 +24,8 @@ _BEST_FOUND = (
     "for unequal eigenvalues schedule and floor are the best that were found, not proved best"
 )
 _IN_THE_BOX = (
-    "the regret is the largest at nine places of the box (corners, middles, centre), of schedules "
-    "that were found by descent; what is predicted is for the problem as given"
+    "the regret is the largest at the corners, the middles of the sides and the centre of the box, "
+    "of schedules that were found by descent; what is predicted is for the problem as given"
 )
 # Relative: between the risk that the search saw and the one that `CoupledODE` predicts; and where
 # the search saw many eigenvalues as few.

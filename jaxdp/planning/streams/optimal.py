@@ -45,8 +45,10 @@ class Optimal(AbstractDescription):
     test_the_fall_has_one_minimum_and_the_arc_rises. That the search over two numbers finds their
     global minimum: `FreeForm` from a cold start reaches the same risk and nothing below.
 
-    Limits: with $\rho$ large $\tilde\eta \to 1/(\mu t)$, with $\rho$ small $1.5/(\mu t)$. The clip
-    scale is one number; letting it fall with time would gain .03 to 9 %.
+    The clip scale is one number: one that falls with time is not looked at.
+
+    With next to no label noise the search does not resolve risks below 1e-6 R(0): a plan then has
+    the status UNSTABLE, because `CoupledODE` does not confirm what the search saw.
 
     For unequal eigenvalues there is a state per eigenvalue and the theorem does not hold. There
     the plan is the best `FreeForm` that descends through all modes from the isotropic plan.

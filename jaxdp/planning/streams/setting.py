@@ -4,6 +4,7 @@ A plan does not see d and n apart, only $\gamma = d/n$, nor the target, only the
 each eigenspace of the covariance.
 """
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -28,6 +29,7 @@ class Setting(eqx.Module):
         eigenvalues: the distinct ones of the covariance.
         weights: $w_i = \lambda_i d_i/d$, with which modes make up the risk.
         initial: $D_i(0)$, so that $R(0) = \sum_i w_i D_i(0)$.
+        refinement: by how much more steps the largest eigenvalue asks for, in a search.
     """
 
     gamma: Float[Any, ""]
@@ -36,6 +38,7 @@ class Setting(eqx.Module):
     eigenvalues: Float[Any, " modes"]
     weights: Float[Any, " modes"]
     initial: Float[Any, " modes"]
+    refinement: int = eqx.field(static=True, default=1)
 
     @property
     def initial_risk(self) -> Float[Any, ""]:
@@ -63,9 +66,13 @@ class Setting(eqx.Module):
         return Setting(self.gamma, self.rho, self.label_noise, one, one, one * self.initial_risk)
 
     def grouped(self) -> "Setting":
-        """Neighbouring eigenvalues joined where there are very many, for a search."""
+        """As a search sees it: neighbouring eigenvalues joined where there are very many.
+
+        Steps of one size are stable up to an eigenvalue: where the largest is large there are more.
+        """
+        refinement = 1 if self.eigenvalues.max() <= 5 else 4
         if len(self.eigenvalues) <= _MOST_MODES:
-            return self
+            return dataclasses.replace(self, refinement=refinement)
         logs = np.log(self.eigenvalues)
         edges = np.linspace(logs.min(), logs.max(), _MOST_MODES + 1)[1:-1]
         places = np.digitize(logs, edges)
@@ -79,7 +86,13 @@ class Setting(eqx.Module):
         eigenvalues = weights[is_there] / shares[is_there]
         initial = risks[is_there] / weights[is_there]
         return Setting(
-            self.gamma, self.rho, self.label_noise, eigenvalues, weights[is_there], initial
+            self.gamma,
+            self.rho,
+            self.label_noise,
+            eigenvalues,
+            weights[is_there],
+            initial,
+            refinement,
         )
 
     def noise_strength(self, clip_scale: Float[Any, ""]) -> Float[Any, ""]:

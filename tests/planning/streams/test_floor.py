@@ -9,6 +9,7 @@ from plan_cells import CELLS, Cell
 
 from jaxdp.planning import small_aspect_risk
 from jaxdp.planning.streams.floor import isotropic_floor, noiseless_schedule
+from jaxdp.planning.streams.solution import greedy
 
 # rho = 1, zeta = .3, computed apart from JAX.
 SMALL = {
@@ -61,6 +62,16 @@ def test_the_closed_form_is_known_and_privacy_becomes_free():
         ratios.append(risk / (gamma * 0.045))
     np.testing.assert_allclose(ratios, [1.770, 1.157, 1.0323, 1.0060, 1.0010], rtol=1e-3)
     np.testing.assert_allclose(clip_scale / 0.3, 3.31, rtol=2e-3)
+
+
+def test_the_closed_form_is_approached_as_gamma_falls():
+    excess = []
+    for gamma in SMALL:
+        _, exact = greedy(Cell(gamma, 1.0, 0.3, 0.5, math.nan).setting)
+        excess.append(exact / small_aspect_risk(gamma, 1.0, 0.3)[0] - 1)
+    # By a tenth of itself with every tenth of gamma, to what the integration is good for.
+    np.testing.assert_allclose(excess[:4], [0.118, 9.3e-3, 8.3e-4, 8.2e-5], rtol=0.02)
+    assert 0 < excess[4] < 2e-5
 
 
 @pytest.mark.parametrize("argument", ["gamma", "rho", "label_noise"])

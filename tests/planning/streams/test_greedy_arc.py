@@ -105,6 +105,7 @@ def test_a_cap_that_is_ignored_is_noticed():
         _assert_reached(CELLS[9:10], uncapped, tolerance=1e-3)
 
 
+@pytest.mark.slow
 def test_budgets_in_a_batch_are_those_one_by_one():
     settings = jax.tree.map(lambda *leaves: np.stack(leaves), *(cell.setting for cell in CELLS))
     found = search.best_greedy(settings)

@@ -26,7 +26,7 @@ def test_the_samples_that_are_required_are_enough_and_one_less_is_not():
     assert jaxdp.required_samples(PROBLEM, 0.25, rho=3.0) == 156
 
 
-@pytest.mark.parametrize("target", [0.3, 0.03])
+@pytest.mark.parametrize("target", [pytest.param(0.3, marks=pytest.mark.slow), 0.03])
 def test_the_epsilon_that_is_required_gives_the_risk_back(target):
     epsilon = jaxdp.required_epsilon(PROBLEM, target, num_samples=1000, delta=DELTA)
     rho = jaxdp.privacy.gaussian_mu(epsilon, DELTA)
