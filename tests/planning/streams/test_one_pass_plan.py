@@ -273,3 +273,13 @@ def test_what_plan_says_of_itself_names_both_kinds():
     assert said is not None
     for words in ("Linear regression on a stream", "Features on fixed rows", "not private"):
         assert words in said
+
+
+@pytest.mark.slow
+def test_at_a_large_condition_number_no_faster_or_slower_rate_is_better():
+    """Coarse steps of the search take fast schedules for unstable, and end at .00283."""
+    problem = jaxdp.LinearRegression.power_law(200, condition_number=100.0, label_noise=0.3)
+    plan = jaxdp.plan(problem, num_samples=20_000, rho=1.0)
+    assert plan.status == jaxdp.Status.OK
+    assert plan.final_risk < 0.00180
+    assert all(rise > 0 for each in plan.sensitivities.values() for rise in each)
