@@ -4,7 +4,7 @@ For Gaussian inputs and least squares they are AC (3)'s: descent factor times ra
 the variance factor times $2P$ times rate. In general they are asked of the loss: given a scale s of
 the input, the prediction's error is $N(0, 2sR + \zeta^2)$, slopes are clipped at $c/\sqrt s$, and
 the rate is at most $2/(\gamma B s)$ over the loss's curvature; then they are averaged over s.
-Derived: test_input_scales.
+Derived: test_gradient_moments.
 """
 
 from typing import NamedTuple

@@ -31,7 +31,7 @@ how the problem is learnt, not its risk.
 A falls and N rises with R for each s, so that both averages do: all that is used of $\mu_c$ and
 $\nu_c$ in proofs of bounds.
 
-Source: AC (62) for s = 1. Derived (scales, Huber): test_input_scales, test_huber_stream.
+Source: AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments, test_huber_stream.
 """
 
 import dataclasses

@@ -10,7 +10,7 @@ import optax
 import optax.contrib
 import pytest
 
-from jaxdp.algorithms.transformations import linear_state
+from jaxdp.algorithms import linear_state
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.precision import x64
 

@@ -369,6 +369,8 @@ def test_its_repr_is_short_and_holds_no_data():
     assert text.startswith("ReleasedFunction(dim=3, num_coefficients=12, label_bound=1.5")
 
 
+# Its ill-conditioned root in float32 depends on the order of sums.
+@pytest.mark.optimised
 def test_a_public_feature_map_may_replace_the_sample_paths():
     landmarks = np.random.default_rng(5).uniform(size=(20, DIM))
     nystrom = NystromFeatures(Gaussian(1.0), jnp.asarray(landmarks))
