@@ -134,7 +134,9 @@ def test_no_optional_package_is_imported_without_a_word_about_its_extra():
         "sweeps/dataset.py": {"import xarray"},
         "cli/commands/sweep.py": {"import xarray"},
         "plots/grids.py": {"from matplotlib.colors import LogNorm, Normalize"},
-        "plots/plans.py": {"from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter"},
+        "plots/plans.py": {
+            "from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter"
+        },
     }
     for path in (ROOT / "jaxdp").rglob("*.py"):
         name = path.relative_to(ROOT / "jaxdp").as_posix()

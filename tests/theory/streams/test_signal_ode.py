@@ -49,8 +49,8 @@ def test_the_squared_loss_gives_the_coupled_equations_of_linear_regression(clip_
     for name in ("risk", "final_risk"):
         values = (np.asarray(getattr(trajectory, name)) for trajectory in (found, expected))
         np.testing.assert_allclose(*values, atol=1e-6, rtol=0)
-    for name, values in expected.observables.items():
-        np.testing.assert_allclose(found.observables[name], values, atol=2e-3)
+    for name in ("clipped_fraction", "capped_fraction"):
+        np.testing.assert_allclose(found.observables[name], expected.observables[name], atol=2e-3)
 
 
 def _reference(case, signal, gamma, times):
