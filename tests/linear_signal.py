@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.losses import HalfSquared, SignalSlope
-from jaxdp.problems.signal import AbstractSignalProblem
+from jaxdp.problems.streams.signal import AbstractSignalProblem
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _REACH = 8.0

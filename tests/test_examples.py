@@ -53,6 +53,8 @@ NAMES = [
     "simulate",
     "sweep",
 ]
+# These compile a search or two.
+_LONG = {"FreeForm", "plan"}
 
 
 def _failures(example):
@@ -63,7 +65,9 @@ def _failures(example):
     return "".join(said)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in _LONG)) for name in NAMES]
+)
 def test_the_example_of_a_public_name_runs_and_prints_what_it_shows(name):
     found = inspect.getdoc(getattr(jaxdp, name))
     assert found is not None

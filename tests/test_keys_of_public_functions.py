@@ -11,7 +11,7 @@ from jaxdp import kernels, networks, privacy
 from jaxdp.algorithms.private_optimiser import training
 from jaxdp.attacks.regenerated_weights import RegeneratedWeights
 from jaxdp.networks import relu_network
-from jaxdp.problems import random_features
+from jaxdp.problems.rows import random_features
 
 GAUSSIAN = kernels.Gaussian(1.0)
 MATERN = kernels.Matern(1.0, 1.5)

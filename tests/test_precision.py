@@ -17,7 +17,7 @@ from jaxdp.attacks.objective import relative_loss
 from jaxdp.clipping import clipped_gradient_sum_in_parts
 from jaxdp.core.numerics.precision import full_products
 from jaxdp.problems import ReducedFeatures
-from jaxdp.problems.kernel_factors import lanczos_eigenvalue
+from jaxdp.problems.rows.kernel_factors import lanczos_eigenvalue
 
 # The package has a function of the module's name.
 gradient_descent = importlib.import_module("jaxdp.algorithms.gradient_descent")

@@ -24,7 +24,7 @@ from experiments.benchmarks.function_space_checks import checks as checks
 from experiments.benchmarks.function_space_checks import step_seconds
 from experiments.benchmarks.function_space_checks import summary as summary
 from experiments.harness import drawing
-from jaxdp.problems.features import ReducedFeatures
+from jaxdp.problems.rows.features import ReducedFeatures
 
 
 @dataclasses.dataclass(frozen=True)

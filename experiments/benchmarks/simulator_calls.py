@@ -10,7 +10,7 @@ from jax import lax
 
 import jaxdp
 from jaxdp.core.numerics.counter_normals import key_words, normal_pairs
-from jaxdp.simulation.radial_chain import draw
+from jaxdp.simulation.streams.radial_chain import draw
 
 
 def simulate(simulator, dim: int, num_steps: int, num_runs: int, *, rho: float = 1.0) -> None:

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Key
 import jaxdp
 from jaxdp.data.mnist import Mnist
 from jaxdp.networks import accuracy, cross_entropy, relu_network
-from jaxdp.problems.features import ReducedFeatures
+from jaxdp.problems.rows.features import ReducedFeatures
 
 NUM_CLASSES = 10
 FOLDERS = {

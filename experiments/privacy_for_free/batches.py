@@ -10,7 +10,7 @@ import scipy.linalg
 from jaxtyping import Array, Float, Key
 
 import jaxdp
-from jaxdp.problems.features import ReducedFeatures
+from jaxdp.problems.rows.features import ReducedFeatures
 
 CALIBRATIONS = {"published": jaxdp.PublishedCalibration(), "exact": jaxdp.ExactCalibration()}
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Key
 
 import jaxdp
 from experiments.privacy_for_free.batches import interpolator_risk
-from jaxdp.problems.features import ReducedFeatures
+from jaxdp.problems.rows.features import ReducedFeatures
 
 # Features a row from which the kernel, summed in float32, is conditioned well enough.
 _WIDE = 1.5

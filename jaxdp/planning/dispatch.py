@@ -10,15 +10,15 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.planning.features.private_training import plan_training
 from jaxdp.planning.features.training_plan import TrainingPlan
 from jaxdp.planning.streams.box import Box
+from jaxdp.planning.streams.greedy.optimal import Optimal
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan
 from jaxdp.planning.streams.one_pass_planning import plan_one_pass
-from jaxdp.planning.streams.optimal import Optimal
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.base import AbstractProblem
-from jaxdp.problems.features import AbstractFeatureProblem
-from jaxdp.problems.linear import LinearRegression
-from jaxdp.problems.signal import AbstractSignalProblem
+from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.problems.streams.linear import LinearRegression
+from jaxdp.problems.streams.signal import AbstractSignalProblem
 
 # What is asked of one kind of problem only, and what it is where nobody says.
 _OF_STREAMS: dict[str, Any] = {

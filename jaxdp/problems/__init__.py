@@ -4,18 +4,18 @@ from jaxdp.problems.base import AbstractLinearModelProblem as AbstractLinearMode
 from jaxdp.problems.base import AbstractProblem as AbstractProblem
 from jaxdp.problems.base import AbstractSampleProblem as AbstractSampleProblem
 from jaxdp.problems.base import Samples as Samples
-from jaxdp.problems.features import AbstractFeatureProblem as AbstractFeatureProblem
-from jaxdp.problems.features import ReducedFeatures as ReducedFeatures
-from jaxdp.problems.fixed_features import FixedFeatures as FixedFeatures
-from jaxdp.problems.input_scales import InputScales as InputScales
-from jaxdp.problems.kernel_solutions import SpectralGap as SpectralGap
-from jaxdp.problems.linear import LinearRegression as LinearRegression
-from jaxdp.problems.logistic import LogisticRegression as LogisticRegression
-from jaxdp.problems.random_features import RandomFeatures as RandomFeatures
-from jaxdp.problems.random_features import gaussian_inputs as gaussian_inputs
-from jaxdp.problems.random_features import sphere_inputs as sphere_inputs
-from jaxdp.problems.signal import AbstractSignalProblem as AbstractSignalProblem
-from jaxdp.problems.tabular import TabularRegression as TabularRegression
+from jaxdp.problems.rows.features import AbstractFeatureProblem as AbstractFeatureProblem
+from jaxdp.problems.rows.features import ReducedFeatures as ReducedFeatures
+from jaxdp.problems.rows.fixed_features import FixedFeatures as FixedFeatures
+from jaxdp.problems.rows.kernel_solutions import SpectralGap as SpectralGap
+from jaxdp.problems.rows.random_features import RandomFeatures as RandomFeatures
+from jaxdp.problems.rows.random_features import gaussian_inputs as gaussian_inputs
+from jaxdp.problems.rows.random_features import sphere_inputs as sphere_inputs
+from jaxdp.problems.streams.input_scales import InputScales as InputScales
+from jaxdp.problems.streams.linear import LinearRegression as LinearRegression
+from jaxdp.problems.streams.logistic import LogisticRegression as LogisticRegression
+from jaxdp.problems.streams.signal import AbstractSignalProblem as AbstractSignalProblem
+from jaxdp.problems.streams.tabular import TabularRegression as TabularRegression
 
 __all__ = [
     "AbstractFeatureProblem",

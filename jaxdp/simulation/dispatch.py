@@ -11,9 +11,9 @@ from jaxdp.core.progress import listener_of
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.simulation.base import AbstractSimulator, Progress
-from jaxdp.simulation.function_space import FunctionSpace
 from jaxdp.simulation.iterates import Iterates
 from jaxdp.simulation.reduced import Reduced
+from jaxdp.simulation.rows.function_space import FunctionSpace
 
 # Exact in law, cheapest first.
 _DEFAULTS: tuple[AbstractSimulator, ...] = (FunctionSpace(), Reduced(), Iterates())

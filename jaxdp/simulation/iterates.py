@@ -15,12 +15,12 @@ from jaxdp.core.checks import require_count
 from jaxdp.core.keys import run_keys
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractSampleProblem
-from jaxdp.problems.features import AbstractFeatureProblem, ReducedFeatures
+from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator, known_length
 from jaxdp.simulation.driver import drive, ranges_of
-from jaxdp.simulation.fixed_rows import simulate_on_rows
-from jaxdp.simulation.function_space import FunctionSpace
-from jaxdp.simulation.one_pass import Chunks, OnePassRuns
+from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
+from jaxdp.simulation.rows.function_space import FunctionSpace
+from jaxdp.simulation.streams.one_pass import Chunks, OnePassRuns
 
 
 class Iterates(AbstractSimulator):

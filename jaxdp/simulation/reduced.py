@@ -32,13 +32,13 @@ from jaxdp.core.checks import concrete
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.counter_normals import key_words
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.problems.linear import LinearRegression
-from jaxdp.problems.signal import AbstractSignalProblem
+from jaxdp.problems.streams.linear import LinearRegression
+from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.simulation.base import AbstractSimulator, known_length
 from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of, shares_of_samples
 from jaxdp.simulation.iterates import Iterates
-from jaxdp.simulation.overlap_chain import OverlapRuns
-from jaxdp.simulation.radial_chain import (
+from jaxdp.simulation.streams.overlap_chain import OverlapRuns
+from jaxdp.simulation.streams.radial_chain import (
     Record,
     State,
     Streams,
@@ -55,7 +55,7 @@ class Reduced(AbstractSimulator):
 
     It covers linear regression on Gaussian inputs whose covariance has few distinct eigenvalues,
     and labels that follow one direction of isotropic ones (`LogisticRegression`, by
-    `jaxdp.simulation.overlap_chain`). It has no parameters to return.
+    `jaxdp.simulation.streams.overlap_chain`). It has no parameters to return.
 
     Example:
         >>> import jax, jaxdp

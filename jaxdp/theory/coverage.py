@@ -9,11 +9,11 @@ from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.losses import HalfSquared
-from jaxdp.problems.feature_arguments import reason_not_squared
-from jaxdp.problems.features import AbstractFeatureProblem
-from jaxdp.problems.linear import LinearRegression
-from jaxdp.problems.signal import AbstractSignalProblem
-from jaxdp.problems.tabular import TabularRegression
+from jaxdp.problems.rows.feature_arguments import reason_not_squared
+from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.problems.streams.linear import LinearRegression
+from jaxdp.problems.streams.signal import AbstractSignalProblem
+from jaxdp.problems.streams.tabular import TabularRegression
 
 
 def require_one_pass(problem, algorithm) -> str | None:

@@ -23,7 +23,7 @@ from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.kernels import published
-from jaxdp.planning.streams.family import Parametric
+from jaxdp.planning.streams.families.family import Parametric
 from jaxdp.privacy import (
     BufferedToeplitzNoise,
     FixedSizeBatches,

@@ -8,7 +8,7 @@ import jaxdp
 from jaxdp import losses
 from jaxdp.core.numerics.clipped_gaussian import clipped_mean, inside_probability
 from jaxdp.problems.base import Samples
-from jaxdp.problems.features import ReducedFeatures
+from jaxdp.problems.rows.features import ReducedFeatures
 from jaxdp.theory.features.closed_moments import Closure
 from jaxdp.theory.features.modes import kernel_modes, product
 

@@ -22,8 +22,8 @@ from jaxdp.core.trajectory import variables_of_trajectory
 from jaxdp.losses import Huber, Logistic, Softmax, Squared
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, SecretNoise, ShuffledEpochs
 from jaxdp.problems import ReducedFeatures
-from jaxdp.simulation import fixed_rows
-from jaxdp.simulation.fixed_rows import simulate_on_rows
+from jaxdp.simulation.rows import fixed_rows
+from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
 
 NUM_TRAIN, NUM_TEST, WIDTH, NUM_STEPS, NUM_CLASSES = 40, 25, 60, 15, 3
 RATE, CLIP, NOISE, SAMPLING_RATE = 0.05, 1.0, 2.0, 0.3

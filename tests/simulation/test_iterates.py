@@ -12,7 +12,7 @@ from one_pass_numpy import algorithm_1
 
 import jaxdp
 from jaxdp.core.keys import purpose_key, run_keys
-from jaxdp.simulation import one_pass
+from jaxdp.simulation.streams import one_pass
 
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
 # By name, where another simulator is the default.

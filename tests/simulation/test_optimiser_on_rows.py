@@ -18,8 +18,8 @@ from jaxdp.clipping import sensitivity_excess
 from jaxdp.core.keys import run_keys
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, SecretNoise, ShuffledEpochs
 from jaxdp.problems import ReducedFeatures
-from jaxdp.simulation import fixed_rows
-from jaxdp.simulation.fixed_rows import independent_normals, simulate_on_rows
+from jaxdp.simulation.rows import fixed_rows
+from jaxdp.simulation.rows.fixed_rows import independent_normals, simulate_on_rows
 
 NUM_TRAIN, NUM_TEST, DIM, WIDTH = 30, 20, 6, 12
 PROBLEM = jaxdp.RandomFeatures.sample(NUM_TRAIN, NUM_TEST, DIM, WIDTH, key=jr.key(5))

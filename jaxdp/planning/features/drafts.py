@@ -14,7 +14,7 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
-from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.coverage import require_rows
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
 

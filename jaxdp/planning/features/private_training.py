@@ -23,7 +23,7 @@ from jaxdp.planning.features.training_plan import Cell, TrainingPlan
 from jaxdp.privacy.accounting import account
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
-from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.dispatch import predict
 
 # How far below the grid a rate may go, and the clip norms around a gradient's, as factors.

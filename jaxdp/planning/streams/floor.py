@@ -12,7 +12,7 @@ import scipy
 from jaxtyping import Float
 
 from jaxdp.core.checks import require_positive
-from jaxdp.planning.streams.setting import Setting
+from jaxdp.planning.streams.equations.setting import Setting
 
 
 def isotropic_floor(setting: Setting) -> float:

@@ -8,11 +8,11 @@ from jaxtyping import Float
 
 from jaxdp.core.checks import host_array, require_host, require_kind
 from jaxdp.core.errors import NotCoveredError
+from jaxdp.planning.streams.equations.setting import Setting, require_least_squares, setting_of
 from jaxdp.planning.streams.floor import isotropic_floor
-from jaxdp.planning.streams.search import best_greedy
-from jaxdp.planning.streams.setting import Setting, require_least_squares, setting_of
+from jaxdp.planning.streams.greedy.search import best_greedy
 from jaxdp.problems.base import AbstractProblem
-from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.streams.linear import LinearRegression
 
 
 def best_risks(

@@ -14,15 +14,15 @@ import numpy as np
 import scipy
 
 from jaxdp.core.checks import host_number, require_count, require_host, require_kind
-from jaxdp.planning.streams.family import AbstractFamily
-from jaxdp.planning.streams.optimal import Optimal
+from jaxdp.planning.streams.equations.setting import require_least_squares, setting_of
+from jaxdp.planning.streams.families.family import AbstractFamily
+from jaxdp.planning.streams.greedy.optimal import Optimal
 from jaxdp.planning.streams.privacy_budget import rho_of
-from jaxdp.planning.streams.setting import require_least_squares, setting_of
 from jaxdp.planning.streams.solution import best_risk, family_of, floor_of
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 from jaxdp.problems.base import AbstractProblem
-from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.streams.linear import LinearRegression
 
 # By which factor a bracket grows, and how far from where it begins it is looked for.
 _FACTOR, _FARTHEST = 4.0, 1e15

@@ -7,14 +7,14 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.checks import require_count, require_host, require_kind
 from jaxdp.core.trajectory import Status, Trajectory
 from jaxdp.planning.streams.box import Box
+from jaxdp.planning.streams.equations.other_settings import stream_setting_of
+from jaxdp.planning.streams.equations.setting import AbstractSetting, Setting, require_least_squares
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
-from jaxdp.planning.streams.other_settings import stream_setting_of
 from jaxdp.planning.streams.privacy_budget import rho_of
 from jaxdp.planning.streams.robust import solve_box
-from jaxdp.planning.streams.setting import AbstractSetting, Setting, require_least_squares
 from jaxdp.planning.streams.solution import Solution, family_of, floor_of, has_theorem, solve
-from jaxdp.problems.linear import LinearRegression
-from jaxdp.problems.signal import AbstractSignalProblem
+from jaxdp.problems.streams.linear import LinearRegression
+from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory import CoupledODE
 
 _KNOWN = (

@@ -14,10 +14,10 @@ from jaxtyping import Float
 
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.box import Box
-from jaxdp.planning.streams.descent import descend
-from jaxdp.planning.streams.family import AbstractFamily, FreeForm
-from jaxdp.planning.streams.fit import Fit, cold_starts, log_risk, risk_at
-from jaxdp.planning.streams.setting import Setting
+from jaxdp.planning.streams.equations.setting import Setting
+from jaxdp.planning.streams.families.descent import descend
+from jaxdp.planning.streams.families.family import AbstractFamily, FreeForm
+from jaxdp.planning.streams.families.fit import Fit, cold_starts, log_risk, risk_at
 from jaxdp.planning.streams.solution import Solution, best_risk, solution_of, warm_starts
 
 # How sharply the largest regret counts, one descent after the other.

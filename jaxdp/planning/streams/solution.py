@@ -11,20 +11,20 @@ from jaxtyping import Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.clock import log_clock
-from jaxdp.planning.streams.family import (
+from jaxdp.planning.streams.equations.clock import log_clock
+from jaxdp.planning.streams.equations.setting import AbstractSetting, Setting
+from jaxdp.planning.streams.families.family import (
     AbstractFamily,
     FreeForm,
     Knots,
     Parametric,
     numbers_of,
 )
-from jaxdp.planning.streams.fit import Fit, cold_starts, fit
+from jaxdp.planning.streams.families.fit import Fit, cold_starts, fit
 from jaxdp.planning.streams.floor import isotropic_floor, noiseless_schedule
-from jaxdp.planning.streams.optimal import is_optimal
+from jaxdp.planning.streams.greedy.optimal import is_optimal
+from jaxdp.planning.streams.greedy.search import STEPS, best_greedy, greedy_schedule
 from jaxdp.planning.streams.privacy_budget import rounded_down
-from jaxdp.planning.streams.search import STEPS, best_greedy, greedy_schedule
-from jaxdp.planning.streams.setting import AbstractSetting, Setting
 from jaxdp.schedules import Hyperbolic
 
 # Knots of the free form that stands for the best schedule where the theorem does not hold.

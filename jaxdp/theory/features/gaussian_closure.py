@@ -18,7 +18,7 @@ from jaxdp.algorithms.stability import warn_if_unstable as warn_if_beyond_descen
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.recording import longest_stretch, record_steps
-from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import reason_of_sampler, require_rows
 from jaxdp.theory.features.adam_closure import (

@@ -29,7 +29,7 @@ from jaxdp.losses import (
     Squared,
     slope_limits,
 )
-from jaxdp.problems.features import AbstractFeatureProblem
+from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.solver import prediction
 
 

@@ -40,7 +40,7 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.hermite import evaluate_on_host
-from jaxdp.problems.random_features import RandomFeatures
+from jaxdp.problems.rows.random_features import RandomFeatures
 from jaxdp.theory.reconstruction.saturation import slope_of
 
 # Features at a time: a block of the Jacobian is this many rows of as many numbers as unknowns.

@@ -29,7 +29,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from jaxdp.core.checks import host_array
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.problems.infinite_width import infinite_width_kernel
+from jaxdp.problems.rows.infinite_width import infinite_width_kernel
 
 Activation = Callable[[Array], Array]
 

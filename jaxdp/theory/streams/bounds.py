@@ -9,7 +9,7 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.streams.coupled_ode import AbstractModalTheory
 from jaxdp.theory.streams.modes import Modes, eigen_modes
 

@@ -23,8 +23,8 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_kind
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.problems.linear import LinearRegression
-from jaxdp.problems.signal import AbstractSignalProblem
+from jaxdp.problems.streams.linear import LinearRegression
+from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_gaussian_pass, require_one_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve

@@ -20,7 +20,7 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.compensated_sum import add
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.problems.signal import AbstractSignalProblem
+from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_gaussian_pass
 from jaxdp.theory.streams.gradient_moments import gradient_moments

@@ -30,7 +30,7 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.clipped_powers import clipped_powers
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_plain_one_pass
 from jaxdp.theory.solver import prediction

@@ -49,8 +49,8 @@ from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.losses import HalfSquared
-from jaxdp.problems.input_scales import InputScales
-from jaxdp.problems.linear import LinearRegression
+from jaxdp.problems.streams.input_scales import InputScales
+from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.solver import prediction
 
 # Nodes per record interval of the capped fraction's quadrature.

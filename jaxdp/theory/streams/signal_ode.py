@@ -26,7 +26,7 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.problems.signal import AbstractSignalProblem
+from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, prediction, solve
 from jaxdp.theory.streams.capped_rate import capped_share, leaves_cap
 

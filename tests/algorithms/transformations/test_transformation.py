@@ -16,7 +16,7 @@ from jaxdp.algorithms import NonPrivateOptimiser, train
 from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
 from jaxdp.algorithms.transformations.transformation import Factory, Transformation
 from jaxdp.privacy import PoissonSampler, SecretNoise
-from jaxdp.simulation import fixed_rows
+from jaxdp.simulation.rows import fixed_rows
 
 ROWS, DIM, STEPS = 12, 3, 6
 RANDOM = np.random.default_rng(0)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxdp.planning.streams.setting import Setting
+from jaxdp.planning.streams.equations.setting import Setting
 
 
 class Cell(NamedTuple):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxdp.planning.streams.descent import descend
+from jaxdp.planning.streams.families.descent import descend
 
 
 def _valleys(points):

@@ -11,10 +11,10 @@ from plan_cells import CELLS
 
 import jaxdp
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.clock import two_sided_clock
-from jaxdp.planning.streams.family import FreeForm, Parametric
-from jaxdp.planning.streams.fit import cold_starts, fit
-from jaxdp.planning.streams.schedule_risk import schedule_log_risk
+from jaxdp.planning.streams.equations.clock import two_sided_clock
+from jaxdp.planning.streams.equations.schedule_risk import schedule_log_risk
+from jaxdp.planning.streams.families.family import FreeForm, Parametric
+from jaxdp.planning.streams.families.fit import cold_starts, fit
 from jaxdp.planning.streams.solution import family_of, greedy, solve
 
 FAMILIES = {

@@ -14,10 +14,10 @@ from plan_cells import CELLS
 
 import jaxdp
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.family import FreeForm, Parametric
-from jaxdp.planning.streams.other_settings import ScaledSetting, stream_setting_of
-from jaxdp.planning.streams.schedule_risk import schedule_log_risk
-from jaxdp.planning.streams.setting import Setting
+from jaxdp.planning.streams.equations.other_settings import ScaledSetting, stream_setting_of
+from jaxdp.planning.streams.equations.schedule_risk import schedule_log_risk
+from jaxdp.planning.streams.equations.setting import Setting
+from jaxdp.planning.streams.families.family import FreeForm, Parametric
 from jaxdp.planning.streams.solution import solve
 
 DIM, COUNT = 300, 3000

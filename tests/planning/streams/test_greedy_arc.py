@@ -9,11 +9,11 @@ import pytest
 from plan_cells import CELLS
 
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams import search
-from jaxdp.planning.streams.clock import log_clock
-from jaxdp.planning.streams.greedy_arc import Law, fall, slope_in_rate
-from jaxdp.planning.streams.schedule_risk import schedule_log_risk
-from jaxdp.planning.streams.setting import Setting
+from jaxdp.planning.streams.equations.clock import log_clock
+from jaxdp.planning.streams.equations.schedule_risk import schedule_log_risk
+from jaxdp.planning.streams.equations.setting import Setting
+from jaxdp.planning.streams.greedy import search
+from jaxdp.planning.streams.greedy.greedy_arc import Law, fall, slope_in_rate
 from jaxdp.planning.streams.solution import greedy, solve
 from jaxdp.schedules import PiecewiseLinear
 

@@ -15,7 +15,7 @@ import jaxdp
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning import OnePassPlan
 from jaxdp.planning.streams import one_pass_planning
-from jaxdp.planning.streams.setting import setting_of
+from jaxdp.planning.streams.equations.setting import setting_of
 from jaxdp.planning.streams.solution import floor_of, solve
 
 PROBLEM = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)

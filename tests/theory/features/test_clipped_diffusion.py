@@ -9,7 +9,7 @@ from dp_gd_numpy import rows, scaled
 
 import jaxdp
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.problems.random_features import RandomFeatures
+from jaxdp.problems.rows.random_features import RandomFeatures
 from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
 from jaxdp.theory.features.unclipped import OrnsteinUhlenbeck

@@ -13,7 +13,7 @@ import pytest
 import jaxdp
 from jaxdp import losses
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
-from jaxdp.problems.features import ReducedFeatures
+from jaxdp.problems.rows.features import ReducedFeatures
 from jaxdp.theory.features.linear_recursion import linear_recursion
 from jaxdp.theory.features.modes import kernel_modes
 from jaxdp.theory.features.stability import growth

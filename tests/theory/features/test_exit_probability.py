@@ -9,8 +9,8 @@ from scipy.stats import norm
 
 import jaxdp
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.problems.features import ReducedFeatures
-from jaxdp.problems.random_features import RandomFeatures
+from jaxdp.problems.rows.features import ReducedFeatures
+from jaxdp.problems.rows.random_features import RandomFeatures
 from jaxdp.theory.features.unclipped import GradientFlow, OrnsteinUhlenbeck
 
 

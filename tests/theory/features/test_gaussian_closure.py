@@ -10,8 +10,8 @@ from helpers import assert_mean_close
 
 import jaxdp
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.problems.features import ReducedFeatures
-from jaxdp.problems.random_features import RandomFeatures
+from jaxdp.problems.rows.features import ReducedFeatures
+from jaxdp.problems.rows.random_features import RandomFeatures
 from jaxdp.theory.features.closed_moments import Closure
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
 

@@ -9,8 +9,8 @@ from dp_gd_numpy import rows
 
 import jaxdp
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.problems.features import ReducedFeatures
-from jaxdp.problems.random_features import RandomFeatures
+from jaxdp.problems.rows.features import ReducedFeatures
+from jaxdp.problems.rows.random_features import RandomFeatures
 from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
 from jaxdp.theory.features.modes import kernel_modes

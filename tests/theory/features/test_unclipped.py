@@ -10,7 +10,7 @@ from scipy.linalg import expm
 
 import jaxdp
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.problems.random_features import RandomFeatures
+from jaxdp.problems.rows.random_features import RandomFeatures
 from jaxdp.theory.features.unclipped import GradientFlow, OrnsteinUhlenbeck
 
 ACTIVATIONS = {"tanh": (np.tanh, jnp.tanh), "relu": (relu, jax.nn.relu)}

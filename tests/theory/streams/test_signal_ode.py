@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit
 
 import jaxdp
 from jaxdp.losses import AbstractScalarLoss, Logistic
-from jaxdp.problems.signal import AbstractSignalProblem
+from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.streams import signal_ode
 
 # Clip scale, peak and power: strong and weak clips, with all the noise at the end and in between,

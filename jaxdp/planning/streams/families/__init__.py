@@ -1,0 +1,1 @@
+"""Schedules with free numbers, and the descents that fit them."""

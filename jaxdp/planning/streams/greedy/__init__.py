@@ -1,0 +1,1 @@
+"""The best of all non-increasing schedules for equal eigenvalues, and its search."""

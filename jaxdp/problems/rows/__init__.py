@@ -1,0 +1,1 @@
+"""Features on fixed rows: given, random, or of infinite width."""

@@ -1,0 +1,300 @@
+r"""Models that are linear in their parameters, on fixed rows: features, and their reduction.
+
+Clipped gradients are combinations of the n training rows' features and the noise is isotropic, so
+a rotation of the parameters changes nothing. One rotation brings p features to at most n + m
+coordinates: the first r = min(n, p) are all that training sees, the others only carry noise.
+Source: the function-space view of PF (6.5); Derived here, test_function_space.
+"""
+
+import abc
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_wide_float, float_dtype
+from jaxdp.core.checks import (
+    concrete,
+    require_finite,
+    require_non_negative,
+    require_scalar,
+    require_shape,
+)
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.losses import AbstractLoss
+from jaxdp.problems.base import AbstractProblem
+from jaxdp.problems.rows.feature_arguments import (
+    SQUARED,
+    reason_not_squared,
+    require_labels,
+    require_loss,
+    require_rows_of_both,
+)
+from jaxdp.problems.rows.kernel_factors import (
+    kernel_accuracy,
+    largest_eigenvalue,
+    split_factor,
+    triangular_root,
+)
+from jaxdp.problems.rows.kernel_solutions import (
+    SpectralGap,
+    kernel_eigenvalues,
+    ridge_coefficients,
+    spectral_gap,
+)
+
+
+class AbstractFeatureProblem(AbstractProblem):
+    r"""Loss $\ell(\varphi(x)^\top\theta, y)$; the risk is its mean over the test rows.
+
+    Attributes:
+        train_labels, test_labels: y of the rows that are learnt from, and of the others.
+        loss: of a row: $(f - y)^2$ unless another of `jaxdp.losses` is given. Where it has k
+            outputs (`Softmax`), theta has a column for each.
+    """
+
+    train_labels: eqx.AbstractVar[Float[Array, " train"]]
+    test_labels: eqx.AbstractVar[Float[Array, " test"]]
+    loss: eqx.AbstractVar[AbstractLoss]
+
+    @property
+    @abc.abstractmethod
+    def num_features(self) -> int | None:
+        """p, the number of parameters of an output; None when it is infinite."""
+
+    @abc.abstractmethod
+    def train_features(self) -> Float[Array, "train features"]:
+        """phi of the training rows.
+
+        Raises:
+            NotCoveredError: there are infinitely many.
+        """
+
+    @abc.abstractmethod
+    def test_features(self) -> Float[Array, "test features"]:
+        """phi of the test rows; errors as `train_features`."""
+
+    @abc.abstractmethod
+    def reduced(self) -> "ReducedFeatures":
+        """The same problem in at most num_train + num_test coordinates."""
+
+    @abc.abstractmethod
+    def host_features(self) -> tuple[np.ndarray, np.ndarray]:
+        """Features of the training and the test rows in float64, up to a common rotation."""
+
+    @property
+    @abc.abstractmethod
+    def host_accuracy(self) -> float:
+        """How far `host_features` may be off, relative to their norm."""
+
+    @property
+    def num_train(self) -> int:
+        """n, the number of training rows."""
+        return self.train_labels.shape[0]
+
+    @property
+    def num_test(self) -> int:
+        """m, the number of test rows."""
+        return self.test_labels.shape[0]
+
+    def interpolator_risk(self) -> float:
+        r"""Test error of the minimum-norm least-squares solution $\theta^* = \Phi^+ Y$ (PF (3.7)).
+
+        In float64 on the host. Explicit features are solved by QR and SVD, never through their
+        Gram matrix: right at p = n too, where the risk peaks. A reduced problem is solved as
+        exactly as its factors are known, a kernel without the directions below its rounding.
+
+        Raises:
+            NotCoveredError: the loss is not the squared one.
+        """
+        return self.ridge_risk(0.0)
+
+    def ridge_risk(self, ridge: float) -> float:
+        r"""Test error of the ridge solution $(\Phi^\top\Phi + \lambda I)^{-1}\Phi^\top Y$.
+
+        Source: PF (6.116). In float64 on the host.
+
+        Args:
+            ridge: $\lambda$ >= 0, in the units of the kernel; 0 is the limit, `interpolator_risk`.
+
+        Raises:
+            NotCoveredError: the loss is not the squared one.
+        """
+        reason = reason_not_squared(self)
+        if reason is not None:
+            raise NotCoveredError(
+                f"the closed form needs the squared loss: {reason}; give the problem "
+                "loss=jaxdp.losses.Squared(), or simulate training without noise"
+            )
+        require_scalar("ridge", ridge)
+        require_non_negative("ridge", ridge)
+        train, test = self.host_features()
+        solution = ridge_coefficients(
+            train, np.asarray(self.train_labels, np.float64), ridge, self.host_accuracy
+        )
+        return float(np.mean((test @ solution - np.asarray(self.test_labels, np.float64)) ** 2))
+
+    def kernel_eigenvalues(self) -> np.ndarray:
+        r"""Eigenvalues of $K = \Phi\Phi^\top$, (num_train,), falling; float64 on the host."""
+        return kernel_eigenvalues(self.host_features()[0])
+
+    def spectral_gap(self, rank: int) -> SpectralGap:
+        """The kernel's eigenvalues number `rank` and the next, and what to stop between them.
+
+        Args:
+            rank: how many eigenvalues lie above the gap: the number of inputs d for random
+                features with $d << n << d^2$ (PF Lemma C.5).
+        """
+        return spectral_gap(self.kernel_eigenvalues(), rank, self.num_train)
+
+
+class ReducedFeatures(AbstractFeatureProblem):
+    r"""A problem after the rotation: what training sees, and what it never does.
+
+    With coordinates c (r of them) and u (q of them), predictions are $Lc$ on the training rows and
+    $Mc + Nu$ on the test rows. $LL^\top$ is the training rows' kernel, $ML^\top$ the test rows'
+    with them, $MM^\top + NN^\top$ the test rows' own.
+
+    Args:
+        train_factor: L, (num_train, r).
+        test_factor: M, (num_test, r).
+        unseen_factor: N, (num_test, q); q may be 0.
+        train_labels, test_labels: y.
+        loss: of a row.
+
+    Raises:
+        TypeError: the loss is none of `jaxdp.losses`.
+        ValueError: shapes do not match, something is not finite, or a label is none of the loss.
+    """
+
+    train_factor: Float[Array, "train seen"]
+    test_factor: Float[Array, "test seen"]
+    unseen_factor: Float[Array, "test unseen"]
+    train_labels: Float[Array, " train"]
+    test_labels: Float[Array, " test"]
+    loss: AbstractLoss
+
+    def __init__(
+        self,
+        train_factor,
+        test_factor,
+        unseen_factor,
+        train_labels,
+        test_labels,
+        loss: AbstractLoss = SQUARED,
+    ):
+        self.train_factor = as_wide_float(train_factor, "train_factor")
+        self.test_factor = as_wide_float(test_factor, "test_factor")
+        self.unseen_factor = as_wide_float(unseen_factor, "unseen_factor")
+        self.train_labels = as_wide_float(train_labels, "train_labels")
+        self.test_labels = as_wide_float(test_labels, "test_labels")
+        self.loss = loss
+        require_loss(loss)
+        require_shape("train_labels", self.train_labels, (None,))
+        require_shape("test_labels", self.test_labels, (None,))
+        rows = {"train": len(self.train_labels), "test": len(self.test_labels)}
+        require_shape("train_factor", self.train_factor, (rows["train"], None))
+        require_shape("test_factor", self.test_factor, (rows["test"], None))
+        require_shape("unseen_factor", self.unseen_factor, (rows["test"], None))
+        for name in ("train_factor", "test_factor", "unseen_factor"):
+            require_finite(name, getattr(self, name))
+        require_labels(self)
+        require_rows_of_both(self.train_labels, self.test_labels)
+        if self.train_factor.shape[1] != self.test_factor.shape[1]:
+            raise ValueError(
+                f"expected factors with one number of columns, got train_factor "
+                f"{self.train_factor.shape} and test_factor {self.test_factor.shape}"
+            )
+
+    @classmethod
+    def from_kernel(
+        cls, kernel, train_labels, test_labels, *, loss: AbstractLoss = SQUARED
+    ) -> "ReducedFeatures":
+        """The problem with a given kernel, computed in float64 on the host.
+
+        Args:
+            kernel: positive semi-definite, (n + m, n + m), training rows first.
+            train_labels, test_labels: shapes (n,) and (m,).
+            loss: of a row.
+
+        Raises:
+            TypeError: the kernel is traced, or the loss is none of `jaxdp.losses`.
+            ValueError: shapes do not match, the kernel is not positive semi-definite, or a label
+                is none of the loss.
+        """
+        train_labels = as_wide_float(train_labels, "train_labels")
+        test_labels = as_wide_float(test_labels, "test_labels")
+        known = concrete(kernel, "kernel")
+        if known is None:
+            raise TypeError("expected a kernel with known values, got a traced one")
+        require_shape("train_labels", train_labels, (None,))
+        require_shape("test_labels", test_labels, (None,))
+        require_rows_of_both(train_labels, test_labels)
+        size = len(train_labels) + len(test_labels)
+        if known.shape != (size, size):
+            raise ValueError(
+                f"expected a kernel of shape {(size, size)} for {len(train_labels)} training and "
+                f"{len(test_labels)} test rows, got {known.shape}"
+            )
+        require_finite("kernel", known)
+        largest = np.abs(known).max(initial=0)
+        gap = np.abs(known - known.T).max(initial=0)
+        if gap > 1e-4 * largest:
+            raise ValueError(f"expected a symmetric kernel, got entries that differ by {gap:.3g}")
+        dtype = float_dtype(train_labels, test_labels)
+        factors = split_factor(triangular_root(known, kernel_accuracy(kernel)), len(train_labels))
+        train, test, unseen = (jnp.asarray(part, dtype) for part in factors)
+        return cls(train, test, unseen, train_labels, test_labels, loss)
+
+    @property
+    def num_features(self):
+        return self.train_factor.shape[1] + self.unseen_factor.shape[1]
+
+    @property
+    def is_valid(self):
+        leaves = jax.tree.leaves(self)
+        return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+
+    def train_features(self):
+        unseen = self.unseen_factor.shape[1]
+        return jnp.pad(self.train_factor, ((0, 0), (0, unseen)))
+
+    def test_features(self):
+        return jnp.concatenate([self.test_factor, self.unseen_factor], axis=1)
+
+    def host_features(self):
+        factors: Any = self.train_factor, self.test_factor
+        return tuple(np.asarray(factor, np.float64) for factor in factors)
+
+    @property
+    def host_accuracy(self):
+        return float(jnp.finfo(self.train_factor.dtype).eps)
+
+    def reduced(self):
+        return self
+
+    def feature_norms(self) -> Float[Array, " train"]:
+        r"""$\|\varphi(x_i)\|$ of the training rows."""
+        # At full precision: a norm that is too small clips too little.
+        squares = jnp.einsum(
+            "ij,ij->i", self.train_factor, self.train_factor, precision=Precision.HIGHEST
+        )
+        return jnp.sqrt(squares)
+
+    def stability_limit(self) -> float:
+        r"""$2n/(c\lambda_{max})$: the step size from which unclipped gradient descent diverges.
+
+        c is the loss's curvature, 2 for the squared loss; where the loss curves less than its bound
+        a larger step may still do. NaN where the factor is traced, infinite where it is zero.
+        """
+        if isinstance(self.train_factor, Tracer):
+            return math.nan
+        largest = largest_eigenvalue(self.train_factor)
+        curvature = self.loss.curvature_bound * largest
+        return 2 * self.num_train / curvature if largest > 0 else math.inf

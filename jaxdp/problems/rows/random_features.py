@@ -1,0 +1,310 @@
+r"""Random-features regression: $f(x) = \phi(Vx)^\top\theta$ with V fixed and theta learnt.
+
+Source: PF (1.2). With weights V of p rows it is explicit; without weights it is the limit of
+infinite width, known through its kernel.
+"""
+
+import functools
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax import lax
+from jax.core import Tracer
+from jax.lax import Precision
+from jaxtyping import Array, Float, Key
+
+from jaxdp.core.arrays import as_wide_float, float_dtype
+from jaxdp.core.checks import (
+    require_callable,
+    require_count,
+    require_finite,
+    require_key,
+    require_shape,
+)
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.keys import purpose_key, stream_key
+from jaxdp.core.numerics.hermite import evaluate_on_host
+from jaxdp.losses import AbstractLoss
+from jaxdp.problems.rows.feature_arguments import (
+    SQUARED,
+    require_arrays,
+    require_filled,
+    require_labels,
+    require_loss,
+)
+from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.problems.rows.infinite_width import infinite_width_kernel
+from jaxdp.problems.rows.kernel_factors import KERNEL_ACCURACY, split_factor, triangular_root
+from jaxdp.problems.rows.reduction import reduced_features, seen_on_host
+
+_BLOCK_FEATURES = 4096
+_HOST_BLOCK = 8192
+_ROOT_ACCURACY = 1e-9
+
+Inputs = Callable[..., Float[Array, "count dim"]]
+
+
+def gaussian_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
+    """Rows of N(0, I), the paper's experiments."""
+    require_key(key)
+    shape = require_count("count", count), require_count("dim", dim)
+    return jr.normal(key, shape)
+
+
+def sphere_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
+    r"""Rows uniform on the sphere of radius $\sqrt{d}$, PF Assumption 1."""
+    normal = gaussian_inputs(count, dim, key=key)
+    return normal * jnp.sqrt(dim) / jnp.linalg.norm(normal, axis=1, keepdims=True)
+
+
+class RandomFeatures(AbstractFeatureProblem):
+    r"""A linear model on the features $\phi(Vx)$; the risk is the mean test loss.
+
+    Made by `from_arrays` or `sample`. With weights = None it is the limit of infinitely many
+    features, with the kernel $E\,\phi(v\cdot x)\phi(v\cdot x')$, v ~ N(0, I/d), in units that do
+    not see p: an algorithm's learning rate stands for $\eta p$, its clip norm for $C/\sqrt p$,
+    its noise scale for $\sigma\sqrt p$.
+
+    Attributes:
+        train_inputs, test_inputs: x, (n, d) and (m, d).
+        train_labels, test_labels: y.
+        weights: V, (num_features, d), entries of variance 1/d; None for infinite width.
+        activation: phi, elementwise.
+        loss: of a row: $(f - y)^2$, or another of `jaxdp.losses`.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
+        >>> problem.num_train, problem.num_test, problem.num_features
+        (40, 20, 200)
+        >>> problem.train_features().shape
+        (40, 200)
+    """
+
+    train_inputs: Float[Array, "train dim"] = eqx.field(
+        converter=functools.partial(as_wide_float, name="train_inputs")
+    )
+    train_labels: Float[Array, " train"] = eqx.field(
+        converter=functools.partial(as_wide_float, name="train_labels")
+    )
+    test_inputs: Float[Array, "test dim"] = eqx.field(
+        converter=functools.partial(as_wide_float, name="test_inputs")
+    )
+    test_labels: Float[Array, " test"] = eqx.field(
+        converter=functools.partial(as_wide_float, name="test_labels")
+    )
+    weights: Float[Array, "features dim"] | None = eqx.field(
+        converter=lambda value: None if value is None else as_wide_float(value, "weights")
+    )
+    activation: Callable[[Array], Array] = eqx.field(static=True)
+    loss: AbstractLoss = SQUARED
+
+    def __check_init__(self):
+        require_loss(self.loss)
+        if not callable(self.activation):
+            raise TypeError(f"expected activation to be a callable, got {self.activation!r}")
+        require_arrays(
+            ("train_inputs", self.train_inputs, self.train_labels),
+            ("test_inputs", self.test_inputs, self.test_labels),
+        )
+        if self.weights is not None:
+            require_shape("weights", self.weights, (None, self.dim))
+            require_filled("weights", self.weights)
+        require_finite("train_labels", self.train_labels)
+        require_finite("test_labels", self.test_labels)
+        require_labels(self)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        train_inputs,
+        train_labels,
+        test_inputs,
+        test_labels,
+        weights,
+        activation: Callable[[Array], Array] = jnp.tanh,
+        *,
+        loss: AbstractLoss = SQUARED,
+    ) -> "RandomFeatures":
+        """The problem of given rows and weights.
+
+        Args:
+            train_inputs, train_labels: shapes (n, d) and (n,).
+            test_inputs, test_labels: shapes (m, d) and (m,).
+            weights: V, (num_features, d), or None for infinite width.
+            activation: phi, elementwise: any traceable callable.
+            loss: of a row, one of `jaxdp.losses`.
+
+        Raises:
+            TypeError, ValueError: shapes do not match, something is not finite, or a label is none
+                of the loss.
+        """
+        return cls(
+            train_inputs=train_inputs,
+            train_labels=train_labels,
+            test_inputs=test_inputs,
+            test_labels=test_labels,
+            weights=weights,
+            activation=activation,
+            loss=loss,
+        )
+
+    @classmethod
+    def sample(
+        cls,
+        num_train: int,
+        num_test: int,
+        dim: int,
+        num_features: int | None,
+        *,
+        activation: Callable[[Array], Array] = jnp.tanh,
+        inputs: Inputs = gaussian_inputs,
+        loss: AbstractLoss = SQUARED,
+        key: Key[Array, ""],
+    ) -> "RandomFeatures":
+        """Sampled rows with labels sign(u.x), u uniform on the unit sphere, and sampled weights.
+
+        For a loss of k outputs there are k such directions, and the label is the number of the one
+        along which x is largest. One key gives the same rows whatever the width.
+
+        Args:
+            num_train, num_test, dim: n, m, d.
+            num_features: p; None for infinite width.
+            activation: phi, elementwise.
+            inputs: how rows are drawn: `jaxdp.problems.gaussian_inputs`, the paper's experiments,
+                or `sphere_inputs`, or a callable like them.
+            loss: of a row, one of `jaxdp.losses`.
+            key: a `jax.random.key`.
+        """
+        require_key(key)
+        require_callable("inputs", inputs, "a function such as jaxdp.problems.gaussian_inputs")
+        require_loss(loss)
+        num_train = require_count("num_train", num_train)
+        num_test = require_count("num_test", num_test)
+        dim = require_count("dim", dim)
+        # Apart from the keys of simulators, so that a problem and its runs can share one.
+        key = stream_key(key, "RandomFeatures")
+        data_key = purpose_key(key, "data")
+        teacher_key, train_key, test_key = jr.split(data_key, 3)
+        outputs = loss.num_outputs
+        teacher = jr.normal(teacher_key, (dim,) if outputs is None else (dim, outputs))
+        teacher = teacher / jnp.linalg.norm(teacher, axis=0, keepdims=True)
+        train = inputs(num_train, dim, key=train_key)
+        test = inputs(num_test, dim, key=test_key)
+
+        def labels(rows):
+            found = jnp.matmul(rows, teacher, precision=Precision.HIGHEST)
+            return jnp.sign(found) if outputs is None else jnp.argmax(found, axis=1)
+
+        weights = None
+        if num_features is not None:
+            shape = (require_count("num_features", num_features), dim)
+            weights = jr.normal(purpose_key(key, "init"), shape) / jnp.sqrt(dim)
+        rows = train, labels(train), test, labels(test)
+        return cls.from_arrays(*rows, weights, activation, loss=loss)
+
+    @property
+    def dim(self) -> int:
+        """d, the number of inputs."""
+        return self.train_inputs.shape[1]
+
+    @property
+    def num_features(self):
+        return None if self.weights is None else self.weights.shape[0]
+
+    @property
+    def is_valid(self):
+        leaves = [leaf for leaf in jax.tree.leaves(self) if eqx.is_array(leaf)]
+        return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+
+    def train_features(self):
+        return self._features(self.train_inputs)
+
+    def test_features(self):
+        return self._features(self.test_inputs)
+
+    def reduced(self):
+        r"""The same problem in at most n + m coordinates.
+
+        By QR of the features where p <= 4(n + m) (right at p = n), else from their Gram matrix,
+        summed over blocks of features, by a Cholesky factorisation in float64; from the kernel
+        where the width is infinite.
+        """
+        return reduced_features(self, self.joint_kernel)
+
+    def joint_kernel(self) -> np.ndarray | Float[Array, "rows rows"]:
+        r"""The kernel of all rows, training rows first, (n + m, n + m).
+
+        Explicit features: $\sum_j\phi(v_j\cdot x)\phi(v_j\cdot x')$, so that kernels of two sets of
+        weights add up. Infinite width: the mean instead of the sum, in float64.
+        """
+        inputs = (self.train_inputs, self.test_inputs)
+        if self.weights is None:
+            if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
+                raise TypeError(
+                    "expected inputs with known values for the kernel of infinite width, got "
+                    "traced ones; build the problem outside jit and vmap, or give it weights"
+                )
+            return infinite_width_kernel(self.activation, np.concatenate(inputs))
+        return _gram(self.activation, jnp.concatenate(inputs), self.weights)
+
+    def host_features(self):
+        if self.weights is None:
+            train, test, _ = split_factor(
+                triangular_root(np.asarray(self.joint_kernel()), KERNEL_ACCURACY), self.num_train
+            )
+            return train, test
+        rows = np.concatenate([np.asarray(self.train_inputs), np.asarray(self.test_inputs)])
+        blocks = [
+            evaluate_on_host(self.activation, rows.astype(np.float64) @ weights.T)
+            for weights in self._host_blocks()
+        ]
+        both = np.concatenate(blocks, axis=1)
+        require_finite("features", both)
+        return seen_on_host(both[: self.num_train], both[self.num_train :])
+
+    @property
+    def host_accuracy(self):
+        # Directions that a kernel's root keeps are far longer than this, the others far shorter.
+        return _ROOT_ACCURACY if self.weights is None else 0.0
+
+    def _host_blocks(self):
+        weights = np.asarray(self.weights, np.float64)
+        cuts = range(_HOST_BLOCK, len(weights), _HOST_BLOCK)
+        return np.split(weights, cuts)
+
+    def _features(self, inputs):
+        if self.weights is None:
+            raise NotCoveredError(
+                "infinitely many features cannot be written down; use FunctionSpace() or a theory"
+            )
+        products = jnp.matmul(inputs, self.weights.T, precision=Precision.HIGHEST)
+        features = self.activation(products)
+        require_shape("features", features, products.shape)
+        require_finite("features", features)
+        return features.astype(products.dtype)
+
+
+@eqx.filter_jit
+def _gram(activation, inputs, weights):
+    """The Gram matrix of the rows' features, summed over blocks of them."""
+    count, dim = weights.shape
+    size = min(count, _BLOCK_FEATURES)
+    num_blocks = -(-count // size)
+    padded = jnp.pad(weights, ((0, num_blocks * size - count), (0, 0)))
+    is_feature = jnp.arange(num_blocks * size) < count
+    dtype = float_dtype(inputs, weights)
+
+    def add(total, block):
+        weights, is_feature = block
+        products = jnp.matmul(inputs, weights.T, precision=Precision.HIGHEST)
+        features = jnp.where(is_feature, activation(products), 0).astype(dtype)
+        return total + jnp.matmul(features, features.T, precision=Precision.HIGHEST), None
+
+    blocks = padded.reshape(num_blocks, size, dim), is_feature.reshape(num_blocks, size)
+    total, _ = lax.scan(add, jnp.zeros((len(inputs),) * 2, dtype), blocks)
+    return total

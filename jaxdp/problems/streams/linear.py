@@ -1,0 +1,269 @@
+r"""Linear regression on Gaussian or elliptical inputs, in the eigenbasis of their covariance.
+
+Clipping by norm, the adaptive step and isotropic private noise do not see a rotation, so the
+eigenbasis loses nothing. Source: AC section 2 and Assumption 1.
+"""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.core.arrays import as_float
+from jaxdp.core.checks import (
+    concrete,
+    require_count,
+    require_kind,
+    require_non_negative,
+    require_positive,
+    require_scalar,
+)
+from jaxdp.core.keys import numbered_key
+from jaxdp.data.standardisation import standardise
+from jaxdp.losses import HalfSquared, Huber
+from jaxdp.problems.base import AbstractLinearModelProblem, Samples
+from jaxdp.problems.streams.covariance_basis import covariance_basis
+from jaxdp.problems.streams.eigenvalue_blocks import Blocks, blocks_of, multiplicities_of
+from jaxdp.problems.streams.input_scales import InputScales
+from jaxdp.problems.streams.scale_estimate import estimated_scales
+
+_MEAN_TOLERANCE = 1e-5
+_LEAST_SQUARES = HalfSquared()
+
+
+class LinearRegression(AbstractLinearModelProblem):
+    r"""Labels $y = x^\top\theta^* + z$ with $x \sim N(0, \Sigma)$, $z \sim N(0, \zeta^2)$.
+
+    The risk is the excess risk $R(\theta) = \|\Sigma^{1/2}(\theta - \theta^*)\|^2 / 2$, whatever
+    the loss. With `input_scales` the inputs are elliptical: $x = \sqrt s\,\Sigma^{1/2} g$ with g
+    standard normal and a scale s drawn for each sample.
+
+    Args:
+        spectrum: eigenvalues of Sigma, >= 0, of mean 1 (AC Assumption 1: tr Sigma = d).
+        target: theta* in that eigenbasis.
+        label_noise: zeta, a standard deviation, >= 0.
+        input_scales: the law of s; None for s = 1, Gaussian inputs.
+        loss: whose gradients are descended: `jaxdp.losses.HalfSquared()` or
+            `jaxdp.losses.Huber(width)`, which cuts the residual at its width.
+
+    Raises:
+        TypeError: another loss.
+        ValueError: shapes differ, an eigenvalue is negative, the mean is not 1.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> problem.dim, problem.spectrum.shape
+        (100, (100,))
+        >>> problem.replace(label_noise=0.1).blocks.sizes
+        (100,)
+    """
+
+    spectrum: Float[Array, " dim"]
+    target: Float[Array, " dim"]
+    label_noise: Float[Array, ""]
+    input_scales: InputScales | None
+    loss: HalfSquared | Huber
+    # How often each distinct eigenvalue comes, which sets shapes; None where it was traced.
+    _multiplicities: tuple[int, ...] | None = eqx.field(static=True, init=False)
+
+    def __init__(
+        self, spectrum, target, label_noise, *, input_scales=None, loss: Any = _LEAST_SQUARES
+    ):
+        self.spectrum = as_float(spectrum, "spectrum")
+        self.target = as_float(target, "target")
+        self.label_noise = as_float(label_noise, "label_noise")
+        if input_scales is not None:
+            require_kind("input_scales", input_scales, InputScales, "jaxdp.InputScales or None")
+        self.input_scales = input_scales
+        expected = "jaxdp.losses.HalfSquared() or jaxdp.losses.Huber(width)"
+        require_kind("loss", loss, (HalfSquared, Huber), expected)
+        self.loss = loss
+        _check(self.spectrum, self.target, self.label_noise)
+        self._multiplicities = multiplicities_of(self.spectrum)
+
+    @classmethod
+    def isotropic(
+        cls,
+        dim: int,
+        *,
+        label_noise,
+        initial_risk=0.5,
+        input_scales=None,
+        loss: Any = _LEAST_SQUARES,
+    ) -> "LinearRegression":
+        r"""Identity covariance; the target is flat, with $R(0)$ = `initial_risk`.
+
+        Args:
+            dim: number of inputs d.
+            label_noise: zeta, a standard deviation.
+            initial_risk: R at theta = 0, > 0.
+            input_scales, loss: as for the constructor.
+        """
+        spectrum = np.ones(require_count("dim", dim))
+        return cls._flat(spectrum, label_noise, initial_risk, input_scales, loss)
+
+    @classmethod
+    def power_law(
+        cls,
+        dim: int,
+        *,
+        condition_number,
+        label_noise,
+        initial_risk=0.5,
+        input_scales=None,
+        loss: Any = _LEAST_SQUARES,
+    ) -> "LinearRegression":
+        r"""Eigenvalues $\lambda_i \propto i^{-\ln\kappa/\ln d}$ of mean 1; the target is flat.
+
+        As d grows at fixed kappa this tends to the identity: tr(Sigma^2)/d is 1.024, 1.012,
+        1.0066 for d = 10^2, 10^3, 10^4 and kappa = 2. Source: AC Figure 2, made specific.
+
+        Args:
+            dim: number of inputs d, >= 2 when kappa > 1.
+            condition_number: kappa = lambda_max / lambda_min, >= 1.
+            label_noise: zeta, a standard deviation.
+            initial_risk: R at theta = 0, > 0.
+            input_scales, loss: as for the constructor.
+        """
+        dim = require_count("dim", dim)
+        require_scalar("condition_number", condition_number)
+        known = concrete(condition_number)
+        if known is not None and not (known >= 1 and np.isfinite(known)):
+            raise ValueError(f"expected finite condition_number >= 1, got {known}")
+        if dim == 1:
+            if known is None or known > 1:
+                raise ValueError("expected dim >= 2 for a condition_number > 1, got dim = 1")
+            return cls._flat(np.ones(1), label_noise, initial_risk, input_scales, loss)
+        ranks = np.arange(1, dim + 1)
+        if known is not None:
+            values = ranks ** (-math.log(known) / math.log(dim))
+        else:
+            exponent = -jnp.log(as_float(condition_number)) / math.log(dim)
+            values = jnp.exp(exponent * jnp.log(as_float(ranks)))
+        return cls._flat(values / values.mean(), label_noise, initial_risk, input_scales, loss)
+
+    @classmethod
+    def from_data(
+        cls, inputs, labels, *, input_scales: bool = False, loss: Any = _LEAST_SQUARES
+    ) -> "LinearRegression":
+        r"""The surrogate of a table: its covariance, least squares and residual variance.
+
+        Inputs are centred and scaled by one number to trace = dim, labels are centred, both
+        non-privately: the surrogate is a tool of the analyst, not a private release. The target
+        is the least-squares solution itself, so R(0) is about zeta^2 d / (2 n) too large.
+
+        Args:
+            inputs: table of shape (rows, dim), with rows > dim + 1.
+            labels: shape (rows,).
+            input_scales: whether the surrogate has the rows' scales too, as estimated from their
+                lengths (`jaxdp.problems.streams.scale_estimate`), or is Gaussian.
+            loss: as for the constructor; the target is least squares' whatever it is.
+
+        Raises:
+            ValueError: shapes differ, values are missing, rows are too few, a column is constant.
+        """
+        require_kind("input_scales", input_scales, bool, "True or False")
+        table = standardise(inputs, labels)
+        basis = covariance_basis(table)
+        rank = int((basis.spectrum > 0).sum())
+        residual = table.labels - table.inputs @ (basis.rotation @ basis.solution)
+        variance = residual @ residual / (len(table.labels) - rank - 1)
+        scales = None
+        if input_scales:
+            seen = basis.rotation[:, basis.spectrum > 0]
+            spread = np.sqrt(basis.spectrum[basis.spectrum > 0])
+            scales = estimated_scales(table.inputs @ seen / spread)
+        noise = math.sqrt(variance)
+        return cls(basis.spectrum, basis.solution, noise, input_scales=scales, loss=loss)
+
+    @classmethod
+    def _flat(cls, spectrum, label_noise, initial_risk, scales, loss) -> "LinearRegression":
+        require_positive("initial_risk", initial_risk)
+        length = jnp.sqrt(2 * as_float(initial_risk) / len(spectrum))
+        target = length * np.ones(len(spectrum))
+        return cls(spectrum, target, label_noise, input_scales=scales, loss=loss)
+
+    @property
+    def blocks(self) -> Blocks:
+        """The distinct eigenvalues and the target's parts, from `spectrum` and `target` as set.
+
+        One block per coordinate where the constructor was given a traced spectrum.
+
+        Raises:
+            ValueError: the eigenvalues have been changed, by `equinox.tree_at` for instance, to
+                such that come in other numbers than those that the problem was made with.
+        """
+        return blocks_of(self.spectrum, self.target, self._multiplicities)
+
+    @property
+    def dim(self):
+        return self.spectrum.shape[0]
+
+    @property
+    def max_samples(self):
+        return None
+
+    @property
+    def is_valid(self):
+        # The mean of a traced float32 spectrum is known to rounding.
+        mean_is_one = jnp.abs(jnp.mean(self.spectrum) - 1) < 10 * _MEAN_TOLERANCE
+        positive = jnp.all(self.spectrum >= 0) & (self.label_noise >= 0)
+        positive &= self.loss.slope_bound > 0
+        if self.input_scales is not None:
+            positive &= self.input_scales.is_valid
+        return mean_is_one & positive & jnp.all(jnp.isfinite(self.target))
+
+    def prepare(self, key):
+        return None
+
+    def draw(self, prepared: Any, key, index):
+        own_key = numbered_key(key, index)
+        inputs_key, label_key = jr.split(own_key)
+        dtype = jnp.result_type(self.spectrum, self.target, self.label_noise)
+        inputs = jnp.sqrt(self.spectrum) * jr.normal(inputs_key, (self.dim,), dtype)
+        if self.input_scales is not None:
+            # The third of three keys: directions and label noise are those of Gaussian inputs.
+            scale = self.input_scales.draw(jr.split(own_key, 3)[2])
+            inputs = jnp.sqrt(scale).astype(dtype) * inputs
+        noise = self.label_noise * jr.normal(label_key, (), dtype)
+        # A product, not a sum over a fused draw: XLA would draw the inputs twice.
+        return Samples(inputs, jnp.matmul(inputs, self.target, precision=Precision.HIGHEST) + noise)
+
+    def risk(self, prepared, parameters):
+        return jnp.sum(self.spectrum * (parameters - self.target) ** 2) / 2
+
+    def observables(self, parameters):
+        return {"distance": jnp.sum((parameters - self.target) ** 2)}
+
+    def in_input_coordinates(self, parameters):
+        return parameters
+
+
+def _check(spectrum, target, label_noise):
+    if spectrum.ndim != 1 or spectrum.shape != target.shape or spectrum.size == 0:
+        raise ValueError(
+            "expected spectrum and target of one shape (dim,), "
+            f"got {spectrum.shape} and {target.shape}"
+        )
+    require_non_negative("label_noise", label_noise)
+    values = concrete(spectrum)
+    if values is not None:
+        if not np.all(np.isfinite(values)) or values.min() < 0:
+            raise ValueError(
+                f"expected a spectrum of finite eigenvalues >= 0, got one of {values.min()}"
+            )
+        if abs(values.mean() - 1) > _MEAN_TOLERANCE:
+            raise ValueError(
+                "expected a spectrum of mean 1 (trace of the covariance = dim), got mean "
+                f"{values.mean():.6g}; divide it by its mean and multiply the target by the "
+                "square root of that mean"
+            )
+    known_target = concrete(target)
+    if known_target is not None and not np.all(np.isfinite(known_target)):
+        raise ValueError("expected a finite target, got one with NaN or infinite entries")

@@ -1,0 +1,202 @@
+"""Steps of any algorithm for fixed rows, with full batches or drawn ones, many runs together.
+
+One step of R runs is two products of (R, n) and (n, features) arrays: the rows that a batch leaves
+out have slope zero. Each normal depends on its run's key and its step alone. Memory is O(records).
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jax import lax
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from jaxdp.algorithms.base import AbstractRowsAlgorithm
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.losses import AbstractClassificationLoss
+from jaxdp.problems.rows.features import ReducedFeatures
+from jaxdp.simulation.base import Progress
+from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of
+from jaxdp.simulation.rows.row_products import clipped_slopes, gradient_sums, predictions_of
+
+Draw = Callable[[Key[Array, ""], Int[Array, ""], int, Any], Float[Array, " count"]]
+"""Standard normals from a run's key, the number of the step, their number and their type.
+
+Of several outputs, those of one feature follow one another.
+"""
+
+
+def independent_normals(key, step, count, dtype):
+    """What one step adds to one run."""
+    return jr.normal(numbered_key(key, step), (count,), dtype)
+
+
+class _State(eqx.Module):
+    # The coordinates that the algorithm's steps move, and those that only collect noise.
+    stepped: Float[Array, "runs stepped *outputs"]
+    noisy: Float[Array, "runs noisy *outputs"]
+    inner: PyTree  # of the algorithm
+    # Shares of the samples, summed over the steps since a record.
+    clipped: Float[Array, " runs"]
+    used: Float[Array, " runs"] | None  # None where every step uses all of them
+
+
+class RowRuns(AbstractRuns):
+    """Runs on the features that training sees, all in one product.
+
+    The coordinates that it never sees have gradient zero. Where they are sums of the algorithm's
+    noise they get that of all steps between two records at once; else its steps move them too.
+    """
+
+    problem: ReducedFeatures
+    algorithm: AbstractRowsAlgorithm
+    keys: Key[Array, " runs"]
+    draw: Draw = eqx.field(static=True)
+
+    @property
+    def is_valid(self):
+        return self.problem.is_valid & self.algorithm.is_valid
+
+    def begin(self):
+        return _begin(self.problem, self.algorithm, self.keys)
+
+    def advance(self, state, starts, ends):
+        bounds = jnp.asarray(starts), jnp.asarray(ends)
+        return _advance(self.problem, self.algorithm, self.keys, state, bounds, self.draw)
+
+    def finish(self, state):
+        released = self.algorithm.released(state.stepped, state.inner)
+        return None, jnp.concatenate([released, state.noisy], axis=1)
+
+    def time(self, steps):
+        dtype = float_dtype(self.problem, self.algorithm)
+        return self.algorithm.time(jnp.asarray(steps).astype(dtype), self.problem.num_train)
+
+    def observables(self, reading, steps):
+        totals = {name: jnp.cumsum(sums, axis=1) for name, sums in reading.sums.items()}
+        used = totals.get("used", steps.astype(reading.risk.dtype)[None])
+        fraction = totals["clipped"] / jnp.where(used > 0, used, 1)
+        return {"clipped_fraction": fraction, **reading.values}
+
+
+def simulate_on_rows(
+    problem: ReducedFeatures,
+    algorithm: AbstractRowsAlgorithm,
+    *,
+    key: Key[Array, ""],
+    num_runs: int,
+    records: int,
+    keep_parameters: bool,
+    progress: Progress | None,
+    draw: Draw = independent_normals,
+) -> Trajectory:
+    """Independent runs of the algorithm on the features that training sees, for any loss."""
+    ranges = ranges_of(algorithm.num_steps, records, progress)
+    # Runs of any length share what is compiled.
+    runs = RowRuns(problem, algorithm.with_traced_length(), run_keys(key, num_runs), draw)
+    return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
+
+
+@eqx.filter_jit
+def _begin(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, keys):
+    dtype = float_dtype(problem, algorithm)
+    num_noisy = problem.unseen_factor.shape[1] if algorithm.is_sum_of_noise else 0
+    outputs = () if problem.loss.num_outputs is None else (problem.loss.num_outputs,)
+    stepped = jnp.zeros((len(keys), problem.num_features - num_noisy, *outputs), dtype)
+    noisy = jnp.zeros((len(keys), num_noisy, *outputs), dtype)
+    zero = jnp.zeros(len(keys), dtype)
+    # Asked for its shape alone, a batch uses no key up.
+    batch = eqx.filter_eval_shape(algorithm.batch, jnp.asarray(0), keys)
+    used = None if batch is None else zero
+    state = _State(stepped, noisy, algorithm.init(stepped), zero, used)
+    read = jax.tree.map(lambda value: value[:, None], _record(problem, algorithm, state))
+    return state, Reading(*read)
+
+
+@eqx.filter_jit
+def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Draw):
+    """Runs the steps between neighbouring bounds, one range after the other."""
+    norms = problem.feature_norms()
+    std = algorithm.noise_std(problem.num_train)
+    noise_keys = jax.vmap(lambda key: purpose_key(key, "noise"))(keys)
+    num_seen = problem.train_factor.shape[1]
+
+    def step(index, state: _State):
+        predictions = predictions_of(state.stepped[:, :num_seen], problem.train_factor)
+        slopes = problem.loss.slope(predictions, problem.train_labels[None])
+        slopes, is_clipped = clipped_slopes(algorithm, slopes, norms)
+        batch, used = algorithm.batch(index, keys), None
+        if batch is not None:
+            is_used = batch.reshape(batch.shape + (1,) * (slopes.ndim - 2))
+            slopes, is_clipped = jnp.where(is_used, slopes, 0), is_clipped & batch
+            used = state.used + batch.mean(axis=1, dtype=state.clipped.dtype)
+        total = _padded(gradient_sums(slopes, problem.train_factor), state.stepped.shape[1])
+        noise = _noise(draw, std, noise_keys, index + 1, state.stepped)
+        stepped, inner = algorithm.step(state.stepped, state.inner, total, noise, problem.num_train)
+        clipped = state.clipped + is_clipped.mean(axis=1, dtype=state.clipped.dtype)
+        return _State(stepped.astype(state.stepped.dtype), state.noisy, inner, clipped, used)
+
+    def record(state: _State, bounds):
+        start, end = bounds
+        nothing = jax.tree.map(jnp.zeros_like, (state.clipped, state.used))
+        state = _State(state.stepped, state.noisy, state.inner, *nothing)
+        state = lax.fori_loop(start, end, step, state)
+        root = jnp.sqrt((end - start).astype(state.noisy.dtype))
+        unseen_keys = jax.vmap(lambda key: stream_key(key, "unseen features"))(noise_keys)
+        noisy = state.noisy + _noise(draw, std * root, unseen_keys, end, state.noisy)
+        noisy = noisy.astype(state.noisy.dtype)
+        state = _State(state.stepped, noisy, state.inner, state.clipped, state.used)
+        return state, _record(problem, algorithm, state)
+
+    state, read = lax.scan(record, state, bounds)
+    return state, Reading(*jax.tree.map(jnp.transpose, read))
+
+
+def _record(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: _State):
+    """Of each run, what a `Reading` has: of the released model, and since the last record."""
+    loss, features = problem.loss, problem.test_features()
+    released = algorithm.released(state.stepped, state.inner)
+    num_stepped, num_seen = released.shape[1], problem.train_factor.shape[1]
+    on_test = predictions_of(released, features[:, :num_stepped])
+    on_test += predictions_of(state.noisy, features[:, num_stepped:])
+    on_train = predictions_of(released[:, :num_seen], problem.train_factor)
+    test = on_test, problem.test_labels[None]
+    train = on_train, problem.train_labels[None]
+    values = {"train_risk": jnp.mean(loss.value(*train), axis=1)}
+    if isinstance(loss, AbstractClassificationLoss):
+        values["accuracy"] = jnp.mean(loss.correct_share(*test), axis=1)
+        values["train_accuracy"] = jnp.mean(loss.correct_share(*train), axis=1)
+    sums = {"clipped": state.clipped, "used": state.used}
+    sums = {name: total for name, total in sums.items() if total is not None}
+    return jnp.mean(loss.value(*test), axis=1), sums, values
+
+
+def _noise(draw: Draw, std, keys, step, like: Any):
+    """Noise of standard deviation `std` for each run; none is drawn where it is 0."""
+    dtype = jnp.result_type(std, like)
+    if like.size == 0:
+        return jnp.zeros(like.shape, dtype)
+    # As plain numbers: where `std` is batched, `lax.cond` selects among its operands, and a key
+    # counts as used up by that.
+    words, kind = jr.key_data(keys), jr.key_impl(keys)
+    shape = like.shape[1:]
+
+    def drawn():
+        def one(key):
+            return draw(key, step, math.prod(shape), like.dtype).reshape(shape)
+
+        return (std * jax.vmap(one)(jr.wrap_key_data(words, impl=kind))).astype(dtype)
+
+    return lax.cond(std != 0, drawn, lambda: jnp.zeros(like.shape, dtype))
+
+
+def _padded(gradients, count: int):
+    """Gradients with zeros for the coordinates that no training row has."""
+    missing = count - gradients.shape[1]
+    return jnp.pad(gradients, ((0, 0), (0, missing)) + ((0, 0),) * (gradients.ndim - 2))

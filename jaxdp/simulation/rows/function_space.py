@@ -1,0 +1,109 @@
+r"""The law of private training on fixed features, from the kernel alone.
+
+Source: the function-space form of PF Algorithm 1, $f \leftarrow f - (\eta/n)K w(f) + \text{noise}$
+with the kernel as the noise's covariance. Derived: rotating the parameters (`ReducedFeatures`);
+test_function_space checks it path by path and in law against `Iterates`. An optimiser that is
+linear and does the same to every coordinate commutes with the rotation, which leaves the law of the
+noise as it is; test_everyday_simulation checks that in law against NumPy.
+"""
+
+import jax
+from jax.core import Tracer
+
+from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.pair import require_pair
+from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows, reason_not_on_rows
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.stability import warn_if_unstable
+from jaxdp.algorithms.transformations.linear_state import linear_state
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.keys import stream_key
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.simulation.base import AbstractSimulator
+from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
+
+
+class FunctionSpace(AbstractSimulator):
+    """Exact in law, at a cost per step that does not see the number of features.
+
+    It covers `DPGD`, and every `PrivateOptimiser` whose optimiser is linear (gradient descent with
+    any schedule, momentum, averages), for any loss and infinite width.
+
+    After one reduction of the features (`problem.reduced()`; pass its result as the problem to
+    share it between calls), a step costs 4 n min(n, p) operations a run. The coordinates that only
+    the test rows see are drawn once per record for `DPGD`, and have their noise in every step for
+    an optimiser. Batches of algorithms are made by `vmap` (of unequal `num_steps` too). There are
+    no parameters to return; observables are those of `Iterates`.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, None, key=jax.random.key(0))
+        >>> algorithm = jaxdp.DPGD(learning_rate=0.5, clip_norm=1.0, num_steps=50, noise_scale=0.5)
+        >>> runs = jaxdp.simulate(
+        ...     problem,
+        ...     algorithm,
+        ...     num_runs=3,
+        ...     key=jax.random.key(1),
+        ...     simulator=jaxdp.FunctionSpace(),
+        ... )
+        >>> problem.num_features is None, runs.risk.shape
+        (True, (3, 101))
+    """
+
+    def covers(self, problem, algorithm):
+        require_pair(problem, algorithm)
+        if not isinstance(problem, AbstractFeatureProblem):
+            return f"it needs features on fixed rows, got {type(problem).__name__}"
+        if isinstance(algorithm, PrivateOptimiser):
+            reason = reason_not_on_rows(algorithm) or _reason_not_linear(algorithm)
+            is_explicit = problem.num_features is not None
+            hint = (
+                "; use Iterates()" if is_explicit and reason_not_on_rows(algorithm) is None else ""
+            )
+            return None if reason is None else reason + hint
+        if not isinstance(algorithm, AbstractFullBatchAlgorithm):
+            return (
+                "it needs a full-batch algorithm such as DPGD, or a PrivateOptimiser, got "
+                f"{type(algorithm).__name__}"
+            )
+        return None
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        if keep_parameters:
+            raise ValueError(
+                "expected keep_parameters=False: FunctionSpace knows the function and not the "
+                "parameters; use Iterates()"
+            )
+        algorithm = algorithm_on_rows(algorithm, problem.num_train)
+        reduced = problem.reduced()
+        if isinstance(algorithm, AbstractFullBatchAlgorithm):
+            warn_if_unstable(algorithm, reduced.stability_limit)
+        return simulate_on_rows(
+            reduced,
+            algorithm,
+            # Apart from the keys of other simulators, so that two of them can share a key.
+            key=stream_key(key, "FunctionSpace"),
+            num_runs=num_runs,
+            records=records,
+            keep_parameters=False,
+            progress=progress,
+        )
+
+
+def _reason_not_linear(algorithm: PrivateOptimiser) -> str | None:
+    """Why a rotation of the parameters would change what the optimiser does, or None."""
+    optimiser = algorithm.transformation
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(optimiser)):
+        # Whether the factory's optimisers are linear does not depend on the rate.
+        optimiser = optimiser.stand_in()
+    try:
+        linear_state(optimiser, int(algorithm.num_steps))
+    except NotCoveredError as error:
+        return str(error)
+    # A number inside the optimiser is traced, and nothing of it can be looked at.
+    except TypeError as error:
+        return f"it needs an optimiser known to be linear: {error}"
+    return None

@@ -1,0 +1,226 @@
+r"""The diffusions behind full-batch private gradient descent: sampled paths, through diffrax.
+
+With constant noise $\Sigma = 2C\sigma/n$ and $\tau = \eta T$:
+
+$$ d\Theta = -\nabla\mathcal L_C(\Theta)\,dt + \Sigma\,dB \quad (3.5), \qquad
+   d\hat\Theta = -\nabla\mathcal L(\hat\Theta)\,dt + \Sigma\,dB \quad (6.1), $$
+
+the first with the clipped loss, the second without: the Ornstein-Uhlenbeck process. Both run in
+the coordinates that training sees (`ReducedFeatures`); the others are Brownian motions and are
+drawn at the records.
+"""
+
+import math
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import lineax
+from jax.core import Tracer
+from jax.lax import Precision
+from jaxtyping import Array, Bool
+
+from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.pair import require_pair
+from jaxdp.core.arrays import float_dtype, plain_number
+from jaxdp.core.checks import require_count
+from jaxdp.core.keys import purpose_key, run_keys, stream_key
+from jaxdp.core.numerics.precision import full_products
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.rows.feature_arguments import reason_not_squared
+from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
+from jaxdp.simulation.base import AbstractSimulator
+from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
+
+_LEAST_STEPS, _MOST_STEPS = 200, 1_000_000
+# Steps within the time n / (2 lambda_max) of the fastest mode.
+_STEPS_PER_TIME = 4
+
+
+class ClippedSDE(AbstractSimulator):
+    """Paths of PF (3.5), the limit of `DPGD` for small steps at one noise.
+
+    Args:
+        num_steps: steps of the path, rounded up to a whole number per record; None takes enough
+            for the fastest mode of the kernel.
+    """
+
+    num_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
+
+    def __check_init__(self):
+        _check(self.num_steps)
+
+    def covers(self, problem, algorithm):
+        return _reason(problem, algorithm)
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        options = (key, num_runs, records, keep_parameters, progress)
+        return _simulate(problem, algorithm, self.num_steps, jnp.asarray(True), *options)
+
+
+class OrnsteinUhlenbeckSDE(AbstractSimulator):
+    """Paths of PF (6.1), the same without clipping: what `OrnsteinUhlenbeck` solves exactly.
+
+    `clipped_fraction` counts the samples that clipping would have touched.
+
+    Args:
+        num_steps: as for `ClippedSDE`.
+    """
+
+    num_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
+
+    def __check_init__(self):
+        _check(self.num_steps)
+
+    def covers(self, problem, algorithm):
+        return _reason(problem, algorithm)
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        options = (key, num_runs, records, keep_parameters, progress)
+        return _simulate(problem, algorithm, self.num_steps, jnp.asarray(False), *options)
+
+
+def _check(num_steps) -> None:
+    if num_steps is not None:
+        require_count("num_steps", num_steps)
+
+
+def _reason(problem, algorithm) -> str | None:
+    require_pair(problem, algorithm)
+    if not isinstance(problem, AbstractFeatureProblem):
+        return f"PF (3.5) needs features on fixed rows, got {type(problem).__name__}"
+    if not isinstance(algorithm, DPGD):
+        return f"PF (3.5) is the limit of DPGD, got {type(algorithm).__name__}"
+    return reason_not_squared(problem)
+
+
+def _simulate(
+    problem,
+    algorithm,
+    num_steps,
+    is_clipped: Bool[Array, ""],
+    key,
+    num_runs,
+    records,
+    keep_parameters,
+    progress,
+) -> Trajectory:
+    if keep_parameters:
+        raise ValueError(
+            "expected keep_parameters=False: the diffusion is simulated in reduced coordinates; "
+            "use Iterates()"
+        )
+    if not isinstance(algorithm.num_steps, int):
+        raise TypeError(
+            "expected algorithm.num_steps to be a Python int, because it sets the length of the "
+            "simulation's loop; got an array"
+        )
+    reduced = problem.reduced()
+    ranges = ranges_of(algorithm.num_steps, records, progress)
+    num_steps = _enough_steps(reduced, algorithm) if num_steps is None else num_steps
+    per_record = -(-num_steps // (len(ranges.steps) - 1))
+    # Apart from the keys of other simulators, so that two of them can share a key.
+    keys = run_keys(stream_key(key, "gradient SDE"), num_runs)
+    shares = ranges.steps / algorithm.num_steps
+    trajectory = _paths(reduced, algorithm, is_clipped, keys, shares, ranges.slots, per_record)
+    return announced(trajectory, progress)
+
+
+def _enough_steps(problem: ReducedFeatures, algorithm: DPGD) -> int:
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((problem, algorithm))):
+        raise TypeError(
+            "expected num_steps of the diffusion as a Python int, because the learning rate or "
+            "the features are traced; got None"
+        )
+    fastest = problem.stability_limit() / 2
+    wanted = _STEPS_PER_TIME * float(algorithm.duration) / fastest
+    if not wanted <= _MOST_STEPS:
+        raise ValueError(
+            f"expected a duration eta T below {_MOST_STEPS / _STEPS_PER_TIME * fastest:.3g}, which "
+            f"{_MOST_STEPS} steps of the diffusion resolve, got {float(algorithm.duration):.3g}; "
+            "pass num_steps to take longer ones"
+        )
+    return max(_LEAST_STEPS, math.ceil(wanted))
+
+
+@eqx.filter_jit
+def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots, per_record: int):
+    """Paths over [0, tau]; record j is the state at the share shares[slots[j]] of the time."""
+    dtype = float_dtype(problem, algorithm)
+    times = shares.astype(dtype) * algorithm.duration
+    inner = jnp.arange(per_record, dtype=dtype) / per_record
+    grid = times[:-1, None] + jnp.diff(times)[:, None] * inner[None]
+    grid = jnp.append(grid.reshape(-1), times[-1])
+    norms, diffusion = problem.feature_norms(), algorithm.diffusion(problem.num_train)
+    seen, unseen = problem.train_factor.shape[1], problem.unseen_factor.shape[1]
+
+    def slopes(state):
+        predictions = _product(problem.train_factor, state)
+        unclipped = problem.loss.slope(predictions, problem.train_labels)
+        clipped, touched = algorithm.clipped_slopes(unclipped, norms)
+        return jnp.where(is_clipped, clipped, unclipped), jnp.mean(touched, dtype=dtype)
+
+    def drift(time, state, _):
+        return -_product(problem.train_factor.T, slopes(state)[0]) / problem.num_train
+
+    def noise(time, state, _):
+        return lineax.DiagonalLinearOperator(jnp.full(seen, diffusion, dtype))
+
+    def one_run(key):
+        path_key, unseen_key = jr.split(purpose_key(key, "noise"))
+        path = diffrax.UnsafeBrownianPath(
+            jax.ShapeDtypeStruct((seen,), dtype), path_key, diffrax.SpaceTimeLevyArea
+        )
+
+        def save(time, state, _):
+            return _product(problem.test_factor, state), slopes(state)[1]
+
+        solution = diffrax.diffeqsolve(
+            diffrax.MultiTerm(diffrax.ODETerm(drift), diffrax.ControlTerm(noise, path)),
+            # Strong order 1.5 for additive noise, and order 2 where there is none.
+            diffrax.SRA1(),
+            grid[0],
+            grid[-1],
+            None,
+            jnp.zeros(seen, dtype),
+            saveat=diffrax.SaveAt(ts=times, fn=save),
+            stepsize_controller=diffrax.StepTo(grid),
+            max_steps=len(grid),
+            adjoint=diffrax.ForwardMode(),
+            throw=False,
+        )
+        predictions, touched = solution.ys  # pyright: ignore[reportGeneralTypeIssues]
+        steps = diffusion * jnp.sqrt(jnp.diff(times, prepend=times[:1]))
+        brownian = jnp.cumsum(
+            steps[:, None] * jr.normal(unseen_key, (len(times), unseen), dtype), axis=0
+        )
+        predictions = predictions + _product(brownian, problem.unseen_factor.T)
+        risks = jnp.mean(problem.loss.value(predictions, problem.test_labels[None]), axis=1)
+        return risks, touched, solution.result != diffrax.RESULTS.successful
+
+    # For the solver's own sums over its stages.
+    with full_products():
+        risks, touched, stopped = jax.vmap(one_run)(keys)
+    areas = jnp.diff(times) * (touched[:, 1:] + touched[:, :-1]) / 2
+    area = jnp.concatenate([jnp.zeros_like(touched[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
+    fraction = area / jnp.where(times > 0, times, 1)
+    risks = risks[:, slots]
+    return trajectory_of(
+        is_valid=problem.is_valid & algorithm.is_valid,
+        time=times[slots],
+        risk=risks,
+        final_risk=risks[:, -1],
+        observables={"clipped_fraction": fraction[:, slots]},
+        is_stopped=stopped,
+        label="SDE",
+    )
+
+
+def _product(left, right):
+    return jnp.matmul(left, right, precision=Precision.HIGHEST)

@@ -1,0 +1,1 @@
+"""Runs on samples that come one after the other."""

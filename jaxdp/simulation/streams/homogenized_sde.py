@@ -1,0 +1,208 @@
+r"""Homogenized DP-SGD: sampled paths of the diffusion that has the algorithm's risk in the limit.
+
+Source: AC equation (3), with $\|x\|^2 \to d$ and the residual's Gaussian moments:
+
+$$ d\Theta = -\tilde\eta\,\mu_c\,\Sigma(\Theta - \theta^*)\,dt
+   + \tilde\eta\sqrt{2\nu_c P\,\Sigma/n}\;dB^s + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p. $$
+
+The private Brownian motion enters through its clock $\tau(t) = (\tilde\eta^2(0) -
+\tilde\eta^2(t))/\rho^2$, so no derivative of the schedule is needed and any schedule works.
+Inputs of random scale and Huber's loss change the two factors (`mean_gradient` beside this module).
+AC Theorem 4 is a law of large numbers: means agree with Algorithm 1, standard deviations do not.
+"""
+
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import lineax
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.algorithms.pair import require_pair
+from jaxdp.core.arrays import float_dtype, plain_number
+from jaxdp.core.checks import require_count
+from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.streams.linear import LinearRegression
+from jaxdp.problems.streams.signal import AbstractSignalProblem
+from jaxdp.problems.streams.tabular import TabularRegression
+from jaxdp.schedules import AbstractSchedule
+from jaxdp.simulation.base import AbstractSimulator, known_length
+from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
+from jaxdp.simulation.streams.mean_gradient import mean_gradient
+from jaxdp.simulation.streams.signal_sde import signal_paths
+
+
+class HomogenizedSDE(AbstractSimulator):
+    r"""Euler-Maruyama paths of AC equation (3), through diffrax, with a fixed step.
+
+    The mean risk has a step-size bias of relative order $\tilde\eta^2 / \text{num\_steps}$. Beyond
+    the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations. Of
+    `LogisticRegression` it is `jaxdp.simulation.streams.signal_sde`.
+
+    Args:
+        num_steps: steps of the path over [0, 1], rounded up to a whole number per record.
+    """
+
+    num_steps: int = eqx.field(static=True, converter=plain_number, default=4000)
+
+    def __check_init__(self):
+        require_count("num_steps", self.num_steps)
+
+    def covers(self, problem, algorithm):
+        require_pair(problem, algorithm)
+        if not isinstance(problem, (LinearRegression, AbstractSignalProblem)):
+            fits = isinstance(problem, TabularRegression) and isinstance(algorithm, OnePassDPSGD)
+            came = f"{type(problem).__name__}{'; use its .surrogate' if fits else ''}"
+            covered = "LinearRegression, LogisticRegression"
+            return f"AC (3) needs Gaussian inputs ({covered}), got {came}"
+        if not isinstance(algorithm, OnePassDPSGD):
+            return f"AC (3) is the limit of OnePassDPSGD, got {type(algorithm).__name__}"
+        return None
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        num_steps = known_length(problem, algorithm)
+        ranges = ranges_of(num_steps, records, progress)
+        per_record = -(-self.num_steps // (len(ranges.steps) - 1))
+        # Apart from the keys of other simulators, so that two of them can share a key.
+        keys = run_keys(stream_key(key, "HomogenizedSDE"), num_runs)
+        times = ranges.steps / num_steps
+        paths = signal_paths if isinstance(problem, AbstractSignalProblem) else _paths
+        trajectory = announced(
+            paths(problem, algorithm, keys, times, ranges.slots, per_record), progress
+        )
+        return (
+            trajectory
+            if keep_parameters
+            else eqx.tree_at(lambda tree: tree.parameters, trajectory, None)
+        )
+
+
+class _PrivateNoisePath(diffrax.AbstractPath):
+    r"""Increments of the private Brownian motion, whose clock is the squared learning rate.
+
+    Over [t0, t1] a vector of variance $\tilde\eta^2(t_0) - \tilde\eta^2(t_1)$ per coordinate. Each
+    step asks for its own increment once, so independent draws suffice and no Brownian tree is
+    kept.
+    """
+
+    schedule: AbstractSchedule
+    dim: int = eqx.field(static=True)
+    dtype: jnp.dtype = eqx.field(static=True)
+    grid: Float[Array, " steps"]
+    key: Key[Array, ""]
+
+    @property
+    def t0(self):
+        return 0.0
+
+    @property
+    def t1(self):
+        return 1.0
+
+    def evaluate(self, t0, t1=None, left=True, use_levy=False):
+        if t1 is None:
+            raise ValueError("the private noise is known by its increments only")
+        step = jnp.searchsorted(self.grid, t0)
+        normal = jr.normal(numbered_key(self.key, step), (self.dim,), self.dtype)
+        drop = jnp.maximum(self.schedule(t0) ** 2 - self.schedule(t1) ** 2, 0)
+        return jnp.sqrt(drop) * normal
+
+
+@eqx.filter_jit
+def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajectory:
+    """Paths over increasing times; record j is the state at times[slots[j]]."""
+    dtype = float_dtype(problem, algorithm)
+    dim, schedule = problem.dim, algorithm.learning_rate
+    gamma = algorithm.aspect_ratio(dim).astype(dtype)
+    times = times.astype(dtype)
+    grid = _subdivide(times, per_record)
+    spectrum, target = problem.spectrum.astype(dtype), problem.target.astype(dtype)
+
+    def risk(parameters):
+        return jnp.sum(spectrum * (parameters - target) ** 2) / 2
+
+    def gradient(time, parameters):
+        return mean_gradient(problem, algorithm, risk(parameters), schedule(time))
+
+    def drift(time, parameters, _):
+        return -gradient(time, parameters).descent * spectrum * (parameters - target)
+
+    def sampling(time, parameters, _):
+        spread = gradient(time, parameters).spread
+        return lineax.DiagonalLinearOperator(spread * jnp.sqrt(spectrum))
+
+    private_scale = 2 * algorithm.noise_ratio * gamma / jnp.sqrt(jnp.asarray(dim, dtype))
+
+    def private(time, parameters, _):
+        return lineax.DiagonalLinearOperator(jnp.full(dim, private_scale, dtype))
+
+    def one_run(key):
+        noise_key = purpose_key(key, "noise")
+        shape = jax.ShapeDtypeStruct((dim,), dtype)
+        terms = diffrax.MultiTerm(
+            diffrax.ODETerm(drift),
+            diffrax.ControlTerm(
+                sampling, diffrax.UnsafeBrownianPath(shape, purpose_key(key, "sampling"))
+            ),
+            diffrax.ControlTerm(private, _PrivateNoisePath(schedule, dim, dtype, grid, noise_key)),
+        )
+
+        def save(time, parameters, _):
+            return risk(parameters), gradient(time, parameters).clipped
+
+        solution = diffrax.diffeqsolve(
+            terms,
+            diffrax.Euler(),
+            grid[0],
+            grid[-1],
+            None,
+            jnp.zeros(dim, dtype),
+            saveat=diffrax.SaveAt(
+                subs=[
+                    diffrax.SubSaveAt(ts=times, fn=save),
+                    diffrax.SubSaveAt(t1=True),
+                ]
+            ),
+            stepsize_controller=diffrax.StepTo(grid),
+            max_steps=len(grid),
+            adjoint=diffrax.ForwardMode(),
+            throw=False,
+        )
+        ys: Any = solution.ys
+        (risks, clipped), last = ys
+        last_key = numbered_key(noise_key, len(grid))
+        jump = private_scale * schedule(grid[-1]) * jr.normal(last_key, (dim,), dtype)
+        final = last[0] + jnp.where(private_scale > 0, jump, 0)
+        stopped = solution.result != diffrax.RESULTS.successful
+        return risks[slots], clipped[slots], risk(final), final, stopped
+
+    risks, clipped, final_risk, parameters, stopped = jax.vmap(one_run)(keys)
+    time = times[slots]
+    # The probability of being clipped, averaged over the samples so far by the trapezoid rule.
+    areas = jnp.diff(time)[None] * (clipped[:, 1:] + clipped[:, :-1]) / 2
+    area = jnp.concatenate([jnp.zeros_like(clipped[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
+    return trajectory_of(
+        is_valid=problem.is_valid & algorithm.is_valid,
+        time=time,
+        risk=risks,
+        final_risk=final_risk,
+        observables={"clipped_fraction": area / jnp.where(time > 0, time, 1)[None]},
+        is_stopped=stopped,
+        parameters=parameters,
+        label="SDE",
+    )
+
+
+def _subdivide(times, per_record: int):
+    """A grid that has `per_record` equal steps between neighbouring times and meets each time."""
+    share = np.arange(per_record) / per_record
+    inner = times[:-1, None] + jnp.diff(times)[:, None] * share.astype(times.dtype)[None]
+    return jnp.append(inner.reshape(-1), times[-1])

@@ -1,0 +1,278 @@
+r"""Steps of the Markov chain of radii that `Reduced` simulates, many runs at once.
+
+The runs of all cells of a batch are lanes: one axis, the last. Each random number depends on its
+run's key and its step alone. Memory is O(records).
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Complex, Float, Inexact, Int
+
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.clipping import NormClip
+from jaxdp.core.cells import side_by_side
+from jaxdp.core.numerics.chi_square import chi_square
+from jaxdp.core.numerics.counter_normals import Words, normal_pairs
+from jaxdp.losses import AbstractScalarLoss
+from jaxdp.problems.streams.input_scales import NormalLevels
+from jaxdp.problems.streams.linear import LinearRegression
+
+# Random numbers per draw over all lanes, two megabytes of float32, and the most steps they are for.
+_CHUNK_NUMBERS, _CHUNK_STEPS = 500_000, 64
+
+
+class State(eqx.Module):
+    """Radii of the runs of one cell, and how many of their samples were clipped and capped.
+
+    `excess` is what rounding has added to the radii: steps of 10^-8 are not lost in float32.
+    """
+
+    radii: Float[Array, "blocks runs"]
+    excess: Float[Array, "blocks runs"]
+    clipped: Int[Array, " runs"]
+    capped: Int[Array, " runs"]
+
+
+class Record(eqx.Module):
+    """What is kept of a state."""
+
+    risk: Float[Array, "*ranges runs"]
+    distance: Float[Array, "*ranges runs"]
+    clipped: Int[Array, "*ranges runs"]
+    capped: Int[Array, "*ranges runs"]
+
+
+class Streams(eqx.Module):
+    """Where the random numbers of each run come from."""
+
+    sampling: Words
+    noise: Words
+
+
+class _Lanes(eqx.Module):
+    """What each lane keeps throughout; the last axis has length 1 where all lanes share it."""
+
+    eigenvalues: Float[Array, " blocks #lanes"]
+    label_noise: Float[Array, " #lanes"]
+    levels: NormalLevels | None
+    loss: AbstractScalarLoss
+    clip: NormClip
+    dim: int = eqx.field(static=True)
+
+
+class _Steps(eqx.Module):
+    """What the steps of a chunk read."""
+
+    samples: Complex[Array, "steps blocks lanes"]
+    labels: Inexact[Array, "steps lanes"]
+    rates: Float[Array, " steps #lanes"]
+    active: Bool[Array, " steps"]
+    noise: Complex[Array, "steps blocks lanes"] | None
+    stds: Float[Array, " steps #lanes"]
+
+
+def risk_of(
+    eigenvalues: Float[Array, " blocks #runs"], radii: Float[Array, "blocks runs"]
+) -> Float[Array, " runs"]:
+    """The excess risk."""
+    return jnp.sum(eigenvalues * radii**2, axis=0) / 2
+
+
+def distance_of(radii: Float[Array, "blocks runs"]) -> Float[Array, " runs"]:
+    """The squared distance to the target."""
+    return jnp.sum(radii**2, axis=0)
+
+
+def draw(
+    words: Words, steps: Int[Array, " steps"], sizes: tuple[int, ...], dtype
+) -> Complex[Array, "steps blocks lanes"]:
+    """Along each block's direction a standard normal, and across it a chi-square.
+
+    They are the two parts of one complex number: a fused loop has one result, and two results
+    would hash twice.
+    """
+    blocks = jnp.arange(len(sizes))
+    parallel, across = normal_pairs(words, steps[:, None, None], blocks[:, None], dtype)
+    return lax.complex(parallel, chi_square(across, tuple(size - 1 for size in sizes)))
+
+
+def _root(square):
+    """The root; of what stays 0 it has no derivative, and needs none."""
+    is_zero = square == 0
+    return jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, square)))
+
+
+def _labels(words: Words, steps, place: int, dtype, *, has_scales: bool):
+    """Standard normals of the label noise, from the counter after those of the blocks.
+
+    Where inputs have scales, theirs are the imaginary parts, which the same hash yields.
+    """
+    label, scale = normal_pairs(words, steps[:, None], jnp.asarray(place), dtype)
+    return lax.complex(label, scale) if has_scales else label
+
+
+def add_noise(state: State, noise, std) -> State:
+    """The state after isotropic noise, split along and across the radii."""
+    std = lax.broadcast_to_rank(std, noise.ndim)
+    return _moved(state, std * noise.real, std**2 * noise.imag)
+
+
+def _moved(state: State, along, square_across) -> State:
+    r"""The state with radii $\sqrt{(r + \text{along})^2 + \text{across}^2}$.
+
+    The change is formed without the difference of two radii, and added by Kahan's sum.
+    """
+    radii = state.radii
+    total = radii + _root((radii + along) ** 2 + square_across)
+    change = (along * (along + 2 * radii) + square_across) / jnp.where(total > 0, total, 1)
+    change -= state.excess
+    moved = jnp.maximum(radii + change, 0)
+    return State(moved, (moved - radii) - change, state.clipped, state.capped)
+
+
+def advance(
+    problem: LinearRegression,
+    algorithm: OnePassDPSGD,
+    streams: Streams,
+    state: State,
+    bounds: tuple[Int[Array, " ranges"], Int[Array, " ranges"]],
+    *,
+    longest: int,
+    is_noisy: bool,
+) -> tuple[State, Record]:
+    """Runs step ranges (start, end] one after the other; the last state, and the ends' records.
+
+    Args:
+        longest: how many steps a range has at most.
+        is_noisy: whether there may be noise before the last step's.
+    """
+    description, static = eqx.partition((problem, algorithm), eqx.is_array)
+    blocks, has_scales = problem.blocks.sizes, problem.input_scales is not None
+
+    def many(description, streams, state, bounds):
+        leaves = jax.tree.leaves((description, streams, state))
+        cells, runs = max(len(leaf) for leaf in leaves), state.clipped.shape[-1]
+        flat = functools.partial(_flat, cells=cells, runs=runs)
+        each = functools.partial(_of_each, description, static)
+        lanes = jax.tree.map(flat, each(_lanes))
+        words = jax.tree.map(jnp.ravel, streams)
+        spread = functools.partial(_spread, lanes=cells * runs)
+        target = _CHUNK_NUMBERS // ((4 * len(blocks) + 1) * cells * runs)
+        num_chunks = -(-longest // max(1, min(_CHUNK_STEPS, target)))
+        # Cut evenly, so that little is padded.
+        size = -(-longest // num_chunks)
+
+        def chunk(state, steps, active):
+            rates, stds = (flat(x) for x in each(functools.partial(_rates, steps, active)))
+            dtype = state.radii.dtype
+            noise = draw(words.noise, steps, blocks, dtype) if is_noisy else None
+            drawn = (
+                draw(words.sampling, steps, blocks, dtype),
+                _labels(words.sampling, steps, len(blocks), dtype, has_scales=has_scales),
+                noise,
+            )
+            samples, labels, noise = jax.tree.map(spread, drawn)
+            rates, stds = rates.astype(dtype), stds.astype(dtype)
+            return _walk(lanes, state, _Steps(samples, labels, rates, active, noise, stds))
+
+        def one_range(state, bounds):
+            def one_chunk(index, state):
+                steps = bounds[0] + 1 + index * size + jnp.arange(size)
+                return chunk(state, steps, steps <= bounds[1])
+
+            state = lax.fori_loop(0, num_chunks, one_chunk, state)
+            risk = risk_of(lanes.eigenvalues, state.radii).astype(state.radii.dtype)
+            distance = distance_of(state.radii)
+            return state, Record(risk, distance, state.clipped, state.capped)
+
+        first = jax.tree.map(lambda leaf: spread(flat(leaf)), state)
+        last, recorded = lax.scan(one_range, first, jax.tree.map(lambda leaf: leaf[0], bounds))
+        apart = functools.partial(_apart, cells=cells)
+        return jax.tree.map(apart, (last, recorded))
+
+    return side_by_side(many)(description, streams, state, bounds)
+
+
+def _lanes(problem: LinearRegression, algorithm: OnePassDPSGD) -> _Lanes:
+    scales = problem.input_scales
+    levels = None if scales is None else NormalLevels.of(scales)
+    levels, loss = jax.tree.map(lambda leaf: leaf[..., None], (levels, problem.loss))
+    return _Lanes(
+        problem.blocks.eigenvalues[:, None],
+        problem.label_noise[None],
+        levels,
+        loss,
+        eqx.tree_at(lambda clip: clip.scale, algorithm.clip, algorithm.clip.scale[None]),
+        problem.dim,
+    )
+
+
+def _rates(steps, active, problem, algorithm: OnePassDPSGD):
+    """Step sizes and noise; those of inactive steps are 0."""
+    # The last update's noise comes after the last record.
+    noisy = active & (steps < algorithm.num_steps)
+    stds = jnp.where(noisy, algorithm.noise_std(steps, problem.dim), 0)
+    return jnp.where(active, algorithm.step_size(steps), 0)[:, None], stds[:, None]
+
+
+def _of_each(description, static, function: Callable[..., Any]):
+    """The function of each cell's problem and algorithm, once if all cells share all of it."""
+    shared, own = eqx.partition(description, lambda leaf: len(leaf) == 1)
+    shared = jax.tree.map(lambda leaf: leaf[0], shared)
+    if not jax.tree.leaves(own):
+        return jax.tree.map(lambda leaf: leaf[None], function(*eqx.combine(shared, static)))
+    return jax.vmap(lambda own: function(*eqx.combine(own, shared, static)))(own)
+
+
+def _flat(leaf, *, cells: int, runs: int):
+    """From axes (cells or 1, ..., runs or 1) to (..., lanes or 1)."""
+    if leaf.shape[0] == leaf.shape[-1] == 1:
+        return leaf[0]
+    full = jnp.broadcast_to(leaf, (cells, *leaf.shape[1:-1], runs))
+    return jnp.moveaxis(full, 0, -2).reshape(*leaf.shape[1:-1], cells * runs)
+
+
+def _spread(leaf, *, lanes: int):
+    """The same for every cell where all cells share it."""
+    return jnp.tile(leaf, lanes // leaf.shape[-1])
+
+
+def _apart(leaf, *, cells: int):
+    """From axes (..., lanes) to (cells, ..., runs)."""
+    return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], cells, -1), -2, 0)
+
+
+def _walk(lanes: _Lanes, state: State, todo: _Steps) -> State:
+    """The steps of a chunk."""
+
+    def step(state: State, now: _Steps):
+        state = _descend(lanes, state, now)
+        return state if now.noise is None else add_noise(state, now.noise, now.stds), None
+
+    return lax.scan(step, state, todo)[0]
+
+
+def _descend(lanes: _Lanes, state: State, now: _Steps) -> State:
+    """One gradient step."""
+    along = _root(lanes.eigenvalues) * now.samples.real
+    across = lanes.eigenvalues * now.samples.imag
+    labels = now.labels
+    if lanes.levels is not None:
+        scale = lanes.levels.at(labels.imag)[None].astype(along.dtype)
+        along, across, labels = jnp.sqrt(scale) * along, scale * across, labels.real
+    # Both without the target's part, which falls out of their difference.
+    prediction, label = jnp.sum(along * state.radii, axis=0), lanes.label_noise * labels
+    slope = lanes.loss.slope(prediction, label)
+    square = jnp.sum(along**2 + across, axis=0)
+    factor = lanes.clip.factor(jnp.abs(slope) * jnp.sqrt(square), lanes.dim)
+    limit = 2 / (lanes.loss.curvature_bound * square)
+    pull = jnp.minimum(now.rates, limit) * factor * slope
+    moved = _moved(state, -pull[None] * along, pull[None] ** 2 * across)
+    clipped = state.clipped + ((factor < 1) & now.active)
+    return State(moved.radii, moved.excess, clipped, state.capped + (limit < now.rates))

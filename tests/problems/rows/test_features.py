@@ -1,0 +1,207 @@
+"""The reduction to few coordinates, and the solutions that training does not reach."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.problems import ReducedFeatures
+
+RNG = np.random.default_rng(0)
+
+
+def _arrays(num_train, num_test, num_features, dim=4):
+    rng = np.random.default_rng(num_features)
+    inputs = rng.normal(size=(num_train + num_test, dim))
+    labels = np.sign(inputs[:, 0])
+    weights = rng.normal(size=(num_features, dim)) / np.sqrt(dim)
+    return inputs[:num_train], labels[:num_train], inputs[num_train:], labels[num_train:], weights
+
+
+@pytest.mark.parametrize("num_features", [3, 10, 12, 14, 300])
+def test_factors_give_the_kernel_of_all_rows(num_features):
+    # p < n; p = n; n < p < n + m; p = n + m; by the Gram matrix.
+    with jax.enable_x64():
+        problem = jaxdp.RandomFeatures.from_arrays(*_arrays(10, 4, num_features))
+        reduced = problem.reduced()
+        both = np.concatenate([problem.train_features(), problem.test_features()])
+        root = np.concatenate([reduced.train_features(), reduced.test_features()])
+        np.testing.assert_allclose(root @ root.T, both @ both.T, rtol=0, atol=1e-11)
+        assert reduced.train_factor.shape == (10, min(10, num_features))
+        assert reduced.num_features == min(14, num_features)
+        np.testing.assert_allclose(
+            reduced.feature_norms(), np.linalg.norm(both[:10], axis=1), rtol=1e-12
+        )
+        assert reduced.reduced() is reduced
+
+
+def test_the_gram_route_agrees_with_the_factorisation(monkeypatch):
+    with jax.enable_x64():
+        problem = jaxdp.RandomFeatures.from_arrays(*_arrays(10, 4, 300))
+        by_gram = problem.reduced()
+        monkeypatch.setattr("jaxdp.problems.rows.reduction._GRAM_RATIO", 1000)
+        by_qr = problem.reduced()
+    # Both are triangular with unknown signs.
+    for name in ("train_factor", "unseen_factor"):
+        first, second = getattr(by_gram, name), getattr(by_qr, name)
+        np.testing.assert_allclose(np.abs(first), np.abs(second), atol=1e-10)
+
+
+def test_kernels_of_two_sets_of_weights_add_up(monkeypatch):
+    monkeypatch.setattr("jaxdp.problems.rows.random_features._BLOCK_FEATURES", 64)
+    *rows, weights = _arrays(6, 3, 150)
+    whole = jaxdp.RandomFeatures.from_arrays(*rows, weights, jnp.cos)
+    parts = [jaxdp.RandomFeatures.from_arrays(*rows, w, jnp.cos) for w in np.split(weights, [61])]
+    total = sum(part.joint_kernel() for part in parts)
+    np.testing.assert_allclose(whole.joint_kernel(), total, rtol=1e-5)
+    features = np.concatenate([whole.train_features(), whole.test_features()])
+    np.testing.assert_allclose(total, features @ features.T, rtol=1e-4)
+
+
+def test_a_singular_kernel_is_factored_all_the_same():
+    rows = RNG.normal(size=(5, 2))
+    kernel = rows @ rows.T
+    problem = ReducedFeatures.from_kernel(kernel, np.ones(3), np.ones(2))
+    root = np.concatenate([problem.train_features(), problem.test_features()])
+    np.testing.assert_allclose(root @ root.T, kernel, atol=1e-5)
+
+
+@pytest.mark.parametrize("num_features", [5, 20, 21, 60])
+def test_interpolation_is_the_minimum_norm_solution(num_features):
+    arrays = _arrays(20, 30, num_features)
+    problem = jaxdp.RandomFeatures.from_arrays(*arrays)
+    train, _, test, labels, weights = (np.asarray(a, np.float32).astype(float) for a in arrays)
+    features, on_test = np.tanh(train @ weights.T), np.tanh(test @ weights.T)
+    solution = np.linalg.pinv(features) @ np.asarray(problem.train_labels, float)
+    expected = np.mean((on_test @ solution - labels) ** 2)
+    assert problem.interpolator_risk() == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.slow
+def test_interpolation_has_a_peak_and_ridge_regression_has_none():
+    # Means over data sets: the risk at p = n is heavy-tailed.
+    def risks(num_features, ridge):
+        problems = [
+            jaxdp.RandomFeatures.sample(40, 60, 8, num_features, key=jr.key(seed))
+            for seed in range(5)
+        ]
+        return np.median([problem.ridge_risk(ridge * num_features) for problem in problems])
+
+    widths = (10, 40, 400)
+    interpolated = [risks(width, 0.0) for width in widths]
+    assert interpolated[1] > 5 * max(interpolated[0], interpolated[2])
+    damped = [risks(width, 1.0) for width in widths]
+    assert damped[0] > damped[1] > damped[2]
+
+
+def test_ridge_regression_solves_its_normal_equations():
+    arrays = _arrays(12, 7, 30)
+    problem = jaxdp.RandomFeatures.from_arrays(*arrays)
+    train, _, test, labels, weights = (np.asarray(a, np.float32).astype(float) for a in arrays)
+    features, on_test = np.tanh(train @ weights.T), np.tanh(test @ weights.T)
+    normal = features.T @ features + 0.7 * np.eye(30)
+    solution = np.linalg.solve(normal, features.T @ np.asarray(problem.train_labels, float))
+    expected = np.mean((on_test @ solution - labels) ** 2)
+    assert problem.ridge_risk(0.7) == pytest.approx(expected, rel=1e-8)
+    assert problem.reduced().ridge_risk(0.7) == pytest.approx(expected, rel=1e-4)
+    with pytest.raises(ValueError, match="ridge >= 0, got -1"):
+        problem.ridge_risk(-1.0)
+
+
+@pytest.mark.slow
+def test_the_spectrum_has_a_gap_after_the_number_of_inputs():
+    problem = jaxdp.RandomFeatures.sample(120, 5, 10, 1200, key=jr.key(0))
+    gap = problem.spectral_gap(10)
+    values = problem.kernel_eigenvalues()
+    assert (gap.above, gap.below) == (values[9], values[10])
+    assert gap.above > 3 * gap.below
+    assert gap.below < gap.ridge < gap.above
+    fast, slow = gap.stopping_times
+    assert fast == pytest.approx(120 / (2 * gap.above))
+    assert slow > 3 * fast
+    with pytest.raises(ValueError, match="rank < 120"):
+        problem.spectral_gap(120)
+
+
+@pytest.mark.slow
+def test_the_stability_limit_is_that_of_the_largest_eigenvalue():
+    problem = jaxdp.RandomFeatures.sample(60, 5, 6, 90, activation=jax.nn.relu, key=jr.key(1))
+    features = np.asarray(problem.train_features(), float)
+    exact = 60 / np.linalg.eigvalsh(features @ features.T)[-1]
+    assert problem.reduced().stability_limit() == pytest.approx(exact, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"train_factor": np.ones((4, 2))}, r"train_factor of shape \(3, any\), got \(4, 2\)"),
+        ({"test_factor": np.ones((2, 5))}, "one number of columns"),
+        ({"unseen_factor": np.full((2, 1), np.nan)}, "finite unseen_factor, got 2 entries"),
+        ({"train_labels": [], "train_factor": np.ones((0, 2))}, "one training row"),
+        ({"train_labels": 1.0}, r"train_labels of shape \(any\), got \(\)"),
+    ],
+)
+def test_factors_that_do_not_fit_are_refused(change, message):
+    good = {
+        "train_factor": np.ones((3, 2)),
+        "test_factor": np.ones((2, 2)),
+        "unseen_factor": np.ones((2, 1)),
+        "train_labels": np.ones(3),
+        "test_labels": np.ones(2),
+    }
+    with pytest.raises(ValueError, match=message):
+        ReducedFeatures(**(good | change))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (np.eye(4), r"kernel of shape \(5, 5\)"),
+        (np.arange(25.0).reshape(5, 5), "symmetric kernel, got entries that differ by 16"),
+        (np.diag([1.0, 1, 1, 1, -1]), "positive semi-definite kernel, got an eigenvalue -1"),
+    ],
+)
+def test_a_kernel_that_is_none_is_refused(kernel, message):
+    with pytest.raises(ValueError, match=message):
+        ReducedFeatures.from_kernel(kernel, np.ones(3), np.ones(2))
+
+
+def _repeated_rows(num_features):
+    """Rows in equal pairs with opposite labels, and a row of zeros."""
+    rng = np.random.default_rng(0)
+    train, test = rng.normal(size=(30, 5)), rng.normal(size=(20, 5))
+    train[1:20:2] = train[0:20:2]
+    train[-1] = 0
+    labels = rng.choice([-1.0, 1.0], 30)
+    labels[1:20:2] = -labels[0:20:2]
+    weights = None
+    if num_features is not None:
+        weights = rng.normal(size=(num_features, 5)) / np.sqrt(5)
+    return jaxdp.RandomFeatures.from_arrays(train, labels, test, np.sign(test[:, 0]), weights)
+
+
+@pytest.mark.parametrize("num_features", [None, 300, 120])
+def test_rows_that_repeat_do_not_spoil_interpolation(num_features):
+    problem = _repeated_rows(num_features)
+    kernel = np.asarray(problem.joint_kernel(), float)
+    on_train, on_test = kernel[:30, :30], kernel[30:, :30]
+    solution = np.linalg.pinv(on_train, rcond=1e-6) @ np.asarray(problem.train_labels)
+    expected = float(np.mean((on_test @ solution - problem.test_labels) ** 2))
+    assert problem.interpolator_risk() == pytest.approx(expected, rel=0.02)
+    assert problem.reduced().interpolator_risk() == pytest.approx(expected, rel=0.02)
+
+
+def test_half_precision_is_raised_to_single():
+    arrays = [np.asarray(array, np.float16) for array in _arrays(10, 4, 12)]
+    problem = jaxdp.RandomFeatures.from_arrays(*arrays)
+    assert problem.reduced().train_factor.dtype == jnp.float32
+    algorithm = jaxdp.DPGD(np.float16(1e-3), np.float16(0.01), 1000, np.float16(0.5))
+    assert float(algorithm.noise_std(60_000)) > 0
+
+
+def test_features_that_are_not_finite_are_refused():
+    problem = jaxdp.RandomFeatures.from_arrays(*_arrays(10, 4, 12), activation=jnp.log)
+    with pytest.raises(ValueError, match="expected finite features"):
+        problem.reduced()

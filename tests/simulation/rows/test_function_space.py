@@ -1,0 +1,326 @@
+"""DP-GD on features against PF Algorithm 1 as its box reads, and in function space."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+from scipy.stats import ks_2samp
+
+import jaxdp
+from jaxdp.problems import ReducedFeatures
+from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
+
+NUM_TRAIN, NUM_TEST, DIM = 30, 20, 6
+SLOW = pytest.mark.slow
+
+
+def algorithm_1(features, labels, noise, *, eta, clip_norm, sigma):
+    """PF Algorithm 1 line by line; the iterates theta_0, ..., theta_T for given normals.
+
+    Nothing here comes from jaxdp.
+    """
+    n, p = features.shape
+    theta = np.zeros(p)
+    path, clipped = [theta], []
+    for normal in noise:
+        total = np.zeros(p)
+        for phi, y in zip(features, labels, strict=True):
+            gradient = 2 * (phi @ theta - y) * phi
+            norm = np.linalg.norm(gradient)
+            clipped.append(norm > clip_norm)
+            total += gradient / max(1, norm / clip_norm)
+        theta = theta - eta * total / n + np.sqrt(eta) * 2 * clip_norm / n * sigma * normal
+        path.append(theta)
+    return np.asarray(path), np.asarray(clipped).reshape(len(noise), n)
+
+
+def _problem(num_features, activation=jnp.tanh):
+    return jaxdp.RandomFeatures.sample(
+        NUM_TRAIN, NUM_TEST, DIM, num_features, activation=activation, key=jr.key(5)
+    )
+
+
+def _algorithm(problem, num_steps=12, noise_scale=None, duration=3.0, clip=0.6):
+    """`duration` in units of d/p, `clip` in units of sqrt(p)."""
+    width = problem.num_features or 1
+    rate = duration * DIM / width / num_steps
+    scale = 5.0 / np.sqrt(width) if noise_scale is None else noise_scale
+    return jaxdp.DPGD(rate, clip * np.sqrt(width), num_steps, scale)
+
+
+# p < n, p = n, n < p < n + m, p > n + m.
+@pytest.mark.parametrize(
+    "num_features", [12, *(pytest.param(width, marks=SLOW) for width in (30, 41, 90))]
+)
+def test_paths_are_those_of_the_box_for_the_same_noise(num_features):
+    with jax.enable_x64():
+        problem = _problem(num_features)
+        algorithm = _algorithm(problem)
+        normals = np.random.default_rng(0).normal(size=(12, num_features))
+        train, test = (np.asarray(f()) for f in (problem.train_features, problem.test_features))
+        path, clipped = algorithm_1(
+            train,
+            np.asarray(problem.train_labels),
+            normals,
+            eta=float(algorithm.learning_rate),
+            clip_norm=float(algorithm.clip_norm),
+            sigma=float(algorithm.noise_scale),
+        )
+        expected = np.mean((path @ test.T - np.asarray(problem.test_labels)) ** 2, axis=1)
+        assert 0.2 < clipped.mean() < 0.95
+        reduced = problem.reduced()
+        # Rows of the rotation: what takes theta to its reduced coordinates.
+        factor = np.concatenate([reduced.train_features(), reduced.test_features()])
+        rotation = np.linalg.lstsq(factor, np.concatenate([train, test]), rcond=None)[0]
+        seen = reduced.train_factor.shape[1]
+
+        def draw(key, step, count, dtype, parts):
+            # The coordinates that training never sees ask once a record, here once a step.
+            part = parts[0] if count == parts[0].shape[1] else parts[1]
+            return jnp.asarray(part)[step - 1]
+
+        explicit = ReducedFeatures(
+            train, test, np.zeros((NUM_TEST, 0)), problem.train_labels, problem.test_labels
+        )
+        rotated = normals @ rotation.T
+        for described, parts in [
+            (explicit, (normals, normals[:, :0])),
+            (reduced, (rotated[:, :seen], rotated[:, seen:])),
+        ]:
+            runs = simulate_on_rows(
+                described,
+                algorithm,
+                key=jr.key(0),
+                num_runs=1,
+                records=12,
+                keep_parameters=False,
+                progress=None,
+                draw=functools.partial(draw, parts=parts),
+            )
+            np.testing.assert_allclose(runs.risk[0], expected, atol=1e-12)
+            share = np.cumsum(clipped.mean(axis=1)) / np.arange(1, 13)
+            fraction = runs.observables["clipped_fraction"][0]
+            np.testing.assert_allclose(fraction, np.append(0, share), atol=1e-12)
+
+
+def _final_risks(problem, algorithm, simulator, key, num_runs=3000):
+    return np.asarray(
+        jaxdp.simulate(
+            problem, algorithm, key=key, num_runs=num_runs, simulator=simulator, records=2
+        ).risk
+    )
+
+
+CASES = [
+    pytest.param(41, jnp.tanh, 0.6, marks=SLOW),
+    pytest.param(12, jnp.tanh, 0.6, marks=SLOW),
+    pytest.param(90, jnp.tanh, 0.2, marks=SLOW),
+    pytest.param(90, jax.nn.relu, 0.6, marks=SLOW),
+    pytest.param(600, jnp.tanh, 0.3, marks=SLOW),
+]
+
+
+@pytest.mark.parametrize(("num_features", "activation", "clip"), CASES)
+def test_function_space_has_the_law_of_the_iterates(num_features, activation, clip):
+    problem = _problem(num_features, activation)
+    algorithm = _algorithm(problem, clip=clip, duration=1.0 if activation is jax.nn.relu else 3.0)
+    first = _final_risks(problem, algorithm, jaxdp.Iterates(), jr.key(1))
+    second = _final_risks(problem, algorithm, jaxdp.FunctionSpace(), jr.key(1))
+    for record in (1, 2):
+        assert ks_2samp(first[:, record], second[:, record]).pvalue > 1e-3
+    # Two records of one run depend on each other as those of the iterates do.
+    growth = [runs[:, 2] - runs[:, 1] for runs in (first, second)]
+    assert ks_2samp(*growth).pvalue > 1e-3
+    # The same test rejects noise that is a third too large.
+    larger = jaxdp.DPGD(
+        algorithm.learning_rate, algorithm.clip_norm, 12, 1.33 * algorithm.noise_scale
+    )
+    wrong = _final_risks(problem, larger, jaxdp.FunctionSpace(), jr.key(1))
+    assert ks_2samp(first[:, 2], wrong[:, 2]).pvalue < 1e-3
+
+
+@pytest.mark.slow
+def test_noise_that_training_sees_and_noise_that_it_does_not_are_independent():
+    # One of each, no descent: the test row's prediction is their sum.
+    one, none = np.ones((1, 1)), np.zeros(1)
+    problem = ReducedFeatures(0 * one, one, one, none, none)
+    algorithm = jaxdp.DPGD(0.01, 1.0, 2, 3.0)
+    runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=20_000, records=2)
+    variance = 2 * float(algorithm.noise_std(1)) ** 2
+    for record, risks in enumerate(runs.risk.T[1:], start=1):
+        assert_mean_close(risks, record * variance)
+    # Increments of a random walk do not depend on where it stands.
+    first, second = np.asarray(runs.risk.T[1:], float)
+    assert_mean_close(second - first, variance)
+
+
+@pytest.mark.slow
+def test_the_mean_risk_is_that_of_the_box():
+    problem = _problem(41)
+    algorithm = _algorithm(problem, noise_scale=2.0)
+    train, test = (np.asarray(f(), float) for f in (problem.train_features, problem.test_features))
+    rng = np.random.default_rng(3)
+    settings = {
+        "eta": float(algorithm.learning_rate),
+        "clip_norm": float(algorithm.clip_norm),
+    }
+    sigma = float(algorithm.noise_scale)
+
+    def box(sigma):
+        risks = []
+        for _ in range(200):
+            path, _ = algorithm_1(
+                train,
+                np.asarray(problem.train_labels),
+                rng.normal(size=(12, 41)),
+                sigma=sigma,
+                **settings,
+            )
+            risks.append(np.mean((test @ path[-1] - problem.test_labels) ** 2))
+        return np.asarray(risks)
+
+    predicted = _final_risks(problem, algorithm, jaxdp.FunctionSpace(), jr.key(1))[:, -1]
+    error = predicted.std() / np.sqrt(3000)
+    assert_mean_close(box(sigma), predicted.mean(), bias=5 * error)
+    with pytest.raises(AssertionError):
+        assert_mean_close(box(1.33 * sigma), predicted.mean(), bias=5 * error)
+
+
+@pytest.mark.slow
+def test_infinite_width_is_the_limit_of_many_features_in_its_own_units():
+    limit = _problem(None)
+    wide = _problem(100_000)
+    risks = {}
+    for name, problem in (("limit", limit), ("wide", wide)):
+        algorithm = _algorithm(problem)
+        runs = jaxdp.simulate(problem, algorithm, key=jr.key(2), num_runs=2000, records=1)
+        risks[name] = np.asarray(runs.final_risk)
+    # The kernels differ by about 1/sqrt(p): a percent of the risk at most.
+    assert_mean_close(risks["wide"] - risks["limit"].mean(), 0.0, bias=0.01)
+
+
+@pytest.mark.slow
+def test_a_curve_against_the_number_of_steps_is_one_batch():
+    problem = _problem(90).reduced()
+
+    def final(num_steps):
+        algorithm = jaxdp.DPGD.calibrated(
+            4.0, 1e-3, learning_rate=0.02, clip_norm=5.0, num_steps=num_steps
+        )
+        runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=3, records=4)
+        return runs.risk, runs.time
+
+    lengths = [3, 8, 20]
+    risks, times = jax.jit(jax.vmap(final))(jnp.asarray(lengths))
+    for length, risk, time in zip(lengths, risks, times, strict=True):
+        alone, its_time = final(length)
+        # A traced calibration has 2e-5 more noise.
+        np.testing.assert_allclose(risk, alone, rtol=1e-3)
+        np.testing.assert_allclose(time, its_time, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_records_are_true_times_and_the_last_is_what_is_released():
+    problem = _problem(12)
+    runs = jaxdp.simulate(problem, _algorithm(problem), key=jr.key(0), num_runs=2, records=5)
+    rate = float(_algorithm(problem).learning_rate)
+    np.testing.assert_allclose(runs.time, rate * np.asarray([0, 2, 4, 7, 9, 12]), rtol=1e-6)
+    np.testing.assert_array_equal(runs.risk[:, -1], runs.final_risk)
+    np.testing.assert_allclose(runs.risk[:, 0], np.mean(problem.test_labels**2), rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_run_number_i_does_not_depend_on_how_many_there_are():
+    problem = _problem(41)
+    options = {"key": jr.key(0), "records": 2}
+    few, many = (
+        jaxdp.simulate(problem, _algorithm(problem), num_runs=count, **options) for count in (2, 5)
+    )
+    np.testing.assert_allclose(few.risk, many.risk[:2], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_simulators_can_share_a_key():
+    problem = _problem(41)
+    first, second = (
+        _final_risks(problem, _algorithm(problem), simulator, jr.key(1))[:, -1]
+        for simulator in (jaxdp.Iterates(), jaxdp.FunctionSpace())
+    )
+    # 3000 pairs: a standard error of .018.
+    assert abs(np.corrcoef(first, second)[0, 1]) < 5 * 0.018
+
+
+@pytest.mark.slow
+def test_progress_reaches_the_end_and_changes_nothing():
+    problem, seen = _problem(12), []
+    algorithm = _algorithm(problem, num_steps=50)
+    options = {"key": jr.key(0), "num_runs": 2}
+    listened = jaxdp.simulate(problem, algorithm, progress=seen.append, **options)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+    quiet = jaxdp.simulate(problem, algorithm, **options)
+    np.testing.assert_allclose(listened.risk, quiet.risk, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_kept_parameters_are_the_released_iterate():
+    problem = _problem(12)
+    runs = jaxdp.simulate(
+        problem,
+        _algorithm(problem),
+        key=jr.key(0),
+        num_runs=3,
+        simulator=jaxdp.Iterates(),
+        keep_parameters=True,
+    )
+    predictions = np.asarray(runs.parameters) @ np.asarray(problem.test_features()).T
+    risk = np.mean((predictions - np.asarray(problem.test_labels)) ** 2, axis=1)
+    np.testing.assert_allclose(risk, runs.final_risk, rtol=1e-5)
+    with pytest.raises(ValueError, match="FunctionSpace knows the function"):
+        jaxdp.simulate(
+            problem,
+            _algorithm(problem),
+            key=jr.key(0),
+            simulator=jaxdp.FunctionSpace(),
+            keep_parameters=True,
+        )
+
+
+@pytest.mark.slow
+def test_a_rate_beyond_the_stability_limit_is_said_before_running():
+    problem = _problem(90, jax.nn.relu)
+    limit = problem.reduced().stability_limit()
+    fast = jaxdp.DPGD(1.5 * limit, jnp.inf, 400, 0.0)
+    for simulator in (jaxdp.Iterates(), jaxdp.FunctionSpace()):
+        with pytest.warns(UserWarning, match=f"learning_rate < {limit:.4g}"[:25]):
+            runs = jaxdp.simulate(problem, fast, key=jr.key(0), simulator=simulator)
+        assert runs.status.tolist() == [jaxdp.Status.DIVERGED]
+
+
+def test_what_is_not_covered_is_said_before_any_work():
+    features, linear = _problem(12), jaxdp.LinearRegression.isotropic(4, label_noise=0.1)
+    gd = _algorithm(features)
+    one_pass = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 5)
+    for problem, algorithm in [(features, one_pass), (linear, gd)]:
+        for simulator in (None, jaxdp.Iterates(), jaxdp.FunctionSpace()):
+            with pytest.raises(jaxdp.NotCoveredError):
+                jaxdp.simulate(problem, algorithm, key=jr.key(0), simulator=simulator)
+    with pytest.raises(jaxdp.NotCoveredError, match=r"use FunctionSpace\(\)"):
+        jaxdp.simulate(_problem(None), gd, key=jr.key(0), simulator=jaxdp.Iterates())
+
+
+def test_traced_parameters_out_of_range_are_void():
+    problem = _problem(12)
+
+    def run(clip_norm):
+        algorithm = jaxdp.DPGD(0.01, clip_norm, 3, 1.0)
+        return jaxdp.simulate(problem, algorithm, key=jr.key(0)).status[0]
+
+    # A batched condition chooses between copies of its keys, which JAX takes for a second use.
+    with jax.debug_key_reuse(False):
+        statuses = jax.jit(jax.vmap(run))(jnp.asarray([1.0, -1.0, jnp.inf]))
+    assert statuses.tolist() == [jaxdp.Status.OK, *[jaxdp.Status.INVALID] * 2]

@@ -1,0 +1,210 @@
+"""The chain of overlap and remainder in law against the algorithm itself, and its contracts."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import FALSE_ALARM, assert_mean_close
+from linear_signal import LinearSignal
+from scipy import stats
+from scipy.special import expit
+
+import jaxdp
+from jaxdp.simulation.streams import overlap_chain
+
+PROBLEM = jaxdp.LogisticRegression(12, signal=2.0)
+HYPERBOLIC = jaxdp.Hyperbolic(30.0, 0.3)
+
+
+def _algorithm(schedule=HYPERBOLIC, clip_scale=0.3, rho=1.0, num_steps=60):
+    return jaxdp.OnePassDPSGD(schedule, clip_scale, rho, num_steps)
+
+
+def _run(problem=PROBLEM, algorithm=None, key=0, *, num_runs=3, records=6, **more):
+    algorithm = _algorithm() if algorithm is None else algorithm
+    more = {"simulator": jaxdp.Reduced(), **more}
+    return jaxdp.simulate(
+        problem, algorithm, key=jr.key(key), num_runs=num_runs, records=records, **more
+    )
+
+
+def _logistic_algorithm_1(rng, rate, clip_scale, rho, n, records):
+    """AC Algorithm 1 line by line on logistic samples, its steps capped at 8/|x|^2; in NumPy."""
+    d, signal = 12, 2.0
+    clip_norm = clip_scale * np.sqrt(d)
+    eta = np.array([np.nan] + [rate(k / n) / n for k in range(1, n + 1)])
+    theta, path, num_clipped, num_capped = np.zeros(d), [(0.0, 0.0)], 0, 0
+    for k in range(1, n + 1):
+        x = rng.normal(size=d)
+        y = 1 if rng.uniform() < expit(signal * x[0]) else -1
+        g = -y * expit(-y * x @ theta) * x
+        length = np.linalg.norm(g)
+        theta = theta - min(eta[k], 8 / np.sum(x**2)) * g * min(1, clip_norm / length)
+        num_clipped += length > clip_norm
+        num_capped += eta[k] > 8 / np.sum(x**2)
+        square = eta[k] ** 2 - eta[k + 1] ** 2 if k < n else eta[n] ** 2
+        noisy = theta + 2 * clip_norm * np.sqrt(square) / rho * rng.normal(size=d)
+        # The last step's noise comes after the last record.
+        recorded, theta = (theta if k == n else noisy), noisy
+        if k % (n // records) == 0:
+            path.append((recorded[0], recorded @ recorded))
+    return path, theta @ theta, num_clipped / n, num_capped / n
+
+
+def test_agrees_with_algorithm_1_as_printed():
+    rng = np.random.default_rng(5)
+    # The cap of the mean input is 8/12, the first step 2/3 of a hyperbola.
+    steep = jaxdp.Hyperbolic(60.0, 0.3)
+    options = dict(rate=lambda t: 60 / (1 + t / 0.3), clip_scale=0.3, rho=1.0, n=60, records=6)
+    runs = [_logistic_algorithm_1(rng, **options) for _ in range(500)]
+    path, _, clipped, capped = (np.asarray(values) for values in zip(*runs, strict=True))
+
+    def assert_same_means(rho):
+        ours = _run(algorithm=_algorithm(steep, rho=rho), num_runs=20_000).observables
+        assert_mean_close(path[:, 1:, 0], np.asarray(ours["overlap"][:, 1:].mean(0)))
+        assert_mean_close(path[:, 1:, 1], np.asarray(ours["norm_squared"][:, 1:].mean(0)))
+        assert_mean_close(clipped, ours["clipped_fraction"][:, -1].mean())
+        assert_mean_close(capped, ours["capped_fraction"][:, -1].mean())
+        for place, name in enumerate(("overlap", "norm_squared")):
+            level = stats.ks_2samp(path[:, 3, place], np.asarray(ours[name][:, 3]))[1]
+            assert level > FALSE_ALARM
+
+    assert 0.05 < capped.mean() < 0.95
+    assert_same_means(1.0)
+    # The same check sees noise off by a third.
+    with pytest.raises(AssertionError):
+        assert_same_means(4 / 3)
+
+
+LAWS = {
+    "strong clip": (12, _algorithm(clip_scale=0.1)),
+    "weak clip": (12, _algorithm(clip_scale=0.7)),
+    "two dimensions": (2, _algorithm(rho=3.0)),
+    "three dimensions": (3, _algorithm(rho=3.0)),
+    "without noise": (12, _algorithm(rho=jnp.inf)),
+    "constant": (12, _algorithm(jaxdp.Constant(20.0))),
+    "capped": (12, _algorithm(jaxdp.Constant(60.0), 0.3, 2.0)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAWS)
+def test_has_the_law_of_the_iterates(name):
+    dim, algorithm = LAWS[name]
+    problem = PROBLEM.replace(dim=dim)
+    ours = _run(problem, algorithm, 1, num_runs=20_000)
+    theirs = _run(problem, algorithm, 2, num_runs=6000, simulator=jaxdp.Iterates())
+    pairs = [(ours.risk[:, j], theirs.risk[:, j]) for j in (2, 4, 6)]
+    pairs.append((ours.final_risk, theirs.final_risk))
+    for observable in ("overlap", "norm_squared"):
+        both = (runs.observables[observable][:, 4] for runs in (ours, theirs))
+        pairs.append(tuple(both))
+    levels = [stats.ks_2samp(np.asarray(a), np.asarray(b))[1] for a, b in pairs]
+    assert min(levels) > FALSE_ALARM
+    for share in ("clipped_fraction", "capped_fraction"):
+        values, others = (np.asarray(runs.observables[share][:, -1]) for runs in (ours, theirs))
+        spread = np.sqrt(values.var() / len(values) + others.var() / len(others))
+        assert abs(values.mean() - others.mean()) <= 5 * spread + 1e-6
+
+
+@pytest.mark.slow
+def test_the_squared_loss_gives_the_law_of_linear_regression():
+    linear = jaxdp.LinearRegression.isotropic(12, label_noise=0.3, initial_risk=0.5)
+    algorithm = _algorithm(jaxdp.Polynomial(3.0, 0.5), 0.5)
+    theirs = _run(linear, algorithm, 2, num_runs=20_000)
+    for noise in (0.3, 0.45):
+        ours = _run(LinearSignal(12, signal=1.0, label_noise=noise), algorithm, num_runs=20_000)
+        levels = [stats.ks_2samp(ours.risk[:, j], theirs.risk[:, j])[1] for j in (2, 4, 6)]
+        assert (min(levels) > FALSE_ALARM) == (noise == 0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("records", [12, 45])
+def test_a_path_is_the_same_however_it_is_recorded(records):
+    few, many = _run(), _run(records=records)
+    ours, theirs = (np.arange(4) * count // 3 for count in (6, records))
+    np.testing.assert_allclose(many.risk[:, theirs], few.risk[:, ours], rtol=2e-5)
+    np.testing.assert_allclose(many.final_risk, few.final_risk, rtol=2e-5)
+    for name, values in few.observables.items():
+        shared = many.observables[name][:, theirs]
+        np.testing.assert_allclose(shared, values[:, ours], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_run_is_the_same_alone_and_with_progress():
+    shares = []
+    many, alone = _run(), _run(num_runs=1, progress=shares.append)
+    np.testing.assert_allclose(alone.risk[0], many.risk[0], rtol=2e-5)
+    np.testing.assert_allclose(alone.final_risk[0], many.final_risk[0], rtol=2e-5)
+    assert shares[-1] == 1
+
+
+def _final(peak, clip_scale, rho, signal, key):
+    problem = jaxdp.LogisticRegression(12, signal=signal)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), clip_scale, rho, 60)
+    return jaxdp.simulate(problem, algorithm, key=key, num_runs=2, records=3).final_risk
+
+
+@pytest.mark.slow
+def test_a_batch_of_cells_gives_what_each_cell_gives():
+    batch = (
+        jnp.asarray([20.0, 90.0]),
+        jnp.asarray([0.2, 0.6]),
+        jnp.asarray([1.0, 2.0]),
+        jnp.asarray([1.0, 3.0]),
+        jr.split(jr.key(0), 2),
+    )
+    together = jax.jit(jax.vmap(_final))(*batch)
+    for cell in range(2):
+        alone = _final(*(values[cell] for values in batch))
+        np.testing.assert_allclose(together[cell], alone, rtol=2e-5)
+
+
+def test_compiles_once_for_new_hyper_parameters():
+    _run(num_runs=20_000)
+    before = overlap_chain._advance._cached._cache_size()
+    problem, algorithm = PROBLEM.replace(signal=1.0), _algorithm(clip_scale=0.5, rho=2.0)
+    _run(problem, algorithm, 1, num_runs=20_000)
+    assert overlap_chain._advance._cached._cache_size() == before
+
+
+@pytest.mark.slow
+def test_float64_is_kept():
+    with jax.enable_x64():
+        wide = _run(jaxdp.LogisticRegression(12, signal=2.0), _algorithm(), num_runs=4000)
+        assert wide.risk.dtype == jnp.float64
+        wide = np.asarray(wide.final_risk)
+    narrow = _run(key=1, num_runs=4000).final_risk
+    assert stats.ks_2samp(wide, np.asarray(narrow))[1] > FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_steps_far_below_the_rounding_of_the_norm_are_not_lost():
+    problem = jaxdp.LogisticRegression(1000, signal=2.0)
+    algorithm = _algorithm(jaxdp.Constant(1.0), 0.01, num_steps=100_000)
+    runs = _run(problem, algorithm, num_runs=40, records=1)
+    predicted = jaxdp.predict(problem, algorithm, records=1)
+    # The bias is of order 1/d of the change, which is .003.
+    assert_mean_close(runs.final_risk, predicted.final_risk, bias=5e-6)
+
+
+def test_it_is_the_default_and_takes_one_sample_a_step():
+    runs = _run(num_runs=20_000, simulator=None)
+    np.testing.assert_array_equal(runs.risk, _run(num_runs=20_000).risk)
+    with pytest.raises(ValueError, match="keep_parameters=False"):
+        _run(keep_parameters=True)
+    batches = jaxdp.OnePassDPSGD(HYPERBOLIC, 0.3, 1.0, 5, batch_size=2)
+    assert "batch_size = 2" in jaxdp.Reduced().covers(PROBLEM, batches)
+
+
+@pytest.mark.slow
+def test_iterates_have_parameters_and_the_same_observables():
+    kept = _run(num_runs=2, simulator=None, keep_parameters=True)
+    assert kept.parameters.shape == (2, 12)
+    assert set(kept.observables) == set(_run().observables)
+    np.testing.assert_allclose(
+        jax.vmap(lambda theta: PROBLEM.risk(None, theta))(kept.parameters),
+        kept.final_risk,
+        rtol=1e-5,
+    )
