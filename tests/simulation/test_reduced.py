@@ -12,7 +12,8 @@ from scipy import stats
 
 import jaxdp
 from jaxdp.core.numerics.chi_square import chi_square
-from jaxdp.simulation import radial_chain, reduced
+from jaxdp.simulation import reduced
+from jaxdp.simulation.streams import radial_chain
 
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
 HYPERBOLIC = jaxdp.Hyperbolic(5.0, 0.3)
