@@ -5,6 +5,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import erfc, gammainc
 from scipy.stats import chi2, norm, t
 
+from jaxdp import cli
 from jaxdp.privacy import SecretNoise
 
 # The level of tests of laws and of audits: one fails by chance under one seed in a million. What is
@@ -134,3 +135,13 @@ def give_noise(monkeypatch, normals):
         return values + np.rint(std * drawn).astype(np.int64)
 
     monkeypatch.setattr(SecretNoise, "noisy_integers", noisy_integers)
+
+
+def run_cli(capsys, *arguments):
+    """Exit status, output and errors of the command line, in this process."""
+    try:
+        status = cli.main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        status = stop.code
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err

@@ -4,19 +4,13 @@ import json
 
 import numpy as np
 import pytest
-
-from jaxdp import cli
+from helpers import run_cli
 
 SMALL = ["--dim", "20", "--num-runs", "4", "--seed", "1"]
 
 
 def _run(capsys, *arguments):
-    try:
-        status = cli.main(["compare", *arguments])
-    except SystemExit as stop:
-        status = stop.code
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+    return run_cli(capsys, "compare", *arguments)
 
 
 @pytest.mark.slow

@@ -4,18 +4,13 @@ import json
 
 import optax
 import pytest
+from helpers import run_cli
 
 import jaxdp
-from jaxdp import cli
 
 
 def _run(capsys, *arguments):
-    try:
-        status = cli.main(["account", *arguments])
-    except SystemExit as stop:
-        status = stop.code
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+    return run_cli(capsys, "account", *arguments)
 
 
 def _cost(capsys, *arguments):

@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from helpers import run_cli
 
 from jaxdp import cli, kernels
 
@@ -26,12 +27,7 @@ FIT += ["--num-projections", "4", "--num-features", "4"]
 
 
 def _run(capsys, *arguments):
-    try:
-        status = cli.main([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        status = stop.code
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+    return run_cli(capsys, *arguments)
 
 
 def _start(*arguments, limit="unlimited", **options):

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from helpers import run_cli
 
 from jaxdp import cli, kernels
 
@@ -17,12 +18,7 @@ LABELS = np.round(np.sin(INPUTS[:, 0] / 3) / 2, 5)
 
 
 def _run(capsys, *arguments):
-    try:
-        status = cli.main([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        status = stop.code
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+    return run_cli(capsys, *arguments)
 
 
 def _table(path, names, *columns):

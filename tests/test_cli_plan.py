@@ -3,18 +3,13 @@
 import json
 
 import pytest
+from helpers import run_cli
 
 import jaxdp
-from jaxdp import cli
 
 
 def _run(capsys, *arguments):
-    try:
-        status = cli.main(["plan", *arguments])
-    except SystemExit as stop:
-        status = stop.code
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+    return run_cli(capsys, "plan", *arguments)
 
 
 @pytest.mark.slow

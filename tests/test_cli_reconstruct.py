@@ -4,20 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from helpers import run_cli
 
-from jaxdp import attacks, cli
+from jaxdp import attacks
 from jaxdp.cli.victims import activation_named
 
 SMALL = ["--dim", "8", "--num-samples", "3", "--num-features", "240"]
 
 
 def _run(capsys, *arguments):
-    try:
-        status = cli.main(["reconstruct", *map(str, arguments)])
-    except SystemExit as stop:
-        status = stop.code
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+    return run_cli(capsys, "reconstruct", *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 import xarray
+from helpers import run_cli
 
 import jaxdp
 from jaxdp import cli
@@ -17,12 +18,7 @@ AXES = ["--clip-scale", "0.2,1", "--peak", "1:3:3"]
 
 
 def _run(capsys, *arguments):
-    try:
-        status = cli.main(["sweep", *arguments])
-    except SystemExit as stop:
-        status = stop.code
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+    return run_cli(capsys, "sweep", *arguments)
 
 
 @pytest.mark.parametrize(

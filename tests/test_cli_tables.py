@@ -5,10 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from helpers import FALSE_ALARM
+from helpers import FALSE_ALARM, run_cli
 from scipy.stats import norm
 
-from jaxdp import cli
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 
 RANDOM = np.random.default_rng(0)
@@ -18,12 +17,7 @@ SHORT = ["--num-steps", "20", "--num-runs", "6", "--seed", "1"]
 
 
 def _run(capsys, *arguments):
-    try:
-        status = cli.main(["compare", *map(str, arguments)])
-    except SystemExit as stop:
-        status = stop.code
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+    return run_cli(capsys, "compare", *arguments)
 
 
 def _table(path, names, *columns):

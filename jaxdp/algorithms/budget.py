@@ -1,4 +1,8 @@
-"""What rho means to the one-pass algorithms: which a budget buys, and the noise it asks for."""
+"""The privacy parameter rho of the one-pass algorithms.
+
+`OnePassDPSGD` and `CorrelatedDPSGD` are both rho-GDP: here stand the rho that a budget of epsilon
+and delta allows, and the size of the noise that a rho asks for.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-r"""The best risk without privacy, and the best with it as the samples become many.
+r"""The best risk of one pass without privacy, and a closed form with it for very many samples.
 
 Without noise $K = 0$, and no clip is best: $F = -2\tilde\eta\mu R + \tilde\eta^2\gamma\nu P$ is
 least at $-\mu^2R^2/(\gamma\nu P)$, and $\mu^2 \le \nu$ by the inequality of Cauchy and Schwarz.

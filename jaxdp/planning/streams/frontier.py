@@ -1,4 +1,8 @@
-"""The best risks of many budgets at once."""
+"""The best risks of many budgets at once, without their plans.
+
+A figure of risk against privacy asks for dozens of plans of which only the risks are wanted. All
+are searched for in one compiled call.
+"""
 
 from typing import Any
 

@@ -1,4 +1,10 @@
-"""The best algorithm of a schedule's kind in one setting, before anything is said about it."""
+"""The best algorithm in one setting, by the search that its kind of schedule needs.
+
+Three searches exist: along the greedy arc for equal eigenvalues, for a free form on all other
+problems, and for the numbers of a family that the caller names. Without noise and with equal
+eigenvalues the plan is in closed form. What is found is a `Solution`; `one_pass_planning` then
+predicts it and says what it leaves out.
+"""
 
 import math
 from collections.abc import Callable

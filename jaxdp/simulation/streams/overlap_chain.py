@@ -24,9 +24,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.compensated_sum import add
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.chi_square import chi_square
+from jaxdp.core.numerics.compensated_sum import add
 from jaxdp.core.numerics.counter_normals import Words, key_words, normal_pairs
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.simulation.driver import AbstractRuns, Reading, shares_of_samples

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.compensated_sum import add
+from jaxdp.core.numerics.compensated_sum import add
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.signal import AbstractSignalProblem

@@ -27,7 +27,8 @@ from jax.scipy.special import gammaincc
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.clipped_powers import clipped_powers
+from jaxdp.core.numerics.clipped_powers import clipped_powers
+from jaxdp.core.numerics.compensated_sum import add
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.linear import LinearRegression
@@ -110,12 +111,11 @@ def _recurse(problem, algorithm, records: int) -> Trajectory:
         change = _gradient_step(problem, algorithm, inputs, state, algorithm.step_size(step))
         square = jnp.where(step < count, algorithm.noise_std(step, dim) ** 2, 0)
         change = _plus_noise(change, square, state.mean, dim)
-        changes = jax.tree.map(lambda part, error: part.astype(dtype) - error, change, errors)
-        # Kahan's sum: many changes far below the rounding of the total are not lost.
-        new = jax.tree.map(jnp.add, state, changes)
-        errors = jax.tree.map(
-            lambda after, before, part: (after - before) - part, new, state, changes
-        )
+        sums = [
+            add(total, error, part.astype(dtype))
+            for total, error, part in zip(state, errors, change, strict=True)
+        ]
+        new, errors = (_Moments(*parts) for parts in zip(*sums, strict=True))
         active = step <= last
         return jax.tree.map(
             lambda after, before: jnp.where(active, after, before), (new, errors), carried

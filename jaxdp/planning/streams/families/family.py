@@ -1,4 +1,8 @@
-"""Families of schedules: free positive parameters, and where a fit of them begins."""
+"""Families of schedules: a schedule as a function of free positive numbers.
+
+A fit needs three things of a family beside the schedule: where to begin, on which clock such a
+schedule can be integrated with few steps, and what its numbers are called.
+"""
 
 import abc
 import inspect

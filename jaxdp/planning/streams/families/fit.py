@@ -1,4 +1,8 @@
-"""Fitting a family of schedules: clip scale and parameters by descents from several starts."""
+"""Fits a family of schedules: the clip scale and the free numbers with the least risk.
+
+The risk has several local minima in these numbers, so that descents begin at several starts, all
+of them rows of one batch (`descent`).
+"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,8 @@
-"""The best of all non-increasing learning rates, for equal eigenvalues by a search over two."""
+"""The best of all non-increasing learning rates.
+
+For equal eigenvalues a theorem, proved here, leaves two numbers to be searched for: the clip scale
+and the first learning rate.
+"""
 
 from typing import Any
 

@@ -1,4 +1,8 @@
-r"""The search for the best greedy plan: two numbers, for many settings at once."""
+r"""The search for the best greedy plan: two numbers, for many settings at once.
+
+The two are the clip scale and the first learning rate; the greedy arc gives the rest of the
+schedule. A coarse grid finds the basin, since the risk has more than one, and descents end there.
+"""
 
 import math
 from typing import NamedTuple
