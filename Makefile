@@ -18,8 +18,8 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)           ## predict, simulate and compare the front page's problem, and draw it
 	$(BIN)/jaxdp compare --out results/demo
 
-# Compiled without most of XLA's optimisations, which takes a quarter less time in all; `make check`
-# runs the same tests on the programs that users run.
+# Programs are compiled sooner, without most of XLA's optimisations and by its older generator
+# (tests/compiled.py); `make check` runs the same tests on the programs that users run.
 test: $(STAMP)           ## the quick tests
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(PYTEST) -m "not slow"
 
