@@ -67,7 +67,7 @@ class NetworkTarget(AbstractTarget):
     network: Callable[[Array], Array]
     input_size: int = eqx.field(static=True)
 
-    def __init__(self, features: Any, parameters, dim):
+    def __init__(self, features: Any, parameters: Float[Any, "..."], dim: int):
         self.network = features
         if not callable(features) or isinstance(features, type):
             raise TypeError(f"expected features to be a callable, got {features!r}")

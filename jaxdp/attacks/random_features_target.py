@@ -23,6 +23,7 @@ from jaxdp.attacks.base import (
     as_parameters,
     require_activation,
 )
+from jaxdp.attacks.regenerated_weights import RegeneratedWeights
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_count, require_shape
 
@@ -86,7 +87,14 @@ class RandomFeaturesTarget(AbstractTarget):
     activation: Callable[[Array], Array] = eqx.field(static=True)
     block_size: int = eqx.field(static=True)
 
-    def __init__(self, weights, activation, parameters, *, block_size=None):
+    def __init__(
+        self,
+        weights: Float[Any, "features dim"] | RegeneratedWeights,
+        activation: Callable[[Array], Array],
+        parameters: Float[Any, "..."],
+        *,
+        block_size: int | None = None,
+    ):
         _require_elementwise(activation)
         self.parameters = as_parameters(parameters)
         self.activation = activation

@@ -52,7 +52,7 @@ class Plain(AbstractSchedule):
 
     function: Callable[[Any], Any]
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[[Any], Any]):
         self.function = _as_pytree(function)
 
     def __call__(self, time):
@@ -101,7 +101,7 @@ class FromSteps(AbstractSchedule):
     function: Callable[[Any], Any]
     num_steps: int = eqx.field(static=True)
 
-    def __init__(self, function, num_steps):
+    def __init__(self, function: Callable[[Any], Any], num_steps: int):
         if isinstance(function, AbstractSchedule) or not callable(function):
             raise TypeError(
                 "expected function to map a number of steps to a learning rate, as an optax "

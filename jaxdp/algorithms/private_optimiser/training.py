@@ -67,7 +67,7 @@ class NonPrivateOptimiser(AbstractTrainable):
     _length: Length | Int[Array, ""]
     learning_rate: Rate | None
 
-    def __init__(self, optimiser, num_steps, *, learning_rate=None):
+    def __init__(self, optimiser: Any, num_steps: int, *, learning_rate: Any = None):
         self.optimiser = optimiser_of(optimiser, learning_rate)
         self._length = Length(require_count("num_steps", plain_number(num_steps)))
         self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)

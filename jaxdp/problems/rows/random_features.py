@@ -6,6 +6,7 @@ infinite width, known through its kernel.
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 from jax.lax import Precision
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, Shaped
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import (
@@ -121,11 +122,11 @@ class RandomFeatures(AbstractFeatureProblem):
     @classmethod
     def from_arrays(
         cls,
-        train_inputs,
-        train_labels,
-        test_inputs,
-        test_labels,
-        weights,
+        train_inputs: Shaped[Any, "train dim"],
+        train_labels: Shaped[Any, " train"],
+        test_inputs: Shaped[Any, "test dim"],
+        test_labels: Shaped[Any, " test"],
+        weights: Float[Any, "features dim"] | None,
         activation: Callable[[Array], Array] = jnp.tanh,
         *,
         loss: AbstractLoss = SQUARED,
