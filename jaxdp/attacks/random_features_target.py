@@ -80,6 +80,15 @@ class RandomFeaturesTarget(AbstractTarget):
     Raises:
         ValueError: shapes do not match, something is not finite, or all parameters are zero.
         TypeError: the activation is no callable, or something is not made of real numbers.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import RandomFeaturesTarget
+        >>> generator = np.random.default_rng(0)
+        >>> weights, parameters = generator.normal(size=(40, 3)), generator.normal(size=40)
+        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+        >>> target.num_features, target.dim
+        (40, 3)
     """
 
     parameters: Float[Array, "..."]
