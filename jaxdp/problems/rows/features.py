@@ -171,6 +171,14 @@ class ReducedFeatures(AbstractFeatureProblem):
     Raises:
         TypeError: the loss is none of `jaxdp.losses`.
         ValueError: shapes do not match, something is not finite, or a label is none of the loss.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.problems import ReducedFeatures
+        >>> factors = np.eye(3, dtype=np.float32), np.ones((2, 3)), np.zeros((2, 0))
+        >>> problem = ReducedFeatures(*factors, np.array([1.0, -1.0, 1.0]), np.ones(2))
+        >>> problem.num_train, problem.num_test, problem.num_features
+        (3, 2, 3)
     """
 
     train_factor: Float[Array, "train seen"]

@@ -50,14 +50,45 @@ Inputs = Callable[..., Float[Array, "count dim"]]
 
 
 def gaussian_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
-    """Rows of N(0, I), the paper's experiments."""
+    """Rows of N(0, I), the paper's experiments.
+
+    Args:
+        count: how many rows.
+        dim: d.
+        key: of the rows.
+
+    Returns:
+        The rows.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.problems import gaussian_inputs
+        >>> gaussian_inputs(2, 5, key=jax.random.key(0)).shape
+        (2, 5)
+    """
     require_key(key)
     shape = require_count("count", count), require_count("dim", dim)
     return jr.normal(key, shape)
 
 
 def sphere_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
-    r"""Rows uniform on the sphere of radius $\sqrt{d}$, PF Assumption 1."""
+    r"""Rows uniform on the sphere of radius $\sqrt{d}$, PF Assumption 1.
+
+    Args:
+        count: how many rows.
+        dim: d.
+        key: of the rows.
+
+    Returns:
+        The rows.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.problems import sphere_inputs
+        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
+        >>> (np.asarray(rows) ** 2).sum(axis=1).round(3).tolist()
+        [5.0, 5.0]
+    """
     normal = gaussian_inputs(count, dim, key=key)
     return normal * jnp.sqrt(dim) / jnp.linalg.norm(normal, axis=1, keepdims=True)
 
