@@ -36,6 +36,15 @@ class Comparison:
         max_gap: largest |mean - prediction| over the records.
         max_sigmas: the same in standard errors; NaN when no record has one.
         final_gap, final_sigmas: of the released iterate.
+
+    Example:
+        >>> import jaxdp, numpy as np
+        >>> times, risks = np.array([0.0, 0.5, 1.0]), np.array([[0.5, 0.2, 0.12], [0.5, 0.3, 0.08]])
+        >>> runs = jaxdp.Trajectory(times, risks, risks[:, -1], np.zeros(2, int), {})
+        >>> mean = jaxdp.Trajectory(times, risks.mean(0), np.array(0.15), np.array(0), {})
+        >>> compared = jaxdp.compare(runs, mean)
+        >>> print(f"mean {compared.final_mean:.2f}, gap {compared.final_gap:.2f}")
+        mean 0.10, gap 0.05
     """
 
     time: np.ndarray
@@ -125,6 +134,9 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
     Args:
         simulated: a trajectory with one axis of runs.
         predictions: trajectories of single predictions; the first is the one gaps are taken of.
+
+    Returns:
+        Means, gaps and standard errors; `print` shows them as a table.
 
     Warns:
         UserWarning: a prediction of the unclipped process, whose paths are clipped with a

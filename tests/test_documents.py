@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md",
     "docs/NOTATION.md",
+    "docs/glossary.md",
     "CHANGELOG.md",
     "docs/ERRATA.md",
     "SECURITY.md",

@@ -27,13 +27,26 @@ _INDEPENDENT = 1e-4
 
 
 class Verdict(enum.IntEnum):
-    """What an attack says about a leak."""
+    """What an attack says about a leak.
 
-    FOUND = 0  # training rows were read off the parameters
-    NOT_FOUND = 1  # the attack applies, and found none: another start or more passes may
-    UNDETERMINED = 2  # it does not apply: too few features, other rows explain them as well
-    NOT_IN_SPAN = 3  # it does not apply: the rows' features do not span the parameters
-    UNKNOWN = 4  # none were found, and without the true rows nobody can tell why
+    Attributes:
+        FOUND: training rows were read off the parameters.
+        NOT_FOUND: the attack applies, and found none: another start or more passes may.
+        UNDETERMINED: it does not apply: too few features, other rows explain them as well.
+        NOT_IN_SPAN: it does not apply: the rows' features do not span the parameters.
+        UNKNOWN: none were found, and without the true rows nobody can tell why.
+
+    Example:
+        >>> from jaxdp.attacks import Verdict
+        >>> Verdict.NOT_FOUND.applies, Verdict.NOT_IN_SPAN.applies, Verdict.UNKNOWN.applies
+        (True, False, None)
+    """
+
+    FOUND = 0
+    NOT_FOUND = 1
+    UNDETERMINED = 2
+    NOT_IN_SPAN = 3
+    UNKNOWN = 4
 
     @property
     def applies(self) -> bool | None:
@@ -72,6 +85,14 @@ class LeakReport(eqx.Module):
             are not in the span of their features.
         equations: $r(p - n)$, with r the rank of the parameters.
         unknowns: $n(d - 1)$.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.attacks import LeakReport, Verdict
+        >>> errors = np.array([1e-5, 1.2])
+        >>> report = LeakReport(Verdict.FOUND, errors, true_loss=1e-12, equations=98, unknowns=8)
+        >>> str(report.verdict), report.equations >= report.unknowns
+        ('training rows were found', True)
     """
 
     verdict: Verdict = eqx.field(static=True)
@@ -110,9 +131,25 @@ def leak_report(
         found_below: the error below which a row counts as found.
         tolerance: of the loss, as in `reconstruct`.
 
+    Returns:
+        The verdict, and what it rests on.
+
     Raises:
         TypeError: an argument is of another kind.
         ValueError: the true rows are of another shape, not finite, or zero.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import RandomFeaturesTarget, leak_report, minimum_norm_parameters
+        >>> from jaxdp.attacks import reconstruct
+        >>> from jaxdp.problems import sphere_inputs
+        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
+        >>> weights = jax.random.normal(jax.random.key(1), (100, 5)) / np.sqrt(5)
+        >>> parameters = minimum_norm_parameters(rows, np.array([1.0, -1.0]), weights, jax.nn.relu)
+        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+        >>> report = leak_report(target, reconstruct(target, 2, key=jax.random.key(2)), rows)
+        >>> str(report.verdict)
+        'training rows were found'
     """
     require_target(target)
     require_kind("found", found, Reconstruction, "what reconstruct(...) returned")

@@ -39,6 +39,18 @@ class Reconstruction(eqx.Module):
         num_passes: full-pass equivalents, of all starts.
         status: why the best start ended; `CONVERGED` where `converged` is true, and only there.
         losses: of each start, in the precision of the target.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import RandomFeaturesTarget, minimum_norm_parameters, reconstruct
+        >>> from jaxdp.problems import sphere_inputs
+        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
+        >>> weights = jax.random.normal(jax.random.key(1), (100, 5)) / np.sqrt(5)
+        >>> parameters = minimum_norm_parameters(rows, np.array([1.0, -1.0]), weights, jax.nn.relu)
+        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+        >>> found = reconstruct(target, 2, key=jax.random.key(2))
+        >>> found.inputs.shape, str(found.status), found.loss < 1e-7
+        ((2, 5), 'converged', True)
     """
 
     inputs: Float[Array, "n dim"]
@@ -84,9 +96,25 @@ def reconstruct(
         tolerance: of the relative loss.
         progress: called on the host with the passes so far and the best loss.
 
+    Returns:
+        The rows of the best start, their loss, and how the search ended.
+
     Raises:
         ValueError: p <= n, where any inputs span everything; shapes or numbers out of range.
         TypeError: an argument is of another type.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import RandomFeaturesTarget, minimum_norm_parameters
+        >>> from jaxdp.attacks import reconstruct, reconstruction_error
+        >>> from jaxdp.problems import sphere_inputs
+        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
+        >>> weights = jax.random.normal(jax.random.key(1), (100, 5)) / np.sqrt(5)
+        >>> parameters = minimum_norm_parameters(rows, np.array([1.0, -1.0]), weights, jax.nn.relu)
+        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+        >>> found = reconstruct(target, 2, key=jax.random.key(2))
+        >>> print(f"{found.converged}, error {reconstruction_error(rows, found.inputs):.2f}")
+        True, error 0.00
     """
     require_target(target)
     optimiser = CurvatureScaledMomentum() if optimiser is None else optimiser

@@ -36,6 +36,17 @@ def main(arguments: list[str] | None = None) -> int:
 
     Args:
         arguments: of the command; None for the process's own, which Ctrl-C then ends at once.
+
+    Returns:
+        0 when all went well, else the status of the process.
+
+    Example:
+        >>> import contextlib, io, json
+        >>> from jaxdp.cli import main
+        >>> with contextlib.redirect_stdout(io.StringIO()) as said:
+        ...     status = main(["account", "one-pass", "--rho", "0.5", "--json"])
+        >>> status, json.loads(said.getvalue())["cost"]["mu"]
+        (0, 0.5)
     """
     if arguments is None:
         end_by_interrupts()

@@ -28,7 +28,22 @@ _LONG_NAMES = {
 
 
 class Status(enum.IntEnum):
-    """How a run, or the solution of a theory's equations, ended."""
+    """How a run, or the solution of a theory's equations, ended.
+
+    Attributes:
+        OK: it ended well.
+        DIVERGED: a recorded risk is not finite.
+        SOLVER_STOPPED: the differential equation's solver gave up before the end.
+        INVALID: traced parameters left their range (an increasing schedule, rho <= 0).
+        UNSTABLE: a prediction beyond a limit of stability, which is not to be trusted.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> jaxdp.Status(int(jaxdp.predict(problem, algorithm).status)).name
+        'OK'
+    """
 
     OK = 0
     DIVERGED = 1  # a recorded risk is not finite

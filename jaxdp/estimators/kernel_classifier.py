@@ -56,6 +56,16 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
     columns by name.
 
     `score` reads the data that it is given without privacy.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.estimators import DPKernelClassifier
+        >>> inputs = np.linspace(-1, 1, 200)[:, None]
+        >>> labels = np.where(inputs[:, 0] > 0, "up", "down")
+        >>> options = {"input_bound": 1.0, "classes": ("down", "up"), "num_projections": 20}
+        >>> estimator = DPKernelClassifier(epsilon=2.0, delta=1e-5, **options).fit(inputs, labels)
+        >>> estimator.classes_.tolist(), estimator.predict(inputs[:3]).shape
+        (['down', 'up'], (3,))
     """
 
     def __init__(

@@ -45,6 +45,9 @@ def plot_plan(
         title: above the panels.
         ax: three of matplotlib's Axes to draw into; a new figure when None.
 
+    Returns:
+        The figure, to save or to show.
+
     Raises:
         TypeError: what should be a plan or a Trajectory is none.
 

@@ -54,10 +54,22 @@ def plot_comparison(
         time_label, risk_label: of the axes.
         ax: two of matplotlib's Axes to draw into, the upper one first; a new figure when None.
 
+    Returns:
+        The figure, to save or to show.
+
     Raises:
         TypeError: what should be a Trajectory is none, or `ax` no Axes.
         ValueError: a prediction has several runs or other times than the simulation, simulated
             runs are none or all ended badly, or `ax` is not two Axes.
+
+    Example:
+        >>> import jaxdp, numpy as np
+        >>> from jaxdp.plots import plot_comparison
+        >>> times, risks = np.array([0.0, 0.5, 1.0]), np.array([[0.5, 0.2, 0.12], [0.5, 0.3, 0.08]])
+        >>> runs = jaxdp.Trajectory(times, risks, risks[:, -1], np.zeros(2, int), {})
+        >>> mean = jaxdp.Trajectory(times, risks.mean(0), np.array(0.15), np.array(0), {})
+        >>> type(plot_comparison(runs, mean)).__name__
+        'Figure'
     """
     _check(simulated, predictions, beside)
     ends = float(simulated.time[-1])

@@ -71,6 +71,9 @@ def account(thing: Any, *, delta: Any) -> Cost:
         thing: an algorithm, or a `Release`.
         delta: in (0, 1).
 
+    Returns:
+        The cost at delta: floats for a concrete release, arrays for a traced one.
+
     Raises:
         TypeError: `thing` does not state what it releases.
         ValueError: delta is outside (0, 1) or below the release's `least_delta`, or one of the

@@ -43,6 +43,12 @@ class Cell(NamedTuple):
         adjacency: who the neighbours are for whom the budget holds.
         is_at_limit: whether the learning rate is the largest that was tried, for which the closure
             is to be trusted: a larger one may be better.
+
+    Example:
+        >>> from jaxdp.planning import Cell
+        >>> cell = Cell(100, 0.1, 0.05, 1.0, 12.0, 0.3, "zero-out-one", is_at_limit=False)
+        >>> f"{cell.num_steps} steps of {cell.sampling_rate:.0%} of the rows"
+        '100 steps of 10% of the rows'
     """
 
     num_steps: int
@@ -67,6 +73,13 @@ class TrainingPlan(eqx.Module):
         table: every cell, in the order of `num_steps`, then `sampling_rate`; all have one
             adjacency.
         epsilon, delta: the budget.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 10, key=jax.random.key(0))
+        >>> plan = jaxdp.plan(problem, epsilon=2.0, delta=1e-5, num_steps=20, sampling_rate=1.0)
+        >>> plan.chosen.num_steps, plan.adjacency, len(plan.table)
+        (20, 'zero-out-one', 1)
     """
 
     algorithm: PrivateOptimiser

@@ -22,6 +22,12 @@ class Sensitivity(NamedTuple):
 
     Attributes:
         halved, doubled: 1.0 is a risk twice as large.
+
+    Example:
+        >>> from jaxdp.planning import Sensitivity
+        >>> rises = Sensitivity(halved=0.25, doubled=1.5)
+        >>> print(f"half as large: {rises.halved:.0%} more risk; twice: {rises.doubled:.0%} more")
+        half as large: 25% more risk; twice: 150% more
     """
 
     halved: float
@@ -41,6 +47,13 @@ class OnePassPlan(eqx.Module):
         status: `Status.OK`, or what went wrong.
         regret: with `uncertainty`, by which factor the risk exceeds the best one at the worst of
             the places of the box that are looked at (`Box.places`); None without.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> plan = jaxdp.plan(problem, num_samples=1000, rho=1.0)
+        >>> print(f"risk {plan.final_risk:.4f}, without privacy {plan.floor:.4f}")
+        risk 0.0565, without privacy 0.0076
     """
 
     algorithm: OnePassDPSGD
