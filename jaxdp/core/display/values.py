@@ -74,7 +74,7 @@ def is_known(value: Any) -> bool:
     """Whether an array's numbers can be looked at from here; those of a key are not."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.dtype.kind in "biuf"
-    if isinstance(value, (Tracer, jax.ShapeDtypeStruct)) or is_key(value):
+    if not isinstance(value, jax.Array) or isinstance(value, Tracer) or is_key(value):
         return False
     return value.is_fully_addressable and not value.is_deleted()
 
