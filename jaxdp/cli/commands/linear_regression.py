@@ -95,8 +95,6 @@ def compare(options: argparse.Namespace) -> None:
         ]
     else:
         heading = [_plain(title)]
-        if options.condition_number == 1:
-            heading.append("isotropic: both bounds coincide with the ODE")
     write(options, comparison, cost, figure, numbers, heading)
 
 
