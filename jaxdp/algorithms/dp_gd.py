@@ -250,6 +250,9 @@ class DPGD(AbstractFullBatchAlgorithm):
         r"""$\tau = \eta T$, the time that the limiting diffusion runs."""
         return self.learning_rate * self.num_steps
 
+    def _derived(self):
+        return {"noise_multiplier": self.noise_multiplier}
+
     @property
     def noise_multiplier(self) -> Float[Array, ""]:
         r"""$2\sigma/\sqrt\eta$: the noise on the sum of clipped gradients, over C."""

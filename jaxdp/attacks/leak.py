@@ -21,6 +21,8 @@ from jaxdp.attacks.objective import checked_loss
 from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.attacks.reconstruction import Reconstruction, require_target
 from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display.values import in_words
 
 # Singular values relative to the largest: less is what rounding leaves of a smaller rank.
 _INDEPENDENT = 1e-4
@@ -75,7 +77,7 @@ _IN_WORDS = {
 }
 
 
-class LeakReport(eqx.Module):
+class LeakReport(AbstractExplained, eqx.Module):
     r"""What was found, and whether it could be.
 
     Attributes:
@@ -103,6 +105,15 @@ class LeakReport(eqx.Module):
 
     def __str__(self) -> str:
         return str(self.verdict)
+
+    def _explanation(self):
+        rows = (
+            Row("errors", in_words(self.errors, 1), "of each true row, over sqrt(d)"),
+            Row("true_loss", in_words(self.true_loss), "of the attack at the true rows"),
+            Row("equations", in_words(self.equations), "r (p - n), r the rank of the parameters"),
+            Row("unknowns", in_words(self.unknowns), "n (d - 1)"),
+        )
+        return Explanation("What leaks", rows, (str(self.verdict),))
 
 
 def leak_report(

@@ -25,10 +25,12 @@ from jaxdp.core.checks import (
     require_positive,
     require_shape,
 )
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display.values import in_words
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 
 
-class Reconstruction(eqx.Module):
+class Reconstruction(AbstractExplained, eqx.Module):
     r"""What an attack found.
 
     Attributes:
@@ -59,6 +61,17 @@ class Reconstruction(eqx.Module):
     num_passes: float
     status: Ending
     losses: Float[Array, " starts"]
+
+    def _explanation(self):
+        rows = (
+            Row("inputs", in_words(self.inputs, is_record=True), "of the best start"),
+            Row("loss", in_words(self.loss), "squared distance to the parameters, relative"),
+            Row("converged", in_words(self.converged), "whether the loss is at most the tolerance"),
+            Row("num_passes", in_words(self.num_passes), "passes over the model, of all starts"),
+            Row("status", str(self.status), "why the best start ended"),
+            Row("losses", in_words(self.losses), "of each start"),
+        )
+        return Explanation("Reconstruction", rows)
 
 
 def reconstruct(

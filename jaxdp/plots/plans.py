@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.core.checks import require_kind
+from jaxdp.core.pictures.figures import given_axes, new_figure
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning import OnePassPlan
-from jaxdp.plots.figures import given_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,6 +18,7 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxdp.core.checks import concrete, require_count, require_positive
+from jaxdp.core.display.values import called
 from jaxdp.core.numerics.precision import x64
 from jaxdp.schedules.base import AbstractSchedule
 from jaxdp.schedules.closed_forms import Constant
@@ -36,6 +37,9 @@ class _Opaque(eqx.Module):
 
     def __call__(self, time):
         return self.function(time)
+
+    def __repr__(self):
+        return called(self.function)
 
 
 class Plain(AbstractSchedule):

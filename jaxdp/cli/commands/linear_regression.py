@@ -89,14 +89,12 @@ def compare(options: argparse.Namespace) -> None:
         more = len(table.input_names) - _MOST_NAMED
         more = f" and {more} more" if more > 0 else ""
         heading = [
-            str(described),
+            repr(described),
             f"target: {_named(table.label_name)}; inputs: {shown}{more}",
             "standard errors are over runs; the ODE is a limit of many columns",
         ]
     else:
         heading = [_plain(title)]
-        if options.condition_number == 1:
-            heading.append("isotropic: both bounds coincide with the ODE")
     write(options, comparison, cost, figure, numbers, heading)
 
 

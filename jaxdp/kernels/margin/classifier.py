@@ -205,7 +205,7 @@ class PrivateKernelClassifier(AbstractFeatureLearner):
         """
         slopes = np.asarray(self.loss.slope_of_margin(_MARGINS), np.float64).tobytes()
         sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
-        return repr(self.loss), slopes, *sizes
+        return eqx.tree_pformat(self.loss), slopes, *sizes
 
 
 def noisy_on_grid(

@@ -12,6 +12,7 @@ import optax
 
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.privacy.batches.poisson import PoissonSampler
 
@@ -61,7 +62,7 @@ class Cell(NamedTuple):
     is_at_limit: bool
 
 
-class TrainingPlan(eqx.Module):
+class TrainingPlan(AbstractExplained, eqx.Module):
     """How to train a linear model on features within a budget, as `jaxdp.plan` found it.
 
     Planning is not private, and what is predicted is of the rows that were planned on:
@@ -158,6 +159,20 @@ class TrainingPlan(eqx.Module):
 
     def __repr__(self):
         return str(self)
+
+    def _explanation(self):
+        rows = tuple(
+            Row(
+                f"{cell.num_steps} steps at sampling rate {cell.sampling_rate:g}",
+                f"risk {cell.risk:.5g}",
+                f"learning rate {cell.learning_rate:.4g}, clip norm {cell.clip_norm:.4g}, noise "
+                f"multiplier {cell.noise_multiplier:.4g}{' (chosen)' * (cell == self.chosen)}",
+            )
+            for cell in self.table
+        )
+        title = f"Plan for epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}"
+        limited = (_LIMITED.removeprefix("*: "),) * any(cell.is_at_limit for cell in self.table)
+        return Explanation(title, rows, (self.line, *limited, *self.assumptions))
 
 
 def _factory(optimiser: Callable[..., Any]) -> str:

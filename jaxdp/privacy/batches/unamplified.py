@@ -49,10 +49,6 @@ class AbstractUnamplifiedSampler(AbstractSampler):
                 f"expected batch_size <= num_records = {num_records}, got {batch_size}"
             )
 
-    def __repr__(self):
-        name = type(self).__name__
-        return f"{name}(num_records={self.num_records}, batch_size={self.capacity})"
-
     @abc.abstractmethod
     def uses(self, num_steps: int) -> int:
         """The most batches, of the first `num_steps`, that one record can be in."""

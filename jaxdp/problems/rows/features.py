@@ -103,6 +103,11 @@ class AbstractFeatureProblem(AbstractProblem):
         """m, the number of test rows."""
         return self.test_labels.shape[0]
 
+    def _derived(self):
+        sizes = {"num_train": self.num_train, "num_test": self.num_test}
+        known = self.num_features
+        return sizes | {"num_features": "infinitely many" if known is None else known}
+
     def interpolator_risk(self) -> float:
         r"""Test error of the minimum-norm least-squares solution $\theta^* = \Phi^+ Y$ (PF (3.7)).
 

@@ -212,6 +212,10 @@ class LinearRegression(AbstractLinearModelProblem):
         """
         return blocks_of(self.spectrum, self.target, self._multiplicities)
 
+    def _derived(self):
+        risk = float(jnp.sum(self.spectrum * self.target**2)) / 2
+        return {"dim": self.dim, "initial_risk": risk}
+
     @property
     def dim(self):
         return self.spectrum.shape[0]

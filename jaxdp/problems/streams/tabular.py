@@ -102,6 +102,19 @@ class TabularRegression(AbstractLinearModelProblem):
         """The labels as they were given, to rounding."""
         return self.centred_labels + self._means[1]
 
+    def _shown(self):
+        # The rows as they were given are computed from what is kept.
+        return {"rows": self.rows, "labels": self.centred_labels}
+
+    def _derived(self):
+        return {"dim": self.dim, "num_steps": self.num_steps}
+
+    def _notes(self):
+        return (
+            "inputs centred and scaled to trace = dim, labels centred, non-privately",
+            "the risk is that on a held-out half, less the bias of its fit",
+        )
+
     def __repr__(self):
         rows, dim = self.rows.shape
         return (
