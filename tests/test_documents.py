@@ -23,6 +23,7 @@ DOCUMENTS = (
 FOREIGN = {
     "JAX_COMPILATION_CACHE_DIR",
     "adam",
+    "answer",
     "Abstract",
     "Dataset",
     "MLP",
@@ -41,6 +42,7 @@ FOREIGN = {
     "distributed",
     "equinox",
     "entropy",
+    "exercise",
     "eqx",
     "error_if",
     "filter_vmap",
