@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # they compile is kept for the next run, in a folder that JAX_COMPILATION_CACHE_DIR can name.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
+.PHONY: demo notebooks test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -17,6 +17,9 @@ $(STAMP): pyproject.toml
 
 demo: $(STAMP)           ## predict, simulate and compare the front page's problem, and draw it
 	$(BIN)/jaxdp compare --out results/demo
+
+notebooks: $(STAMP)      ## execute the notebooks into docs/tutorials, pictures included
+	$(BIN)/python notebooks/executed.py
 
 # Programs are compiled sooner, without most of XLA's optimisations and by its older generator
 # (tests/compiled.py); `make check` runs the same tests on the programs that users run.

@@ -37,7 +37,7 @@ except ImportError:
             [
                 *(sys.executable, "-m", "pip", "install", "--quiet"),
                 *("--constraint", str(constraints)),
-                "jaxdp-lab[plots,sweeps] @ git+{address}",
+                "jaxdp-lab[notebooks] @ git+{address}",
             ],
             check=True,
         )

@@ -26,7 +26,7 @@ LAYERS = [
 ]
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Heavy or optional packages are imported where they are used.
-LAZY = {"matplotlib", "pandas", "xarray", "sklearn", "dp_accounting"}
+LAZY = {"matplotlib", "pandas", "xarray", "sklearn", "dp_accounting", "ipywidgets"}
 # Whose classes cannot be defined without their package; the front door imports it when asked.
 NEEDS = {"estimators": {"sklearn"}}
 # Rooms that the front door opens when asked, and what of SciPy takes long: `import scipy` takes

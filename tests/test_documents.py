@@ -24,6 +24,7 @@ DOCUMENTS = (
 FOREIGN = {
     "JAX_COMPILATION_CACHE_DIR",
     "adam",
+    "answer",
     "Abstract",
     "Dataset",
     "MLP",
@@ -42,6 +43,7 @@ FOREIGN = {
     "distributed",
     "equinox",
     "entropy",
+    "exercise",
     "eqx",
     "error_if",
     "filter_vmap",

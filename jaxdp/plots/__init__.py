@@ -5,6 +5,7 @@ from jaxdp.plots.grids import plot_grid as plot_grid
 from jaxdp.plots.images import plot_images as plot_images
 from jaxdp.plots.plans import plot_plan as plot_plan
 from jaxdp.plots.reconstructions import plot_reconstruction as plot_reconstruction
+from jaxdp.plots.sliders import show_sliders as show_sliders
 
 __all__ = [
     "plot_comparison",
@@ -12,4 +13,5 @@ __all__ = [
     "plot_images",
     "plot_plan",
     "plot_reconstruction",
+    "show_sliders",
 ]

@@ -4,13 +4,14 @@ import base64
 import importlib.metadata
 import io
 import json
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
+import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -108,28 +109,70 @@ def test_install_cell_pins_jax_and_jaxlib_as_they_are(path, monkeypatch):
     assert command[:4] == [sys.executable, "-m", "pip", "install"]
     assert pins == [f"{name}=={importlib.metadata.version(name)}" for name in ("jax", "jaxlib")]
     assert not {"--upgrade", "-U", "--force-reinstall", "--ignore-installed"} & set(command)
-    assert command[-1].startswith("jaxdp-lab[plots,sweeps] @ git+https://")
+    assert command[-1].startswith("jaxdp-lab[notebooks] @ git+https://")
 
 
-# In a process of its own, because Jupyter leaves sockets to the garbage collector. The kernel is
-# this very interpreter, whatever kernels the user has registered.
+def test_the_extra_that_the_install_cell_names_has_what_the_notebooks_import():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = " ".join(extras["optional-dependencies"]["notebooks"])
+    # Figures, sweeps, Poisson batches, sliders.
+    for needed in ("plots", "sweeps", "privacy", "ipywidgets"):
+        assert needed in named
+
+
+@each_notebook
+def test_notebook_says_at_the_top_what_one_will_know_at_the_end(path):
+    cells = _cells(path)
+    assert [cell["id"] for cell in cells[:4]] == ["badge", "intro", "install", "device"]
+    intro = "".join(cells[1]["source"])
+    assert intro.count("\n- ", intro.index("**At the end you will know**")) >= 3
+
+
+@each_notebook
+def test_notebook_has_a_slider_and_one_exercise_with_its_answer_folded(path):
+    cells = {cell["id"]: "".join(cell["source"]) for cell in _cells(path)}
+    assert "show_sliders(" in cells["sliders"]
+    assert cells["exercise"].startswith("## Exercise")
+    assert cells["answer"].startswith("<details>\n<summary>Answer</summary>\n\n")
+    assert cells["answer"].rstrip().endswith("\n\n</details>")
+    code, printed = _answer(path)
+    compile(code, str(path), "exec")
+    assert printed
+    assert max(map(len, code.splitlines())) <= 100
+
+
+def _answer(path):
+    """The code of the exercise's answer, and what it says that this prints."""
+    (text,) = ["".join(cell["source"]) for cell in _cells(path) if cell["id"] == "answer"]
+    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (printed,) = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return code, printed
+
+
+def _assert_same_text(found, wanted):
+    """The same words, and numbers that differ by rounding alone."""
+    number = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+    assert number.sub("#", found).split() == number.sub("#", wanted).split()
+    found, wanted = (np.array(number.findall(text), float) for text in (found, wanted))
+    np.testing.assert_allclose(found, wanted, rtol=0.02, atol=2e-3)
+
+
+def test_a_wrong_word_or_number_of_an_answer_is_noticed():
+    _assert_same_text("risk 0.1234 in 20 steps", "risk  0.1240 in 20 steps\n")
+    for wrong in ("risk 0.13 in 20 steps", "loss 0.1234 in 20 steps", "risk 0.1234 in steps"):
+        with pytest.raises(AssertionError):
+            _assert_same_text(wrong, "risk 0.1240 in 20 steps")
+
+
+# In a process of its own, because Jupyter leaves sockets to the garbage collector.
 _EXECUTE = """
-import pathlib, sys
-import nbformat
-from ipykernel.kernelspec import write_kernel_spec
-from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
-from nbclient import NotebookClient
-
-source, folder = map(pathlib.Path, sys.argv[1:])
-write_kernel_spec(folder / "kernels" / "this")
-specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")])
-manager = AsyncKernelManager(kernel_name="this", kernel_spec_manager=specs)
-notebook = nbformat.read(source, as_version=4)
-nbformat.validate(notebook)
-where = {"metadata": {"path": str(folder)}}
-NotebookClient(notebook, km=manager, timeout=300, resources=where).execute()
-nbformat.write(notebook, folder / source.name)
+import json, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+import executed
+path, answer, out = map(pathlib.Path, sys.argv[2:])
+source = json.loads(path.read_text(encoding="utf-8"))
+found = executed.executed(path, answer.read_text(encoding="utf-8"))
+out.write_text(executed.stored(executed.tidied(found, source)), encoding="utf-8")
 """
 
 
@@ -148,27 +191,30 @@ def _images(cell):
     return [imread(io.BytesIO(base64.b64decode(image)), format="png") for image in shown]
 
 
-@pytest.mark.slow
-@each_notebook
-def test_notebook_runs_from_top_to_bottom(path, tmp_path):
-    environment = dict(os.environ)
-    paths = [str(ROOT), environment.get("PYTHONPATH")]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    environment.pop("MPLBACKEND", None)
-    ran = subprocess.run(
-        [sys.executable, "-c", _EXECUTE, str(path), str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert ran.returncode == 0, ran.stderr
-    executed = _cells(tmp_path / path.name)
-    drawing = [cell for cell in executed if _draws(cell)]
+def _assert_shows_its_pictures(cells, name):
+    drawing = [cell for cell in cells if _draws(cell)]
     assert drawing
     for cell in drawing:
         # Once, though a picture may be open in pyplot and returned as well.
         (image,) = _images(cell)
-        assert image[..., :3].std() > 0.02, f"{path.name}: {cell['id']} shows an empty picture"
-    for cell in executed:
-        assert _draws(cell) or not _images(cell), f"{path.name}: {cell['id']}"
+        assert image[..., :3].std() > 0.02, f"{name}: {cell['id']} shows an empty picture"
+    for cell in cells:
+        assert _draws(cell) or not _images(cell), f"{name}: {cell['id']}"
+
+
+@pytest.mark.slow
+@each_notebook
+def test_notebook_and_its_answer_run_from_top_to_bottom(path, tmp_path):
+    code, printed = _answer(path)
+    (tmp_path / "answer.py").write_text(code, encoding="utf-8")
+    places = [ROOT / "notebooks", path, tmp_path / "answer.py", tmp_path / path.name]
+    ran = subprocess.run(
+        [sys.executable, "-c", _EXECUTE, *map(str, places)],
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert ran.returncode == 0, ran.stderr
+    *cells, answer = _cells(tmp_path / path.name)
+    _assert_shows_its_pictures(cells, path.name)
+    _assert_same_text("".join("".join(each["text"]) for each in answer["outputs"]), printed)

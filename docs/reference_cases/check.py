@@ -1,0 +1,52 @@
+"""Runs every script of this folder on the inputs of its case and compares with the answers.
+
+    python docs/reference_cases/check.py
+
+Exit status 1 where an answer is further off than a relative 1e-10.
+"""
+
+import importlib.util
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+FOLDER = pathlib.Path(__file__).parent
+
+
+def reproduced(case: pathlib.Path) -> dict:
+    """What the script beside a case's file answers."""
+    spec = importlib.util.spec_from_file_location(case.stem, case.with_suffix(".py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.answers(json.loads(case.read_text(encoding="utf-8"))["inputs"])
+
+
+def largest_gap(found, wanted) -> float:
+    """The largest relative difference of two nested answers, of equal names and shapes."""
+    if isinstance(wanted, dict):
+        assert sorted(found) == sorted(wanted), (sorted(found), sorted(wanted))
+        return max(largest_gap(found[name], wanted[name]) for name in wanted)
+    found, wanted = np.asarray(found, float), np.asarray(wanted, float)
+    assert found.shape == wanted.shape, (found.shape, wanted.shape)
+    # What is nothing next to the largest entry is compared with it.
+    scale = np.maximum(np.abs(wanted), 1e-4 * np.abs(wanted).max())
+    return float(np.max(np.abs(found - wanted) / np.where(scale == 0, 1, scale)))
+
+
+def main() -> int:
+    """Print the gap of every case; the exit status."""
+    gaps = {
+        case.stem: largest_gap(reproduced(case), json.loads(case.read_text())["answers"])
+        for case in sorted(FOLDER.glob("*.json"))
+    }
+    for name, gap in gaps.items():
+        print(f"{name:24} {gap:.1e}")
+    return int(max(gaps.values()) > 1e-10)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

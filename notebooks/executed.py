@@ -1,0 +1,165 @@
+"""Executed copies of the notebooks, with their pictures, for the documentation.
+
+    python notebooks/executed.py                execute every notebook into docs/tutorials
+    python notebooks/executed.py 01 05          those whose names begin so
+    python notebooks/executed.py --check        exit 1, naming the copies whose cells are old
+
+The notebooks themselves are kept without outputs. A copy leaves out what would differ from one run
+to the next without saying anything: times of execution, the state of widgets, progress bars.
+"""
+
+import argparse
+import base64
+import json
+import os
+import pathlib
+import re
+import struct
+import sys
+import tempfile
+import time
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COPIES = ROOT / "docs" / "tutorials"
+# Dots per inch of the pictures, of which 100 are shown on an inch.
+DPI = 150
+
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_STATE = "application/vnd.jupyter.widget-state+json"
+_IDENTIFIER = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def executed(path: pathlib.Path, answer: str = "") -> dict:
+    """The notebook after running from top to bottom in a kernel of this interpreter.
+
+    Args:
+        path: of the notebook.
+        answer: code that is run after the last cell, in a cell of its own.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: a cell failed.
+    """
+    import nbformat
+    from ipykernel.kernelspec import write_kernel_spec
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+
+    notebook: Any = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    if answer:
+        notebook.cells.append(nbformat.v4.new_code_cell(answer, id="answer-code"))
+    # The kernel knows this checkout, and no picture goes anywhere but into the notebook.
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    os.environ.pop("MPLBACKEND", None)
+    with tempfile.TemporaryDirectory() as folder:
+        # Whatever kernels the user has registered, this one is the running interpreter.
+        write_kernel_spec(pathlib.Path(folder, "kernels", "this"))
+        specs = KernelSpecManager(kernel_dirs=[str(pathlib.Path(folder, "kernels"))])
+        manager = AsyncKernelManager(kernel_name="this", kernel_spec_manager=specs)
+        work = pathlib.Path(folder, "work")
+        work.mkdir()
+        # Pictures for screens of high resolution; `tidied` says how large they are to be shown.
+        (work / "matplotlibrc").write_text(f"figure.dpi: {DPI}\n")
+        where = {"metadata": {"path": str(work)}}
+        NotebookClient(notebook, km=manager, timeout=600, resources=where).execute()
+    # Through JSON, so that what follows sees plain lists and dictionaries.
+    return json.loads(nbformat.writes(notebook))
+
+
+def tidied(notebook: dict, source: dict) -> dict:
+    """An executed notebook as it is stored: sliders are replaced by the picture they start with."""
+    state = notebook["metadata"].get("widgets", {}).get(_STATE, {}).get("state", {})
+    for cell in notebook["cells"]:
+        cell["metadata"].pop("execution", None)
+        if cell["cell_type"] == "code":
+            outputs = []
+            for output in cell["outputs"]:
+                view = output.get("data", {}).get(_WIDGET)
+                outputs += [output] if view is None else _pictures(view["model_id"], state)
+            kept = [output for output in outputs if not _is_progress(output)]
+            cell["outputs"] = [_sized(_stable(output)) for output in kept]
+    return {**notebook, "metadata": source["metadata"]}
+
+
+def _pictures(model: str, state: dict) -> list[dict]:
+    """What the output widgets within a widget show."""
+    widget = state[model]
+    if widget["model_name"] == "OutputModel":
+        return widget["state"].get("outputs", [])
+    children = widget["state"].get("children", [])
+    names = [child.removeprefix("IPY_MODEL_") for child in children]
+    return [output for name in names for output in _pictures(name, state)]
+
+
+def _sized(output: dict) -> dict:
+    """A picture with the width and height at which it is shown."""
+    drawn = output.get("data", {}).get("image/png")
+    if drawn is None:
+        return output
+    # Width and height stand in the file's first bytes, after eight of signature and eight more.
+    sides = struct.unpack(">II", base64.b64decode(drawn)[16:24])
+    width, height = (round(side * 100 / DPI) for side in sides)
+    return {**output, "metadata": {"image/png": {"width": width, "height": height}}}
+
+
+def _is_progress(output: dict) -> bool:
+    return output["output_type"] == "stream" and output["name"] == "stderr"
+
+
+def _stable(output: dict) -> dict:
+    """The output with identifiers that are drawn anew each time replaced by their order."""
+    text = json.dumps(output)
+    for order, name in enumerate(dict.fromkeys(_IDENTIFIER.findall(text))):
+        text = text.replace(name, f"id-{order}")
+    return json.loads(text)
+
+
+def stored(notebook: dict) -> str:
+    """The text of a notebook's file."""
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def sources(notebook: dict) -> list[tuple[str, str, str]]:
+    """What a reader wrote in each cell: its kind, its id and its text."""
+    return [(cell["cell_type"], cell["id"], "".join(cell["source"])) for cell in notebook["cells"]]
+
+
+def out_of_step(notebooks: pathlib.Path, copies: pathlib.Path) -> list[str]:
+    """Names of the notebooks whose copy is missing or has other cells, and of stray copies."""
+    names = {path.name for folder in (notebooks, copies) for path in folder.glob("*.ipynb")}
+    return [name for name in sorted(names) if _cells(notebooks / name) != _cells(copies / name)]
+
+
+def _cells(path: pathlib.Path) -> list[tuple[str, str, str]] | None:
+    return sources(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Execute, or check; the exit status."""
+    parser = argparse.ArgumentParser(description="Execute the notebooks into docs/tutorials.")
+    parser.add_argument("names", nargs="*", help="beginnings of the notebooks' names (default all)")
+    parser.add_argument("--check", action="store_true", help="execute nothing, only look")
+    parser.add_argument("--out", type=pathlib.Path, default=COPIES, help="folder of the copies")
+    given = parser.parse_args(arguments)
+    if given.check:
+        stale = out_of_step(ROOT / "notebooks", given.out)
+        for name in stale:
+            print(f"{name}: the copy has other cells; make notebooks", file=sys.stderr)
+        return 1 if stale else 0
+    given.out.mkdir(parents=True, exist_ok=True)
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        if not given.names or path.name.startswith(tuple(given.names)):
+            begun = time.perf_counter()
+            source = json.loads(path.read_text(encoding="utf-8"))
+            copy = stored(tidied(executed(path), source))
+            (given.out / path.name).write_text(copy, encoding="utf-8")
+            seconds = time.perf_counter() - begun
+            print(f"{path.name}: {seconds:.0f} s, {len(copy) / 1000:.0f} kB", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
