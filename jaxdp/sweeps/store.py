@@ -55,11 +55,13 @@ class Store:
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"expected store to be a folder, got the file {self.folder}")
         self.folder.mkdir(parents=True, exist_ok=True)
+        # Left over where somebody has removed the description.
+        is_old = not (self.folder / DESCRIPTION).exists()
         self._claim(dict(identity))
-        if coordinates is not None and not (self.folder / COORDINATES).exists():
+        if coordinates is not None and (is_old or not (self.folder / COORDINATES).exists()):
             # Nothing that is computed depends on it.
             with contextlib.suppress(OSError):
-                self._write(COORDINATES, sealed(coordinates), replace=False)
+                self._write(COORDINATES, sealed(coordinates))
         self._clear_stale()
 
     def places(self) -> set[Place]:
@@ -157,7 +159,8 @@ class Store:
 
 
 def _is_own(name: str) -> bool:
-    return name.startswith(".") or Place.of_file(name.partition(_DAMAGED)[0]) is not None
+    is_shard = Place.of_file(name.partition(_DAMAGED)[0]) is not None
+    return name.startswith(".") or name == COORDINATES or is_shard
 
 
 def _free_name(path: pathlib.Path) -> pathlib.Path:

@@ -19,12 +19,11 @@ class CostTable(NamedTuple):
 
 
 def cost_table(algorithm: Any, delta: float) -> CostTable:
-    """The cost of an algorithm at some delta.
-
-    Raises:
-        ValueError: no epsilon is known at this delta.
-    """
-    cost = jaxdp.account(algorithm, delta=delta)
+    """The cost of an algorithm at some delta, or why none is known at it."""
+    try:
+        cost = jaxdp.account(algorithm, delta=delta)
+    except ValueError as error:
+        return CostTable((("ε", "not known"), ("δ", f"{delta:.3g}")), (str(error),))
     rows = (
         ("ε", _rounded_up(float(cost.epsilon))),
         ("δ", f"{float(cost.delta):.3g}"),

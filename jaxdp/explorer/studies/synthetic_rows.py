@@ -1,7 +1,6 @@
 """Regression on fixed rows with features, learnt by DP-SGD as it is run every day."""
 
 import functools
-import warnings
 from typing import Any
 
 import jax
@@ -157,11 +156,7 @@ class SyntheticRows(AbstractStudy):
         return ("spread", *self.curve_program(values), values["num_steps"])
 
     def _predicted(self, described: Described, theory: jaxdp.GaussianClosure):
-        modes = _modes(described.problem)
-        with warnings.catch_warnings():
-            # Of a limit of stability: the status says it, and the page with it.
-            warnings.simplefilter("ignore", UserWarning)
-            return theory.predict_modes(modes, described.algorithm, records=100)
+        return theory.predict_modes(_modes(described.problem), described.algorithm, records=100)
 
     def check_runs(self, values, num_runs):
         """At these sizes none takes minutes."""

@@ -41,7 +41,7 @@ from jaxdp.theory.features.spread import (
     root,
     spread_over_runs,
 )
-from jaxdp.theory.features.stability import growth, warn_if_unstable
+from jaxdp.theory.features.stability import Growth, growth, warn_if_unstable
 from jaxdp.theory.solver import prediction
 
 DEFAULT_RANK = 256
@@ -124,7 +124,10 @@ class GaussianClosure(AbstractTheory):
 
     def predict(self, problem, algorithm, *, records):
         if require_rows(problem, algorithm) is None:
-            return self.predict_modes(kernel_modes(problem), algorithm, records=records)
+            modes = kernel_modes(problem)
+            found, grows = self._with_growth(modes, algorithm, records)
+            _warn(modes, algorithm, grows, found)
+            return found
         modes = explicit_modes(problem)
         at_record, longest = _records(algorithm, records)
         limits = modes.slope_limits(algorithm)
@@ -139,6 +142,8 @@ class GaussianClosure(AbstractTheory):
     ) -> Trajectory:
         """The same where the eigenbasis of the training kernel is known: for many predictions.
 
+        Nothing is warned of; the status says where a limit of stability is passed.
+
         Args:
             modes: `kernel_modes` of a problem.
             algorithm: one that is linear, for its rows.
@@ -147,13 +152,16 @@ class GaussianClosure(AbstractTheory):
         Raises:
             NotCoveredError: the algorithm's optimiser is not linear.
         """
+        return self._with_growth(modes, algorithm, records)[0]
+
+    def _with_growth(self, modes: KernelModes, algorithm, records) -> tuple[Trajectory, Growth]:
         at_record, longest = _records(algorithm, records)
         recursion = linear_recursion(algorithm, modes.num_train)
         risk, observables, std = self._linear(modes, recursion, algorithm, at_record, longest)
-        unstable = _is_unstable(modes, recursion, algorithm, observables)
-        return _as_prediction(
-            modes, algorithm, at_record, risk, observables, std, unstable=unstable
-        )
+        found = growth(modes, recursion)
+        unstable = found.is_unstable(observables["clipped_fraction"][-1])
+        parts = modes, algorithm, at_record, risk, observables, std
+        return _as_prediction(*parts, unstable=unstable), found
 
     def _linear(self, modes: KernelModes, recursion, algorithm, at_record, longest):
         steps, limits = algorithm.num_steps, modes.slope_limits(algorithm)
@@ -199,14 +207,12 @@ def _as_prediction(modes: KernelModes, algorithm, at_record, risk, observables, 
     )
 
 
-def _is_unstable(modes: KernelModes, recursion: LinearRecursion, algorithm, observables):
-    """Whether a limit of stability is passed, of which it warns too."""
-    found, clipped = growth(modes, recursion), observables["clipped_fraction"][-1]
+def _warn(modes: KernelModes, algorithm, grows: Growth, found: Trajectory) -> None:
+    """Warn where a limit of stability is passed."""
     if isinstance(algorithm, DPGD):
         warn_if_beyond_descent(algorithm, modes.stability_limit)
     else:
-        warn_if_unstable(found, clipped)
-    return found.is_unstable(clipped)
+        warn_if_unstable(grows, found.observables["clipped_fraction"][-1])
 
 
 def require_rank(rank: int) -> None:
