@@ -21,14 +21,16 @@ LAYERS = [
     {"simulation", "theory", "kernels", "attacks"},
     {"comparison", "planning", "sweeps"},
     {"plots", "estimators"},
+    {"explorer"},
     {"cli"},
     {"__main__"},
 ]
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Heavy or optional packages are imported where they are used.
-LAZY = {"matplotlib", "pandas", "xarray", "sklearn", "dp_accounting", "ipywidgets"}
+LAZY = {"matplotlib", "pandas", "xarray", "sklearn", "dp_accounting"}
+LAZY |= {"ipywidgets", "panel", "bokeh"}
 # Whose classes cannot be defined without their package; the front door imports it when asked.
-NEEDS = {"estimators": {"sklearn"}}
+NEEDS = {"estimators": {"sklearn"}, "explorer": {"panel", "bokeh"}}
 # Rooms that the front door opens when asked, and what of SciPy takes long: `import scipy` takes
 # none of it, and `scipy.special.ndtr` imports `scipy.special` where it is used.
 ON_DEMAND = {"attacks", "estimators", "kernels", "plots"}

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from jaxdp.cli.options.account_options import add_account
 from jaxdp.cli.options.attack_options import add_reconstruct
 from jaxdp.cli.options.compare_options import add_compare
+from jaxdp.cli.options.explore_options import add_explore
 from jaxdp.cli.options.model_options import add_models
 from jaxdp.cli.options.plan_options import add_plan
 from jaxdp.core.files.interrupts import end_by_interrupts
@@ -128,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_sweep(commands)
     add_models(commands)
     add_reconstruct(commands)
+    add_explore(commands)
     return parser
 
 
