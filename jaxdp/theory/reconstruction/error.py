@@ -92,7 +92,7 @@ def reconstruction_constant(
         informed: whether all rows but one are known.
 
     Raises:
-        As `activation_moments`.
+        TypeError, ValueError, NotCoveredError: as `activation_moments`.
     """
     count = require_count("num_samples", num_samples)
     require_callable("activation", activation, "an elementwise function such as jnp.tanh")
