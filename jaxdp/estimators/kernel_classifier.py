@@ -36,8 +36,9 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
     r"""Private classification into two classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:
-        epsilon, delta, input_bound, input_range, kernel, num_projections, num_features,
-            feature_map, random_state, noise_seed: as `DPKernelRidge`.
+        epsilon, delta, input_bound, input_range: as `DPKernelRidge`.
+        kernel, num_projections, num_features, feature_map: likewise.
+        random_state, noise_seed: likewise.
         classes: the two labels, public. None reads them from `y`: `cost_` then says that they are
             taken to be known.
         loss: a margin loss of `jaxdp.losses`: `Logistic()` (None) or `HuberHinge`.

@@ -95,7 +95,7 @@ def reconstruction_constant(
         $\kappa > 0$; infinite where rows cannot be told apart.
 
     Raises:
-        As `activation_moments`.
+        TypeError, ValueError, NotCoveredError: as `activation_moments`.
 
     Example:
         >>> import jax
