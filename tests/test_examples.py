@@ -1,60 +1,14 @@
-"""The names of the front door that most people meet carry an example, and it runs."""
+"""Every public function and class carries an example, which runs and prints what it shows."""
 
 import doctest
 import inspect
 
 import pytest
+from public_names import PUBLIC
 
-import jaxdp
-
-NAMES = [
-    "Box",
-    "Constant",
-    "CorrelatedDPSGD",
-    "Cost",
-    "CoupledODE",
-    "DPGD",
-    "DiscreteRecursion",
-    "DiscreteVolterra",
-    "ExactCalibration",
-    "FiniteDimension",
-    "FixedFeatures",
-    "Fluctuations",
-    "FreeForm",
-    "FromSteps",
-    "FunctionSpace",
-    "GaussianClosure",
-    "Hyperbolic",
-    "InputScales",
-    "Iterates",
-    "LinearRegression",
-    "LogisticRegression",
-    "OnePassDPSGD",
-    "Optimal",
-    "OrnsteinUhlenbeck",
-    "PiecewiseLinear",
-    "Polynomial",
-    "PrivateOptimiser",
-    "RandomFeatures",
-    "Reduced",
-    "TabularRegression",
-    "Trajectory",
-    "UnclippedRecursion",
-    "UpperBound",
-    "account",
-    "clipped_gradient_sum",
-    "compare",
-    "hermite_coefficients",
-    "per_sample_gradient_norms",
-    "plan",
-    "predict",
-    "required_epsilon",
-    "required_samples",
-    "simulate",
-    "sweep",
-]
-# These compile a search or two.
-_LONG = {"FreeForm", "plan"}
+_NAMES = [name for name, thing in PUBLIC.items() if not inspect.isabstract(thing)]
+# These compile for longer than a tenth of a second or so, or draw a figure.
+_LONG: set[str] = set()
 
 
 def _failures(example):
@@ -66,10 +20,10 @@ def _failures(example):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in _LONG)) for name in NAMES]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in _LONG)) for name in _NAMES]
 )
 def test_the_example_of_a_public_name_runs_and_prints_what_it_shows(name):
-    found = inspect.getdoc(getattr(jaxdp, name))
+    found = inspect.getdoc(PUBLIC[name])
     assert found is not None
     assert "Example:" in found
     failures = _failures(found.partition("Example:")[2])
@@ -78,3 +32,7 @@ def test_the_example_of_a_public_name_runs_and_prints_what_it_shows(name):
 
 def test_a_wrong_example_is_found():
     assert "Expected" in _failures(">>> 1 + 1\n3\n")
+
+
+def test_every_long_example_is_one_of_the_examples():
+    assert set(_NAMES) >= _LONG

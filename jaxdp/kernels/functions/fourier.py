@@ -107,7 +107,15 @@ class CosineFeatures(AbstractFeatureMap):
     ) -> "CosineFeatures":
         """Features with independent frequencies and phases: `num_features` outputs.
 
-        Arguments and errors as those of `FourierFeatures.sample`.
+        Args:
+            kernel: a stationary one.
+            num_features: M >= 1.
+            dim: d, of the inputs.
+            key: of the frequencies and phases.
+
+        Raises:
+            NotCoveredError: the kernel is not shift-invariant.
+            ValueError, TypeError: a size is not a whole number >= 1, or the key is not one.
         """
         known = _checked(cls, kernel, num_features, dim, key)
         frequency_key, phase_key = jr.split(key)
