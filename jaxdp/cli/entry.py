@@ -33,7 +33,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run `jaxdp`; the exit status.
+    """Run the command `jaxdp`.
 
     Args:
         arguments: of the command; None for the process's own, which Ctrl-C then ends at once.
