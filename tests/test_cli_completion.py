@@ -97,3 +97,32 @@ def test_another_shell_is_refused(capsys):
     status, out, err = run_cli(capsys, "completion", "tcsh")
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_completes(capsys, tmp_path):
+    path = tmp_path / "jaxdp.fish"
+    path.write_text(_script(capsys, "fish"))
+
+    def completed(line):
+        ask = f"source {path}; complete -C '{line}'"
+        done = subprocess.run(["fish", "-c", ask], capture_output=True, text=True, timeout=30)
+        return [each.split("\t")[0] for each in done.stdout.splitlines()]
+
+    assert completed("jaxdp co") == ["compare", "completion"]
+    assert completed("jaxdp compare --label") == ["--label-noise"]
+    assert set(completed("jaxdp compare --optimiser ")) == {"sgd", "momentum", "nesterov", "adam"}
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_completes(capsys, tmp_path):
+    pexpect = pytest.importorskip("pexpect")
+    path = tmp_path / "completion"
+    path.write_text(_script(capsys, "zsh"))
+    shell = pexpect.spawn("zsh", ["-f"], timeout=20, encoding="utf-8", dimensions=(40, 200))
+    shell.sendline(f"autoload -U compinit; compinit -D -u; source {path}; echo be''gun")
+    shell.expect("begun")
+    for typed, completed in (("compare --condi", "tion-number"), ("account dp-g", "d")):
+        shell.send(f"\x15jaxdp {typed}\t")
+        shell.expect(completed)
+    shell.close(force=True)

@@ -112,13 +112,13 @@ def _bash(program: str, commands: list[Command], common: tuple[Word, ...]) -> li
 
 
 def _zsh(program: str, commands: list[Command], common: tuple[Word, ...]) -> list[str]:
+    flags = [flag for word in common for flag in word.flags]
     lines = [f"#compdef {program}", f"_{program}() {{", "    local -a commands", "    commands=("]
     lines += [f"        {_quoted(f'{each.name}:{each.help}')}" for each in commands]
     lines += [
         "    )",
         "    if (( CURRENT == 2 )); then",
-        "        _describe command commands",
-        f"        _arguments {' '.join(_zsh_word(word) for word in common if word.flags)}",
+        f"        [[ $PREFIX == -* ]] && compadd -- {' '.join(flags)} || _describe command commands",
         "        return",
         "    fi",
         "    local command=$words[2]",
@@ -172,8 +172,8 @@ def _fish_word(word: Word) -> str:
         for flag in word.flags
     ]
     if word.flags and word.takes_value:
-        parts.append("-r")
-    if word.is_file:
+        parts.append("-r -F" if word.is_file else "-x")
+    elif word.is_file:
         parts.append("-F")
     if word.choices:
         parts.append(f"-a {_quoted(' '.join(word.choices))}")
