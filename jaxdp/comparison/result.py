@@ -94,7 +94,8 @@ class Comparison:
         """The picture as it stands in HTML; without matplotlib, how to get it."""
         drawn = io.BytesIO()
         try:
-            self.plot().savefig(drawn, format="png", dpi=100)
+            figure: Any = self.plot()
+            figure.savefig(drawn, format="png", dpi=100)
         except ModuleNotFoundError as error:
             return f"<div>{html.escape(str(error))}</div>"
         picture = base64.b64encode(drawn.getvalue()).decode()
