@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# What only the documentation needs: the tests do without.
+DOCS   := $(VENV)/.installed-docs
 # Two workers: compiled functions are shared inside a worker, so more workers compile more. What
 # they compile is kept for the next run, in a folder that JAX_COMPILATION_CACHE_DIR can name.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo notebooks test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
+.PHONY: demo docs notebooks test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -15,14 +17,18 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
 	@touch $(STAMP)
 
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable ".[all,docs]"
+	@touch $(DOCS)
+
 demo: $(STAMP)           ## predict, simulate and compare the front page's problem, and draw it
 	$(BIN)/jaxdp compare --out results/demo
 
 notebooks: $(STAMP)      ## execute the notebooks into docs/tutorials, pictures included
 	$(BIN)/python notebooks/executed.py
 
-# Compiled without most of XLA's optimisations, which takes a quarter less time in all; `make check`
-# runs the same tests on the programs that users run.
+# Programs are compiled sooner, without most of XLA's optimisations and by its older generator
+# (tests/compiled.py); `make check` runs the same tests on the programs that users run.
 test: $(STAMP)           ## the quick tests
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(PYTEST) -m "not slow"
 
@@ -43,6 +49,11 @@ test-profile: $(STAMP)   ## the quick tests, and what each costs
 test-all: $(STAMP)       ## the quick tests and the others, in one run
 	$(PYTEST)
 
+# Its own folder's pages, those that are made from docstrings and results, their links and formulas:
+# what is wrong in any is an error.
+docs: $(DOCS)            ## the documentation, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 format: $(STAMP)         ## is everything formatted?
 	$(BIN)/ruff format --check .
 
@@ -53,7 +64,7 @@ types: $(STAMP)
 	$(BIN)/pyright
 
 # What is found in seconds comes before what takes minutes.
-check: format lint types test-all  ## what a change has to pass
+check: format lint types docs test-all  ## what a change has to pass
 
 clean:
-	rm -rf $(VENV) results
+	rm -rf $(VENV) results site

@@ -11,76 +11,181 @@ from jaxdp.core.files.module_run import is_module_run as _is_module_run  # noqa:
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from jaxdp import losses as losses
-from jaxdp import privacy as privacy
-from jaxdp.algorithms import DPGD as DPGD
-from jaxdp.algorithms import CorrelatedDPSGD as CorrelatedDPSGD
-from jaxdp.algorithms import ExactCalibration as ExactCalibration
-from jaxdp.algorithms import ExponentialAverage as ExponentialAverage
-from jaxdp.algorithms import OnePassDPSGD as OnePassDPSGD
-from jaxdp.algorithms import PolyakAverage as PolyakAverage
-from jaxdp.algorithms import PrivateOptimiser as PrivateOptimiser
-from jaxdp.algorithms import PublishedCalibration as PublishedCalibration
-from jaxdp.algorithms import TailAverage as TailAverage
-from jaxdp.clipping import clipped_gradient_sum as clipped_gradient_sum
-from jaxdp.clipping import per_sample_gradient_norms as per_sample_gradient_norms
-from jaxdp.comparison import Comparison as Comparison
-from jaxdp.comparison import compare as compare
-from jaxdp.core.errors import NotCoveredError as NotCoveredError
-from jaxdp.core.numerics.hermite import hermite_coefficients as hermite_coefficients
-from jaxdp.core.trajectory import Status as Status
-from jaxdp.core.trajectory import Trajectory as Trajectory
-from jaxdp.planning import Box as Box
-from jaxdp.planning import FreeForm as FreeForm
-from jaxdp.planning import Optimal as Optimal
-from jaxdp.planning import plan as plan
-from jaxdp.planning import required_epsilon as required_epsilon
-from jaxdp.planning import required_samples as required_samples
-from jaxdp.privacy import Cost as Cost
-from jaxdp.privacy import account as account
-from jaxdp.problems import FixedFeatures as FixedFeatures
-from jaxdp.problems import InputScales as InputScales
-from jaxdp.problems import LinearRegression as LinearRegression
-from jaxdp.problems import LogisticRegression as LogisticRegression
-from jaxdp.problems import RandomFeatures as RandomFeatures
-from jaxdp.problems import TabularRegression as TabularRegression
-from jaxdp.schedules import Constant as Constant
-from jaxdp.schedules import FromSteps as FromSteps
-from jaxdp.schedules import Hyperbolic as Hyperbolic
-from jaxdp.schedules import PiecewiseLinear as PiecewiseLinear
-from jaxdp.schedules import Polynomial as Polynomial
-from jaxdp.simulation import ClippedSDE as ClippedSDE
-from jaxdp.simulation import FunctionSpace as FunctionSpace
-from jaxdp.simulation import HomogenizedSDE as HomogenizedSDE
-from jaxdp.simulation import Iterates as Iterates
-from jaxdp.simulation import OrnsteinUhlenbeckSDE as OrnsteinUhlenbeckSDE
-from jaxdp.simulation import Reduced as Reduced
-from jaxdp.simulation import simulate as simulate
-from jaxdp.sweeps import sweep as sweep
-from jaxdp.theory import ClippedDiffusion as ClippedDiffusion
-from jaxdp.theory import CoupledODE as CoupledODE
-from jaxdp.theory import DiscreteRecursion as DiscreteRecursion
-from jaxdp.theory import DiscreteVolterra as DiscreteVolterra
-from jaxdp.theory import FiniteDimension as FiniteDimension
-from jaxdp.theory import Fluctuations as Fluctuations
-from jaxdp.theory import GaussianClosure as GaussianClosure
-from jaxdp.theory import GradientFlow as GradientFlow
-from jaxdp.theory import LowerBound as LowerBound
-from jaxdp.theory import ModewiseClosure as ModewiseClosure
-from jaxdp.theory import OrnsteinUhlenbeck as OrnsteinUhlenbeck
-from jaxdp.theory import TightLowerBound as TightLowerBound
-from jaxdp.theory import TightUpperBound as TightUpperBound
-from jaxdp.theory import UnclippedRecursion as UnclippedRecursion
-from jaxdp.theory import UpperBound as UpperBound
-from jaxdp.theory import predict as predict
-
 if TYPE_CHECKING:
     from jaxdp import attacks as attacks
     from jaxdp import estimators as estimators
     from jaxdp import kernels as kernels
+    from jaxdp import losses as losses
     from jaxdp import plots as plots
+    from jaxdp import privacy as privacy
+    from jaxdp.algorithms import DPGD as DPGD
+    from jaxdp.algorithms import CorrelatedDPSGD as CorrelatedDPSGD
+    from jaxdp.algorithms import ExactCalibration as ExactCalibration
+    from jaxdp.algorithms import ExponentialAverage as ExponentialAverage
+    from jaxdp.algorithms import OnePassDPSGD as OnePassDPSGD
+    from jaxdp.algorithms import PolyakAverage as PolyakAverage
+    from jaxdp.algorithms import PrivateOptimiser as PrivateOptimiser
+    from jaxdp.algorithms import PublishedCalibration as PublishedCalibration
+    from jaxdp.algorithms import TailAverage as TailAverage
+    from jaxdp.clipping import clipped_gradient_sum as clipped_gradient_sum
+    from jaxdp.clipping import per_sample_gradient_norms as per_sample_gradient_norms
+    from jaxdp.comparison import Comparison as Comparison
+    from jaxdp.comparison import compare as compare
+    from jaxdp.core.errors import NotCoveredError as NotCoveredError
+    from jaxdp.core.numerics.hermite import hermite_coefficients as hermite_coefficients
+    from jaxdp.core.trajectory import Status as Status
+    from jaxdp.core.trajectory import Trajectory as Trajectory
+    from jaxdp.planning import Box as Box
+    from jaxdp.planning import FreeForm as FreeForm
+    from jaxdp.planning import Optimal as Optimal
+    from jaxdp.planning import plan as plan
+    from jaxdp.planning import required_epsilon as required_epsilon
+    from jaxdp.planning import required_samples as required_samples
+    from jaxdp.privacy import Cost as Cost
+    from jaxdp.privacy import account as account
+    from jaxdp.problems import FixedFeatures as FixedFeatures
+    from jaxdp.problems import InputScales as InputScales
+    from jaxdp.problems import LinearRegression as LinearRegression
+    from jaxdp.problems import LogisticRegression as LogisticRegression
+    from jaxdp.problems import RandomFeatures as RandomFeatures
+    from jaxdp.problems import TabularRegression as TabularRegression
+    from jaxdp.schedules import Constant as Constant
+    from jaxdp.schedules import FromSteps as FromSteps
+    from jaxdp.schedules import Hyperbolic as Hyperbolic
+    from jaxdp.schedules import PiecewiseLinear as PiecewiseLinear
+    from jaxdp.schedules import Polynomial as Polynomial
+    from jaxdp.simulation import ClippedSDE as ClippedSDE
+    from jaxdp.simulation import FunctionSpace as FunctionSpace
+    from jaxdp.simulation import HomogenizedSDE as HomogenizedSDE
+    from jaxdp.simulation import Iterates as Iterates
+    from jaxdp.simulation import OrnsteinUhlenbeckSDE as OrnsteinUhlenbeckSDE
+    from jaxdp.simulation import Reduced as Reduced
+    from jaxdp.simulation import simulate as simulate
+    from jaxdp.sweeps import sweep as sweep
+    from jaxdp.theory import ClippedDiffusion as ClippedDiffusion
+    from jaxdp.theory import CoupledODE as CoupledODE
+    from jaxdp.theory import DiscreteRecursion as DiscreteRecursion
+    from jaxdp.theory import DiscreteVolterra as DiscreteVolterra
+    from jaxdp.theory import FiniteDimension as FiniteDimension
+    from jaxdp.theory import Fluctuations as Fluctuations
+    from jaxdp.theory import GaussianClosure as GaussianClosure
+    from jaxdp.theory import GradientFlow as GradientFlow
+    from jaxdp.theory import LowerBound as LowerBound
+    from jaxdp.theory import ModewiseClosure as ModewiseClosure
+    from jaxdp.theory import OrnsteinUhlenbeck as OrnsteinUhlenbeck
+    from jaxdp.theory import TightLowerBound as TightLowerBound
+    from jaxdp.theory import TightUpperBound as TightUpperBound
+    from jaxdp.theory import UnclippedRecursion as UnclippedRecursion
+    from jaxdp.theory import UpperBound as UpperBound
+    from jaxdp.theory import predict as predict
 
     __version__: str
+
+# Which module each name is from: it is imported when one of its names is asked for, so that
+# `import jaxdp` takes no time.
+_HOMES = {
+    "jaxdp.algorithms": (
+        "DPGD",
+        "CorrelatedDPSGD",
+        "ExactCalibration",
+        "ExponentialAverage",
+        "OnePassDPSGD",
+        "PolyakAverage",
+        "PrivateOptimiser",
+        "PublishedCalibration",
+        "TailAverage",
+    ),
+    "jaxdp.clipping": (
+        "clipped_gradient_sum",
+        "per_sample_gradient_norms",
+    ),
+    "jaxdp.comparison": (
+        "Comparison",
+        "compare",
+    ),
+    "jaxdp.core.errors": ("NotCoveredError",),
+    "jaxdp.core.numerics.hermite": ("hermite_coefficients",),
+    "jaxdp.core.trajectory": (
+        "Status",
+        "Trajectory",
+    ),
+    "jaxdp.planning": (
+        "Box",
+        "FreeForm",
+        "Optimal",
+        "plan",
+        "required_epsilon",
+        "required_samples",
+    ),
+    "jaxdp.privacy": (
+        "Cost",
+        "account",
+    ),
+    "jaxdp.problems": (
+        "FixedFeatures",
+        "InputScales",
+        "LinearRegression",
+        "LogisticRegression",
+        "RandomFeatures",
+        "TabularRegression",
+    ),
+    "jaxdp.schedules": (
+        "Constant",
+        "FromSteps",
+        "Hyperbolic",
+        "PiecewiseLinear",
+        "Polynomial",
+    ),
+    "jaxdp.simulation": (
+        "ClippedSDE",
+        "FunctionSpace",
+        "HomogenizedSDE",
+        "Iterates",
+        "OrnsteinUhlenbeckSDE",
+        "Reduced",
+        "simulate",
+    ),
+    "jaxdp.sweeps": ("sweep",),
+    "jaxdp.theory": (
+        "ClippedDiffusion",
+        "CoupledODE",
+        "DiscreteRecursion",
+        "DiscreteVolterra",
+        "FiniteDimension",
+        "Fluctuations",
+        "GaussianClosure",
+        "GradientFlow",
+        "LowerBound",
+        "ModewiseClosure",
+        "OrnsteinUhlenbeck",
+        "TightLowerBound",
+        "TightUpperBound",
+        "UnclippedRecursion",
+        "UpperBound",
+        "predict",
+    ),
+}
+_ROOMS = (
+    "algorithms",
+    "attacks",
+    "cli",
+    "clipping",
+    "comparison",
+    "core",
+    "data",
+    "estimators",
+    "kernels",
+    "losses",
+    "networks",
+    "planning",
+    "plots",
+    "privacy",
+    "problems",
+    "schedules",
+    "simulation",
+    "sweeps",
+    "theory",
+)
 
 # Without `estimators`, so that `from jaxdp import *` does not need scikit-learn.
 __all__ = [
@@ -154,15 +259,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """What takes long to import, or needs another package, is imported when it is asked for."""
-    if name in ("attacks", "estimators", "kernels", "plots"):
-        import importlib
+    """What the front door has, imported when it is asked for."""
+    import importlib
 
-        return importlib.import_module(f"jaxdp.{name}")
     if name == "__version__":
         from jaxdp.core.version import installed_version
 
         return installed_version()
+    if name in _ROOMS:
+        return importlib.import_module(f"jaxdp.{name}")
+    for home, names in _HOMES.items():
+        if name in names:
+            # Not asked for again.
+            return globals().setdefault(name, getattr(importlib.import_module(home), name))
     raise AttributeError(f"module 'jaxdp' has no attribute {name!r}")
 
 

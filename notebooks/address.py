@@ -1,6 +1,6 @@
 """The repository's address, which stands in pyproject.toml alone, stamped where readers need it.
 
-    python notebooks/address.py            stamp the notebooks, README.md and CITATION.cff
+    python notebooks/address.py            stamp the notebooks, README.md, docs/index.md and so on
     python notebooks/address.py --check    exit 1, naming the files that are out of step
 
 A notebook's badge and install cells are the cells whose ids are "badge" and "install"; they are
@@ -81,28 +81,29 @@ def stamp_notebook(text: str, address: str, name: str) -> str:
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n" if changed else text
 
 
-def stamp_readme(text: str, address: str) -> str:
-    """README.md with the address between its markers."""
+def stamp_page(text: str, address: str, marked: tuple[str, ...]) -> str:
+    """A page with the address between its markers, those of the names given."""
     clone = f'git clone {address}\ncd {address.rsplit("/", 1)[1]}\npip install -e ".[all]"'
     blocks = {"badge": badge(address, "01_quickstart.ipynb"), "clone": f"```bash\n{clone}\n```"}
     end = "<!-- address: end -->"
-    for name, block in blocks.items():
+    for name in marked:
+        block = blocks[name]
         start = f"<!-- address: {name} -->"
         if text.count(start) != 1 or end not in text.split(start)[1]:
-            raise ValueError(f'README.md: expected one block from "{start}" to "{end}"')
+            raise ValueError(f'expected one block from "{start}" to "{end}"')
         before, rest = text.split(start)
         _, after = rest.split(end, 1)
         text = f"{before}{start}\n{block}\n{end}{after}"
     return text
 
 
-def stamp_citation(text: str, address: str) -> str:
-    """CITATION.cff with the address as its repository-code."""
+def stamp_line(text: str, start: str, value: str) -> str:
+    """A file of YAML with the value in its one line that starts so."""
     text, count = re.subn(
-        r"^repository-code:.*$", f'repository-code: "{address}"', text, flags=re.MULTILINE
+        f"^( *{re.escape(start)}).*$", lambda found: found[1] + value, text, flags=re.MULTILINE
     )
     if count != 1:
-        raise ValueError(f"CITATION.cff: expected one line repository-code, got {count}")
+        raise ValueError(f"expected one line {start!r}, got {count}")
     return text
 
 
@@ -110,8 +111,12 @@ def out_of_step(root: pathlib.Path = ROOT) -> dict[pathlib.Path, str]:
     """The files that do not bear the address, each with what it should hold."""
     address = repository_address(root)
     stamps = {
-        root / "README.md": lambda text: stamp_readme(text, address),
-        root / "CITATION.cff": lambda text: stamp_citation(text, address),
+        root / "README.md": lambda text: stamp_page(text, address, ("badge", "clone")),
+        root / "docs" / "index.md": lambda text: stamp_page(text, address, ("clone",)),
+        root / "CITATION.cff": lambda text: stamp_line(text, "repository-code: ", f'"{address}"'),
+        root / ".github" / "ISSUE_TEMPLATE" / "config.yml": lambda text: stamp_line(
+            text, "url: ", f"{address}/security/advisories/new"
+        ),
     }
     for path in sorted((root / "notebooks").glob("*.ipynb")):
         stamps[path] = lambda text, name=path.name: stamp_notebook(text, address, name)

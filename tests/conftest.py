@@ -13,9 +13,10 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from compiled import HALF_WRITTEN, RefusedFolderError, keep_programs
+from compiled import HALF_WRITTEN, RefusedFolderError, compile_cheaply, keep_programs
 
 try:
+    compile_cheaply()
     keep_programs()
 except RefusedFolderError as error:
     raise pytest.UsageError(str(error)) from error
@@ -51,10 +52,10 @@ def callers_line(request):
 
 
 def pytest_collection_modifyitems(items):
-    """Leave out, where JAX compiles without optimisations, what looks at what they do."""
+    """Leave out, where programs are compiled cheaply, what asks for those of users."""
     if not jax.config.read("jax_disable_most_optimizations"):
         return
-    reason = "looks at programs that are compiled with XLA's optimisations: run it without make"
+    reason = "looks at programs that are compiled as users' are: run it by `make check`"
     for item in items:
         if item.get_closest_marker("optimised"):
             item.add_marker(pytest.mark.skip(reason=reason))

@@ -21,14 +21,16 @@ LAYERS = [
     {"simulation", "theory", "kernels", "attacks"},
     {"comparison", "planning", "sweeps"},
     {"plots", "estimators"},
+    {"explorer"},
     {"cli"},
     {"__main__"},
 ]
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Heavy or optional packages are imported where they are used.
-LAZY = {"matplotlib", "pandas", "tqdm", "xarray", "sklearn", "dp_accounting", "ipywidgets"}
+LAZY = {"matplotlib", "pandas", "xarray", "sklearn", "dp_accounting"}
+LAZY |= {"ipywidgets", "panel", "bokeh"}
 # Whose classes cannot be defined without their package; the front door imports it when asked.
-NEEDS = {"estimators": {"sklearn"}}
+NEEDS = {"estimators": {"sklearn"}, "explorer": {"panel", "bokeh"}}
 # Rooms that the front door opens when asked, and what of SciPy takes long: `import scipy` takes
 # none of it, and `scipy.special.ndtr` imports `scipy.special` where it is used.
 ON_DEMAND = {"attacks", "estimators", "kernels", "plots"}
@@ -131,8 +133,10 @@ def test_the_front_door_holds_no_logic():
     tree = ast.parse((PACKAGE / "__init__.py").read_text())
     docstring, *rest = tree.body
     assert isinstance(docstring, ast.Expr)
-    *imports, typed, names, getter, lister = rest
+    *imports, typed, homes, rooms, names, getter, lister = rest
     assert all(isinstance(node, ast.ImportFrom) for node in imports)
+    assert ast.unparse(homes).startswith("_HOMES = {")
+    assert ast.unparse(rooms).startswith("_ROOMS = (")
     assert ast.unparse(names).startswith("__all__ = [")
     # What needs an optional package, for type checkers and on demand.
     assert ast.unparse(typed).splitlines()[0] == "if TYPE_CHECKING:"
@@ -147,6 +151,20 @@ def test_the_front_door_holds_no_logic():
         assert getattr(jaxdp, name).__name__ == f"jaxdp.{name}"
     with pytest.raises(AttributeError, match="nothing_of_this_name"):
         _ = jaxdp.nothing_of_this_name
+    # Type checkers are told of the same names from the same modules.
+    told = {
+        (node.module, alias.name)
+        for node in typed.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    found = {(home, name) for home, names in jaxdp._HOMES.items() for name in names}
+    rooms = {name for home, name in told if home == "jaxdp"}
+    assert told == found | {("jaxdp", room) for room in rooms}
+    assert (
+        rooms <= set(jaxdp._ROOMS) == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    )
+    assert {name for _, name in told} | {"__version__"} == {*jaxdp.__all__, "estimators"}
 
 
 def _opens_something(door):
@@ -193,14 +211,18 @@ def test_the_version_is_that_of_the_distribution(monkeypatch):
 def test_no_module_shadows_a_verb():
     import jaxdp
 
-    verbs = {name for name in vars(jaxdp) if callable(getattr(jaxdp, name))}
+    verbs = {name for name in jaxdp.__all__ if callable(getattr(jaxdp, name))}
     assert not verbs & {path.stem for path in PACKAGE.glob("*.py")}
 
 
 def test_importing_changes_no_global_state_and_nothing_heavy():
     code = (
-        "import jax, signal, sys; before = jax.config.values.copy(); "
-        "before_signal = signal.getsignal(signal.SIGINT); import jaxdp; "
+        "import jax, signal, sys, time; before = jax.config.values.copy(); "
+        "before_signal = signal.getsignal(signal.SIGINT); start = time.process_time(); "
+        "import jaxdp; taken = time.process_time() - start; "
+        "assert taken < 0.8, taken; assert 'diffrax' not in sys.modules; "
+        "jaxdp.planning.optimal_strategy; "
+        "[getattr(jaxdp, name) for names in jaxdp._HOMES.values() for name in names]; "
         "assert jax.config.values == before; "
         f"heavy = {LAZY | SLOW} & set(sys.modules); assert not heavy, heavy; "
         "assert signal.getsignal(signal.SIGINT) is before_signal"

@@ -115,3 +115,25 @@ def test_a_program_that_is_not_whole_is_compiled_again(programs):
         # Now as in every other test, where a warning is an error.
         assert make()(1.0) == expected
     program.unlink()
+
+
+def test_flags_are_named_only_where_asked_for_and_known(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=7")
+    monkeypatch.delenv(compiled.CHEAP_VARIABLE, raising=False)
+    compiled.compile_cheaply()
+    assert os.environ["XLA_FLAGS"] == "--xla_cpu_parallel_codegen_split_count=7"
+    monkeypatch.setenv(compiled.CHEAP_VARIABLE, "1")
+    monkeypatch.setattr(compiled, "_is_known", lambda flag: "fusion" in flag)
+    compiled.compile_cheaply()
+    first, second = os.environ["XLA_FLAGS"].split()
+    assert first == "--xla_cpu_parallel_codegen_split_count=7"
+    assert second == "--xla_cpu_use_fusion_emitters=false"
+    monkeypatch.setenv("XLA_FLAGS", "")
+    monkeypatch.setattr(compiled, "_is_known", lambda flag: False)
+    compiled.compile_cheaply()
+    assert not os.environ["XLA_FLAGS"].strip()
+
+
+def test_the_compilers_library_says_what_it_knows():
+    # Of all versions.
+    assert compiled._is_known("xla_backend_optimization_level")

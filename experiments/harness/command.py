@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import TypeVar
 
-from tqdm import tqdm
-
 from experiments.harness.results import RESULTS, save
 
 Item = TypeVar("Item")
@@ -106,11 +104,7 @@ def _parser(figure: ModuleType, module: str) -> tuple[argparse.ArgumentParser, l
 
 
 def track(items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
-    """The items one by one, with a bar on standard error, or a line each without a terminal."""
-    with tqdm(items, disable=None, leave=False) as bar:
-        for number, item in enumerate(items, 1):
-            bar.set_description(name(item))
-            if bar.disable:
-                print(f"{number}/{len(items)} {name(item)}", file=sys.stderr)
-            yield item
-            bar.update()
+    """The items one by one, each named by a line on standard error."""
+    for number, item in enumerate(items, 1):
+        print(f"{number}/{len(items)} {name(item)}", file=sys.stderr)
+        yield item

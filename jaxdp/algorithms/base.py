@@ -17,6 +17,14 @@ class Update(eqx.Module):
         parameters: the new ones.
         state: of the algorithm, for the next step.
         clipped, capped: which samples were clipped, and which had their step capped.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.algorithms import Update
+        >>> clipped, capped = np.array([True, False, True, False]), np.zeros(4, bool)
+        >>> update = Update(np.ones(3), None, clipped, capped)
+        >>> float(update.clipped.mean()), float(update.capped.mean())
+        (0.5, 0.0)
     """
 
     parameters: Float[Array, " dim"]

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.lax import Precision
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, ArrayLike, Float, Int
 
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Update
 from jaxdp.algorithms.budget import largest_rho, noise_ratio, require_enough_noise
@@ -94,7 +94,15 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
     _mixing: Float[Array, "steps steps"]
     _length: Length
 
-    def __init__(self, rates, clip_scale, rho, *, batch_size, strategy):
+    def __init__(
+        self,
+        rates: Float[Any, " steps"],
+        clip_scale: ArrayLike,
+        rho: ArrayLike,
+        *,
+        batch_size: int,
+        strategy: Float[Any, "steps steps"],
+    ):
         self.rates = as_wide_float(rates, "rates")
         _check_rates(self.rates)
         scale = as_wide_float(clip_scale, "clip_scale")
@@ -112,7 +120,14 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
 
     @classmethod
     def calibrated(
-        cls, epsilon, delta, *, rates, clip_scale, batch_size, strategy
+        cls,
+        epsilon: ArrayLike,
+        delta: ArrayLike,
+        *,
+        rates: Float[Any, " steps"],
+        clip_scale: ArrayLike,
+        batch_size: int,
+        strategy: Float[Any, "steps steps"],
     ) -> "CorrelatedDPSGD":
         r"""The algorithm with the least noise that is proved (epsilon, delta)-DP.
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.length import Length, as_length
@@ -75,6 +75,14 @@ class PublishedCalibration(AbstractCalibration):
 
     The proof loses a factor of four of variance by the choice of its moment, and the rest by its
     tail bound. Source: PF Proposition 3.2.
+
+    Example:
+        >>> import jaxdp
+        >>> published = jaxdp.PublishedCalibration()
+        >>> run = {"learning_rate": 0.02, "clip_norm": 1.0, "num_steps": 50}
+        >>> algorithm = jaxdp.DPGD.calibrated(1.0, 1e-5, **run, calibration=published)
+        >>> print(f"asked for 1, proved {jaxdp.account(algorithm, delta=1e-5).epsilon:.2f}")
+        asked for 1, proved 0.36
     """
 
     def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
@@ -155,7 +163,13 @@ class DPGD(AbstractFullBatchAlgorithm):
     noise_scale: Float[Array, ""]
     _length: Length | Int[Array, ""]
 
-    def __init__(self, learning_rate, clip_norm, num_steps, noise_scale):
+    def __init__(
+        self,
+        learning_rate: ArrayLike,
+        clip_norm: ArrayLike,
+        num_steps: int | Int[Array, ""],
+        noise_scale: ArrayLike,
+    ):
         self.learning_rate = as_wide_float(learning_rate, "learning_rate")
         self.clip_norm = as_wide_float(clip_norm, "clip_norm")
         self.noise_scale = as_wide_float(noise_scale, "noise_scale")
@@ -179,12 +193,12 @@ class DPGD(AbstractFullBatchAlgorithm):
     @classmethod
     def calibrated(
         cls,
-        epsilon,
-        delta,
+        epsilon: ArrayLike,
+        delta: ArrayLike,
         *,
-        learning_rate,
-        clip_norm,
-        num_steps,
+        learning_rate: ArrayLike,
+        clip_norm: ArrayLike,
+        num_steps: int | Int[Array, ""],
         calibration: AbstractCalibration | None = None,
     ) -> "DPGD":
         r"""The algorithm with the noise that a calibration asks for an (epsilon, delta) budget.
@@ -235,6 +249,9 @@ class DPGD(AbstractFullBatchAlgorithm):
     def duration(self) -> Float[Array, ""]:
         r"""$\tau = \eta T$, the time that the limiting diffusion runs."""
         return self.learning_rate * self.num_steps
+
+    def _derived(self):
+        return {"noise_multiplier": self.noise_multiplier}
 
     @property
     def noise_multiplier(self) -> Float[Array, ""]:

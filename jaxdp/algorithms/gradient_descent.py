@@ -38,11 +38,22 @@ _HALVINGS = 20
 
 
 class DescentStatus(enum.IntEnum):
-    """How a descent ended."""
+    """How a descent ended.
 
-    CONVERGED = 0  # the loss is at most the tolerance
-    MAX_STEPS = 1  # it is not, after all the steps that were allowed
-    STALLED = 2  # no step lowers it any more: the rounding floor, or a loss that is not finite
+    Attributes:
+        CONVERGED: the loss is at most the tolerance.
+        MAX_STEPS: it is not, after all the steps that were allowed.
+        STALLED: no step lowers it any more: the rounding floor, or a loss that is not finite.
+
+    Example:
+        >>> from jaxdp.algorithms import DescentStatus
+        >>> [status.name for status in DescentStatus]
+        ['CONVERGED', 'MAX_STEPS', 'STALLED']
+    """
+
+    CONVERGED = 0
+    MAX_STEPS = 1
+    STALLED = 2
 
 
 class Descent(eqx.Module):
@@ -54,6 +65,15 @@ class Descent(eqx.Module):
         num_steps: that were made.
         learning_rate: of the last step, on that mean.
         status: a `DescentStatus`.
+
+    Example:
+        >>> import equinox as eqx, jax, numpy as np
+        >>> from jaxdp.algorithms import gradient_descent
+        >>> model = eqx.nn.Linear(3, 1, key=jax.random.key(0))
+        >>> inputs = np.random.default_rng(0).normal(size=(20, 3))
+        >>> descent = gradient_descent(model, inputs, inputs[:, :1]).check()
+        >>> descent.status.name, descent.loss <= 1e-7
+        ('CONVERGED', True)
     """
 
     model: PyTree
@@ -107,8 +127,20 @@ def gradient_descent(
         progress: True for a bar of the steps that are allowed, or a function, called on the host,
             now and then, with the number of steps and the loss.
 
+    Returns:
+        The trained model, its loss, and how the descent ended.
+
     Raises:
         ValueError, TypeError: an argument is out of range, not finite or of another shape.
+
+    Example:
+        >>> import equinox as eqx, jax, numpy as np
+        >>> from jaxdp.algorithms import gradient_descent
+        >>> model = eqx.nn.Linear(3, 1, key=jax.random.key(0))
+        >>> inputs = np.random.default_rng(0).normal(size=(20, 3))
+        >>> trained = gradient_descent(model, inputs, inputs[:, :1]).model
+        >>> print(np.asarray(trained.weight).round(2) + 0.0)
+        [[1. 0. 0.]]
     """
     require_callable("model", model, "a model, a function of one input")
     weights_of(model)
@@ -166,8 +198,23 @@ def fit_last_layer(
         inputs: of all records.
         labels: of all records.
 
+    Returns:
+        The network with its last layer moved.
+
     Raises:
         ValueError: a shape does not fit, or a value is not finite.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.algorithms import fit_last_layer
+        >>> from jaxdp.networks import TwoLayerNetwork
+        >>> network = TwoLayerNetwork(3, 40, 2, key=jax.random.key(0))
+        >>> inputs, labels = np.eye(3, dtype=np.float32), np.eye(3, 2, dtype=np.float32)
+        >>> fitted = fit_last_layer(network, inputs, labels)
+        >>> print(np.asarray(jax.vmap(fitted)(inputs)).round(3) + 0.0)
+        [[1. 0.]
+         [0. 1.]
+         [0. 0.]]
     """
     expected = "a network with a last layer, such as jaxdp.networks.TwoLayerNetwork"
     require_kind("model", model, AbstractLastLayerNetwork, expected)

@@ -5,6 +5,7 @@ $\rho$-GDP for every non-increasing schedule. Left out: gradients of several out
 clipped on their joint norm, for which the capped step is not known to be non-expansive.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.lax import Precision
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, ArrayLike, Float, Int
 
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Update
 from jaxdp.algorithms.budget import largest_rho, noise_ratio, require_enough_noise
@@ -86,7 +87,15 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
     batch_size: int = eqx.field(static=True)
     _length: Length | Int[Array, ""]
 
-    def __init__(self, learning_rate, clip_scale, rho, num_steps, *, batch_size=1):
+    def __init__(
+        self,
+        learning_rate: AbstractSchedule | Callable[[Any], Any] | ArrayLike,
+        clip_scale: ArrayLike,
+        rho: ArrayLike,
+        num_steps: int | Int[Array, ""],
+        *,
+        batch_size: int = 1,
+    ):
         self.learning_rate = as_schedule(learning_rate)
         require_real("rho", rho)
         require_real("clip_scale", clip_scale)
@@ -104,7 +113,14 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
 
     @classmethod
     def calibrated(
-        cls, epsilon, delta, *, learning_rate, clip_scale, num_steps, batch_size=1
+        cls,
+        epsilon: ArrayLike,
+        delta: ArrayLike,
+        *,
+        learning_rate: AbstractSchedule | Callable[[Any], Any] | ArrayLike,
+        clip_scale: ArrayLike,
+        num_steps: int | Int[Array, ""],
+        batch_size: int = 1,
     ) -> "OnePassDPSGD":
         r"""The algorithm with the least noise that is proved (epsilon, delta)-DP.
 

@@ -45,9 +45,23 @@ def without_known_rows(
         known_inputs, known_labels: (m, d) and (m,), fewer than n.
         num_samples: n, by which the algorithm divides.
 
+    Returns:
+        What is left of the known rows, as parameters to attack.
+
     Raises:
         ValueError: shapes do not match, or all records are known.
         TypeError: an argument is of another kind.
+
+    Example:
+        >>> import jax, jaxdp, numpy as np
+        >>> from jaxdp.attacks import without_known_rows
+        >>> algorithm = jaxdp.DPGD(0.02, 1.0, num_steps=1, noise_scale=0.0)
+        >>> generator = np.random.default_rng(0)
+        >>> weights, known = generator.normal(size=(40, 3)), generator.normal(size=(1, 3))
+        >>> iterates = np.stack([np.zeros(40), np.maximum(weights @ known[0], 0)])
+        >>> run = iterates, weights, jax.nn.relu, algorithm, known, np.ones(1)
+        >>> without_known_rows(*run, num_samples=2).num_features
+        40
     """
     expected = "a full-batch algorithm, such as DPGD"
     require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)

@@ -21,19 +21,34 @@ from jaxdp.attacks.objective import checked_loss
 from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.attacks.reconstruction import Reconstruction, require_target
 from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display.values import in_words
 
 # Singular values relative to the largest: less is what rounding leaves of a smaller rank.
 _INDEPENDENT = 1e-4
 
 
 class Verdict(enum.IntEnum):
-    """What an attack says about a leak."""
+    """What an attack says about a leak.
 
-    FOUND = 0  # training rows were read off the parameters
-    NOT_FOUND = 1  # the attack applies, and found none: another start or more passes may
-    UNDETERMINED = 2  # it does not apply: too few features, other rows explain them as well
-    NOT_IN_SPAN = 3  # it does not apply: the rows' features do not span the parameters
-    UNKNOWN = 4  # none were found, and without the true rows nobody can tell why
+    Attributes:
+        FOUND: training rows were read off the parameters.
+        NOT_FOUND: the attack applies, and found none: another start or more passes may.
+        UNDETERMINED: it does not apply: too few features, other rows explain them as well.
+        NOT_IN_SPAN: it does not apply: the rows' features do not span the parameters.
+        UNKNOWN: none were found, and without the true rows nobody can tell why.
+
+    Example:
+        >>> from jaxdp.attacks import Verdict
+        >>> Verdict.NOT_FOUND.applies, Verdict.NOT_IN_SPAN.applies, Verdict.UNKNOWN.applies
+        (True, False, None)
+    """
+
+    FOUND = 0
+    NOT_FOUND = 1
+    UNDETERMINED = 2
+    NOT_IN_SPAN = 3
+    UNKNOWN = 4
 
     @property
     def applies(self) -> bool | None:
@@ -62,7 +77,7 @@ _IN_WORDS = {
 }
 
 
-class LeakReport(eqx.Module):
+class LeakReport(AbstractExplained, eqx.Module):
     r"""What was found, and whether it could be.
 
     Attributes:
@@ -72,6 +87,14 @@ class LeakReport(eqx.Module):
             are not in the span of their features.
         equations: $r(p - n)$, with r the rank of the parameters.
         unknowns: $n(d - 1)$.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.attacks import LeakReport, Verdict
+        >>> errors = np.array([1e-5, 1.2])
+        >>> report = LeakReport(Verdict.FOUND, errors, true_loss=1e-12, equations=98, unknowns=8)
+        >>> str(report.verdict), report.equations >= report.unknowns
+        ('training rows were found', True)
     """
 
     verdict: Verdict = eqx.field(static=True)
@@ -82,6 +105,15 @@ class LeakReport(eqx.Module):
 
     def __str__(self) -> str:
         return str(self.verdict)
+
+    def _explanation(self):
+        rows = (
+            Row("errors", in_words(self.errors, 1), "of each true row, over sqrt(d)"),
+            Row("true_loss", in_words(self.true_loss), "of the attack at the true rows"),
+            Row("equations", in_words(self.equations), "r (p - n), r the rank of the parameters"),
+            Row("unknowns", in_words(self.unknowns), "n (d - 1)"),
+        )
+        return Explanation("What leaks", rows, (str(self.verdict),))
 
 
 def leak_report(
@@ -110,9 +142,25 @@ def leak_report(
         found_below: the error below which a row counts as found.
         tolerance: of the loss, as in `reconstruct`.
 
+    Returns:
+        The verdict, and what it rests on.
+
     Raises:
         TypeError: an argument is of another kind.
         ValueError: the true rows are of another shape, not finite, or zero.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import RandomFeaturesTarget, leak_report, minimum_norm_parameters
+        >>> from jaxdp.attacks import reconstruct
+        >>> from jaxdp.problems import sphere_inputs
+        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
+        >>> weights = jax.random.normal(jax.random.key(1), (100, 5)) / np.sqrt(5)
+        >>> parameters = minimum_norm_parameters(rows, np.array([1.0, -1.0]), weights, jax.nn.relu)
+        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+        >>> report = leak_report(target, reconstruct(target, 2, key=jax.random.key(2)), rows)
+        >>> str(report.verdict)
+        'training rows were found'
     """
     require_target(target)
     require_kind("found", found, Reconstruction, "what reconstruct(...) returned")

@@ -61,13 +61,22 @@ class NetworkTarget(AbstractTarget):
     Raises:
         ValueError: the features are not (p,), something is not finite, or all parameters are zero.
         TypeError: `features` is no callable, or `dim` no whole number.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import NetworkTarget
+        >>> weights = np.ones((5, 3), np.float32)
+        >>> body = jax.tree_util.Partial(lambda weights, x: jax.nn.relu(weights @ x), weights)
+        >>> target = NetworkTarget(body, np.ones((5, 2), np.float32), dim=3)
+        >>> target.num_features, target.num_outputs, target.dim
+        (5, 2, 3)
     """
 
     parameters: Float[Array, "..."]
     network: Callable[[Array], Array]
     input_size: int = eqx.field(static=True)
 
-    def __init__(self, features: Any, parameters, dim):
+    def __init__(self, features: Any, parameters: Float[Any, "..."], dim: int):
         self.network = features
         if not callable(features) or isinstance(features, type):
             raise TypeError(f"expected features to be a callable, got {features!r}")

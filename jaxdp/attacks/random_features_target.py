@@ -23,6 +23,7 @@ from jaxdp.attacks.base import (
     as_parameters,
     require_activation,
 )
+from jaxdp.attacks.regenerated_weights import RegeneratedWeights
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_count, require_shape
 
@@ -79,6 +80,15 @@ class RandomFeaturesTarget(AbstractTarget):
     Raises:
         ValueError: shapes do not match, something is not finite, or all parameters are zero.
         TypeError: the activation is no callable, or something is not made of real numbers.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import RandomFeaturesTarget
+        >>> generator = np.random.default_rng(0)
+        >>> weights, parameters = generator.normal(size=(40, 3)), generator.normal(size=40)
+        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+        >>> target.num_features, target.dim
+        (40, 3)
     """
 
     parameters: Float[Array, "..."]
@@ -86,7 +96,14 @@ class RandomFeaturesTarget(AbstractTarget):
     activation: Callable[[Array], Array] = eqx.field(static=True)
     block_size: int = eqx.field(static=True)
 
-    def __init__(self, weights, activation, parameters, *, block_size=None):
+    def __init__(
+        self,
+        weights: Float[Any, "features dim"] | RegeneratedWeights,
+        activation: Callable[[Array], Array],
+        parameters: Float[Any, "..."],
+        *,
+        block_size: int | None = None,
+    ):
         _require_elementwise(activation)
         self.parameters = as_parameters(parameters)
         self.activation = activation

@@ -25,10 +25,12 @@ from jaxdp.core.checks import (
     require_positive,
     require_shape,
 )
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display.values import in_words
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 
 
-class Reconstruction(eqx.Module):
+class Reconstruction(AbstractExplained, eqx.Module):
     r"""What an attack found.
 
     Attributes:
@@ -39,6 +41,18 @@ class Reconstruction(eqx.Module):
         num_passes: full-pass equivalents, of all starts.
         status: why the best start ended; `CONVERGED` where `converged` is true, and only there.
         losses: of each start, in the precision of the target.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import RandomFeaturesTarget, minimum_norm_parameters, reconstruct
+        >>> from jaxdp.problems import sphere_inputs
+        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
+        >>> weights = jax.random.normal(jax.random.key(1), (100, 5)) / np.sqrt(5)
+        >>> parameters = minimum_norm_parameters(rows, np.array([1.0, -1.0]), weights, jax.nn.relu)
+        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+        >>> found = reconstruct(target, 2, key=jax.random.key(2))
+        >>> found.inputs.shape, str(found.status), found.loss < 1e-7
+        ((2, 5), 'converged', True)
     """
 
     inputs: Float[Array, "n dim"]
@@ -47,6 +61,17 @@ class Reconstruction(eqx.Module):
     num_passes: float
     status: Ending
     losses: Float[Array, " starts"]
+
+    def _explanation(self):
+        rows = (
+            Row("inputs", in_words(self.inputs, is_record=True), "of the best start"),
+            Row("loss", in_words(self.loss), "squared distance to the parameters, relative"),
+            Row("converged", in_words(self.converged), "whether the loss is at most the tolerance"),
+            Row("num_passes", in_words(self.num_passes), "passes over the model, of all starts"),
+            Row("status", str(self.status), "why the best start ended"),
+            Row("losses", in_words(self.losses), "of each start"),
+        )
+        return Explanation("Reconstruction", rows)
 
 
 def reconstruct(
@@ -84,9 +109,25 @@ def reconstruct(
         tolerance: of the relative loss.
         progress: called on the host with the passes so far and the best loss.
 
+    Returns:
+        The rows of the best start, their loss, and how the search ended.
+
     Raises:
         ValueError: p <= n, where any inputs span everything; shapes or numbers out of range.
         TypeError: an argument is of another type.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import RandomFeaturesTarget, minimum_norm_parameters
+        >>> from jaxdp.attacks import reconstruct, reconstruction_error
+        >>> from jaxdp.problems import sphere_inputs
+        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
+        >>> weights = jax.random.normal(jax.random.key(1), (100, 5)) / np.sqrt(5)
+        >>> parameters = minimum_norm_parameters(rows, np.array([1.0, -1.0]), weights, jax.nn.relu)
+        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+        >>> found = reconstruct(target, 2, key=jax.random.key(2))
+        >>> print(f"{found.converged}, error {reconstruction_error(rows, found.inputs):.2f}")
+        True, error 0.00
     """
     require_target(target)
     optimiser = CurvatureScaledMomentum() if optimiser is None else optimiser

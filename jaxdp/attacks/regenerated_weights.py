@@ -39,6 +39,13 @@ class RegeneratedWeights(AbstractDescription):
 
     Raises:
         TypeError, ValueError: the key is not one, or a size is not a whole number >= 1.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.attacks import RegeneratedWeights
+        >>> weights = RegeneratedWeights(jax.random.key(0), num_features=10**6, dim=3072)
+        >>> weights.shape, weights.num_blocks  # 12 GB, were it in memory
+        ((1000000, 3072), 200)
     """
 
     key: Key[Array, ""]

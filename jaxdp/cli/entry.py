@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from jaxdp.cli.options.account_options import add_account
 from jaxdp.cli.options.attack_options import add_reconstruct
 from jaxdp.cli.options.compare_options import add_compare
+from jaxdp.cli.options.explore_options import add_explore
 from jaxdp.cli.options.model_options import add_models
 from jaxdp.cli.options.plan_options import add_plan
 from jaxdp.core.files.interrupts import end_by_interrupts
@@ -36,6 +37,17 @@ def main(arguments: list[str] | None = None) -> int:
 
     Args:
         arguments: of the command; None for the process's own, which Ctrl-C then ends at once.
+
+    Returns:
+        0 when all went well, else the status of the process.
+
+    Example:
+        >>> import contextlib, io, json
+        >>> from jaxdp.cli import main
+        >>> with contextlib.redirect_stdout(io.StringIO()) as said:
+        ...     status = main(["account", "one-pass", "--rho", "0.5", "--json"])
+        >>> status, json.loads(said.getvalue())["cost"]["mu"]
+        (0, 0.5)
     """
     if arguments is None:
         end_by_interrupts()
@@ -117,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_sweep(commands)
     add_models(commands)
     add_reconstruct(commands)
+    add_explore(commands)
     return parser
 
 

@@ -7,12 +7,14 @@ import importlib
 import json
 import math
 import pathlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxdp.cli.files import check_writable, write_picture, write_text
 from jaxdp.comparison import Comparison
 from jaxdp.core.extras import require_extra
+from jaxdp.core.progress import Bar
 from jaxdp.core.trajectory import Trajectory
 
 COMPARE_FILES = "compare.png", "compare.json"
@@ -169,22 +171,12 @@ def _without_nan(value: Any) -> Any:
 
 @contextlib.contextmanager
 def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error, where that is a terminal and tqdm is installed."""
-    try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
+    """A progress bar on standard error, where that is a terminal."""
+    if quiet or not sys.stderr.isatty():
         yield lambda share: None
         return
-    with tqdm(
-        total=100,
-        desc=name,
-        unit="%",
-        leave=False,
-        disable=quiet or None,
-        bar_format="{desc}: {percentage:3.0f}% |{bar}| {elapsed}<{remaining}",
-    ) as bar:
-
-        def advance(share: float) -> None:
-            bar.update(100 * share - bar.n)
-
-        yield advance
+    bar = Bar(name, keep=False)
+    try:
+        yield bar.advance
+    finally:
+        bar.close()

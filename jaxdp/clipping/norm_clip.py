@@ -34,6 +34,12 @@ class NormClip(AbstractDescription):
     Args:
         scale: c, in units of the residual (a gradient x r has norm about $\sqrt d\,|r|$); > 0,
             infinite for no clipping.
+
+    Example:
+        >>> from jaxdp.clipping import NormClip
+        >>> clip = NormClip(scale=0.5)
+        >>> print(f"norm {clip.norm(4):.1f}, factor {clip.factor(5.0, 4):.1f}")
+        norm 1.0, factor 0.2
     """
 
     scale: Float[Array, ""] = eqx.field(converter=functools.partial(as_float, name="scale"))

@@ -113,8 +113,32 @@ def clipped_gradient_sum_in_parts(
     What zeroing or replacing one record can change in it is bounded by `sensitivity_excess`. Noise
     added to high and low together, before anything is rounded, hides that change.
 
-    Args and errors as there. On several devices under `shard_map(..., check_vma=False)`, parts
-    are added by `jaxdp.clipping.sum_over_devices`.
+    On several devices under `shard_map(..., check_vma=False)`, parts are added by
+    `jaxdp.clipping.sum_over_devices`.
+
+    Args:
+        loss: `loss(model, input, target)` of one sample, a scalar.
+        model: any pytree; its inexact arrays are the weights.
+        inputs: a pytree of arrays with a leading batch axis, per-sample keys among them.
+        targets: likewise.
+        clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
+        mask: which samples count; the others (padding) contribute zero and have norm 0.
+        microbatch_size: how many samples are differentiated at a time, as there.
+
+    Returns:
+        The sum in two parts, each in the structure of the weights, and the norms.
+
+    Raises:
+        ValueError, TypeError: as `clipped_gradient_sum`.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.clipping import clipped_gradient_sum_in_parts
+        >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
+        >>> rows = np.ones(2, np.float32), np.eye(2, dtype=np.float32), np.zeros(2, np.float32)
+        >>> total, norms = clipped_gradient_sum_in_parts(loss, *rows, clip_norm=0.5)
+        >>> total.in_float64().tolist(), norms.tolist()
+        ([0.5, 0.5], [2.0, 2.0])
     """
     size = batch_size(inputs, targets)
     clip_norm = clip_norms(clip_norm, size)
@@ -132,7 +156,19 @@ def per_sample_gradient_norms(
 ) -> Float[Array, " batch"]:
     """The norms of `clipped_gradient_sum` alone, which are private data.
 
-    Args and errors as there.
+    Args:
+        loss: `loss(model, input, target)` of one sample, a scalar.
+        model: any pytree; its inexact arrays are the weights.
+        inputs: a pytree of arrays with a leading batch axis, per-sample keys among them.
+        targets: likewise.
+        mask: which samples count; the others (padding) have norm 0.
+        microbatch_size: how many samples are differentiated at a time, to bound memory.
+
+    Returns:
+        A norm for each sample, before any clipping.
+
+    Raises:
+        ValueError, TypeError: as `clipped_gradient_sum`.
 
     Example:
         >>> import equinox as eqx

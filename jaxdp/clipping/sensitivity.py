@@ -107,6 +107,11 @@ def sensitivity_excess(
     Raises:
         ValueError: a number is less than 1, n is more than 2^26 or d more than 2^40.
         TypeError: a number is not whole.
+
+    Example:
+        >>> from jaxdp.clipping import sensitivity_excess
+        >>> print(f"{sensitivity_excess(num_places=512, num_weights=10_000):.2%}")
+        0.81%
     """
     places = require_count("num_places", num_places)
     weights = require_count("num_weights", num_weights)

@@ -3,17 +3,26 @@
 A copy that sets fields directly (`equinox.tree_at`, `dataclasses.replace` of fields that are no
 arguments) skips the constructor's checks, and what it derived from the arguments goes stale.
 `replace` goes through the constructor.
+
+A description is shown by those arguments too: `print` and notebooks have a table of them, `repr` is
+the call that makes it.
 """
 
 import functools
 import inspect
+import numbers
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Self, get_args, get_type_hints
 
 import equinox as eqx
+import jax
+
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display.quantities import MEANINGS, RECORDS
+from jaxdp.core.display.values import as_python, in_words, is_array, is_known
 
 
-class AbstractDescription(eqx.Module):
+class AbstractDescription(AbstractExplained, eqx.Module):
     """An object whose constructor's arguments are all attributes of the same names."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -45,6 +54,97 @@ class AbstractDescription(eqx.Module):
     def _argument(self, name: str) -> Any:
         """What the constructor is given again for an argument that stays as it is."""
         return getattr(self, name)
+
+    def _shown(self) -> dict[str, Any]:
+        """The arguments that are shown, by name."""
+        kind = type(self)
+        return {
+            # A method of the same name may stand before an argument.
+            name: self._argument(name)
+            if inspect.isroutine(getattr(kind, name, None))
+            else getattr(self, name)
+            for name in constructor_arguments(kind)
+        }
+
+    def _derived(self) -> dict[str, Any]:
+        """What is shown besides, of concrete arguments that are no batch."""
+        return {}
+
+    def _notes(self) -> tuple[str, ...]:
+        """Sentences below the table."""
+        return ()
+
+    def __repr__(self):
+        try:
+            parts = (f"{name}={as_python(value)}" for name, value in self._shown().items())
+            return f"{type(self).__name__}({', '.join(parts)})"
+        except (AttributeError, TypeError, ValueError, IndexError):
+            # Half built in its constructor, or a tree whose leaves are no numbers, as JAX makes.
+            return eqx.tree_pformat(self)
+
+    def _explanation(self):
+        shown = self._shown()
+        shape = _batch_shape(self, shown)
+        title = type(self).__name__
+        if shape:
+            title += f", a batch of {' x '.join(map(str, shape))}"
+        if not shape and all(map(_is_number, jax.tree.leaves(self))):
+            shown |= self._derived()
+        rows = tuple(
+            Row(name, _in_words(self, name, value), MEANINGS.get(name, ""))
+            for name, value in shown.items()
+        )
+        return Explanation(title, rows, self._notes())
+
+
+def _in_words(whole: Any, name: str, value: Any) -> str:
+    """An argument in words; another description on one line."""
+    if isinstance(value, AbstractDescription):
+        parts = value._shown()
+        texts = (f"{each}={_nested(value, each, part)}" for each, part in parts.items())
+        return f"{type(value).__name__}({', '.join(texts)})"
+    return in_words(value, _ndim(type(whole), name), is_record=name in RECORDS)
+
+
+def _is_number(leaf: Any) -> bool:
+    return is_known(leaf) if is_array(leaf) else isinstance(leaf, numbers.Number)
+
+
+def _nested(whole: Any, name: str, value: Any) -> str:
+    """The same inside another description's line, with brackets around several numbers."""
+    text = _in_words(whole, name, value)
+    return f"[{text}]" if is_array(value) and ", " in text else text
+
+
+def _batch_shape(whole: Any, shown: dict[str, Any]) -> tuple[int, ...]:
+    """The axes that `vmap` over the constructor put before those of the arguments."""
+    for name, value in shown.items():
+        ndim = _ndim(type(whole), name)
+        if isinstance(value, AbstractDescription):
+            shape = _batch_shape(value, value._shown())
+        elif is_array(value) and ndim is not None:
+            shape = value.shape[: max(value.ndim - ndim, 0)]
+        else:
+            shape = ()
+        if shape:
+            return shape
+    return ()
+
+
+@functools.cache
+def _ndim(kind: type, name: str) -> int | None:
+    """How many axes an argument's annotation says that it has; None where it says nothing."""
+    attribute = inspect.getattr_static(kind, name, None)
+    if isinstance(attribute, property):
+        annotation = getattr(attribute.fget, "__annotations__", {}).get("return")
+    else:
+        annotation = get_type_hints(kind).get(name)
+    found = {
+        len(each.dims)
+        for each in (annotation, *get_args(annotation))
+        if getattr(each, "index_variadic", 0) is None
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 @functools.cache

@@ -1,14 +1,23 @@
-"""What `progress=` takes: a function of the share that is done, or True for a bar."""
+"""What `progress=` takes: a function of the share that is done, or True for a bar.
 
+The first block of a run is compiled before it runs, which may take most of the time. A bar says so
+until that block is back, and measures the speed from there on: an estimate from the first block
+would be many times too long.
+"""
+
+import shutil
 import sys
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TextIO
 
 from jaxdp.core.checks import require_callable
 
 Listener = Callable[[float], None]
 
-_FORMAT = "{l_bar}{bar}| {elapsed}<{remaining}"
+_WIDEST, _NARROWEST_BAR = 80, 5
+# Where no line can be overwritten, in a file or a pipe, a line is written this often, in seconds.
+_SECONDS_BETWEEN_LINES = 30.0
 
 
 def listener_of(progress: Any, name: str) -> Any:
@@ -16,8 +25,7 @@ def listener_of(progress: Any, name: str) -> Any:
 
     Args:
         progress: None or False for none, True for a bar with the remaining time on standard
-            error, which ends at a share of 1, or a function, which is returned as it is. Without
-            tqdm the bar is a percentage.
+            error, which ends at a share of 1, or a function, which is returned as it is.
         name: shown before the bar.
 
     Raises:
@@ -28,23 +36,115 @@ def listener_of(progress: Any, name: str) -> Any:
     if progress is not True:
         require_callable("progress", progress, "True for a bar, None or a function")
         return progress
-    try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
-        return _percentage(name)
-    bar = tqdm(desc=name, total=100, bar_format=_FORMAT)
+    bar = Bar(name)
 
     def advance(share: float) -> None:
-        bar.update(100 * min(share, 1) - bar.n)
+        bar.advance(share)
         if share >= 1:
             bar.close()
 
     return advance
 
 
-def _percentage(name: str) -> Listener:
-    def show(share: float) -> None:
-        end = "\n" if share >= 1 else ""
-        print(f"\r{name}: {share:4.0%}", end=end, file=sys.stderr, flush=True)
+class Bar:
+    """A bar on one line of a terminal or a notebook; in files and pipes a line now and then.
 
-    return show
+    It has no colours, and fits the width of the terminal (or of the variable COLUMNS).
+
+    Args:
+        name: what is done.
+        begun: the share that was done before; nothing is known of how long that took.
+        stream: where it is written; standard error when None.
+        keep: whether the full bar stays on the screen at the end.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        begun: float = 0.0,
+        stream: TextIO | None = None,
+        keep: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._name, self._keep, self._clock = name, keep, clock
+        self._stream = sys.stderr if stream is None else stream
+        self._is_overwritten = self._stream.isatty() or _is_notebook()
+        self._start = self._last = clock()
+        self._begun = self._share = begun
+        # When the first block was back, and the share that was done then.
+        self._first: tuple[float, float] | None = None
+        self._length, self._is_closed = 0, False
+        if begun < 1:
+            self._write(f"{name}: {f'{int(100 * begun)} %, ' if begun else ''}compiling")
+
+    def advance(self, share: float) -> None:
+        """Show that this share is done."""
+        if self._is_closed:
+            return
+        now, self._share = self._clock(), min(share, 1.0)
+        if self._first is None and share > self._begun:
+            self._first = now, self._share
+        if not self._is_overwritten:
+            if now - self._last < _SECONDS_BETWEEN_LINES and share < 1:
+                return
+            self._last = now
+        self._write(self._line(now))
+
+    def close(self) -> None:
+        """End the line, or take it back."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._is_overwritten:
+            self._print("\n" if self._keep else f"\r{' ' * self._length}\r")
+
+    def _line(self, now: float) -> str:
+        spent = _clocked(now - self._start)
+        ends = f"{spent}, {self._remaining(now)}" if self._share < 1 else spent
+        begins = f"{self._name}: {int(100 * self._share):3d} %"
+        room = min(shutil.get_terminal_size().columns - 1, _WIDEST) - len(begins) - len(ends) - 4
+        if not self._is_overwritten or room < _NARROWEST_BAR:
+            return f"{begins}, {ends}"
+        full = int(self._share * room)
+        return f"{begins} |{'#' * full}{' ' * (room - full)}| {ends}"
+
+    def _remaining(self, now: float) -> str:
+        """How long it takes, by the blocks that were not compiled."""
+        if self._first is None:
+            return "compiling"
+        since, begun = self._first
+        if self._share <= begun:
+            return "compiled"
+        return f"{_clocked((now - since) * (1 - self._share) / (self._share - begun))} left"
+
+    def _write(self, line: str) -> None:
+        if not self._is_overwritten:
+            self._print(f"{line}\n")
+            return
+        line = line[: max(shutil.get_terminal_size().columns - 1, 1)]
+        # What is left of a longer line before is overwritten with spaces.
+        self._print(f"\r{line.ljust(self._length)}")
+        self._length = len(line)
+
+    def _print(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            # Nobody reads it any more, or it is closed: that ends no run.
+            self._is_closed = True
+
+
+def _clocked(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _is_notebook() -> bool:
+    """Whether a notebook's kernel runs, whose streams are no terminals but overwrite their line."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return type(shell).__name__ == "ZMQInteractiveShell" or "google.colab" in sys.modules

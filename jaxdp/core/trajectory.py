@@ -2,7 +2,7 @@
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,10 +10,17 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.core.checks import require_host
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display.runs import endings, row_at_end, row_over_time, rows_of_time
+from jaxdp.core.display.values import in_words, is_known
 from jaxdp.core.extras import require_extra
+from jaxdp.core.pictures.curves import draw_curves
+from jaxdp.core.tidy_columns import tidy_columns
 
 if TYPE_CHECKING:
+    import pandas
     import xarray
+    from matplotlib.figure import Figure, SubFigure
 
 
 _LONG_NAMES = {
@@ -28,7 +35,22 @@ _LONG_NAMES = {
 
 
 class Status(enum.IntEnum):
-    """How a run, or the solution of a theory's equations, ended."""
+    """How a run, or the solution of a theory's equations, ended.
+
+    Attributes:
+        OK: it ended well.
+        DIVERGED: a recorded risk is not finite.
+        SOLVER_STOPPED: the differential equation's solver gave up before the end.
+        INVALID: traced parameters left their range (an increasing schedule, rho <= 0).
+        UNSTABLE: a prediction beyond a limit of stability, which is not to be trusted.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> jaxdp.Status(int(jaxdp.predict(problem, algorithm).status)).name
+        'OK'
+    """
 
     OK = 0
     DIVERGED = 1  # a recorded risk is not finite
@@ -45,7 +67,7 @@ def status_of(
     return jnp.where(finite, int(Status.OK), int(Status.DIVERGED))
 
 
-class Trajectory(eqx.Module):
+class Trajectory(AbstractExplained, eqx.Module):
     """The risk over time, of simulated runs or as predicted.
 
     Attributes:
@@ -124,6 +146,100 @@ class Trajectory(eqx.Module):
         dataset = xarray.Dataset(variables, {"time": time}, attrs)
         # One clock for all runs names the records, so that they can be selected by their times.
         return dataset.swap_dims(record="time") if time.ndim == 1 else dataset
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """A `pandas.DataFrame` with one row for each record of each run.
+
+        Columns are the numbers of the run ("run", or "run_0", "run_1", ... for batches of more
+        axes), "time", "risk", "std" where it is predicted, every observable, and of the whole run
+        "final_risk" and "status", a name of `Status`. The label is in `.attrs`.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed; names the extra.
+            TypeError: the trajectory is traced.
+        """
+        require_host("trajectory", self)
+        with require_extra("pandas", "data", "Trajectory.to_pandas"):
+            import pandas
+
+        over_time = {"risk": self.risk, **({} if self.std is None else {"std": self.std})}
+        status = np.vectorize(lambda code: Status(code).name)(self.status)
+        columns = tidy_columns(
+            self.time,
+            over_time | self.observables,
+            {"final_risk": self.final_risk, "status": status},
+        )
+        frame = pandas.DataFrame(columns)
+        frame.attrs["label"] = self.label
+        return frame
+
+    def plot(self, name: str = "risk", *, ax: Any = None) -> "Figure | SubFigure":
+        """A picture of the risk, or of an observable, over time.
+
+        Runs are drawn as the mean of those that ended well with a band of one standard deviation, a
+        prediction with a `std` as a curve with the predicted band, and a batch made by `vmap` as a
+        curve for each. `jaxdp.plots.plot_comparison` draws several trajectories.
+
+        Args:
+            name: "risk", or one of the `observables`.
+            ax: matplotlib's Axes to draw into; a new figure when None.
+
+        Raises:
+            KeyError: there is no observable of that name; says which there are.
+            ModuleNotFoundError: matplotlib is not installed; names the extra.
+            TypeError: the trajectory is traced.
+            ValueError: no run ended well.
+        """
+        require_host("trajectory", self)
+        known = {"risk": self.risk, **self.observables}
+        if name not in known:
+            raise KeyError(f"expected one of {', '.join(known)}, got {name!r}")
+        records = np.shape(self.risk)[-1]
+        are_runs = np.ndim(self.time) == 1 and np.ndim(self.risk) > 1
+        well = (np.asarray(self.status) == Status.OK).reshape(-1)
+        values = np.asarray(known[name], np.float64).reshape(-1, records)
+        if are_runs:
+            values = values[well]
+        if not len(values):
+            raise ValueError(f"expected a run that ended well, got none in {self.label!r}")
+        clocks = np.asarray(self.time, np.float64).reshape(-1, records)
+        repeated = 1 if len(clocks) == 1 else len(values) // len(clocks)
+        has_band = name == "risk" and self.std is not None and np.ndim(self.risk) == 1
+        return draw_curves(
+            np.broadcast_to(np.repeat(clocks, repeated, axis=0), values.shape),
+            values,
+            spread=np.asarray(self.std, np.float64) if has_band else None,
+            are_runs=are_runs,
+            label=self.label,
+            name=name,
+            ax=ax,
+        )
+
+    def __repr__(self):
+        if not all(map(is_known, (self.time, self.risk, self.final_risk, self.status))):
+            return eqx.tree_pformat(self)
+        values = {row.name: row.value for row in self._explanation().rows}
+        shown = [f"{name} {values[name]}" for name in ("status", "time", "risk", "final_risk")]
+        return f"Trajectory({self.label!r}: {', '.join(shown)})"
+
+    def _explanation(self):
+        is_seen = is_known(self.status)
+        # Runs share one clock; under vmap each trajectory of a batch has its own.
+        is_batch = np.ndim(self.time) > 1
+        chosen = np.asarray(self.status) == Status.OK if is_seen and not is_batch else None
+        codes = [(code.value, code.name) for code in Status]
+        ended = endings(codes, self.status) if is_seen else in_words(self.status)
+        rows = [Row("status", ended, _LONG_NAMES["status"]), rows_of_time(self.time)]
+        rows.append(row_over_time("risk", self.risk, chosen, "from start to end"))
+        rows.append(row_at_end("final_risk", self.final_risk, chosen, _LONG_NAMES["final_risk"]))
+        over = {} if self.std is None else {"std": self.std}
+        for name, values in (over | self.observables).items():
+            rows.append(row_over_time(name, values, chosen, _LONG_NAMES.get(name, "")))
+        if self.parameters is not None:
+            rows.append(Row("parameters", in_words(self.parameters), _LONG_NAMES["parameters"]))
+        title = ": ".join(filter(None, ("Trajectory", self.label)))
+        title += f", a batch of {np.shape(self.time)[0]}" if is_batch else ""
+        return Explanation(title, tuple(rows))
 
 
 def void_unless(valid: Bool[Array, ""], trajectory: Trajectory) -> Trajectory:

@@ -36,9 +36,22 @@ def read_cifar10(folder: str | pathlib.Path | None = None) -> Cifar10:
             OpenML's copy, whose first 50,000 rows are taken, by scikit-learn, which keeps it for
             the next time.
 
+    Returns:
+        `images`, (images, 32, 32, 3) from 0 to 255, and `labels`.
+
     Raises:
         ValueError: a file is missing or broken (says which, and why), or nothing was fetched.
         ImportError: scikit-learn is needed and not installed.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> from jaxdp.data import read_cifar10
+        >>> rows = {"images": np.zeros((2, 32, 32, 3), np.uint8), "labels": np.array([3, 5])}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.savez(pathlib.Path(folder, "images.npz"), **rows)
+        ...     read_cifar10(folder).images.shape
+        (2, 32, 32, 3)
     """
     if folder is None:
         return _fetched()

@@ -42,8 +42,24 @@ class ImageRows(NamedTuple):
 def first_of_classes(data: Cifar10, classes: Sequence[int], num_each: int) -> Cifar10:
     """The first images of each class, class by class.
 
+    Args:
+        data: images and labels, of `read_cifar10`.
+        classes: which, in the order of the result.
+        num_each: how many images of each.
+
+    Returns:
+        `num_each` images and labels of each class.
+
     Raises:
         ValueError: a class is named twice, or the data have fewer images of it.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.data import first_of_classes
+        >>> from jaxdp.data.cifar10 import Cifar10
+        >>> data = Cifar10(np.zeros((6, 32, 32, 3), np.uint8), np.array([3, 5, 3, 8, 5, 3]))
+        >>> first_of_classes(data, [5, 3], num_each=2).labels.tolist()
+        [5, 5, 3, 3]
     """
     require_kind("data", data, Cifar10, "Cifar10 images, such as read_cifar10() returns")
     require_count("num_each", num_each)
@@ -63,8 +79,22 @@ def first_of_classes(data: Cifar10, classes: Sequence[int], num_each: int) -> Ci
 def pooled(images: Any, side: int) -> Float[np.ndarray, "images side side colours"]:
     """Averages over squares of pixels, `side` of them along each edge; float64.
 
+    Args:
+        images: (images, height, width, colours), square.
+        side: of the result, in pixels.
+
+    Returns:
+        Smaller images, in the unit of the pixels.
+
     Raises:
         ValueError: the images are not square, or `side` does not divide theirs.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.data import pooled
+        >>> image = np.arange(16.0).reshape(1, 4, 4, 1)
+        >>> pooled(image, 2)[0, :, :, 0].tolist()
+        [[2.5, 4.5], [10.5, 12.5]]
     """
     require_host("images", images)
     require_real("images", images)
@@ -82,8 +112,21 @@ def pooled(images: Any, side: int) -> Float[np.ndarray, "images side side colour
 def on_sphere(images: Any) -> ImageRows:
     r"""Each image less the mean of all, as a row of norm sqrt(d); float64.
 
+    Args:
+        images: (images, side, side, colours), of any unit.
+
+    Returns:
+        The rows as `inputs`, and what turns rows into pictures again.
+
     Raises:
         ValueError: images of another shape, not finite, or without any contrast (says which).
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.data import on_sphere
+        >>> rows = on_sphere(np.random.default_rng(0).uniform(0, 255, (2, 4, 4, 3)))
+        >>> rows.inputs.shape, (rows.inputs**2).sum(axis=1).round(6).tolist()
+        ((2, 48), [48.0, 48.0])
     """
     images = _checked(images)
     rows = images.reshape(len(images), -1)
@@ -102,6 +145,20 @@ def published_scaling(images: Any, *, per_channel: bool = False) -> np.ndarray:
     the truth is not among the candidates.
 
     Source: DR Appendix D ("subset statistics").
+
+    Args:
+        images: (images, side, side, colours), of any unit.
+        per_channel: whether each colour has a mean and a standard deviation of its own.
+
+    Returns:
+        A row for each image, (images, side * side * colours).
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.data import published_scaling
+        >>> rows = published_scaling(np.random.default_rng(0).uniform(0, 255, (2, 4, 4, 3)))
+        >>> rows.shape, round(float((rows**2).mean()), 6)
+        ((2, 48), 1.0)
     """
     images = _checked(images)
     axes = (0, 1, 2) if per_channel else None

@@ -35,9 +35,26 @@ def read_mnist(folder: str | pathlib.Path | None = None) -> Mnist:
             or gzipped (.gz). None fetches OpenML's copy, in the same order, by scikit-learn, which
             keeps it for the next time.
 
+    Returns:
+        Images and labels of both parts.
+
     Raises:
         ValueError: a file is missing or broken (says which, and why), or nothing was fetched.
         ImportError: scikit-learn is needed and not installed.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> from jaxdp.data import read_mnist
+        >>> shapes = {"images-idx3": (2, 28, 28), "labels-idx1": (2,)}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for kind, shape in shapes.items():
+        ...         head = bytes([0, 0, 8, len(shape)]) + np.array(shape, ">i4").tobytes()
+        ...         for part in ("train", "t10k"):
+        ...             file = pathlib.Path(folder, f"{part}-{kind}-ubyte")
+        ...             _ = file.write_bytes(head + np.zeros(shape, np.uint8).tobytes())
+        ...     read_mnist(folder).train_images.shape
+        (2, 784)
     """
     if folder is None:
         return _fetched()

@@ -96,8 +96,18 @@ def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
         rows: the training rows, (rows, columns).
         floor: the least divisor, as a share of the columns' root mean square deviation; >= 0.
 
+    Returns:
+        A function of rows, with the training rows' `means` and `factors`.
+
     Raises:
         ValueError: the rows are not a table, or the floor is negative or not finite.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.data import column_scaling
+        >>> scaled = column_scaling(np.array([[1.0, 5.0], [3.0, 5.0]]))
+        >>> scaled(np.array([[2.0, 5.0], [4.0, 7.0]])).round(3).tolist()
+        [[0.0, 0.0], [2.0, 0.0]]
     """
     require_host("floor", floor)
     require_scalar("floor", floor)
@@ -120,8 +130,18 @@ def published_column_scaling(rows: Any) -> ColumnScaling:
     Args:
         rows: the training rows, (rows, columns).
 
+    Returns:
+        A function of rows, with the training rows' `means` and `factors`.
+
     Raises:
         ValueError: the rows are not a table.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.data import published_column_scaling
+        >>> scaled = published_column_scaling(np.array([[1.0, 2.0], [3.0, 6.0]]))
+        >>> scaled(np.array([[2.0, 4.0], [4.0, 8.0]])).round(3).tolist()
+        [[0.0, 0.0], [2.0, 2.0]]
     """
     rows, deviations = _deviations(rows)
     return ColumnScaling(rows.mean(axis=0, dtype=np.float64), 1 / (deviations + _PUBLISHED_OFFSET))

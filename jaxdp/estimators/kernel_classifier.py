@@ -36,8 +36,9 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
     r"""Private classification into two classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:
-        epsilon, delta, input_bound, input_range, kernel, num_projections, num_features,
-            feature_map, random_state, noise_seed: as `DPKernelRidge`.
+        epsilon, delta, input_bound, input_range: as `DPKernelRidge`.
+        kernel, num_projections, num_features, feature_map: likewise.
+        random_state, noise_seed: likewise.
         classes: the two labels, public. None reads them from `y`: `cost_` then says that they are
             taken to be known.
         loss: a margin loss of `jaxdp.losses`: `Logistic()` (None) or `HuberHinge`.
@@ -56,6 +57,16 @@ class DPKernelClassifier(ClassifierMixin, BaseEstimator):
     columns by name.
 
     `score` reads the data that it is given without privacy.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.estimators import DPKernelClassifier
+        >>> inputs = np.linspace(-1, 1, 200)[:, None]
+        >>> labels = np.where(inputs[:, 0] > 0, "up", "down")
+        >>> options = {"input_bound": 1.0, "classes": ("down", "up"), "num_projections": 20}
+        >>> estimator = DPKernelClassifier(epsilon=2.0, delta=1e-5, **options).fit(inputs, labels)
+        >>> estimator.classes_.tolist(), estimator.predict(inputs[:3]).shape
+        (['down', 'up'], (3,))
     """
 
     def __init__(

@@ -63,6 +63,16 @@ class DPKernelRidge(RegressorMixin, BaseEstimator):
     columns by name.
 
     `score` reads the data that it is given without privacy.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.estimators import DPKernelRidge
+        >>> inputs = np.linspace(-1, 1, 200)[:, None]
+        >>> options = {"label_bound": 1.0, "input_bound": 1.0, "num_projections": 20}
+        >>> estimator = DPKernelRidge(epsilon=2.0, delta=1e-5, **options)
+        >>> estimator = estimator.fit(inputs, np.sin(3 * inputs[:, 0]))
+        >>> estimator.predict(inputs[:3]).shape, estimator.cost_.is_certified
+        ((3,), True)
     """
 
     def __init__(

@@ -39,6 +39,12 @@ def row_blocks(
 
     Raises:
         ValueError, TypeError: inputs are not a matrix, or `rows` is not a whole number >= 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import IdentityFeatures, row_blocks
+        >>> [len(block) for block in row_blocks(IdentityFeatures(2), np.ones((5, 2)), rows=2)]
+        [2, 2, 1]
     """
     if not callable(function) or isinstance(function, type):
         raise TypeError(f"expected function to be a feature map or a function, got {function!r}")
@@ -60,9 +66,26 @@ def row_blocks(
 def blockwise(
     function: Callable[[Array], Array], inputs: Float[Any, "n dim"], *, rows: int = ROWS
 ) -> np.ndarray:
-    """The function at all rows, computed in blocks; arguments and errors as `row_blocks`.
+    """The function at all rows, computed in blocks.
 
     The result alone is held whole, (n, ...); where that is too much, sum over `row_blocks`.
+
+    Args:
+        function: of rows, as for `row_blocks`.
+        inputs: (n, d), with n >= 0.
+        rows: how many at once.
+
+    Returns:
+        A value for each row, (n, ...).
+
+    Raises:
+        ValueError, TypeError: as `row_blocks`.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import IdentityFeatures, blockwise
+        >>> blockwise(IdentityFeatures(2), np.ones((5, 2)), rows=2).shape
+        (5, 2)
     """
     blocks = list(row_blocks(function, inputs, rows=rows))
     if blocks:

@@ -22,6 +22,14 @@ class ClippedSlope(eqx.Module):
         derivative: $E[\psi'(f)]$, the derivative of the mean in the mean of f; by Stein's identity
             also $\mathrm{Cov}(\psi(f), f)/\mathrm{Var} f$.
         clipped: the probability that the slope is clipped.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.losses import Squared
+        >>> mean, variance, label, limit = np.array([1.0, 1.0, 0.0, 2.0], np.float32)
+        >>> found = Squared().clipped_slope(mean, variance, label, limit)
+        >>> print(f"mean {found.mean:.3f}, clipped {found.clipped:.3f}")
+        mean 1.219, clipped 0.523
     """
 
     mean: Float[Array, "*shape"]
@@ -42,6 +50,14 @@ class SignalSlope(eqx.Module):
             the part $\sqrt w\,h$ of the prediction that is independent of the signal.
         square: $E[\psi^2]$.
         clipped: the probability that the slope is clipped.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.losses import well_specified_slope
+        >>> overlap, remainder, signal, limit = np.array([0.0, 0.0, 2.0, np.inf], np.float32)
+        >>> found = well_specified_slope(overlap, remainder, signal, limit)
+        >>> print(f"square {found.square:.3f}, clipped {found.clipped:.3f}")
+        square 0.250, clipped 0.000
     """
 
     along: Float[Array, "*shape"]

@@ -18,6 +18,11 @@ class Logistic(AbstractScalarLoss, AbstractClassificationLoss, AbstractMarginLos
 
     A prediction names the class of its sign; zero names both. As a function of the margin m = y f
     the loss serves `jaxdp.kernels.PrivateKernelClassifier`.
+
+    Example:
+        >>> from jaxdp.losses import Logistic
+        >>> print(f"{Logistic().value(2.0, 1.0):.3f}, {Logistic().slope(2.0, -1.0):.3f}")
+        0.127, 0.881
     """
 
     @property

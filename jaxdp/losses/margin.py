@@ -65,6 +65,13 @@ class HuberHinge(AbstractMarginLoss):
 
     Raises:
         ValueError: the width is not positive and finite.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.losses import HuberHinge
+        >>> loss = HuberHinge(width=0.5)
+        >>> loss.value_of_margin(np.array([-1.0, 1.0, 2.0])).tolist(), loss.smoothness
+        ([2.0, 0.125, 0.0], 1.0)
     """
 
     width: float = eqx.field(converter=plain_float)

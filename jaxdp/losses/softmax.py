@@ -36,6 +36,13 @@ class Softmax(AbstractClassificationLoss):
 
     Raises:
         ValueError: num_classes is below 2.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.losses import Softmax
+        >>> loss, logits = Softmax(3), np.array([2.0, 0.0, 0.0], np.float32)
+        >>> print(f"{loss.value(logits, 0):.3f}", np.asarray(loss.slope(logits, 0)).round(3))
+        0.240 [-0.213  0.107  0.107]
     """
 
     num_classes: int = eqx.field(static=True, converter=plain_number)

@@ -18,7 +18,13 @@ from jaxdp.losses.labels import require_real_labels
 
 
 class Squared(AbstractScalarLoss):
-    r"""$(f - y)^2$, of slope $2(f - y)$: the loss of `DPGD`."""
+    r"""$(f - y)^2$, of slope $2(f - y)$: the loss of `DPGD`.
+
+    Example:
+        >>> from jaxdp.losses import Squared
+        >>> Squared().value(3.0, 1.0), Squared().slope(3.0, 1.0)
+        (4.0, 4.0)
+    """
 
     @property
     def curvature_bound(self):
@@ -45,7 +51,13 @@ class Squared(AbstractScalarLoss):
 
 
 class HalfSquared(AbstractScalarLoss):
-    r"""$(f - y)^2/2$, of slope $f - y$: the loss of `LinearRegression`."""
+    r"""$(f - y)^2/2$, of slope $f - y$: the loss of `LinearRegression`.
+
+    Example:
+        >>> from jaxdp.losses import HalfSquared
+        >>> HalfSquared().value(3.0, 1.0), HalfSquared().slope(3.0, 1.0)
+        (2.0, 2.0)
+    """
 
     @property
     def curvature_bound(self):
@@ -81,6 +93,12 @@ class Huber(AbstractScalarLoss):
 
     Raises:
         ValueError: the width is not positive and finite.
+
+    Example:
+        >>> from jaxdp.losses import Huber
+        >>> loss = Huber(width=1.0)
+        >>> float(loss.value(3.0, 0.0)), float(loss.slope(3.0, 0.0))
+        (2.5, 1.0)
     """
 
     width: Float[Array, ""] = eqx.field(converter=lambda value: as_float(value, "width"))

@@ -34,8 +34,17 @@ def relu_network(
         num_hidden: how many hidden layers, >= 1.
         key: of the weights.
 
+    Returns:
+        An Equinox model of one input.
+
     Raises:
         ValueError, TypeError: a size is not a whole number >= 1.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.networks import num_parameters, relu_network
+        >>> num_parameters(relu_network(3, 40, 2, key=jax.random.key(0)))
+        200
     """
     sizes = {"in_size": in_size, "width": width, "num_classes": num_classes}
     sizes["num_hidden"] = num_hidden
@@ -65,8 +74,20 @@ def relu_network(
 def num_parameters(model: eqx.Module) -> int:
     """p, how many weights a model has.
 
+    Args:
+        model: any pytree; its inexact arrays are the weights.
+
+    Returns:
+        Their number.
+
     Raises:
         TypeError: it is no model: it has none.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.networks import num_parameters
+        >>> num_parameters([np.zeros((3, 4)), np.zeros(3)])
+        15
     """
     leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
     if not leaves:
@@ -77,7 +98,22 @@ def num_parameters(model: eqx.Module) -> int:
 def cross_entropy(
     model: eqx.nn.MLP, input: Float[Array, " in"], label: Int[Array, ""]
 ) -> Float[Array, ""]:
-    """Minus the log of the softmax probability of one record's label."""
+    """Minus the log of the softmax probability of one record's label.
+
+    Args:
+        model: from one input to its logits.
+        input: of the record.
+        label: its class, from 0.
+
+    Returns:
+        The loss, in nats.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.networks import cross_entropy
+        >>> print(f"{cross_entropy(lambda row: row, np.array([2.0, 0.0, 0.0]), 0):.3f}")
+        0.240
+    """
     return optax.softmax_cross_entropy_with_integer_labels(model(input), label)
 
 
@@ -89,9 +125,24 @@ def accuracy(
 
     Ties go to the first class; a record whose logits are not finite counts as wrong.
 
+    Args:
+        model: from one input to its logits.
+        inputs: of all records.
+        labels: of all records, from 0.
+
+    Returns:
+        A share, between 0 and 1.
+
     Raises:
         TypeError: the model cannot be called, or inputs or labels are no numbers.
         ValueError: there is not one label a record.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.networks import accuracy
+        >>> logits = np.array([[2.0, 1.0], [0.0, 1.0], [3.0, 1.0]])
+        >>> print(f"{accuracy(lambda row: row, logits, np.array([0, 1, 1])):.3f}")
+        0.667
     """
     require_callable("model", model, "a model, a function of one input")
     require_real("inputs", inputs)

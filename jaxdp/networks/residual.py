@@ -46,6 +46,13 @@ class ResidualNetwork(AbstractLastLayerNetwork):
 
     Raises:
         ValueError, TypeError: a size is not a whole number >= 1, or the stem leaves no map.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.networks import ResidualNetwork, num_parameters
+        >>> network = ResidualNetwork(8, 4, 10, num_blocks=1, key=jax.random.key(0))
+        >>> network.in_size, network.last.shape
+        (192, (10, 64))
     """
 
     stem: Float[Array, "kernel kernel image_channels channels"]

@@ -31,6 +31,13 @@ class TwoLayerNetwork(AbstractLastLayerNetwork):
 
     Raises:
         ValueError, TypeError: a size is not a whole number >= 1.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.networks import TwoLayerNetwork
+        >>> network = TwoLayerNetwork(3, 40, 2, key=jax.random.key(0))
+        >>> network.features(np.ones(3)).shape, network(np.ones(3)).shape
+        ((40,), (2,))
     """
 
     hidden: Float[Array, "width in"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.plots.figures import given_axes, new_figure
+from jaxdp.core.pictures.figures import given_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,9 +39,21 @@ def plot_grid(
         most_panels: further ones are left out, and the title says so.
         ax: matplotlib's Axes to draw into, one for each panel; a new figure when None.
 
+    Returns:
+        The figure, to save or to show.
+
     Raises:
         TypeError: `values` is no DataArray, or `ax` no Axes.
         ValueError: `ax` has not one Axes for each panel.
+
+    Example:
+        >>> import numpy as np, xarray
+        >>> from jaxdp.plots import plot_grid
+        >>> axes = {"clip": [0.5, 1.0], "rate": [0.1, 0.2, 0.4]}
+        >>> risks = np.array([[0.3, 0.2, 0.4], [0.25, 0.15, 0.5]])
+        >>> figure = plot_grid(xarray.DataArray(risks, axes, name="risk"))
+        >>> type(figure).__name__
+        'Figure'
     """
     if (
         not hasattr(values, "squeeze")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.plots.figures import given_axes, new_figure
+from jaxdp.core.pictures.figures import given_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,9 +42,19 @@ def plot_images(
         figure: one to draw into; a new one, of a size that suits the images, when None.
         ax: matplotlib's Axes to draw into, in the place of a figure.
 
+    Returns:
+        The figure, to save or to show.
+
     Raises:
         ValueError: stacks of different length, of no images or not of images, or captions and
             labels that do not go with them, or both a figure and axes.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.plots import plot_images
+        >>> truth = np.linspace(0, 1, 3 * 4 * 4).reshape(3, 4, 4)
+        >>> type(plot_images(truth, 1 - truth, labels=["truth", "found"])).__name__
+        'Figure'
     """
     if figure is not None and ax is not None:
         raise ValueError("expected figure or ax, got both")

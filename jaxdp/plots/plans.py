@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.core.checks import require_kind
+from jaxdp.core.pictures.figures import given_axes, new_figure
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning import OnePassPlan
-from jaxdp.plots.figures import given_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +44,9 @@ def plot_plan(
             for the plan's own, which has no band.
         title: above the panels.
         ax: three of matplotlib's Axes to draw into; a new figure when None.
+
+    Returns:
+        The figure, to save or to show.
 
     Raises:
         TypeError: what should be a plan or a Trajectory is none.

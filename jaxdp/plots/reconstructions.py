@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.plots.figures import given_axes, new_figure
+from jaxdp.core.pictures.figures import given_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,9 +35,19 @@ def plot_reconstruction(
         title: above all.
         ax: matplotlib's Axes to draw into: two, or one for the map; a new figure when None.
 
+    Returns:
+        The figure, to save or to show.
+
     Raises:
         TypeError: `ax` is no Axes.
         ValueError: the shapes differ, something is not finite, or `ax` is not as many Axes.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.plots import plot_reconstruction
+        >>> truth = np.random.default_rng(0).normal(size=(5, 8))
+        >>> type(plot_reconstruction(truth[::-1], truth, levels={"chance": 1.4})).__name__
+        'Figure'
     """
     found = _rows("found_inputs", found_inputs)
     true = None if true_inputs is None else _rows("true_inputs", true_inputs)

@@ -11,11 +11,13 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import concrete
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display.values import in_words
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.release import release_of
 
 
-class Cost(eqx.Module):
+class Cost(AbstractExplained, eqx.Module):
     """A privacy guarantee: (epsilon, delta), and the stronger statements it was read from.
 
     Floats for a concrete release, arrays for a traced one.
@@ -63,6 +65,22 @@ class Cost(eqx.Module):
             text += f"; published: epsilon {self.published_epsilon:.4f}"
         return "\n".join([text, *(f"  - {line}" for line in self.assumptions)])
 
+    def _explanation(self):
+        is_batch = any(np.ndim(value) for value in (self.epsilon, self.delta))
+        is_plain = not isinstance(self.epsilon, Tracer) and not is_batch
+        epsilon = _rounded_up(float(self.epsilon)) if is_plain else in_words(self.epsilon, 0)
+        noise = "certified" if self.is_certified else "simulated"
+        rows = (
+            Row("epsilon", epsilon, "proved at delta"),
+            Row("delta", in_words(self.delta, 0), "probability beyond epsilon"),
+            Row("mu", in_words(self.mu, 0), "Gaussian DP"),
+            Row("zcdp", in_words(self.zcdp, 0), "zero-concentrated DP"),
+            Row("published_epsilon", in_words(self.published_epsilon, 0), "stated by the paper"),
+            Row("adjacency", self.adjacency, "who the neighbours are"),
+            Row("noise", noise, "whether it holds in the arithmetic of the machine"),
+        )
+        return Explanation("Privacy cost", rows, self.assumptions)
+
 
 def account(thing: Any, *, delta: Any) -> Cost:
     """The privacy cost of an algorithm or of anything else that has a `release()`.
@@ -70,6 +88,9 @@ def account(thing: Any, *, delta: Any) -> Cost:
     Args:
         thing: an algorithm, or a `Release`.
         delta: in (0, 1).
+
+    Returns:
+        The cost at delta: floats for a concrete release, arrays for a traced one.
 
     Raises:
         TypeError: `thing` does not state what it releases.

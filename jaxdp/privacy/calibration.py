@@ -41,6 +41,11 @@ def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releas
 
     Raises:
         ValueError: an argument is out of its range.
+
+    Example:
+        >>> from jaxdp.privacy import gaussian_noise_std
+        >>> print(f"{gaussian_noise_std(1.0, 1e-5, sensitivity=2.0, num_releases=4):.2f}")
+        14.92
     """
     scale = _scale(sensitivity, num_releases)
     return _rounded_up(scale, gaussian_mu(epsilon, delta))
@@ -51,7 +56,22 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
 
     $\sigma = \Delta\sqrt{k/(2z)}$ with the largest z that implies (epsilon, delta)-DP.
 
-    Args, Returns and Raises: as `gaussian_noise_std`.
+    Args:
+        epsilon: >= 0; infinity gives 0.
+        delta: in (0, 1).
+        sensitivity: Delta, the largest distance between the values of neighbours, >= 0.
+        num_releases: k >= 1, how many are released with this noise each.
+
+    Returns:
+        A float, or an array for array or traced arguments.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Example:
+        >>> from jaxdp.privacy import zcdp_noise_std
+        >>> print(f"{zcdp_noise_std(1.0, 1e-5, sensitivity=2.0, num_releases=4):.2f}")
+        16.18
     """
     scale = _scale(sensitivity, num_releases)
     zcdp = epsilon_to_zcdp(epsilon, delta)
@@ -72,10 +92,20 @@ def calibrated_noise_multiplier(
         sampler: how batches are drawn.
         num_steps: how many batches are used.
 
+    Returns:
+        The standard deviation of the noise on a sum over the clip norm.
+
     Raises:
         ValueError: an argument is out of its range, or the batches that the sampler truncates
             use up delta.
         ImportError: dp_accounting is needed and not installed.
+
+    Example:
+        >>> from jaxdp.privacy import ShuffledEpochs, calibrated_noise_multiplier
+        >>> sampler = ShuffledEpochs(num_records=1000, batch_size=50)
+        >>> multiplier = calibrated_noise_multiplier(1.0, 1e-5, sampler=sampler, num_steps=20)
+        >>> print(f"{multiplier:.2f}")
+        7.46
     """
     require_sampler(sampler)
     check_budget(epsilon, delta)

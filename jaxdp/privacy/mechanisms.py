@@ -72,6 +72,12 @@ class GaussianMechanism(AbstractMechanism):
     Args:
         mu: sensitivity under the release's adjacency over the noise's standard deviation, >= 0;
             infinite for no noise.
+
+    Example:
+        >>> from jaxdp.privacy import GaussianMechanism
+        >>> mechanism = GaussianMechanism(1.0)
+        >>> print(f"{mechanism.epsilon(1e-5, 'replace-one'):.3f}, zCDP {mechanism.proved.zcdp}")
+        4.377, zCDP 0.5
     """
 
     mu: _Scalar = eqx.field(converter=lambda value: host_scalar("mu", value))
@@ -97,6 +103,11 @@ class ZeroConcentrated(AbstractMechanism):
 
     Args:
         zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z.
+
+    Example:
+        >>> from jaxdp.privacy import ZeroConcentrated
+        >>> print(f"{ZeroConcentrated(0.5).epsilon(1e-5, 'replace-one'):.3f}")
+        4.728
     """
 
     zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))
@@ -125,6 +136,12 @@ class Composition(AbstractMechanism):
 
     Args:
         mechanisms: one or more.
+
+    Example:
+        >>> from jaxdp.privacy import Composition, GaussianMechanism, ZeroConcentrated
+        >>> both = Composition((GaussianMechanism(0.8), ZeroConcentrated(0.18)))
+        >>> print(f"zCDP {both.proved.zcdp:.2f}, epsilon {both.epsilon(1e-5, 'replace-one'):.3f}")
+        zCDP 0.50, epsilon 4.728
     """
 
     mechanisms: tuple[AbstractMechanism, ...]
@@ -177,6 +194,11 @@ class Unproved(AbstractMechanism):
 
     Args:
         reason: why, in words.
+
+    Example:
+        >>> from jaxdp.privacy import Unproved
+        >>> Unproved("the published proof has a gap").epsilon(1e-5, "replace-one")
+        inf
     """
 
     reason: str = eqx.field(static=True)

@@ -60,6 +60,12 @@ class ObjectivePerturbation(AbstractMechanism):
 
     Raises:
         ValueError: a number is negative or not a number.
+
+    Example:
+        >>> from jaxdp.privacy import ObjectivePerturbation
+        >>> mechanism = ObjectivePerturbation(shift=0.5, log_jacobian=0.1)
+        >>> print(f"epsilon = {mechanism.epsilon(1e-5, 'replace-one'):.2f}")
+        epsilon = 2.17
     """
 
     shift: float = eqx.field(converter=lambda value: host_scalar("shift", value))

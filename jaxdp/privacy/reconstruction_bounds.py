@@ -45,8 +45,16 @@ def reconstruction_bound(mu: ArrayLike, baseline: ArrayLike) -> Float[np.ndarray
             `account`, half of it for `DPGD`.
         baseline: kappa, the largest probability of success without the output, in [0, 1].
 
+    Returns:
+        The largest probability of success with the output, of the arguments' common shape.
+
     Raises:
         ValueError: an argument is out of range.
+
+    Example:
+        >>> from jaxdp.privacy import reconstruction_bound
+        >>> print(f"{float(reconstruction_bound(mu=1.0, baseline=0.01)):.3f}")
+        0.092
     """
     check_non_negative("mu", mu)
     with np.errstate(divide="ignore"):
@@ -61,8 +69,21 @@ def approximate_reconstruction_bound(
     The same proof with $g(a) = \min(1, e^\epsilon a + \delta)$. One point of a curve: weaker than
     `reconstruction_bound` where $\mu$ is known.
 
+    Args:
+        epsilon: >= 0, between the mechanism and its reference.
+        delta: in [0, 1].
+        baseline: kappa, as in `reconstruction_bound`.
+
+    Returns:
+        The largest probability of success with the output, of the arguments' common shape.
+
     Raises:
         ValueError: an argument is out of range.
+
+    Example:
+        >>> from jaxdp.privacy import approximate_reconstruction_bound
+        >>> print(f"{float(approximate_reconstruction_bound(1.0, 1e-5, baseline=0.01)):.4f}")
+        0.0272
     """
     check_non_negative("epsilon", epsilon)
     check_delta(delta)
@@ -85,8 +106,16 @@ def sphere_log_baseline(
         is_on_sphere: whether guesses lie on the sphere, as those of `attacks.reconstruct` do; else
             one in its inside, which reaches a larger cap.
 
+    Returns:
+        The natural logarithm of the share, of the shape of `error`.
+
     Raises:
         ValueError: an argument is out of range.
+
+    Example:
+        >>> from jaxdp.privacy import sphere_log_baseline
+        >>> print(f"{float(sphere_log_baseline(error=0.5, dim=10)):.2f}")
+        -8.47
     """
     check_non_negative("error", error)
     if require_count("dim", dim) < 2:
@@ -119,8 +148,16 @@ def error_lower_bound(
         mu: as in `reconstruction_bound`.
         dim, num_guesses, is_on_sphere: as in `sphere_log_baseline`.
 
+    Returns:
+        A lower bound on the mean of $|x - \hat x|/\sqrt d$; 0 for an infinite mu.
+
     Raises:
         ValueError: an argument is out of range.
+
+    Example:
+        >>> from jaxdp.privacy import error_lower_bound
+        >>> print([round(error_lower_bound(mu, dim=100), 3) for mu in (0.0, 5.0, 20.0)])
+        [1.412, 1.026, 0.134]
     """
     check_non_negative("mu", mu)
     require_scalar("mu", mu)

@@ -31,6 +31,11 @@ class PublishedConversion(AbstractClaim):
 
     Args:
         zcdp: z >= 0.
+
+    Example:
+        >>> from jaxdp.privacy import PublishedConversion, zcdp_epsilon
+        >>> print(f"{PublishedConversion(0.5).epsilon_at(1e-5):.2f}, {zcdp_epsilon(0.5, 1e-5):.2f}")
+        5.30, 4.73
     """
 
     zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))
@@ -45,6 +50,12 @@ class StatedBudget(AbstractClaim):
     Args:
         epsilon: >= 0.
         delta: in (0, 1).
+
+    Example:
+        >>> from jaxdp.privacy import StatedBudget
+        >>> claim = StatedBudget(epsilon=1.0, delta=1e-5)
+        >>> claim.epsilon_at(1e-5), claim.epsilon_at(1e-6)
+        (1.0, inf)
     """
 
     epsilon: _Scalar = eqx.field(converter=lambda value: host_scalar("epsilon", value))
@@ -77,6 +88,13 @@ class Release(eqx.Module):
 
     Raises:
         ValueError: the adjacency is unknown, or the mechanism is not proved for it.
+
+    Example:
+        >>> import jaxdp
+        >>> from jaxdp.privacy import GaussianMechanism, Release
+        >>> release = Release("a noisy mean", "replace-one", GaussianMechanism(0.5))
+        >>> print(f"epsilon = {jaxdp.account(release, delta=1e-5).epsilon:.2f}")
+        epsilon = 1.99
     """
 
     what: str = eqx.field(static=True)
@@ -134,9 +152,20 @@ def compose(*things: Any) -> Release:
     Args:
         things: releases, or algorithms and runs that have one.
 
+    Returns:
+        One release, of what the parts cost together; `jaxdp.account` reads it.
+
     Raises:
         TypeError: one of them does not state what it releases.
         ValueError: their neighbours differ, so that no common guarantee follows.
+
+    Example:
+        >>> import jaxdp
+        >>> from jaxdp.privacy import GaussianMechanism, Release, compose
+        >>> mean = Release("a noisy mean", "replace-one", GaussianMechanism(0.3))
+        >>> count = Release("a noisy count", "replace-one", GaussianMechanism(0.4))
+        >>> print(f"mu = {jaxdp.account(compose(mean, count), delta=1e-5).mu:.2f}")
+        mu = 0.50
     """
     releases = [release_of(thing, f"things[{place}]") for place, thing in enumerate(things)]
     adjacencies = tuple(dict.fromkeys(release.adjacency for release in releases))

@@ -37,6 +37,9 @@ def independent_strategy(num_steps: int) -> Float[np.ndarray, "steps steps"]:
     Args:
         num_steps: K.
 
+    Returns:
+        The strategy, in float64.
+
     Example:
         >>> from jaxdp.privacy import independent_strategy
         >>> independent_strategy(2).tolist()
@@ -57,6 +60,9 @@ def square_root_strategy(num_steps: int, nu: Any) -> Float[Any, "steps steps"]:
     Args:
         num_steps: K.
         nu: in [0, 1].
+
+    Returns:
+        The strategy: a float64 NumPy array, or a JAX array for a traced nu.
 
     Raises:
         ValueError: nu is outside [0, 1].

@@ -17,7 +17,19 @@ from jaxdp.losses import AbstractScalarLoss, loss_gradient, loss_smoothness
 
 
 class Samples(eqx.Module):
-    """One input and its label, or a batch of them along leading axes."""
+    """One input and its label, or a batch of them along leading axes.
+
+    Attributes:
+        inputs: x, of one sample or of several along leading axes.
+        labels: y, likewise.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.problems import Samples
+        >>> batch = Samples(inputs=np.ones((5, 3)), labels=np.zeros(5))
+        >>> batch.inputs.shape, batch.labels.shape
+        ((5, 3), (5,))
+    """
 
     inputs: Float[Array, "*batch dim"]
     labels: Float[Array, "*batch"]

@@ -74,6 +74,17 @@ def require_non_increasing(schedule: AbstractSchedule, num_steps: int | None = N
         schedule: nothing is said of a traced one.
         num_steps: how many steps are made, where that is known; beyond 2^22 of them, 2^22 that are
             evenly spaced are looked at (`is_checked`).
+
+    Raises:
+        ValueError: the rate increases or is negative; says where.
+
+    Example:
+        >>> from jaxdp.schedules import Plain, require_non_increasing
+        >>> try:
+        ...     require_non_increasing(Plain(lambda time: 1 + time))
+        ... except ValueError as error:
+        ...     print(str(error).partition(",")[0])
+        expected a non-increasing learning rate
     """
     with jax.ensure_compile_time_eval():
         time = np.linspace(0, 1, _POINTS)
@@ -135,7 +146,21 @@ def _require_falling(
 
 
 def is_checked(schedule: AbstractSchedule, num_steps: Any) -> bool:
-    """Whether it is known of every step that the rate does not rise there."""
+    """Whether it is known of every step that the rate does not rise there.
+
+    Args:
+        schedule: of concrete or traced parameters.
+        num_steps: how many steps are made.
+
+    Returns:
+        Whether `require_non_increasing` has looked at every step, or none has to be looked at.
+
+    Example:
+        >>> import jaxdp
+        >>> from jaxdp.schedules import is_checked
+        >>> is_checked(jaxdp.Polynomial(3.0, power=0.5), num_steps=10**9)
+        True
+    """
     if schedule.is_falling:
         return True
     is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((schedule, num_steps)))
@@ -143,7 +168,20 @@ def is_checked(schedule: AbstractSchedule, num_steps: Any) -> bool:
 
 
 def is_non_increasing(schedule: AbstractSchedule) -> Bool[Array, ""]:
-    """The same of a schedule whose parameters may be traced, on a coarser grid."""
+    """The same of a schedule whose parameters may be traced, on a coarser grid.
+
+    Args:
+        schedule: whose parameters may be traced.
+
+    Returns:
+        Whether the rates on the grid are finite, >= 0 and nowhere above an earlier one.
+
+    Example:
+        >>> import jaxdp
+        >>> from jaxdp.schedules import is_non_increasing
+        >>> bool(is_non_increasing(jaxdp.Polynomial(3.0, power=0.5)))
+        True
+    """
     rates = schedule(jnp.linspace(0, 1, _TRACED_POINTS))
     lowest = lax.cummin(rates)
     return jnp.all(jnp.isfinite(rates) & (rates >= 0) & (rates <= lowest * (1 + _ROUNDING)))

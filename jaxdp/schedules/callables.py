@@ -18,6 +18,7 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxdp.core.checks import concrete, require_count, require_positive
+from jaxdp.core.display.values import called
 from jaxdp.core.numerics.precision import x64
 from jaxdp.schedules.base import AbstractSchedule
 from jaxdp.schedules.closed_forms import Constant
@@ -37,6 +38,9 @@ class _Opaque(eqx.Module):
     def __call__(self, time):
         return self.function(time)
 
+    def __repr__(self):
+        return called(self.function)
+
 
 class Plain(AbstractSchedule):
     """Any callable of t, only ever asked within [0, 1].
@@ -48,11 +52,18 @@ class Plain(AbstractSchedule):
         function: maps an array of times to an array of learning rates; it must be traceable. A
             callable pytree (an `equinox.Module`) keeps its arrays as parameters; a plain function
             must not close over traced values.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from jaxdp.schedules import Plain
+        >>> rate = Plain(lambda time: 3 * jnp.exp(-time))
+        >>> [round(float(rate(time)), 3) for time in (0.0, 1.0)]
+        [3.0, 1.104]
     """
 
     function: Callable[[Any], Any]
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[[Any], Any]):
         self.function = _as_pytree(function)
 
     def __call__(self, time):
@@ -101,7 +112,7 @@ class FromSteps(AbstractSchedule):
     function: Callable[[Any], Any]
     num_steps: int = eqx.field(static=True)
 
-    def __init__(self, function, num_steps):
+    def __init__(self, function: Callable[[Any], Any], num_steps: int):
         if isinstance(function, AbstractSchedule) or not callable(function):
             raise TypeError(
                 "expected function to map a number of steps to a learning rate, as an optax "
@@ -139,12 +150,23 @@ class FromSteps(AbstractSchedule):
 def as_schedule(learning_rate: Any) -> AbstractSchedule:
     """The schedule itself; a number as a constant one, and a callable of t made one.
 
+    Args:
+        learning_rate: a schedule, a positive number, or a traceable callable of t in [0, 1].
+
+    Returns:
+        A schedule.
+
     Raises:
         TypeError: it is none of these, or a schedule of optax, which is a function of steps.
         ValueError: the number is not a positive scalar.
 
     Warns:
         UserWarning: a callable hardly falls on [0, 1], as functions of steps do.
+
+    Example:
+        >>> from jaxdp.schedules import as_schedule
+        >>> type(as_schedule(3.0)).__name__, float(as_schedule(3.0)(0.5))
+        ('Constant', 3.0)
     """
     if isinstance(learning_rate, AbstractSchedule):
         return learning_rate

@@ -51,6 +51,9 @@ def simulate(
         progress: True for a bar, or a function, called on the host with the share done; not
             under `jit` or `vmap`.
 
+    Returns:
+        A trajectory with the runs along the leading axis of `risk` and `final_risk`.
+
     Raises:
         NotCoveredError: no simulator, or not this one, covers the pair.
         TypeError, ValueError: an argument is of the wrong kind or out of range.

@@ -9,25 +9,29 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxdp.core.files.interrupts import is_ending, set_aside
+from jaxdp.core.progress import Bar
 
 
 @contextlib.contextmanager
 def progress_bar(name: str, total: int, done: int, *, quiet: bool) -> Iterator[Callable]:
     """A bar with the remaining time on standard error; yields what advances it by some cells.
 
-    Absent where standard error is no terminal, where `quiet`, and where tqdm is not installed.
+    Absent where standard error is no terminal and where `quiet`.
     """
-    try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
-        quiet = True
-    if quiet:
+    if quiet or not sys.stderr.isatty():
         yield lambda cells: None
         return
-    with tqdm(
-        desc=name, total=total, initial=done, unit="cell", disable=None, smoothing=0.1
-    ) as bar:
-        yield bar.update
+    bar, count = Bar(name, begun=done / total), done
+
+    def advance(cells: int) -> None:
+        nonlocal count
+        count += cells
+        bar.advance(count / total)
+
+    try:
+        yield advance
+    finally:
+        bar.close()
 
 
 @contextlib.contextmanager

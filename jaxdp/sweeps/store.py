@@ -15,12 +15,13 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from jaxdp.core.files.sealed_arrays import DamagedError, read_sealed
+from jaxdp.core.files.sealed_arrays import DamagedError, read_sealed, sealed
 from jaxdp.core.files.whole_files import write_whole
 from jaxdp.sweeps import description
 from jaxdp.sweeps.shards import Place, Shard, packed, unpacked
 
-_DESCRIPTION = "sweep.json"
+# What the folder belongs to, and the values of the axes, for whoever reads it without the sweep.
+DESCRIPTION, COORDINATES = "sweep.json", "axes.npz"
 _DAMAGED = ".damaged"
 # Files that a killed process left half written are cleared after this many seconds.
 _STALE = 3600
@@ -34,12 +35,18 @@ class Store:
     Args:
         folder: made when it is absent.
         identity: what must agree for the folder to be resumed.
+        coordinates: the values of each axis, which are written down; None where they are not.
 
     Raises:
         ValueError: the folder belongs to another sweep, or holds other things.
     """
 
-    def __init__(self, folder: str | os.PathLike, identity: Mapping[str, Any]):
+    def __init__(
+        self,
+        folder: str | os.PathLike,
+        identity: Mapping[str, Any],
+        coordinates: Mapping[str, Any] | None = None,
+    ):
         self.folder = pathlib.Path(folder)
         self._digest = description.digest_of(identity)
         self._axes = {axis["name"] for axis in identity["axes"]}
@@ -48,7 +55,13 @@ class Store:
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"expected store to be a folder, got the file {self.folder}")
         self.folder.mkdir(parents=True, exist_ok=True)
+        # Left over where somebody has removed the description.
+        is_old = not (self.folder / DESCRIPTION).exists()
         self._claim(dict(identity))
+        if coordinates is not None and (is_old or not (self.folder / COORDINATES).exists()):
+            # Nothing that is computed depends on it.
+            with contextlib.suppress(OSError):
+                self._write(COORDINATES, sealed(coordinates))
         self._clear_stale()
 
     def places(self) -> set[Place]:
@@ -118,7 +131,7 @@ class Store:
             ) from error
 
     def _claim(self, identity: dict[str, Any]) -> None:
-        path = self.folder / _DESCRIPTION
+        path = self.folder / DESCRIPTION
         if not path.exists():
             foreign = [entry.name for entry in os.scandir(self.folder) if not _is_own(entry.name)]
             # The description may be another process's of just now.
@@ -131,7 +144,7 @@ class Store:
             for place in sorted(self.places())[:1]:
                 self.read(place)
             with contextlib.suppress(FileExistsError):
-                self._write(_DESCRIPTION, description.written(identity), replace=False)
+                self._write(DESCRIPTION, description.written(identity), replace=False)
         found = description.read(path)
         if found != identity:
             difference = description.difference(found, identity)
@@ -146,7 +159,8 @@ class Store:
 
 
 def _is_own(name: str) -> bool:
-    return name.startswith(".") or Place.of_file(name.partition(_DAMAGED)[0]) is not None
+    is_shard = Place.of_file(name.partition(_DAMAGED)[0]) is not None
+    return name.startswith(".") or name == COORDINATES or is_shard
 
 
 def _free_name(path: pathlib.Path) -> pathlib.Path:

@@ -110,7 +110,8 @@ def sweep(
     _require_options(store, executor, version, quiet)
     kept = None
     if store is not None:
-        kept = Store(store, identity_of(function, checked, key, version))
+        identity = identity_of(function, checked, key, version)
+        kept = Store(store, identity, checked.coordinates())
     work = Work(
         function,
         checked,

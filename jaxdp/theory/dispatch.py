@@ -43,6 +43,10 @@ def predict(
         records: record j is the state after floor(j n / records) of the n updates, j from 0 to
             `records`: a risk of records + 1 values, the first before any update.
 
+    Returns:
+        One trajectory: `risk` at each `time`, `final_risk` of what is released, and `std` where the
+        theory predicts how runs differ.
+
     Raises:
         NotCoveredError: no theory, or not this one, covers the pair.
         TypeError, ValueError: an argument is of the wrong kind or out of range.

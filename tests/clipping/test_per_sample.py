@@ -44,12 +44,16 @@ def assert_agrees(found, expected, clip_norm, *, rtol=2e-6):
         assert np.linalg.norm(np.ravel(leaf - wanted)) <= 2 * rtol * size
 
 
-_LONG = ("attention", "recurrent", "convolutions")
+_SLOW = ("attention", "recurrent", "convolutions")
+_MARKS = {family: pytest.mark.slow for family in _SLOW} | {
+    # Its words have too few bits for the table's length, which XLA's older generator gets wrong.
+    "rows by bytes": pytest.mark.optimised
+}
 
 
 @pytest.mark.parametrize(
     "family",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in _LONG)) for name in FAMILIES],
+    [pytest.param(name, marks=_MARKS.get(name, ())) for name in FAMILIES],
 )
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**31), log_clip=st.floats(-2, 2))

@@ -22,6 +22,7 @@ from jaxdp.algorithms import NonPrivateOptimiser
 from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import AbstractDescription, constructor_arguments
+from jaxdp.core.display.explanations import WIDTH
 from jaxdp.kernels import published
 from jaxdp.planning.streams.families.family import Parametric
 from jaxdp.privacy import (
@@ -329,3 +330,12 @@ def test_descriptions_are_copied_and_pickled_as_before():
         assert _same(pickle.loads(pickle.dumps(thing)), thing)
     doubled = eqx.filter_jit(lambda p: p.replace(label_noise=2 * p.label_noise))(problem)
     assert doubled.label_noise == np.float32(0.6)
+
+
+def test_every_description_prints_in_eighty_columns_and_in_a_notebook():
+    for description in _descriptions():
+        text = str(description)
+        assert text.startswith(type(description).__name__)
+        assert max(map(len, text.splitlines())) <= WIDTH, text
+        assert description._repr_html_().startswith("<div>")
+        assert "object at 0x" not in text

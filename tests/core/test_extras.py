@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Module and package, where the names differ.
 PACKAGES = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
-OPTIONAL = {"xarray", "h5py", "h5netcdf", "tqdm", "matplotlib", "pandas", *PACKAGES}
+OPTIONAL = {"xarray", "h5py", "h5netcdf", "matplotlib", "pandas", *PACKAGES}
 
 # Each call's missing package and extra; in one process, since importing jaxdp takes seconds.
 CALLS = {

@@ -42,16 +42,20 @@ def test_every_file_bears_the_address_of_pyproject():
     assert checked.returncode == 0, checked.stderr
 
 
+STAMPED = ("README.md", "CITATION.cff", "docs/index.md", ".github/ISSUE_TEMPLATE/config.yml")
+
+
 def test_a_new_address_is_noticed_and_stamped_everywhere(tmp_path):
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
-    for name in ("README.md", "CITATION.cff"):
-        shutil.copy(ROOT / name, tmp_path)
+    for name in STAMPED:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
     new = "https://github.com/somebody/elsewhere"
     (tmp_path / "pyproject.toml").write_text(f'[project.urls]\nRepository = "{new}"\n')
 
     noticed = _address(tmp_path, "--check")
     assert noticed.returncode == 1
-    for name in ("README.md", "CITATION.cff", *(path.name for path in NOTEBOOKS)):
+    for name in (*STAMPED, *(path.name for path in NOTEBOOKS)):
         assert name in noticed.stderr
 
     assert _address(tmp_path).returncode == 0
@@ -60,7 +64,8 @@ def test_a_new_address_is_noticed_and_stamped_everywhere(tmp_path):
         stamped = (tmp_path / "notebooks" / path.name).read_text(encoding="utf-8")
         assert f"github/somebody/elsewhere/blob/main/notebooks/{path.name}" in stamped
         assert f"git+{new}" in stamped
-    assert f"git clone {new}\n" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    for name in ("README.md", "docs/index.md"):
+        assert f"git clone {new}\n" in (tmp_path / name).read_text(encoding="utf-8")
 
 
 @each_notebook

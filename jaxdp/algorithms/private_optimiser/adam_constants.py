@@ -44,6 +44,13 @@ class AdamConstants(eqx.Module):
         b2: $\beta_2$, that of the mean of their squares.
         eps: $\epsilon$, added to the root of the second.
         learning_rate: $\eta_t$ of each step, or one for all: float64 of NumPy, or as it is traced.
+
+    Example:
+        >>> import optax
+        >>> from jaxdp.algorithms import adam_constants
+        >>> found = adam_constants(optax.adam(1e-3), num_steps=10)
+        >>> print(f"{found.b1:.3f}, {found.b2:.3f}, {found.eps:.0e}")
+        0.900, 0.999, 1e-08
     """
 
     b1: float = eqx.field(static=True)
@@ -64,9 +71,20 @@ def adam_constants(
             factory is looked at with another; all other numbers have to be concrete.
         num_steps: T; that of a private optimiser need not be given.
 
+    Returns:
+        The constants, or a sentence that says what differs from Adam.
+
     Raises:
         TypeError: it is no optimiser, or num_steps is missing.
         ValueError: num_steps is below 1.
+
+    Example:
+        >>> import optax
+        >>> from jaxdp.algorithms import adam_constants
+        >>> adam_constants(optax.adam(1e-3, b1=0.8), num_steps=10).b1
+        0.8
+        >>> type(adam_constants(optax.sgd(1e-3), num_steps=10)).__name__
+        'str'
     """
     if isinstance(optimiser, PrivateOptimiser):
         num_steps = int(optimiser.num_steps) if num_steps is None else num_steps

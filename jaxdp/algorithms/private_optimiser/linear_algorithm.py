@@ -40,6 +40,17 @@ def linear_state_of(algorithm: PrivateOptimiser) -> LinearState:
     Raises:
         NotCoveredError: the optimiser is not linear; says why.
         TypeError: it is no PrivateOptimiser, or a number inside its optimiser is traced.
+
+    Example:
+        >>> import jaxdp, optax
+        >>> from jaxdp.algorithms import linear_state_of
+        >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
+        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
+        >>> average = jaxdp.PolyakAverage()
+        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps, average=average)
+        >>> state = linear_state_of(algorithm)
+        >>> state.names, state.output
+        (('weight', 'average'), 1)
     """
     require_kind("algorithm", algorithm, PrivateOptimiser, "a PrivateOptimiser")
     found = linear_state(algorithm.transformation, int(algorithm.num_steps))

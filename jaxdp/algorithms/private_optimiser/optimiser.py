@@ -143,15 +143,15 @@ class PrivateOptimiser(AbstractTrainable):
 
     def __init__(
         self,
-        optimiser,
+        optimiser: Any,
         *,
-        learning_rate=None,
-        clip_norm,
-        noise_multiplier,
-        num_steps,
-        sampler,
-        average=None,
-        noise=None,
+        learning_rate: Any = None,
+        clip_norm: float,
+        noise_multiplier: Any,
+        num_steps: int,
+        sampler: AbstractSampler,
+        average: AbstractAverage | None = None,
+        noise: SecretNoise | BufferedToeplitzNoise | None = None,
     ):
         self.optimiser = optimiser_of(optimiser, learning_rate)
         require_sampler(sampler)

@@ -35,6 +35,14 @@ class OptimiserState(eqx.Module):
             released as the model; None where they are the model's.
         buffers: of past noise, where the noise of the steps is correlated. They are secret: with
             them a state is no post-processing of what was released.
+
+    Example:
+        >>> import jaxdp, numpy as np, optax
+        >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
+        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
+        >>> state = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps).init(np.zeros(3))
+        >>> int(state.num_released), state.iterate is None
+        (0, True)
     """
 
     inner: PyTree

@@ -61,13 +61,20 @@ class NonPrivateOptimiser(AbstractTrainable):
     Raises:
         ValueError: num_steps is below 1, or a learning rate is negative or not finite.
         TypeError: an argument is of another kind.
+
+    Example:
+        >>> import optax
+        >>> from jaxdp.algorithms import NonPrivateOptimiser
+        >>> baseline = NonPrivateOptimiser(optax.adam(1e-3), num_steps=100)  # for `train`
+        >>> baseline.num_steps
+        100
     """
 
     optimiser: Any = eqx.field(static=True)
     _length: Length | Int[Array, ""]
     learning_rate: Rate | None
 
-    def __init__(self, optimiser, num_steps, *, learning_rate=None):
+    def __init__(self, optimiser: Any, num_steps: int, *, learning_rate: Any = None):
         self.optimiser = optimiser_of(optimiser, learning_rate)
         self._length = Length(require_count("num_steps", plain_number(num_steps)))
         self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)
@@ -111,6 +118,18 @@ class Training(eqx.Module):
             that the record counted as zero; at most 2^31 - 1. Private data like `records`, for
             whoever holds the data alone: no part of what is released, of the account or of this
             object's repr.
+
+    Example:
+        >>> import jax, jaxdp, numpy as np, optax
+        >>> from jaxdp.algorithms import train
+        >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
+        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
+        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
+        >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
+        >>> given = np.zeros(3, np.float32), np.ones((40, 3), np.float32), np.ones(40, np.float32)
+        >>> training = train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
+        >>> training.model.shape, int(training.state.num_released), int(training.num_dropped)
+        ((3,), 20, 0)
     """
 
     model: PyTree
@@ -175,6 +194,9 @@ def train(
         progress: True for a bar, or a function, called on the host with the share of the steps
             that is done.
 
+    Returns:
+        The model, the state at which training can go on, and what was measured on the way.
+
     Warns:
         UserWarning: once, after the last step, where records were dropped because their loss or
             gradient was not finite (a label that is no class, for example). The warning depends
@@ -186,6 +208,18 @@ def train(
         ValueError: `record_at` does not increase within [0, num_steps], the loss has no gradient
             by any weight, or as from `PrivateOptimiser.step`.
         TypeError: an argument is of another kind.
+
+    Example:
+        >>> import jax, jaxdp, numpy as np, optax
+        >>> from jaxdp.algorithms import train
+        >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
+        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
+        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
+        >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
+        >>> given = np.zeros(3, np.float32), np.ones((40, 3), np.float32), np.ones(40, np.float32)
+        >>> training = train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
+        >>> print(f"mu = {jaxdp.account(training, delta=1e-5).mu:.3f}")
+        mu = 1.789
     """
     require_kind(
         "optimiser",

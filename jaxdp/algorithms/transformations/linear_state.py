@@ -58,6 +58,13 @@ class LinearState(eqx.Module):
         names: of the components: "weight", then the path of each in the optimiser's state, then
             "average" where an average of the weight is released (`linear_state_of`).
         num_steps: T.
+
+    Example:
+        >>> import optax
+        >>> from jaxdp.algorithms import linear_state
+        >>> state = linear_state(optax.sgd(0.1, momentum=0.9), num_steps=10)
+        >>> state.size, state.names[0], state.is_constant
+        (2, 'weight', True)
     """
 
     transitions: Float[Array | np.ndarray, "steps size size"]
@@ -102,11 +109,22 @@ def linear_state(
             `optimiser` is traced, as under `jit` and `grad`, nothing of it can be looked at; then
             this one is checked in its place.
 
+    Returns:
+        The matrices, one for all steps where they do not change.
+
     Raises:
         NotCoveredError: the optimiser is not linear, acts on several coordinates together, or
             differently on different ones; says which, and at which step.
         TypeError: it is not of optax, or traced without a `like`.
         ValueError: num_steps is below 1.
+
+    Example:
+        >>> import optax
+        >>> from jaxdp.algorithms import linear_state
+        >>> state = linear_state(optax.sgd(0.1, momentum=0.5), num_steps=10)
+        >>> print(state.transitions[0].round(2), state.injections[0].round(2))
+        [[ 1.   -0.05]
+         [ 0.    0.5 ]] [-0.1  1. ]
     """
     num_steps = require_count("num_steps", num_steps)
     if not isinstance(optimiser, Transformation):

@@ -17,13 +17,26 @@ Progress = Callable[[float, float], None]
 
 
 class Ending(enum.IntEnum):
-    """Why an optimiser stopped."""
+    """Why an optimiser stopped.
 
-    CONVERGED = 0  # the loss is below the tolerance
-    STALLED = 1  # nothing it knows lowers the loss any more
-    OUT_OF_PASSES = 2  # `max_passes` are used up
-    DIVERGED = 3  # the loss is not finite
-    OVERTAKEN = 4  # another start has converged
+    Attributes:
+        CONVERGED: the loss is below the tolerance.
+        STALLED: nothing it knows lowers the loss any more.
+        OUT_OF_PASSES: `max_passes` are used up.
+        DIVERGED: the loss is not finite.
+        OVERTAKEN: another start has converged.
+
+    Example:
+        >>> from jaxdp.attacks import Ending
+        >>> str(Ending.OUT_OF_PASSES)
+        'out of passes'
+    """
+
+    CONVERGED = 0
+    STALLED = 1
+    OUT_OF_PASSES = 2
+    DIVERGED = 3
+    OVERTAKEN = 4
 
     def __str__(self) -> str:
         return self.name.lower().replace("_", " ")
@@ -39,6 +52,15 @@ class Attempt(NamedTuple):
             features count 1, on a tenth of them 1/10, features alone 1/2. What a network's
             curvature is probed with, several times as much, is not counted.
         status: an `Ending` for each start.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.attacks import Attempt, Ending
+        >>> status = np.array([Ending.STALLED, Ending.OUT_OF_PASSES])
+        >>> attempt = Attempt(np.ones((2, 3, 4)), np.array([0.2, 0.1]), 50.0, status)
+        >>> best = int(attempt.loss.argmin())
+        >>> attempt.inputs[best].shape, str(Ending(attempt.status[best]))
+        ((3, 4), 'out of passes')
     """
 
     inputs: Float[Array, "starts n dim"]

@@ -30,6 +30,12 @@ class CurvatureScaledMomentum(AbstractOptimiser):
 
     Raises:
         ValueError: a number is out of its range.
+
+    Example:
+        >>> from jaxdp.attacks import CurvatureScaledMomentum
+        >>> optimiser = CurvatureScaledMomentum(momentum=0.8)  # for `reconstruct(optimiser=...)`
+        >>> print(f"{optimiser.momentum:.2f}, {optimiser.longest_step:.2f}")
+        0.80, 0.30
     """
 
     step_size: Float[Array, ""] = eqx.field(converter=as_float, default=1.0)

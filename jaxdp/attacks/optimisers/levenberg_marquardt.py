@@ -44,6 +44,12 @@ class LevenbergMarquardt(AbstractOptimiser):
         damping: lambda of the first step.
         first: an optimiser that goes before; None for none.
         first_passes: how many full-pass equivalents that one has.
+
+    Example:
+        >>> from jaxdp.attacks import LevenbergMarquardt, MomentumDescent
+        >>> optimiser = LevenbergMarquardt(first=MomentumDescent(), first_passes=100)
+        >>> print(f"{optimiser.damping:.1f} after {optimiser.first_passes:.0f} passes")
+        0.1 after 100 passes
     """
 
     damping: Float[Array, ""] = eqx.field(converter=as_float, default=0.1)

@@ -31,6 +31,12 @@ class MomentumDescent(AbstractOptimiser):
     Args:
         step_size: eta > 0.
         momentum: m in [0, 1).
+
+    Example:
+        >>> from jaxdp.attacks import MomentumDescent
+        >>> optimiser = MomentumDescent(step_size=2000.0)  # as for the CIFAR-10 images of DR
+        >>> print(f"{optimiser.step_size:.0f}, {optimiser.momentum:.1f}")
+        2000, 0.9
     """
 
     step_size: Float[Array, ""] = eqx.field(converter=as_float, default=20.0)

@@ -49,6 +49,16 @@ def minimum_norm_parameters(
     Raises:
         ValueError: shapes do not match, something is not finite, or p > n and the rows' features
             are linearly dependent, as where two rows are equal or one is zero.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import minimum_norm_parameters
+        >>> generator = np.random.default_rng(0)
+        >>> inputs, weights = generator.normal(size=(2, 3)), generator.normal(size=(40, 3))
+        >>> labels = np.array([1.0, -1.0])
+        >>> parameters = minimum_norm_parameters(inputs, labels, weights, jax.nn.relu)
+        >>> print((np.maximum(inputs @ weights.T, 0) @ parameters).round(3))
+        [ 1. -1.]
     """
     features, columns, finish = _prepared(inputs, labels, weights, activation)
     if features.shape[1] <= len(features):
@@ -82,9 +92,22 @@ def gradient_descent_parameters(
         clip_norm: C > 0, of one row's gradient, the Frobenius norm for several outputs; None for
             no clipping.
 
+    Returns:
+        (p,) or (p, k), in the precision of the arguments.
+
     Raises:
         ValueError: shapes do not match, something is not finite, an argument is out of range, or
             the learning rate is so large that the steps diverged.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import gradient_descent_parameters
+        >>> generator = np.random.default_rng(0)
+        >>> inputs, weights = generator.normal(size=(2, 3)), generator.normal(size=(40, 3))
+        >>> run = {"learning_rate": 0.02, "num_steps": 100, "clip_norm": 1.0}
+        >>> labels = np.array([1.0, -1.0])
+        >>> gradient_descent_parameters(inputs, labels, weights, jax.nn.relu, **run).shape
+        (40,)
     """
     require_positive("learning_rate", learning_rate)
     clip_norm = np.inf if clip_norm is None else clip_norm

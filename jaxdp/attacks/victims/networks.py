@@ -40,6 +40,15 @@ def two_layer_target(trained: TwoLayerNetwork | eqx.nn.MLP, last_start: Any) -> 
         TypeError: `trained` is neither of the two.
         ValueError: `last_start` is of another shape, the last layer has not moved, a weight is not
             finite, or there are several hidden layers.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.attacks import two_layer_target
+        >>> from jaxdp.networks import TwoLayerNetwork
+        >>> network = TwoLayerNetwork(3, 40, 2, key=jax.random.key(0))
+        >>> target = two_layer_target(network, last_start=0.5 * network.last)
+        >>> target.num_features, target.num_outputs
+        (40, 2)
     """
     if isinstance(trained, TwoLayerNetwork):
         change = _change(trained.last, last_start)
@@ -83,11 +92,23 @@ def network_target(
             it can be told.
         dim: d; None for what the first layer of an MLP or Sequential takes.
 
+    Returns:
+        The target of `reconstruct`.
+
     Raises:
         TypeError: `trained` is no module, `last` leads to no `eqx.nn.Linear`, or `dim` is no whole
             number.
         ValueError: the last layer is not linear or cannot be told, as d, `last_start` is of another
             shape, the last layer has not moved, or a weight is not finite.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.attacks import network_target
+        >>> from jaxdp.networks import TwoLayerNetwork
+        >>> network = TwoLayerNetwork(3, 40, 2, key=jax.random.key(0))
+        >>> target = network_target(network, last_start=0.5 * network.last)
+        >>> target.num_features, target.num_outputs, target.dim
+        (40, 2, 3)
     """
     if isinstance(trained, AbstractLastLayerNetwork):
         change = _change(trained.last, last_start)

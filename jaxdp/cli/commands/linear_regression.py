@@ -77,7 +77,9 @@ def compare(options: argparse.Namespace) -> None:
             "SDE", problem, algorithm, second_key, options.num_runs, jaxdp.HomogenizedSDE()
         )
     comparison = jaxdp.compare(simulated, ode, *bounds, average(beside))
-    figure = plot_comparison(simulated, ode, *bounds, beside=[beside], title=title)
+    # Curves that coincide would hide each other.
+    drawn = [] if options.condition_number == 1 else bounds
+    figure = plot_comparison(simulated, ode, *drawn, beside=[beside], title=title)
     numbers = {
         "problem": repr(described) if is_table else "linear regression",
         "dim": described.dim,
@@ -89,14 +91,12 @@ def compare(options: argparse.Namespace) -> None:
         more = len(table.input_names) - _MOST_NAMED
         more = f" and {more} more" if more > 0 else ""
         heading = [
-            str(described),
+            repr(described),
             f"target: {_named(table.label_name)}; inputs: {shown}{more}",
             "standard errors are over runs; the ODE is a limit of many columns",
         ]
     else:
         heading = [_plain(title)]
-        if options.condition_number == 1:
-            heading.append("isotropic: both bounds coincide with the ODE")
     write(options, comparison, cost, figure, numbers, heading)
 
 

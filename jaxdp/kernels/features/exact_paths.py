@@ -28,7 +28,26 @@ NUGGET = 1e-10
 def exact_sample_paths(
     kernel: AbstractKernel, points: Float[Any, "n dim"], num_paths: int, *, key: Key[Array, ""]
 ) -> Float[np.ndarray, "n paths"]:
-    """The values of $h_M$, M = `num_paths`, at the points; arguments and errors as `ExactPaths`."""
+    """The values of $h_M$, M = `num_paths`, at the points.
+
+    Args:
+        kernel: k, positive semi-definite.
+        points: x, (n, d).
+        num_paths: M >= 1.
+        key: of the normals, as for `ExactPaths.sample`.
+
+    Returns:
+        A row for each point and a column for each path, in float64.
+
+    Raises:
+        ValueError, TypeError: as `ExactPaths.sample`.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.kernels import Gaussian, exact_sample_paths
+        >>> exact_sample_paths(Gaussian(1.0), np.eye(2), 3, key=jax.random.key(0)).shape
+        (2, 3)
+    """
     return ExactPaths.sample(kernel, points, num_paths, key=key).values
 
 
@@ -48,6 +67,14 @@ class ExactPaths(eqx.Module):
         deviations: $k(x_i, x_i)^{1/2}$, (n,).
         factor: lower Cholesky factor of the points' correlations, (n, n).
         normals: what the factor is multiplied with, (n, M).
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.kernels import ExactPaths, Gaussian
+        >>> paths = ExactPaths.sample(Gaussian(1.0), np.eye(2), 3, key=jax.random.key(0))
+        >>> further = paths.continued(2 * np.eye(2), key=jax.random.key(1))
+        >>> paths.values.shape, further.values.shape
+        ((2, 3), (4, 3))
     """
 
     kernel: AbstractKernel

@@ -50,6 +50,13 @@ class NystromFeatures(AbstractFeatureMap):
         ValueError: landmarks are not finite rows, the kernel is not finite or not positive
             semi-definite on them, or it has fewer eigenvectors than asked for.
         TypeError: landmarks are traced, or the number is not a whole one.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Gaussian, NystromFeatures
+        >>> landmarks = np.array([[0.0], [1.0], [2.0]])
+        >>> NystromFeatures(Gaussian(1.0), landmarks, num_outputs=2).num_outputs
+        2
     """
 
     kernel: AbstractKernel

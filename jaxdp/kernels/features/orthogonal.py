@@ -24,6 +24,13 @@ class OrthogonalFeatures(AbstractFeatureMap):
 
     Attributes:
         waves: the features themselves.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.kernels import Gaussian, OrthogonalFeatures
+        >>> features = OrthogonalFeatures.sample(Gaussian(1.0), 8, dim=3, key=jax.random.key(0))
+        >>> features.num_outputs, features.norm_bound
+        (16, 1.0)
     """
 
     waves: FourierFeatures

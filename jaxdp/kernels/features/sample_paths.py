@@ -37,6 +37,13 @@ class SamplePaths(AbstractFeatureMap):
     Attributes:
         base: z, of any norm.
         weights: V, (outputs of z, M), independent N(0, 1).
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.kernels import Gaussian, SamplePaths
+        >>> paths = SamplePaths.sample(Gaussian(1.0), 4, 8, dim=3, key=jax.random.key(0))
+        >>> paths(np.ones((5, 3))).shape, paths.norm_bound
+        ((5, 4), inf)
     """
 
     base: AbstractFeatureMap
@@ -134,6 +141,14 @@ class PathwiseFeatures(AbstractFeatureMap):
         paths: f.
         nystrom: z, the features with $A(x) v = z(x) \cdot \Lambda^{-1/2} U^\top v$.
         weights: what z is multiplied with, (outputs of z, M).
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.kernels import Gaussian, PathwiseFeatures
+        >>> landmarks = np.array([[0.0], [1.0], [2.0]])
+        >>> paths = PathwiseFeatures.sample(Gaussian(1.0), landmarks, 4, 8, key=jax.random.key(0))
+        >>> paths(landmarks).shape
+        (3, 4)
     """
 
     paths: SamplePaths

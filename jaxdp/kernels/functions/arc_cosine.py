@@ -35,6 +35,14 @@ class ArcCosine(AbstractKernel):
 
     Raises:
         ValueError: another order.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import ArcCosine
+        >>> gram = ArcCosine(order=1)(np.eye(2), np.eye(2))
+        >>> print(np.asarray(gram).round(3))
+        [[1.    0.318]
+         [0.318 1.   ]]
     """
 
     order: int = eqx.field(static=True, converter=plain_number)
@@ -83,6 +91,13 @@ class ArcCosineFeatures(AbstractFeatureMap):
     Attributes:
         weights: w, (L, d).
         order: 0 for steps, 1 for ReLU.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.kernels import ArcCosine
+        >>> features = ArcCosine(order=1).features(16, dim=3, key=jax.random.key(0))
+        >>> features.num_outputs, features.norm_bound
+        (16, inf)
     """
 
     weights: Float[Array, "features dim"]

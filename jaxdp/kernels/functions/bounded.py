@@ -44,6 +44,14 @@ class ClippedFeatures(AbstractFeatureMap):
 
     Raises:
         ValueError: the bound is not positive and finite, or not a scalar.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures
+        >>> features = ClippedFeatures(IdentityFeatures(2), bound=1.0)
+        >>> print(np.asarray(features(np.array([[3.0, 4.0], [0.3, 0.4]]))).round(3))
+        [[0.6 0.8]
+         [0.3 0.4]]
     """
 
     base: AbstractFeatureMap
@@ -83,6 +91,14 @@ class NormScaling(AbstractInputScaling):
 
     Raises:
         ValueError: the radius is not positive and finite, or not a scalar.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import IdentityFeatures, NormScaling
+        >>> features = NormScaling(IdentityFeatures(2), radius=2.0)
+        >>> print(np.asarray(features(np.array([[3.0, 4.0], [0.3, 0.4]]))).round(3))
+        [[1.2 1.6]
+         [0.3 0.4]]
     """
 
     radius: Float[Array, ""] = eqx.field(converter=as_float)
@@ -113,6 +129,13 @@ class RangeScaling(AbstractInputScaling):
 
     Raises:
         ValueError: not d finite numbers each, or a range is empty.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import IdentityFeatures, RangeScaling
+        >>> features = RangeScaling(IdentityFeatures(2), low=[0.0, 0.0], high=[100.0, 10.0])
+        >>> features(np.array([[75.0, 5.0], [200.0, 0.0]])).tolist()
+        [[0.5, 0.0], [1.0, -1.0]]
     """
 
     low: Float[Array, " dim"] = eqx.field(converter=as_float)
@@ -151,6 +174,14 @@ class RangedKernel(AbstractKernel):
 
     Raises:
         ValueError: not d finite numbers each, or a range is empty.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import InnerProduct, RangedKernel
+        >>> kernel = RangedKernel(InnerProduct(), low=[0.0, 0.0], high=[100.0, 10.0])
+        >>> rows = np.array([[75.0, 5.0], [200.0, 0.0]])
+        >>> kernel(rows, rows).tolist()
+        [[0.25, 0.5], [0.5, 2.0]]
     """
 
     kernel: AbstractKernel

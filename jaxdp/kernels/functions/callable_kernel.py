@@ -27,6 +27,13 @@ class CallableKernel(AbstractKernel):
 
     Raises:
         ValueError: the largest norm is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import CallableKernel
+        >>> kernel = CallableKernel(lambda x, y: (x @ y) ** 2)
+        >>> kernel(2 * np.eye(2), np.eye(2)).tolist()
+        [[4.0, 0.0], [0.0, 4.0]]
     """
 
     function: Callable[[Float[Array, " dim"], Float[Array, " dim"]], Float[Array, ""]]

@@ -17,6 +17,12 @@ class InnerProduct(AbstractKernel):
     r"""$k(x, y) = x \cdot y$: linear learning. Sample paths are random projections Rx.
 
     Source: PK Definition 6 and Appendix B.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import InnerProduct
+        >>> InnerProduct()(2 * np.eye(2), np.eye(2)).tolist()
+        [[2.0, 0.0], [0.0, 2.0]]
     """
 
     @eqx.filter_jit
@@ -40,6 +46,12 @@ class IdentityFeatures(AbstractFeatureMap):
 
     Args:
         num_inputs: d.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import IdentityFeatures
+        >>> IdentityFeatures(2)(2 * np.eye(2)).tolist()
+        [[2.0, 0.0], [0.0, 2.0]]
     """
 
     num_inputs: int = eqx.field(static=True, converter=plain_number)
@@ -73,6 +85,12 @@ class Polynomial(AbstractKernel):
     Raises:
         ValueError, TypeError: the degree is not a whole number >= 1, or the constant is negative,
             not finite or not a scalar.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Polynomial
+        >>> Polynomial(degree=2, constant=1.0)(2 * np.eye(2), np.eye(2)).tolist()
+        [[9.0, 1.0], [1.0, 9.0]]
     """
 
     degree: int = eqx.field(static=True, converter=plain_number)
@@ -115,6 +133,13 @@ class ProductFeatures(AbstractFeatureMap):
     Attributes:
         signs: s, (p, L, d).
         offsets: $s'\sqrt c$, (p, L).
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.kernels import Polynomial
+        >>> features = Polynomial(2, constant=1.0).features(16, dim=3, key=jax.random.key(0))
+        >>> type(features).__name__, features.num_outputs
+        ('ProductFeatures', 16)
     """
 
     signs: Float[Array, "degree features dim"]

@@ -28,6 +28,13 @@ class FourierFeatures(AbstractFeatureMap):
     Attributes:
         frequencies: $\omega$, (L, d).
         amplitude: $a = k_0(0)^{1/2}$, 1 for a Gaussian kernel.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.kernels import FourierFeatures, Gaussian
+        >>> features = FourierFeatures.sample(Gaussian(1.0), 8, dim=3, key=jax.random.key(0))
+        >>> features.num_outputs, features.norm_bound
+        (16, 1.0)
     """
 
     frequencies: Float[Array, "frequencies dim"]
@@ -81,6 +88,13 @@ class CosineFeatures(AbstractFeatureMap):
         frequencies: $\omega$, (M, d).
         phases: b, (M,).
         amplitude: $a = k_0(0)^{1/2}$.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.kernels import CosineFeatures, Gaussian
+        >>> features = CosineFeatures.sample(Gaussian(1.0), 8, dim=3, key=jax.random.key(0))
+        >>> print(f"{features.num_outputs} outputs, norm up to {features.norm_bound:.3f}")
+        8 outputs, norm up to 1.414
     """
 
     frequencies: Float[Array, "outputs dim"]

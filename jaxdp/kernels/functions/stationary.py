@@ -80,6 +80,14 @@ class Gaussian(AbstractRadialKernel):
 
     Raises:
         ValueError: the scale is not positive and finite, or not a scalar.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Gaussian
+        >>> gram = Gaussian(scale=1.0)(np.eye(2), np.eye(2))
+        >>> print(np.asarray(gram).round(3))
+        [[1.    0.368]
+         [0.368 1.   ]]
     """
 
     scale: Float[Array, ""] = eqx.field(converter=as_float)
@@ -103,6 +111,14 @@ class Laplace(AbstractRadialKernel):
 
     Raises:
         ValueError: the scale is not positive and finite, or not a scalar.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Laplace
+        >>> gram = Laplace(scale=1.0)(np.eye(2), np.eye(2))
+        >>> print(np.asarray(gram).round(3))
+        [[1.    0.243]
+         [0.243 1.   ]]
     """
 
     scale: Float[Array, ""] = eqx.field(converter=as_float)
@@ -130,6 +146,14 @@ class Matern(AbstractRadialKernel):
     Raises:
         ValueError: the scale is not positive and finite, or the smoothness is not one of those:
             others need Bessel functions that JAX does not have.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Matern
+        >>> gram = Matern(scale=1.0, smoothness=1.5)(np.eye(2), np.eye(2))
+        >>> print(np.asarray(gram).round(3))
+        [[1.    0.298]
+         [0.298 1.   ]]
     """
 
     scale: Float[Array, ""] = eqx.field(converter=as_float)

@@ -41,6 +41,12 @@ class TorusKernel(AbstractStationaryKernel):
 
     Raises:
         ValueError: not a vector of finite numbers >= 0, or none of them.
+
+    Example:
+        >>> from jaxdp.kernels import TorusKernel
+        >>> kernel = TorusKernel.power_law(5, capacity=0.5)
+        >>> kernel.eigenvalues.tolist()
+        [1.0, 0.25, 0.25, 0.0625, 0.0625]
     """
 
     eigenvalues: Float[Array, " eigenvalues"] = eqx.field(converter=as_float)
@@ -135,6 +141,13 @@ class MercerFeatures(AbstractFeatureMap):
 
     Attributes:
         eigenvalues: $\mu$, (L,), of a `TorusKernel`.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import MercerFeatures
+        >>> features = MercerFeatures(np.array([1.0, 0.25, 0.25], np.float32))
+        >>> features(np.array([[0.0], [0.5]])).shape
+        (2, 3)
     """
 
     eigenvalues: Float[Array, " eigenvalues"]

@@ -85,6 +85,16 @@ class PrivateKernelClassifier(AbstractFeatureLearner):
 
     Raises:
         ValueError, TypeError: an argument is out of its range, or the loss is not what it states.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Gaussian, PrivateKernelClassifier
+        >>> learner = PrivateKernelClassifier(Gaussian(1.0), num_projections=20, input_bound=1.0)
+        >>> inputs = np.linspace(-1, 1, 200)[:, None]
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
+        >>> release = learner.fit(inputs, np.where(inputs[:, 0] > 0, 1, -1), **budget)
+        >>> release(inputs[:3]).shape, release.cost.adjacency
+        ((3,), 'replace-one')
     """
 
     kernel: AbstractKernel | None
@@ -195,7 +205,7 @@ class PrivateKernelClassifier(AbstractFeatureLearner):
         """
         slopes = np.asarray(self.loss.slope_of_margin(_MARGINS), np.float64).tobytes()
         sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
-        return repr(self.loss), slopes, *sizes
+        return eqx.tree_pformat(self.loss), slopes, *sizes
 
 
 def noisy_on_grid(

@@ -74,6 +74,13 @@ class ObjectiveCalibration(NamedTuple):
         ridge_floor: $c_2 B^2/(n(e^{\epsilon/4} - 1))$.
         log_jacobian: r, at most $\epsilon/4$.
         mechanism: what is proved of the release.
+
+    Example:
+        >>> from jaxdp.kernels import objective_perturbation_std
+        >>> bounds = {"input_bound": 1.0, "lipschitz": 1.0, "smoothness": 0.25}
+        >>> found = objective_perturbation_std(1.0, 1e-5, **bounds, num_samples=1000, ridge=0.01)
+        >>> print(f"ridge {found.ridge}, at least {found.ridge_floor:.5f}")
+        ridge 0.01, at least 0.00088
     """
 
     noise_std: float
@@ -121,8 +128,18 @@ def objective_perturbation_std(
         margin_loss: whether the loss decreases in the margin; then less noise is enough.
         approximation_share: $\mu_2/R$ >= 0. 0 is for the exact minimiser alone.
 
+    Returns:
+        Noise, ridge, and the mechanism that `jaxdp.account` can read inside a `Release`.
+
     Raises:
         ValueError, TypeError: an argument is out of its range.
+
+    Example:
+        >>> from jaxdp.kernels import objective_perturbation_std
+        >>> bounds = {"input_bound": 1.0, "lipschitz": 1.0, "smoothness": 0.25}
+        >>> found = objective_perturbation_std(1.0, 1e-5, **bounds, num_samples=1000, ridge=0.01)
+        >>> print(f"{found.noise_std:.2f}")
+        7.95
     """
     check_delta(delta)
     for name, value in (

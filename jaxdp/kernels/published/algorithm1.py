@@ -92,6 +92,14 @@ class Algorithm1(AbstractJointPathLearner[ReleasedFunction | CuratedFunction]):
 
     Raises:
         ValueError, TypeError: an argument is out of its range, or the kernel unbounded.
+
+    Example:
+        >>> from jaxdp.kernels import Gaussian
+        >>> from jaxdp.kernels.published import Algorithm1
+        >>> learner = Algorithm1(Gaussian(1.0), num_projections=50, ridge=0.1, label_bound=1.0)
+        >>> found = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)
+        >>> {name: round(std, 3) for name, std in found.items()}
+        {'C': 0.006, 'u': 0.004}
     """
 
     kernel: AbstractKernel

@@ -42,6 +42,15 @@ class Algorithm2(AbstractObjectiveLearner):
 
     Raises:
         ValueError, TypeError: an argument is out of its range, or the kernel unbounded.
+
+    Example:
+        >>> from jaxdp.kernels import Gaussian
+        >>> from jaxdp.kernels.published import Algorithm2
+        >>> from jaxdp.losses import Logistic
+        >>> learner = Algorithm2(Gaussian(1.0), num_projections=50, ridge=0.1, loss=Logistic())
+        >>> found = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)
+        >>> {name: round(std, 1) for name, std in found.items()}
+        {'b': 16.5}
     """
 
     kernel: AbstractKernel

@@ -85,6 +85,14 @@ class Algorithm3(AbstractPublishedLearner[ReleasedFunction]):
 
     Raises:
         ValueError, TypeError: an argument is out of its range.
+
+    Example:
+        >>> from jaxdp.kernels import Gaussian
+        >>> from jaxdp.kernels.published import Algorithm3
+        >>> learner = Algorithm3(Gaussian(1.0), num_features=50, ridge=0.1, label_bound=1.0)
+        >>> found = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)
+        >>> {name: round(std, 4) for name, std in found.items()}
+        {'C': 0.0024, 'u': 0.0017}
     """
 
     kernel: AbstractKernel
@@ -150,6 +158,15 @@ class Algorithm4(AbstractObjectiveLearner):
 
     Raises:
         ValueError, TypeError: an argument is out of its range.
+
+    Example:
+        >>> from jaxdp.kernels import Gaussian
+        >>> from jaxdp.kernels.published import Algorithm4
+        >>> from jaxdp.losses import Logistic
+        >>> learner = Algorithm4(Gaussian(1.0), num_features=50, ridge=0.1, loss=Logistic())
+        >>> found = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)
+        >>> {name: round(std, 1) for name, std in found.items()}
+        {'b': 14.3}
     """
 
     kernel: AbstractKernel

@@ -88,6 +88,15 @@ class CanonicalEstimator(AbstractPublishedLearner[ReleasedFunction]):
 
     Raises:
         ValueError, TypeError: an argument is out of its range.
+
+    Example:
+        >>> from jaxdp.kernels import TorusKernel
+        >>> from jaxdp.kernels.published import CanonicalEstimator
+        >>> kernel = TorusKernel.power_law(9, capacity=0.5)
+        >>> learner = CanonicalEstimator(kernel.eigenfunctions, 9, beta=0.5, c_beta=4.0)
+        >>> found = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)
+        >>> {name: round(std, 4) for name, std in found.items()}
+        {'theta': 0.008}
     """
 
     eigenfunctions: Callable[[Array], Array]

@@ -100,6 +100,26 @@ class CuratedFunction:
     Attributes:
         coefficients: beta, (M,), where they are public; None where nothing but values is.
         delta: at which `cost` states epsilon.
+
+    Args:
+        paths: $h_M$, known so far where it has been asked for; secret.
+        weights: what the paths are multiplied with, (M,).
+        statement: what the answers release, and what is proved about it.
+        delta: at which `cost` states epsilon.
+        mean: m, a function of rows; None for zero, and then the weights are public.
+        columns: names of the table's columns, public, where it was fitted to a data frame.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Gaussian
+        >>> from jaxdp.kernels.published import Algorithm5
+        >>> from jaxdp.losses import Logistic
+        >>> learner = Algorithm5(Gaussian(1.0), ridge=0.1, loss=Logistic())
+        >>> inputs = np.linspace(-1, 1, 20)[:, None]
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
+        >>> answers = learner.fit(inputs, np.sign(inputs[:, 0]), test_inputs=inputs[:3], **budget)
+        >>> type(answers).__name__, answers(inputs[:3]).shape
+        ('CuratedFunction', (3,))
     """
 
     def __init__(

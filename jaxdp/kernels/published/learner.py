@@ -41,7 +41,7 @@ class AbstractPublishedLearner(AbstractPrivateLearner[Released]):
         one could be subtracted from what is released by the other.
         """
         arrays = filter(eqx.is_array, jax.tree.leaves(self))
-        return request.noise().hiding(repr(self), *arrays)
+        return request.noise().hiding(eqx.tree_pformat(self), *arrays)
 
 
 def classic_multiplier(delta: float) -> float:

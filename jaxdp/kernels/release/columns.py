@@ -24,6 +24,11 @@ class Columns(eqx.Module):
     Raises:
         ValueError: a name stands twice, or there are not two classes.
         TypeError: a name is not a text.
+
+    Example:
+        >>> from jaxdp.kernels import Columns
+        >>> Columns(("age", "income"), label="spending").inputs
+        ('age', 'income')
     """
 
     inputs: tuple[str, ...] = eqx.field(static=True)

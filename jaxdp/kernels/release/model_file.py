@@ -53,10 +53,32 @@ def written(path: str | os.PathLike, function: eqx.Module, *, replace: bool = Tr
 def load(path: str | os.PathLike) -> Any:
     """The released function that `save` wrote: its predictions are the same, bit by bit.
 
+    Args:
+        path: of a file that `ReleasedFunction.save` wrote.
+
+    Returns:
+        The `ReleasedFunction`, its cost included.
+
     Raises:
         ValueError: the file is damaged, not one that `save` wrote, of another version, or needs
             x64; the message names the file and the reason.
         OSError: the file cannot be read.
+
+    Example:
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, load
+        >>> kernel, bounds = Gaussian(0.5), {"label_bound": 1.0, "input_bound": 1.0}
+        >>> learner = PrivateKernelRidge(kernel, num_projections=20, **bounds)
+        >>> inputs = np.linspace(-1, 1, 200)[:, None]
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
+        >>> release = learner.fit(inputs, np.sin(3 * inputs[:, 0]), **budget)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "model.npz")
+        ...     release.save(path)
+        ...     again = load(path)
+        >>> bool((again(inputs) == release(inputs)).all())
+        True
     """
     require_kind("path", path, (str, bytes, os.PathLike), "the path of a file")
     try:

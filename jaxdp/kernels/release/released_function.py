@@ -15,6 +15,8 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display.values import in_words
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows, require_feature_map
 from jaxdp.kernels.evaluation import blockwise
 from jaxdp.kernels.release.columns import Columns, in_order
@@ -26,7 +28,7 @@ from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.release import Release
 
 
-class ReleasedFunction(eqx.Module):
+class ReleasedFunction(AbstractExplained, eqx.Module):
     r"""$f(x) = b + \beta \cdot z(x)$, clipped to $[-T, T]$ where there is a label bound.
 
     A function of rows, `release(x[None])[0]` at one input; it works under `jit`, `vmap` and `grad`,
@@ -47,6 +49,17 @@ class ReleasedFunction(eqx.Module):
         ValueError: a part is of the wrong shape, not finite or out of its range, or the names are
             not as many as the inputs.
         TypeError: the seed is not an int.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
+        >>> kernel, bounds = Gaussian(0.5), {"label_bound": 1.0, "input_bound": 1.0}
+        >>> learner = PrivateKernelRidge(kernel, num_projections=20, **bounds)
+        >>> inputs = np.linspace(-1, 1, 200)[:, None]
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
+        >>> release = learner.fit(inputs, np.sin(3 * inputs[:, 0]), **budget)
+        >>> release.coefficients.shape, release.public_seed, f"{release.cost.mu:.3f}"
+        ((20,), 1, '0.268')
     """
 
     features: AbstractFeatureMap
@@ -129,6 +142,22 @@ class ReleasedFunction(eqx.Module):
     def __hash__(self):
         # `jax.jit(released)` asks for one, and arrays have none.
         return hash((self.public_seed, self.delta, self.label_bound))
+
+    def _explanation(self):
+        cost = self.cost
+        rows = [
+            Row("dim", in_words(self.features.dim), "inputs"),
+            Row("coefficients", in_words(self.coefficients), "of the features, released"),
+            Row("intercept", in_words(self.intercept), "in units of the labels"),
+            Row("label_bound", in_words(self.label_bound), "values are clipped to it"),
+            Row("epsilon", f"{cost.epsilon:.4g}", "of the release"),
+            Row("delta", f"{self.delta:g}", "of the release"),
+            Row("adjacency", cost.adjacency, "who the neighbours are"),
+        ]
+        if self.columns is not None:
+            names = ", ".join(map(str, self.columns.inputs))
+            rows.append(Row("columns", names, "inputs, by name"))
+        return Explanation("Released function", tuple(rows))
 
     def __repr__(self):
         return (

@@ -84,6 +84,17 @@ class PrivateKernelRidge(AbstractFeatureLearner):
 
     Raises:
         ValueError, TypeError: an argument is out of its range.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
+        >>> kernel, bounds = Gaussian(0.5), {"label_bound": 1.0, "input_bound": 1.0}
+        >>> learner = PrivateKernelRidge(kernel, num_projections=20, **bounds)
+        >>> inputs = np.linspace(-1, 1, 200)[:, None]
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
+        >>> release = learner.fit(inputs, np.sin(3 * inputs[:, 0]), **budget)
+        >>> release(inputs[:3]).shape, release.cost.is_certified
+        ((3,), True)
     """
 
     kernel: AbstractKernel | None

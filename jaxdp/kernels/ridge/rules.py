@@ -69,6 +69,12 @@ class FixedRidge(AbstractRidgeRule):
 
     Raises:
         ValueError: not positive and finite.
+
+    Example:
+        >>> from jaxdp.kernels import FixedRidge, Gaussian, PrivateKernelRidge
+        >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0, ridge=FixedRidge(0.1))
+        >>> learner.ridge.value
+        0.1
     """
 
     value: float = eqx.field(static=True, converter=plain_float)
@@ -94,6 +100,12 @@ class NoiseRidge(AbstractRidgeRule):
 
     Raises:
         ValueError: the factor is not positive and finite.
+
+    Example:
+        >>> from jaxdp.kernels import Gaussian, NoiseRidge, PrivateKernelRidge
+        >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0, ridge=NoiseRidge(0.5))
+        >>> learner.ridge.factor
+        0.5
     """
 
     factor: float = eqx.field(static=True, converter=plain_float, default=1.0)
@@ -119,6 +131,12 @@ class Theorem11Rule(AbstractRidgeRule):
 
     Raises:
         ValueError: an argument is out of its range.
+
+    Example:
+        >>> from jaxdp.kernels import Theorem11Rule
+        >>> rule = Theorem11Rule(source=0.5, capacity=0.5)
+        >>> print(f"{rule.ridge(10_000, 1.0):.4f}, M = {rule.num_projections(10_000, 1.0)}")
+        0.0022, M = 22
     """
 
     source: float = eqx.field(static=True, converter=plain_float)
@@ -174,6 +192,13 @@ class SelectedRidge(AbstractRidgeRule):
 
     Raises:
         ValueError, TypeError: an argument is out of its range.
+
+    Example:
+        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, SelectedRidge
+        >>> rule = SelectedRidge(num_splits=16)
+        >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0, ridge=rule)
+        >>> learner.ridge.num_splits, learner.ridge.num_ridges
+        (16, 11)
     """
 
     num_splits: int = eqx.field(static=True, converter=plain_number, default=8)

@@ -35,6 +35,14 @@ class IsotropicSlope(eqx.Module):
         square: $E|s|^2/k$.
         derivative: $\mathrm{tr}\,E[J_s]/k$, by Stein's identity: $E[s^\top(z - f)]/(kv)$.
         clipped: the probability that the slope is clipped.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.losses import Softmax
+        >>> mean, one = np.zeros(3, np.float32), np.float32(1.0)
+        >>> found = Softmax(3).clipped_slope_isotropic(mean, one, np.float32(0), 0.5 * one)
+        >>> found.mean.shape, found.square.shape
+        ((3,), ())
     """
 
     mean: Float[Array, "*batch k"]
@@ -52,6 +60,15 @@ class CorrelatedSlope(eqx.Module):
         derivative: $E[J_s]$, the derivative of entry a in logit b at [..., a, b]; not symmetric.
             Its own derivatives leave out what the kink of the clip adds.
         clipped: the probability that the slope is clipped.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.losses import Softmax
+        >>> mean, covariance = np.zeros(3, np.float32), np.eye(3, dtype=np.float32)
+        >>> given = np.float32(0), np.float32(0.5)
+        >>> found = Softmax(3).clipped_slope_correlated(mean, covariance, *given)
+        >>> found.mean.shape, found.second_moment.shape
+        ((3,), (3, 3))
     """
 
     mean: Float[Array, "*batch k"]

@@ -70,6 +70,17 @@ def well_specified_slope(
         remainder: w >= 0.
         signal: S > 0.
         limit: k >= 0, may be infinite.
+
+    Returns:
+        The moments, of the arguments' shape.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.losses import well_specified_slope
+        >>> overlap, remainder, signal, limit = np.array([0.0, 0.0, 2.0, 0.3], np.float32)
+        >>> found = well_specified_slope(overlap, remainder, signal, limit)
+        >>> print(f"square {found.square:.3f}, clipped {found.clipped:.3f}")
+        square 0.090, clipped 1.000
     """
     overlap, remainder, signal, limit = _arrays(overlap, remainder, signal, limit)
     length, cosine, square_sine = _polar(overlap, remainder)
@@ -115,6 +126,17 @@ def well_specified_risk(
         overlap: p.
         remainder: w >= 0.
         signal: S > 0.
+
+    Returns:
+        The excess risk, of the arguments' shape; 0 at the target.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.losses import well_specified_risk
+        >>> start, target = np.array([0.0, 2.0], np.float32), np.float32(2.0)
+        >>> risks = well_specified_risk(start, np.zeros(2, np.float32), target)
+        >>> print(np.asarray(risks).round(4))  # at parameters of zero, and at the target
+        [0.2311 0.    ]
     """
     overlap, remainder, signal = _arrays(overlap, remainder, signal)
     length, _, _ = _polar(overlap, remainder)

@@ -12,6 +12,7 @@ import optax
 
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.privacy.batches.poisson import PoissonSampler
 
@@ -43,6 +44,12 @@ class Cell(NamedTuple):
         adjacency: who the neighbours are for whom the budget holds.
         is_at_limit: whether the learning rate is the largest that was tried, for which the closure
             is to be trusted: a larger one may be better.
+
+    Example:
+        >>> from jaxdp.planning import Cell
+        >>> cell = Cell(100, 0.1, 0.05, 1.0, 12.0, 0.3, "zero-out-one", is_at_limit=False)
+        >>> f"{cell.num_steps} steps of {cell.sampling_rate:.0%} of the rows"
+        '100 steps of 10% of the rows'
     """
 
     num_steps: int
@@ -55,7 +62,7 @@ class Cell(NamedTuple):
     is_at_limit: bool
 
 
-class TrainingPlan(eqx.Module):
+class TrainingPlan(AbstractExplained, eqx.Module):
     """How to train a linear model on features within a budget, as `jaxdp.plan` found it.
 
     Planning is not private, and what is predicted is of the rows that were planned on:
@@ -67,6 +74,13 @@ class TrainingPlan(eqx.Module):
         table: every cell, in the order of `num_steps`, then `sampling_rate`; all have one
             adjacency.
         epsilon, delta: the budget.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 10, key=jax.random.key(0))
+        >>> plan = jaxdp.plan(problem, epsilon=2.0, delta=1e-5, num_steps=20, sampling_rate=1.0)
+        >>> plan.chosen.num_steps, plan.adjacency, len(plan.table)
+        (20, 'zero-out-one', 1)
     """
 
     algorithm: PrivateOptimiser
@@ -145,6 +159,20 @@ class TrainingPlan(eqx.Module):
 
     def __repr__(self):
         return str(self)
+
+    def _explanation(self):
+        rows = tuple(
+            Row(
+                f"{cell.num_steps} steps at sampling rate {cell.sampling_rate:g}",
+                f"risk {cell.risk:.5g}",
+                f"learning rate {cell.learning_rate:.4g}, clip norm {cell.clip_norm:.4g}, noise "
+                f"multiplier {cell.noise_multiplier:.4g}{' (chosen)' * (cell == self.chosen)}",
+            )
+            for cell in self.table
+        )
+        title = f"Plan for epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}"
+        limited = (_LIMITED.removeprefix("*: "),) * any(cell.is_at_limit for cell in self.table)
+        return Explanation(title, rows, (self.line, *limited, *self.assumptions))
 
 
 def _factory(optimiser: Callable[..., Any]) -> str:

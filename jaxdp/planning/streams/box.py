@@ -31,7 +31,7 @@ class Box(AbstractDescription):
     initial_risk: tuple[float, float]
     label_noise: tuple[float, float]
 
-    def __init__(self, initial_risk, label_noise):
+    def __init__(self, initial_risk: tuple[float, float], label_noise: tuple[float, float]):
         self.initial_risk = _range("initial_risk", initial_risk)
         self.label_noise = _range("label_noise", label_noise)
         if not self.initial_risk[0] > 0:

@@ -79,6 +79,12 @@ def small_aspect_risk(gamma: float, rho: float, label_noise: float) -> tuple[flo
 
     Raises:
         ValueError: a number is not positive and finite.
+
+    Example:
+        >>> from jaxdp.planning import small_aspect_risk
+        >>> risk, clip_scale = small_aspect_risk(gamma=0.001, rho=1.0, label_noise=0.3)
+        >>> print(f"{risk:.2e}, at the clip scale {clip_scale:.2f}")
+        5.21e-05, at the clip scale 0.47
     """
     numbers = {"gamma": gamma, "rho": rho, "label_noise": label_noise}
     for name, value in numbers.items():

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Status, Trajectory
 from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, PiecewiseLinear, Polynomial
 
@@ -22,13 +23,19 @@ class Sensitivity(NamedTuple):
 
     Attributes:
         halved, doubled: 1.0 is a risk twice as large.
+
+    Example:
+        >>> from jaxdp.planning import Sensitivity
+        >>> rises = Sensitivity(halved=0.25, doubled=1.5)
+        >>> print(f"half as large: {rises.halved:.0%} more risk; twice: {rises.doubled:.0%} more")
+        half as large: 25% more risk; twice: 150% more
     """
 
     halved: float
     doubled: float
 
 
-class OnePassPlan(eqx.Module):
+class OnePassPlan(AbstractExplained, eqx.Module):
     """How to run one-pass DP-SGD within a budget, as `jaxdp.plan` found it.
 
     Attributes:
@@ -41,6 +48,13 @@ class OnePassPlan(eqx.Module):
         status: `Status.OK`, or what went wrong.
         regret: with `uncertainty`, by which factor the risk exceeds the best one at the worst of
             the places of the box that are looked at (`Box.places`); None without.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> plan = jaxdp.plan(problem, num_samples=1000, rho=1.0)
+        >>> print(f"risk {plan.final_risk:.4f}, without privacy {plan.floor:.4f}")
+        risk 0.0565, without privacy 0.0076
     """
 
     algorithm: OnePassDPSGD
@@ -91,6 +105,30 @@ class OnePassPlan(eqx.Module):
 
     def __repr__(self):
         return str(self)
+
+    def _explanation(self):
+        one = self.algorithm
+        first, last = (float(one.learning_rate(jnp.asarray(time))) for time in (0.0, 1.0))
+        rows = [
+            Row("num_steps", f"{int(one.num_steps):,}", "samples, each used once"),
+            Row("rho", f"{float(one.rho):.5g}", "Gaussian DP parameter mu of the release"),
+            Row("clip_scale", f"{float(one.clip_scale):.4g}", "clip norm over sqrt(dim)"),
+            Row("learning_rate", f"{first:.4g} to {last:.4g}", "from time 0 to time 1"),
+            Row("final_risk", f"{self.final_risk:.5g}", f"by the {self.predicted.label}"),
+            Row("floor", f"{self.floor:.5g}", "best risk without privacy"),
+        ]
+        if self.regret is not None:
+            rows.append(Row("regret", f"{self.regret:.3g}", "times the best risk, at worst"))
+        rows += [
+            Row(
+                _NAMES.get(name, name),
+                f"{1 + each.halved:.3g} and {1 + each.doubled:.3g}",
+                "times the risk when halved and when doubled",
+            )
+            for name, each in self.sensitivities.items()
+        ]
+        rows.append(Row("status", self.status.name.lower(), "of the search"))
+        return Explanation("Plan of one-pass DP-SGD", tuple(rows), (self.line, *self.assumptions))
 
 
 def _schedule_text(schedule: AbstractSchedule) -> str:

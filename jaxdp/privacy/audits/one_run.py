@@ -59,6 +59,15 @@ def audit_one_run(
 
     Raises:
         ValueError: an argument is outside its range, or the scores are not one a canary.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.privacy import audit_one_run, gaussian_epsilon
+        >>> mechanism = lambda included, key: 2.0 * included + jax.random.normal(key, (1000,))
+        >>> rules = {"num_guesses": 200, "delta": 1e-3}
+        >>> bound = audit_one_run(mechanism, 1000, **rules, key=jax.random.key(0))
+        >>> 1.0 < bound < gaussian_epsilon(2.0, 1e-3)
+        True
     """
     _check_counts(0, num_guesses, num_canaries)
     require_audit_delta(delta)
@@ -89,6 +98,21 @@ def num_correct_guesses(
 
     Half of `num_guesses` each, and an odd one for the highest. Equal scores are told apart by
     their place, and one that is not a number counts as the lowest.
+
+    Args:
+        scores: one a canary, higher where it looks included.
+        included: which canaries were.
+        num_guesses: r, at most as many as there are canaries.
+
+    Returns:
+        The number of right guesses, between 0 and `num_guesses`.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.privacy import num_correct_guesses
+        >>> scores, included = np.array([2.0, 1.5, 0.1, -1.0]), np.array([True, False, True, False])
+        >>> int(num_correct_guesses(scores, included, num_guesses=4))
+        2
     """
     require_real("scores", scores)
     require_real("included", included)
@@ -119,8 +143,24 @@ def one_run_epsilon(
     from any guesser that makes exactly `num_guesses` guesses and sees nothing but what was
     released.
 
+    Args:
+        num_correct: how many guesses were right.
+        num_guesses: how many were made.
+        num_canaries: m, how many there were to guess, each included by a coin of its own.
+        delta: in [0, 1).
+        confidence: in (0, 1).
+
+    Returns:
+        The bound; 0.0 when none is shown.
+
     Raises:
         ValueError: an argument is outside its range.
+
+    Example:
+        >>> from jaxdp.privacy import one_run_epsilon
+        >>> shown = one_run_epsilon(95, num_guesses=100, num_canaries=1000, delta=1e-5)
+        >>> print(f"{shown:.2f}")
+        2.17
     """
     require_confidence(confidence)
     return largest_within(

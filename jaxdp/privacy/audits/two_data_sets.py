@@ -71,6 +71,14 @@ def audit(
 
     Derived: $P[S] \le e^\epsilon Q[S] + \delta$ for every event S;
     tests/privacy/audits/test_auditing.py counts how often the bound fails.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.privacy import audit, gaussian_epsilon
+        >>> mechanism = lambda data, key: data + jax.random.normal(key)
+        >>> bound = audit(mechanism, 0.0, 2.0, num_trials=4000, delta=0.1, key=jax.random.key(0))
+        >>> 0.5 < bound < gaussian_epsilon(2.0, 0.1)
+        True
     """
     require_confidence(confidence)
     require_audit_delta(delta)
@@ -91,12 +99,34 @@ def audit_mu(
     r"""A lower bound on mu of Gaussian DP, from many runs on two neighbouring inputs.
 
     If the mechanism is $\mu$-GDP for this pair, the bound exceeds $\mu$ with probability at most
-    1 - `confidence` over `key`. Arguments, return value and errors are those of `audit`. Where
-    the mechanism is Gaussian, this needs far fewer trials.
+    1 - `confidence` over `key`. Where the mechanism is Gaussian, this needs far fewer trials.
 
     Source: $\mu \ge -\Phi^{-1}(\mathrm{FPR}) - \Phi^{-1}(\mathrm{FNR})$ for every test, Dong, Roth
     and Su (2022), Definition 2.6, used so by Nasr et al. (2023). Their two intervals, one for each
     rate, are replaced by `lower_bound`'s joint region.
+
+    Args:
+        mechanism: (data, key) -> scalar score, traceable.
+        first: an input, a pytree of arrays.
+        second: its neighbour, in the sense of the guarantee that is put to the test.
+        num_trials: runs on each of the two; a quarter of them choose the event.
+        confidence: in (0, 1).
+        key: used up by the runs.
+        batch_size: runs that are in memory together.
+
+    Returns:
+        The bound; 0.0 when none is shown.
+
+    Raises:
+        TypeError, ValueError: as `audit`.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.privacy import audit_mu
+        >>> mechanism = lambda data, key: data + jax.random.normal(key)
+        >>> bound = audit_mu(mechanism, 0.0, 2.0, num_trials=4000, key=jax.random.key(0))
+        >>> 1.5 < bound < 2.0
+        True
     """
     require_confidence(confidence)
     return _audit(Mu(), mechanism, first, second, num_trials, confidence, key, batch_size)

@@ -26,6 +26,14 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
     Raises:
         ValueError: a batch would hold more records than there are.
         TypeError: a count is not a Python int.
+
+    Example:
+        >>> from jaxdp.privacy import ShuffledEpochs
+        >>> sampler = ShuffledEpochs(num_records=1000, batch_size=50)
+        >>> sampler.steps_per_epoch, sampler.uses(25)  # 25 steps begin two epochs
+        (20, 2)
+        >>> print(f"mu = {sampler.mechanism(10.0, num_steps=25).mu:.3f}")
+        mu = 0.283
     """
 
     @property

@@ -23,6 +23,12 @@ class FixedSizeBatches(AbstractUnamplifiedSampler):
     Raises:
         ValueError: a batch would hold more records than there are.
         TypeError: a count is not a Python int.
+
+    Example:
+        >>> from jaxdp.privacy import FixedSizeBatches
+        >>> sampler = FixedSizeBatches(num_records=1000, batch_size=50)
+        >>> print(f"mu = {sampler.mechanism(10.0, num_steps=25).mu:.1f}, {sampler.adjacency}")
+        mu = 1.0, replace-one
     """
 
     def sample(self, step, *, key):

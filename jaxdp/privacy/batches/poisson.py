@@ -59,13 +59,19 @@ class PoissonSampler(AbstractSampler):
     Raises:
         ValueError: a value is out of its range.
         TypeError: a count is not a Python int.
+
+    Example:
+        >>> from jaxdp.privacy import PoissonSampler
+        >>> sampler = PoissonSampler(num_records=1000, sampling_rate=0.0625)
+        >>> sampler.expected_batch_size, sampler.adjacency
+        (62.5, 'zero-out-one')
     """
 
     num_records: int = eqx.field(static=True)
     sampling_rate: float = eqx.field(static=True)
     capacity: int = eqx.field(static=True)
 
-    def __init__(self, num_records, sampling_rate, capacity=None):
+    def __init__(self, num_records: int, sampling_rate: float, capacity: int | None = None):
         self.num_records = require_count("num_records", num_records)
         if self.num_records >= 2**31:
             raise ValueError(f"expected num_records < 2^31, got {num_records}")
@@ -210,6 +216,13 @@ class PoissonSubsampledGaussian(AbstractMechanism):
     Raises:
         TypeError: the sampler is not a `PoissonSampler`, or num_steps not a Python int.
         ValueError: another sampling is named, or a value is out of its range.
+
+    Example:
+        >>> from jaxdp.privacy import PoissonSampler, PoissonSubsampledGaussian
+        >>> sampler = PoissonSampler(num_records=1000, sampling_rate=0.05)
+        >>> mechanism = PoissonSubsampledGaussian(sampler, noise_multiplier=1.0, num_steps=10)
+        >>> print(f"epsilon = {mechanism.epsilon(1e-5, 'zero-out-one'):.2f}")
+        epsilon = 1.66
     """
 
     sampler: PoissonSampler

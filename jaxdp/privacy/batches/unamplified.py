@@ -41,17 +41,13 @@ class AbstractUnamplifiedSampler(AbstractSampler):
     num_records: int = eqx.field(static=True)
     capacity: int = eqx.field(static=True)
 
-    def __init__(self, num_records, batch_size):
+    def __init__(self, num_records: int, batch_size: int):
         self.num_records = require_count("num_records", num_records)
         self.capacity = require_count("batch_size", batch_size)
         if batch_size > num_records:
             raise ValueError(
                 f"expected batch_size <= num_records = {num_records}, got {batch_size}"
             )
-
-    def __repr__(self):
-        name = type(self).__name__
-        return f"{name}(num_records={self.num_records}, batch_size={self.capacity})"
 
     @abc.abstractmethod
     def uses(self, num_steps: int) -> int:

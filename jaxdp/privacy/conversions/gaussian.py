@@ -48,6 +48,11 @@ def gaussian_delta(mu: Any, epsilon: Any) -> Any:
 
     Raises:
         ValueError: an argument is negative or not a number, or the shapes do not broadcast.
+
+    Example:
+        >>> from jaxdp.privacy import gaussian_delta
+        >>> print(f"{gaussian_delta(mu=0.5, epsilon=1.0):.4f}")
+        0.0068
     """
     check_non_negative("mu", mu)
     check_non_negative("epsilon", epsilon)
@@ -66,6 +71,13 @@ def gaussian_epsilon(mu: Any, delta: Any) -> Any:
 
     Raises:
         ValueError: an argument is out of its range, or the shapes do not broadcast.
+
+    Example:
+        >>> from jaxdp.privacy import gaussian_epsilon
+        >>> print(f"{gaussian_epsilon(mu=0.5, delta=1e-5):.3f}")
+        1.993
+        >>> gaussian_epsilon([0.25, 0.5, 1.0], 1e-5).round(2).tolist()
+        [0.93, 1.99, 4.38]
     """
     check_non_negative("mu", mu)
     check_delta(delta)
@@ -84,6 +96,11 @@ def gaussian_mu(epsilon: Any, delta: Any) -> Any:
 
     Raises:
         ValueError: an argument is out of its range, or the shapes do not broadcast.
+
+    Example:
+        >>> from jaxdp.privacy import gaussian_mu
+        >>> print(f"{gaussian_mu(epsilon=1.0, delta=1e-5):.4f}")
+        0.2681
     """
     check_non_negative("epsilon", epsilon)
     check_delta(delta)
@@ -95,8 +112,19 @@ def composed_mu(*mus: Any) -> Any:
 
     $\mu = \sqrt{\mu_1^2 + \dots + \mu_k^2}$. Source: Dong, Roth and Su (2022), Corollary 3.3.
 
+    Args:
+        *mus: mu of each release, >= 0; numbers or arrays, traced or not.
+
+    Returns:
+        A float for concrete scalars, else an array of the arguments' common shape.
+
     Raises:
         ValueError: a mu is negative or not a number, or the shapes do not broadcast.
+
+    Example:
+        >>> from jaxdp.privacy import composed_mu
+        >>> print(f"{composed_mu(0.3, 0.4):.2f}")
+        0.50
     """
     for mu in mus:
         check_non_negative("mu", mu)

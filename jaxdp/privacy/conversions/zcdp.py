@@ -45,6 +45,11 @@ def zcdp_epsilon(zcdp: Any, delta: Any) -> Any:
 
     Raises:
         ValueError: an argument is out of its range, or the shapes do not broadcast.
+
+    Example:
+        >>> from jaxdp.privacy import zcdp_epsilon
+        >>> print(f"{zcdp_epsilon(zcdp=0.5, delta=1e-5):.3f}")
+        4.728
     """
     check_non_negative("zcdp", zcdp)
     check_delta(delta)
@@ -56,7 +61,20 @@ def zcdp_epsilon_published(zcdp: Any, delta: Any) -> Any:
 
     Source: AC Proposition 10 with $z = \rho^2/2$ (Bun and Steinke 2016, Proposition 1.3).
 
-    Args and Raises: as `zcdp_epsilon`.
+    Args:
+        zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z.
+        delta: in (0, 1).
+
+    Returns:
+        As `zcdp_epsilon`, and never less.
+
+    Raises:
+        ValueError: an argument is out of its range, or the shapes do not broadcast.
+
+    Example:
+        >>> from jaxdp.privacy import zcdp_epsilon_published
+        >>> print(f"{zcdp_epsilon_published(zcdp=0.5, delta=1e-5):.3f}")
+        5.299
     """
     check_non_negative("zcdp", zcdp)
     check_delta(delta)
@@ -75,8 +93,16 @@ def epsilon_to_zcdp(epsilon: Any, delta: Any) -> Any:
         epsilon: >= 0; infinity gives infinity.
         delta: in (0, 1).
 
+    Returns:
+        As `zcdp_epsilon`.
+
     Raises:
         ValueError: an argument is out of its range, or the shapes do not broadcast.
+
+    Example:
+        >>> from jaxdp.privacy import epsilon_to_zcdp
+        >>> print(f"{epsilon_to_zcdp(epsilon=1.0, delta=1e-5):.4f}")
+        0.0306
     """
     check_non_negative("epsilon", epsilon)
     check_delta(delta)

@@ -23,6 +23,14 @@ def secret_key(*, impl: str | None = None) -> Key[Array, ""]:
 
     Args:
         impl: the name of the generator, as for `jax.random.key`.
+
+    Returns:
+        A key that no other call returns again, to be kept secret.
+
+    Example:
+        >>> from jaxdp.privacy import key_entropy_bits, secret_key
+        >>> key_entropy_bits(secret_key())
+        64
     """
     if impl is not None:
         require_kind("impl", impl, str, "a generator's name, or None")
@@ -38,6 +46,18 @@ def key_entropy_bits(key: Key[Array, ""]) -> int | None:
     A key that an integer below 2^32 makes is told by its zeros: a secret key has them once in
     2^32 times. What was split off such a key, or folded into it, is no harder to find, and cannot
     be told.
+
+    Args:
+        key: of `jax.random.key`.
+
+    Returns:
+        A number of bits, or None.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.privacy import key_entropy_bits
+        >>> key_entropy_bits(jax.random.key(7))
+        32
     """
     require_key(key)
     words = concrete_key_data(key)

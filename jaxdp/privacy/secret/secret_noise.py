@@ -79,12 +79,19 @@ class SecretNoise(eqx.Module):
     Raises:
         TypeError: the seed is not an int.
         ValueError: it is negative.
+
+    Example:
+        >>> from jaxdp.privacy import SecretNoise
+        >>> SecretNoise().is_guessable  # from the operating system
+        False
+        >>> SecretNoise(seed=1).is_guessable
+        True
     """
 
     _seed: _Seed | None = eqx.field(static=True, repr=False)
     context: bytes = eqx.field(static=True, repr=False)
 
-    def __init__(self, seed=None, context=b""):
+    def __init__(self, seed: int | None = None, context: bytes = b""):
         check_noise_seed(seed, "seed")
         self._seed, self.context = None if seed is None else _Seed(int(seed)), context
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.lax import Precision
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import (
@@ -103,6 +103,11 @@ class AbstractFeatureProblem(AbstractProblem):
         """m, the number of test rows."""
         return self.test_labels.shape[0]
 
+    def _derived(self):
+        sizes = {"num_train": self.num_train, "num_test": self.num_test}
+        known = self.num_features
+        return sizes | {"num_features": "infinitely many" if known is None else known}
+
     def interpolator_risk(self) -> float:
         r"""Test error of the minimum-norm least-squares solution $\theta^* = \Phi^+ Y$ (PF (3.7)).
 
@@ -171,6 +176,14 @@ class ReducedFeatures(AbstractFeatureProblem):
     Raises:
         TypeError: the loss is none of `jaxdp.losses`.
         ValueError: shapes do not match, something is not finite, or a label is none of the loss.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.problems import ReducedFeatures
+        >>> factors = np.eye(3, dtype=np.float32), np.ones((2, 3)), np.zeros((2, 0))
+        >>> problem = ReducedFeatures(*factors, np.array([1.0, -1.0, 1.0]), np.ones(2))
+        >>> problem.num_train, problem.num_test, problem.num_features
+        (3, 2, 3)
     """
 
     train_factor: Float[Array, "train seen"]
@@ -182,11 +195,11 @@ class ReducedFeatures(AbstractFeatureProblem):
 
     def __init__(
         self,
-        train_factor,
-        test_factor,
-        unseen_factor,
-        train_labels,
-        test_labels,
+        train_factor: Float[Any, "train seen"],
+        test_factor: Float[Any, "test seen"],
+        unseen_factor: Float[Any, "test unseen"],
+        train_labels: Shaped[Any, " train"],
+        test_labels: Shaped[Any, " test"],
         loss: AbstractLoss = SQUARED,
     ):
         self.train_factor = as_wide_float(train_factor, "train_factor")
@@ -214,7 +227,12 @@ class ReducedFeatures(AbstractFeatureProblem):
 
     @classmethod
     def from_kernel(
-        cls, kernel, train_labels, test_labels, *, loss: AbstractLoss = SQUARED
+        cls,
+        kernel: Float[Any, "rows rows"],
+        train_labels: Shaped[Any, " train"],
+        test_labels: Shaped[Any, " test"],
+        *,
+        loss: AbstractLoss = SQUARED,
     ) -> "ReducedFeatures":
         """The problem with a given kernel, computed in float64 on the host.
 

@@ -1,13 +1,14 @@
 r"""A linear model on given features: a table, a kernel's map, or the frozen body of a network."""
 
 import functools
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.lax import Precision
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.losses import AbstractLoss
@@ -70,10 +71,10 @@ class FixedFeatures(AbstractFeatureProblem):
     @classmethod
     def from_arrays(
         cls,
-        train_features,
-        train_labels,
-        test_features,
-        test_labels,
+        train_features: Shaped[Any, "train features"],
+        train_labels: Shaped[Any, " train"],
+        test_features: Shaped[Any, "test features"],
+        test_labels: Shaped[Any, " test"],
         *,
         loss: AbstractLoss = SQUARED,
     ) -> "FixedFeatures":

@@ -22,6 +22,12 @@ class SpectralGap(NamedTuple):
         rank: how many eigenvalues lie above.
         above, below: eigenvalues number `rank` and `rank + 1`.
         num_train: n.
+
+    Example:
+        >>> from jaxdp.problems import SpectralGap
+        >>> gap = SpectralGap(rank=2, above=4.0, below=1.0, num_train=16)
+        >>> gap.ridge, gap.stopping_times
+        (2.0, (2.0, 8.0))
     """
 
     rank: int

@@ -6,6 +6,7 @@ infinite width, known through its kernel.
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 from jax.lax import Precision
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, Shaped
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import (
@@ -49,14 +50,45 @@ Inputs = Callable[..., Float[Array, "count dim"]]
 
 
 def gaussian_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
-    """Rows of N(0, I), the paper's experiments."""
+    """Rows of N(0, I), the paper's experiments.
+
+    Args:
+        count: how many rows.
+        dim: d.
+        key: of the rows.
+
+    Returns:
+        The rows.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.problems import gaussian_inputs
+        >>> gaussian_inputs(2, 5, key=jax.random.key(0)).shape
+        (2, 5)
+    """
     require_key(key)
     shape = require_count("count", count), require_count("dim", dim)
     return jr.normal(key, shape)
 
 
 def sphere_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
-    r"""Rows uniform on the sphere of radius $\sqrt{d}$, PF Assumption 1."""
+    r"""Rows uniform on the sphere of radius $\sqrt{d}$, PF Assumption 1.
+
+    Args:
+        count: how many rows.
+        dim: d.
+        key: of the rows.
+
+    Returns:
+        The rows.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.problems import sphere_inputs
+        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
+        >>> (np.asarray(rows) ** 2).sum(axis=1).round(3).tolist()
+        [5.0, 5.0]
+    """
     normal = gaussian_inputs(count, dim, key=key)
     return normal * jnp.sqrt(dim) / jnp.linalg.norm(normal, axis=1, keepdims=True)
 
@@ -121,11 +153,11 @@ class RandomFeatures(AbstractFeatureProblem):
     @classmethod
     def from_arrays(
         cls,
-        train_inputs,
-        train_labels,
-        test_inputs,
-        test_labels,
-        weights,
+        train_inputs: Shaped[Any, "train dim"],
+        train_labels: Shaped[Any, " train"],
+        test_inputs: Shaped[Any, "test dim"],
+        test_labels: Shaped[Any, " test"],
+        weights: Float[Any, "features dim"] | None,
         activation: Callable[[Array], Array] = jnp.tanh,
         *,
         loss: AbstractLoss = SQUARED,

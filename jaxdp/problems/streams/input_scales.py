@@ -6,7 +6,7 @@ drawn for each sample and independent of g, puts that spread into the law of the
 then elliptical. With $E[s] = 1$ the covariance stays $\Sigma$.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -45,7 +45,7 @@ class InputScales(AbstractDescription):
     values: Float[Array, " levels"]
     weights: Float[Array, " levels"]
 
-    def __init__(self, values, weights):
+    def __init__(self, values: Float[Any, " levels"], weights: Float[Any, " levels"]):
         self.values = as_float(values, "values")
         self.weights = as_float(weights, "weights")
         _check(self.values, self.weights)

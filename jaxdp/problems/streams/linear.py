@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jax.lax import Precision
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float, Shaped
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import (
@@ -73,7 +73,13 @@ class LinearRegression(AbstractLinearModelProblem):
     _multiplicities: tuple[int, ...] | None = eqx.field(static=True, init=False)
 
     def __init__(
-        self, spectrum, target, label_noise, *, input_scales=None, loss: Any = _LEAST_SQUARES
+        self,
+        spectrum: Float[Any, " dim"],
+        target: Float[Any, " dim"],
+        label_noise: ArrayLike,
+        *,
+        input_scales: InputScales | None = None,
+        loss: Any = _LEAST_SQUARES,
     ):
         self.spectrum = as_float(spectrum, "spectrum")
         self.target = as_float(target, "target")
@@ -92,9 +98,9 @@ class LinearRegression(AbstractLinearModelProblem):
         cls,
         dim: int,
         *,
-        label_noise,
-        initial_risk=0.5,
-        input_scales=None,
+        label_noise: ArrayLike,
+        initial_risk: ArrayLike = 0.5,
+        input_scales: InputScales | None = None,
         loss: Any = _LEAST_SQUARES,
     ) -> "LinearRegression":
         r"""Identity covariance; the target is flat, with $R(0)$ = `initial_risk`.
@@ -113,10 +119,10 @@ class LinearRegression(AbstractLinearModelProblem):
         cls,
         dim: int,
         *,
-        condition_number,
-        label_noise,
-        initial_risk=0.5,
-        input_scales=None,
+        condition_number: ArrayLike,
+        label_noise: ArrayLike,
+        initial_risk: ArrayLike = 0.5,
+        input_scales: InputScales | None = None,
         loss: Any = _LEAST_SQUARES,
     ) -> "LinearRegression":
         r"""Eigenvalues $\lambda_i \propto i^{-\ln\kappa/\ln d}$ of mean 1; the target is flat.
@@ -150,7 +156,12 @@ class LinearRegression(AbstractLinearModelProblem):
 
     @classmethod
     def from_data(
-        cls, inputs, labels, *, input_scales: bool = False, loss: Any = _LEAST_SQUARES
+        cls,
+        inputs: Shaped[Any, "rows dim"],
+        labels: Shaped[Any, " rows"],
+        *,
+        input_scales: bool = False,
+        loss: Any = _LEAST_SQUARES,
     ) -> "LinearRegression":
         r"""The surrogate of a table: its covariance, least squares and residual variance.
 
@@ -200,6 +211,10 @@ class LinearRegression(AbstractLinearModelProblem):
                 such that come in other numbers than those that the problem was made with.
         """
         return blocks_of(self.spectrum, self.target, self._multiplicities)
+
+    def _derived(self):
+        risk = float(jnp.sum(self.spectrum * self.target**2)) / 2
+        return {"dim": self.dim, "initial_risk": risk}
 
     @property
     def dim(self):

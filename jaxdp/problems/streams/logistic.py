@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtr
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_count, require_positive
@@ -53,7 +53,7 @@ class LogisticRegression(AbstractSignalProblem):
     _dim: int = eqx.field(static=True)
     signal: Float[Array, ""]
 
-    def __init__(self, dim, *, signal):
+    def __init__(self, dim: int, *, signal: ArrayLike):
         self._dim = require_count("dim", dim, least=2)
         self.signal = as_float(signal, "signal")
         require_positive("signal", self.signal)

@@ -4,11 +4,13 @@ Each run passes once over a random half of the rows; the other half measures the
 a fit of the same rows would be in-sample and too small.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 from jax.lax import Precision
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
 from jaxdp.core.arrays import as_float, as_wide_float
 from jaxdp.data.standardisation import standardise
@@ -80,7 +82,7 @@ class TabularRegression(AbstractLinearModelProblem):
     _means: tuple[Float[Array, " dim"], Float[Array, ""]]
     _scale: Float[Array, ""]
 
-    def __init__(self, inputs, labels):
+    def __init__(self, inputs: Shaped[Any, "rows dim"], labels: Shaped[Any, " rows"]):
         table = standardise(inputs, labels)
         basis = covariance_basis(table)
         self.rows = as_float(table.inputs @ basis.rotation)
@@ -99,6 +101,19 @@ class TabularRegression(AbstractLinearModelProblem):
     def labels(self) -> Float[Array, " rows"]:
         """The labels as they were given, to rounding."""
         return self.centred_labels + self._means[1]
+
+    def _shown(self):
+        # The rows as they were given are computed from what is kept.
+        return {"rows": self.rows, "labels": self.centred_labels}
+
+    def _derived(self):
+        return {"dim": self.dim, "num_steps": self.num_steps}
+
+    def _notes(self):
+        return (
+            "inputs centred and scaled to trace = dim, labels centred, non-privately",
+            "the risk is that on a held-out half, less the bias of its fit",
+        )
 
     def __repr__(self):
         rows, dim = self.rows.shape

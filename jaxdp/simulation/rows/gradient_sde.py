@@ -45,6 +45,14 @@ class ClippedSDE(AbstractSimulator):
     Args:
         num_steps: steps of the path, rounded up to a whole number per record; None takes enough
             for the fastest mode of the kernel.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
+        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
+        >>> run = {"num_runs": 3, "records": 2, "key": jax.random.key(1)}
+        >>> jaxdp.simulate(problem, algorithm, simulator=jaxdp.ClippedSDE(), **run).risk.shape
+        (3, 3)
     """
 
     num_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
@@ -69,6 +77,15 @@ class OrnsteinUhlenbeckSDE(AbstractSimulator):
 
     Args:
         num_steps: as for `ClippedSDE`.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
+        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
+        >>> run = {"num_runs": 3, "records": 2, "key": jax.random.key(1)}
+        >>> simulator = jaxdp.OrnsteinUhlenbeckSDE()
+        >>> jaxdp.simulate(problem, algorithm, simulator=simulator, **run).risk.shape
+        (3, 3)
     """
 
     num_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)

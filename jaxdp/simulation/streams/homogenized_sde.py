@@ -47,6 +47,15 @@ class HomogenizedSDE(AbstractSimulator):
 
     Args:
         num_steps: steps of the path over [0, 1], rounded up to a whole number per record.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> run = {"num_runs": 3, "records": 2, "key": jax.random.key(1)}
+        >>> simulator = jaxdp.HomogenizedSDE(num_steps=1000)
+        >>> jaxdp.simulate(problem, algorithm, simulator=simulator, **run).risk.shape
+        (3, 3)
     """
 
     num_steps: int = eqx.field(static=True, converter=plain_number, default=4000)

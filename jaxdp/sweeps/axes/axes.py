@@ -134,9 +134,23 @@ def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
 
     It does not depend on how long the axes are, on shards or on devices.
 
+    Args:
+        key: of the sweep, a `jax.random.key`.
+        *indices: of the cell, one for each axis.
+
+    Returns:
+        The key that `jaxdp.sweep` gives to the function in this cell.
+
     Raises:
         TypeError: `key` is no `jax.random.key`, or an index is not a whole number.
         ValueError: an index is negative; those from the end are not known here.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.sweeps import cell_key
+        >>> key = cell_key(jax.random.key(0), 2, 5)
+        >>> key.shape, bool(key == cell_key(jax.random.key(0), 5, 2))
+        ((), False)
     """
     require_key(key)
     for place, index in enumerate(indices):

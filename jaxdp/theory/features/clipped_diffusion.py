@@ -45,6 +45,15 @@ class ClippedDiffusion(AbstractTheory):
         rank: how many leading modes keep their covariances in full, as for `GaussianClosure`.
         adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
             `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd`.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
+        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
+        >>> theory = jaxdp.ClippedDiffusion()
+        >>> predicted = jaxdp.predict(problem, algorithm, theory=theory, records=2)
+        >>> predicted.risk.shape, bool(predicted.final_risk < predicted.risk[0])
+        ((3,), True)
     """
 
     rank: int = eqx.field(static=True, converter=plain_number, default=DEFAULT_RANK)

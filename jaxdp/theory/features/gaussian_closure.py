@@ -18,6 +18,7 @@ from jaxdp.algorithms.stability import warn_if_unstable as warn_if_beyond_descen
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.recording import longest_stretch, record_steps
+from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import reason_of_sampler, require_rows
@@ -40,7 +41,7 @@ from jaxdp.theory.features.spread import (
     root,
     spread_over_runs,
 )
-from jaxdp.theory.features.stability import growth, warn_if_unstable
+from jaxdp.theory.features.stability import Growth, growth, warn_if_unstable
 from jaxdp.theory.solver import prediction
 
 DEFAULT_RANK = 256
@@ -122,31 +123,45 @@ class GaussianClosure(AbstractTheory):
         return of_adam if is_adam else f"{reason}; nor is it Adam: {of_adam}"
 
     def predict(self, problem, algorithm, *, records):
-        on_rows = algorithm_on_rows(algorithm, problem.num_train)
-        at_record = record_steps(algorithm.num_steps, records)
-        longest = longest_stretch(algorithm.num_steps, records)
         if require_rows(problem, algorithm) is None:
             modes = kernel_modes(problem)
-            recursion = linear_recursion(algorithm, modes.num_train)
-            risk, observables, std = self._linear(modes, recursion, algorithm, at_record, longest)
-            unstable = _is_unstable(modes, recursion, algorithm, observables)
-        else:
-            modes, unstable = explicit_modes(problem), False
-            limits = modes.slope_limits(algorithm)
-            risk, observables, std = _predict_adam(
-                modes, adam_updates(algorithm), limits, at_record, longest
-            )
-            std = None if std is None else root(std)
-        return prediction(
-            modes.is_valid & on_rows.is_valid,
-            time=on_rows.time(jnp.asarray(at_record), modes.num_train),
-            risk=risk,
-            final_risk=risk[-1],
-            observables=observables,
-            std=std,
-            label="Gaussian closure",
-            unstable=unstable,
+            found, grows = self._with_growth(modes, algorithm, records)
+            _warn(modes, algorithm, grows, found)
+            return found
+        modes = explicit_modes(problem)
+        at_record, longest = _records(algorithm, records)
+        limits = modes.slope_limits(algorithm)
+        risk, observables, std = _predict_adam(
+            modes, adam_updates(algorithm), limits, at_record, longest
         )
+        std = None if std is None else root(std)
+        return _as_prediction(modes, algorithm, at_record, risk, observables, std, unstable=False)
+
+    def predict_modes(
+        self, modes: KernelModes, algorithm: DPGD | PrivateOptimiser, *, records: int
+    ) -> Trajectory:
+        """The same where the eigenbasis of the training kernel is known: for many predictions.
+
+        Nothing is warned of; the status says where a limit of stability is passed.
+
+        Args:
+            modes: `kernel_modes` of a problem.
+            algorithm: one that is linear, for its rows.
+            records: as in `jaxdp.predict`.
+
+        Raises:
+            NotCoveredError: the algorithm's optimiser is not linear.
+        """
+        return self._with_growth(modes, algorithm, records)[0]
+
+    def _with_growth(self, modes: KernelModes, algorithm, records) -> tuple[Trajectory, Growth]:
+        at_record, longest = _records(algorithm, records)
+        recursion = linear_recursion(algorithm, modes.num_train)
+        risk, observables, std = self._linear(modes, recursion, algorithm, at_record, longest)
+        found = growth(modes, recursion)
+        unstable = found.is_unstable(observables["clipped_fraction"][-1])
+        parts = modes, algorithm, at_record, risk, observables, std
+        return _as_prediction(*parts, unstable=unstable), found
 
     def _linear(self, modes: KernelModes, recursion, algorithm, at_record, longest):
         steps, limits = algorithm.num_steps, modes.slope_limits(algorithm)
@@ -172,14 +187,32 @@ class GaussianClosure(AbstractTheory):
         return 0 if steps * (recursion.size * rank) ** 2 > _SPREAD_NUMBERS else rank
 
 
-def _is_unstable(modes: KernelModes, recursion: LinearRecursion, algorithm, observables):
-    """Whether a limit of stability is passed, of which it warns too."""
-    found, clipped = growth(modes, recursion), observables["clipped_fraction"][-1]
+def _records(algorithm, records: int):
+    """The records as numbers of steps, and the most steps between two of them."""
+    steps = algorithm.num_steps
+    return record_steps(steps, records), longest_stretch(steps, records)
+
+
+def _as_prediction(modes: KernelModes, algorithm, at_record, risk, observables, std, *, unstable):
+    on_rows = algorithm_on_rows(algorithm, modes.num_train)
+    return prediction(
+        modes.is_valid & on_rows.is_valid,
+        time=on_rows.time(jnp.asarray(at_record), modes.num_train),
+        risk=risk,
+        final_risk=risk[-1],
+        observables=observables,
+        std=std,
+        label="Gaussian closure",
+        unstable=unstable,
+    )
+
+
+def _warn(modes: KernelModes, algorithm, grows: Growth, found: Trajectory) -> None:
+    """Warn where a limit of stability is passed."""
     if isinstance(algorithm, DPGD):
         warn_if_beyond_descent(algorithm, modes.stability_limit)
     else:
-        warn_if_unstable(found, clipped)
-    return found.is_unstable(clipped)
+        warn_if_unstable(grows, found.observables["clipped_fraction"][-1])
 
 
 def require_rank(rank: int) -> None:

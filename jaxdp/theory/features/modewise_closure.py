@@ -42,6 +42,16 @@ class ModewiseClosure(AbstractTheory):
     the same where clipping, and not noise, is what is seen. In those runs its loss was 2 to 9 % too
     high, because it lets the direction in which all logits move together take its share of the
     pull.
+
+    Example:
+        >>> import jax, jaxdp, optax
+        >>> loss, sampler = jaxdp.losses.Softmax(3), jaxdp.privacy.FixedSizeBatches(40, 40)
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 30, loss=loss, key=jax.random.key(0))
+        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
+        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
+        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.ModewiseClosure(), records=2)
+        >>> predicted.risk.shape, "accuracy" in predicted.observables
+        ((3,), True)
     """
 
     def covers(self, problem, algorithm):

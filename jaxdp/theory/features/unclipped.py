@@ -66,6 +66,14 @@ class GradientFlow(AbstractTheory):
     """Test error of gradient flow: no noise, no clipping, small steps.
 
     `exit_probability` is 1 from where the flow leaves the no-clip set PF (6.2), and 0 before.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
+        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.0)
+        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.GradientFlow(), records=2)
+        >>> predicted.risk.shape, sorted(predicted.observables)
+        ((3,), ['bias', 'exit_probability', 'variance'])
     """
 
     def covers(self, problem, algorithm):

@@ -35,6 +35,14 @@ def filtered_noise_rate(
         source: r in [1/2, 1].
         capacity: gamma in [0, 1].
         compatibility: alpha in [gamma, 1] where features are random; gamma by default.
+
+    Returns:
+        The exponents of the risk, of the ridge and of the number of projections.
+
+    Example:
+        >>> from jaxdp.theory import filtered_noise_rate
+        >>> print(f"{filtered_noise_rate(source=1.0, capacity=0.5).decay.privacy:.3f}")
+        1.143
     """
     compatibility = capacity if compatibility is None else compatibility
     check_exponents(source, capacity, compatibility=compatibility)
@@ -61,6 +69,14 @@ def undersmoothed_rate(source: float, capacity: float, power: float) -> KernelRa
         source: r in [1/2, 1], of the target with the first kernel.
         capacity: gamma in [0, 1), of the first kernel.
         power: b in (gamma, 1]; ridge and projections are those of the rougher kernel.
+
+    Returns:
+        The exponents of the risk, of the ridge and of the number of projections.
+
+    Example:
+        >>> from jaxdp.theory import undersmoothed_rate
+        >>> undersmoothed_rate(source=0.5, capacity=0.25, power=0.75).decay.privacy
+        1.0
     """
     check_exponents(source, capacity)
     require_host("power", power)

@@ -30,8 +30,19 @@ class Exponents(NamedTuple):
 class KernelRate(NamedTuple):
     r"""Order of the excess risk, $n^{-a} + (n\epsilon)^{-b}$, and how it is reached.
 
-    decay: a and b. ridge: of $\lambda = n^{-p} \vee (n\epsilon)^{-q}$, projections: of
-    $M = n^s \wedge (n\epsilon)^t$; None where nothing is chosen.
+    Attributes:
+        decay: a and b.
+        ridge: p and q of $\lambda = n^{-p} \vee (n\epsilon)^{-q}$; None where nothing is chosen.
+        projections: s and t of $M = n^s \wedge (n\epsilon)^t$; None where nothing is chosen.
+
+    Example:
+        >>> from jaxdp.theory import random_projection_rate
+        >>> rate = random_projection_rate(source=0.5, capacity=0.5)
+        >>> print(f"{rate.excess_risk(10_000, epsilon=1.0):.4f}")
+        0.0028
+        >>> ridge, num_projections = rate.choice(10_000, epsilon=1.0)
+        >>> print(f"{ridge:.4f}, {num_projections:.0f}")
+        0.0022, 22
     """
 
     decay: Exponents
@@ -68,6 +79,15 @@ def minimax_rate(source: float, capacity: float, embedding: float = 1.0) -> Kern
         source: r in [1/2, 1].
         capacity: gamma in [0, 1].
         embedding: beta in [gamma, 1]; 1 always holds.
+
+    Returns:
+        The exponents of the risk.
+
+    Example:
+        >>> from jaxdp.theory import minimax_rate
+        >>> rate = minimax_rate(source=0.5, capacity=0.5)
+        >>> print(f"{rate.decay.samples:.3f}, {rate.decay.privacy:.3f}")
+        0.667, 0.800
     """
     check_exponents(source, capacity, embedding=embedding)
     private = 4 * source / (2 * source + capacity + embedding)
@@ -83,6 +103,15 @@ def random_projection_rate(source: float, capacity: float) -> KernelRate:
     Args:
         source: r in [1/2, 1].
         capacity: gamma in [0, 1].
+
+    Returns:
+        The exponents of the risk, of the ridge and of the number of projections.
+
+    Example:
+        >>> from jaxdp.theory import random_projection_rate
+        >>> rate = random_projection_rate(source=0.5, capacity=0.5)
+        >>> print(f"{rate.decay.samples:.3f}, {rate.decay.privacy:.3f}")
+        0.667, 0.800
     """
     return random_feature_rate(source, capacity, capacity)
 
@@ -96,6 +125,15 @@ def random_feature_rate(source: float, capacity: float, compatibility: float) ->
         source: r in [1/2, 1].
         capacity: gamma in [0, 1].
         compatibility: alpha in [gamma, 1].
+
+    Returns:
+        The exponents of the risk, of the ridge and of the number of features.
+
+    Example:
+        >>> from jaxdp.theory import random_feature_rate
+        >>> rate = random_feature_rate(source=0.75, capacity=0.5, compatibility=1.0)
+        >>> print(f"{rate.decay.samples:.3f}, {rate.decay.privacy:.3f}")
+        0.750, 0.800
     """
     check_exponents(source, capacity, compatibility=compatibility)
     mixed = mixed_capacity(source, capacity, compatibility)
@@ -115,6 +153,14 @@ def lipschitz_rate(compatibility: float) -> KernelRate:
 
     Args:
         compatibility: alpha in [0, 1]; the capacity for random projection.
+
+    Returns:
+        The exponents of the risk, of the ridge and of the number of projections.
+
+    Example:
+        >>> from jaxdp.theory import lipschitz_rate
+        >>> print(f"{lipschitz_rate(compatibility=0.5).decay.privacy:.3f}")
+        0.800
     """
     check_exponents(0.5, 0.0, compatibility=compatibility)
     ridge = Exponents(1 / 2, 2 / (2 + compatibility))
@@ -132,6 +178,14 @@ def functional_perturbation_rate(source: float, capacity: float) -> KernelRate:
     Args:
         source: r in [1/2, 1].
         capacity: gamma in [0, 1].
+
+    Returns:
+        The exponents of the risk and of the ridge.
+
+    Example:
+        >>> from jaxdp.theory import functional_perturbation_rate
+        >>> functional_perturbation_rate(source=1.0, capacity=0.5).decay.privacy
+        1.0
     """
     check_exponents(source, capacity)
     ridge = Exponents(1 / (2 * source + capacity), 1 / (source + 1))
@@ -157,6 +211,14 @@ def linear_risk_order(
         epsilon: > 0.
         trace: tr(Sigma), the mean of |x|^2.
         rank: of Sigma.
+
+    Returns:
+        The order, without its constant.
+
+    Example:
+        >>> from jaxdp.theory import linear_risk_order
+        >>> print(f"{linear_risk_order(10_000, epsilon=1.0, rank=10):.5f}")
+        0.00132
     """
     require_host("arguments", (num_samples, epsilon, trace, rank))
     for name, value in (("num_samples", num_samples), ("epsilon", epsilon), ("trace", trace)):

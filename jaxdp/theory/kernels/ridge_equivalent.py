@@ -43,8 +43,17 @@ _BEYOND = 1e-12
 class ExcessRisk(NamedTuple):
     """Mean squared distance to the target, in parts; in units of the squared label.
 
-    bias: of the ridge; projection: lost by random projection; sampling: of labels and inputs;
-    privacy: of the noise. All are infinite where the ridge lies within the noise's own spectrum.
+    Attributes:
+        bias: of the ridge.
+        projection: lost by random projection.
+        sampling: of labels and inputs.
+        privacy: of the noise. All four are infinite where the ridge lies within the noise's own
+            spectrum.
+
+    Example:
+        >>> from jaxdp.theory import ExcessRisk
+        >>> print(f"{ExcessRisk(bias=0.01, projection=0.0, sampling=0.02, privacy=0.03).total:.2f}")
+        0.06
     """
 
     bias: float
@@ -69,10 +78,20 @@ class TunedRisk(NamedTuple):
 class ReleaseNoise(NamedTuple):
     """Standard deviations of what a private learner adds, in units of the averaged statistics.
 
-    matrix: of a diagonal entry of the second moment C; off the diagonal it is 1/sqrt(2) of that.
-    vector: of an entry of u, or of b/n in objective perturbation of the squared loss.
-    coefficients: of an entry of the fitted coefficients: output perturbation, and Algorithm 5,
-    whose Gaussian process of covariance k has such coefficients.
+    Attributes:
+        matrix: of a diagonal entry of the second moment C; off the diagonal it is 1/sqrt(2) of it.
+        vector: of an entry of u, or of b/n in objective perturbation of the squared loss.
+        coefficients: of an entry of the fitted coefficients: output perturbation, and Algorithm 5,
+            whose Gaussian process of covariance k has such coefficients.
+
+    Example:
+        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
+        >>> from jaxdp.theory import ReleaseNoise
+        >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0)
+        >>> stds = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)
+        >>> noise = ReleaseNoise(matrix=stds["C"], vector=stds["u"])
+        >>> print(f"{noise.matrix:.5f}, {noise.vector:.5f}, {noise.coefficients}")
+        0.00079, 0.00079, 0.0
     """
 
     matrix: float = 0.0

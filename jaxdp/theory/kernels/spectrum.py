@@ -34,6 +34,12 @@ class KernelSpectrum(eqx.Module):
     Raises:
         ValueError: shapes differ, an entry is negative or not finite, or no eigenvalue is
             positive.
+
+    Example:
+        >>> from jaxdp.theory import KernelSpectrum
+        >>> spectrum = KernelSpectrum([1.0, 0.25], [0.5, 0.1], multiplicities=[1, 2])
+        >>> float(spectrum.trace), float(spectrum.effective_dimension(1.0))
+        (1.5, 0.9)
     """
 
     eigenvalues: Float[np.ndarray, " modes"]
@@ -130,6 +136,15 @@ def effective_dimension(
     Args:
         eigenvalues: >= 0.
         ridge: lambda > 0, of any shape.
+
+    Returns:
+        N at each ridge.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.theory import effective_dimension
+        >>> effective_dimension(np.array([1.0, 0.25, 0.0625]), [0.01, 1.0]).round(3).tolist()
+        [2.814, 0.759]
     """
     eigenvalues, ridge = host_array("eigenvalues", eigenvalues), host_array("ridge", ridge)
     require_shape("eigenvalues", eigenvalues, (None,))
@@ -158,6 +173,16 @@ def compatibility(
         squared_features: squared coefficients of each feature function, before the division by
             the number of features.
         ridge: lambda > 0.
+
+    Returns:
+        $F_\infty$, at least $N(\lambda)$ where the features are those of the kernel.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.theory import compatibility
+        >>> eigenvalues = np.array([1.0, 0.25, 0.0625])
+        >>> print(f"{compatibility(eigenvalues, eigenvalues[None], ridge=0.01):.3f}")
+        2.814
     """
     eigenvalues = host_array("eigenvalues", eigenvalues)
     features = host_array("squared_features", squared_features)

@@ -91,8 +91,17 @@ def reconstruction_constant(
         num_samples: n, the rows that are trained on.
         informed: whether all rows but one are known.
 
+    Returns:
+        $\kappa > 0$; infinite where rows cannot be told apart.
+
     Raises:
-        As `activation_moments`.
+        TypeError, ValueError, NotCoveredError: as `activation_moments`.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.theory import reconstruction_constant
+        >>> print(f"{reconstruction_constant(jax.nn.relu, num_samples=10):.3f}")
+        1.818
     """
     count = require_count("num_samples", num_samples)
     require_callable("activation", activation, "an elementwise function such as jnp.tanh")
@@ -158,6 +167,12 @@ def one_step_reconstruction_error(
         TypeError, ValueError: an argument is of the wrong kind or out of range.
         NotCoveredError: the activation has no slope, or almost none in the mean: the error then
             jumps instead of growing.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.theory import one_step_reconstruction_error
+        >>> one_step_reconstruction_error([10.0, 100.0], 100, 10, jax.nn.relu).round(3).tolist()
+        [1.26, 0.286]
     """
     options = {"informed": informed, "num_features": num_features}
     ratio = one_step_noise_ratio(mu, dim, num_samples, activation, **options)
@@ -179,8 +194,17 @@ def mu_at_reconstruction_error(
         error: between 0 and $\sqrt 2$.
         dim, num_samples, activation, informed, num_features: as there.
 
+    Returns:
+        $\mu$, of the shape of `error`.
+
     Raises:
         ValueError: an error is out of range, or an argument as there.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.theory import mu_at_reconstruction_error
+        >>> print(f"{float(mu_at_reconstruction_error(0.5, 100, 10, jax.nn.relu)):.1f}")
+        57.8
     """
     error = host_array("error", error)
     require_callable("activation", activation, "an elementwise function such as jnp.tanh")

@@ -71,6 +71,16 @@ def local_reconstruction_errors(
 
     Raises:
         ValueError: shapes do not match, or something is out of range.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.theory import local_reconstruction_errors
+        >>> generator = np.random.default_rng(0)
+        >>> inputs, weights = generator.normal(size=(2, 4)), generator.normal(size=(200, 4))
+        >>> inputs *= 2 / np.linalg.norm(inputs, axis=1, keepdims=True)
+        >>> errors = local_reconstruction_errors(inputs, weights, jax.nn.relu, np.ones(2), 0.1)
+        >>> errors.shape
+        (2,)
     """
     arrays = {"inputs": inputs, "weights": weights, "coefficients": coefficients}
     require_host("inputs, weights and coefficients", arrays)
@@ -128,9 +138,26 @@ def last_iterate_reconstruction_errors(
     Noise in the span of the features, which moves the residuals and with them the coefficients,
     is left out.
 
+    Args:
+        problem: whose rows are on the sphere of radius $\sqrt d$, and whose width is finite.
+        algorithm: as it is run; its noise is what blurs the rows.
+        num_known: how many first rows the attacker knows.
+
+    Returns:
+        As `local_reconstruction_errors`.
+
     Raises:
         NotCoveredError: the features are of infinite width.
         ValueError: as `local_reconstruction_errors`.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> from jaxdp.theory import last_iterate_reconstruction_errors
+        >>> sizes, inputs = (3, 2, 4, 200), jaxdp.problems.sphere_inputs
+        >>> problem = jaxdp.RandomFeatures.sample(*sizes, inputs=inputs, key=jax.random.key(0))
+        >>> algorithm = jaxdp.DPGD(0.002, clip_norm=100.0, num_steps=100, noise_scale=0.01)
+        >>> last_iterate_reconstruction_errors(problem, algorithm).shape
+        (3,)
     """
     require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
     expected = "a full-batch algorithm, such as DPGD"

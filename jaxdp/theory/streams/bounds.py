@@ -17,6 +17,9 @@ from jaxdp.theory.streams.modes import Modes, eigen_modes
 class UpperBound(AbstractModalTheory):
     """One equation: descent at lambda_min, gradient noise at lambda_max. Source: AC (5).
 
+    Args:
+        adjoint: how diffrax differentiates the solution, as in `CoupledODE`.
+
     Example:
         >>> import jaxdp
         >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=2.0, label_noise=0.3)
@@ -37,7 +40,19 @@ class UpperBound(AbstractModalTheory):
 
 
 class LowerBound(AbstractModalTheory):
-    """One equation: descent at lambda_max, gradient noise at 1. Source: AC (5)."""
+    """One equation: descent at lambda_max, gradient noise at 1. Source: AC (5).
+
+    Args:
+        adjoint: how diffrax differentiates the solution, as in `CoupledODE`.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=2.0, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> below = jaxdp.predict(problem, algorithm, theory=jaxdp.LowerBound())
+        >>> bool((below.risk <= jaxdp.predict(problem, algorithm).risk).all())
+        True
+    """
 
     @property
     def label(self):
@@ -48,7 +63,20 @@ class LowerBound(AbstractModalTheory):
 
 
 class TightUpperBound(AbstractModalTheory):
-    """Descent at lambda_min beside the coupled risk's own clipping. Source: AC (65), R-bar'."""
+    """Descent at lambda_min beside the coupled risk's own clipping. Source: AC (65), R-bar'.
+
+    Args:
+        adjoint: how diffrax differentiates the solution, as in `CoupledODE`.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=2.0, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> loose = jaxdp.predict(problem, algorithm, theory=jaxdp.UpperBound())
+        >>> tight = jaxdp.predict(problem, algorithm, theory=jaxdp.TightUpperBound())
+        >>> bool(jaxdp.predict(problem, algorithm).risk[-1] < tight.risk[-1] < loose.risk[-1])
+        True
+    """
 
     @property
     def label(self):
@@ -59,7 +87,20 @@ class TightUpperBound(AbstractModalTheory):
 
 
 class TightLowerBound(AbstractModalTheory):
-    """Descent at lambda_max beside the coupled risk's own clipping. Source: AC (65), lower R'."""
+    """Descent at lambda_max beside the coupled risk's own clipping. Source: AC (65), lower R'.
+
+    Args:
+        adjoint: how diffrax differentiates the solution, as in `CoupledODE`.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=2.0, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> loose = jaxdp.predict(problem, algorithm, theory=jaxdp.LowerBound())
+        >>> tight = jaxdp.predict(problem, algorithm, theory=jaxdp.TightLowerBound())
+        >>> bool(loose.risk[-1] < tight.risk[-1] < jaxdp.predict(problem, algorithm).risk[-1])
+        True
+    """
 
     @property
     def label(self):

@@ -132,7 +132,7 @@ class FreeForm(AbstractFamily):
 
     num_knots: int = eqx.field(static=True)
 
-    def __init__(self, num_knots):
+    def __init__(self, num_knots: int):
         self.num_knots = require_count("num_knots", num_knots, least=2)
 
     @property

@@ -4,21 +4,12 @@ import ast
 import builtins
 import functools
 import importlib
-import pathlib
 import re
 
 import pytest
+from pages import PAGES, ROOT
 
-ROOT = pathlib.Path(__file__).parents[1]
-DOCUMENTS = (
-    "README.md",
-    "docs/NOTATION.md",
-    "CHANGELOG.md",
-    "docs/ERRATA.md",
-    "SECURITY.md",
-    "CONTRIBUTING.md",
-    "experiments/README.md",
-)
+DOCUMENTS = (*PAGES, "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "experiments/README.md")
 # Of Python, of other projects, and of names that a reader is to make up.
 FOREIGN = {
     "JAX_COMPILATION_CACHE_DIR",
@@ -36,10 +27,12 @@ FOREIGN = {
     "ThreadPoolExecutor",
     "helpers",
     "badge",
+    "bash",
     "cluster",
     "dataclasses",
     "custom_vmap",
     "distributed",
+    "docs",
     "equinox",
     "entropy",
     "exercise",
@@ -55,6 +48,7 @@ FOREIGN = {
     "plt",
     "savefig",
     "secrets",
+    "site",
     "tree_at",
     "shard_map",
     "venv",
@@ -63,7 +57,7 @@ FOREIGN = {
 }
 # A change says what a name was replaced by.
 REMOVED = {"CHANGELOG.md": {"secret_normals"}}
-_FILE = re.compile(r"[\w./*-]*\.(py|md|csv|json|nc|npz|png|toml|ipynb|txt|yml|claim)")
+_FILE = re.compile(r"[\w./*-]*\.(py|md|csv|json|nc|npz|png|toml|ipynb|txt|yml|cff|claim)")
 
 
 @functools.cache

@@ -1,33 +1,43 @@
 """Pictures of simulated and predicted trajectories."""
 
 import itertools
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from jaxdp.comparison.coinciding import coinciding, distinct
 from jaxdp.core.checks import require_kind
+from jaxdp.core.pictures.figures import given_axes, new_figure
 from jaxdp.core.trajectory import Status, Trajectory
-from jaxdp.plots.figures import given_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
 # Okabe and Ito's colours, which colour-blind readers tell apart.
-_BLUE, _ORANGE, _GREEN, _PURPLE, _BLACK = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000"
+_BLUE, _ORANGE, _BLACK = "#0072B2", "#E69F00", "#000000"
+# Of further runs.
+_BESIDE = [("#009E73", (0, (1.5, 1))), ("#CC79A7", (0, (4, 1, 1, 1)))]
 # Released iterates are drawn beyond time 1, where the last step's noise has come.
 _RELEASED_AT = 1.06
 _TICKS = ["0", "¼", "½", "¾", "1", "\nreleased"]
 # More entries of a legend would cover the curves.
 _MOST_INSIDE = 6
-# The first prediction, then two bounds, then two tighter ones, thin.
+# Letters on a line of the legend.
+_LEGEND_WIDTH = 30
+# The first prediction lies above all others. Each has a colour and dashes of its own, for readers
+# and printers without colours.
 _STYLES = [
-    {"color": _BLACK, "linewidth": 1.1, "linestyle": "-"},
+    {"color": _BLACK, "linewidth": 1.1, "linestyle": "-", "zorder": 3},
     {"color": _ORANGE, "linewidth": 1.5, "linestyle": "-."},
-    {"color": _ORANGE, "linewidth": 1.5, "linestyle": "--"},
-    {"color": _ORANGE, "linewidth": 0.8, "linestyle": "-."},
-    {"color": _ORANGE, "linewidth": 0.8, "linestyle": "--"},
+    {"color": "#D55E00", "linewidth": 1.5, "linestyle": "--"},
+    {"color": "#56B4E9", "linewidth": 1.5, "linestyle": (0, (3, 1, 1, 1, 1, 1))},
+    {"color": "#8C510A", "linewidth": 1.5, "linestyle": (0, (6, 2))},
+    {"color": "#777777", "linewidth": 1.5, "linestyle": (0, (1, 1))},
+    {"color": "#AA4499", "linewidth": 1.5, "linestyle": (0, (5, 1, 1, 1, 1, 1, 1, 1))},
+    {"color": "#117733", "linewidth": 1.5, "linestyle": (0, (8, 2, 2, 2))},
 ]
 
 
@@ -44,20 +54,34 @@ def plot_comparison(
 
     Where a prediction has a `std`, dashed lines enclose the band that it predicts for one standard
     deviation of single runs: the simulated runs' shaded band should fill it. Below, everything less
-    the first prediction, with bands of two standard errors of the mean.
+    the first prediction, with bands of two standard errors of the mean. Predictions that agree with
+    an earlier one to a part in 10^4 are one curve, which the legend names after all of them.
 
     Args:
         simulated: runs along the leading axis; drawn as mean and band of one standard deviation.
-        predictions: single trajectories; the first is drawn solid, the others (bounds) dashed.
+        predictions: single trajectories; the first is drawn solid and above the others, which
+            have dashes and colours of their own.
         beside: further runs (paths of the SDE, runs on a surrogate), each drawn as its mean.
         title: above the axis.
         time_label, risk_label: of the axes.
         ax: two of matplotlib's Axes to draw into, the upper one first; a new figure when None.
 
+    Returns:
+        The figure, to save or to show.
+
     Raises:
         TypeError: what should be a Trajectory is none, or `ax` no Axes.
         ValueError: a prediction has several runs or other times than the simulation, simulated
             runs are none or all ended badly, or `ax` is not two Axes.
+
+    Example:
+        >>> import jaxdp, numpy as np
+        >>> from jaxdp.plots import plot_comparison
+        >>> times, risks = np.array([0.0, 0.5, 1.0]), np.array([[0.5, 0.2, 0.12], [0.5, 0.3, 0.08]])
+        >>> runs = jaxdp.Trajectory(times, risks, risks[:, -1], np.zeros(2, int), {})
+        >>> mean = jaxdp.Trajectory(times, risks.mean(0), np.array(0.15), np.array(0), {})
+        >>> type(plot_comparison(runs, mean)).__name__
+        'Figure'
     """
     _check(simulated, predictions, beside)
     ends = float(simulated.time[-1])
@@ -70,13 +94,14 @@ def plot_comparison(
         above, below = given_axes(ax, 2, "the risk, and below it the gap")
         figure = above.figure
     reference = predictions[0] if predictions else None
-    _draw_runs(above, below, simulated, reference, _BLUE, band=True)
-    for runs, color in zip(beside, itertools.cycle([_GREEN, _PURPLE]), strict=False):
-        _draw_runs(above, below, runs, reference, color, band=False)
+    _draw_runs(above, below, simulated, reference, _BLUE)
+    for runs, (color, dashes) in zip(beside, itertools.cycle(_BESIDE), strict=False):
+        _draw_runs(above, below, runs, reference, color, dashes)
     limits = below.get_ylim()
-    styles = itertools.chain(_STYLES, itertools.repeat({}))
-    for prediction, style in zip(predictions, styles, strict=False):
-        _draw_prediction(above, below, prediction, reference, style)
+    others = {id(original): same for original, same in coinciding(predictions)}
+    for prediction, style in zip(distinct(predictions), itertools.cycle(_STYLES), strict=False):
+        label = _named([prediction, *others.get(id(prediction), ())])
+        _draw_prediction(above, below, prediction, reference, label, style)
     has_jump = any(map(_has_jump, everything))
     for axes in (above, below):
         axes.spines[["top", "right"]].set_visible(False)
@@ -156,14 +181,18 @@ def _draw_runs(
     runs: Trajectory,
     reference: Trajectory | None,
     color: str,
-    *,
-    band: bool,
+    dashes: Any = None,
 ) -> None:
-    """Mean (and band of one standard deviation); below, the mean's gap with two errors' band."""
+    """Mean (and band of one standard deviation); below, the mean's gap with two errors' band.
+
+    Args:
+        dashes: of runs that stand beside the simulated ones, which are solid and have the band.
+    """
+    band = dashes is None
     spread = _spread(runs)
     plural = "s" if spread.count != 1 else ""
     label = f"{runs.label or 'simulated'}, mean of {spread.count} run{plural}"
-    style = {"color": color, "linewidth": 1.8, "linestyle": "-" if band else (0, (1.5, 1))}
+    style = {"color": color, "linewidth": 1.8, "linestyle": dashes or "-"}
     above.plot(runs.time, spread.mean, label=label, **style)
     if band:
         low, high = spread.mean - spread.std, spread.mean + spread.std
@@ -192,10 +221,13 @@ def _draw_runs(
 
 
 def _draw_prediction(
-    above: "Axes", below: "Axes", prediction: Trajectory, reference: Trajectory | None, style: dict
+    above: "Axes",
+    below: "Axes",
+    prediction: Trajectory,
+    reference: Trajectory | None,
+    label: str,
+    style: dict,
 ) -> None:
-    label = prediction.label or "predicted"
-    style = {"color": _ORANGE, "linewidth": 1.2, "linestyle": ":"} | style
     above.plot(prediction.time, prediction.risk, label=label, **style)
     ends = float(prediction.time[-1]) * np.asarray([_RELEASED_AT - 0.04, _RELEASED_AT + 0.04])
     if _has_jump(prediction):
@@ -206,6 +238,12 @@ def _draw_prediction(
         below.plot(prediction.time, prediction.risk - reference.risk, **style)
         if _has_jump(prediction):
             below.plot(ends, [prediction.final_risk - reference.final_risk] * 2, **style)
+
+
+def _named(predictions: Sequence[Trajectory]) -> str:
+    """One curve's entry in the legend, on short lines that break between the names."""
+    names = ((each.label or "predicted").replace(" ", "\N{NO-BREAK SPACE}") for each in predictions)
+    return textwrap.fill(" = ".join(names), _LEGEND_WIDTH)
 
 
 def _draw_band(axes: "Axes", prediction: Trajectory, ends, style: dict) -> None:

@@ -1,0 +1,108 @@
+"""The gallery: every figure with its verdict and the command that makes it.
+
+Written from `experiments/README.md`, which `python -m experiments.report` writes from the saved
+results, and from the registry of figures: nothing here is a second copy.
+"""
+
+import dataclasses
+import pathlib
+import re
+
+from experiments import registry
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+REPORT = ROOT / "experiments" / "README.md"
+# The papers' folders, by what they are about.
+TITLES = {
+    "aggressive_clipping": "Aggressive clipping: one-pass DP-SGD on linear regression",
+    "privacy_for_free": "Privacy for free: DP-GD on random features and networks",
+    "private_kernel_learning": "Private kernel learning",
+    "data_reconstruction": "Data reconstruction",
+    "everyday_dp_sgd": "Everyday DP-SGD",
+    "benchmarks": "Benchmarks",
+}
+_CELL = re.compile(r"(?<!\\)\|")
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A figure as the report has it.
+
+    Attributes:
+        folder: of its module, one for each paper.
+        name: of its module.
+        shows: in words.
+        command: that makes it.
+        time: that this took.
+        verdicts: for each claim, whether it holds.
+    """
+
+    folder: str
+    name: str
+    shows: str
+    command: str
+    time: str
+    verdicts: tuple[bool, ...]
+
+
+def figures(report: str | None = None) -> list[Figure]:
+    """The figures that have saved results, in the registry's order.
+
+    Args:
+        report: the text of `experiments/README.md`, unless it is to be read.
+    """
+    text = REPORT.read_text(encoding="utf-8") if report is None else report
+    commands: dict[str, tuple[str, str]] = {}
+    verdicts: dict[str, list[bool]] = {}
+    name = ""
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in _CELL.split(line)[1:-1]]
+        if len(cells) != 6 or cells[5].strip("*") not in ("true", "false"):
+            continue
+        # A figure's further claims stand in rows of their own, under its first.
+        if cells[0]:
+            name = cells[0][1:].partition("]")[0]
+            commands[name] = cells[1].strip("`"), cells[2]
+        verdicts.setdefault(name, []).append(cells[5] == "true")
+    return [
+        Figure(
+            entry.paper, entry.name, entry.shows, *commands[entry.name], (*verdicts[entry.name],)
+        )
+        for entry in registry.ENTRIES
+        if entry.name in commands
+    ]
+
+
+def page() -> str:
+    """Markdown of the gallery."""
+    lines = [
+        "# Gallery",
+        "",
+        "The figures of the papers and of what goes beyond them, as this repository makes them. A "
+        "figure states claims before it is run and judges them by its saved data; what was "
+        "expected and what came out, number by number, is on [the page of claims](claims.md). "
+        "Each command writes data and picture; `--smoke` runs a version of seconds.",
+    ]
+    folder = ""
+    for figure in figures():
+        if figure.folder != folder:
+            folder = figure.folder
+            lines += ["", f"## {TITLES[folder]}"]
+        lines += ["", *_entry(figure)]
+    return "\n".join(lines) + "\n"
+
+
+def _entry(figure: Figure) -> list[str]:
+    held, number = sum(figure.verdicts), len(figure.verdicts)
+    return [
+        f"### {figure.name}",
+        "",
+        f"{figure.shows[0].upper()}{figure.shows[1:]}. "
+        f"[{held} of {number} claims hold](claims.md#{figure.name}); it ran for {figure.time}.",
+        "",
+        f"[![{figure.name}]({figure.name}.png)](claims.md#{figure.name})",
+        "",
+        "```bash",
+        figure.command,
+        "```",
+    ]

@@ -1,0 +1,71 @@
+"""Predictions that coincide, of which a table and a picture show one and say so.
+
+The bounds of an isotropic problem are the deterministic equivalent itself: drawn one over the
+other, whichever comes last hides the rest.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxdp.core.trajectory import Trajectory
+
+# Relative: what predictions in float32 are good for.
+_SAME = 1e-4
+
+
+def distinct(predictions: Sequence[Trajectory]) -> list[Trajectory]:
+    """Those that agree with no earlier one, nor say more: a predicted spread is always shown."""
+    return [predictions[place] for place in _originals(predictions)]
+
+
+def coincidences(predictions: Sequence[Trajectory]) -> list[str]:
+    """A sentence for each shown prediction that others coincide with."""
+    return [
+        f"{_listed(same)} agree{'s' * (len(same) == 1)} with {_name(original)} to "
+        f"{max(_distance(original, each) for each in same):.0e} of the risk: not shown"
+        for original, same in coinciding(predictions)
+    ]
+
+
+def coinciding(predictions: Sequence[Trajectory]) -> list[tuple[Trajectory, list[Trajectory]]]:
+    """Each prediction that others coincide with, and those."""
+    found = [
+        (predictions[place], [predictions[other] for other in others])
+        for place, others in _originals(predictions).items()
+    ]
+    return [(original, same) for original, same in found if same]
+
+
+def _originals(predictions: Sequence[Trajectory]) -> dict[int, list[int]]:
+    """The places of what is shown, and of what coincides with each."""
+    found: dict[int, list[int]] = {}
+    for place, each in enumerate(predictions):
+        equal = (other for other in found if _distance(predictions[other], each) <= _SAME)
+        original = next(equal, None) if each.std is None else None
+        if original is None:
+            found[place] = []
+        else:
+            found[original].append(place)
+    return found
+
+
+def _distance(first: Trajectory, second: Trajectory) -> float:
+    """The largest relative difference of the risks, over all records and what is released."""
+    one, other = (
+        np.append(np.asarray(each.risk, np.float64), np.asarray(each.final_risk, np.float64))
+        for each in (first, second)
+    )
+    if one.shape != other.shape or not (np.isfinite(one).all() and np.isfinite(other).all()):
+        return np.inf
+    scale = np.maximum(np.abs(one), np.abs(other))
+    return float((np.abs(one - other) / np.where(scale > 0, scale, 1)).max())
+
+
+def _name(prediction: Trajectory) -> str:
+    return prediction.label or "predicted"
+
+
+def _listed(predictions: Sequence[Trajectory]) -> str:
+    *first, last = (_name(each) for each in predictions)
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,1 @@
+"""How objects are printed, and shown in notebooks: numbers with names and what they are."""

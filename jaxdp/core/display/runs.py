@@ -1,0 +1,68 @@
+"""What a trajectory says, in a table: where each quantity begins and ends, and how runs differ."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from jaxdp.core.display.explanations import Row
+from jaxdp.core.display.values import in_words, is_known, number
+
+
+def rows_of_time(time: Any) -> Row:
+    """The clock and how many records it has."""
+    if not is_known(time):
+        return Row("time", in_words(time))
+    times = np.asarray(time, np.float64)
+    text = f"{number(times[..., 0].min())} to {number(times[..., -1].max())}"
+    return Row("time", f"{text}, {times.shape[-1]} records")
+
+
+def row_over_time(name: str, values: Any, chosen: Any, meaning: str) -> Row:
+    """From its first to its last record; of runs the mean of those that ended well.
+
+    Args:
+        name: of the quantity.
+        values: (*batch, records).
+        chosen: (*batch,), which runs count; None for a batch of descriptions, of which the range
+            is told.
+        meaning: what it is.
+    """
+    if not is_known(values):
+        return Row(name, in_words(values, 1), meaning)
+    known = np.asarray(values, np.float64)
+    ends = [_of_all(known[..., place], chosen) for place in (0, -1)]
+    return Row(name, " to ".join(ends) if chosen is not None else f"{ends[-1]} at the end", meaning)
+
+
+def row_at_end(name: str, values: Any, chosen: Any, meaning: str) -> Row:
+    """One number a run: the mean with its standard error, or the range over a batch."""
+    if not is_known(values):
+        return Row(name, in_words(values, 0), meaning)
+    known = np.asarray(values, np.float64)
+    text = _of_all(known, chosen)
+    if chosen is not None and chosen.sum() > 1:
+        error = known[chosen].std(ddof=1) / np.sqrt(chosen.sum())
+        text += f" +- {error:.2g}"
+        meaning += f", mean and standard error of {int(chosen.sum())} runs"
+    return Row(name, text, meaning)
+
+
+def endings(statuses: Iterable[tuple[int, str]], found: Any) -> str:
+    """How many runs ended how, in words: "8 ok, 2 diverged".
+
+    Args:
+        statuses: codes and names.
+        found: the code of each run.
+    """
+    codes = np.asarray(found).reshape(-1)
+    counts = [(name, int((codes == code).sum())) for code, name in statuses]
+    texts = [f"{count} {name}" if codes.size > 1 else name for name, count in counts if count]
+    return ", ".join(text.lower().replace("_", " ") for text in texts)
+
+
+def _of_all(values: np.ndarray, chosen: Any) -> str:
+    if chosen is None:
+        return in_words(values, 0)
+    well = values[chosen]
+    return number(well.mean()) if well.size else "none ended well"

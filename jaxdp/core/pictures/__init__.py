@@ -1,0 +1,1 @@
+"""Pictures of what everything shares; matplotlib is imported when one is drawn."""

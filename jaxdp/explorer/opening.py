@@ -1,0 +1,75 @@
+"""Opens the page: in a notebook, or as a server on this machine."""
+
+import ipaddress
+import os
+from typing import Any
+
+from jaxdp.core.extras import require_extra
+
+LOOPBACK = "127.0.0.1"
+# Bytes of one message from a browser; those of sliders have some hundred.
+_LARGEST_MESSAGE = 2**20
+
+
+def page(store: str | os.PathLike | None = None) -> Any:
+    """The page as an object of Panel, for a notebook (after `panel.extension()`) or a server.
+
+    Args:
+        store: the folder of a sweep (`jaxdp.sweep(..., store=...)`), or the .nc file of one, for
+            the second tab; None for no such tab.
+
+    Raises:
+        ModuleNotFoundError: Panel is not installed; names the extra.
+        ValueError: the store is none.
+
+    Example:
+        >>> import jaxdp.explorer
+        >>> jaxdp.explorer.page().servable()  # doctest: +SKIP
+    """
+    with require_extra("panel", "explore", "jaxdp.explorer"):
+        from jaxdp.explorer.views.page import new_page
+    return new_page(None if store is None else _opened(store))
+
+
+def serve(
+    store: str | os.PathLike | None = None,
+    *,
+    address: str = LOOPBACK,
+    port: int = 5006,
+    origins: tuple[str, ...] = (),
+    is_shown: bool = True,
+) -> None:
+    """Serve the page until the process is interrupted.
+
+    Whoever can reach the address can use the page and this machine's time, so that it is the
+    loopback address unless another is asked for. Settings are numbers and names of choices that
+    are checked here; no code and no path is taken from a browser.
+
+    Args:
+        store: as for `page`.
+        address: to listen at.
+        port: to listen at; 0 for a free one.
+        origins: further `host:port` under which browsers know the page, behind a proxy for
+            example. Websockets from pages of other origins are refused.
+        is_shown: whether a browser is opened.
+
+    Raises:
+        ModuleNotFoundError: Panel is not installed; names the extra.
+        ValueError: the store is none, or the address or the port cannot be used.
+    """
+    with require_extra("panel", "explore", "jaxdp explore"):
+        from jaxdp.explorer.views.server import run_server
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        raise ValueError(f"expected address to be an IP address, got {address!r}") from None
+    if not 0 <= port < 2**16:
+        raise ValueError(f"expected 0 <= port < 65536, got {port}")
+    dataset = None if store is None else _opened(store)
+    run_server(dataset, address, port, origins, is_shown=is_shown, largest=_LARGEST_MESSAGE)
+
+
+def _opened(store: str | os.PathLike) -> Any:
+    from jaxdp.explorer.stored.opening import open_store
+
+    return open_store(store)

@@ -1,0 +1,1 @@
+"""What a sweep has found, as slices of a grid; no widgets."""

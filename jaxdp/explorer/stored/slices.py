@@ -1,0 +1,141 @@
+"""Two axes of a grid, at chosen values of the others: what a picture of a sweep shows."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+if TYPE_CHECKING:
+    import xarray
+
+# More lines cannot be told apart, and more cells are not sent to a browser.
+MOST_LINES, MOST_CELLS = 8, 250_000
+
+
+class Axis(NamedTuple):
+    """An axis of a grid.
+
+    Attributes:
+        name: of the dimension.
+        places: where its values are drawn: themselves, or 0, 1, 2, ... of what is no number.
+        texts: its values in words.
+        is_log: whether neighbours differ by factors rather than by steps.
+    """
+
+    name: str
+    places: Float[np.ndarray, " values"]
+    texts: tuple[str, ...]
+    is_log: bool
+
+
+class Slice(NamedTuple):
+    """A quantity over one or two axes.
+
+    Attributes:
+        values: (lines or rows, columns).
+        across: the axis along the columns.
+        along: the axis along the rows; None for a single line.
+        best: row and column of the least finite value, or None.
+    """
+
+    values: Float[np.ndarray, "rows columns"]
+    across: Axis
+    along: Axis | None
+    best: tuple[int, int] | None
+
+
+def quantities(dataset: "xarray.Dataset") -> dict[str, tuple[str, ...]]:
+    """The variables that can be drawn, and the dimensions of each that have several values.
+
+    Raises:
+        ValueError: there is none.
+    """
+    found = {}
+    for name, variable in dataset.data_vars.items():
+        dims = tuple(str(dim) for dim in variable.dims if variable.sizes[dim] > 1)
+        if variable.dtype.kind in "biuf" and dims:
+            found[str(name)] = dims
+    if not found:
+        raise ValueError("expected a sweep with a number over an axis of several values, got none")
+    return found
+
+
+def axis_of(dataset: "xarray.Dataset", name: str) -> Axis:
+    """An axis of the dataset."""
+    size = dataset.sizes[name]
+    values = np.asarray(dataset[name].data) if name in dataset.coords else np.arange(size)
+    is_number = values.dtype.kind in "iuf" and np.isfinite(values).all()
+    if not is_number:
+        texts = tuple(str(value) for value in values)
+        return Axis(name, np.arange(size, dtype=float), texts, False)
+    places = values.astype(np.float64)
+    texts = tuple(f"{value:.4g}" for value in places)
+    return Axis(name, places, texts, is_geometric(places))
+
+
+def slice_of(
+    dataset: "xarray.Dataset", quantity: str, across: str, along: str | None, at: dict[str, int]
+) -> Slice:
+    """A quantity over one or two axes.
+
+    Args:
+        dataset: of a sweep.
+        quantity: one of `quantities`.
+        across, along: names of its dimensions that differ; no second one for a single line.
+        at: index of each other dimension; 0 where it is not named.
+
+    Raises:
+        ValueError: a name or an index is not one of the dataset's, or there are too many cells.
+    """
+    dims = quantities(dataset).get(quantity)
+    if dims is None:
+        raise ValueError(f"expected one of {', '.join(quantities(dataset))}, got {quantity!r:.40}")
+    wanted = [name for name in (along, across) if name is not None]
+    if len(set(wanted)) < len(wanted) or not set(wanted) <= set(dims):
+        raise ValueError(f"expected axes that differ among {', '.join(dims)}, got {wanted!r:.80}")
+    variable = dataset[quantity].variable
+    places: dict[Any, int] = {}
+    for name in variable.dims:
+        place, last = at.get(str(name), 0), variable.sizes[name] - 1
+        if not isinstance(place, int) or not 0 <= place <= last:
+            raise ValueError(f"expected an index of {name} from 0 to {last}, got {place!r:.40}")
+        places[name] = place
+    others = {name: place for name, place in places.items() if name not in wanted}
+    part = variable.isel(others).transpose(*wanted)
+    if part.size > MOST_CELLS:
+        raise ValueError(f"expected at most {MOST_CELLS} cells in a picture, got {part.size}")
+    values = np.asarray(part.data, np.float64).reshape(-1, part.shape[-1])
+    finite = np.where(np.isfinite(values), values, np.inf)
+    row, column = np.unravel_index(int(np.argmin(finite)), values.shape)
+    return Slice(
+        values,
+        axis_of(dataset, across),
+        None if along is None else axis_of(dataset, along),
+        (int(row), int(column)) if np.isfinite(finite).any() else None,
+    )
+
+
+def edges(axis: Axis) -> Float[np.ndarray, " ends"]:
+    """Ends of cells half way between the places, on the scale on which they are drawn."""
+    if len(axis.places) == 1:
+        return axis.places[0] + np.asarray([-0.5, 0.5])
+    places = np.log(axis.places) if axis.is_log else axis.places
+    middle = (places[1:] + places[:-1]) / 2
+    found = np.concatenate([[2 * places[0] - middle[0]], middle, [2 * places[-1] - middle[-1]]])
+    return np.exp(found) if axis.is_log else found
+
+
+def lines_of(part: Slice) -> tuple[int, ...]:
+    """The rows that are drawn as lines: all, or as many as can be told apart."""
+    count = len(part.values)
+    if count <= MOST_LINES:
+        return tuple(range(count))
+    return tuple(np.unique(np.linspace(0, count - 1, MOST_LINES).round().astype(int)).tolist())
+
+
+def is_geometric(values: np.ndarray) -> bool:
+    """Whether neighbours' ratios vary less than their differences."""
+    if len(values) < 3 or (values <= 0).any():
+        return False
+    ratios, gaps = np.diff(np.log(values)), np.diff(values)
+    return bool(np.ptp(ratios) / abs(ratios).mean() < np.ptp(gaps) / abs(gaps).mean())

@@ -1,0 +1,1 @@
+"""What the page shows, without the page: settings to descriptions, curves, costs and Python."""

@@ -1,0 +1,44 @@
+"""What an algorithm costs, as the rows of a table."""
+
+import math
+from typing import Any, NamedTuple
+
+import jaxdp
+
+
+class CostTable(NamedTuple):
+    """A cost in words.
+
+    Attributes:
+        rows: name and value of each number.
+        assumptions: what the guarantee needs and leaves out, in sentences.
+    """
+
+    rows: tuple[tuple[str, str], ...]
+    assumptions: tuple[str, ...]
+
+
+def cost_table(algorithm: Any, delta: float) -> CostTable:
+    """The cost of an algorithm at some delta, or why none is known at it."""
+    try:
+        cost = jaxdp.account(algorithm, delta=delta)
+    except ValueError as error:
+        return CostTable((("ε", "not known"), ("δ", f"{delta:.3g}")), (str(error),))
+    rows = (
+        ("ε", _rounded_up(float(cost.epsilon))),
+        ("δ", f"{float(cost.delta):.3g}"),
+        ("μ (Gaussian DP)", "not of this form" if cost.mu is None else _rounded_up(float(cost.mu))),
+        ("neighbours", cost.adjacency),
+        ("noise", "certified" if cost.is_certified else "simulated in floating point"),
+    )
+    return CostTable(rows, cost.assumptions)
+
+
+def _rounded_up(value: float) -> str:
+    """Four digits, never less than the number: what is shown is still a guarantee."""
+    if not 0 < value < math.inf:
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    # A number that has four digits already stays as it is.
+    steps = math.ceil(value / unit * (1 - 1e-9))
+    return f"{steps * unit:.4g}"

@@ -1,0 +1,139 @@
+"""Learning-rate schedules as settings: a family by name, and its numbers.
+
+The best schedule is found by a plan, as straight lines between knots. Its shape is then a setting
+like any other, and the peak still scales it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from jaxdp.explorer.studies.fields import Choice, Number, Shown, Values
+from jaxdp.schedules import (
+    AbstractSchedule,
+    Constant,
+    Hyperbolic,
+    PiecewiseLinear,
+    Polynomial,
+)
+
+_GROUP = "Learning rate"
+OPTIMAL = "optimal"
+# Knots and values of a shape that begins at 1, as a plan found it; a plan comes first.
+SHAPE = "shape"
+# Straight lines between so many knots follow a planned schedule to about a percent. A gap counts
+# relative to the rate there, and to a small share of the first one.
+NUM_KNOTS, _SMALL = 24, 1e-2
+_FAMILIES = {"constant": "constant", "polynomial": "polynomial", "hyperbolic": "hyperbolic"}
+
+
+def schedule_fields(
+    peak: Number, *, start: str, has_optimal: bool
+) -> tuple[Choice | Number, Number, Number, Number]:
+    """The settings of a schedule.
+
+    Args:
+        peak: the learning rate at the start.
+        start: the family to begin with.
+        has_optimal: whether the best schedule of all can be planned.
+    """
+    options = _FAMILIES | ({OPTIMAL: "optimal, by a plan"} if has_optimal else {})
+    return (
+        Choice("schedule", "Schedule", options, start, _GROUP),
+        peak,
+        Number(
+            "power",
+            "power α of (1 − t)^α",
+            *(0.0, 3.0, 0.5, _GROUP),
+            shown=Shown("schedule", ("polynomial",)),
+        ),
+        Number(
+            "knee",
+            "knee: the time at which the rate has halved",
+            *(1e-3, 10.0, 0.25, _GROUP),
+            is_log=True,
+            shown=Shown("schedule", ("hyperbolic",)),
+        ),
+    )
+
+
+def schedule_of(values: Values, peak: float) -> AbstractSchedule:
+    """The schedule of some settings.
+
+    Raises:
+        ValueError: it is the optimal one, and there is no plan yet.
+    """
+    family = values["schedule"]
+    if family == "constant":
+        return Constant(peak)
+    if family == "polynomial":
+        return Polynomial(peak, values["power"])
+    if family == "hyperbolic":
+        return Hyperbolic(peak, values["knee"])
+    knots, shape = _shape(values)
+    return PiecewiseLinear(knots, [peak * each for each in shape])
+
+
+def schedule_text(values: Values, peak: float) -> str:
+    """The same as Python."""
+    family = values["schedule"]
+    if family == "constant":
+        return f"jaxdp.Constant({peak!r})"
+    if family == "polynomial":
+        return f"jaxdp.Polynomial({peak!r}, power={values['power']!r})"
+    if family == "hyperbolic":
+        return f"jaxdp.Hyperbolic({peak!r}, knee={values['knee']!r})"
+    knots, shape = _shape(values)
+    return f"jaxdp.PiecewiseLinear({list(knots)!r}, {[peak * each for each in shape]!r})"
+
+
+def schedule_program(values: Values) -> tuple[Any, ...]:
+    """What a compiled program depends on."""
+    family = values["schedule"]
+    return (family, len(values[SHAPE][0])) if family == OPTIMAL else (family,)
+
+
+def settings_of(schedule: AbstractSchedule) -> tuple[float, dict[str, Any]]:
+    """The peak of a schedule that a plan found, and the other settings that make it.
+
+    Raises:
+        ValueError: there are no settings for such a schedule.
+    """
+    if isinstance(schedule, Constant):
+        return float(schedule.value), {"schedule": "constant"}
+    if isinstance(schedule, Polynomial):
+        return float(schedule.peak), {"schedule": "polynomial", "power": float(schedule.power)}
+    if isinstance(schedule, Hyperbolic):
+        return float(schedule.peak), {"schedule": "hyperbolic", "knee": float(schedule.knee)}
+    if isinstance(schedule, PiecewiseLinear):
+        knots, rates = (np.asarray(each, np.float64) for each in vars(schedule).values())
+        kept = _few_knots(knots, rates)
+        shape = (_rounded(knots[kept]), _rounded(rates[kept] / rates[0]))
+        return float(rates[0]), {"schedule": OPTIMAL, SHAPE: shape}
+    raise ValueError(f"expected a schedule with settings, got {type(schedule).__name__}")
+
+
+def _few_knots(knots: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Places of so many knots that what is compiled for one plan serves the next one.
+
+    Beginning with the ends, the next is always where straight lines are farthest off.
+    """
+    kept = [0, len(knots) - 1]
+    while len(kept) < min(NUM_KNOTS, len(knots)):
+        gap = np.abs(np.interp(knots, knots[kept], rates[kept]) - rates) / (
+            rates + _SMALL * rates[0]
+        )
+        gap[kept] = -1
+        kept = sorted([*kept, int(np.argmax(gap))])
+    return np.asarray(kept)
+
+
+def _rounded(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(f"{value:.6g}") for value in values)
+
+
+def _shape(values: Values) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    shape = values.get(SHAPE)
+    if shape is None:
+        raise ValueError("expected a plan first: the optimal schedule is found by one, press Plan")
+    return shape

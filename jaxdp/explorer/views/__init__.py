@@ -1,0 +1,1 @@
+"""The widgets: what the page is made of. Needs Panel, and Bokeh with it."""

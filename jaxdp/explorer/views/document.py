@@ -1,0 +1,32 @@
+"""From a thread to the page: what changes widgets runs where Bokeh allows it."""
+
+from collections.abc import Callable
+
+import panel
+
+
+class Poster:
+    """Hands functions to the document of the session in which it was made.
+
+    In a notebook there is no such session, and the function is called at once.
+    """
+
+    def __init__(self):
+        document = panel.state.curdoc
+        is_session = document is not None and document.session_context is not None
+        self._document = document if is_session else None
+        self._is_closed = False
+        if is_session:
+            panel.state.on_session_destroyed(self._close)
+
+    def post(self, change: Callable[[], None]) -> None:
+        """Call the function, soon."""
+        if self._is_closed:
+            return
+        if self._document is None:
+            change()
+        else:
+            self._document.add_next_tick_callback(change)
+
+    def _close(self, _context) -> None:
+        self._is_closed = True

@@ -1,0 +1,96 @@
+"""How the parts of the first tab lie on the page, and what is plain HTML of them."""
+
+import html
+from typing import Any
+
+import panel
+
+from jaxdp.explorer.studies.costs import CostTable
+from jaxdp.explorer.studies.fields import Field
+from jaxdp.explorer.views.controls import WIDTH
+
+STYLE = """
+:host, .bk-root, body { font-family: "Helvetica Neue", Arial, sans-serif; }
+.status { color: #444; font-size: 13px; }
+.busy { color: #8a4b00; font-weight: 600; font-size: 13px; }
+.readout { font-size: 17px; }
+.note { color: #555; font-size: 13px; }
+table.cost { border-collapse: collapse; font-size: 14px; }
+table.cost td { padding: 3px 18px 3px 0; border-bottom: 1px solid #ddd; }
+ul.cost { font-size: 12.5px; color: #444; margin: 8px 0 0 0; padding-left: 18px; }
+pre.code { background: #f5f5f5; padding: 10px; font-size: 12.5px; overflow-x: auto; margin: 0; }
+"""
+# A page that is not served by this machine has no clipboard of its own.
+CLIPBOARD = """
+const said = cb_obj.label;
+const done = () => { cb_obj.label = "copied"; setTimeout(() => { cb_obj.label = said; }, 1500); };
+if (navigator.clipboard) {
+  navigator.clipboard.writeText(text.value).then(done);
+} else {
+  const area = document.createElement("textarea");
+  area.value = text.value;
+  document.body.appendChild(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+  done();
+}
+"""
+
+
+def pane(text: str = "", **settings: Any) -> panel.pane.HTML:
+    """HTML with the page's style."""
+    return panel.pane.HTML(text, stylesheets=[STYLE], **settings)
+
+
+def status_html(text: str) -> str:
+    """What is going on, or that nothing is."""
+    return (
+        f'<span class="{"busy" if text else "status"}">{html.escape(text or "up to date")}</span>'
+    )
+
+
+def cost_html(table: CostTable) -> str:
+    """What it costs, and what that rests on."""
+    rows = "".join(
+        f"<tr><td>{html.escape(name)}</td><td><b>{html.escape(value)}</b></td></tr>"
+        for name, value in table.rows
+    )
+    lines = "".join(f"<li>{html.escape(line)}</li>" for line in table.assumptions)
+    return f'<table class="cost">{rows}</table><ul class="cost">{lines}</ul>'
+
+
+def code_html(code: str) -> str:
+    """Python to be read and copied."""
+    return f'<pre class="code">{html.escape(code)}</pre>'
+
+
+def controls_column(fields: tuple[Field, ...], controls: dict[str, Any]) -> panel.Column:
+    """The settings, under their headings."""
+    groups: dict[str, list[Any]] = {}
+    for field in fields:
+        groups.setdefault(field.group, []).append(controls[field.name].view)
+    cards = [
+        panel.Card(
+            *views,
+            title=title,
+            width=WIDTH,
+            margin=(0, 0, 8, 0),
+            header_background="#eef3f7",
+            hide_header=False,
+        )
+        for title, views in groups.items()
+    ]
+    return panel.Column(*cards, width=WIDTH + 12)
+
+
+def card(title: str, content: Any, *, is_open: bool) -> panel.Card:
+    """A part of the page that can be folded."""
+    return panel.Card(
+        content,
+        title=title,
+        collapsed=not is_open,
+        sizing_mode="stretch_width",
+        margin=(8, 0, 0, 0),
+        header_background="#eef3f7",
+    )

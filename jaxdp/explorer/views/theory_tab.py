@@ -1,0 +1,267 @@
+"""The first tab: settings on the left; the curve, its cost and its Python on the right."""
+
+import dataclasses
+import html
+from collections.abc import Callable
+from typing import Any
+
+import panel
+
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.explorer.studies.base import AbstractStudy, Band, Curve, Described, Runs
+from jaxdp.explorer.studies.costs import CostTable, cost_table
+from jaxdp.explorer.studies.fields import is_shown
+from jaxdp.explorer.studies.programs import PROGRAMS
+from jaxdp.explorer.views.controls import control_of
+from jaxdp.explorer.views.curve_figure import CurveFigure
+from jaxdp.explorer.views.document import Poster
+from jaxdp.explorer.views.latest import Latest
+from jaxdp.explorer.views.layout import (
+    CLIPBOARD,
+    card,
+    code_html,
+    controls_column,
+    cost_html,
+    pane,
+    status_html,
+)
+
+_RUNS = {"2 runs": 2, "10 runs": 10, "30 runs": 30, "100 runs": 100}
+# What a wrong or impossible setting raises, or a computation that came to nothing.
+_ANSWERS = (ValueError, TypeError, RuntimeError, NotCoveredError, MemoryError, ImportError)
+
+
+class TheoryTab:
+    """One study with its widgets, in one session.
+
+    Attributes:
+        values: the settings that are shown, all of them valid.
+        view: the object of Panel.
+    """
+
+    def __init__(self, study: AbstractStudy, poster: Poster):
+        self.study, self._poster = study, poster
+        self.values: dict[str, Any] = study.start()
+        self._described: Described | None = None
+        self._curves, self._actions = Latest(), Latest()
+        self.figure = CurveFigure(study.time_label, study.risk_label)
+        self.controls = {
+            field.name: control_of(field, self._changed, self.refuse) for field in study.fields
+        }
+        self.status, self.readout = pane(status_html("starting ...")), pane(min_height=26)
+        self.cost, self.code = pane(), pane(sizing_mode="stretch_width")
+        self.message = panel.pane.Alert("", alert_type="danger", visible=False)
+        self.text = panel.widgets.TextAreaInput(value="", visible=False)
+        self.simulate = panel.widgets.Button(name="Simulate", button_type="primary", width=110)
+        self.runs = panel.widgets.Select(options=_RUNS, value=30, width=110)
+        self.plan = panel.widgets.Button(name="Plan", button_type="primary", width=90)
+        self.copy = panel.widgets.Button(name="Copy Python", button_type="default", width=120)
+        self.scale = panel.widgets.Checkbox(name="logarithmic risk", value=False, align="center")
+        self.simulate.on_click(lambda _: self._act(self._simulated))
+        self.plan.on_click(lambda _: self._act(self._planned))
+        self.copy.js_on_click(args={"text": self.text}, code=CLIPBOARD)
+        self.scale.param.watch(lambda _: self._draw(), "value")
+        # Empty until there is something to draw.
+        self._place = panel.Column(sizing_mode="stretch_width", min_height=430)
+        self.view = self._layout()
+        self._show_controls()
+        self.predict()
+
+    def predict(self) -> None:
+        """Compute what the settings say: the curve, then its cost, then its band."""
+        values = dict(self.values)
+        self._curves.ask(lambda number: self._guarded(lambda: self._predicted(values, number)))
+
+    def refuse(self, message: str) -> None:
+        """Say why something is not done; nothing else changes."""
+        text = " ".join(message.split())
+        self.message.object = html.escape(text[:500])
+        self.message.visible = True
+
+    def _changed(self, name: str, value: Any) -> None:
+        try:
+            self.values = self.study.changed(self.values, **{name: value})
+        except ValueError as error:
+            if name == "schedule" and value == "optimal":
+                # Nothing is wrong with it: it has to be planned first.
+                self.controls[name].show(self.values[name])
+                self._act(lambda: self._planned(schedule=value))
+                return
+            self.controls[name].show(self.values[name])
+            self.refuse(str(error))
+            return
+        self.message.visible = False
+        self.controls[name].show(value)
+        self._show_controls()
+        self.predict()
+
+    def _predicted(self, values: dict[str, Any], number: int) -> None:
+        """In a thread."""
+        is_known = self.study.curve_program(values) in PROGRAMS
+        self._say("" if is_known else "compiling the prediction ...")
+        described = self.study.describe(values)
+        curve = self.study.curve(described)
+        PROGRAMS.add(self.study.curve_program(values))
+
+        def show_curve():
+            self._described = described
+            self.figure.show_curve(curve)
+            if not len(self._place):
+                self._draw()
+            self.readout.object = _readout(curve, None)
+
+        self._post(show_curve, number)
+        code = self.study.code(described, None)
+        self._post(lambda: self._show_code(code), number)
+        table = cost_table(described.algorithm, values["delta"])
+        self._post(lambda: self._show_cost(table), number)
+        program = self.study.band_program(values)
+        if program is None or number != self._curves.number:
+            self._say("")
+            return
+        self._say("computing the band ..." if program in PROGRAMS else "compiling the band ...")
+        band = self.study.band(described)
+        PROGRAMS.add(program)
+        if band is not None:
+
+            def show_band():
+                self.figure.show_band(band)
+                self.readout.object = _readout(curve, band)
+
+            self._post(show_band, number)
+        self._say("")
+
+    def _simulated(self) -> None:
+        """In a thread."""
+        described = self._current()
+        count = self.runs.value
+        if count not in _RUNS.values():
+            raise ValueError(f"expected one of {', '.join(_RUNS)}, got {count!r:.40}")
+        self.study.check_runs(described.values, count)
+        self._say(f"simulating {count} runs, compiling first ...")
+        runs = self.study.simulate(
+            described, count, lambda share: self._say(f"simulating {count} runs: {share:.0%}")
+        )
+        code = self.study.code(described, count)
+
+        def show():
+            if described.values != self.values:
+                return
+            self.figure.show_runs(runs)
+            self.readout.object += _readout_of_runs(runs)
+            self._show_code(code)
+
+        self._poster.post(show)
+        self._say("")
+
+    def _planned(self, **changes: Any) -> None:
+        """In a thread."""
+        described = self._current()
+        self._say("planning: looking for the least predicted risk within the budget ...")
+        asked = dataclasses.replace(described, values={**described.values, **changes})
+        found = self.study.plan(asked)
+        before = dict(self.values)
+
+        def show():
+            if self.values != before:
+                self.refuse("the settings were changed while it was planned: press Plan again")
+                return
+            try:
+                self.values = self.study.changed(self.values, **found)
+            except ValueError as error:
+                self.refuse(f"the plan is beyond a slider's range: {error}")
+                return
+            self.message.visible = False
+            for name, control in self.controls.items():
+                control.show(self.values[name])
+                self._show_controls()
+            self.predict()
+
+        self._poster.post(show)
+        self._say("")
+
+    def _current(self) -> Described:
+        described = self._described
+        if described is None or described.values != self.values:
+            described = self.study.describe(dict(self.values))
+        return described
+
+    def _act(self, job: Callable[[], None]) -> None:
+        if not self._actions.is_idle:
+            self.refuse("one thing at a time: a simulation or a plan is running")
+            return
+        self.message.visible = False
+        self._actions.ask(lambda _: self._guarded(job))
+
+    def _guarded(self, job: Callable[[], None]) -> None:
+        """Whatever goes wrong is said on the page, which stays as it is."""
+        try:
+            job()
+        except _ANSWERS as error:
+            message = str(error) or type(error).__name__
+            self._poster.post(lambda: self.refuse(message))
+            self._say("")
+
+    def _say(self, text: str) -> None:
+        def show():
+            self.status.object = status_html(text)
+
+        self._poster.post(show)
+
+    def _post(self, change: Callable[[], None], number: int) -> None:
+        """Change the page, unless something newer has been asked for."""
+        self._poster.post(lambda: change() if number == self._curves.number else None)
+
+    def _show_controls(self) -> None:
+        for field in self.study.fields:
+            self.controls[field.name].view.visible = is_shown(field, self.values)
+
+    def _draw(self) -> None:
+        drawn = self.figure.log if self.scale.value else self.figure.linear
+        self._place[:] = [panel.pane.Bokeh(drawn, sizing_mode="stretch_width")]
+
+    def _show_code(self, code: str) -> None:
+        self.code.object, self.text.value = code_html(code), code
+
+    def _show_cost(self, table: CostTable) -> None:
+        self.cost.object = cost_html(table)
+
+    def _layout(self) -> panel.Row:
+        buttons = panel.Row(
+            self.simulate, self.runs, self.plan, self.copy, self.scale, margin=(4, 0)
+        )
+        right = panel.Column(
+            panel.Row(self.status, margin=0),
+            self.message,
+            self._place,
+            self.readout,
+            buttons,
+            card("What it costs", self.cost, is_open=True),
+            card("The Python that makes this picture", self.code, is_open=False),
+            self.text,
+            sizing_mode="stretch_width",
+            min_width=560,
+            max_width=1000,
+            margin=(0, 0, 0, 16),
+        )
+        left = controls_column(self.study.fields, self.controls)
+        return panel.Row(left, right, sizing_mode="stretch_width")
+
+
+def _readout(curve: Curve, band: Band | None) -> str:
+    """The released risk in words, with the spread of single runs where it is known."""
+    spread = "" if band is None else f" ± {band.final_std:.2g}"
+    meaning = "" if band is None else "(± standard deviation of single runs) "
+    return (
+        f'<span class="readout">predicted, released: <b>{curve.final_risk:.4g}</b>{spread}</span> '
+        f'<span class="note">{meaning}{html.escape(curve.note)}</span>'
+    )
+
+
+def _readout_of_runs(runs: Runs) -> str:
+    failed = f", {runs.num_failed} more diverged" if runs.num_failed else ""
+    return (
+        f'<br><span class="readout">simulated, released: <b>{runs.final_mean:.4g}</b> ± '
+        f'{runs.final_error:.2g}</span> <span class="note">(± standard error of '
+        f"{runs.num_runs} runs{failed})</span>"
+    )

@@ -1,0 +1,115 @@
+"""Results show their numbers in notebooks, as tables without markup of their own or secrets."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import jaxdp
+from jaxdp.attacks.leak import LeakReport, Verdict
+from jaxdp.attacks.optimisers.base import Ending
+from jaxdp.attacks.reconstruction import Reconstruction
+from jaxdp.core.display.explanations import WIDTH
+from jaxdp.kernels.functions.dot_product import IdentityFeatures
+from jaxdp.kernels.release.columns import Columns
+from jaxdp.kernels.release.released_function import ReleasedFunction
+from jaxdp.planning.features.training_plan import Cell, TrainingPlan
+from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
+from jaxdp.privacy import PoissonSampler
+
+DESCENT = jaxdp.DPGD(0.02, 1.0, 50, 2.0)
+PREDICTED = jaxdp.Trajectory(
+    jnp.asarray([0.0, 1.0]), jnp.asarray([1.0, 0.25]), jnp.asarray(0.25), jnp.asarray(0), {}
+)
+
+
+def _shown(result):
+    html = result._repr_html_()
+    assert html.startswith("<div>")
+    assert "object at 0x" not in html
+    return html
+
+
+def test_a_cost_shows_its_numbers_and_assumptions():
+    html = _shown(jaxdp.account(DESCENT, delta=1e-5))
+    for text in ("epsilon", "1.99", "replace-one", "simulated", "<li>"):
+        assert text in html
+    said = []
+    jax.jit(lambda epsilon: (said.append(_cost(epsilon)._repr_html_()), epsilon)[1])(1.0)
+    assert "traced float32[]" in said[0]
+
+
+def _cost(epsilon):
+    return jaxdp.Cost(epsilon, 1e-5, None, None, None, "replace-one", False, ())
+
+
+def _release(noise):
+    return jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, noise, 10)
+
+
+def test_a_cost_of_a_batch_shows_the_range():
+    costs = jax.vmap(_cost)(jnp.arange(1.0, 4.0))
+    assert "1, 2, 3" in _shown(costs)
+
+
+def test_a_plan_of_one_pass_shows_what_to_run():
+    plan = OnePassPlan(
+        algorithm=_release(0.5),
+        predicted=PREDICTED,
+        floor=0.125,
+        sensitivities={"clip_scale": Sensitivity(1.0, 2.0)},
+        assumptions=("rows are <Gaussian>",),
+        status=jaxdp.Status.OK,
+        regret=1.5,
+    )
+    html = _shown(plan)
+    for text in ("2 and 3", "0.125", "rows are &lt;Gaussian&gt;", "1.5", plan.line):
+        assert text in html
+
+
+def test_a_plan_of_training_shows_every_cell():
+    cells = tuple(Cell(10 * k, 0.1, 0.5, 1.0, 2.0, 0.1 * k, "zero-out-one", k == 1) for k in (1, 2))
+    algorithm = jaxdp.PrivateOptimiser(
+        functools.partial(optax.sgd, momentum=0.9),
+        learning_rate=0.5,
+        clip_norm=1.0,
+        noise_multiplier=2.0,
+        num_steps=10,
+        sampler=PoissonSampler(100, 0.1),
+    )
+    html = _shown(TrainingPlan(algorithm, PREDICTED, cells, 1.0, 1e-5))
+    assert html.count("<tr>") == 2
+    assert html.count("(chosen)") == 1
+    assert "functools.partial(optax.sgd, momentum=0.9)" in html
+
+
+def test_what_an_attack_found_is_counted_and_not_shown():
+    found = Reconstruction(
+        jnp.full((3, 2), 7.25), 1e-9, True, 12.5, Ending.CONVERGED, jnp.asarray([1e-9])
+    )
+    for text in (_shown(found), str(found)):
+        assert "3 rows of 2 numbers" in text
+        assert "converged" in text
+        assert "7.25" not in text
+    report = LeakReport(next(iter(Verdict)), np.asarray([0.5, 0.25]), None, 40, 20)
+    assert "0.5, 0.25" in _shown(report)
+
+
+@pytest.mark.parametrize("columns", [None, Columns(("<a>", "b"), "y")])
+def test_a_released_function_shows_what_it_costs(columns):
+    released = ReleasedFunction(
+        features=IdentityFeatures(2),
+        coefficients=jnp.asarray([0.5, -0.5]),
+        statement=DESCENT.release(),
+        delta=1e-5,
+        public_seed=7,
+        columns=columns,
+    )
+    html = _shown(released)
+    assert "1.99" in html
+    assert "<a>" not in html
+    assert ("&lt;a&gt;, b" in html) == (columns is not None)
+    assert max(map(len, str(released).splitlines())) <= WIDTH
