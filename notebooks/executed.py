@@ -23,7 +23,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIES = ROOT / "docs" / "tutorials"
 # Dots per inch of the pictures, of which 100 are shown on an inch.
-DPI = 150
+DPI = 130
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"
@@ -64,7 +64,10 @@ def executed(path: pathlib.Path, answer: str = "") -> dict:
         # Pictures for screens of high resolution; `tidied` says how large they are to be shown.
         (work / "matplotlibrc").write_text(f"figure.dpi: {DPI}\n")
         where = {"metadata": {"path": str(work)}}
-        NotebookClient(notebook, km=manager, timeout=600, resources=where).execute()
+        client = NotebookClient(
+            notebook, km=manager, timeout=600, resources=where, coalesce_streams=True
+        )
+        client.execute(cleanup_kc=True)
     # Through JSON, so that what follows sees plain lists and dictionaries.
     return json.loads(nbformat.writes(notebook))
 

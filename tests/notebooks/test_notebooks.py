@@ -170,15 +170,20 @@ def test_a_wrong_word_or_number_of_an_answer_is_noticed():
 
 
 # In a process of its own, because Jupyter leaves sockets to the garbage collector.
-_EXECUTE = """
+_EXECUTE = '''
 import json, pathlib, sys
 sys.path.insert(0, sys.argv[1])
 import executed
 path, answer, out = map(pathlib.Path, sys.argv[2:])
 source = json.loads(path.read_text(encoding="utf-8"))
-found = executed.executed(path, answer.read_text(encoding="utf-8"))
-out.write_text(executed.stored(executed.tidied(found, source)), encoding="utf-8")
+code = answer.read_text(encoding="utf-8") + """
+import resource
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime)
 """
+found = executed.executed(path, code)
+out.write_text(executed.stored(executed.tidied(found, source)), encoding="utf-8")
+'''
 
 
 def _draws(cell):
@@ -222,4 +227,8 @@ def test_notebook_and_its_answer_run_from_top_to_bottom(path, tmp_path):
     assert ran.returncode == 0, ran.stderr
     *cells, answer = _cells(tmp_path / path.name)
     _assert_shows_its_pictures(cells, path.name)
-    _assert_same_text("".join("".join(each["text"]) for each in answer["outputs"]), printed)
+    said = "".join("".join(each["text"]) for each in answer["outputs"])
+    *said, seconds = said.splitlines(keepends=True)
+    _assert_same_text("".join(said), printed)
+    # Two minutes of two cores, however busy the machine is with other work.
+    assert float(seconds) < 2 * 120
