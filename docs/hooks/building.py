@@ -75,7 +75,9 @@ def _leaves(nav):
 
 
 def on_files(files, config):
-    """Add what is made, and the pictures of the experiments."""
+    """Add what is made, the font of formulas, and the pictures of the experiments."""
+    font = formulas.font()
+    files.append(File.generated(config, f"assets/{font.name}", abs_src_path=str(font)))
     for path, text in _made().items():
         files.append(File.generated(config, path, content=text))
     for picture in sorted((ROOT / "experiments" / "results").glob("*.png")):
