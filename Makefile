@@ -60,7 +60,8 @@ format: $(STAMP)         ## is everything formatted?
 lint: $(STAMP)
 	$(BIN)/ruff check .
 
-types: $(STAMP)
+# What makes the documentation is checked too, against the packages that it uses.
+types: $(DOCS)
 	$(BIN)/pyright
 
 # What is found in seconds comes before what takes minutes.

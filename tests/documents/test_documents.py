@@ -64,6 +64,8 @@ _FILE = re.compile(r"[\w./*-]*\.(py|md|csv|json|nc|npz|png|toml|ipynb|txt|yml|cf
 def _defined() -> frozenset[str]:
     """All names of jaxdp and its experiments, arguments and keys of tables among them."""
     names = {"jaxdp", *dir(builtins)}
+    # Reference cases have the names of their files.
+    names |= {path.stem for path in (ROOT / "docs").rglob("*.json")}
     for folder in ("jaxdp", "experiments"):
         for path in (ROOT / folder).rglob("*.py"):
             names |= {path.stem, path.parent.name}
