@@ -123,8 +123,22 @@ def _are_apart(mean: float, error: float, start: float) -> bool:
 def average(runs: Trajectory) -> Trajectory:
     """The mean of the runs that ended well, as one trajectory beside predictions.
 
+    Args:
+        runs: with an axis of runs, as `simulate(..., num_runs=)` returns them.
+
+    Returns:
+        A trajectory without that axis; its status is OK.
+
     Raises:
         ValueError: there is no axis of runs, or none of them ended well.
+
+    Example:
+        >>> import jaxdp, numpy as np
+        >>> from jaxdp.comparison import average
+        >>> times, risks = np.array([0.0, 1.0]), np.array([[0.5, 0.12], [0.5, 0.08]])
+        >>> mean = average(jaxdp.Trajectory(times, risks, risks[:, -1], np.zeros(2, int), {}))
+        >>> print(f"{mean.final_risk:.2f}")
+        0.10
     """
     require_kind("runs", runs, Trajectory, "a trajectory, of simulate")
     require_host("runs", runs)

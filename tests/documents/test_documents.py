@@ -12,7 +12,10 @@ from pages import PAGES, ROOT
 DOCUMENTS = (*PAGES, "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "experiments/README.md")
 # Of Python, of other projects, and of names that a reader is to make up.
 FOREIGN = {
+    "jaxdp_tolerance",
+    "jnp",
     "JAX_COMPILATION_CACHE_DIR",
+    "notebooks",
     "adam",
     "answer",
     "Abstract",
