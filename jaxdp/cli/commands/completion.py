@@ -118,8 +118,8 @@ def _zsh(program: str, commands: list[Command], common: tuple[Word, ...]) -> lis
     lines += [
         "    )",
         "    if (( CURRENT == 2 )); then",
-        f"        [[ $PREFIX == -* ]] && compadd -- {' '.join(flags)} ||",
-        "            _describe command commands",
+        f"        [[ $PREFIX == -* ]] && compadd -- {' '.join(flags)} && return",
+        "        _describe command commands",
         "        return",
         "    fi",
         "    local command=$words[2]",
