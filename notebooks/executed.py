@@ -109,7 +109,9 @@ def _sized(output: dict) -> dict:
 
 
 def _is_progress(output: dict) -> bool:
-    return output["output_type"] == "stream" and output["name"] == "stderr"
+    """Whether an output is a line that was written over and over; a warning is kept."""
+    is_error_stream = output["output_type"] == "stream" and output["name"] == "stderr"
+    return is_error_stream and "\r" in "".join(output["text"])
 
 
 def _stable(output: dict) -> dict:

@@ -104,15 +104,16 @@ def test_sliders_are_replaced_by_the_picture_within_them():
         "metadata": {},
         "data": {TOOL._WIDGET: {"model_id": "box"}},
     }
-    progress = {"output_type": "stream", "name": "stderr", "text": ["50%"]}
+    progress = {"output_type": "stream", "name": "stderr", "text": ["\r50%", "\r90%"]}
+    warning = {"output_type": "stream", "name": "stderr", "text": ["UserWarning: beware"]}
     notebook = {
-        "cells": [_code_cell(progress, view)],
+        "cells": [_code_cell(progress, view, warning)],
         "metadata": {"widgets": {TOOL._STATE: {"state": models}}, "language_info": {"version": 3}},
     }
     source = {"metadata": {"kernelspec": {}}}
     found = TOOL.tidied(notebook, source)
     (cell,) = found["cells"]
-    assert cell["outputs"] == [drawn]
+    assert cell["outputs"] == [drawn, warning]
     assert cell["metadata"] == {"tags": ["x"]}
     assert found["metadata"] == source["metadata"]
 
@@ -125,4 +126,4 @@ def test_identifiers_are_numbered_and_pictures_say_how_large_they_are():
     png = base64.b64encode(header).decode()
     output = {"output_type": "display_data", "data": {"image/png": png}, "metadata": {}}
     sized = TOOL._sized(output)["metadata"]["image/png"]
-    assert sized == {"width": 75 * 100 // TOOL.DPI, "height": 150 * 100 // TOOL.DPI}
+    assert sized == {"width": round(7500 / TOOL.DPI), "height": round(15000 / TOOL.DPI)}
