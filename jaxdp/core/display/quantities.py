@@ -43,6 +43,7 @@ MEANINGS = {
     "label_noise": "standard deviation of the labels' noise",
     "largest_norm": "of a feature vector",
     "max_steps": "steps of the solver",
+    "noise": "how it is drawn; none: simulated, from a key",
     "noise_multiplier": "noise on the sum over the clip norm",
     "noise_scale": "sigma; multiplier 2 sigma / sqrt(learning rate)",
     "num_features": "random features",
