@@ -17,7 +17,7 @@ _OFFLINE = ("Could not find a version", "NewConnectionError", "Max retries", "No
 _FRONT_PAGE = """
 import importlib.util, jax, jaxdp, numpy as np, optax
 
-for module in ("matplotlib", "pandas", "xarray", "h5py", "sklearn", "dp_accounting", "dask"):
+for module in ("matplotlib", "pandas", "xarray", "sklearn", "dp_accounting", "dask", "panel"):
     assert importlib.util.find_spec(module) is None, f"{module} is a core dependency now"
 
 problem = jaxdp.LinearRegression.isotropic(dim=1000, label_noise=0.3)
@@ -65,6 +65,7 @@ _COMMANDS = {
     "sweep --out here": "sweeps",
     "fit table.csv --epsilon 1 --delta 1e-5 --label-bound 1 --out model.npz": "data",
     "compare --data table.csv --target y --out here": "data",
+    "explore --no-browser": "explore",
     "account dp-sgd --noise-multiplier 1 --num-steps 9 --num-records 99 --sampling-rate .1": (
         "privacy"
     ),

@@ -23,6 +23,7 @@ from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.core.display.explanations import WIDTH
+from jaxdp.core.display.quantities import MEANINGS
 from jaxdp.kernels import published
 from jaxdp.planning.streams.families.family import Parametric
 from jaxdp.privacy import (
@@ -339,3 +340,10 @@ def test_every_description_prints_in_eighty_columns_and_in_a_notebook():
         assert max(map(len, text.splitlines())) <= WIDTH, text
         assert description._repr_html_().startswith("<div>")
         assert "object at 0x" not in text
+
+
+def test_what_arguments_are_is_said_of_arguments_that_there_are():
+    shown = set()
+    for description in _descriptions():
+        shown |= {*description._shown(), *description._derived()}
+    assert set(MEANINGS) <= shown

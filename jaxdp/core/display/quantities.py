@@ -29,8 +29,6 @@ MEANINGS = {
     "chunk_size": "steps drawn together",
     "clip_norm": "longest gradient of a record",
     "clip_scale": "clip norm over sqrt(dim)",
-    "condition_number": "largest eigenvalue over smallest",
-    "curvature": "of the loss",
     "decay": "kept of the average each step",
     "dim": "number of inputs",
     "initial_risk": "risk at zero parameters",
