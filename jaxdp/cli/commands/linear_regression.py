@@ -77,9 +77,7 @@ def compare(options: argparse.Namespace) -> None:
             "SDE", problem, algorithm, second_key, options.num_runs, jaxdp.HomogenizedSDE()
         )
     comparison = jaxdp.compare(simulated, ode, *bounds, average(beside))
-    # Curves that coincide would hide each other.
-    drawn = [] if not is_table and options.condition_number == 1 else bounds
-    figure = plot_comparison(simulated, ode, *drawn, beside=[beside], title=title)
+    figure = plot_comparison(simulated, ode, *bounds, beside=[beside], title=title)
     numbers = {
         "problem": repr(described) if is_table else "linear regression",
         "dim": described.dim,
