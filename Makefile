@@ -12,6 +12,8 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 .PHONY: demo docs notebooks test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
 
 $(STAMP): pyproject.toml
+	@echo "installing jaxdp, every extra and the tools of its tests into $(VENV) (JAX, matplotlib,"
+	@echo "pandas, pytest and more): pip says nothing for a minute or two, and only this once"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
@@ -60,7 +62,8 @@ format: $(STAMP)         ## is everything formatted?
 lint: $(STAMP)
 	$(BIN)/ruff check .
 
-types: $(STAMP)
+# What makes the documentation is checked too, against the packages that it uses.
+types: $(DOCS)
 	$(BIN)/pyright
 
 # What is found in seconds comes before what takes minutes.

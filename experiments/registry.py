@@ -89,6 +89,7 @@ BENCHMARKS = (
     Entry(_SPEED, "reconstruction", "passes and seconds of the attack"),
     Entry(_SPEED, "planning", "a plan against random search by single runs"),
     Entry(_SPEED, "secret_noise", "what noise that is exact and secret costs"),
+    Entry(_SPEED, "explorer", "how soon the page with sliders follows them"),
 )
 
 ENTRIES = FIGURES + BENCHMARKS

@@ -174,6 +174,7 @@ _ROOMS = (
     "core",
     "data",
     "estimators",
+    "explorer",
     "kernels",
     "losses",
     "networks",

@@ -1,6 +1,7 @@
 """The scikit-learn face: conventions, what its seeds mean, and what a fit releases."""
 
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -139,6 +140,26 @@ def test_with_a_public_state_alone_no_two_fits_have_the_same_noise(ridge):
     first, second = (_ridge(random_state=1).fit(INPUTS, LABELS) for _ in range(2))
     assert first.cost_.epsilon <= 5
     assert not np.array_equal(first.release_.coefficients, second.release_.coefficients)
+
+
+@pytest.mark.parametrize("estimator", [_ridge, _classifier])
+def test_no_print_or_notebook_shows_the_noise_seed(estimator):
+    made = estimator(noise_seed=NOISE_SEED)
+    copied = clone(made)
+    for shown in (made, copied, make_pipeline(made)):
+        for text in (repr(shown), str(shown), shown._repr_html_(), f"{shown.get_params()}"):
+            assert str(NOISE_SEED) not in text
+            assert hex(NOISE_SEED) not in text
+    assert copied.noise_seed == NOISE_SEED
+    assert copied.set_params(noise_seed=5).noise_seed == 5
+    assert pickle.loads(pickle.dumps(copied)).noise_seed == 5
+    assert estimator().get_params()["noise_seed"] is None
+
+
+def test_a_copy_draws_the_noise_of_the_same_seed():
+    seeded = _ridge(noise_seed=NOISE_SEED)
+    first, second = (one.fit(INPUTS, LABELS) for one in (seeded, clone(seeded)))
+    np.testing.assert_array_equal(first.release_.coefficients, second.release_.coefficients)
 
 
 @pytest.mark.parametrize("estimator", [_ridge, _classifier])

@@ -5,6 +5,7 @@ To be run as `python -m mkdocs` at the top of the tree, whose packages this impo
 
 import fnmatch
 import pathlib
+import re
 
 import formulas
 import gallery
@@ -16,6 +17,7 @@ from notebooks.address import repository_address
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ADDRESS = repository_address()
+_BADGE = re.compile(r"><img[^>]*colab-badge[^>]*><")
 
 
 def on_config(config):
@@ -75,11 +77,14 @@ def _leaves(nav):
 
 
 def on_files(files, config):
-    """Add what is made, and the pictures of the experiments."""
+    """Add what is made, the font of formulas, and the pictures of the experiments."""
+    font = formulas.font()
+    files.append(File.generated(config, f"assets/{font.name}", abs_src_path=str(font)))
     for path, text in _made().items():
         files.append(File.generated(config, path, content=text))
     for picture in sorted((ROOT / "experiments" / "results").glob("*.png")):
         there = links.site_path(f"experiments/results/{picture.name}")
+        assert there is not None
         files.append(File.generated(config, there, abs_src_path=str(picture)))
     return files
 
@@ -92,6 +97,7 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(html, page, config, files):
-    """Formulas become MathML."""
-    is_notebook = page.file.src_uri.endswith(".ipynb")
-    return formulas.rendered_notebook(html) if is_notebook else formulas.rendered(html)
+    """Formulas become MathML; a tutorial's badge, which is another server's picture, a link."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return formulas.rendered(html)
+    return _BADGE.sub(">Open in Colab<", formulas.rendered_notebook(html))

@@ -6,6 +6,8 @@ that cannot be read is an error of the build and not red text on a page.
 
 import functools
 import html
+import importlib.util
+import pathlib
 import re
 
 from math_core import LatexToMathML
@@ -17,6 +19,16 @@ _BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOT
 _CODE = re.compile(r"(<(pre|code|script|style|svg)\b.*?</\2>)", re.DOTALL)
 _DISPLAYED = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 _DOLLARS = re.compile(r"(?<![\\$])\$(?!\s)([^$<]+?)(?<!\s)\$(?!\d)")
+
+
+def font() -> pathlib.Path:
+    """A font with the tables of mathematics, that a package of the extra docs brings."""
+    found = importlib.util.find_spec("ziamath")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError(
+            "the site's font needs ziamath (the extra 'docs')", name="ziamath"
+        )
+    return pathlib.Path(found.origin).with_name("fonts") / "STIXTwoMath-Regular.ttf"
 
 
 @functools.cache

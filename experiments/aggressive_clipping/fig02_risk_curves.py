@@ -149,7 +149,10 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 def _describe(config: Config, power: int, condition_number: int, dim: int):
     size, kappa = config.dims[dim], config.condition_numbers[condition_number]
-    given = {"label_noise": config.label_noise, "initial_risk": config.initial_risk}
+    given: dict[str, Any] = {
+        "label_noise": config.label_noise,
+        "initial_risk": config.initial_risk,
+    }
     if kappa == 1:
         problem = jaxdp.LinearRegression.isotropic(size, **given)
     else:

@@ -71,7 +71,9 @@ class ExactCalibration(AbstractCalibration):
 
 
 class PublishedCalibration(AbstractCalibration):
-    r"""Proved too, with 2 to 3 times more noise: $\sqrt{\eta T}\sqrt{8\log(1/\delta)}/\epsilon$.
+    r"""The noise that PF prints: proved too, and 2 to 3 times as much as is needed.
+
+    $\sigma = \sqrt{\eta T}\sqrt{8\log(1/\delta)}/\epsilon$.
 
     The proof loses a factor of four of variance by the choice of its moment, and the rest by its
     tail bound. Source: PF Proposition 3.2.

@@ -18,7 +18,9 @@ from jaxdp.cli.options.compare_options import add_compare
 from jaxdp.cli.options.explore_options import add_explore
 from jaxdp.cli.options.model_options import add_models
 from jaxdp.cli.options.plan_options import add_plan
+from jaxdp.cli.options.shell_options import add_completion, add_doctor
 from jaxdp.core.files.interrupts import end_by_interrupts
+from jaxdp.core.version import installed_version
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,7 +35,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run `jaxdp`; the exit status.
+    """Run the command `jaxdp`.
 
     Args:
         arguments: of the command; None for the process's own, which Ctrl-C then ends at once.
@@ -78,7 +80,7 @@ def _ended(options: argparse.Namespace) -> tuple[int, str]:
     from jaxdp.cli.answers import as_line, is_answer
 
     try:
-        options.command(options)
+        status = options.command(options) or 0
         # Here, where a full disk can still be told.
         sys.stdout.flush()
     except BrokenPipeError:
@@ -94,7 +96,7 @@ def _ended(options: argparse.Namespace) -> tuple[int, str]:
         if not is_answer(error):
             raise
         return 2, as_line(error)
-    return 0, ""
+    return status, ""
 
 
 def _discard_unwritable() -> None:
@@ -121,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="jaxdp", description="Theory of differentially private learning.", allow_abbrev=False
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=installed_version())
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_compare(commands)
     add_plan(commands)
@@ -130,6 +132,8 @@ def _parser() -> argparse.ArgumentParser:
     add_models(commands)
     add_reconstruct(commands)
     add_explore(commands)
+    add_doctor(commands)
+    add_completion(commands, parser)
     return parser
 
 
@@ -172,15 +176,6 @@ def _add_sweep(commands) -> None:
     )
     sweep.add_argument("--json", action="store_true", help="print one JSON object")
     sweep.set_defaults(command=_sweep)
-
-
-def _version() -> str:
-    import importlib.metadata
-
-    try:
-        return importlib.metadata.version("jaxdp-lab")
-    except importlib.metadata.PackageNotFoundError:
-        return "source tree, not installed"
 
 
 def _sweep(options: argparse.Namespace) -> None:

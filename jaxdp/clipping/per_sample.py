@@ -38,7 +38,9 @@ def clipped_gradient_sum(
     mask: Bool[Array, " batch"] | None = None,
     microbatch_size: int | None = None,
 ) -> tuple[PyTree[Array], Float[Array, " batch"]]:
-    r"""$\sum_i g_i \min(1, C/\|g_i\|)$ over a batch, and the norms $\|g_i\|$ before clipping.
+    r"""The sum of a batch's clipped gradients, and their norms before clipping.
+
+    $\sum_i g_i \min(1, C/\|g_i\|)$, and $\|g_i\|$ for each sample.
 
     Equal to `vmap(grad(loss))`, clipped and summed, to rounding; the norm of a sample is taken
     over all weights together. What one sample adds has norm at most C, to rounding: putting zero

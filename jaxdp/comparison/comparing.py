@@ -123,8 +123,22 @@ def _are_apart(mean: float, error: float, start: float) -> bool:
 def average(runs: Trajectory) -> Trajectory:
     """The mean of the runs that ended well, as one trajectory beside predictions.
 
+    Args:
+        runs: with one axis of runs, as `jaxdp.simulate` returns them.
+
+    Returns:
+        A trajectory without that axis, under the same label.
+
     Raises:
         ValueError: there is no axis of runs, or none of them ended well.
+
+    Example:
+        >>> import jaxdp, numpy as np
+        >>> from jaxdp.comparison import average
+        >>> times, risks = np.array([0.0, 0.5, 1.0]), np.array([[0.5, 0.2, 0.12], [0.5, 0.3, 0.08]])
+        >>> runs = jaxdp.Trajectory(times, risks, risks[:, -1], np.zeros(2, int), {})
+        >>> average(runs).risk.round(3).tolist()
+        [0.5, 0.25, 0.1]
     """
     require_kind("runs", runs, Trajectory, "a trajectory, of simulate")
     require_host("runs", runs)

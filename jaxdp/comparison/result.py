@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdp.comparison.coinciding import coincidences, distinct
 from jaxdp.comparison.picture import plot_comparison
-from jaxdp.comparison.table import Column, as_html, as_text, wrapped
+from jaxdp.comparison.table import Column, as_html, as_text, unbroken, wrapped
 from jaxdp.core.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ class Comparison:
         """The picture as it stands in HTML; without matplotlib, how to get it."""
         drawn = io.BytesIO()
         try:
-            self.plot().savefig(drawn, format="png", dpi=100)
+            figure: Any = self.plot()
+            figure.savefig(drawn, format="png", dpi=100)
         except ModuleNotFoundError as error:
             return f"<div>{html.escape(str(error))}</div>"
         picture = base64.b64encode(drawn.getvalue()).decode()
@@ -139,8 +140,8 @@ class Comparison:
         """What is said below the table."""
         lines = [
             f"{self.num_runs - self.num_failed} runs; largest gap {self.max_gap:.2e}"
-            f"{_in_sigmas(self.max_sigmas)}, final gap {self.final_gap:.2e}"
-            f"{_in_sigmas(self.final_sigmas)}"
+            f"{_in_sigmas(self.max_sigmas)}, "
+            + unbroken(f"final gap {self.final_gap:.2e}{_in_sigmas(self.final_sigmas)}")
         ]
         lines += coincidences(self.predictions)
         lines += [self._spread_line(each) for each in self.predictions if each.std is not None]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 WIDTH = 80
 _BETWEEN = "  "
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 class Column(NamedTuple):
@@ -52,7 +53,13 @@ def as_html(first: Column, groups: Sequence[Sequence[Column]]) -> str:
 
 def wrapped(sentence: str) -> list[str]:
     """A sentence below the table, on lines of at most 80 characters."""
-    return textwrap.wrap(sentence, WIDTH, subsequent_indent="  ", break_long_words=False)
+    lines = textwrap.wrap(sentence, WIDTH, subsequent_indent="  ", break_long_words=False)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def unbroken(clause: str) -> str:
+    """A clause that `wrapped` leaves on one line."""
+    return clause.replace(" ", _NO_BREAK)
 
 
 def _head(column: Column, is_broken: bool) -> list[str]:

@@ -139,11 +139,8 @@ def _ndim(kind: type, name: str) -> int | None:
         annotation = getattr(attribute.fget, "__annotations__", {}).get("return")
     else:
         annotation = get_type_hints(kind).get(name)
-    found = {
-        len(each.dims)
-        for each in (annotation, *get_args(annotation))
-        if getattr(each, "index_variadic", 0) is None
-    }
+    kinds: tuple[Any, ...] = (annotation, *get_args(annotation))
+    found = {len(each.dims) for each in kinds if getattr(each, "index_variadic", 0) is None}
     return found.pop() if len(found) == 1 else None
 
 

@@ -27,7 +27,7 @@ class Cifar10(NamedTuple):
 
 
 def read_cifar10(folder: str | pathlib.Path | None = None) -> Cifar10:
-    """The training images that there are, in the order of the files; int32 labels.
+    """CIFAR-10: the training images that there are, in the order of the files; int32 labels.
 
     Args:
         folder: holds, or its cifar-10-batches-bin holds, data_batch_1.bin to data_batch_5.bin, or

@@ -28,7 +28,7 @@ class Mnist(NamedTuple):
 
 
 def read_mnist(folder: str | pathlib.Path | None = None) -> Mnist:
-    """60,000 digits to train on and 10,000 to test on; float32 pixels, int32 labels.
+    """MNIST: 60,000 digits to train on and 10,000 to test on; float32 pixels, int32 labels.
 
     Args:
         folder: holds train-images-idx3-ubyte, train-labels-idx1-ubyte and the same of t10k, plain

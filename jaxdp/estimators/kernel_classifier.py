@@ -18,6 +18,7 @@ from jaxdp.estimators.arguments import (
     values_of,
     warn_before_data,
 )
+from jaxdp.estimators.hidden_seed import HidesNoiseSeed
 from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
@@ -32,7 +33,7 @@ _CLASSES_READ = (
 )
 
 
-class DPKernelClassifier(ClassifierMixin, BaseEstimator):
+class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
     r"""Private classification into two classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:

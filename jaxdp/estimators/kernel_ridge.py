@@ -16,6 +16,7 @@ from jaxdp.estimators.arguments import (
     values_of,
     warn_before_data,
 )
+from jaxdp.estimators.hidden_seed import HidesNoiseSeed
 from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
@@ -26,7 +27,7 @@ from jaxdp.kernels.release.columns import columns_of
 from jaxdp.privacy import Cost
 
 
-class DPKernelRidge(RegressorMixin, BaseEstimator):
+class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
     r"""Private kernel ridge regression: `jaxdp.kernels.PrivateKernelRidge` for scikit-learn.
 
     Args:
@@ -50,8 +51,8 @@ class DPKernelRidge(RegressorMixin, BaseEstimator):
             one that is always the same. It has no part in privacy.
         noise_seed: the secret randomness, of the noise: None for the operating system's. An int of
             at least 2^128 (`secrets.randbits(256)`) makes fits repeatable and must stay secret; a
-            smaller one can be guessed, and the cost is infinite. scikit-learn prints and pickles
-            it with the estimator: hand on `release_`, never the estimator.
+            smaller one can be guessed, and the cost is infinite. scikit-learn pickles it
+            with the estimator: hand on `release_`, never the estimator.
 
     Attributes:
         release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.

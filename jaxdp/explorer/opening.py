@@ -18,6 +18,9 @@ def page(store: str | os.PathLike | None = None) -> Any:
         store: the folder of a sweep (`jaxdp.sweep(..., store=...)`), or the .nc file of one, for
             the second tab; None for no such tab.
 
+    Returns:
+        The tabs, an object of Panel.
+
     Raises:
         ModuleNotFoundError: Panel is not installed; names the extra.
         ValueError: the store is none.
@@ -56,6 +59,10 @@ def serve(
     Raises:
         ModuleNotFoundError: Panel is not installed; names the extra.
         ValueError: the store is none, or the address or the port cannot be used.
+
+    Example:
+        >>> import jaxdp.explorer
+        >>> jaxdp.explorer.serve(port=0)  # doctest: +SKIP
     """
     with require_extra("panel", "explore", "jaxdp explore"):
         from jaxdp.explorer.views.server import run_server

@@ -19,7 +19,7 @@ def loss_gradient(
     predictions: Float[Array, "*batch"],
     labels: Float[Array, "*batch"],
 ) -> Float[Array, "*batch dim"]:
-    r"""$\ell'(f, y)\,x$: the gradient in $\theta$ of the loss of each sample.
+    r"""The gradient in $\theta$ of the loss of each sample, $\ell'(f, y)\,x$.
 
     Args:
         loss: of one number.
@@ -62,7 +62,7 @@ def loss_smoothness(
 
 
 def slope_limits(clip_norm: Any, input_norms: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    r"""$C/\|x\|$: a gradient is clipped where its slope is larger; infinite for a zero input.
+    r"""The slope beyond which a gradient is clipped, $C/\|x\|$; infinite for a zero input.
 
     Args:
         clip_norm: C, of a gradient.

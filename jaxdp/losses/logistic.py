@@ -14,7 +14,9 @@ from jaxdp.losses.margin import AbstractMarginLoss
 
 
 class Logistic(AbstractScalarLoss, AbstractClassificationLoss, AbstractMarginLoss):
-    r"""$\ln(1 + e^{-yf})$ for labels y = -1 and +1, of slope $-y/(1 + e^{yf})$.
+    r"""The logistic loss, $\ln(1 + e^{-yf})$ for labels y = -1 and +1.
+
+    Its slope is $-y/(1 + e^{yf})$.
 
     A prediction names the class of its sign; zero names both. As a function of the margin m = y f
     the loss serves `jaxdp.kernels.PrivateKernelClassifier`.

@@ -26,7 +26,9 @@ _NUM_METRIC_NODES = 256
 
 
 class Softmax(AbstractClassificationLoss):
-    r"""$\ln\sum_j e^{f_j} - f_y$ of predictions (..., k) for labels y = 0, ..., k - 1.
+    r"""The softmax loss, also called cross-entropy, of k classes.
+
+    $\ln\sum_j e^{f_j} - f_y$ of predictions (..., k) for labels y = 0, ..., k - 1.
 
     Its slope is $\mathrm{softmax}(f) - e_y$, of shape (..., k). Labels may be whole numbers of any
     type; one that is no class gives NaN. A prediction names the class of its largest entry.

@@ -18,7 +18,7 @@ from jaxdp.losses.labels import require_real_labels
 
 
 class Squared(AbstractScalarLoss):
-    r"""$(f - y)^2$, of slope $2(f - y)$: the loss of `DPGD`.
+    r"""The squared loss, $(f - y)^2$, of slope $2(f - y)$: the loss of `DPGD`.
 
     Example:
         >>> from jaxdp.losses import Squared
@@ -51,7 +51,7 @@ class Squared(AbstractScalarLoss):
 
 
 class HalfSquared(AbstractScalarLoss):
-    r"""$(f - y)^2/2$, of slope $f - y$: the loss of `LinearRegression`.
+    r"""Half the squared loss, $(f - y)^2/2$, of slope $f - y$: the loss of `LinearRegression`.
 
     Example:
         >>> from jaxdp.losses import HalfSquared
@@ -84,7 +84,9 @@ class HalfSquared(AbstractScalarLoss):
 
 
 class Huber(AbstractScalarLoss):
-    r"""$r^2/2$ for $|r| \le w$ and $w|r| - w^2/2$ beyond: of slope $r = f - y$, cut at $\pm w$.
+    r"""Huber's loss, whose slope is the residual $r = f - y$ cut at $\pm w$.
+
+    $r^2/2$ for $|r| \le w$ and $w|r| - w^2/2$ beyond.
 
     Source: Huber (1964), "Robust estimation of a location parameter".
 

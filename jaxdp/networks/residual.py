@@ -24,7 +24,9 @@ _PADDING = 1
 
 
 class ResidualNetwork(AbstractLastLayerNetwork):
-    r"""A convolution as stem, residual blocks $B(u) = \phi(u + C[\phi(C[u])])$, a linear layer.
+    r"""A residual convolutional network with a linear last layer.
+
+    A convolution is its stem, then come residual blocks $B(u) = \phi(u + C[\phi(C[u])])$.
 
     $\phi$ is ReLU, C a convolution of 3 x 3; all have stride 1 and padding 1. The stem takes an
     image of side s to maps of side s + 3 - (its kernel): 32 to 7 with DR's 28 x 28. Its weights

@@ -18,7 +18,7 @@ from jaxdp.networks.base import AbstractLastLayerNetwork
 
 
 class TwoLayerNetwork(AbstractLastLayerNetwork):
-    r"""$f(x) = W_2\,\mathrm{ReLU}(W_1 x)$, without biases.
+    r"""A two-layer ReLU network without biases, $f(x) = W_2\,\mathrm{ReLU}(W_1 x)$.
 
     The first weights are independent, $N(0, 1/d)$ in $W_1$ and $N(0, 1/h)$ in $W_2$.
     Source: DR Section 5.2.

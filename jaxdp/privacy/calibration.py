@@ -52,7 +52,9 @@ def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releas
 
 
 def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: Any = 1) -> Any:
-    r"""The same through zero-concentrated DP: more noise, for what is composed with other zCDP.
+    r"""The standard deviation for a budget by way of zero-concentrated DP.
+
+    More noise than `gaussian_noise_std`, for what is composed with other zCDP.
 
     $\sigma = \Delta\sqrt{k/(2z)}$ with the largest z that implies (epsilon, delta)-DP.
 

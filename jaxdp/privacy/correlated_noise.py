@@ -61,7 +61,7 @@ class BufferedToeplitzNoise(AbstractDescription):
         >>> from jaxdp.privacy import BufferedToeplitzNoise
         >>> noise = BufferedToeplitzNoise(scales=[-0.15], decays=[0.8])
         >>> print(f"{noise.sensitivity(20):.4f}")
-        1.1004
+        1.0945
     """
 
     scales: Float[Array, " buffers"] = eqx.field(converter=lambda v: as_wide_float(v, "scales"))

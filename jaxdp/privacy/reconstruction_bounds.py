@@ -38,7 +38,9 @@ _UNDERFLOW = 1e-250
 
 
 def reconstruction_bound(mu: ArrayLike, baseline: ArrayLike) -> Float[np.ndarray, "..."]:
-    r"""$\Phi(\Phi^{-1}(\kappa) + \mu)$: no attack succeeds more often.
+    r"""The largest probability that an attack on a mu-GDP mechanism succeeds.
+
+    $\Phi(\Phi^{-1}(\kappa) + \mu)$: no attack succeeds more often.
 
     Args:
         mu: of Gaussian DP between the mechanism and its reference, >= 0; under replace-one that of
@@ -64,14 +66,15 @@ def reconstruction_bound(mu: ArrayLike, baseline: ArrayLike) -> Float[np.ndarray
 def approximate_reconstruction_bound(
     epsilon: ArrayLike, delta: float, baseline: ArrayLike
 ) -> Float[np.ndarray, "..."]:
-    r"""$e^\epsilon\kappa + \delta$, at most 1, for a mechanism that is $(\epsilon, \delta)$-DP.
+    r"""The largest probability that an attack on an $(\epsilon, \delta)$-DP mechanism succeeds.
 
-    The same proof with $g(a) = \min(1, e^\epsilon a + \delta)$. One point of a curve: weaker than
+    $e^\epsilon\kappa + \delta$, at most 1, by the proof of `reconstruction_bound` with
+    $g(a) = \min(1, e^\epsilon a + \delta)$. One point of a curve: weaker than
     `reconstruction_bound` where $\mu$ is known.
 
     Args:
         epsilon: >= 0, between the mechanism and its reference.
-        delta: in [0, 1].
+        delta: in (0, 1).
         baseline: kappa, as in `reconstruction_bound`.
 
     Returns:
@@ -96,7 +99,9 @@ def approximate_reconstruction_bound(
 def sphere_log_baseline(
     error: ArrayLike, dim: int, *, num_guesses: int = 1, is_on_sphere: bool = True
 ) -> Float[np.ndarray, "..."]:
-    r"""$\log\kappa$ of a record that is uniform on the sphere: the share of its best cap.
+    r"""How likely a blind guess is to come close to a record on the sphere, as a logarithm.
+
+    $\log\kappa$ of a record that is uniform on the sphere: the share of its best cap.
 
     Args:
         error: $\rho = |x - \hat x|/\sqrt d$ on the sphere of radius $\sqrt d$, >= 0.
@@ -138,7 +143,9 @@ def sphere_log_baseline(
 def error_lower_bound(
     mu: float, dim: int, *, num_guesses: int = 1, is_on_sphere: bool = True
 ) -> float:
-    r"""What no attack's expected error on a uniform row falls below: $\int (1 - g(\kappa(r)))\,dr$.
+    r"""What no attack's expected error on a uniform row falls below.
+
+    $\int (1 - g(\kappa(r)))\,dr$.
 
     About $e^{-\mu^2/2d}$ in high dimensions: it answers which $\mu$ make reconstruction impossible,
     $\mu^2$ of order d, and says little of small errors, which fall as $\sqrt d/\mu$ for features

@@ -168,7 +168,7 @@ def is_checked(schedule: AbstractSchedule, num_steps: Any) -> bool:
 
 
 def is_non_increasing(schedule: AbstractSchedule) -> Bool[Array, ""]:
-    """The same of a schedule whose parameters may be traced, on a coarser grid.
+    """Whether a schedule, whose parameters may be traced, does not rise on a grid of times.
 
     Args:
         schedule: whose parameters may be traced.

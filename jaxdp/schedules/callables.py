@@ -43,7 +43,7 @@ class _Opaque(eqx.Module):
 
 
 class Plain(AbstractSchedule):
-    """Any callable of t, only ever asked within [0, 1].
+    """Any callable of t as a schedule, only ever asked within [0, 1].
 
     Its `squared_drop` is a plain difference of the rates that are used: in float32 the noise of one
     step is then known to about `num_steps` roundings, the sum over the steps to a few.

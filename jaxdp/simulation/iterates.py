@@ -24,7 +24,7 @@ from jaxdp.simulation.streams.one_pass import Chunks, OnePassRuns
 
 
 class Iterates(AbstractSimulator):
-    """Step by step in `dim` dimensions: exact in law for every problem and algorithm with steps.
+    """The algorithm itself, step by step in `dim` dimensions: exact in law for whatever has steps.
 
     On features the observables are "clipped_fraction", "train_risk" (the mean training loss) and,
     for losses of classification, "accuracy" and "train_accuracy".

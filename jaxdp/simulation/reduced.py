@@ -51,7 +51,7 @@ from jaxdp.simulation.streams.radial_chain import (
 
 
 class Reduced(AbstractSimulator):
-    """Exact in law, at a cost per step that does not see the dimension.
+    """A smaller simulation, exact in law, at a cost per step that does not see the dimension.
 
     It covers linear regression on Gaussian inputs whose covariance has few distinct eigenvalues,
     and labels that follow one direction of isotropic ones (`LogisticRegression`, by

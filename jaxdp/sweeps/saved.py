@@ -29,9 +29,23 @@ def read_store(folder: str | os.PathLike) -> "xarray.Dataset":
     Args:
         folder: that was given to `jaxdp.sweep` as `store`.
 
+    Returns:
+        The results so far, as `jaxdp.sweep` would return them.
+
     Raises:
         ValueError: it is no store, nothing in it is finished, or it is too large for memory.
         ModuleNotFoundError: xarray is not installed.
+
+    Example:
+        >>> import tempfile
+        >>> import jax, jaxdp, numpy as np
+        >>> def square(x, key):
+        ...     return {"square": x**2}
+        >>> axes, key = {"x": np.array([1.0, 2.0, 3.0])}, jax.random.key(0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = jaxdp.sweep(square, axes, key=key, store=folder, version="1", quiet=True)
+        ...     jaxdp.sweeps.read_store(folder).square.values.tolist()
+        [1.0, 4.0, 9.0]
     """
     with require_extra("xarray", "sweeps", "jaxdp.sweeps.read_store"):
         import xarray

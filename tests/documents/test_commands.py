@@ -36,7 +36,7 @@ def test_a_command_that_does_not_parse_is_noticed(line, capsys):
 
 def test_the_page_of_the_command_line_names_every_command_and_option_of_compare():
     text = text_of("docs/how_to/command_line.md")
-    (commands,) = (action.choices for action in _parser()._actions if action.choices)
+    (commands,) = (dict(action.choices) for action in _parser()._actions if action.choices)
     for name in commands:
         assert re.search(rf"`?jaxdp {name}\b", text), name
     options = {

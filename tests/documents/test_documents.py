@@ -13,7 +13,10 @@ from pages import PAGES, ROOT
 DOCUMENTS = (*PAGES, "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "experiments/README.md")
 # Of Python, of other projects, and of names that a reader is to make up.
 FOREIGN = {
+    "jaxdp_tolerance",
+    "jnp",
     "JAX_COMPILATION_CACHE_DIR",
+    "notebooks",
     "adam",
     "answer",
     "Abstract",
@@ -65,6 +68,8 @@ _FILE = re.compile(r"[\w./*-]*\.(py|md|csv|json|nc|npz|png|toml|ipynb|txt|yml|cf
 def _defined() -> frozenset[str]:
     """All names of jaxdp and its experiments, arguments and keys of tables among them."""
     names = {"jaxdp", *dir(builtins)}
+    # Reference cases have the names of their files.
+    names |= {path.stem for path in (ROOT / "docs").rglob("*.json")}
     for folder in ("jaxdp", "experiments"):
         for path in (ROOT / folder).rglob("*.py"):
             names |= {path.stem, path.parent.name}

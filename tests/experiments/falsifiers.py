@@ -519,6 +519,11 @@ _SPEED = {
         ("normals take less", scaled("draw", 100)),
         ("a step", scaled("noise_alone", 100)),
     ],
+    "explorer": [
+        *((f"stream: {what}", scaled("seconds", 100)) for what in ("curve", "page, server")),
+        ("stream: page, browser", scaled("seconds", 100)),
+        *((f"rows: {what}", scaled("seconds", 100)) for what in ("curve", "page, server")),
+    ],
 }
 
 

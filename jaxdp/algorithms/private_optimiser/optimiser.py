@@ -198,10 +198,14 @@ class PrivateOptimiser(AbstractTrainable):
         Neighbours are those of the sampler: see `release`.
 
         Args:
+            optimiser: as for the constructor.
             epsilon: > 0.
             delta: in (0, 1).
+            learning_rate, clip_norm, num_steps, sampler, average, noise: as for the constructor.
 
-        The other arguments and the errors are the constructor's.
+        Raises:
+            ValueError, TypeError: as the constructor, or the budget is out of its range.
+            ImportError: dp_accounting, which Poisson batches need, is not installed.
         """
         make = functools.partial(
             cls,

@@ -32,7 +32,7 @@ def minimum_norm_parameters(
     weights: Float[Any, "features dim"] | RegeneratedWeights,
     activation: Callable[[Array], Array],
 ) -> Float[Array, " features"] | Float[Array, "features outputs"]:
-    r"""$\theta^* = \Phi^+ Y$, where gradient descent from 0 ends.
+    r"""The fit of least norm, $\theta^* = \Phi^+ Y$, where gradient descent from 0 ends.
 
     Interpolates for p > n. For p <= n that need not be possible, and it is the least-squares
     solution of least norm. Source: DR (2).

@@ -24,7 +24,9 @@ from jaxdp.networks import AbstractLastLayerNetwork, TwoLayerNetwork
 
 
 def two_layer_target(trained: TwoLayerNetwork | eqx.nn.MLP, last_start: Any) -> AbstractTarget:
-    r"""The trained $W_1$ as V, and $(W_2 - W_{2,0})^\top$, (h, k), as the parameters.
+    r"""What the attacker of a two-layer network holds.
+
+    The trained $W_1$ as V, and $(W_2 - W_{2,0})^\top$, (h, k), as the parameters.
 
     It has p(L) = k h parameters, and a span of k directions among h features.
 
@@ -77,7 +79,7 @@ def network_target(
     last: LastLayer | None = None,
     dim: int | None = None,
 ) -> NetworkTarget:
-    r"""The trained layers up to the last linear one, of any Equinox model.
+    r"""What the attacker of any Equinox model holds: the trained layers up to the last linear one.
 
     What comes after that layer (a bias, a final activation, the loss) does not matter, and a bias
     is not looked at: the change of the weights alone lies in the span of what came in.

@@ -78,7 +78,7 @@ def compare(options: argparse.Namespace) -> None:
         )
     comparison = jaxdp.compare(simulated, ode, *bounds, average(beside))
     # Curves that coincide would hide each other.
-    drawn = [] if options.condition_number == 1 else bounds
+    drawn = [] if not is_table and options.condition_number == 1 else bounds
     figure = plot_comparison(simulated, ode, *drawn, beside=[beside], title=title)
     numbers = {
         "problem": repr(described) if is_table else "linear regression",

@@ -45,7 +45,9 @@ class Panels(NamedTuple):
 def hermite_coefficients(
     activation: Callable[[Array], Array], max_order: int
 ) -> Float[Array, " orders"]:
-    r"""$\mu_k = E[\phi(g)\,h_k(g)]$, g ~ N(0, 1), in the orthonormal Hermite basis.
+    r"""Coefficients of an activation in the orthonormal Hermite basis.
+
+    $\mu_k = E[\phi(g)\,h_k(g)]$, g ~ N(0, 1).
 
     Source: PF Section 4 (Assumption 2), where $\mu_l$ are these coefficients.
 

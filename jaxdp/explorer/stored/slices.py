@@ -139,3 +139,10 @@ def is_geometric(values: np.ndarray) -> bool:
         return False
     ratios, gaps = np.diff(np.log(values)), np.diff(values)
     return bool(np.ptp(ratios) / abs(ratios).mean() < np.ptp(gaps) / abs(gaps).mean())
+
+
+def spans_decades(values: np.ndarray) -> bool:
+    """Whether positive values alone are there, the largest at least ten times the least."""
+    known = np.asarray(values, np.float64)
+    known = known[np.isfinite(known)]
+    return bool(known.size and known.min() > 0 and known.max() >= 10 * known.min())

@@ -172,7 +172,23 @@ class LinearStream(AbstractStudy):
 
 
 def spread(problem: jaxdp.LinearRegression, algorithm: jaxdp.OnePassDPSGD) -> Trajectory:
-    """`Fluctuations` of the grouped problem: with 16 groups a fraction of a second for any d."""
+    """`Fluctuations` of the grouped problem: with 16 groups a fraction of a second for any d.
+
+    Args:
+        problem: whose spectrum is sorted, falling.
+        algorithm: of any number of steps, which compiles nothing anew.
+
+    Returns:
+        The prediction, with its `std`.
+
+    Example:
+        >>> import jaxdp
+        >>> from jaxdp.explorer import spread
+        >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=10.0, label_noise=0.3)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
+        >>> spread(problem, algorithm).std.shape
+        (101,)
+    """
     theory = jaxdp.Fluctuations()
     return jaxdp.predict(grouped(problem), algorithm.with_traced_length(), theory=theory)
 
@@ -187,6 +203,16 @@ def grouped(problem: jaxdp.LinearRegression, num_groups: int = GROUPS) -> jaxdp.
     Args:
         problem: whose spectrum is sorted, falling, as that of `power_law`.
         num_groups: how many distinct eigenvalues are left; as many as there are, where fewer.
+
+    Returns:
+        The problem with another spectrum, of mean 1 as before.
+
+    Example:
+        >>> import jaxdp
+        >>> from jaxdp.explorer import grouped
+        >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=10.0, label_noise=0.3)
+        >>> len(problem.blocks.sizes), len(grouped(problem, num_groups=8).blocks.sizes)
+        (100, 8)
     """
     spectrum = np.asarray(problem.spectrum, np.float64)
     dim = len(spectrum)

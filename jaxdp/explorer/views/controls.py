@@ -28,14 +28,19 @@ class NumberControl:
         self._is_setting = False
         low, high = field.position(field.low), field.position(field.high)
         is_stepwise = field.is_whole and not field.is_log
-        self.box = panel.widgets.TextInput(width=_BOX, margin=(2, 5, 0, 0), align="center")
+        # Under these names a browser's test finds them.
+        self.box = panel.widgets.TextInput(
+            css_classes=[f"box-{field.name}"], width=_BOX, margin=(2, 5, 0, 0), align="center"
+        )
         self.slider = panel.widgets.FloatSlider(
-            name="",
+            css_classes=[f"slider-{field.name}"],
             start=low,
             end=high,
             step=1.0 if is_stepwise else (high - low) / _STEPS,
             value=field.position(field.start),
             show_value=False,
+            # Of a logarithmic slider it would be the logarithm.
+            tooltips=False,
             width=WIDTH - 20,
             margin=(0, 5, 8, 5),
             bar_color="#0072B2",
@@ -87,7 +92,8 @@ class ChoiceControl:
         self._is_setting = False
         options = {text: value for value, text in field.options.items()}
         self.select = panel.widgets.Select(
-            name=field.label,
+            css_classes=[f"select-{field.name}"],
+            label=field.label,
             options=options,
             value=field.start,
             width=WIDTH - 20,

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from bokeh.core.properties import value
 from bokeh.models import ColumnDataSource, Legend, LegendItem, Whisker
 from bokeh.plotting import figure
 
@@ -99,7 +100,7 @@ class CurveFigure:
         error = drawn.varea(
             "x", **edges, source=simulated["band"], fill_color=BLUE, fill_alpha=0.35
         )
-        runs = drawn.line("x", "y", source=simulated["line"], line_color=BLUE, line_width=2.5)
+        runs = drawn.line("x", "y", source=simulated["line"], line_color=BLUE, line_width=4.5)
         curve = drawn.line("x", "y", source=predicted["line"], line_color=BLACK, line_width=2)
         end = drawn.scatter(
             "x", "y", source=predicted["end"], marker="diamond", size=11, color=BLACK
@@ -145,7 +146,7 @@ class CurveFigure:
             for name, item in items.items():
                 item.visible = is_there[name]
             if self._curve is not None:
-                items["curve"].label = f"predicted, {self._curve.label}"
+                items["curve"].label = value(f"predicted, {self._curve.label}")
 
 
 def styled(drawn) -> None:
@@ -155,10 +156,11 @@ def styled(drawn) -> None:
         axis.axis_label_text_font_style = "normal"
         axis.major_label_text_font_size = "11pt"
         axis.minor_tick_line_color = None
-    drawn.legend.label_text_font_size = "11pt"
-    drawn.legend.border_line_color = None
-    drawn.legend.background_fill_alpha = 0.7
-    drawn.legend.location = "top_right"
+    for legend in drawn.legend:
+        legend.label_text_font_size = "11pt"
+        legend.border_line_color = None
+        legend.background_fill_alpha = 0.7
+        legend.location = "top_right"
     drawn.grid.grid_line_alpha = 0.4
     drawn.outline_line_color = None
     drawn.min_border_right = 20

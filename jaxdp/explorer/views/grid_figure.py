@@ -29,6 +29,8 @@ _COLORS = (
 )
 _BEST = "#D55E00"
 _MOST_TICKS = 12
+# Beyond this many times the least value a map is one colour: what is far off does not matter.
+_RANGE = 100
 
 
 def map_figure(part: Slice, label: str, *, is_log: bool):
@@ -37,7 +39,8 @@ def map_figure(part: Slice, label: str, *, is_log: bool):
     Args:
         part: over two axes.
         label: of the quantity.
-        is_log: whether colours are logarithmic; only what is positive has one then.
+        is_log: whether colours are logarithmic, up to a hundred times the least value; only what is
+            positive has one then.
     """
     assert part.along is not None
     drawn = _figure(part.across, part.along)
@@ -48,6 +51,8 @@ def map_figure(part: Slice, label: str, *, is_log: bool):
     known = values[shown]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     made = LogColorMapper if is_log and known.size else LinearColorMapper
+    if is_log:
+        high = min(high, _RANGE * low)
     # A map of one value has a scale all the same.
     high = high if high > low else low + max(abs(low), 1e-6)
     mapper = made(palette=Cividis256, low=low, high=high, nan_color="#FFFFFF")
@@ -63,18 +68,12 @@ def map_figure(part: Slice, label: str, *, is_log: bool):
         **ends,
         source=ColumnDataSource(cells),
         fill_color={"field": "value", "transform": mapper},
-        line_color=None,
+        # In the same colour, so that no seams are seen.
+        line_color={"field": "value", "transform": mapper},
     )
-    drawn.add_layout(
-        ColorBar(
-            color_mapper=mapper,
-            title=label,
-            title_text_font_size="12pt",
-            title_text_font_style="normal",
-            major_label_text_font_size="11pt",
-        ),
-        "right",
-    )
+    drawn.add_layout(ColorBar(color_mapper=mapper, major_label_text_font_size="11pt"), "right")
+    drawn.title.text = label
+    drawn.title.text_font_size = "13pt"
     if part.best is not None:
         row, column = part.best
         drawn.scatter(
@@ -85,6 +84,7 @@ def map_figure(part: Slice, label: str, *, is_log: bool):
             fill_color=_BEST,
             line_color="white",
         )
+    styled(drawn)
     return drawn
 
 
@@ -103,6 +103,7 @@ def lines_figure(part: Slice, label: str, *, is_log: bool):
         )
         drawn.line(part.across.places, values, line_color=color, line_width=2, **named)
         drawn.scatter(part.across.places, values, size=6, color=color, **named)
+    styled(drawn)
     return drawn
 
 
@@ -125,7 +126,6 @@ def _figure(across: Axis, along: Axis | str, *, y_scale: Any = "linear"):
             kept = np.unique(np.linspace(0, len(values.places) - 1, _MOST_TICKS).round()).tolist()
             axis.ticker = FixedTicker(ticks=kept)
             axis.major_label_overrides = {int(place): values.texts[int(place)] for place in kept}
-    styled(drawn)
     return drawn
 
 

@@ -26,7 +26,7 @@ def new_page(dataset: "xarray.Dataset | None") -> panel.Tabs:
     studies = {study.label: study for study in (LinearStream(), SyntheticRows())}
     first = next(iter(studies))
     choice = panel.widgets.RadioButtonGroup(
-        options=list(studies), value=first, button_type="default", margin=(8, 5, 12, 5)
+        options=list(studies), value=first, margin=(8, 5, 12, 5)
     )
     place = panel.Column(sizing_mode="stretch_width")
 

@@ -12,6 +12,7 @@ from jaxdp.explorer.stored.slices import (
     lines_of,
     quantities,
     slice_of,
+    spans_decades,
 )
 from jaxdp.explorer.views.controls import WIDTH
 from jaxdp.explorer.views.grid_figure import lines_figure, map_figure
@@ -36,12 +37,12 @@ class StoreTab:
         names = list(self._quantities)
         width = WIDTH - 20
         self.quantity = panel.widgets.Select(
-            name="quantity", options=names, value=names[0], width=width
+            label="quantity", options=names, value=names[0], width=width
         )
-        self.across = panel.widgets.Select(name="horizontal axis", options=[], width=width)
-        self.along = panel.widgets.Select(name="second axis", options=[], width=width)
+        self.across = panel.widgets.Select(label="horizontal axis", options=[], width=width)
+        self.along = panel.widgets.Select(label="second axis", options=[], width=width)
         self.kind = panel.widgets.RadioButtonGroup(options=[_MAP, _LINES], value=_MAP, width=width)
-        self.is_log = panel.widgets.Checkbox(name="logarithmic scale", value=False)
+        self.is_log = panel.widgets.Checkbox(label="logarithmic scale", value=False)
         self.sliders: dict[str, Any] = {}
         self._places = panel.Column(width=width)
         self.message = panel.pane.Alert("", alert_type="danger", visible=False)
@@ -79,16 +80,19 @@ class StoreTab:
             self.across.options, self.across.value = list(dims), longest[0]
             self.along.options = [_NO_AXIS, *dims]
             self.along.value = longest[1] if len(dims) > 1 else _NO_AXIS
+            self.is_log.value = spans_decades(self._dataset[self.quantity.value].data)
         finally:
             self._is_setting = False
         self.sliders = {name: self._slider(name) for name in dims}
-        self._places[:] = list(self.sliders.values())
+        self._labels = {name: pane(margin=(6, 5, 0, 5)) for name in dims}
+        self._places[:] = [
+            part for name in dims for part in (self._labels[name], self.sliders[name])
+        ]
         self._draw(None)
 
     def _slider(self, name: str):
         texts = axis_of(self._dataset, name).texts
         slider = panel.widgets.IntSlider(
-            name=f"{name} = {texts[0]}",
             start=0,
             end=len(texts) - 1,
             value=0,
@@ -113,8 +117,9 @@ class StoreTab:
         self.message.visible = False
         for name, slider in self.sliders.items():
             texts = axis_of(self._dataset, name).texts
-            slider.name = f"{name} = {texts[slider.value]}"
-            slider.visible = name not in (self.across.value, along)
+            self._labels[name].object = html.escape(f"{name} = {texts[slider.value]}")
+            is_free = name not in (self.across.value, along)
+            slider.visible = self._labels[name].visible = is_free
         label, is_log = str(self.quantity.value), bool(self.is_log.value)
         is_map = self.kind.value == _MAP and along is not None
         drawn = (map_figure if is_map else lines_figure)(part, label, is_log=is_log)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ from jaxdp.explorer.views.layout import (
 
 _RUNS = {"2 runs": 2, "10 runs": 10, "30 runs": 30, "100 runs": 100}
 # What a wrong or impossible setting raises, or a computation that came to nothing.
-_ANSWERS = (ValueError, TypeError, RuntimeError, NotCoveredError, MemoryError, ImportError)
+_ANSWERS = (ValueError, RuntimeError, NotCoveredError, MemoryError, ImportError)
 
 
 class TheoryTab:
@@ -52,11 +53,11 @@ class TheoryTab:
         self.cost, self.code = pane(), pane(sizing_mode="stretch_width")
         self.message = panel.pane.Alert("", alert_type="danger", visible=False)
         self.text = panel.widgets.TextAreaInput(value="", visible=False)
-        self.simulate = panel.widgets.Button(name="Simulate", button_type="primary", width=110)
+        self.simulate = panel.widgets.Button(label="Simulate", color="primary", width=110)
         self.runs = panel.widgets.Select(options=_RUNS, value=30, width=110)
-        self.plan = panel.widgets.Button(name="Plan", button_type="primary", width=90)
-        self.copy = panel.widgets.Button(name="Copy Python", button_type="default", width=120)
-        self.scale = panel.widgets.Checkbox(name="logarithmic risk", value=False, align="center")
+        self.plan = panel.widgets.Button(label="Plan", color="primary", width=90)
+        self.copy = panel.widgets.Button(label="Copy Python", width=120)
+        self.scale = panel.widgets.Checkbox(label="logarithmic risk", value=False, align="center")
         self.simulate.on_click(lambda _: self._act(self._simulated))
         self.plan.on_click(lambda _: self._act(self._planned))
         self.copy.js_on_click(args={"text": self.text}, code=CLIPBOARD)
@@ -199,6 +200,12 @@ class TheoryTab:
             job()
         except _ANSWERS as error:
             message = str(error) or type(error).__name__
+            self._poster.post(lambda: self.refuse(message))
+            self._say("")
+        except Exception as error:
+            # A defect of ours, of which the terminal has the traceback; the page goes on.
+            traceback.print_exc()
+            message = f"a defect of jaxdp, {type(error).__name__}: the terminal says more"
             self._poster.post(lambda: self.refuse(message))
             self._say("")
 

@@ -28,7 +28,7 @@ NUGGET = 1e-10
 def exact_sample_paths(
     kernel: AbstractKernel, points: Float[Any, "n dim"], num_paths: int, *, key: Key[Array, ""]
 ) -> Float[np.ndarray, "n paths"]:
-    """The values of $h_M$, M = `num_paths`, at the points.
+    """The values of exact sample paths, $h_M$ with M = `num_paths`, at the points.
 
     Args:
         kernel: k, positive semi-definite.

@@ -26,7 +26,9 @@ _STALE = 1e-2
 
 
 class NystromFeatures(AbstractFeatureMap):
-    r"""$z(x) = \Lambda^{-1/2} U^\top k(X_m, x)$ with $k(X_m, X_m) = U \Lambda U^\top$.
+    r"""Nystrom features: the kernel at public landmarks, made orthonormal.
+
+    $z(x) = \Lambda^{-1/2} U^\top k(X_m, x)$ with $k(X_m, X_m) = U \Lambda U^\top$.
 
     $z(x) \cdot z(y) = k(x, X_m)\,k(X_m, X_m)^+ k(X_m, y)$: the kernel where x or y is a landmark,
     an approximation from below elsewhere.

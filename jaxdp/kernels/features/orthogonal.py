@@ -20,7 +20,7 @@ from jaxdp.kernels.functions.stationary import AbstractRadialKernel
 
 
 class OrthogonalFeatures(AbstractFeatureMap):
-    """`FourierFeatures` with such frequencies.
+    """Fourier features whose frequencies are orthogonal to each other in blocks.
 
     Attributes:
         waves: the features themselves.

@@ -26,7 +26,9 @@ from jaxdp.kernels.features.nystrom import NystromFeatures
 
 
 class SamplePaths(AbstractFeatureMap):
-    r"""$h_M(x) = V^\top z(x) / \sqrt M$: M paths of a Gaussian process, over $\sqrt M$.
+    r"""Random projections of a kernel: M paths of a Gaussian process, over $\sqrt M$.
+
+    $h_M(x) = V^\top z(x) / \sqrt M$.
 
     Given the features, over the weights: mean 0, $E[h_M(x) \cdot h_M(y)] = z(x) \cdot z(y)$ and
     $Var|h_M(x)|^2 = 2 |z(x)|^4 / M$. Over the features too the first is k(x, y).
@@ -120,7 +122,9 @@ class SamplePaths(AbstractFeatureMap):
 
 
 class PathwiseFeatures(AbstractFeatureMap):
-    r"""$h(x) = f(x) + A(x)(g - f(X_m))$ with $A(x) = k(x, X_m)\,k(X_m, X_m)^+$, over $\sqrt M$.
+    r"""Sample paths that are exact in law at public landmarks, by Matheron's rule.
+
+    $h(x) = f(x) + A(x)(g - f(X_m))$ with $A(x) = k(x, X_m)\,k(X_m, X_m)^+$, over $\sqrt M$.
 
     Matheron's rule. Source: Wilson et al. (2020), "Efficiently sampling functions from Gaussian
     process posteriors", which conditions on data; here the path is conditioned on an exact draw at

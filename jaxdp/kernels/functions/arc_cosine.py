@@ -24,7 +24,9 @@ from jaxdp.kernels.base import (
 
 
 class ArcCosine(AbstractKernel):
-    r"""$k(x, y) = |x|^n |y|^n J_n(\theta) / \pi$, with $\theta$ the angle of x and y.
+    r"""The arc-cosine kernel, of infinitely many random steps or ReLUs.
+
+    $k(x, y) = |x|^n |y|^n J_n(\theta) / \pi$, with $\theta$ the angle of x and y.
 
     $J_0 = \pi - \theta$, $J_1 = \sin\theta + (\pi - \theta)\cos\theta$; $k(x, x) = |x|^{2n}$. It is
     $2\,E[\phi(w \cdot x)\phi(w \cdot y)]$ for w ~ N(0, I) with $\phi$ a step (n = 0, off at 0, so
@@ -84,7 +86,9 @@ class ArcCosine(AbstractKernel):
 
 
 class ArcCosineFeatures(AbstractFeatureMap):
-    r"""$z(x) = \sqrt{2 / L}\,\phi(w_l \cdot x)_{l \le L}$, unbiased for `ArcCosine`.
+    r"""Random steps or ReLUs: unbiased features of `ArcCosine`.
+
+    $z(x) = \sqrt{2 / L}\,\phi(w_l \cdot x)_{l \le L}$.
 
     Steps (order 0) never exceed the norm $\sqrt 2$.
 

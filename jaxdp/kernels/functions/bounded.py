@@ -33,7 +33,9 @@ from jaxdp.kernels.functions.dot_product import IdentityFeatures
 
 
 class ClippedFeatures(AbstractFeatureMap):
-    r"""$z(x) \min(1, B / |z(x)|)$: the norm never exceeds B but by rounding.
+    r"""A feature map whose norm is clipped at a bound.
+
+    $z(x) \min(1, B / |z(x)|)$: the norm never exceeds B but by rounding.
 
     The rounding is that of the features' type; where a guarantee rests on B, norms are checked
     once more in float64.
@@ -83,7 +85,9 @@ class ClippedFeatures(AbstractFeatureMap):
 
 
 class NormScaling(AbstractInputScaling):
-    r"""$z(x \min(1, R / |x|))$: a map of inputs that are scaled down to a public norm.
+    r"""A feature map of inputs that are scaled down to a public norm.
+
+    $z(x \min(1, R / |x|))$.
 
     Args:
         base: z, on the ball of radius R.
@@ -163,7 +167,9 @@ class RangeScaling(AbstractInputScaling):
 
 
 class RangedKernel(AbstractKernel):
-    r"""$k(s(x), s(y))$, with s the clipping to public ranges that are then mapped to $[-1, 1]^d$.
+    r"""A kernel of inputs whose columns are clipped to public ranges and brought to [-1, 1].
+
+    $k(s(x), s(y))$, with s the clipping to public ranges that are then mapped to $[-1, 1]^d$.
 
     It stands in for standardisation, which would let the features of every record depend on every
     other record. A kernel that is bounded on balls is bounded here.

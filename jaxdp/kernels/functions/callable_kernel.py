@@ -14,7 +14,7 @@ from jaxdp.kernels.base import AbstractKernel, as_rows, row_pair
 
 
 class CallableKernel(AbstractKernel):
-    r"""k(x, y) = function(x, y), mapped over all pairs of rows.
+    r"""A kernel that is given as a function of two inputs, mapped over all pairs of rows.
 
     Nothing checks that it is positive semi-definite; where a Gram matrix turns out not to be,
     whoever factorises it says so. A user's function has no written form: what is released with this

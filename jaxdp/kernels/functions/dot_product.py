@@ -14,7 +14,9 @@ from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, row_
 
 
 class InnerProduct(AbstractKernel):
-    r"""$k(x, y) = x \cdot y$: linear learning. Sample paths are random projections Rx.
+    r"""The inner product as a kernel, $k(x, y) = x \cdot y$: linear learning.
+
+    Sample paths are random projections Rx.
 
     Source: PK Definition 6 and Appendix B.
 
@@ -76,7 +78,7 @@ class IdentityFeatures(AbstractFeatureMap):
 
 
 class Polynomial(AbstractKernel):
-    r"""$k(x, y) = (x \cdot y + c)^p$.
+    r"""The polynomial kernel, $k(x, y) = (x \cdot y + c)^p$.
 
     Args:
         degree: p, a whole number >= 1.
@@ -125,7 +127,9 @@ class Polynomial(AbstractKernel):
 
 
 class ProductFeatures(AbstractFeatureMap):
-    r"""$z_l(x) = \prod_{j \le p} (s_{lj} \cdot x + s'_{lj}\sqrt c) / \sqrt L$, random signs s, s'.
+    r"""Products of random signs: unbiased features of `Polynomial`.
+
+    $z_l(x) = \prod_{j \le p} (s_{lj} \cdot x + s'_{lj}\sqrt c) / \sqrt L$, random signs s, s'.
 
     Unbiased for `Polynomial`: each factor is for (x, \sqrt c), and they are independent.
     Source: Kar and Karnick (2012), "Random feature maps for dot product kernels".

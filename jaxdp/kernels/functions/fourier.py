@@ -20,7 +20,9 @@ from jaxdp.kernels.base import AbstractFeatureMap, AbstractStationaryKernel, as_
 
 
 class FourierFeatures(AbstractFeatureMap):
-    r"""$z(x) = a\,(\cos \omega_l \cdot x, \sin \omega_l \cdot x)_{l \le L} / \sqrt L$.
+    r"""Random Fourier features: a cosine and a sine for each frequency.
+
+    $z(x) = a\,(\cos \omega_l \cdot x, \sin \omega_l \cdot x)_{l \le L} / \sqrt L$.
 
     $|z(x)| = a$ for every x and all frequencies, exactly but for rounding. Where an entry of
     $\omega \cdot x$ is large its phase is rounded too: the map is another one, of the same norm.
@@ -79,7 +81,9 @@ class FourierFeatures(AbstractFeatureMap):
 
 
 class CosineFeatures(AbstractFeatureMap):
-    r"""$z(x) = a\sqrt{2 / M}\,\cos(\omega_j \cdot x + b_j)_{j \le M}$, $b_j$ uniform on [0, 2 pi).
+    r"""Random cosines with random phases: one feature for each frequency.
+
+    $z(x) = a\sqrt{2 / M}\,\cos(\omega_j \cdot x + b_j)_{j \le M}$, $b_j$ uniform on [0, 2 pi).
 
     Source: PK Definition 15, the features of its Algorithms 3 and 4. $E|z(x)|^2 = a^2$ over the
     draws, but $|z(x)|$ reaches $a\sqrt 2$, which doubles what one record can move a covariance.
@@ -107,7 +111,15 @@ class CosineFeatures(AbstractFeatureMap):
     ) -> "CosineFeatures":
         """Features with independent frequencies and phases: `num_features` outputs.
 
-        Arguments and errors as those of `FourierFeatures.sample`.
+        Args:
+            kernel: a stationary one.
+            num_features: M >= 1.
+            dim: d, of the inputs.
+            key: of the frequencies and phases.
+
+        Raises:
+            NotCoveredError: the kernel is not shift-invariant.
+            ValueError, TypeError: a size is not a whole number >= 1, or the key is not one.
         """
         known = _checked(cls, kernel, num_features, dim, key)
         frequency_key, phase_key = jr.split(key)

@@ -73,7 +73,9 @@ class AbstractRadialKernel(AbstractStationaryKernel):
 
 
 class Gaussian(AbstractRadialKernel):
-    r"""$k(x, y) = \exp(-|x - y|^2 / (2 s^2))$; $\tau = 1$.
+    r"""The Gaussian kernel.
+
+    $k(x, y) = \exp(-|x - y|^2 / (2 s^2))$; $\tau = 1$.
 
     Args:
         scale: s > 0, in the units of the inputs. PK Section 5 has s = 1.
@@ -101,7 +103,9 @@ class Gaussian(AbstractRadialKernel):
 
 
 class Laplace(AbstractRadialKernel):
-    r"""$k(x, y) = \exp(-|x - y| / s)$ with the Euclidean norm; $\tau = 1 / |g|$, g ~ N(0, 1).
+    r"""The Laplace kernel, with the Euclidean norm.
+
+    $k(x, y) = \exp(-|x - y| / s)$; $\tau = 1 / |g|$, g ~ N(0, 1).
 
     Its frequencies are multivariate Cauchy. The product of one-dimensional Laplace kernels,
     $\exp(-|x - y|_1 / s)$, is another kernel.
@@ -132,7 +136,9 @@ class Laplace(AbstractRadialKernel):
 
 
 class Matern(AbstractRadialKernel):
-    r"""$k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} r^\nu K_\nu(r)$, $r = \sqrt{2\nu}|x - y| / s$.
+    r"""The Matern kernel of half-integer smoothness.
+
+    $k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} r^\nu K_\nu(r)$, $r = \sqrt{2\nu}|x - y| / s$.
 
     For $\nu = p + 1/2$ that is $e^{-r}$ times a polynomial of degree p in r.
     $\tau = (2\nu / \chi^2_{2\nu})^{1/2}$: frequencies are multivariate t with $2\nu$ degrees of

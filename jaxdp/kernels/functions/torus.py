@@ -31,7 +31,9 @@ from jaxdp.kernels.base import (
 
 
 class TorusKernel(AbstractStationaryKernel):
-    r"""$k(x, y) = \sum_{l \le L} \mu_l \varphi_l(x) \varphi_l(y)$ for numbers x, y modulo 1.
+    r"""A kernel of numbers modulo 1, by its eigenvalues in the Fourier basis.
+
+    $k(x, y) = \sum_{l \le L} \mu_l \varphi_l(x) \varphi_l(y)$ for numbers x, y modulo 1.
 
     Shift-invariant where each cosine has the eigenvalue of its sine; elsewhere it has no Fourier
     features.
@@ -134,7 +136,9 @@ class TorusKernel(AbstractStationaryKernel):
 
 
 class MercerFeatures(AbstractFeatureMap):
-    r"""$z(x) = (\sqrt{\mu_l}\,\varphi_l(x))_{l \le L}$: the kernel exactly, $z(x) \cdot z(y)$.
+    r"""All eigenfunctions of a `TorusKernel`: the kernel exactly, $z(x) \cdot z(y)$.
+
+    $z(x) = (\sqrt{\mu_l}\,\varphi_l(x))_{l \le L}$.
 
     Sample paths on them are exact Gaussian processes (Karhunen-Loeve).
     Source: PK (1) and (2).

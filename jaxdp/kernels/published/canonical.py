@@ -72,7 +72,9 @@ class Eigenfunctions(AbstractFeatureMap):
 
 
 class CanonicalEstimator(AbstractPublishedLearner[ReleasedFunction]):
-    r"""$\frac1n\sum_i y_i\varphi(x_i)$ and noise of $2c_\beta d^{\beta/2}c(\delta)/(n\epsilon)$.
+    r"""PK's canonical estimator: averages of $y\varphi(x)$ over the records, with noise.
+
+    $\frac1n\sum_i y_i\varphi(x_i)$ and noise of $2c_\beta d^{\beta/2}c(\delta)/(n\epsilon)$.
 
     As printed: it is a benchmark of the theory, for a distribution that is known. Source: PK
     Theorem 10, its proof.

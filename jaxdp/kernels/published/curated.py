@@ -91,7 +91,9 @@ class SecretPaths:
 
 
 class CuratedFunction:
-    r"""$f(x) = m(x) + \beta \cdot h_M(x)$ with exact paths: its curator evaluates it.
+    r"""A function on exact sample paths, which its curator evaluates and never publishes.
+
+    $f(x) = m(x) + \beta \cdot h_M(x)$ with exact paths: its curator evaluates it.
 
     What it answers is covered by its cost, for queries that depend on no secret; what it holds is
     not, so it cannot be saved. Values are those of the paths at exactly these inputs, in float64:

@@ -36,7 +36,9 @@ _FALSE = (
 
 
 class NormClippedAlgorithm1(AbstractPublishedLearner[ReleasedFunction]):
-    r"""PK Algorithm 1 with $\tilde u = \min(1, T/|u|)\,u + 2T c(\delta/4)/(n\epsilon) \cdot e$.
+    r"""PK Algorithm 1 with the norm of u clipped, in place of the labels.
+
+    $\tilde u = \min(1, T/|u|)\,u + 2T c(\delta/4)/(n\epsilon) \cdot e$.
 
     e is one standard normal for all coordinates: the print has no random variable at all. Labels
     are not truncated. Source: PK Section 4.2, after Lemma 14.

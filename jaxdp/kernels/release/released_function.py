@@ -29,7 +29,9 @@ from jaxdp.privacy.release import Release
 
 
 class ReleasedFunction(AbstractExplained, eqx.Module):
-    r"""$f(x) = b + \beta \cdot z(x)$, clipped to $[-T, T]$ where there is a label bound.
+    r"""What a kernel learner publishes: a function of new inputs, and what it costs.
+
+    $f(x) = b + \beta \cdot z(x)$, clipped to $[-T, T]$ where there is a label bound.
 
     A function of rows, `release(x[None])[0]` at one input; it works under `jit`, `vmap` and `grad`,
     and concrete inputs are evaluated a block of rows at a time. With a `CallableKernel` in it, it

@@ -62,7 +62,7 @@ class AbstractRidgeRule(AbstractDescription):
 
 
 class FixedRidge(AbstractRidgeRule):
-    r"""One $\lambda$, fixed beforehand, in units of the squared feature bound.
+    r"""A ridge $\lambda$ that is fixed beforehand, in units of the squared feature bound.
 
     Args:
         value: > 0.
@@ -88,7 +88,7 @@ class FixedRidge(AbstractRidgeRule):
 
 
 class NoiseRidge(AbstractRidgeRule):
-    r"""$\lambda$ = `factor` $\sigma_C \sqrt{2M}$: the size of the noise that it has to tame.
+    r"""A ridge as large as the noise that it has to tame: `factor` $\sigma_C \sqrt{2M}$.
 
     The learner's default has the factor 1 where an intercept is released, and 1/2 where the
     coefficients have to carry the mean of the labels too, which a large ridge shrinks. Measured on
@@ -119,7 +119,9 @@ class NoiseRidge(AbstractRidgeRule):
 
 
 class Theorem11Rule(AbstractRidgeRule):
-    r"""$\lambda = \max\{n^{-1/(2r+\gamma)}, (n\epsilon)^{-2/(4r+\gamma)}\}$ times a constant.
+    r"""The ridge of PK Theorem 11, for whoever knows the exponents of source and capacity.
+
+    $\lambda = \max\{n^{-1/(2r+\gamma)}, (n\epsilon)^{-2/(4r+\gamma)}\}$ times a constant.
 
     Source: PK Theorem 11 and the choices after Lemma 14, for a kernel bounded by one. The theorem
     leaves the constants open. It also sets how many projections to draw: see `num_projections`.

@@ -11,7 +11,7 @@ from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler, moment
 
 
 class ShuffledEpochs(AbstractUnamplifiedSampler):
-    r"""Every record is in one batch of each epoch; `batch_size` = n for full batches.
+    r"""Shuffled epochs: every record is in one batch of each; `batch_size` = n is the full batch.
 
     In one epoch a record is in one batch, whose sum moves by 2C at most when it is replaced; the
     other batches are the same on both data sets. So an epoch is one Gaussian mechanism, and E of

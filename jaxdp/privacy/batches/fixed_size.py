@@ -10,7 +10,7 @@ from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler, moment
 
 
 class FixedSizeBatches(AbstractUnamplifiedSampler):
-    r"""Every step draws a uniformly random set of B records, whatever earlier steps drew.
+    r"""Batches of B records, drawn uniformly in every step, whatever earlier steps drew.
 
     T noisy sums cost $\mu = 2\sqrt{T}$ over the noise multiplier z. No amplification is claimed:
     a record is paid for in every step, as if it were in every batch

@@ -42,7 +42,7 @@ _NEGLIGIBLE_DELTA = 1e-15
 
 
 class PoissonSampler(AbstractSampler):
-    r"""Every record is in a batch with the same probability, independently of every other.
+    r"""Poisson batches: every record is in one with the same probability, by a coin of its own.
 
     A record is taken when 32 random bits are below a whole number, so that the probability that
     is accounted for is the one that is drawn. Where more records are drawn than the batch has

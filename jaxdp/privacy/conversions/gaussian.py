@@ -36,7 +36,9 @@ _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 
 def gaussian_delta(mu: Any, epsilon: Any) -> Any:
-    r"""$\delta(\epsilon) = \Phi(\mu/2 - \epsilon/\mu) - e^\epsilon \Phi(-\mu/2 - \epsilon/\mu)$.
+    r"""The smallest delta at which mu-GDP gives (epsilon, delta)-DP.
+
+    $\delta(\epsilon) = \Phi(\mu/2 - \epsilon/\mu) - e^\epsilon \Phi(-\mu/2 - \epsilon/\mu)$.
 
     Args:
         mu: >= 0; 0 gives 0, infinity gives 1.

@@ -37,7 +37,9 @@ _LEAST_SQUARES = HalfSquared()
 
 
 class LinearRegression(AbstractLinearModelProblem):
-    r"""Labels $y = x^\top\theta^* + z$ with $x \sim N(0, \Sigma)$, $z \sim N(0, \zeta^2)$.
+    r"""Linear regression on a stream of fresh samples.
+
+    Labels $y = x^\top\theta^* + z$ with $x \sim N(0, \Sigma)$, $z \sim N(0, \zeta^2)$.
 
     The risk is the excess risk $R(\theta) = \|\Sigma^{1/2}(\theta - \theta^*)\|^2 / 2$, whatever
     the loss. With `input_scales` the inputs are elliptical: $x = \sqrt s\,\Sigma^{1/2} g$ with g

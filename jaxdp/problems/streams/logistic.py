@@ -24,7 +24,9 @@ from jaxdp.problems.streams.signal import AbstractSignalProblem
 
 
 class LogisticRegression(AbstractSignalProblem):
-    r"""Labels y = -1 and +1 with $P(y = 1 \mid x) = \sigma(x^\top\theta^*)$, $x \sim N(0, I_d)$.
+    r"""Logistic regression on a stream of isotropic Gaussian inputs.
+
+    Labels y = -1 and +1 with $P(y = 1 \mid x) = \sigma(x^\top\theta^*)$, $x \sim N(0, I_d)$.
 
     The loss is $\ln(1 + e^{-y x^\top\theta})$. The risk is its mean over fresh samples less that
     of $\theta^*$, which minimises it, so that at $\theta = 0$ it is at most ln 2. A gradient is at

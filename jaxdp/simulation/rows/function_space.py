@@ -25,7 +25,7 @@ from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
 
 
 class FunctionSpace(AbstractSimulator):
-    """Exact in law, at a cost per step that does not see the number of features.
+    """Simulation of predictions alone, exact in law, at a cost that does not see how many features.
 
     It covers `DPGD`, and every `PrivateOptimiser` whose optimiser is linear (gradient descent with
     any schedule, momentum, averages), for any loss and infinite width.

@@ -40,7 +40,7 @@ _STEPS_PER_TIME = 4
 
 
 class ClippedSDE(AbstractSimulator):
-    """Paths of PF (3.5), the limit of `DPGD` for small steps at one noise.
+    """Paths of the diffusion PF (3.5), the limit of `DPGD` for small steps at one noise.
 
     Args:
         num_steps: steps of the path, rounded up to a whole number per record; None takes enough
@@ -71,7 +71,7 @@ class ClippedSDE(AbstractSimulator):
 
 
 class OrnsteinUhlenbeckSDE(AbstractSimulator):
-    """Paths of PF (6.1), the same without clipping: what `OrnsteinUhlenbeck` solves exactly.
+    """Paths of the unclipped diffusion PF (6.1), which `OrnsteinUhlenbeck` solves exactly.
 
     `clipped_fraction` counts the samples that clipping would have touched.
 

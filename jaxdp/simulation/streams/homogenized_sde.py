@@ -39,7 +39,7 @@ from jaxdp.simulation.streams.signal_sde import signal_paths
 
 
 class HomogenizedSDE(AbstractSimulator):
-    r"""Euler-Maruyama paths of AC equation (3), through diffrax, with a fixed step.
+    r"""Paths of homogenized DP-SGD, AC equation (3): Euler-Maruyama with a fixed step, by diffrax.
 
     The mean risk has a step-size bias of relative order $\tilde\eta^2 / \text{num\_steps}$. Beyond
     the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations. Of

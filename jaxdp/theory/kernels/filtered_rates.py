@@ -57,7 +57,9 @@ def filtered_noise_rate(
 
 
 def undersmoothed_rate(source: float, capacity: float, power: float) -> KernelRate:
-    r"""`filtered_noise_rate` with another kernel, of the same eigenfunctions and of $\mu_l^b$.
+    r"""The rate of `filtered_noise_rate` with a rougher kernel, of the eigenvalues $\mu_l^b$.
+
+    The eigenfunctions are the same.
 
     The rougher kernel has capacity gamma/b and source r/b, of which a ridge uses at most 1. The
     risk falls as $(n\epsilon)^{-4r/(2r+\gamma+b)}$ for $r \le b$: the minimax rate as b tends to

@@ -69,7 +69,7 @@ class KernelRate(NamedTuple):
 
 
 def minimax_rate(source: float, capacity: float, embedding: float = 1.0) -> KernelRate:
-    r"""What no private learner can beat, in the worst case over targets.
+    r"""The minimax rate: what no private learner can beat, in the worst case over targets.
 
     Reached, where the kernel with eigenvalues $\mu_l^\beta$ is bounded, by the canonical estimator.
     Source: PK Theorem 10 (squared loss) and Theorem 23 (some Lipschitz loss). The sensitivity of
@@ -95,7 +95,7 @@ def minimax_rate(source: float, capacity: float, embedding: float = 1.0) -> Kern
 
 
 def random_projection_rate(source: float, capacity: float) -> KernelRate:
-    """Published for Algorithm 1, and for Algorithm 2 under local strong convexity.
+    """The published rate of Algorithm 1, and of Algorithm 2 under local strong convexity.
 
     Source: PK Theorems 11, 19 and 58. An upper bound; `filtered_noise_rate` is faster for every
     r > 1/2.
@@ -117,7 +117,9 @@ def random_projection_rate(source: float, capacity: float) -> KernelRate:
 
 
 def random_feature_rate(source: float, capacity: float, compatibility: float) -> KernelRate:
-    r"""Published for Algorithms 3 and 4, with $\gamma_\alpha = (2r - 1)\gamma + (2 - 2r)\alpha$.
+    r"""The published rate of Algorithms 3 and 4.
+
+    With $\gamma_\alpha = (2r - 1)\gamma + (2 - 2r)\alpha$.
 
     Source: PK Theorems 17 and 21; alpha = gamma gives Theorems 11 and 19.
 
@@ -147,7 +149,9 @@ def random_feature_rate(source: float, capacity: float, compatibility: float) ->
 
 
 def lipschitz_rate(compatibility: float) -> KernelRate:
-    """Published for convex smooth Lipschitz losses without curvature; no source condition helps.
+    """The published rate for convex smooth Lipschitz losses without curvature.
+
+    No source condition helps.
 
     Source: PK Theorem 18 for Algorithm 2 (alpha = gamma) and the remark after it for Algorithm 4.
 
@@ -169,7 +173,7 @@ def lipschitz_rate(compatibility: float) -> KernelRate:
 
 
 def functional_perturbation_rate(source: float, capacity: float) -> KernelRate:
-    """Published for Algorithm 5; output perturbation of projected coefficients is the same.
+    """The published rate of Algorithm 5; output perturbation of projected coefficients has it too.
 
     Source: PK Theorem 22, whose proof (A.11) prints the exponents without their minus signs. For
     r > 1 - gamma/2 it is better than what Theorem 19 proves for Algorithm 2, against the order that

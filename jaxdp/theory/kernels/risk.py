@@ -45,7 +45,7 @@ def predicted_excess_risk(
     label_noise: float = 0.0,
     noise: ReleaseNoise = _NO_NOISE,
 ) -> ExcessRisk:
-    """Mean squared distance to the target: the equivalent of `ridge_equivalent`.
+    """The predicted mean squared distance to the target, by the equivalent of `ridge_equivalent`.
 
     Args:
         spectrum: of the kernel whose sample paths are the features; of the features themselves
@@ -94,7 +94,9 @@ def tuned_excess_risk(
     label_noise: float = 0.0,
     noise: ReleaseNoise,
 ) -> TunedRisk:
-    """The least of it over the ridge and the projection dimension M, taken as a real number.
+    """The least predicted excess risk over the ridge and M, the number of projections.
+
+    M is taken as a real number.
 
     Args:
         spectrum: of the kernel.

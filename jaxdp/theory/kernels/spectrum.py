@@ -127,7 +127,9 @@ class KernelSpectrum(eqx.Module):
 def effective_dimension(
     eigenvalues: Float[ArrayLike, " modes"], ridge: Float[ArrayLike, "*ridges"]
 ) -> Float[np.ndarray, "*ridges"]:
-    r"""$N(\lambda) = \sum_l\mu_l/(\mu_l + \lambda)$. Source: PK Assumption 3.
+    r"""The effective dimension, $N(\lambda) = \sum_l\mu_l/(\mu_l + \lambda)$.
+
+    Source: PK Assumption 3.
 
     For $\mu_l = l^{-1/\gamma}$ it is $\lambda^{-\gamma}\pi\gamma/\sin(\pi\gamma) - 1/2$ as lambda
     tends to 0. Derived: Euler and Maclaurin's first two terms;

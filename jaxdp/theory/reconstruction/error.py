@@ -84,7 +84,9 @@ def activation_moments(activation: Activation) -> ActivationMoments:
 def reconstruction_constant(
     activation: Activation, num_samples: int, *, informed: bool = False
 ) -> float:
-    r"""$\kappa$ of the law: infinite where rows cannot be told apart, as for a linear activation.
+    r"""The constant $\kappa$ of the law of reconstruction under privacy.
+
+    It is infinite where rows cannot be told apart, as for a linear activation.
 
     Args:
         activation: phi, elementwise.
@@ -188,7 +190,7 @@ def mu_at_reconstruction_error(
     informed: bool = False,
     num_features: int | None = None,
 ) -> Float[np.ndarray, "..."]:
-    r"""The $\mu$ at which `one_step_reconstruction_error` is a given one.
+    r"""The $\mu$ at which one step of `DPGD` leaves a given reconstruction error.
 
     Args:
         error: between 0 and $\sqrt 2$.

@@ -133,7 +133,9 @@ def _tangent_basis(row):
 def last_iterate_reconstruction_errors(
     problem: RandomFeatures, algorithm: AbstractFullBatchAlgorithm, *, num_known: int = 0
 ) -> Float[np.ndarray, " unknown"]:
-    r"""Of the attack on the last iterate, to first order: the signal is that of noiseless training.
+    r"""Errors of the attack on the last iterate, to first order.
+
+    The signal is that of noiseless training.
 
     Noise in the span of the features, which moves the residuals and with them the coefficients,
     is left out.

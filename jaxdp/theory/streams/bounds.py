@@ -15,7 +15,9 @@ from jaxdp.theory.streams.modes import Modes, eigen_modes
 
 
 class UpperBound(AbstractModalTheory):
-    """One equation: descent at lambda_min, gradient noise at lambda_max. Source: AC (5).
+    """An upper bound on the predicted risk, from one differential equation.
+
+    Descent is at lambda_min, gradient noise at lambda_max. Source: AC (5).
 
     Args:
         adjoint: how diffrax differentiates the solution, as in `CoupledODE`.
@@ -40,7 +42,9 @@ class UpperBound(AbstractModalTheory):
 
 
 class LowerBound(AbstractModalTheory):
-    """One equation: descent at lambda_max, gradient noise at 1. Source: AC (5).
+    """A lower bound on the predicted risk, from one differential equation.
+
+    Descent is at lambda_max, gradient noise at 1. Source: AC (5).
 
     Args:
         adjoint: how diffrax differentiates the solution, as in `CoupledODE`.
@@ -63,7 +67,9 @@ class LowerBound(AbstractModalTheory):
 
 
 class TightUpperBound(AbstractModalTheory):
-    """Descent at lambda_min beside the coupled risk's own clipping. Source: AC (65), R-bar'.
+    """A tighter upper bound, which follows the coupled risk beside itself.
+
+    Descent is at lambda_min, clipping is that of the coupled risk. Source: AC (65), R-bar'.
 
     Args:
         adjoint: how diffrax differentiates the solution, as in `CoupledODE`.
@@ -87,7 +93,9 @@ class TightUpperBound(AbstractModalTheory):
 
 
 class TightLowerBound(AbstractModalTheory):
-    """Descent at lambda_max beside the coupled risk's own clipping. Source: AC (65), lower R'.
+    """A tighter lower bound, which follows the coupled risk beside itself.
+
+    Descent is at lambda_max, clipping is that of the coupled risk. Source: AC (65), lower R'.
 
     Args:
         adjoint: how diffrax differentiates the solution, as in `CoupledODE`.

@@ -1,0 +1,155 @@
+"""The page in a real browser: it loads, follows its sliders, says what it does, refuses the rest.
+
+Needs Chromium with its driver (in Debian `apt-get install chromium chromium-driver`); where they
+are not installed the tests are skipped. Continuous integration installs them where it may
+(`.ci/run`).
+"""
+
+import asyncio
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdp
+
+pytest.importorskip("selenium")
+
+from browser import CHROMIUM, DRIVER, Browser
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Chromium and chromedriver"),
+]
+
+
+def _cells(a, b, c, key):
+    return {"risk": 1 + (a - 1) ** 2 + (jnp.log(b)) ** 2 + c}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("store")
+    axes = {"a": jnp.linspace(0, 3, 7), "b": jnp.geomspace(0.1, 10, 9), "c": jnp.arange(2.0)}
+    settings = {"key": jax.random.key(0), "version": "1", "quiet": True}
+    jaxdp.sweep(_cells, axes, store=folder, **settings)
+    command = [sys.executable, "-m", "jaxdp", "explore", "--port", "0", "--no-browser"]
+    root = str(pathlib.Path(jaxdp.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": root}
+    server = subprocess.Popen(
+        [*command, "--store", str(folder)], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert server.stdout is not None
+    yield server.stdout.readline().split()[0]
+    server.send_signal(signal.SIGINT)
+    server.wait(20)
+    server.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def browser(address):
+    made = Browser(address)
+    made.wait(lambda: "compiling" in made.text(), 60)
+    made.rest()
+    yield made
+    made.close()
+
+
+def test_the_page_loads_without_errors_and_asks_nobody_else(browser, tmp_path):
+    assert browser.errors() == []
+    assert browser.fetched_elsewhere() == []
+    curve = browser.curve()
+    assert len(curve) == 101
+    assert curve[0] == pytest.approx(0.5)
+    assert browser.driver.save_screenshot(str(tmp_path / "explore.png"))
+    assert (tmp_path / "explore.png").stat().st_size > 20_000
+
+
+def test_a_slider_moves_the_curve(browser):
+    from selenium.webdriver.common.keys import Keys
+
+    before = browser.curve()
+    browser.part("slider-clip_scale", ".noUi-handle").send_keys(*[Keys.ARROW_LEFT] * 12)
+    browser.wait(lambda: not np.allclose(browser.curve(), before), 20)
+    browser.rest()
+    shown = float(browser.part("box-clip_scale", "input").get_attribute("value"))
+    assert shown < 1
+    problem = jaxdp.LinearRegression.isotropic(200, label_noise=0.3)
+    algorithm = jaxdp.OnePassDPSGD.calibrated(
+        4.0,
+        1e-5,
+        learning_rate=jaxdp.Polynomial(3.0, power=0.5),
+        clip_scale=shown,
+        num_steps=5000,
+    )
+    predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.CoupledODE())
+    np.testing.assert_allclose(browser.curve(), predicted.risk, rtol=1e-4)
+
+
+def test_what_compiles_says_so(browser):
+    browser.type("batch_size", "3")
+    browser.wait(lambda: "compiling" in browser.text(), 30)
+    browser.rest()
+    # What has been compiled once is there at once.
+    browser.type("batch_size", "1")
+    browser.wait(lambda: browser.part("box-batch_size", "input").get_attribute("value") == "1")
+    browser.rest()
+
+
+def test_bad_values_are_refused_with_one_message(browser):
+    before = browser.curve()
+    browser.type("epsilon", "-1")
+    browser.wait(lambda: "expected ε to be a number from 0.05 to 50, got -1" in browser.text(), 20)
+    assert browser.part("box-epsilon", "input").get_attribute("value") == "4"
+    # Over the websocket anything can be sent.
+    browser.send("epsilon", 300.0)
+    browser.wait(lambda: "slider at 300" in browser.text(), 20)
+    assert browser.text().count("expected") == 1
+    browser.rest()
+    assert browser.curve() == before
+    browser.type("epsilon", "3")
+    browser.wait(lambda: "expected ε" not in browser.text(), 20)
+    browser.rest()
+    assert browser.errors() == []
+
+
+def test_runs_are_simulated_and_drawn(browser):
+    browser.click("Simulate")
+    browser.wait(lambda: "simulated, released" in browser.text())
+    browser.rest()
+    assert "30 runs" in browser.text()
+    assert browser.errors() == []
+
+
+def test_the_second_tab_shows_the_sweep(browser, tmp_path):
+    browser.click("Sweep")
+    browser.wait(lambda: "least risk: 1 at" in browser.text(), 30)
+    browser.click("lines")
+    browser.wait(lambda: "8 of 9 lines" in browser.text(), 20)
+    browser.driver.save_screenshot(str(tmp_path / "sweep.png"))
+    browser.click("Theory")
+    assert browser.errors() == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"), [("http://elsewhere.example", 403), ("http://127.0.0.1:1", 403)]
+)
+def test_a_page_from_elsewhere_has_no_websocket(address, origin, status):
+    from tornado.httpclient import HTTPClientError, HTTPRequest
+    from tornado.websocket import websocket_connect
+
+    target = address.replace("http", "ws", 1) + "/ws"
+    request = HTTPRequest(target, headers={"Origin": origin})
+
+    async def connect():
+        return await websocket_connect(request, subprotocols=["bokeh", "token"])
+
+    with pytest.raises(HTTPClientError) as caught:
+        asyncio.run(connect())
+    assert caught.value.code == status

@@ -1,0 +1,128 @@
+"""The tab key completes commands, options, choices and files, in real shells."""
+
+import shutil
+import subprocess
+
+import pytest
+from helpers import run_cli
+
+from jaxdp.cli.commands.completion import _commands
+from jaxdp.cli.entry import _parser
+
+
+def _script(capsys, shell):
+    status, out, err = run_cli(capsys, "completion", shell)
+    assert (status, err) == (0, "")
+    return out
+
+
+def _completed(script, folder, *words):
+    """What bash offers for the last word."""
+    line = " ".join(f'"{word}"' for word in words)
+    ask = (
+        f"{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _jaxdp; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "--norc", "-c", ask], cwd=folder, capture_output=True, text=True, timeout=30
+    )
+    # Outside of a completion `compopt` is refused, silently.
+    assert done.stderr == ""
+    return [each for each in done.stdout.splitlines() if each]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes(capsys, tmp_path):
+    script = _script(capsys, "bash")
+    (tmp_path / "my table.csv").touch()
+
+    def completed(*words):
+        return _completed(script, tmp_path, *words)
+
+    names = [command.name for command in _commands(_parser())]
+    assert set(completed("jaxdp", "")) == {*names, "-h", "--help", "--version"}
+    assert completed("jaxdp", "co") == ["compare", "completion"]
+    assert completed("jaxdp", "compare", "--label") == ["--label-noise"]
+    assert completed("jaxdp", "compare", "--optimiser", "") == [
+        "sgd",
+        "momentum",
+        "nesterov",
+        "adam",
+    ]
+    assert completed("jaxdp", "completion", "f") == ["fish"]
+    # Spaces in a name do not make two of it.
+    assert completed("jaxdp", "compare", "--data", "my") == ["my table.csv"]
+    assert completed("jaxdp", "fit", "my") == ["my table.csv"]
+    # A number is the user's.
+    assert completed("jaxdp", "compare", "--dim", "") == []
+    assert completed("jaxdp", "nothing", "") == []
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_at_a_real_press_of_the_tab_key(capsys, tmp_path):
+    pexpect = pytest.importorskip("pexpect")
+    path = tmp_path / "completion"
+    path.write_text(_script(capsys, "bash"))
+    shell = pexpect.spawn("bash", ["--norc", "--noprofile"], timeout=20, encoding="utf-8")
+    shell.sendline("bind 'set enable-bracketed-paste off'; PS1='ready> '")
+    shell.sendline(f"source {path}; echo begun")
+    shell.expect("\nbegun")
+    shell.send("jaxdp compare --condi\t")
+    shell.expect("--condition-number ")
+    shell.close(force=True)
+
+
+@pytest.mark.parametrize(
+    ("shell", "check"), [("bash", ["-n"]), ("zsh", ["-n"]), ("fish", ["--no-execute"])]
+)
+def test_scripts_are_read_by_their_shells(capsys, tmp_path, shell, check):
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    path = tmp_path / "completion"
+    path.write_text(_script(capsys, shell))
+    done = subprocess.run([shell, *check, str(path)], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_option_of_every_command_is_known(capsys, shell):
+    text = _script(capsys, shell)
+    for command in _commands(_parser()):
+        assert command.name in text
+        for flag in command.flags:
+            assert (f"-l {flag[2:]}" if shell == "fish" and flag[1] == "-" else flag) in text
+
+
+def test_another_shell_is_refused(capsys):
+    status, out, err = run_cli(capsys, "completion", "tcsh")
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_completes(capsys, tmp_path):
+    path = tmp_path / "jaxdp.fish"
+    path.write_text(_script(capsys, "fish"))
+
+    def completed(line):
+        ask = f"source {path}; complete -C '{line}'"
+        done = subprocess.run(["fish", "-c", ask], capture_output=True, text=True, timeout=30)
+        return [each.split("\t")[0] for each in done.stdout.splitlines()]
+
+    assert completed("jaxdp co") == ["compare", "completion"]
+    assert completed("jaxdp compare --label") == ["--label-noise"]
+    assert set(completed("jaxdp compare --optimiser ")) == {"sgd", "momentum", "nesterov", "adam"}
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_completes(capsys, tmp_path):
+    pexpect = pytest.importorskip("pexpect")
+    path = tmp_path / "completion"
+    path.write_text(_script(capsys, "zsh"))
+    shell = pexpect.spawn("zsh", ["-f"], timeout=20, encoding="utf-8", dimensions=(40, 200))
+    shell.sendline(f"autoload -U compinit; compinit -D -u; source {path}; echo be''gun")
+    shell.expect("begun")
+    for typed, completed in (("compare --condi", "tion-number"), ("account dp-g", "d")):
+        shell.send(f"\x15jaxdp {typed}\t")
+        shell.expect(completed)
+    shell.close(force=True)

@@ -1,0 +1,56 @@
+"""`jaxdp explore` ends with one line where it cannot serve, and needs its extra by name."""
+
+import pathlib
+import re
+import socket
+import sys
+
+import pytest
+from helpers import run_cli
+
+import jaxdp.explorer
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--address", "everywhere"), "expected address to be an IP address, got 'everywhere'"),
+        (("--port", "70000"), "expected 0 <= port < 65536, got 70000"),
+        (("--store", "nowhere"), "expected --store to be a folder or a .nc file"),
+        (("--store", "."), "expected the folder of a sweep"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(capsys, monkeypatch, tmp_path, options, words):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run_cli(capsys, "explore", "--no-browser", *options)
+    assert (status, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_named(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, _, err = run_cli(capsys, "explore", "--no-browser", "--port", port)
+    assert status == 2
+    assert f"expected a free port at 127.0.0.1, got {port}" in err
+
+
+def test_without_panel_one_line_names_the_extra(capsys, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("jaxdp.explorer.views")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "panel", None)
+    status, out, err = run_cli(capsys, "explore", "--no-browser")
+    assert (status, out) == (2, "")
+    assert "the extra 'explore'" in err
+    assert err.count("\n") == 1
+    with pytest.raises(ModuleNotFoundError, match=r"jaxdp\.explorer needs panel"):
+        jaxdp.explorer.page()
+
+
+def test_only_the_widgets_need_panel():
+    room = pathlib.Path(jaxdp.explorer.__file__).parent
+    files = [path for path in room.rglob("*.py") if path.parent.name != "views"]
+    assert len(files) > 10
+    for path in files:
+        assert not re.search(r"^\s*(import|from) (panel|bokeh)", path.read_text(), re.M), path
