@@ -27,6 +27,7 @@ DPI = 130
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"
+_NOTE = "Where this notebook runs, sliders stand here; this is the picture that they start with."
 _IDENTIFIER = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -81,10 +82,17 @@ def tidied(notebook: dict, source: dict) -> dict:
             outputs = []
             for output in cell["outputs"]:
                 view = output.get("data", {}).get(_WIDGET)
-                outputs += [output] if view is None else _pictures(view["model_id"], state)
+                outputs += [output] if view is None else _still(view["model_id"], state)
             kept = [output for output in outputs if not _is_progress(output)]
             cell["outputs"] = [_sized(_stable(output)) for output in kept]
     return {**notebook, "metadata": source["metadata"]}
+
+
+def _still(model: str, state: dict) -> list[dict]:
+    """A note that a widget is left out, and what it shows."""
+    note = {"text/markdown": [f"*{_NOTE}*"], "text/plain": [_NOTE]}
+    told = {"output_type": "display_data", "metadata": {}, "data": note}
+    return [told, *_pictures(model, state)]
 
 
 def _pictures(model: str, state: dict) -> list[dict]:

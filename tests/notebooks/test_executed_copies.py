@@ -113,7 +113,9 @@ def test_sliders_are_replaced_by_the_picture_within_them():
     source = {"metadata": {"kernelspec": {}}}
     found = TOOL.tidied(notebook, source)
     (cell,) = found["cells"]
-    assert cell["outputs"] == [drawn, warning]
+    told, *shown = cell["outputs"]
+    assert shown == [drawn, warning]
+    assert "sliders" in "".join(told["data"]["text/markdown"])
     assert cell["metadata"] == {"tags": ["x"]}
     assert found["metadata"] == source["metadata"]
 
