@@ -106,6 +106,14 @@ class Browser:
             "return source === null ? [] : Array.from(source.data.y ?? source.data.get('y'));"
         )
 
+    def has_model(self, kind: str) -> bool:
+        """Whether something of this kind of Bokeh's is on the page."""
+        return self.driver.execute_script(
+            "return Array.from(Bokeh.documents[0]._all_models.values())"
+            ".some(model => model.type === arguments[0]);",
+            kind,
+        )
+
     def click(self, text: str) -> None:
         """Press the button, or open the tab, of this text."""
         self.wait(lambda: self.driver.execute_script(_FIND, "text", text), 20).click()
@@ -118,8 +126,7 @@ class Browser:
     def type(self, setting: str, text: str) -> None:
         """Type into a setting's box."""
         box = self.part(f"box-{setting}", "input")
-        self.driver.execute_script("arguments[0].select();", box)
-        box.send_keys(text, Keys.ENTER)
+        box.send_keys(Keys.END, *[Keys.BACKSPACE] * 20, text, Keys.ENTER)
 
     def send(self, setting: str, value: float) -> None:
         """Send what no slider sends, as any program could over the websocket."""
