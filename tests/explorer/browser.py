@@ -106,14 +106,6 @@ class Browser:
             "return source === null ? [] : Array.from(source.data.y ?? source.data.get('y'));"
         )
 
-    def has_model(self, kind: str) -> bool:
-        """Whether something of this kind of Bokeh's is on the page."""
-        return self.driver.execute_script(
-            "return Array.from(Bokeh.documents[0]._all_models.values())"
-            ".some(model => model.type === arguments[0]);",
-            kind,
-        )
-
     def click(self, text: str) -> None:
         """Press the button, or open the tab, of this text."""
         self.wait(lambda: self.driver.execute_script(_FIND, "text", text), 20).click()
