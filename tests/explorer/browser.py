@@ -118,8 +118,7 @@ class Browser:
     def type(self, setting: str, text: str) -> None:
         """Type into a setting's box."""
         box = self.part(f"box-{setting}", "input")
-        self.driver.execute_script("arguments[0].select();", box)
-        box.send_keys(text, Keys.ENTER)
+        box.send_keys(Keys.END, *[Keys.BACKSPACE] * 20, text, Keys.ENTER)
 
     def send(self, setting: str, value: float) -> None:
         """Send what no slider sends, as any program could over the websocket."""

@@ -216,6 +216,7 @@ def test_the_second_tab_draws_maps_and_lines_and_refuses_the_rest():
     tab.sliders["a"].value = 1
     assert "least risk: <b>13</b>" in tab.readout.object
     tab.kind.value = "lines"
+    assert "a line for each value of b" in tab.readout.object
     picture = tab.picture[0]
     tab.sliders["a"].value = 9
     assert tab.message.visible

@@ -1,5 +1,6 @@
 """From a thread to the page: what changes widgets runs where Bokeh allows it."""
 
+import collections
 from collections.abc import Callable
 
 import panel
@@ -8,7 +9,9 @@ import panel
 class Poster:
     """Hands functions to the document of the session in which it was made.
 
-    In a notebook there is no such session, and the function is called at once.
+    They are called in the order in which they were handed over, which Bokeh alone does not promise
+    of functions from other threads. In a notebook there is no such session, and a function is
+    called at once.
     """
 
     def __init__(self):
@@ -16,6 +19,7 @@ class Poster:
         is_session = document is not None and document.session_context is not None
         self._document = document if is_session else None
         self._is_closed = False
+        self._waiting: collections.deque[Callable[[], None]] = collections.deque()
         if is_session:
             panel.state.on_session_destroyed(self._close)
 
@@ -26,7 +30,12 @@ class Poster:
         if self._document is None:
             change()
         else:
-            self._document.add_next_tick_callback(change)
+            self._waiting.append(change)
+            self._document.add_next_tick_callback(self._work_off)
+
+    def _work_off(self) -> None:
+        while self._waiting:
+            self._waiting.popleft()()
 
     def _close(self, _context) -> None:
         self._is_closed = True

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import panel
 
 from jaxdp.explorer.stored.slices import (
-    MOST_LINES,
     Slice,
     axis_of,
     lines_of,
@@ -144,7 +143,11 @@ def _readout(part: Slice, label: str, *, is_map: bool) -> str:
         )
     else:
         notes.append('<span class="note">nothing here is finished, or finite</span>')
-    hidden = len(part.values) - len(lines_of(part))
-    if hidden and not is_map:
-        notes.append(f'<span class="note">{MOST_LINES} of {len(part.values)} lines</span>')
+    if part.along is not None and not is_map:
+        drawn, count = len(lines_of(part)), len(part.values)
+        is_whole = drawn == count
+        lines = (
+            "a line for each value of" if is_whole else f"lines for {drawn} of {count} values of"
+        )
+        notes.append(f'<span class="note">{lines} {html.escape(part.along.name)}</span>')
     return "<br>".join(notes)
