@@ -73,6 +73,10 @@ def test_a_wrong_answer_is_noticed():
     wrong = json.loads(json.dumps(right))
     wrong["nesterov"]["g"][0] *= 1 + 1e-9
     assert RUNNER.largest_gap(wrong, right) > 1e-10
+    for names in right:
+        wrong = json.loads(json.dumps(right))
+        wrong[names]["g"][-1] = float("nan")
+        assert not RUNNER.largest_gap(wrong, right) <= 1e-10
     with pytest.raises(AssertionError):
         RUNNER.largest_gap({"heavy_ball": right["heavy_ball"]}, right)
 
