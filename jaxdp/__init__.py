@@ -165,29 +165,6 @@ _HOMES = {
         "predict",
     ),
 }
-_ROOMS = (
-    "algorithms",
-    "attacks",
-    "cli",
-    "clipping",
-    "comparison",
-    "core",
-    "data",
-    "estimators",
-    "explorer",
-    "kernels",
-    "losses",
-    "networks",
-    "planning",
-    "plots",
-    "privacy",
-    "problems",
-    "schedules",
-    "simulation",
-    "sweeps",
-    "theory",
-)
-
 # Without `estimators`, so that `from jaxdp import *` does not need scikit-learn.
 __all__ = [
     "DPGD",
@@ -261,18 +238,18 @@ __all__ = [
 
 def __getattr__(name: str) -> _Any:
     """What the front door has, imported when it is asked for."""
-    import importlib
+    import importlib.util
 
     if name == "__version__":
         from jaxdp.core.version import installed_version
 
         return installed_version()
-    if name in _ROOMS:
-        return importlib.import_module(f"jaxdp.{name}")
     for home, names in _HOMES.items():
         if name in names:
             # Not asked for again.
             return globals().setdefault(name, getattr(importlib.import_module(home), name))
+    if not name.startswith("_") and importlib.util.find_spec(f"jaxdp.{name}"):
+        return importlib.import_module(f"jaxdp.{name}")
     raise AttributeError(f"module 'jaxdp' has no attribute {name!r}")
 
 
