@@ -194,8 +194,8 @@ def summary(dataset: xarray.Dataset) -> str:
         "Chromium from the slider to the data in the browser. With Poisson batches another "
         "epsilon or sampling rate asks the account of subsampling several times. The machine was "
         "shared with work for several times its cores, which the browser's times show most: "
-        "between the server's and the browser's lie 50 ms in which Panel gathers events, the "
-        "websocket and the browser itself.\n\n"
+        "between the server's and the browser's lie the websocket and the browser itself, on the "
+        "same cores.\n\n"
         + harness.table(["case", "slider", *(f"{what}, ms" for what in _TIMES)], rows)
     )
 

@@ -19,6 +19,13 @@ OnChange = Callable[[str, Any], None]
 OnRefuse = Callable[[str], None]
 
 
+class _Slider(panel.widgets.FloatSlider):
+    """A slider whose moves are not gathered: what is out of date is dropped where it waits."""
+
+    # Milliseconds.
+    _debounce = 1
+
+
 class NumberControl:
     """A label, a box and a slider."""
 
@@ -32,7 +39,7 @@ class NumberControl:
         self.box = panel.widgets.TextInput(
             css_classes=[f"box-{field.name}"], width=_BOX, margin=(2, 5, 0, 0), align="center"
         )
-        self.slider = panel.widgets.FloatSlider(
+        self.slider = _Slider(
             css_classes=[f"slider-{field.name}"],
             start=low,
             end=high,
