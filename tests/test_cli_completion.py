@@ -58,6 +58,11 @@ def test_bash_completes(capsys, tmp_path):
     assert completed("jaxdp", "nothing", "") == []
 
 
+# A shell in place of the forked process: nothing of JAX runs there.
+_FORKS = pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
+
+
+@_FORKS
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_at_a_real_press_of_the_tab_key(capsys, tmp_path):
     pexpect = pytest.importorskip("pexpect")
@@ -114,6 +119,7 @@ def test_fish_completes(capsys, tmp_path):
     assert set(completed("jaxdp compare --optimiser ")) == {"sgd", "momentum", "nesterov", "adam"}
 
 
+@_FORKS
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
 def test_zsh_completes(capsys, tmp_path):
     pexpect = pytest.importorskip("pexpect")

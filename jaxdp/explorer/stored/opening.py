@@ -27,7 +27,7 @@ def open_store(path: str | os.PathLike) -> "xarray.Dataset":
     if path.is_dir():
         return read_store(path)
     if not path.is_file():
-        raise ValueError(f"expected --store to be a folder or a .nc file, got {path}: not there")
+        raise ValueError(f"expected store to be a folder or a .nc file, got {path}: not there")
     for module in ("xarray", "h5netcdf"):
         with require_extra(module, "sweeps", "a sweep's file"):
             importlib.import_module(module)
