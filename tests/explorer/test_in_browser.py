@@ -5,7 +5,6 @@ are not installed the tests are skipped. Continuous integration installs them wh
 (`.ci/run`).
 """
 
-import asyncio
 import os
 import pathlib
 import signal
@@ -137,21 +136,3 @@ def test_the_second_tab_shows_the_sweep(browser, tmp_path):
     browser.driver.save_screenshot(str(tmp_path / "sweep.png"))
     browser.click("Theory")
     assert browser.errors() == []
-
-
-@pytest.mark.parametrize(
-    ("origin", "status"), [("http://elsewhere.example", 403), ("http://127.0.0.1:1", 403)]
-)
-def test_a_page_from_elsewhere_has_no_websocket(address, origin, status):
-    from tornado.httpclient import HTTPClientError, HTTPRequest
-    from tornado.websocket import websocket_connect
-
-    target = address.replace("http", "ws", 1) + "/ws"
-    request = HTTPRequest(target, headers={"Origin": origin})
-
-    async def connect():
-        return await websocket_connect(request, subprotocols=["bokeh", "token"])
-
-    with pytest.raises(HTTPClientError) as caught:
-        asyncio.run(connect())
-    assert caught.value.code == status
