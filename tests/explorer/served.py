@@ -1,13 +1,12 @@
 """The page's server in a thread, and requests as browsers and other programs send them."""
 
 import asyncio
+import base64
 import contextlib
 import http.client
 import threading
 
 from bokeh.util.token import generate_jwt_token, generate_session_id
-from tornado.httpclient import HTTPRequest
-from tornado.websocket import websocket_connect
 
 from jaxdp.explorer.views.server import _free_port, new_server
 
@@ -55,19 +54,13 @@ def get(port, path="/", address="127.0.0.1", **headers):
 
 
 def handshake(port, **headers):
-    """Open a websocket of the page and close it.
-
-    Raises:
-        tornado.httpclient.HTTPClientError: it is refused; has the status.
-    """
-
-    async def connect():
-        request = HTTPRequest(f"ws://127.0.0.1:{port}/ws", headers=headers)
-        token = generate_jwt_token(generate_session_id())
-        socket = await websocket_connect(request, subprotocols=["bokeh", token])
-        # The first word of the server.
-        assert await socket.read_message() is not None
-        socket.close()
-        await socket.read_message()
-
-    asyncio.run(connect())
+    """The answer to a browser that asks for the page's websocket: 101 where it is opened."""
+    token = generate_jwt_token(generate_session_id())
+    asked = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec_WebSocket_Version": "13",
+        "Sec_WebSocket_Key": base64.b64encode(bytes(16)).decode(),
+        "Sec_WebSocket_Protocol": f"bokeh, {token}",
+    }
+    return get(port, "/ws", **asked, **headers)[0]
