@@ -5,11 +5,14 @@ are not installed the tests are skipped. Continuous integration installs them wh
 (`.ci/run`).
 """
 
+import http.server
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import jax
 import jax.numpy as jnp
@@ -136,3 +139,34 @@ def test_the_second_tab_shows_the_sweep(browser, tmp_path):
     browser.driver.save_screenshot(str(tmp_path / "sweep.png"))
     browser.click("Theory")
     assert browser.errors() == []
+
+
+def test_a_page_of_another_site_makes_no_page(address):
+    paths = ["/", "/components/antigravity/x/_css/y", "/static/js/bokeh.min.js"]
+    pictures = "".join(f'<img src="{address}{path}">' for path in paths)
+
+    class Elsewhere(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(f"<title>elsewhere</title>{pictures}".encode())
+
+        def log_message(self, *_):
+            pass
+
+    # For a browser this name and the address of the page are two sites.
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as site:
+        threading.Thread(target=site.serve_forever).start()
+        other = Browser(f"http://localhost:{site.server_address[1]}/")
+        try:
+            seen = other.statuses()
+            asked = {f"{address}{path}": 403 for path in paths}
+            ends = time.monotonic() + 20
+            while not asked.keys() <= seen.keys() and time.monotonic() < ends:
+                time.sleep(0.1)
+                seen |= other.statuses()
+            assert {url: seen.get(url) for url in asked} == asked
+        finally:
+            other.close()
+            site.shutdown()

@@ -45,7 +45,7 @@ class _Refused(Matcher):
     def __init__(
         self, origins: Collection[str], num_sessions: Callable[[], int], most_sessions: int
     ):
-        self._origins, self._num_sessions, self._most = sorted(origins), num_sessions, most_sessions
+        self._origins, self._num_sessions, self._most = list(origins), num_sessions, most_sessions
 
     def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
         found = self._refusal(request)
@@ -58,8 +58,8 @@ class _Refused(Matcher):
         # A name that was pointed at this machine stands here, whatever the address behind it.
         if not check_allowlist(request.headers.get("Host", "").lower(), self._origins):
             return 403, (
-                f"expected one of the page's own addresses, {', '.join(self._origins)}: "
-                "--origin HOST:PORT names another"
+                "expected an address of the page: the one that was printed when it was started, or "
+                "one that --origin HOST:PORT names"
             )
         # Browsers say it of requests to a loopback address and over https.
         if request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site":
