@@ -44,21 +44,26 @@ def serve(
 ) -> None:
     """Serve the page until the process is interrupted.
 
-    Whoever can reach the address can use the page and this machine's time, so that it is the
-    loopback address unless another is asked for. Settings are numbers and names of choices that
-    are checked here; no code and no path is taken from a browser.
+    Whoever can reach the address can open a page and use this machine's time, so that it is the
+    loopback address unless another is asked for; other users of this machine reach that too, for
+    there is no password. Pages of other sites in a browser of this machine are kept out: requests
+    have to name an address of the page as their host, websockets as their origin, and must not come
+    from another site where the browser says so. There are at most 16 pages at once, and paths that
+    the page does not need are not found. Settings are numbers and names of choices that are checked
+    here; no code and no path is taken from a browser.
 
     Args:
         store: as for `page`.
         address: to listen at.
         port: to listen at; 0 for a free one.
         origins: further `host:port` under which browsers know the page, behind a proxy for
-            example. Websockets from pages of other origins are refused.
+            example. Requests to other hosts and websockets from pages of other origins are
+            refused. A `*` admits all.
         is_shown: whether a browser is opened.
 
     Raises:
         ModuleNotFoundError: Panel is not installed; names the extra.
-        ValueError: the store is none, or the address or the port cannot be used.
+        ValueError: the store is none, or the address, the port or an origin cannot be used.
 
     Example:
         >>> import jaxdp.explorer

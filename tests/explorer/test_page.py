@@ -2,81 +2,23 @@
 
 import threading
 import time
+from html.parser import HTMLParser
 
 import numpy as np
+import panel
 import pytest
+from falling import TIME, Falling
 
-from jaxdp.explorer.studies.base import AbstractStudy, Band, Curve, Described, Runs
-from jaxdp.explorer.studies.fields import Choice, Number, Shown
 from jaxdp.explorer.views.document import Poster
 from jaxdp.explorer.views.latest import Latest
 from jaxdp.explorer.views.server import allowed_origins
 from jaxdp.explorer.views.store_tab import StoreTab
 from jaxdp.explorer.views.theory_tab import TheoryTab
 
-_TIME = np.linspace(0, 1, 5)
-
-
-class _Falling(AbstractStudy):
-    """A risk that falls by a rate, without JAX; each pace compiles its own program."""
-
-    name, label, time_label, risk_label = "falling", "falling", "time", "risk"
-    fields = (
-        Number("rate", "rate", 0.1, 10.0, 1.0, "Problem", is_log=True),
-        Choice("pace", "pace", {"slow": "slow", "fast": "fast"}, "slow", "Problem"),
-        Number("extra", "extra", 0.0, 1.0, 0.5, "Problem", shown=Shown("pace", ("fast",))),
-        Number("delta", "δ", 1e-9, 1e-2, 1e-5, "Problem", is_log=True),
-    )
-
-    def __init__(self):
-        self.said = []
-        self.watch = None
-
-    def check(self, values):
-        if values["rate"] == 7:
-            raise ValueError("expected <another> rate, got 7")
-
-    def describe(self, values):
-        import jaxdp
-
-        if values["rate"] == 9:
-            raise ValueError("expected a rate that can be described, got 9")
-        return Described(dict(values), None, jaxdp.OnePassDPSGD(1.0, 1.0, 1.0, 10))
-
-    def curve(self, described):
-        if self.watch is not None:
-            self.said.append(self.watch.status.object)
-        risk = np.exp(-described.values["rate"] * _TIME)
-        return Curve(_TIME, risk, float(risk[-1]) + 0.1, "theory")
-
-    def curve_program(self, values):
-        return ("test_page", id(self), values["pace"])
-
-    def band(self, described):
-        return Band(np.full(5, 0.01), 0.02)
-
-    def band_program(self, values):
-        return ("test_page band", id(self), values["pace"])
-
-    def check_runs(self, values, num_runs):
-        if num_runs > 50:
-            raise ValueError("expected fewer runs")
-
-    def simulate(self, described, num_runs, progress=None):
-        self.check_runs(described.values, num_runs)
-        mean = np.exp(-described.values["rate"] * _TIME)
-        return Runs(_TIME, mean, 0.01 * mean, float(mean[-1]), 0.01, num_runs, 0)
-
-    def plan(self, described):
-        return {"rate": 3.0}
-
-    def code(self, described, num_runs):
-        return f"rate = {described.values['rate']!r}  # {num_runs}"
-
 
 @pytest.fixture
 def tab():
-    study = _Falling()
+    study = Falling()
     made = TheoryTab(study, Poster())
     _wait(made)
     study.watch = made
@@ -95,14 +37,30 @@ def _risk(tab):
     return np.asarray(tab.figure.predicted["line"].data["y"])
 
 
+class _Reader(HTMLParser):
+    """What HTML says, and of which elements it is made."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.text = [], ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
 def test_a_slider_and_a_box_move_the_curve(tab):
     tab.controls["rate"].slider.value = np.log10(2.0)
     _wait(tab)
-    np.testing.assert_allclose(_risk(tab), np.exp(-2 * _TIME))
+    np.testing.assert_allclose(_risk(tab), np.exp(-2 * TIME))
     assert tab.controls["rate"].box.value == "2"
     tab.controls["rate"].box.value = "0.5"
     _wait(tab)
-    np.testing.assert_allclose(_risk(tab), np.exp(-0.5 * _TIME))
+    np.testing.assert_allclose(_risk(tab), np.exp(-0.5 * TIME))
     assert tab.controls["rate"].slider.value == pytest.approx(np.log10(0.5))
     band = tab.figure.predicted["band"].data
     np.testing.assert_allclose(np.asarray(band["high"]) - _risk(tab), 0.01)
@@ -116,8 +74,9 @@ def test_a_bad_value_is_refused_with_one_message_and_nothing_is_lost(tab, sent):
     tab.controls["rate"].box.value = sent
     _wait(tab)
     assert tab.message.visible
-    assert "expected" in tab.message.object
-    assert "<" not in tab.message.object
+    shown = _Reader(tab.message.object)
+    assert shown.text.startswith("expected")
+    assert [tag for tag, _ in shown.elements] == ["div"]
     assert tab.values == values
     assert tab.controls["rate"].box.value == "1"
     np.testing.assert_array_equal(_risk(tab), before)
@@ -140,10 +99,37 @@ def test_what_fails_in_the_background_leaves_the_picture(tab):
     _wait(tab)
     assert "can be described" in tab.message.object
     np.testing.assert_array_equal(_risk(tab), before)
+    # The settings stay refused, whatever is asked of them.
+    tab.message.object = ""
+    tab.simulate.clicks += 1
+    _wait(tab)
+    assert "can be described" in tab.message.object
+
+
+def test_runs_that_are_too_many_are_refused(tab):
     tab.runs.value = 100
     tab.simulate.clicks += 1
     _wait(tab)
-    assert "fewer runs" in tab.message.object or "can be described" in tab.message.object
+    assert tab.message.visible
+    assert "expected fewer runs" in tab.message.object
+    assert not len(tab.figure.simulated["line"].data["y"])
+
+
+@pytest.mark.parametrize("sent", ["![i](http://h/p.png)", "<b>", "[a](http://h)", "&lt;"])
+def test_a_message_is_text_whatever_was_sent(tab, sent):
+    import xarray
+
+    dataset = xarray.Dataset({"risk": (("a", "b"), np.ones((2, 2)))})
+    sweep = StoreTab(dataset)
+    tab.refuse(f"got {sent}")
+    sweep._refuse(f"got {sent}")
+    for message in (tab.message, sweep.message):
+        # Panel reads Markdown, and HTML in it, in panes of other kinds.
+        assert type(message) is panel.pane.HTML
+        shown = _Reader(message.object)
+        assert shown.text == f"got {sent}"
+        assert shown.elements == [("div", {"class": "refused", "role": "alert"})]
+        assert message.visible
 
 
 def test_compiling_is_said_of_programs_that_are_new(tab):
@@ -162,7 +148,7 @@ def test_simulated_runs_are_drawn_until_something_changes(tab):
     tab.runs.value = 10
     tab.simulate.clicks += 1
     _wait(tab)
-    np.testing.assert_allclose(tab.figure.simulated["line"].data["y"], np.exp(-_TIME))
+    np.testing.assert_allclose(tab.figure.simulated["line"].data["y"], np.exp(-TIME))
     assert "10 runs" in tab.readout.object
     assert tab.text.value.endswith("# 10")
     tab.controls["rate"].box.value = "2"
@@ -176,7 +162,24 @@ def test_a_plan_sets_the_sliders(tab):
     _wait(tab)
     assert tab.values["rate"] == 3
     assert tab.controls["rate"].box.value == "3"
-    np.testing.assert_allclose(_risk(tab), np.exp(-3 * _TIME))
+    np.testing.assert_allclose(_risk(tab), np.exp(-3 * TIME))
+
+
+def test_a_plan_of_settings_that_were_changed_meanwhile_is_not_set(tab):
+    started, changed = threading.Event(), threading.Event()
+
+    def wait():
+        started.set()
+        assert changed.wait(5)
+
+    tab.study.meanwhile = wait
+    tab.plan.clicks += 1
+    assert started.wait(5)
+    tab.controls["rate"].box.value = "2"
+    changed.set()
+    _wait(tab)
+    assert tab.values["rate"] == 2
+    assert "the settings were changed while it was planned" in tab.message.object
 
 
 def test_of_what_waits_only_the_latest_is_done():

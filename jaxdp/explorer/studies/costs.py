@@ -1,9 +1,12 @@
 """What an algorithm costs, as the rows of a table."""
 
+import decimal
 import math
 from typing import Any, NamedTuple
 
 import jaxdp
+
+_FOUR_DIGITS = decimal.Context(prec=4, rounding=decimal.ROUND_CEILING)
 
 
 class CostTable(NamedTuple):
@@ -38,7 +41,6 @@ def _rounded_up(value: float) -> str:
     """Four digits, never less than the number: what is shown is still a guarantee."""
     if not 0 < value < math.inf:
         return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
-    # A number that has four digits already stays as it is.
-    steps = math.ceil(value / unit * (1 - 1e-9))
-    return f"{steps * unit:.4g}"
+    # In decimal digits, which are exact: those that stand for the number and for no other.
+    digits = decimal.Decimal(repr(value))
+    return f"{float(_FOUR_DIGITS.create_decimal(digits)):.4g}"

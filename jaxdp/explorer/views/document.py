@@ -23,6 +23,17 @@ class Poster:
         if is_session:
             panel.state.on_session_destroyed(self._close)
 
+    def when_open(self, start: Callable[[], None]) -> None:
+        """Call the function once a browser has loaded the page and opened its websocket.
+
+        Whatever merely asks for the page's text, such as a picture's address on another page, then
+        starts nothing.
+        """
+        if self._document is None:
+            start()
+        else:
+            panel.state.onload(start)
+
     def post(self, change: Callable[[], None]) -> None:
         """Call the function, soon."""
         if self._is_closed:

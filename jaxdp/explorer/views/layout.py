@@ -14,6 +14,7 @@ STYLE = """
 .status { color: #444; font-size: 13px; }
 .busy { color: #8a4b00; font-weight: 600; font-size: 13px; }
 .readout { font-size: 17px; }
+.refused { background: #f8d7da; color: #721c24; border: 1px solid #f1b0b7; padding: 8px 12px; }
 .note { color: #555; font-size: 13px; }
 table.cost { border-collapse: collapse; font-size: 14px; }
 table.cost td { padding: 3px 18px 3px 0; border-bottom: 1px solid #ddd; }
@@ -41,6 +42,17 @@ if (navigator.clipboard) {
 def pane(text: str = "", **settings: Any) -> panel.pane.HTML:
     """HTML with the page's style."""
     return panel.pane.HTML(text, stylesheets=[STYLE], **settings)
+
+
+def message_pane() -> panel.pane.HTML:
+    """A place for what is refused, which is hidden."""
+    return pane(visible=False, sizing_mode="stretch_width")
+
+
+def message_html(message: str) -> str:
+    """Why something is not done, as text whatever is in it: a message may repeat what was sent."""
+    text = " ".join(message.split())
+    return f'<div class="refused" role="alert">{html.escape(text[:500])}</div>'
 
 
 def status_html(text: str) -> str:

@@ -2,16 +2,21 @@
 
 import ipaddress
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-import panel
+from panel.io.server import Server, get_server
 
+from jaxdp.explorer.views.gate import close_gate
 from jaxdp.explorer.views.page import TITLE, new_page
 
 if TYPE_CHECKING:
     import xarray
 
 _LOOPBACK = ("127.0.0.1", "localhost")
+# Sessions at once, each with its own widgets and its own thread: tabs of browsers, and those that
+# were closed some seconds ago.
+MOST_SESSIONS = 16
 
 
 def run_server(
@@ -28,26 +33,61 @@ def run_server(
     _require_free(address, port)
     host = f"[{address}]" if ":" in address else address
     print(f"http://{host}:{port}  (Ctrl-C ends it)", flush=True)
-    panel.serve(
-        {"/": lambda: new_page(dataset)},
+    server = new_server(
+        lambda: new_page(dataset), address, port, origins, is_shown=is_shown, largest=largest
+    )
+    server.start()
+    server.io_loop.start()
+
+
+def new_server(
+    make_page: Callable[[], Any],
+    address: str,
+    port: int,
+    origins: tuple[str, ...],
+    *,
+    is_shown: bool,
+    largest: int,
+    most_sessions: int = MOST_SESSIONS,
+) -> Server:
+    """A server of the page that answers what belongs to the page and nothing else, not started.
+
+    Args:
+        make_page: called for each session.
+        address, port, origins, is_shown, largest: as for `run_server`; the port is a free one.
+        most_sessions: that there may be at once.
+    """
+    allowed = allowed_origins(address, port, origins)
+    server = get_server(
+        {"/": make_page},
         address=address,
         port=port,
-        websocket_origin=allowed_origins(address, port, origins),
+        # Bokeh does not read addresses of version 6, which are added below.
+        websocket_origin=[name for name in allowed if not name.startswith("[")] or None,
         websocket_max_message_size=largest,
         title=TITLE,
         show=is_shown,
         verbose=False,
         location=False,
-        start=True,
-        threaded=False,
+        start=False,
     )
+    application = server._tornado
+    application.websocket_origins.update(allowed)
+    contexts = application.applications.values()
+    close_gate(
+        application,
+        application.websocket_origins,
+        lambda: sum(len(list(each.sessions)) for each in contexts),
+        most_sessions,
+    )
+    return server
 
 
 def allowed_origins(address: str, port: int, more: tuple[str, ...]) -> list[str]:
-    """From which pages a websocket may be opened: this one, under the names that lead to it.
+    """Under which names the page may be asked for, and from which a websocket may be opened.
 
-    A page of another site, and one whose name has been pointed at this machine, has another origin
-    and is refused.
+    A page of another site has another origin, and a name that has been pointed at this machine is
+    another host: both are refused.
     """
     names = [f"[{address}]" if ":" in address else address]
     if address in ("127.0.0.1", "::1"):

@@ -15,7 +15,7 @@ from jaxdp.explorer.stored.slices import (
 )
 from jaxdp.explorer.views.controls import WIDTH
 from jaxdp.explorer.views.grid_figure import lines_figure, map_figure
-from jaxdp.explorer.views.layout import pane
+from jaxdp.explorer.views.layout import message_html, message_pane, pane
 
 if TYPE_CHECKING:
     import xarray
@@ -44,7 +44,7 @@ class StoreTab:
         self.is_log = panel.widgets.Checkbox(label="logarithmic scale", value=False)
         self.sliders: dict[str, Any] = {}
         self._places = panel.Column(width=width)
-        self.message = panel.pane.Alert("", alert_type="danger", visible=False)
+        self.message = message_pane()
         self.readout = pane(min_height=26)
         self.picture = panel.Column(sizing_mode="stretch_width")
         for widget in (self.across, self.along, self.kind, self.is_log):
@@ -126,7 +126,7 @@ class StoreTab:
         self.readout.object = _readout(part, label, is_map=is_map)
 
     def _refuse(self, message: str) -> None:
-        self.message.object = html.escape(message[:500])
+        self.message.object = message_html(message)
         self.message.visible = True
 
 

@@ -23,6 +23,8 @@ from jaxdp.explorer.views.layout import (
     code_html,
     controls_column,
     cost_html,
+    message_html,
+    message_pane,
     pane,
     status_html,
 )
@@ -51,7 +53,7 @@ class TheoryTab:
         }
         self.status, self.readout = pane(status_html("starting ...")), pane(min_height=26)
         self.cost, self.code = pane(), pane(sizing_mode="stretch_width")
-        self.message = panel.pane.Alert("", alert_type="danger", visible=False)
+        self.message = message_pane()
         self.text = panel.widgets.TextAreaInput(value="", visible=False)
         self.simulate = panel.widgets.Button(label="Simulate", color="primary", width=110)
         self.runs = panel.widgets.Select(options=_RUNS, value=30, width=110)
@@ -66,7 +68,7 @@ class TheoryTab:
         self._place = panel.Column(sizing_mode="stretch_width", min_height=430)
         self.view = self._layout()
         self._show_controls()
-        self.predict()
+        poster.when_open(self.predict)
 
     def predict(self) -> None:
         """Compute what the settings say: the curve, then its cost, then its band."""
@@ -75,8 +77,7 @@ class TheoryTab:
 
     def refuse(self, message: str) -> None:
         """Say why something is not done; nothing else changes."""
-        text = " ".join(message.split())
-        self.message.object = html.escape(text[:500])
+        self.message.object = message_html(message)
         self.message.visible = True
 
     def _changed(self, name: str, value: Any) -> None:
@@ -134,7 +135,7 @@ class TheoryTab:
 
     def _simulated(self) -> None:
         """In a thread."""
-        described = self._current()
+        described = self._current(self.values)
         count = self.runs.value
         if count not in _RUNS.values():
             raise ValueError(f"expected one of {', '.join(_RUNS)}, got {count!r:.40}")
@@ -157,11 +158,11 @@ class TheoryTab:
 
     def _planned(self, **changes: Any) -> None:
         """In a thread."""
-        described = self._current()
+        before = self.values
+        described = self._current(before)
         self._say("planning: looking for the least predicted risk within the budget ...")
         asked = dataclasses.replace(described, values={**described.values, **changes})
         found = self.study.plan(asked)
-        before = dict(self.values)
 
         def show():
             if self.values != before:
@@ -181,10 +182,10 @@ class TheoryTab:
         self._poster.post(show)
         self._say("")
 
-    def _current(self) -> Described:
+    def _current(self, values: dict[str, Any]) -> Described:
         described = self._described
-        if described is None or described.values != self.values:
-            described = self.study.describe(dict(self.values))
+        if described is None or described.values != values:
+            described = self.study.describe(dict(values))
         return described
 
     def _act(self, job: Callable[[], None]) -> None:

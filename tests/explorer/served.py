@@ -1,0 +1,66 @@
+"""The page's server in a thread, and requests as browsers and other programs send them."""
+
+import asyncio
+import base64
+import contextlib
+import http.client
+import threading
+
+from bokeh.util.token import generate_jwt_token, generate_session_id
+
+from jaxdp.explorer.views.server import _free_port, new_server
+
+
+@contextlib.contextmanager
+def served(make_page, address="127.0.0.1", **settings):
+    """A server of pages; gives its port."""
+    port, ready, running = _free_port(address), threading.Event(), []
+
+    def serve():
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        given = {"origins": (), "is_shown": False, "largest": 2**20, **settings}
+        server = new_server(make_page, address, port, **given)
+        server.start()
+        running.append(server)
+        server.io_loop.add_callback(ready.set)
+        server.io_loop.start()
+        server.stop()
+        server.io_loop.close(all_fds=True)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield port
+    finally:
+        loop = running[0].io_loop
+        loop.add_callback(loop.stop)
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def get(port, path="/", address="127.0.0.1", **headers):
+    """Status and text of a path, which is sent as it is."""
+    connection = http.client.HTTPConnection(address, port, timeout=30)
+    try:
+        connection.request(
+            "GET", path, headers={k.replace("_", "-"): v for k, v in headers.items()}
+        )
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace")
+    finally:
+        connection.close()
+
+
+def handshake(port, **headers):
+    """The answer to a browser that asks for the page's websocket: 101 where it is opened."""
+    token = generate_jwt_token(generate_session_id())
+    asked = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec_WebSocket_Version": "13",
+        "Sec_WebSocket_Key": base64.b64encode(bytes(16)).decode(),
+        "Sec_WebSocket_Protocol": f"bokeh, {token}",
+    }
+    return get(port, "/ws", **asked, **headers)[0]
