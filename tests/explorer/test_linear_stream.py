@@ -168,6 +168,6 @@ def test_a_slider_compiles_nothing():
     changes = {"epsilon": 1.5, "num_samples": 900, "clip_scale": 0.3, "peak": 5.0, "power": 0.7}
     _STUDY.curve(_STUDY.describe(_STUDY.changed(_START, **changes)))
     assert compiled == []
-    # The listener hears what does compile.
-    _STUDY.curve(_STUDY.describe(_STUDY.changed(_START, schedule="hyperbolic", knee=0.3)))
+    # The listener hears what does compile, here for a number of eigenvalues that no other test has.
+    _STUDY.curve(_STUDY.describe(_STUDY.changed(_START, dim=23, condition_number=2.0)))
     assert compiled
