@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from attack_problems import random_victim, sphere_rows
 
-from jaxdp.attacks import Ending, RandomFeaturesTarget, Reconstruction, Verdict, leak_report
+from jaxdp.attacks import (
+    Ending,
+    LevenbergMarquardt,
+    RandomFeaturesTarget,
+    Reconstruction,
+    Verdict,
+    leak_report,
+    reconstruct,
+)
 
 DIM, COUNT = 6, 3
 STRAY = sphere_rows(np.random.default_rng(1), COUNT, DIM).astype(np.float32)
@@ -82,6 +90,60 @@ def test_without_the_true_rows_it_is_said_what_can_be_told():
     assert leak_report(noisy, _found(STRAY, 0.3)).verdict is Verdict.NOT_IN_SPAN
     _, shared = _target(120, outputs=5)
     assert leak_report(shared, _found(STRAY, 0.3)).equations == 3 * (120 - COUNT)
+
+
+@pytest.mark.parametrize("outputs", [None, 5])
+def test_rows_that_leave_a_small_rest_are_not_called_nothing(outputs):
+    # A rest in the parameters, as training of all layers leaves it, hides no rows. With several
+    # outputs it has raised their rank above the number of rows.
+    truth, target = _target(120, noise=0.005, outputs=outputs)
+    with_truth = leak_report(target, _found(truth, 0.3), truth)
+    loss = with_truth.true_loss
+    assert loss is not None
+    assert 1e-6 < loss < 1e-4
+    report = leak_report(target, _found(truth, loss))
+    assert report.verdict is Verdict.EXPLAINED
+    assert report.verdict.applies is None
+    assert report.loss == loss
+    assert f"rows that explain all but {loss:.2g} of the parameters were found" in str(report)
+    assert "nothing" not in str(report)
+    assert with_truth.verdict is Verdict.FOUND
+
+
+def test_a_loss_is_small_beside_what_fitted_rows_leave_by_chance():
+    _, wide = _target(120)
+    _, narrow = _target(24)
+    # Rows have 18 numbers: of noise they leave 1 - 18/120 and 1 - 18/24.
+    losses = 0.03, 0.08, 0.09
+    verdicts = [leak_report(wide, _found(STRAY, loss)).verdict for loss in losses]
+    assert verdicts == [Verdict.EXPLAINED, Verdict.EXPLAINED, Verdict.UNKNOWN]
+    losses = 0.02, 0.03
+    verdicts = [leak_report(narrow, _found(STRAY, loss)).verdict for loss in losses]
+    assert verdicts == [Verdict.EXPLAINED, Verdict.UNKNOWN]
+    # Fewer features than numbers: other rows explain the parameters as well.
+    _, few = _target(12)
+    assert leak_report(few, _found(STRAY, 1e-5)).verdict is Verdict.UNDETERMINED
+    assert "nothing" not in str(Verdict.UNKNOWN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_features", [24, 72])
+def test_rows_fitted_to_noise_are_not_said_to_explain_it(num_features):
+    draw = np.random.default_rng(num_features)
+    for _ in range(3):
+        weights = draw.standard_normal((num_features, DIM)).astype(np.float32) / DIM**0.5
+        noise = draw.standard_normal(num_features).astype(np.float32)
+        target = RandomFeaturesTarget(weights, jax.nn.relu, noise)
+        found = reconstruct(
+            target,
+            COUNT,
+            key=jax.random.key(0),
+            optimiser=LevenbergMarquardt(),
+            max_passes=600,
+            num_starts=8,
+        )
+        assert found.loss > 0.2 * (1 - COUNT * DIM / num_features)
+        assert leak_report(target, found).verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -289,9 +289,14 @@ print(attacks.reconstruction_error(inputs, others))
 others = jaxdp.problems.sphere_inputs(num_samples, dim, key=jax.random.key(9))
 print(attacks.reconstruction_error(inputs, others), "=====")
 """
-    out = run(network + between + features + after, tmp_path)
-    first, _, out = out.partition("=====\n")
+    without = "print(attacks.leak_report(target, found), '=====')\n"
+    out = run(network + between + without + features + after, tmp_path)
+    first, told, out = out.split("=====\n")
     assert first.startswith("training rows were found [")
+    rest = re.match(r"rows that explain all but (\S+) of the parameters were found", told)
+    assert rest is not None
+    assert "rows that explain all but 1.5e-05 of the parameters were found" in text_of(page)
+    assert float(rest[1]) == pytest.approx(1.5e-5, abs=5e-6)
     *errors, guess = map(float, re.findall(r"\d+\.\d*(?:e-\d+)?", first))
     assert "with errors of about .001, where 0 is a copy" in text_of(page)
     assert len(errors) == 5
