@@ -22,7 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from jaxdp.cli import main
 sys.exit(main())
 """
-FIT = ["--epsilon", "8", "--delta", "1e-5", "--label-bound", "1"]
+FIT = ["--epsilon", "8", "--delta", "1e-5", "--label-bound", "1", "--input-range=-1:1"]
 FIT += ["--num-projections", "4", "--num-features", "4"]
 
 

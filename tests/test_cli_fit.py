@@ -12,6 +12,13 @@ from jaxdp import cli, kernels
 
 SMALL = ["--num-projections", "20", "--num-features", "32"]
 BUDGET = ["--epsilon", "8", "--delta", "1e-5"]
+RANGE = ["--input-range", "0:10"]
+REGRESSION = [*BUDGET, *RANGE, "--label-bound", "1"]
+CLASSES = [*BUDGET, *RANGE, "--classify", "--classes"]
+NO_RANGE = (
+    "expected --input-range, public ranges of the columns (LOW:HIGH or a file), or --input-bound "
+    "inf where public numbers have scaled them already"
+)
 RANDOM = np.random.default_rng(0)
 INPUTS = np.round(RANDOM.uniform(0, 10, (512, 2)), 4)
 LABELS = np.round(np.sin(INPUTS[:, 0] / 3) / 2, 5)
@@ -33,7 +40,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     first, second = INPUTS.T
     table = _table(folder / "table.csv", "aby", first, second, LABELS)
-    common = [*BUDGET, *SMALL, "--input-range", "0:10"]
+    common = [*BUDGET, *SMALL, *RANGE]
     fit = ["fit", str(table), *common, "--target", "y", "--label-bound", "1"]
     assert cli.main([*fit, "--out", str(folder / "model.npz")]) == 0
     kinds = np.where(first > 5, "high", "low")
@@ -123,8 +130,7 @@ def test_fit_says_what_it_costs_in_one_json_object(folder, capsys, tmp_path):
 
 
 def test_the_table_printed_names_columns_and_cost(folder, capsys, tmp_path):
-    arguments = [*BUDGET, *SMALL, "--label-bound", "1", "--out", tmp_path / "model.npz"]
-    arguments += ["--input-range", "0:10"]
+    arguments = [*BUDGET, *SMALL, *RANGE, "--label-bound", "1", "--out", tmp_path / "model.npz"]
     status, out, err = _run(capsys, "fit", folder / "table.csv", *arguments)
     assert (status, err) == (0, "")
     assert "y from a, b; 512 rows" in out
@@ -135,7 +141,7 @@ def test_the_table_printed_names_columns_and_cost(folder, capsys, tmp_path):
 def test_which_lines_are_rows_does_not_depend_on_the_numbers(capsys, tmp_path):
     # Told from its numbers, the first line of this table would be a header.
     bare = _table(tmp_path / "bare.csv", "", [0, *INPUTS[:, 0]], [1, *LABELS])
-    arguments = [*BUDGET, *SMALL, "--label-bound", "1", "--out", tmp_path / "m.npz", "--json"]
+    arguments = [*SMALL, *REGRESSION, "--out", tmp_path / "m.npz", "--json"]
     _, out, _ = _run(capsys, "fit", bare, *arguments, "--no-header")
     assert json.loads(out)["rows"] == 513
     (tmp_path / "m.npz").unlink()
@@ -146,7 +152,7 @@ def test_which_lines_are_rows_does_not_depend_on_the_numbers(capsys, tmp_path):
 
 def test_constant_columns_are_kept(capsys, tmp_path):
     table = _table(tmp_path / "flat.csv", "aby", INPUTS[:, 0], [1] * 512, [0.5] * 512)
-    arguments = [*BUDGET, *SMALL, "--label-bound", "1", "--out", tmp_path / "m.npz", "--json"]
+    arguments = [*SMALL, *REGRESSION, "--out", tmp_path / "m.npz", "--json"]
     _, out, _ = _run(capsys, "fit", table, *arguments)
     assert json.loads(out)["inputs"] == ["a", "b"]
 
@@ -160,9 +166,6 @@ def test_ranges_may_stand_in_a_file(folder, capsys, tmp_path):
     np.testing.assert_array_equal([scaling.low, scaling.high], [[1, 2], [9, 8]])
 
 
-REGRESSION = [*BUDGET, "--label-bound", "1"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -171,14 +174,16 @@ REGRESSION = [*BUDGET, "--label-bound", "1"]
         (["--epsilon", "0", "--delta", "1e-5", "--label-bound", "1"], "0 < epsilon < infinity"),
         (["--epsilon", "1", "--delta", "2", "--label-bound", "1"], "0 < delta < 1"),
         (BUDGET, "expected --label-bound"),
-        ([*BUDGET, "--label-bound", "-1"], "label_bound > 0"),
+        ([*BUDGET, "--label-bound", "1"], NO_RANGE),
+        ([*BUDGET, "--classify", "--classes", "0,1"], NO_RANGE),
+        ([*BUDGET, *RANGE, "--label-bound", "-1"], "label_bound > 0"),
         ([*REGRESSION, "--target", "x"], "no column 'x'"),
         ([*REGRESSION, "--drop", "a,b"], "no input column besides"),
         ([*REGRESSION, "--ridge", "0"], "ridge > 0"),
         ([*REGRESSION, "--num-projections", "0"], "num_projections >= 1"),
         ([*REGRESSION, "--scale", "-1"], "scale > 0"),
         ([*REGRESSION, "--intercept-share", "1"], "intercept_share < 1"),
-        ([*REGRESSION, "--input-range", "0:10", "--input-bound", "1"], "got both"),
+        ([*REGRESSION, "--input-bound", "1"], "got both"),
         ([*REGRESSION, "--input-range", "3"], "expected --input-range LOW:HIGH"),
         ([*REGRESSION, "--input-range", "3:2"], "low < high of column 'a', got 3 and 2"),
         ([*REGRESSION, "--classes", "0,1"], "--classes needs --classify"),
@@ -186,13 +191,13 @@ REGRESSION = [*BUDGET, "--label-bound", "1"]
         ([*BUDGET, "--classify"], "expected --classes A,B"),
         ([*REGRESSION, "--public-seed", "-1"], "expected 0 <= --public-seed < 2^63, got -1"),
         # A value, not an option, though it begins with a minus.
-        ([*BUDGET, "--classify", "--classes", "-1,1"], "expected '-1' or '1' in column 'y'"),
+        ([*CLASSES, "-1,1"], "expected '-1' or '1' in column 'y'"),
         ([*REGRESSION, "--input-range", "-1:-2"], "--input-range"),
-        ([*BUDGET, "--classify", "--classes", "0"], "expected two --classes"),
-        ([*BUDGET, "--classify", "--classes", "no,no"], "expected two classes that differ"),
-        ([*BUDGET, "--classify", "--classes", "1,1.0"], "expected two classes that differ"),
-        ([*BUDGET, "--classify", "--classes", "0,1"], "expected '0' or '1' in column 'y'"),
-        ([*BUDGET, "--classify", "--classes", "a,b"], "expected --classes that the target holds"),
+        ([*CLASSES, "0"], "expected two --classes"),
+        ([*CLASSES, "no,no"], "expected two classes that differ"),
+        ([*CLASSES, "1,1.0"], "expected two classes that differ"),
+        ([*CLASSES, "0,1"], "expected '0' or '1' in column 'y'"),
+        ([*CLASSES, "a,b"], "expected --classes that the target holds"),
         ([*REGRESSION, "--out", "nowhere/model.npz"], "in a folder that exists"),
         ([*REGRESSION, "--delta", "5e-324"], "delta of at least 1e-300"),
         ([*REGRESSION, "--num-features", "1000000000000"], "numbers in the sample paths"),
@@ -216,7 +221,7 @@ def test_bad_options_of_fit_end_with_one_line_and_status_2(folder, capsys, argum
     ],
 )
 def test_budgets_that_no_classifier_has_are_refused(folder, capsys, option, value, message):
-    given = [*BUDGET, *SMALL, "--target", "kind", "--classify", "--classes", "low,high"]
+    given = [*BUDGET, *SMALL, *RANGE, "--target", "kind", "--classify", "--classes", "low,high"]
     given += [option, value, "--out", folder / "never.npz"]
     status, out, err = _run(capsys, "fit", folder / "kinds.csv", *given)
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -236,6 +241,8 @@ def test_a_pipe_or_device_is_not_replaced_by_a_model(folder, capsys, tmp_path):
 def test_argument_mistakes_come_before_the_table_is_looked_for(capsys):
     _, _, err = _run(capsys, "fit", "nowhere.csv", *BUDGET)
     assert "expected --label-bound" in err
+    _, _, err = _run(capsys, "fit", "nowhere.csv", *BUDGET, "--label-bound", "1")
+    assert NO_RANGE in err
     _, _, err = _run(capsys, "fit", "nowhere.csv", *REGRESSION)
     assert "nowhere.csv: no such file" in err
 

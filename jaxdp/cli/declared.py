@@ -32,11 +32,22 @@ def check_fit(options: argparse.Namespace) -> None:
         if "classes" not in options:
             raise ValueError("expected --classes A,B with --classify: they are public, not read")
         two_classes(options.classes)
+        _check_inputs(options)
         return
     if "classes" in options:
         raise ValueError("--classes needs --classify")
     if "label_bound" not in options:
         raise ValueError("expected --label-bound, a public bound of the target, or --classify")
+    _check_inputs(options)
+
+
+def _check_inputs(options: argparse.Namespace) -> None:
+    # The learner would warn, after a budget was spent on columns of any size.
+    if "input_range" not in options and "input_bound" not in options:
+        raise ValueError(
+            "expected --input-range, public ranges of the columns (LOW:HIGH or a file), or "
+            "--input-bound inf where public numbers have scaled them already"
+        )
 
 
 def ranges(text: str, names: tuple[str, ...]) -> tuple[Any, Any]:

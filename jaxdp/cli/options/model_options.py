@@ -48,7 +48,12 @@ def _add_fit(commands) -> None:
         "--input-range",
         help="LOW:HIGH of all columns (--input-range=-1:1), or a file of lines column,low,high",
     )
-    add("--input-bound", type=float, help="rows are scaled down to this norm, instead of ranges")
+    add(
+        "--input-bound",
+        type=float,
+        help="rows are scaled down to this norm, instead of ranges; inf: public numbers have "
+        "scaled them already",
+    )
     add("--scale", type=float, help="of the Gaussian kernel [root of columns, or --input-bound]")
     add("--num-projections", type=int, help="functions that are fitted [200]")
     add("--num-features", type=int, help="features that they are made of [2048]")
