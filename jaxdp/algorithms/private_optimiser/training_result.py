@@ -14,8 +14,8 @@ from jaxdp.core.display.values import in_words, is_known
 from jaxdp.privacy.release import Release
 
 _PRIVATE = (
-    "records and num_dropped are computed from data and are covered by no account: for whoever "
-    "holds the data"
+    "what the metric and num_dropped say of private data is covered by no account: they are for "
+    "whoever holds the data"
 )
 
 
