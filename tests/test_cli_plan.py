@@ -1,6 +1,7 @@
 """`jaxdp plan`: the plan, what is expected of it, the inverse, and how bad input ends."""
 
 import json
+import sys
 
 import pytest
 from helpers import run_cli
@@ -20,7 +21,12 @@ def test_the_plan_is_printed_drawn_and_can_be_pasted(capsys, tmp_path):
         *("--out", str(tmp_path / "new")),
     )
     assert (status, err) == (0, "")
-    for words in ("Plan for 10000 samples", "Error bar:", "A naive choice", "without privacy"):
+    for words in (
+        "Plan for 10,000 samples at epsilon 2, delta 1e-05",
+        "Error bar:",
+        "A naive choice",
+        "without privacy",
+    ):
         assert words in out
     assert (tmp_path / "new" / "plan.png").stat().st_size > 10_000
     found = json.loads((tmp_path / "new" / "plan.json").read_text())
@@ -48,6 +54,9 @@ def test_the_plan_is_printed_drawn_and_can_be_pasted(capsys, tmp_path):
     assert naive["final_risk"] == pytest.approx(
         naive["times"] * found["predicted"]["final_risk"], rel=1e-6
     )
+    assert (found["epsilon"], found["delta"]) == (2, 1e-5)
+    assert found["clip_norm"] == pytest.approx(10 * found["clip_scale"])
+    assert f"clip norm {found['clip_norm']:.4g} (" in out
     assert found["sensitivities"]["learning_rate"]["halved"] > 5
     pasted = eval(found["line"], {"jaxdp": jaxdp})
     assert f"\n{found['line']}\n" in out
@@ -93,6 +102,19 @@ def test_a_target_below_the_floor_is_answered_without_a_plan(capsys, tmp_path):
     assert found["required_epsilon"] == "inf"
     assert found["files"] == [str(tmp_path / "plan.json")]
     assert json.loads((tmp_path / "plan.json").read_text()) == found
+
+
+@pytest.mark.parametrize("flag", [None, "--quiet", "--json"])
+def test_on_a_terminal_one_word_is_said_of_the_search(capsys, tmp_path, monkeypatch, flag):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    arguments = ["--target-risk", ".001", "--num-samples", "1000", "--out", str(tmp_path)]
+    status, out, err = _run(capsys, *arguments, *([flag] if flag else []))
+    assert status == 0
+    assert "searching" not in out
+    assert err.count("searching for the best schedule") == (flag is None)
+    # The line is taken back before the answer is printed.
+    assert "\n" not in err
+    assert err.endswith("\r" if flag is None else "")
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ def test_a_plan_of_one_pass_shows_what_to_run():
         regret=1.5,
     )
     html = _shown(plan)
+    assert "clip norm over sqrt(dim)" in str(plan)
     for text in ("2 and 3", "0.125", "rows are &lt;Gaussian&gt;", "1.5", plan.line):
         assert text in html
 

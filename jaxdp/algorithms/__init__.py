@@ -24,8 +24,8 @@ from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of 
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser as PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.optimiser_steps import OptimiserState as OptimiserState
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser as NonPrivateOptimiser
-from jaxdp.algorithms.private_optimiser.training import Training as Training
 from jaxdp.algorithms.private_optimiser.training import train as train
+from jaxdp.algorithms.private_optimiser.training_result import Training as Training
 from jaxdp.algorithms.transformations.linear_state import LinearState as LinearState
 from jaxdp.algorithms.transformations.linear_state import linear_state as linear_state
 

@@ -57,6 +57,11 @@ class AbstractSampleProblem(AbstractProblem):
     def max_samples(self) -> int | None:
         """How many samples one pass can draw; None when they never end."""
 
+    @property
+    def why_max_samples(self) -> str:
+        """Why there are no more, in words for whoever asks for more; may be empty."""
+        return ""
+
     @abc.abstractmethod
     def prepare(self, key: Key[Array, ""]) -> Any:
         """What one run fixes before its first step (a table's split), as a pytree or None."""

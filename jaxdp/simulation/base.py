@@ -47,8 +47,9 @@ def known_length(problem: AbstractSampleProblem, algorithm: AbstractOnePassAlgor
         )
     needed = num_steps * algorithm.batch_size
     if problem.max_samples is not None and needed > problem.max_samples:
+        why = f" ({problem.why_max_samples})" if problem.why_max_samples else ""
         raise ValueError(
-            f"expected at most {problem.max_samples} samples, the length of one pass, got "
+            f"expected at most {problem.max_samples} samples, the length of one pass{why}, got "
             f"num_steps * batch_size = {needed}"
         )
     return num_steps

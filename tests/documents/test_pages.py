@@ -168,8 +168,10 @@ def test_a_stream_is_planned_as_it_stands(tmp_path):
     between = "print(float(plan.algorithm.clip_scale), plan.algorithm.learning_rate.values)\n"
     out = run(first + between + second + "print('=====')\n" + inverse, tmp_path)
     before, _, numbers = out.partition("=====\n")
-    assert_as_claimed(page, "It prints the clip scale (#;", float(_after(before, "clip scale ")))
-    rates = re.search(r"learning rate (\S+) to (\S+)", before)
+    assert "at epsilon 2, delta 1e-05 (rho = " in before
+    assert_as_claimed(page, "the budget, the clip norm (#)", float(_after(before, "clip norm ")))
+    assert_as_claimed(page, "and the clip scale (#;", float(_after(before, "clip scale ")))
+    rates = re.search(r"learning rate (\S+) to ([^\s,]+)", before)
     assert rates is not None
     assert_as_claimed(page, "at the start and at the end (# and", float(rates[1]))
     assert_as_claimed(page, "at the end (75.19 and # in units", float(rates[2]))

@@ -21,8 +21,8 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from jaxdp.algorithms.length import Length
 from jaxdp.algorithms.private_optimiser.loss_gradient import require_gradient
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.private_optimiser.optimiser_steps import OptimiserState
 from jaxdp.algorithms.private_optimiser.trainable import AbstractTrainable
+from jaxdp.algorithms.private_optimiser.training_result import Training
 from jaxdp.algorithms.transformations.transformation import (
     Rate,
     Transformation,
@@ -43,7 +43,6 @@ from jaxdp.core.checks import (
     require_real,
 )
 from jaxdp.core.progress import listener_of
-from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 _PROGRESS_BLOCKS = 20
@@ -101,53 +100,6 @@ class NonPrivateOptimiser(AbstractTrainable):
         updates, state = self.transformation.update(mean, state, weights)
         moved = eqx.combine(optax.apply_updates(weights, updates), rest)
         return moved, state, jnp.sum(~jnp.isfinite(norms), dtype=jnp.int32)
-
-
-class Training(eqx.Module):
-    """What a run of `train` ends with.
-
-    Attributes:
-        model: the last iterate, after all steps, or the average of an optimiser that has one: what
-            is released.
-        state: of the optimiser, after them. Its `iterate` holds the weights at which training goes
-            on where the model is an average.
-        steps: how many steps had been made at each record.
-        records: the metric at each of `steps`, with a leading axis; None without a metric.
-        statement: what was released, and what is proved about it; None without privacy.
-        num_dropped: how often, over all steps, a record's loss or gradient was not finite, so
-            that the record counted as zero; at most 2^31 - 1. Private data like `records`, for
-            whoever holds the data alone: no part of what is released, of the account or of this
-            object's repr.
-
-    Example:
-        >>> import jax, jaxdp, numpy as np, optax
-        >>> from jaxdp.algorithms import train
-        >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
-        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
-        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
-        >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
-        >>> given = np.zeros(3, np.float32), np.ones((40, 3), np.float32), np.ones(40, np.float32)
-        >>> training = train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
-        >>> training.model.shape, int(training.state.num_released), int(training.num_dropped)
-        ((3,), 20, 0)
-    """
-
-    model: PyTree
-    state: OptimiserState | PyTree
-    steps: tuple[int, ...] = eqx.field(static=True)
-    records: PyTree[Array]
-    statement: Release | None = None
-    num_dropped: Int[Array, ""] | None = eqx.field(default=None, repr=False)
-
-    def release(self) -> Release:
-        """What was made public: `jaxdp.account(training, delta=...)` reads it.
-
-        Raises:
-            TypeError: the run had no privacy.
-        """
-        if self.statement is None:
-            raise TypeError("expected a run of a PrivateOptimiser, got one without privacy")
-        return self.statement
 
 
 def train(

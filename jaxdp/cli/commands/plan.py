@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from jaxdp.cli.files import write_picture, write_text
-from jaxdp.cli.output import as_json, described_options, prepare_folder
+from jaxdp.cli.output import as_json, described_options, prepare_folder, progress_bar
 from jaxdp.cli.sizes import check_sizes, check_steps
 
 PLAN_FILES = "plan.png", "plan.json"
+_SEARCH = "searching for the best schedule, about ten seconds the first time"
 _A_BUDGET = 2.0
 # Samples for each dimension, where nobody says how many there are.
 _SAMPLES = 100
@@ -21,19 +22,27 @@ _NUM_RATES, _ROUNDS, _LEAST_RATE = 13, 4, 1e-5
 
 def plan(options: argparse.Namespace) -> None:
     """Plan, predict, print and draw."""
+    prepare_folder(options.out, *PLAN_FILES)
+    check_sizes(directions=(options.dim,))
+    with progress_bar(_SEARCH, quiet=options.quiet or options.json):
+        lines, summary, figure = _answer(options)
+    if figure is not None:
+        write_picture(options.out / PLAN_FILES[0], figure)
+    _finish(options, lines, summary, picture=figure is not None)
+
+
+def _answer(options: argparse.Namespace) -> tuple[list[str], dict[str, Any], Any]:
+    """Lines, numbers and a picture; no picture where the target is out of reach."""
     import jaxdp
     from jaxdp.plots import plot_plan
 
-    prepare_folder(options.out, *PLAN_FILES)
-    check_sizes(directions=(options.dim,))
     problem = _problem(options)
     inverse = _inverse(options, problem)
     summary: dict[str, Any] = {"options": described_options(options), **inverse}
     lines = [_in_words(options, inverse)] if inverse else []
     budget = _budget(options, inverse)
     if budget is None:
-        _finish(options, lines, summary)
-        return
+        return lines, summary, None
     found = jaxdp.plan(problem, schedule=_schedule(options), **budget)
     algorithm = found.algorithm
     predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations())
@@ -44,7 +53,10 @@ def plan(options: argparse.Namespace) -> None:
         "line": found.line,
         "num_samples": int(algorithm.num_steps),
         "clip_scale": float(algorithm.clip_scale),
+        "clip_norm": found.clip_norm,
         "rho": float(algorithm.rho),
+        "epsilon": found.epsilon,
+        "delta": found.delta,
         "predicted": {
             "final_risk": found.final_risk,
             "standard_deviation": error_bar,
@@ -63,9 +75,7 @@ def plan(options: argparse.Namespace) -> None:
         f"risk {naive['final_risk']:.5g}, {naive['times']:.3g} times as large",
         str(cost),
     ]
-    figure = plot_plan(found, predicted, title=_title(options, algorithm))
-    write_picture(options.out / PLAN_FILES[0], figure)
-    _finish(options, lines, summary, picture=True)
+    return lines, summary, plot_plan(found, predicted, title=_title(options, algorithm))
 
 
 def _problem(options: argparse.Namespace):

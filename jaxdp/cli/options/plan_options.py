@@ -63,6 +63,7 @@ def add_plan(commands) -> None:
         help="folder to write to [%(default)s]",
     )
     plan.add_argument("--json", action="store_true", help="print one JSON object")
+    plan.add_argument("--quiet", action="store_true", help="no word of the search")
     plan.set_defaults(command=_plan)
 
 

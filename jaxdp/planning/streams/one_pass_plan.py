@@ -1,5 +1,6 @@
 """A plan of one-pass DP-SGD: what to run, what is predicted of it, and how much hangs on it."""
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -48,6 +49,8 @@ class OnePassPlan(AbstractExplained, eqx.Module):
         status: `Status.OK`, or what went wrong.
         regret: with `uncertainty`, by which factor the risk exceeds the best one at the worst of
             the places of the box that are looked at (`Box.places`); None without.
+        dim: of the problem, which turns the clip scale into a clip norm; None where nobody said.
+        epsilon, delta: the budget as it was asked for; None where it was asked for as rho.
 
     Example:
         >>> import jaxdp
@@ -64,6 +67,9 @@ class OnePassPlan(AbstractExplained, eqx.Module):
     assumptions: tuple[str, ...] = eqx.field(static=True)
     status: Status = eqx.field(static=True)
     regret: float | None = eqx.field(static=True, default=None)
+    dim: int | None = eqx.field(static=True, default=None)
+    epsilon: float | None = eqx.field(static=True, default=None)
+    delta: float | None = eqx.field(static=True, default=None)
 
     @property
     def final_risk(self) -> float:
@@ -71,20 +77,32 @@ class OnePassPlan(AbstractExplained, eqx.Module):
         return float(self.predicted.final_risk)
 
     @property
+    def clip_norm(self) -> float | None:
+        """The clip norm, the clip scale times the root of `dim`; None where `dim` is."""
+        scale = float(self.algorithm.clip_scale)
+        return None if self.dim is None else scale * math.sqrt(self.dim)
+
+    @property
     def line(self) -> str:
         """The algorithm as a line of Python, to five digits; of many knots as few as are needed."""
         one = self.algorithm
-        texts = f"{float(one.clip_scale):.5g}", repr(float(one.rho)), str(int(one.num_steps))
+        texts = {
+            "clip_scale": f"{float(one.clip_scale):.5g}",
+            "rho": repr(float(one.rho)),
+            "num_steps": str(int(one.num_steps)),
+        }
         # Infinity has no literal in Python.
-        numbers = ", ".join('float("inf")' if text == "inf" else text for text in texts)
+        values = ('float("inf")' if text == "inf" else text for text in texts.values())
+        numbers = ", ".join(f"{name}={value}" for name, value in zip(texts, values, strict=True))
         return f"jaxdp.OnePassDPSGD({_schedule_text(one.learning_rate)}, {numbers})"
 
     def __str__(self):
         one = self.algorithm
         first, last = (float(one.learning_rate(jnp.asarray(time))) for time in (0.0, 1.0))
         lines = [
-            f"Plan for {int(one.num_steps)} samples, rho = {float(one.rho):.5g}",
-            f"clip scale {float(one.clip_scale):.4g}, learning rate {first:.4g} to {last:.4g}",
+            f"Plan for {int(one.num_steps):,} samples at {self._budget}",
+            f"{self._clipping}; learning rate {first:.4g} to {last:.4g}, in units of 1/number of "
+            "steps",
             f"predicted risk {self.final_risk:.5g} by the {self.predicted.label}; without privacy "
             f"{self.floor:.5g} at best",
         ]
@@ -106,14 +124,37 @@ class OnePassPlan(AbstractExplained, eqx.Module):
     def __repr__(self):
         return str(self)
 
+    @property
+    def _budget(self) -> str:
+        rho = float(self.algorithm.rho)
+        if self.epsilon is None or self.delta is None:
+            return f"rho = {rho:.5g} in Gaussian DP"
+        return f"epsilon {self.epsilon:g}, delta {self.delta:g} (rho = {rho:.3g} in Gaussian DP)"
+
+    @property
+    def _clipping(self) -> str:
+        scale, norm = float(self.algorithm.clip_scale), self.clip_norm
+        if math.isinf(scale):
+            return "no clipping"
+        if norm is None:
+            return f"clip scale {scale:.4g}, the clip norm over sqrt(dim)"
+        return f"clip norm {norm:.4g} (clip scale {scale:.4g} times sqrt({self.dim}))"
+
     def _explanation(self):
         one = self.algorithm
         first, last = (float(one.learning_rate(jnp.asarray(time))) for time in (0.0, 1.0))
-        rows = [
-            Row("num_steps", f"{int(one.num_steps):,}", "samples, each used once"),
+        rows = [Row("num_steps", f"{int(one.num_steps):,}", "samples, each used once")]
+        for name, asked in (("epsilon", self.epsilon), ("delta", self.delta)):
+            if asked is not None:
+                rows.append(Row(name, f"{asked:g}", "of the budget"))
+        rows += [
             Row("rho", f"{float(one.rho):.5g}", "Gaussian DP parameter mu of the release"),
             Row("clip_scale", f"{float(one.clip_scale):.4g}", "clip norm over sqrt(dim)"),
-            Row("learning_rate", f"{first:.4g} to {last:.4g}", "from time 0 to time 1"),
+        ]
+        if self.clip_norm is not None:
+            rows.append(Row("clip_norm", f"{self.clip_norm:.4g}", "longest gradient of a record"))
+        rows += [
+            Row("learning_rate", f"{first:.4g} to {last:.4g}", "in units of 1/number of steps"),
             Row("final_risk", f"{self.final_risk:.5g}", f"by the {self.predicted.label}"),
             Row("floor", f"{self.floor:.5g}", "best risk without privacy"),
         ]

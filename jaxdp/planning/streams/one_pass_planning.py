@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.core.checks import require_count, require_host, require_kind
+from jaxdp.core.checks import host_number, require_count, require_host, require_kind
 from jaxdp.core.trajectory import Status, Trajectory
 from jaxdp.planning.streams.box import Box
 from jaxdp.planning.streams.equations.other_settings import stream_setting_of
@@ -74,6 +74,9 @@ def plan_one_pass(
         ),
         status=_status(predicted, found, setting),
         regret=regret,
+        dim=problem.dim,
+        epsilon=None if epsilon is None else host_number("epsilon", epsilon),
+        delta=None if delta is None else host_number("delta", delta),
     )
 
 

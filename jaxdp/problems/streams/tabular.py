@@ -136,6 +136,10 @@ class TabularRegression(AbstractLinearModelProblem):
         return self.num_steps
 
     @property
+    def why_max_samples(self):
+        return "half of the rows are held out to measure the risk"
+
+    @property
     def is_valid(self):
         # Rows or labels that `equinox.tree_at` has set are no longer those of the surrogate.
         rows, labels = as_wide_float(self.rows), as_wide_float(self.centred_labels)

@@ -284,8 +284,22 @@ def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser):
     is_poisson = isinstance(getattr(optimiser, "sampler", None), PoissonSampler)
     # Two records, three steps; a Poisson batch has each of them nine times in ten.
     assert 1 <= count <= 6 if is_poisson else count == 6
-    # What is released says nothing of it.
-    assert "num_dropped" not in repr(found)
+    # What is released says nothing of it, and what is printed says for whom it is.
+    assert "dropped" not in repr(found)
+    assert len(repr(found)) < 120
+    lines = [" ".join(line.split()) for line in str(found).splitlines()]
+    weights = jax.tree.leaves(eqx.filter(found.model, eqx.is_inexact_array))
+    assert f"{sum(leaf.size for leaf in weights)} parameters" in lines[1]
+    assert f"num_dropped {count} times that a record was not finite" in lines
+    first, last = (f"{float(value):.6g}" for value in found.records)
+    assert f"records {first} to {last} after 1 and 3 steps" in lines
+    assert len(lines) <= 8
+    assert "covered by no account" in " ".join(lines)
+    private = isinstance(optimiser, jaxdp.PrivateOptimiser)
+    assert any("steps 3 noisy sums" in line for line in lines) == private
+    is_secret = private and isinstance(optimiser.noise, jaxdp.privacy.SecretNoise)
+    kind = "certified noise" if is_secret else "simulated noise" if private else "no privacy"
+    assert any(line.startswith("release ") and kind in line for line in lines)
     if isinstance(optimiser, jaxdp.PrivateOptimiser):
         assert found.release() == whole.release()
         assert not any("finite" in line for line in found.release().assumptions)

@@ -61,6 +61,9 @@ def test_a_plan_keeps_the_budget_and_spends_it(epsilon):
     plan = _plan(epsilon=epsilon, delta=DELTA)
     cost = jaxdp.account(plan.algorithm, delta=DELTA)
     assert 0.9999 * epsilon < cost.epsilon <= epsilon
+    first = str(plan).splitlines()[0]
+    assert first.startswith(f"Plan for 1,000 samples at epsilon {epsilon:g}, delta 1e-05 (rho = ")
+    assert float(first.split()[-4]) == pytest.approx(float(plan.algorithm.rho), rel=2e-3)
     assert float(_plan(rho=0.3).algorithm.rho) <= 0.3
 
 
@@ -71,6 +74,8 @@ def test_a_larger_budget_and_more_samples_are_better():
     # Without noise the plan is not clipped and reaches the floor.
     quiet = _plan(rho=math.inf)
     assert np.isinf(quiet.algorithm.clip_scale)
+    assert "no clipping;" in str(quiet)
+    assert np.isinf(eval(quiet.line, {"jaxdp": jaxdp}).rho)
     np.testing.assert_allclose(quiet.final_risk, quiet.floor, rtol=1e-4)
 
 
@@ -134,6 +139,14 @@ def test_what_is_printed_says_what_is_assumed_and_can_be_pasted():
     assert text == repr(plan)
     for words in ("taken as known", "not covered by rho", "when halved", "without privacy"):
         assert words in text
+    first, second, *_ = text.splitlines()
+    assert first == "Plan for 1,000 samples at rho = 1 in Gaussian DP"
+    scale = float(plan.algorithm.clip_scale)
+    assert second.startswith(
+        f"clip norm {10 * scale:.4g} (clip scale {scale:.4g} times sqrt(100)); "
+    )
+    assert second.endswith("in units of 1/number of steps")
+    assert all(f" {name}=" in plan.line for name in ("clip_scale", "rho", "num_steps"))
     pasted = eval(plan.line, {"jaxdp": jaxdp})
     assert pasted.num_steps == 1000
     assert pasted.rho == plan.algorithm.rho

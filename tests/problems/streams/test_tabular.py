@@ -148,7 +148,8 @@ def test_repr_says_what_was_done_without_privacy():
 def test_a_pass_longer_than_the_table_is_refused():
     problem = jaxdp.TabularRegression(*_table())
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(2.0), 1.0, 1.0, 100, batch_size=2)
-    with pytest.raises(ValueError, match=r"at most 150 samples.*num_steps \* batch_size = 200"):
+    message = r"at most 150 samples.*half of the rows are held out.*num_steps \* batch_size = 200"
+    with pytest.raises(ValueError, match=message):
         jaxdp.simulate(problem, algorithm, key=jr.key(0))
 
 

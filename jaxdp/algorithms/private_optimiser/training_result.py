@@ -1,0 +1,116 @@
+"""What a run of training ends with: a model, what was proved of it, and what was measured."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Int, PyTree
+
+from jaxdp.algorithms.private_optimiser.optimiser_steps import OptimiserState
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display.values import in_words, is_known
+from jaxdp.privacy.release import Release
+
+_PRIVATE = (
+    "what the metric and num_dropped say of private data is covered by no account: they are for "
+    "whoever holds the data"
+)
+
+
+class Training(AbstractExplained, eqx.Module):
+    """What a run of `train` ends with.
+
+    Attributes:
+        model: the last iterate, after all steps, or the average of an optimiser that has one: what
+            is released.
+        state: of the optimiser, after them. Its `iterate` holds the weights at which training goes
+            on where the model is an average.
+        steps: how many steps had been made at each record.
+        records: the metric at each of `steps`, with a leading axis; None without a metric.
+        statement: what was released, and what is proved about it; None without privacy.
+        num_dropped: how often, over all steps, a record's loss or gradient was not finite, so
+            that the record counted as zero; at most 2^31 - 1. Private data like `records`, for
+            whoever holds the data alone: no part of what is released, of the account or of this
+            object's repr. `print` shows both, for that reader, and says so.
+
+    Example:
+        >>> import jax, jaxdp, numpy as np, optax
+        >>> from jaxdp.algorithms import train
+        >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
+        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
+        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
+        >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
+        >>> given = np.zeros(3, np.float32), np.ones((40, 3), np.float32), np.ones(40, np.float32)
+        >>> training = train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
+        >>> training.model.shape, int(training.state.num_released), int(training.num_dropped)
+        ((3,), 20, 0)
+    """
+
+    model: PyTree
+    state: OptimiserState | PyTree
+    steps: tuple[int, ...] = eqx.field(static=True)
+    records: PyTree[Array]
+    statement: Release | None = None
+    num_dropped: Int[Array, ""] | None = eqx.field(default=None, repr=False)
+
+    def release(self) -> Release:
+        """What was made public: `jaxdp.account(training, delta=...)` reads it.
+
+        Raises:
+            TypeError: the run had no privacy.
+        """
+        if self.statement is None:
+            raise TypeError("expected a run of a PrivateOptimiser, got one without privacy")
+        return self.statement
+
+    def __repr__(self):
+        values = [self._parameters(), *(f"{row.name} {row.value}" for row in self._rows_of_run())]
+        return f"Training({', '.join(values)})"
+
+    def _explanation(self):
+        runs = self._batch()
+        title = f"Training, a batch of {' x '.join(map(str, runs))}" if runs else "Training"
+        rows = [Row("model", self._parameters(), "trained, of each run" if runs else "trained")]
+        rows += self._rows_of_run()
+        for path, values in jax.tree_util.tree_leaves_with_path(self.records):
+            name = f"records{jax.tree_util.keystr(path)}"
+            rows.append(_row_of_records(name, values, self.steps, len(runs)))
+        if self.num_dropped is not None:
+            text = in_words(self.num_dropped, 0)
+            rows.append(Row("num_dropped", text, "times that a record was not finite"))
+        return Explanation(title, tuple(rows), (_PRIVATE,))
+
+    def _batch(self) -> tuple[int, ...]:
+        """The axes of runs that were made together; none for a single run."""
+        return () if self.num_dropped is None else np.shape(self.num_dropped)
+
+    def _parameters(self) -> str:
+        weights = jax.tree.leaves(eqx.filter(self.model, eqx.is_inexact_array))
+        count = sum(leaf.size for leaf in weights) // (math.prod(self._batch()) or 1)
+        return f"{count:,} parameters"
+
+    def _rows_of_run(self) -> list[Row]:
+        """How many steps were made, and what kind of guarantee there is."""
+        rows = []
+        if isinstance(self.state, OptimiserState):
+            rows.append(
+                Row("steps", in_words(self.state.num_released, 0), "noisy sums, all counted")
+            )
+        if self.statement is None:
+            return [*rows, Row("release", "none", "the run had no privacy")]
+        kind = "certified" if self.statement.is_certified else "simulated"
+        text = f"{self.statement.adjacency}, {kind} noise"
+        return [*rows, Row("release", text, "jaxdp.account says its epsilon")]
+
+
+def _row_of_records(name: str, values: Any, steps: tuple[int, ...], num_axes: int) -> Row:
+    """A metric at its first and at its last record; the records follow the axes of the runs."""
+    if not is_known(values):
+        return Row(name, in_words(values))
+    known = np.moveaxis(np.asarray(values), num_axes, 0)
+    places = (0, -1) if len(steps) > 1 else (-1,)
+    texts = [in_words(known[place], known.ndim - 1 - num_axes) for place in places]
+    when = " and ".join(str(steps[place]) for place in places)
+    return Row(name, " to ".join(texts), f"after {when} steps")
