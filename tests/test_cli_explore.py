@@ -16,7 +16,7 @@ import jaxdp.explorer
     [
         (("--address", "everywhere"), "expected address to be an IP address, got 'everywhere'"),
         (("--port", "70000"), "expected 0 <= port < 65536, got 70000"),
-        (("--store", "nowhere"), "expected --store to be a folder or a .nc file"),
+        (("--store", "nowhere"), "expected store to be a folder or a .nc file"),
         (("--store", "."), "expected the folder of a sweep"),
     ],
 )

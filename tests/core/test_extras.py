@@ -40,7 +40,10 @@ _COMMANDS = {
     "compare --out o": ("matplotlib", "plots"),
     "sweep --out o": ("xarray", "sweeps"),
     "reconstruct --out o": ("matplotlib", "plots"),
-    "fit t.csv --epsilon 1 --delta 1e-5 --label-bound 1 --out m.npz": ("pandas", "data"),
+    "fit t.csv --epsilon 1 --delta 1e-5 --label-bound 1 --input-range 0:1 --out m.npz": (
+        "pandas",
+        "data",
+    ),
 }
 _BLOCKED = f"""
 import json, sys

@@ -59,7 +59,7 @@ class _Refused(Matcher):
         if not check_allowlist(request.headers.get("Host", "").lower(), self._origins):
             return 403, (
                 "expected an address of the page: the one that was printed when it was started, or "
-                "one that --origin HOST:PORT names"
+                "one that was given as an origin when it was started"
             )
         # Browsers say it of requests to a loopback address and over https.
         if request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site":
