@@ -1,5 +1,7 @@
 """What several test files share: assertions, references without jaxdp, noise that is known."""
 
+import importlib.util
+
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.special import erfc, gammainc
@@ -145,3 +147,13 @@ def run_cli(capsys, *arguments):
         status = stop.code
     captured = capsys.readouterr()
     return status, captured.out, captured.err
+
+
+def module_of(path):
+    """A file that is in no package, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,7 +1,6 @@
 """Cases for other implementations: their scripts stand alone, and jaxdp gives the same answers."""
 
 import ast
-import importlib.util
 import json
 import pathlib
 
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from helpers import module_of
 
 import jaxdp
 from jaxdp.algorithms.transformations.linear_state import linear_state
@@ -17,18 +17,7 @@ from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "docs" / "reference_cases"
 CASES = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
-
-
-def _runner():
-    spec = importlib.util.spec_from_file_location("reference_runner", FOLDER / "check.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-RUNNER = _runner()
+RUNNER = module_of(FOLDER / "check.py")
 
 
 def _lines_of_code(path):

@@ -22,7 +22,7 @@ def distinct(predictions: Sequence[Trajectory]) -> list[Trajectory]:
 def coincidences(predictions: Sequence[Trajectory]) -> list[str]:
     """A sentence for each shown prediction that others coincide with."""
     return [
-        f"{_listed(same)} agree{'s' * (len(same) == 1)} with {_name(original)} to "
+        f"{_listed(same)} agree{'s' * (len(same) == 1)} with {name_of(original)} to "
         f"{max(_distance(original, each) for each in same):.0e} of the risk: not shown"
         for original, same in coinciding(predictions)
     ]
@@ -62,10 +62,11 @@ def _distance(first: Trajectory, second: Trajectory) -> float:
     return float((np.abs(one - other) / np.where(scale > 0, scale, 1)).max())
 
 
-def _name(prediction: Trajectory) -> str:
+def name_of(prediction: Trajectory) -> str:
+    """What a prediction is called where it is shown."""
     return prediction.label or "predicted"
 
 
 def _listed(predictions: Sequence[Trajectory]) -> str:
-    *first, last = (_name(each) for each in predictions)
+    *first, last = (name_of(each) for each in predictions)
     return f"{', '.join(first)} and {last}" if first else last

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jaxdp.comparison.coinciding import coinciding, distinct
+from jaxdp.comparison.coinciding import coinciding, distinct, name_of
 from jaxdp.core.checks import require_kind
 from jaxdp.core.pictures.figures import given_axes, new_figure
 from jaxdp.core.trajectory import Status, Trajectory
@@ -242,7 +242,7 @@ def _draw_prediction(
 
 def _named(predictions: Sequence[Trajectory]) -> str:
     """One curve's entry in the legend, on short lines that break between the names."""
-    names = ((each.label or "predicted").replace(" ", "\N{NO-BREAK SPACE}") for each in predictions)
+    names = (name_of(each).replace(" ", "\N{NO-BREAK SPACE}") for each in predictions)
     return textwrap.fill(" = ".join(names), _LEGEND_WIDTH)
 
 

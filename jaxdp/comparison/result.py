@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.comparison.coinciding import coincidences, distinct
+from jaxdp.comparison.coinciding import coincidences, distinct, name_of
 from jaxdp.comparison.picture import plot_comparison
 from jaxdp.comparison.table import Column, as_html, as_text, unbroken, wrapped
 from jaxdp.core.trajectory import Trajectory
@@ -120,7 +120,7 @@ class Comparison:
                 Column("s.e.", [f"{error:.5f}" if error > 0 else "-" for error in errors]),
             ],
             *(
-                [Column(_name(each), [f"{risk:.5f}" for risk in _at(each, shown)])]
+                [Column(name_of(each), [f"{risk:.5f}" for risk in _at(each, shown)])]
                 for each in distinct(self.predictions)
             ),
             [Column("gap", [f"{gap:.5f}" for gap in gaps]), Column("sigmas", sigmas)],
@@ -132,7 +132,7 @@ class Comparison:
             groups.append([Column("s.d.", texts)])
             for each in spreading:
                 stds = [*np.asarray(each.std, np.float64)[shown], _final_std(each)]
-                groups[-1].append(Column(f"{_name(each)} s.d.", [f"{std:.5f}" for std in stds]))
+                groups[-1].append(Column(f"{name_of(each)} s.d.", [f"{std:.5f}" for std in stds]))
         times = [*(f"{self.time[place]:.{digits}f}" for place in shown), "final"]
         return Column("time", times), groups
 
@@ -156,7 +156,7 @@ class Comparison:
         predicted = np.asarray(prediction.std, np.float64)
         # Where all runs agree, at the start, there is nothing to compare.
         known = (self.standard_error > 0) & (predicted > 0)
-        name = prediction.label or "predicted"
+        name = name_of(prediction)
         if not known.any():
             return f"{name}: a standard deviation over runs needs two runs or more"
         ratios = (self.std[known] / predicted[known]).tolist()
@@ -185,10 +185,6 @@ def exit_lines(predictions: tuple[Trajectory, ...]) -> list[str]:
 def _at(prediction: Trajectory, places: list[int]) -> list[float]:
     """The risk at some records, and the released iterate's."""
     return [*(float(prediction.risk[place]) for place in places), float(prediction.final_risk)]
-
-
-def _name(prediction: Trajectory) -> str:
-    return prediction.label or "predicted"
 
 
 def _final_std(prediction: Trajectory) -> float:

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
-WIDTH = 80
+from jaxdp.core.display.explanations import WIDTH
+
 _BETWEEN = "  "
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 

@@ -202,6 +202,22 @@ def test_of_what_waits_only_the_latest_is_done():
     assert done == [1, 6]
 
 
+def test_what_breaks_does_not_keep_the_next_from_being_done(capsys):
+    latest, done = Latest(), threading.Event()
+
+    def broken(number):
+        raise AssertionError("a defect")
+
+    for job in (broken, lambda number: done.set()):
+        latest.ask(job)
+        for _ in range(1000):
+            if latest.is_idle:
+                break
+            time.sleep(0.005)
+    assert done.wait(5)
+    assert "a defect" in capsys.readouterr().err
+
+
 def test_other_origins_have_no_websocket():
     assert allowed_origins("127.0.0.1", 5006, ()) == ["127.0.0.1:5006", "localhost:5006"]
     assert allowed_origins("192.0.2.7", 80, ("lab:80",)) == ["192.0.2.7:80", "lab:80"]

@@ -1,7 +1,6 @@
 """Executed copies of the notebooks: in step with them, small, with pictures where sliders were."""
 
 import base64
-import importlib.util
 import json
 import pathlib
 import re
@@ -11,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers import module_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOTEBOOKS, COPIES = ROOT / "notebooks", ROOT / "docs" / "tutorials"
@@ -19,17 +19,7 @@ each_copy = pytest.mark.parametrize(
     "path", sorted(COPIES.glob("*.ipynb")), ids=lambda path: path.stem
 )
 
-
-def _tool():
-    spec = importlib.util.spec_from_file_location("executed", NOTEBOOKS / "executed.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL = _tool()
+TOOL = module_of(NOTEBOOKS / "executed.py")
 
 
 def test_every_notebook_has_a_copy_of_the_same_cells():

@@ -2,7 +2,8 @@
 
 Arrays may be traced, stand for a batch under `vmap`, lie on devices of other processes or hold
 private records. What is printed of them ends up in logs and notebooks, so that records are told by
-their number and keys not at all.
+their number and keys not at all. What was computed from records is shown like any other number: the
+target of a problem that was made from a table, for example, is that table's least-squares solution.
 """
 
 import functools

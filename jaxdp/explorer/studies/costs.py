@@ -26,10 +26,10 @@ def cost_table(algorithm: Any, delta: float) -> CostTable:
     try:
         cost = jaxdp.account(algorithm, delta=delta)
     except ValueError as error:
-        return CostTable((("ε", "not known"), ("δ", f"{delta:.3g}")), (str(error),))
+        return CostTable((("ε", "not known"), ("δ", _rounded_up(delta))), (str(error),))
     rows = (
         ("ε", _rounded_up(float(cost.epsilon))),
-        ("δ", f"{float(cost.delta):.3g}"),
+        ("δ", _rounded_up(float(cost.delta))),
         ("μ (Gaussian DP)", "not of this form" if cost.mu is None else _rounded_up(float(cost.mu))),
         ("neighbours", cost.adjacency),
         ("noise", "certified" if cost.is_certified else "simulated in floating point"),

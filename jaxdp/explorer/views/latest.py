@@ -5,6 +5,7 @@ wait are dropped.
 """
 
 import threading
+import traceback
 from collections.abc import Callable
 
 
@@ -45,4 +46,8 @@ class Latest:
                     self._is_running = False
                     return
             job, number = pending
-            job(number)
+            try:
+                job(number)
+            except Exception:
+                # What was asked for next is still done.
+                traceback.print_exc()
