@@ -60,6 +60,7 @@ def executed(path: pathlib.Path, answer: str = "") -> dict:
         write_kernel_spec(pathlib.Path(folder, "kernels", "this"))
         specs = KernelSpecManager(kernel_dirs=[str(pathlib.Path(folder, "kernels"))])
         manager = AsyncKernelManager(kernel_name="this", kernel_spec_manager=specs)
+        manager.client_factory = _attentive_client()
         work = pathlib.Path(folder, "work")
         work.mkdir()
         # Pictures for screens of high resolution; `tidied` says how large they are to be shown.
@@ -71,6 +72,35 @@ def executed(path: pathlib.Path, answer: str = "") -> dict:
         client.execute(cleanup_kc=True)
     # Through JSON, so that what follows sees plain lists and dictionaries.
     return json.loads(nbformat.writes(notebook))
+
+
+def _attentive_client() -> type:
+    """A kernel's client that looks for messages every second, whether or not it is woken.
+
+    A socket of ZeroMQ tells the event loop once that a message has come. Now and then that is lost,
+    and a client that waits to be told waits until its time is over, which here is ten minutes.
+    """
+    import queue
+
+    from jupyter_client.asynchronous import AsyncKernelClient
+    from jupyter_client.channels import AsyncZMQSocketChannel
+    from traitlets import Type
+
+    class Attentive(AsyncZMQSocketChannel):
+        async def get_msg(self, timeout: float | None = None) -> dict:
+            deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
+            while True:
+                left = deadline - time.monotonic()
+                try:
+                    return await super().get_msg(min(1.0, max(left, 0.0)))
+                except queue.Empty:
+                    if left <= 1.0:
+                        raise
+
+    class Client(AsyncKernelClient):
+        shell_channel_class = iopub_channel_class = control_channel_class = Type(Attentive)
+
+    return Client
 
 
 def tidied(notebook: dict, source: dict) -> dict:

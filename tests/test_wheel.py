@@ -63,7 +63,8 @@ _COMMANDS = {
     "plan --num-samples 100 --out here": "plots",
     "reconstruct --out here": "plots",
     "sweep --out here": "sweeps",
-    "fit table.csv --epsilon 1 --delta 1e-5 --label-bound 1 --out model.npz": "data",
+    "fit table.csv --epsilon 1 --delta 1e-5 --label-bound 1 --input-bound inf"
+    " --out model.npz": "data",
     "compare --data table.csv --target y --out here": "data",
     "explore --no-browser": "explore",
     "account dp-sgd --noise-multiplier 1 --num-steps 9 --num-records 99 --sampling-rate .1": (
