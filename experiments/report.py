@@ -119,7 +119,7 @@ def _claims(
         name, dataset = entry.name, saved[entry.name]
         first = [f"[{name}](#{name})", f"`{dataset.attrs['command']}`", _duration(dataset)]
         is_old = why_earlier(entry, dataset) is not None
-        first.append("**from earlier code**" if is_old else f"`{dataset.attrs['commit']}`")
+        first.append("**from earlier code**" if is_old else dataset.attrs["commit"])
         for check in checks[name]:
             texts = (text.replace("|", "\\|") for text in (check.claim, check.obtained))
             rows.append([*first, *texts, "true" if check.holds else "**false**"])
