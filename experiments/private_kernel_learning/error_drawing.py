@@ -38,7 +38,13 @@ def against_projections(axes: Axes, dataset: xarray.Dataset, title: str) -> None
 
 
 def grid_of_projections(
-    dataset: xarray.Dataset, axis: str, titles: Mapping[Any, str], *, height: float, sharey: Any
+    dataset: xarray.Dataset,
+    axis: str,
+    titles: Mapping[Any, str],
+    *,
+    height: float,
+    sharey: Any,
+    width: float = 2.3,
 ) -> Figure:
     """Errors against M: a row for each value of an axis, a column for each epsilon.
 
@@ -47,10 +53,11 @@ def grid_of_projections(
         axis: its name.
         titles: what each value is called.
         height: of a row, in inches.
-        sharey: which panels share the scale of errors: "row" or "col".
+        sharey: which panels share the scale of errors: "row", "col" or none (False).
+        width: of a column, in inches.
     """
     columns = dataset.sizes["epsilon"]
-    size = 2.3 * columns + 0.8, height * len(titles) + 1.0
+    size = width * columns + 0.8, height * len(titles) + 1.0
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(len(titles), columns, sharex=True, sharey=sharey, squeeze=False)
     for row, (value, title) in zip(panels, titles.items(), strict=True):
