@@ -6,10 +6,6 @@ is not stale. The report's page shows "from earlier code" beside them.
 """
 
 EARLIER: dict[str, tuple[str, str]] = {
-    "fig01_clipped_moments": (
-        "e712a271695b-dirty",
-        "made from a modified tree; to be run again, which takes 1 s",
-    ),
     "fig02_risk_curves": (
         "cc5a6028cb93",
         "without a fingerprint of its smoke version; to be run again, which takes 3 min",
@@ -25,10 +21,6 @@ EARLIER: dict[str, tuple[str, str]] = {
     "constant_clip": (
         "9cdf40fc9333",
         "without a fingerprint of its smoke version; to be run again, which takes 52 s",
-    ),
-    "small_gamma": (
-        "99c8ed86287a-dirty",
-        "made from a modified tree; to be run again, which takes 104 s",
     ),
     "power_law_spectra": (
         "8b9ae46b547c-dirty",
@@ -81,10 +73,6 @@ EARLIER: dict[str, tuple[str, str]] = {
     "rates": (
         "f90f90d7354e-dirty",
         "made from a modified tree; to be run again, which takes 4 min",
-    ),
-    "basis_selection": (
-        "f90f90d7354e-dirty",
-        "made from a modified tree; to be run again, which takes 3 s",
     ),
     "fig01_cifar_thresholds": (
         "3dece27a722b-dirty",
