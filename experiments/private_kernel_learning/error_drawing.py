@@ -10,7 +10,12 @@ from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, band, tidy
 from experiments.private_kernel_learning.data_free import DRAWN
-from experiments.private_kernel_learning.error_averages import mean_and_error, oracle, shown
+from experiments.private_kernel_learning.error_averages import (
+    best_noiseless,
+    mean_and_error,
+    oracle,
+    shown,
+)
 
 # The paper's colours. Published noise is dashed and hollow, certified noise is solid.
 _COLORS = {"RP": ORANGE, "RFF": BLUE}
@@ -114,7 +119,7 @@ def _style(name: str) -> dict:
 def _levels(axes: Axes, dataset: xarray.Dataset) -> None:
     """The mean label, and the best without privacy."""
     constant = float(dataset.constant.mean())
-    noiseless = float(dataset.noiseless.min("num_projections").mean("repetition").min())
+    words, noiseless = best_noiseless(dataset)
     line = {"linewidth": 1.0, "zorder": 0}
     axes.axhline(constant, color=GREY, linestyle=":", label="mean label, no privacy", **line)
-    axes.axhline(noiseless, color=BLACK, linestyle="-.", label="no privacy, no intercept", **line)
+    axes.axhline(noiseless, color=BLACK, linestyle="-.", label=words, **line)
