@@ -38,6 +38,11 @@ from jaxdp.theory.reconstruction.local import (
 from jaxdp.theory.reconstruction.local import (
     local_reconstruction_errors as local_reconstruction_errors,
 )
+from jaxdp.theory.reconstruction.membership import membership_mu as membership_mu
+from jaxdp.theory.reconstruction.membership import typical_membership_mu as typical_membership_mu
+from jaxdp.theory.reconstruction.optimal import optimal_row_error as optimal_row_error
+from jaxdp.theory.reconstruction.optimal import released_direction_error as released_direction_error
+from jaxdp.theory.reconstruction.optimal import row_error_lower_bound as row_error_lower_bound
 from jaxdp.theory.streams.bounds import LowerBound as LowerBound
 from jaxdp.theory.streams.bounds import TightLowerBound as TightLowerBound
 from jaxdp.theory.streams.bounds import TightUpperBound as TightUpperBound
@@ -78,14 +83,19 @@ __all__ = [
     "linear_risk_order",
     "lipschitz_rate",
     "local_reconstruction_errors",
+    "membership_mu",
     "minimax_rate",
     "mu_at_reconstruction_error",
     "one_step_reconstruction_error",
+    "optimal_row_error",
     "predict",
     "predicted_excess_risk",
     "random_feature_rate",
     "random_projection_rate",
     "reconstruction_constant",
+    "released_direction_error",
+    "row_error_lower_bound",
     "tuned_excess_risk",
+    "typical_membership_mu",
     "undersmoothed_rate",
 ]
