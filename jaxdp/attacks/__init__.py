@@ -28,6 +28,7 @@ from jaxdp.attacks.random_features_target import RandomFeaturesTarget as RandomF
 from jaxdp.attacks.reconstruction import Reconstruction as Reconstruction
 from jaxdp.attacks.reconstruction import reconstruct as reconstruct
 from jaxdp.attacks.regenerated_weights import RegeneratedWeights as RegeneratedWeights
+from jaxdp.attacks.span import span_target as span_target
 from jaxdp.attacks.victims.interpolation import (
     gradient_descent_parameters as gradient_descent_parameters,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "reconstruction_error",
     "row_errors",
     "span_residual",
+    "span_target",
     "two_layer_target",
     "without_known_rows",
 ]
