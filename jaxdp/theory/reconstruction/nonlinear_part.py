@@ -8,6 +8,7 @@ Without those two they have $\mu_0^2 + \mu_2^2(x^\top x'/d)^2$ as well.
 All in float64 on the host. Derived: tests/theory/reconstruction/test_span_lemmas.py.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,13 @@ def nonlinear_products(
 def _nonlinear(rows, neurons, activation):
     """The features less their linear part."""
     arguments = rows @ neurons.T
-    linear = scaled_coefficients(host_function(activation), np.ones(1), 2)[0][0, 1]
-    return evaluate_on_host(activation, arguments) - linear * arguments
+    return evaluate_on_host(activation, arguments) - _linear(activation) * arguments
+
+
+@functools.lru_cache(maxsize=32)
+def _linear(activation):
+    """mu_1."""
+    return float(scaled_coefficients(host_function(activation), np.ones(1), 2)[0][0, 1])
 
 
 def host_rows(inputs, others, weights):
