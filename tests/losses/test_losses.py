@@ -168,6 +168,7 @@ def test_gradient_and_smoothness_are_those_in_the_parameters():
         assert np.all(moved <= (bounds * np.linalg.norm(step)) * (1 + 1e-5) + 1e-6)
 
 
+# Source: AC (10), (11); PF Proposition 3.3, (3.3).
 def test_a_gradient_clipped_by_its_norm_has_the_slope_clipped_at_its_limit():
     inputs = jnp.asarray([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
     limits = losses.slope_limits(2.0, jnp.linalg.norm(inputs, axis=1))

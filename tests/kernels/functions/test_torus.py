@@ -13,6 +13,7 @@ GRID = (np.arange(32) / 32)[:, None].astype(np.float32)
 UNTIED = kernels.TorusKernel(np.array([0.5, 1.0, 0.25, 0.0]))
 
 
+# Source: PK (1).
 @pytest.mark.parametrize("kernel", [TORUS, UNTIED], ids=["power law", "untied"])
 def test_eigenvalues_and_eigenfunctions_are_those_of_the_integral_operator(kernel):
     waves = np.asarray(kernel.eigenfunctions(GRID), np.float64)

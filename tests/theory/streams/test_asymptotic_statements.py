@@ -55,6 +55,7 @@ RHO = np.asarray([0.3, 1.0, 3.0])[None, :, None]
 SMALLEST = np.asarray([0.999, 0.4, 0.2])[None, None, :]
 
 
+# Source: AC Theorems 20, 21, 23 and 24.
 @pytest.mark.parametrize(
     ("power", "constant"), [(0.0, 1.5), (0.5, 0.25), (1.0, 0.15), (2.0, 0.1), (4.0, 0.1)]
 )
@@ -78,6 +79,7 @@ def _best(power, rho, gamma, clips, smallest=0.999):
     return np.nanmin(risks, axis=1)
 
 
+# Source: AC Theorems 20, 23 and 24, (99).
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_lower_rates_hold_for_every_clip_and_peak(power):
     # Theorems 20, 23 and 24, (99): the least over a grid of clip scales and peaks. The ratio still
@@ -93,6 +95,7 @@ def test_lower_rates_hold_for_every_clip_and_peak(power):
             assert min(ratios) > 0.015
 
 
+# Source: AC (176).
 def test_large_clips_cost_their_square_in_the_private_term_only():
     # (176): max(1, c^2) stands at the second term of the lower bound.
     gamma, clips = 1e-3, np.asarray([0.3, 1.0, 3.0, 10.0, 30.0])
@@ -109,6 +112,7 @@ def test_large_clips_cost_their_square_in_the_private_term_only():
         assert loud[-1] < 2 * loud[1]
 
 
+# Source: AC (103).
 def test_a_power_of_ln_ln_loses_no_power_of_the_logarithm():
     # (103), (194), (195): alpha = ln ln(1/gamma).
     gamma = np.asarray([1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
