@@ -11,6 +11,8 @@ import citations
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "coverage"
 KEYS = ("AC", "PF", "PK", "DR")
+# What is said of an equation that the list does not have, but some line names.
+_PROOF = "a step of a proof or of a derivation"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +61,9 @@ def papers(
 ) -> list[Paper]:
     """The four papers, with where each of their statements is computed.
 
+    A list also says which numbers the paper's equations have: a line may name any of them, and one
+    that belongs to no statement of the list gets a row of its own.
+
     Args:
         cited: where each statement is named, unless that is to be read from the tree.
         listed: the lists by key, unless those of the folder are to be read.
@@ -85,6 +90,11 @@ def papers(
             if reason and places:
                 raise ValueError(f"{key} {name} has a reason, and is computed by {places[0].name}")
             rows.append(Statement(name, says, reason, tuple(places)))
+        for item in citations.items(data["equations"]):
+            if (key, item) not in known:
+                known.add((key, item))
+                places = tuple(cited.get((key, item), ()))
+                rows += [Statement(item, _PROOF, "", places)] if places else []
         found.append(Paper(key, data["title"], tuple(rows)))
     # An appendix may be named like a section, which is no statement.
     unknown = sorted(name for name in set(cited) - known if not name[1].startswith("Appendix"))

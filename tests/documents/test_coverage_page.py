@@ -6,10 +6,11 @@ import pytest
 import statements
 
 # How many may still be without function, test and reason. It only falls.
-MOST_MISSING = 112
+MOST_MISSING = 35
 LISTED = {
     "PF": {
         "title": "A paper",
+        "equations": "(4.1) to (4.3)",
         "statements": {"Lemma B.1, (4.3)": "a bound", "Theorem 2": "a law", "Figure 1": "a curve"},
         "reasons": {"Figure 1": "no data"},
     }
@@ -95,11 +96,18 @@ def test_states_are_what_the_places_are():
     assert "| Figure 1 | a curve | no data | reason |" in text
 
 
+def test_an_equation_of_a_proof_that_is_named_gets_a_row():
+    (paper,) = statements.papers({("PF", "(4.2)"): [THERE]}, LISTED)
+    assert [row.name for row in paper.statements if row.places] == ["(4.2)"]
+    assert "| (4.2) | a step of a proof" in coverage_page.page([paper])
+
+
 @pytest.mark.parametrize(
     ("cited", "message"),
     [
         ({("PF", "Lemma B.7"): [HERE]}, "no list has PF Lemma B.7, named at jaxdp/core/keys.py"),
         ({("PF", "(4.4)"): [THERE]}, "no list has"),
+        ({("PK", "Lemma B.1"): [THERE]}, "no list has"),
         ({("PF", "Figure 1"): [HERE]}, "PF Figure 1 has a reason, and is computed by"),
     ],
 )
@@ -116,10 +124,10 @@ def test_a_mistyped_number_and_an_idle_reason_are_errors(cited, message):
     ],
 )
 def test_a_statement_is_listed_once_under_a_name(listed, message):
-    data = {"PF": {"title": "", "statements": listed, "reasons": {}}}
+    data = {"PF": {"title": "", "equations": "", "statements": listed, "reasons": {}}}
     with pytest.raises(ValueError, match=message):
         statements.papers({}, data)
-    data = {"PF": {"title": "", "statements": {"Lemma 1": "a"}, "reasons": {"Lemma 2": "b"}}}
+    data["PF"] |= {"statements": {"Lemma 1": "a"}, "reasons": {"Lemma 2": "b"}}
     with pytest.raises(ValueError, match="a reason for what it does not list"):
         statements.papers({}, data)
 

@@ -35,6 +35,7 @@ def test_the_slope_is_the_derivative_of_the_value(name):
         assert derivative.dtype == jnp.float64
 
 
+# Source: PK Assumption 1.
 @each_scalar
 def test_bounds_on_slope_and_curvature_hold_and_are_met(name):
     with jax.enable_x64():

@@ -40,6 +40,7 @@ def test_mercer_features_are_exact_and_within_the_bound(kernel):
     assert largest == pytest.approx(kernel.bound(), rel=1e-6)
 
 
+# Source: PK Assumption 8.
 def test_a_power_law_falls_as_its_capacity_says():
     kernel = kernels.TorusKernel.power_law(7, capacity=0.5)
     expected = np.array([1, 2, 2, 4, 4, 6, 6]) ** -2.0
