@@ -56,8 +56,13 @@ def page(papers: list[statements.Paper]) -> str:
 
 def _row(row: statements.Statement) -> str:
     """A line of a table."""
-    where = ", ".join(f"[`{place.name}`](../{place.path})" for place in row.places)
+    where = ", ".join(f"[{_called(place)}](../{place.path})" for place in row.places)
     return f"| {row.name} | {row.says} | {where or row.reason} | {row.state} |"
+
+
+def _called(place: citations.Place) -> str:
+    """What a reader could write is set as code; a test is a sentence."""
+    return place.name if place.kind == "test" else f"`{place.name}`"
 
 
 def missing(papers: list[statements.Paper]) -> list[str]:

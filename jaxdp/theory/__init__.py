@@ -46,6 +46,8 @@ from jaxdp.theory.streams.coupled_ode import CoupledODE as CoupledODE
 from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion as DiscreteRecursion
 from jaxdp.theory.streams.finite_dimension import FiniteDimension as FiniteDimension
 from jaxdp.theory.streams.fluctuations import Fluctuations as Fluctuations
+from jaxdp.theory.streams.polynomial_rates import PolynomialRate as PolynomialRate
+from jaxdp.theory.streams.polynomial_rates import polynomial_rate as polynomial_rate
 from jaxdp.theory.streams.volterra import DiscreteVolterra as DiscreteVolterra
 
 __all__ = [
@@ -64,6 +66,7 @@ __all__ = [
     "LowerBound",
     "ModewiseClosure",
     "OrnsteinUhlenbeck",
+    "PolynomialRate",
     "ReleaseNoise",
     "TightLowerBound",
     "TightUpperBound",
@@ -81,6 +84,7 @@ __all__ = [
     "minimax_rate",
     "mu_at_reconstruction_error",
     "one_step_reconstruction_error",
+    "polynomial_rate",
     "predict",
     "predicted_excess_risk",
     "random_feature_rate",

@@ -131,3 +131,36 @@ def test_a_power_of_ln_ln_loses_no_power_of_the_logarithm():
         other = _risks(0.999, 0.5, 4 * log, 1.0, rho, gamma) / risk
         assert np.all(other[1:] > 1.5)
         assert other[-1] > other[-2] > other[-3]
+
+
+# Source: AC Theorem 7/21, (100), (102), (188).
+def test_the_prefactor_is_the_power_and_its_square_under_privacy():
+    powers = np.asarray([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+
+    def found(gamma, rho):
+        """Both terms of the risk over those of the rate, and the conditions."""
+        log = np.log(1 / gamma)
+        quiet, noisy = (
+            _risks(0.999, powers, 3 * powers * log / 0.5, 0.5, each, gamma) for each in (1e3, rho)
+        )
+        rates = [jaxdp.theory.polynomial_rate(gamma, power, rho=rho) for power in powers]
+        sampling, private, condition, _ = np.transpose(
+            [(rate.sampling, rate.private, rate.condition, 0) for rate in rates]
+        )
+        printed = gamma * log**2 * (powers + gamma / rho**2)
+        return quiet / sampling, (noisy - quiet) / private, condition, printed
+
+    first, second, condition, _ = found(1e-5, 0.1)
+    assert np.all(condition < 0.2)
+    assert np.all((first > 0.01) & (first < 0.05))
+    assert np.all((second > 0.3) & (second < 4))
+    # Both level off, so that without prefactors, or with one power in the second, they would grow.
+    assert first[-1] * powers[-1] > 5 * first[3] * powers[3]
+    assert second[-1] * powers[-1] > 4 * second[3] * powers[3]
+    # Where the condition fails by its second term, so does the bound; printed, it is small there.
+    for gamma, rho in ((1e-4, 0.01), (1e-4, 0.003), (1e-3, 0.1)):
+        _, second, condition, printed = found(gamma, rho)
+        assert np.all(second[condition < 1] < 5)
+        assert np.any((second > 20) & (printed < 0.3)) or gamma == 1e-3
+        assert np.all(condition[second > 20] > 4)
+        assert second[-1] > 100

@@ -157,3 +157,24 @@ def test_the_simpler_epsilon_is_larger_where_rho_is_small():
     assert np.all(np.asarray(published) <= 2 * rho * np.sqrt(log) * (1 + 1e-12))
     beyond = 1.5 * np.sqrt(log)
     assert np.any(beyond**2 / 2 + beyond * np.sqrt(2 * log) > 2 * beyond * np.sqrt(log))
+
+
+# Source: AC (134) to (144), (169) to (175).
+def test_no_product_of_clip_and_rate_makes_both_terms_small():
+    # exp(-a tau) + tau^q delta / a^(2-q): q = 1, 2 of output perturbation, 2/3, 4/3 of power 1/2.
+    decay = 1.3
+    for power in (2 / 3, 1.0, 4 / 3, 2.0):
+        ratios = []
+        for small in (1e-2, 1e-4, 1e-8, 1e-16):
+            products = np.geomspace(1e-3, 1e3, 200_001)
+            values = np.exp(-decay * products) + products**power * small / decay ** (2 - power)
+            order = small * np.log(1 / small) ** power / decay**2
+            ratios.append(values.min() / order)
+            if power == 1.0:
+                # (137), with b gamma / a for the slope.
+                best = np.log(decay**2 / small) / decay
+                assert products[values.argmin()] == pytest.approx(best, rel=1e-3)
+        # Bounded below, and at last nearly level: another power of the logarithm would not be.
+        assert min(ratios) > 0.5
+        assert ratios[-1] == pytest.approx(ratios[-2], rel=0.1)
+        assert abs(ratios[-1] * 2**0.5 / ratios[-2] - 1) > 0.3
