@@ -502,7 +502,6 @@ def test_the_canonical_estimators_noise_depends_on_the_units_of_the_kernel(scale
     assert _divergence(step / corrected, 1.0) <= 1e-5
 
 
-# Source: PK Lemma 14.
 @pytest.mark.parametrize(("epsilon", "divergence"), [(0.1, 0.038), (1.0, 0.477), (10.0, 1.0)])
 def test_clipping_the_average_is_violated_by_aligned_records(epsilon, divergence):
     # |y| <= 1, |z| = 1; 100 of 1000 records lie along one direction, and one of them flips.

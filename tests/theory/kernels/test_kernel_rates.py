@@ -103,7 +103,7 @@ def test_known_exponents():
     assert functional_perturbation_rate(0.5, 0.3).projections is None
 
 
-# Source: PK Theorem 11, Lemmas 13 and 14.
+# Source: PK Theorem 11.
 @pytest.mark.parametrize(("source", "capacity"), CASES)
 def test_the_rule_balances_the_bounds_of_lemmas_13_and_14(source, capacity):
     """At lambda and M of Theorem 11 every term is at most the rate, in both regimes."""
