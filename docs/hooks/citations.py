@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     r"|(?P<year>\b(?:19|20)\d\d\b)"
     rf"|\b(?P<word>{_WORDS})s?\s+(?P<numbers>{_LIST})"
     r"|\bAppendix\s+(?P<appendix>[A-Z])(?![.\w])"
-    rf"|(?<![\w~])\((?P<first>{_NUMBER})\)(?:\s*(?:to|-)\s*\((?P<last>{_NUMBER})\))?"
+    rf"|(?<![\w~])(?!\((?:19|20)\d\d\))\((?P<first>{_NUMBER})\)(?:\s*(?:to|-)\s*\((?P<last>{_NUMBER})\))?"
 )
 _RANGE = re.compile(rf"({_NUMBER})(?:\s*-\s*|\s+to\s+)({_NUMBER})")
 _ASIDE = re.compile(r"\$[^$]*\$|`[^`]*`")
