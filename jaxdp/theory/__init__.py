@@ -66,6 +66,8 @@ from jaxdp.theory.streams.coupled_ode import CoupledODE as CoupledODE
 from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion as DiscreteRecursion
 from jaxdp.theory.streams.finite_dimension import FiniteDimension as FiniteDimension
 from jaxdp.theory.streams.fluctuations import Fluctuations as Fluctuations
+from jaxdp.theory.streams.polynomial_rates import PolynomialRate as PolynomialRate
+from jaxdp.theory.streams.polynomial_rates import polynomial_rate as polynomial_rate
 from jaxdp.theory.streams.volterra import DiscreteVolterra as DiscreteVolterra
 
 __all__ = [
@@ -86,6 +88,7 @@ __all__ = [
     "ModewiseClosure",
     "NearDuplicates",
     "OrnsteinUhlenbeck",
+    "PolynomialRate",
     "ReleaseNoise",
     "SpanCoefficients",
     "StatedOrders",
@@ -116,6 +119,7 @@ __all__ = [
     "one_step_reconstruction_error",
     "optimal_row_error",
     "overlap_power_gaps",
+    "polynomial_rate",
     "predict",
     "predicted_excess_risk",
     "random_feature_rate",
