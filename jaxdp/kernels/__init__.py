@@ -1,8 +1,9 @@
 """Private kernel learning: kernels, feature maps, and learners whose release is a function.
 
 PK in the docstrings is "Optimal differentially private kernel learning with random projection".
-`PrivateKernelRidge` and `PrivateKernelClassifier` are proved private; the proofs stand in the
-docstrings of `ridge/learner.py` and `margin/objective_calibration.py`. `published` holds the
+`PrivateKernelRidge`, `PrivateKernelClassifier` and `PrivateKernelRegressor` are proved private; the
+proofs stand in the docstrings of `ridge/learner.py`, `margin/objective_calibration.py` and
+`margin/softmax_calibration.py`. `published` holds the
 paper's algorithms as printed.
 """
 
@@ -40,6 +41,10 @@ from jaxdp.kernels.margin.classifier import PrivateKernelClassifier as PrivateKe
 from jaxdp.kernels.margin.objective_calibration import ObjectiveCalibration as ObjectiveCalibration
 from jaxdp.kernels.margin.objective_calibration import (
     objective_perturbation_std as objective_perturbation_std,
+)
+from jaxdp.kernels.margin.regressor import PrivateKernelRegressor as PrivateKernelRegressor
+from jaxdp.kernels.margin.softmax_calibration import (
+    softmax_perturbation_std as softmax_perturbation_std,
 )
 from jaxdp.kernels.release.columns import Columns as Columns
 from jaxdp.kernels.release.model_file import load as load
@@ -79,6 +84,7 @@ __all__ = [
     "PathwiseFeatures",
     "Polynomial",
     "PrivateKernelClassifier",
+    "PrivateKernelRegressor",
     "PrivateKernelRidge",
     "ProductFeatures",
     "RangeScaling",
@@ -94,4 +100,5 @@ __all__ = [
     "objective_perturbation_std",
     "published",
     "row_blocks",
+    "softmax_perturbation_std",
 ]

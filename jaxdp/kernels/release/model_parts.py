@@ -52,6 +52,7 @@ _CLASSES = {
             "Composition",
             "ObjectivePerturbation",
             "Release",
+            "SoftmaxPerturbation",
             "StatedBudget",
             "Unproved",
             "ZeroConcentrated",
@@ -134,7 +135,7 @@ def check(function: Any) -> None:
     except Exception as error:
         # Whatever a part that was written wrongly may raise.
         raise Refused(f"its parts do not fit together ({error})") from None
-    if shape != (1,):
+    if shape != (1, *function.coefficients.shape[1:]):
         raise Refused(f"its parts do not fit together: one input gives {shape}")
 
 
