@@ -51,16 +51,19 @@ from jaxdp.kernels.release.model_file import load as load
 from jaxdp.kernels.release.released_function import ReleasedFunction as ReleasedFunction
 from jaxdp.kernels.ridge.learner import PrivateKernelRidge as PrivateKernelRidge
 from jaxdp.kernels.ridge.rules import AbstractRidgeRule as AbstractRidgeRule
+from jaxdp.kernels.ridge.rules import AbstractStatisticsRule as AbstractStatisticsRule
 from jaxdp.kernels.ridge.rules import FixedRidge as FixedRidge
 from jaxdp.kernels.ridge.rules import NoiseRidge as NoiseRidge
-from jaxdp.kernels.ridge.rules import SelectedRidge as SelectedRidge
 from jaxdp.kernels.ridge.rules import Theorem11Rule as Theorem11Rule
+from jaxdp.kernels.ridge.selection import SelectedProjections as SelectedProjections
+from jaxdp.kernels.ridge.selection import SelectedRidge as SelectedRidge
 
 __all__ = [
     "AbstractFeatureMap",
     "AbstractKernel",
     "AbstractRidgeRule",
     "AbstractStationaryKernel",
+    "AbstractStatisticsRule",
     "ArcCosine",
     "ArcCosineFeatures",
     "CallableKernel",
@@ -91,6 +94,7 @@ __all__ = [
     "RangedKernel",
     "ReleasedFunction",
     "SamplePaths",
+    "SelectedProjections",
     "SelectedRidge",
     "Theorem11Rule",
     "TorusKernel",

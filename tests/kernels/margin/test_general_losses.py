@@ -154,9 +154,13 @@ def test_a_label_from_one_end_to_the_other_shows_nearly_as_much_as_is_claimed(mo
 
     def shift_over_std():
         learner = PrivateKernelRegressor(
-            InnerProduct(), feature_map=line, input_bound=1.0, loss=SmoothedAbsolute(0.1), label_bound=9.0,
+            InnerProduct(),
+            feature_map=line,
+            input_bound=1.0,
+            loss=SmoothedAbsolute(0.1),
+            label_bound=9.0,
             ridge=1000.0,
-        )  # fmt: skip
+        )
         give_noise(monkeypatch, lambda purpose, count: np.zeros(count))
         inputs = np.asarray([[1.0], [0.0]])
         centres = [
