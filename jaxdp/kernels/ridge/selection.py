@@ -36,7 +36,8 @@ class SelectedRidge(AbstractRidgeRule):
     Where privacy costs much the judge is noisy too: ridges far below `NoiseRidge`'s look good by
     chance, and are not tried; fewer columns than all are for `SelectedProjections`. On the
     synthetic problem of PK Section 5 it is no better than `NoiseRidge`; it is for noise that is
-    small, or a factor that is unknown. Left out: that the error on the training records is lower than on new ones.
+    small, or a factor that is unknown. Left out: that the error on the training records is lower
+    than on new ones.
 
     Args:
         num_splits: how many E.
