@@ -25,6 +25,8 @@ from jaxdp.theory.kernels.lower_bounds import (
 )
 from jaxdp.theory.kernels.lower_bounds import private_lower_bound as private_lower_bound
 from jaxdp.theory.kernels.margin_convexity import local_convexity as local_convexity
+from jaxdp.theory.kernels.measured_rates import LocalExponents as LocalExponents
+from jaxdp.theory.kernels.measured_rates import local_exponents as local_exponents
 from jaxdp.theory.kernels.rates import KernelRate as KernelRate
 from jaxdp.theory.kernels.rates import functional_perturbation_rate as functional_perturbation_rate
 from jaxdp.theory.kernels.rates import lipschitz_rate as lipschitz_rate
@@ -76,6 +78,7 @@ __all__ = [
     "GradientFlow",
     "KernelRate",
     "KernelSpectrum",
+    "LocalExponents",
     "LowerBound",
     "ModewiseClosure",
     "OrnsteinUhlenbeck",
@@ -96,6 +99,7 @@ __all__ = [
     "lipschitz_linear_risk_order",
     "lipschitz_rate",
     "local_convexity",
+    "local_exponents",
     "local_reconstruction_errors",
     "minimax_rate",
     "mu_at_reconstruction_error",
