@@ -152,9 +152,11 @@ def _is_of(value: Any, kind: Any) -> bool:
     if get_origin(kind) in (Union, UnionType):
         return any(_is_of(value, choice) for choice in choices)
     if get_origin(kind) is tuple:
+        if not isinstance(value, tuple):
+            return False
         inner = choices[0] if choices[1:] == (...,) else None
         kinds = choices if inner is None else [inner] * len(value)
-        return isinstance(value, tuple) and all(map(_is_of, value, kinds))
+        return len(value) == len(kinds) and all(map(_is_of, value, kinds))
     # A whole number may stand for any; but True is no number.
     if kind in (int, float):
         return type(value) in (int, kind)

@@ -91,6 +91,10 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
             raise ValueError(
                 f"expected names of {self.features.dim} columns, got {len(self.columns.inputs)}"
             )
+        names = self.columns and self.columns.classes
+        num_classes = self.coefficients.shape[1] if self.coefficients.ndim > 1 else 2
+        if names and len(names) != num_classes:
+            raise ValueError(f"expected names of {num_classes} classes, got {len(names)}")
 
     def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, "m ..."]:
         """Its values at new inputs.
