@@ -106,6 +106,24 @@ def test_classes_are_named_and_go_with_the_sign_of_the_score(folder, capsys):
     assert agree > 0.9
 
 
+def test_the_largest_of_several_scores_names_the_class(folder, capsys, tmp_path):
+    three = np.array([[1.0, 0.0, -1.0]] * 20, np.float32)
+    three[:, 1] += np.linspace(-2, 2, 20)
+    for names, expected in ((("a", "b", "c"), ("a", "b", "c")), (None, ("0", "1", "2"))):
+        binary = kernels.load(folder / "kinds.npz")
+        columns = dataclasses.replace(binary.columns, classes=names)
+        release = dataclasses.replace(binary, coefficients=three, columns=columns)
+        release.save(tmp_path / "three.npz", overwrite=True)
+        status, out, err = _run(
+            capsys, "predict", tmp_path / "three.npz", folder / "kinds.csv", "--json"
+        )
+        assert (status, err) == (0, "")
+        found, scores = json.loads(out), np.asarray(release(INPUTS))
+        assert found["class"] == [expected[place] for place in scores.argmax(axis=1)]
+        for place, name in enumerate(expected):
+            np.testing.assert_allclose(found[f"score {name}"], scores[:, place], rtol=1e-6)
+
+
 def test_fit_says_what_it_costs_in_one_json_object(folder, capsys, tmp_path):
     out_file = tmp_path / "model.npz"
     arguments = [*BUDGET, *SMALL, "--label-bound", "0.25", "--intercept-share", "0.2", "--ridge"]

@@ -223,6 +223,25 @@ def test_scores_are_positive_for_the_second_class(classifier):
     np.testing.assert_array_equal(predicted == "right", scores > 0)
 
 
+def test_three_classes_have_a_score_each_and_the_largest_names_the_class():
+    kinds = np.array(["low", "middle", "high"])[np.digitize(INPUTS[:, 0], (-0.4, 0.4))]
+    classes = ("high", "low", "middle")
+    settings = {"epsilon": 50.0, "classes": classes, "noise_seed": NOISE_SEED}
+    found = _classifier(classes=classes).set_params(**settings).fit(INPUTS, kinds)
+    np.testing.assert_array_equal(found.classes_, classes)
+    scores = found.decision_function(INPUTS)
+    assert scores.shape == (ROWS, 3)
+    np.testing.assert_array_equal(found.predict(INPUTS), found.classes_[scores.argmax(axis=1)])
+    assert found.score(INPUTS, kinds) > 0.8
+    assert found.cost_.epsilon <= 50.0
+    # Of two classes the softmax loss gives one score too, as scikit-learn's classifiers do.
+    two = _classifier(loss=jaxdp.losses.Softmax(2)).fit(INPUTS, KINDS)
+    assert two.decision_function(INPUTS[:5]).shape == (5,)
+    assert two.score(INPUTS, KINDS) > 0.8
+    with pytest.raises(ValueError, match=r"expected a loss of 3 classes, got .* of 2"):
+        _classifier(classes=classes, loss=jaxdp.losses.Logistic()).fit(INPUTS, kinds)
+
+
 def test_classes_that_are_read_from_the_labels_are_an_assumption(classifier):
     assert not any("read from the data" in line for line in classifier.cost_.assumptions)
     found = _classifier(classes=None).fit(INPUTS, KINDS)
@@ -234,14 +253,13 @@ def test_classes_that_are_read_from_the_labels_are_an_assumption(classifier):
 @pytest.mark.parametrize(
     ("classes", "labels", "message"),
     [
-        (None, np.arange(ROWS) % 3, "expected two classes, got 3"),
-        (None, np.zeros(ROWS, int), "expected two classes, got 1"),
+        (None, np.zeros(ROWS, int), "expected two classes or more, got 1"),
         (("left", "up"), KINDS, r"of the classes \['left', 'up'\], got 'right'"),
-        (("up", "up"), KINDS, "expected two classes that differ, got 'up' twice"),
-        (("a", "b", "c"), KINDS, "expected two classes, got 3"),
+        (("up", "up"), KINDS, "expected classes that differ, got 2"),
+        (("a", "b", "c"), KINDS, r"of the classes \['a', 'b', 'c'\], got 'left'"),
         (None, LABELS, "Unknown label type"),
     ],
-    ids=["three", "one", "foreign", "equal", "three named", "numbers"],
+    ids=["one", "foreign", "equal", "three named", "numbers"],
 )
 def test_other_classes_are_refused(classes, labels, message):
     with pytest.raises(ValueError, match=message):

@@ -25,32 +25,34 @@ from jaxdp.kernels import (
     PrivateKernelClassifier,
 )
 from jaxdp.kernels.release.columns import columns_of
-from jaxdp.losses import AbstractMarginLoss, Logistic
+from jaxdp.losses import AbstractMarginLoss, Logistic, Softmax
 from jaxdp.privacy import Cost
 
 _CLASSES_READ = (
-    "which two values the label takes was read from the data; it is taken to be public knowledge"
+    "which values the label takes was read from the data; it is taken to be public knowledge"
 )
 
 
 class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
-    r"""Private classification into two classes: `jaxdp.kernels.PrivateKernelClassifier`.
+    r"""Private classification into two or more classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:
         epsilon, delta, input_bound, input_range: as `DPKernelRidge`.
         kernel, num_projections, num_features, feature_map: likewise.
         random_state, noise_seed: likewise.
-        classes: the two labels, public. None reads them from `y`: `cost_` then says that they are
+        classes: the labels, public. None reads them from `y`: `cost_` then says that they are
             taken to be known.
-        loss: a margin loss of `jaxdp.losses`: `Logistic()` (None) or `HuberHinge`.
+        loss: of two classes a margin loss of `jaxdp.losses`: `Logistic()` (None) or `HuberHinge`;
+            of more `Softmax(k)` (None), which two may have too.
         ridge: lambda > 0; a smaller one than privacy needs is raised. None for the data-free rule.
         max_steps: of the solver; None for the bound that is known to be enough.
         tolerance: of the gradient's norm, which costs extra noise; None for the learner's own.
 
     Attributes:
-        release_: the `jaxdp.kernels.ReleasedFunction`; positive scores stand for `classes_[1]`.
+        release_: the `jaxdp.kernels.ReleasedFunction`; positive scores stand for `classes_[1]`,
+            and of several scores a row the largest for the class.
         cost_: what it costs.
-        classes_: the two labels in ascending order.
+        classes_: the labels in ascending order.
         n_features_in_, feature_names_in_: of the inputs at fit.
 
     In a grid search or cross-validation every fit spends its own budget, and `cost_` is that of
@@ -76,12 +78,12 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         delta: float,
         input_bound: float | None = None,
         *,
-        classes: tuple[Any, Any] | None = None,
+        classes: tuple[Any, ...] | None = None,
         input_range: tuple[Any, Any] | None = None,
         kernel: AbstractKernel | None = None,
         num_projections: int = 200,
         num_features: int = 2048,
-        loss: AbstractMarginLoss | None = None,
+        loss: AbstractMarginLoss | Softmax | None = None,
         ridge: float | None = None,
         max_steps: int | None = None,
         tolerance: float | None = None,
@@ -110,22 +112,21 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
 
         Args:
             X: inputs, one a row; the names of a data frame's columns are public.
-            y: labels of two classes, one a row.
+            y: labels of two classes or more, one a row.
 
         Warns:
             UserWarning: as `DPKernelRidge.fit`.
 
         Raises:
-            ValueError, TypeError: data or arguments are not as described, or there are not two
-                classes.
+            ValueError, TypeError: data or arguments are not as described, or there are fewer than
+                two classes, or not as many as the loss has.
             RuntimeError: the solver did not reach its tolerance; nothing is released.
         """
         needed = warn_before_data(self)
         inputs, labels = training_data(self, X, y, y_numeric=False)
         check_classification_targets(labels)
-        self.classes_ = _two_classes(self.classes, labels)
-        loss = Logistic() if self.loss is None else self.loss
-        require_kind("loss", loss, AbstractMarginLoss, "jaxdp.losses.Logistic()")
+        self.classes_ = _all_classes(self.classes, labels)
+        loss = _loss(self.loss, len(self.classes_))
         columns = columns_of(X, y, tuple(self.classes_))
         learner = PrivateKernelClassifier(
             kernel=kernel_of(self, inputs.shape[1]),
@@ -138,47 +139,62 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
             input_bound=learner_bound(self),
             feature_map=feature_map_of(self),
         )
-        signs = np.where(labels == self.classes_[1], 1.0, -1.0)
-        release = learner.fit(inputs, signs, **budget_and_seeds(self))
+        numbers = np.searchsorted(self.classes_, labels).astype(float)
+        targets = numbers if isinstance(loss, Softmax) else 2 * numbers - 1
+        release = learner.fit(inputs, targets, **budget_and_seeds(self))
         needed += () if self.classes is not None else (_CLASSES_READ,)
         self.release_ = completed(release, columns, needed)
         self.cost_: Cost = self.release_.cost
         return self
 
-    def decision_function(self, X: Any) -> Float[np.ndarray, " m"]:
-        """The released score at new inputs: positive for `classes_[1]`."""
-        return values_of(self, X)
+    def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:
+        """The released score at new inputs, positive for `classes_[1]`; of k classes k scores."""
+        scores = values_of(self, X)
+        # The convention of scikit-learn: one score for two classes.
+        return scores[:, 1] - scores[:, 0] if scores.shape[1:] == (2,) else scores
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each new input."""
-        is_second = self.decision_function(X) > 0
-        return self.classes_[is_second.astype(int)]
+        scores = self.decision_function(X)
+        places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[places]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.noise_seed is None
-        tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True
         return tags
 
 
-def _two_classes(given: tuple[Any, Any] | None, labels: np.ndarray) -> np.ndarray:
-    """The two classes in ascending order.
+def _loss(given: Any, num_classes: int) -> AbstractMarginLoss | Softmax:
+    """The loss, or the one of so many classes where none is given.
 
     Raises:
-        ValueError: there are not two, or a label is neither.
+        TypeError: it is no loss of a classifier.
+        ValueError: it is of another number of classes.
+    """
+    if given is None:
+        return Logistic() if num_classes == 2 else Softmax(num_classes)
+    expected = "jaxdp.losses.Logistic() or Softmax(k)"
+    require_kind("loss", given, (AbstractMarginLoss, Softmax), expected)
+    of = given.num_classes if isinstance(given, Softmax) else 2
+    if of != num_classes:
+        raise ValueError(f"expected a loss of {num_classes} classes, got {given} of {of}")
+    return given
+
+
+def _all_classes(given: tuple[Any, ...] | None, labels: np.ndarray) -> np.ndarray:
+    """The classes in ascending order.
+
+    Raises:
+        ValueError: there are fewer than two, one stands twice, or a label is none of them.
     """
     found = np.unique(labels)
     classes = found if given is None else np.unique(np.asarray(given))
-    if len(classes) > 2:
-        raise ValueError(
-            "Only binary classification is supported: expected two classes, got "
-            f"{len(classes)} classes"
-        )
-    if len(classes) < 2 and given is not None and np.size(given) == 2:
-        raise ValueError(f"expected two classes that differ, got {classes.tolist()[0]!r} twice")
+    if given is not None and len(classes) < np.size(given):
+        raise ValueError(f"expected classes that differ, got {np.size(given)} of which some do not")
     if len(classes) < 2:
-        raise ValueError(f"expected two classes, got {len(classes)} class")
+        raise ValueError(f"expected two classes or more, got {len(classes)} class")
     foreign = np.setdiff1d(found, classes)
     if len(foreign):
         raise ValueError(

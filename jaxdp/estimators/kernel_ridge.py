@@ -20,7 +20,7 @@ from jaxdp.estimators.hidden_seed import HidesNoiseSeed
 from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
-    AbstractRidgeRule,
+    AbstractStatisticsRule,
     PrivateKernelRidge,
 )
 from jaxdp.kernels.release.columns import columns_of
@@ -87,7 +87,7 @@ class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
         kernel: AbstractKernel | None = None,
         num_projections: int = 200,
         num_features: int = 2048,
-        ridge: float | AbstractRidgeRule | None = None,
+        ridge: float | AbstractStatisticsRule | None = None,
         intercept_share: float = 0.0,
         residual_bound: float | None = None,
         feature_map: AbstractFeatureMap | None = None,

@@ -1,8 +1,9 @@
 """Private kernel learning: kernels, feature maps, and learners whose release is a function.
 
 PK in the docstrings is "Optimal differentially private kernel learning with random projection".
-`PrivateKernelRidge` and `PrivateKernelClassifier` are proved private; the proofs stand in the
-docstrings of `ridge/learner.py` and `margin/objective_calibration.py`. `published` holds the
+`PrivateKernelRidge`, `PrivateKernelClassifier` and `PrivateKernelRegressor` are proved private; the
+proofs stand in the docstrings of `ridge/learner.py`, `margin/objective_calibration.py` and
+`margin/softmax_calibration.py`. `published` holds the
 paper's algorithms as printed.
 """
 
@@ -41,21 +42,28 @@ from jaxdp.kernels.margin.objective_calibration import ObjectiveCalibration as O
 from jaxdp.kernels.margin.objective_calibration import (
     objective_perturbation_std as objective_perturbation_std,
 )
+from jaxdp.kernels.margin.regressor import PrivateKernelRegressor as PrivateKernelRegressor
+from jaxdp.kernels.margin.softmax_calibration import (
+    softmax_perturbation_std as softmax_perturbation_std,
+)
 from jaxdp.kernels.release.columns import Columns as Columns
 from jaxdp.kernels.release.model_file import load as load
 from jaxdp.kernels.release.released_function import ReleasedFunction as ReleasedFunction
 from jaxdp.kernels.ridge.learner import PrivateKernelRidge as PrivateKernelRidge
 from jaxdp.kernels.ridge.rules import AbstractRidgeRule as AbstractRidgeRule
+from jaxdp.kernels.ridge.rules import AbstractStatisticsRule as AbstractStatisticsRule
 from jaxdp.kernels.ridge.rules import FixedRidge as FixedRidge
 from jaxdp.kernels.ridge.rules import NoiseRidge as NoiseRidge
-from jaxdp.kernels.ridge.rules import SelectedRidge as SelectedRidge
 from jaxdp.kernels.ridge.rules import Theorem11Rule as Theorem11Rule
+from jaxdp.kernels.ridge.selection import SelectedProjections as SelectedProjections
+from jaxdp.kernels.ridge.selection import SelectedRidge as SelectedRidge
 
 __all__ = [
     "AbstractFeatureMap",
     "AbstractKernel",
     "AbstractRidgeRule",
     "AbstractStationaryKernel",
+    "AbstractStatisticsRule",
     "ArcCosine",
     "ArcCosineFeatures",
     "CallableKernel",
@@ -79,12 +87,14 @@ __all__ = [
     "PathwiseFeatures",
     "Polynomial",
     "PrivateKernelClassifier",
+    "PrivateKernelRegressor",
     "PrivateKernelRidge",
     "ProductFeatures",
     "RangeScaling",
     "RangedKernel",
     "ReleasedFunction",
     "SamplePaths",
+    "SelectedProjections",
     "SelectedRidge",
     "Theorem11Rule",
     "TorusKernel",
@@ -94,4 +104,5 @@ __all__ = [
     "objective_perturbation_std",
     "published",
     "row_blocks",
+    "softmax_perturbation_std",
 ]

@@ -16,9 +16,13 @@ from jaxdp.losses.gaussian.well_specified_logistic import (
 from jaxdp.losses.linear_model import loss_gradient as loss_gradient
 from jaxdp.losses.linear_model import loss_smoothness as loss_smoothness
 from jaxdp.losses.linear_model import slope_limits as slope_limits
+from jaxdp.losses.lipschitz import AbstractLipschitzLoss as AbstractLipschitzLoss
 from jaxdp.losses.logistic import Logistic as Logistic
 from jaxdp.losses.margin import AbstractMarginLoss as AbstractMarginLoss
 from jaxdp.losses.margin import HuberHinge as HuberHinge
+from jaxdp.losses.residual import AbstractResidualLoss as AbstractResidualLoss
+from jaxdp.losses.residual import SmoothedAbsolute as SmoothedAbsolute
+from jaxdp.losses.residual import SmoothedQuantile as SmoothedQuantile
 from jaxdp.losses.softmax import Softmax as Softmax
 from jaxdp.losses.squared import HalfSquared as HalfSquared
 from jaxdp.losses.squared import Huber as Huber
@@ -26,8 +30,10 @@ from jaxdp.losses.squared import Squared as Squared
 
 __all__ = [
     "AbstractClassificationLoss",
+    "AbstractLipschitzLoss",
     "AbstractLoss",
     "AbstractMarginLoss",
+    "AbstractResidualLoss",
     "AbstractScalarLoss",
     "ClippedSlope",
     "CorrelatedSlope",
@@ -37,6 +43,8 @@ __all__ = [
     "IsotropicSlope",
     "Logistic",
     "SignalSlope",
+    "SmoothedAbsolute",
+    "SmoothedQuantile",
     "Softmax",
     "Squared",
     "loss_gradient",

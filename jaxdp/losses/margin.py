@@ -1,14 +1,10 @@
 r"""Margin losses: convex, Lipschitz and smooth functions of $m = y f(x)$, for labels -1 and +1.
 
 Here they are evaluated in float64 NumPy on the host, as a minimiser that is released needs
-(`jaxdp.kernels.PrivateKernelClassifier`), with the constants on which its privacy rests. Paper: PK
-Assumption 6, which allows for second derivatives that jump; `kernels.objective_calibration` says
-why they may. PK Assumption 1, that a loss lies in [0, 1], is left out: no convex function on the
-line does unless it is constant.
+(`jaxdp.kernels.PrivateKernelClassifier`), with the constants on which its privacy rests.
 """
 
 import abc
-import math
 
 import equinox as eqx
 import numpy as np
@@ -16,25 +12,19 @@ from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_float
 from jaxdp.core.checks import require_positive
-from jaxdp.core.description import AbstractDescription
+from jaxdp.losses.lipschitz import (
+    AbstractLipschitzLoss,
+    check_constants,
+    check_slopes,
+    require_claim,
+    wide_grid,
+)
 
 _Margins = Float[np.ndarray, " n"]
-# How far beyond its stated constants rounding may take a loss on the grid of the check.
-_ROUNDING = 1e-9
 
 
-class AbstractMarginLoss(AbstractDescription):
+class AbstractMarginLoss(AbstractLipschitzLoss):
     r"""A loss $\ell(m)$ of the margin: non-negative and convex, its slope Lipschitz."""
-
-    @property
-    @abc.abstractmethod
-    def lipschitz(self) -> float:
-        r"""$c_1$: the largest $|\ell'(m)|$."""
-
-    @property
-    @abc.abstractmethod
-    def smoothness(self) -> float:
-        r"""$c_2$: the largest $\ell''(m)$, where it exists."""
 
     @property
     @abc.abstractmethod
@@ -52,6 +42,19 @@ class AbstractMarginLoss(AbstractDescription):
     @abc.abstractmethod
     def curvature_of_margin(self, margins: _Margins) -> _Margins:
         r"""$\ell''(m)$; where it jumps, any value in between."""
+
+    @property
+    def num_outputs(self):
+        return None
+
+    def value_at(self, predictions, labels):
+        return self.value_of_margin(labels * predictions)
+
+    def slope_at(self, predictions, labels):
+        return labels * self.slope_of_margin(labels * predictions)
+
+    def curvature_at(self, predictions, labels):
+        return self.curvature_of_margin(labels * predictions)
 
 
 class HuberHinge(AbstractMarginLoss):
@@ -119,22 +122,7 @@ def check_margin_loss(loss: AbstractMarginLoss) -> None:
     """
     if not isinstance(loss, AbstractMarginLoss):
         raise TypeError(f"expected loss to be a margin loss, got {type(loss).__name__}")
-    for name in ("lipschitz", "smoothness"):
-        if not 0 < getattr(loss, name) < math.inf:
-            raise ValueError(f"expected finite {name} > 0, got {getattr(loss, name)}")
-    wide = np.geomspace(1e-3, 1e6, 2000)
-    margins = np.concatenate([-wide[::-1], [0.0], wide, 1 + np.linspace(-2, 2, 4001)])
-    margins = np.unique(margins)
-    slopes = np.asarray(loss.slope_of_margin(margins), np.float64)
-    if slopes.shape != margins.shape or not np.isfinite(slopes).all():
-        raise ValueError("expected loss.slope_of_margin to give one finite number per margin")
-    room = _ROUNDING * loss.lipschitz
-    rises, gaps = np.diff(slopes), np.diff(margins)
-    for broken, claim in (
-        (np.abs(slopes).max() > loss.lipschitz + room, f"|slope| <= {loss.lipschitz}"),
-        (rises.min() < -room, "a convex loss"),
-        (np.any(rises > loss.smoothness * gaps + room), f"curvature <= {loss.smoothness}"),
-        (loss.is_decreasing and slopes.max() > 0, "a decreasing loss"),
-    ):
-        if broken:
-            raise ValueError(f"expected {claim}, as {type(loss).__name__} states; it is not")
+    check_constants(loss)
+    margins = wide_grid(1 + np.linspace(-2, 2, 4001))
+    slopes = check_slopes(loss, margins, loss.slope_of_margin(margins), "slope_of_margin")
+    require_claim(loss, "a decreasing loss", loss.is_decreasing and slopes.max() > 0)

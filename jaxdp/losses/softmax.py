@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import lax
 from jaxtyping import Array, Float
 
@@ -18,6 +19,7 @@ from jaxdp.losses.gaussian.softmax_slope import (
     isotropic_slope,
 )
 from jaxdp.losses.labels import require_class_labels
+from jaxdp.losses.lipschitz import AbstractLipschitzLoss
 
 # Errors of single samples are then a few hundredths of the limit (`gaussian.softmax_slope`).
 _NUM_NODES = 54
@@ -25,13 +27,14 @@ _NUM_NODES = 54
 _NUM_METRIC_NODES = 256
 
 
-class Softmax(AbstractClassificationLoss):
+class Softmax(AbstractClassificationLoss, AbstractLipschitzLoss):
     r"""The softmax loss, also called cross-entropy, of k classes.
 
     $\ln\sum_j e^{f_j} - f_y$ of predictions (..., k) for labels y = 0, ..., k - 1.
 
     Its slope is $\mathrm{softmax}(f) - e_y$, of shape (..., k). Labels may be whole numbers of any
-    type; one that is no class gives NaN. A prediction names the class of its largest entry.
+    type; one that is no class gives NaN. A prediction names the class of its largest entry. On the
+    host the loss serves `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:
         num_classes: k >= 2.
@@ -144,6 +147,30 @@ class Softmax(AbstractClassificationLoss):
         """
         is_label, gaps, covariance = self._gaussian(mean, covariance, label)
         return correlated_slope(gaps, is_label, covariance, limit, num_nodes)
+
+    @property
+    def lipschitz(self):
+        return self.slope_bound
+
+    @property
+    def smoothness(self):
+        return self.curvature_bound
+
+    def value_at(self, predictions, labels):
+        own = np.take_along_axis(predictions, labels.astype(int)[:, None], axis=1)
+        return scipy.special.logsumexp(predictions - own, axis=1)
+
+    def slope_at(self, predictions, labels):
+        return (
+            scipy.special.softmax(predictions, axis=1)
+            - np.eye(self.num_classes)[labels.astype(int)]
+        )
+
+    def curvature_at(self, predictions, labels):
+        del labels
+        shares = scipy.special.softmax(predictions, axis=1)
+        products = shares[:, :, None] * shares[:, None, :]
+        return shares[:, :, None] * np.eye(self.num_classes) - products
 
     def _gaussian(self, mean, variance, label):
         """Which output is the label's, how much the means exceed its own, and their variance."""

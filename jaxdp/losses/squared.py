@@ -7,6 +7,7 @@ values.
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
@@ -15,6 +16,7 @@ from jaxdp.core.numerics.clipped_gaussian import clipped_mean, clipped_square, i
 from jaxdp.losses.base import AbstractScalarLoss, ClippedSlope
 from jaxdp.losses.gaussian.expected_huber import expected_huber
 from jaxdp.losses.labels import require_real_labels
+from jaxdp.losses.residual import AbstractResidualLoss
 
 
 class Squared(AbstractScalarLoss):
@@ -83,7 +85,7 @@ class HalfSquared(AbstractScalarLoss):
         require_real_labels(name, labels)
 
 
-class Huber(AbstractScalarLoss):
+class Huber(AbstractScalarLoss, AbstractResidualLoss):
     r"""Huber's loss, whose slope is the residual $r = f - y$ cut at $\pm w$.
 
     $r^2/2$ for $|r| \le w$ and $w|r| - w^2/2$ beyond.
@@ -136,6 +138,24 @@ class Huber(AbstractScalarLoss):
 
     def require_labels(self, name, labels):
         require_real_labels(name, labels)
+
+    @property
+    def lipschitz(self):
+        return float(self.width)
+
+    @property
+    def smoothness(self):
+        return 1.0
+
+    def value_of_residual(self, residuals):
+        slopes = self.slope_of_residual(residuals)
+        return slopes * (residuals - slopes / 2)
+
+    def slope_of_residual(self, residuals):
+        return np.clip(residuals, -self.lipschitz, self.lipschitz)
+
+    def curvature_of_residual(self, residuals):
+        return np.where(np.abs(residuals) <= self.lipschitz, 1.0, 0.0)
 
 
 def _of_gaussian(mean, variance, steepness, limit) -> ClippedSlope:

@@ -49,6 +49,7 @@ from jaxdp.privacy.release import compose as compose
 from jaxdp.privacy.secret.secret_key import key_entropy_bits as key_entropy_bits
 from jaxdp.privacy.secret.secret_key import secret_key as secret_key
 from jaxdp.privacy.secret.secret_noise import SecretNoise as SecretNoise
+from jaxdp.privacy.softmax_perturbation import SoftmaxPerturbation as SoftmaxPerturbation
 from jaxdp.privacy.strategies import independent_strategy as independent_strategy
 from jaxdp.privacy.strategies import square_root_strategy as square_root_strategy
 
@@ -69,6 +70,7 @@ __all__ = [
     "Release",
     "SecretNoise",
     "ShuffledEpochs",
+    "SoftmaxPerturbation",
     "StatedBudget",
     "Unproved",
     "ZeroConcentrated",

@@ -31,6 +31,8 @@ Derived: tests/privacy/test_objective_perturbation.py checks both by quadrature 
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -93,27 +95,16 @@ class ObjectivePerturbation(AbstractMechanism):
         Raises:
             ValueError: epsilon is negative or not a number.
         """
-        check_non_negative("epsilon", epsilon)
-        excess = (epsilon - self.log_jacobian) * (1 - _ROUNDING) if epsilon < math.inf else math.inf
-        return self._delta_beyond(excess) if excess >= 0 else 1.0
+        return delta_of_losses(epsilon, self.log_jacobian, self._delta_beyond)
 
     def epsilon(self, delta, adjacency):
-        if any(concrete(value) is None for value in (delta, *jax.tree.leaves(self))):
-            raise TypeError(
-                "expected concrete arguments, got traced ones: objective perturbation is accounted "
-                "for on the host, outside jit, vmap and grad"
-            )
-        if self._delta_beyond(0.0) <= delta:
-            return self.log_jacobian
-        excess = largest_within(lambda excess: self._delta_beyond(excess) > delta)
-        return self.log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)
+        return epsilon_of_losses(delta, self, self.log_jacobian, self._delta_beyond)
 
     def _delta_beyond(self, excess: float) -> float:
         """The sum over the vertices, at the pair of neighbours for which it is largest."""
 
         def bound(shift: float) -> float:
-            mu = math.hypot(shift, self.approximation_mu) * (1 + _ROUNDING)
-            return gaussian_delta(mu, excess)
+            return vertex_delta(shift, self.approximation_mu, excess)
 
         if self.has_signed_slopes:
             total = bound(self.shift) + 2 * bound(self.shift / 2) + bound(0.0)
@@ -121,3 +112,46 @@ class ObjectivePerturbation(AbstractMechanism):
             middle = bound(self.shift / math.sqrt(2))
             total = 2 * max(bound(self.shift) + bound(0.0), 2 * middle)
         return min(1.0, total * (1 + _ROUNDING))
+
+
+def vertex_delta(shift: float, approximation_mu: float, excess: float) -> float:
+    """What one vertex adds to delta, rounded up."""
+    mu = math.hypot(shift, approximation_mu) * (1 + _ROUNDING)
+    return gaussian_delta(mu, excess)
+
+
+def delta_of_losses(
+    epsilon: float, log_jacobian: float, delta_beyond: Callable[[float], float]
+) -> float:
+    """A bound on delta at epsilon, of which the Jacobian takes its part first.
+
+    Args:
+        epsilon: >= 0.
+        log_jacobian: r.
+        delta_beyond: the sum over the vertices at what is left of epsilon.
+
+    Raises:
+        ValueError: epsilon is negative or not a number.
+    """
+    check_non_negative("epsilon", epsilon)
+    excess = (epsilon - log_jacobian) * (1 - _ROUNDING) if epsilon < math.inf else math.inf
+    return delta_beyond(excess) if excess >= 0 else 1.0
+
+
+def epsilon_of_losses(
+    delta: float, numbers: Any, log_jacobian: float, delta_beyond: Callable[[float], float]
+) -> float:
+    """The least epsilon whose `delta_of_losses` is at most delta; `numbers` must be known.
+
+    Raises:
+        TypeError: delta or a number is traced.
+    """
+    if any(concrete(value) is None for value in (delta, *jax.tree.leaves(numbers))):
+        raise TypeError(
+            "expected concrete arguments, got traced ones: objective perturbation is accounted "
+            "for on the host, outside jit, vmap and grad"
+        )
+    if delta_beyond(0.0) <= delta:
+        return log_jacobian
+    excess = largest_within(lambda excess: delta_beyond(excess) > delta)
+    return log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)

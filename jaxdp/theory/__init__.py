@@ -8,11 +8,27 @@ from jaxdp.theory.features.modewise_closure import ModewiseClosure as ModewiseCl
 from jaxdp.theory.features.unclipped import GradientFlow as GradientFlow
 from jaxdp.theory.features.unclipped import OrnsteinUhlenbeck as OrnsteinUhlenbeck
 from jaxdp.theory.features.unclipped import UnclippedRecursion as UnclippedRecursion
+from jaxdp.theory.kernels.error_bounds import ErrorOrders as ErrorOrders
+from jaxdp.theory.kernels.error_bounds import projection_error_orders as projection_error_orders
+from jaxdp.theory.kernels.error_bounds import sample_path_bound as sample_path_bound
+from jaxdp.theory.kernels.error_bounds import truncation_level as truncation_level
 from jaxdp.theory.kernels.filtered_rates import filtered_noise_rate as filtered_noise_rate
 from jaxdp.theory.kernels.filtered_rates import undersmoothed_rate as undersmoothed_rate
+from jaxdp.theory.kernels.linear_rates import linear_risk_order as linear_risk_order
+from jaxdp.theory.kernels.linear_rates import (
+    lipschitz_linear_risk_order as lipschitz_linear_risk_order,
+)
+from jaxdp.theory.kernels.lower_bounds import PrivateLowerBound as PrivateLowerBound
+from jaxdp.theory.kernels.lower_bounds import fluctuation_constants as fluctuation_constants
+from jaxdp.theory.kernels.lower_bounds import (
+    private_lipschitz_lower_bound as private_lipschitz_lower_bound,
+)
+from jaxdp.theory.kernels.lower_bounds import private_lower_bound as private_lower_bound
+from jaxdp.theory.kernels.margin_convexity import local_convexity as local_convexity
+from jaxdp.theory.kernels.measured_rates import LocalExponents as LocalExponents
+from jaxdp.theory.kernels.measured_rates import local_exponents as local_exponents
 from jaxdp.theory.kernels.rates import KernelRate as KernelRate
 from jaxdp.theory.kernels.rates import functional_perturbation_rate as functional_perturbation_rate
-from jaxdp.theory.kernels.rates import linear_risk_order as linear_risk_order
 from jaxdp.theory.kernels.rates import lipschitz_rate as lipschitz_rate
 from jaxdp.theory.kernels.rates import minimax_rate as minimax_rate
 from jaxdp.theory.kernels.rates import random_feature_rate as random_feature_rate
@@ -77,6 +93,7 @@ __all__ = [
     "CoupledODE",
     "DiscreteRecursion",
     "DiscreteVolterra",
+    "ErrorOrders",
     "ExcessRisk",
     "FiniteDimension",
     "Fluctuations",
@@ -84,11 +101,13 @@ __all__ = [
     "GradientFlow",
     "KernelRate",
     "KernelSpectrum",
+    "LocalExponents",
     "LowerBound",
     "ModewiseClosure",
     "NearDuplicates",
     "OrnsteinUhlenbeck",
     "PolynomialRate",
+    "PrivateLowerBound",
     "ReleaseNoise",
     "SpanCoefficients",
     "StatedOrders",
@@ -103,10 +122,14 @@ __all__ = [
     "duplicate_limit",
     "effective_dimension",
     "filtered_noise_rate",
+    "fluctuation_constants",
     "functional_perturbation_rate",
     "last_iterate_reconstruction_errors",
     "linear_risk_order",
+    "lipschitz_linear_risk_order",
     "lipschitz_rate",
+    "local_convexity",
+    "local_exponents",
     "local_reconstruction_errors",
     "membership_mu",
     "minimax_rate",
@@ -122,13 +145,18 @@ __all__ = [
     "polynomial_rate",
     "predict",
     "predicted_excess_risk",
+    "private_lipschitz_lower_bound",
+    "private_lower_bound",
+    "projection_error_orders",
     "random_feature_rate",
     "random_projection_rate",
     "reconstruction_constant",
     "released_direction_error",
     "row_error_lower_bound",
+    "sample_path_bound",
     "span_coefficients",
     "stated_orders",
+    "truncation_level",
     "tuned_excess_risk",
     "typical_membership_mu",
     "undersmoothed_rate",

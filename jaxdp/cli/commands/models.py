@@ -95,10 +95,7 @@ def predict(options: argparse.Namespace) -> None:
     known = release.columns
     names = known.inputs if known else tuple(map(str, range(release.features.dim)))
     values = np.asarray(release(read_inputs(options.data, names)))
-    # As few digits as tell the number from its neighbours.
-    cells = {"score" if known and known.classes else "prediction": [str(v) for v in values]}
-    if known and known.classes:
-        cells = {"class": [known.classes[int(value > 0)] for value in values], **cells}
+    cells = _cells(values, known.classes if known else None)
     if options.out is not None:
         text = io.StringIO(newline="")
         _write(text, cells)
@@ -115,6 +112,19 @@ def predict(options: argparse.Namespace) -> None:
         _write(sys.stdout, cells)
     else:
         print(f"{len(values)} predictions: {options.out}")
+
+
+def _cells(values: np.ndarray, classes: tuple[str, ...] | None) -> dict[str, list[str]]:
+    """Columns of texts; of a classifier also the class that each row's score or scores name."""
+    # As few digits as tell the number from its neighbours.
+    texts = values.astype(str).T.tolist()
+    if values.ndim == 1:
+        if classes is None:
+            return {"prediction": texts}
+        return {"class": [classes[int(value > 0)] for value in values], "score": texts}
+    names = classes or tuple(map(str, range(values.shape[1])))
+    scores = {f"score {name}": column for name, column in zip(names, texts, strict=True)}
+    return {"class": [names[place] for place in values.argmax(axis=1)], **scores}
 
 
 def _regressed(options: argparse.Namespace, table: NumericTable) -> "ReleasedFunction":

@@ -1,7 +1,10 @@
 r"""The noise under which the minimiser of a perturbed convex objective is private, with its proof.
 
 Records $(z_i, y_i)$ with $\|z_i\| \le B$ and $y_i = \pm 1$; $\ell$ convex, $|\ell'| \le c_1$, its
-slope $c_2$-Lipschitz; $\lambda > 0$; $b \sim N(0, \sigma^2 I)$. Released is the minimiser of
+slope $c_2$-Lipschitz; $\lambda > 0$; $b \sim N(0, \sigma^2 I)$. (A loss of residuals has
+$\ell(\beta \cdot z_i - y_i)$, any loss of PK Assumption 6 $\ell(y_i, \beta \cdot z_i)$: below,
+nothing changes but that $s_i$ is its slope in the prediction, of either sign. Several classes:
+`softmax_calibration`.) Released is the minimiser of
 
 $$ J(\beta) = \frac1n \sum_i \ell(y_i \beta \cdot z_i) + \frac\lambda2 \|\beta\|^2
               + \frac{b \cdot \beta}{n}. $$
@@ -51,12 +54,14 @@ Derived: test_objective_calibration checks every inequality, and the whole by ex
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.conversions.bisection import largest_within
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
+from jaxdp.privacy.softmax_perturbation import SoftmaxPerturbation
 
 # The share of epsilon that the Jacobian takes at the smallest ridge. Source: PK Algorithm 2.
 _JACOBIAN_SHARE = 0.25
@@ -87,7 +92,7 @@ class ObjectiveCalibration(NamedTuple):
     ridge: float
     ridge_floor: float
     log_jacobian: float
-    mechanism: ObjectivePerturbation
+    mechanism: ObjectivePerturbation | SoftmaxPerturbation
 
     def coefficient_std(self, gradient_norm: float) -> float:
         r"""$t = 2\tau/(\lambda\mu_2)$, of the noise on the coefficients.
@@ -149,25 +154,65 @@ def objective_perturbation_std(
         ("smoothness", smoothness),
     ):
         require_positive(name, value)
+    curvature = smoothness * input_bound**2 / require_count("num_samples", num_samples)
+
+    def mechanism(shift: float, log_jacobian: float, mu: float) -> ObjectivePerturbation:
+        return ObjectivePerturbation(shift, log_jacobian, mu, has_signed_slopes=margin_loss)
+
+    return calibrated(
+        mechanism,
+        epsilon,
+        delta,
+        twice_gradient=2 * lipschitz * input_bound,
+        curvature=curvature,
+        ridge=ridge,
+        approximation_share=approximation_share,
+    )
+
+
+def calibrated(
+    mechanism: Callable[[float, float, float], Any],
+    epsilon: float,
+    delta: float,
+    *,
+    twice_gradient: float,
+    curvature: float,
+    num_factors: int = 1,
+    ridge: float,
+    approximation_share: float,
+) -> ObjectiveCalibration:
+    r"""The least noise for which a mechanism keeps a checked budget.
+
+    Args:
+        mechanism: from R, r and $\mu_2$ to what is proved of the release.
+        epsilon, delta: the budget.
+        twice_gradient: $R\sigma$, twice the largest norm of a record's gradient.
+        curvature: the record's part in the averaged curvature, C, in each of `num_factors`
+            directions: $r = m\ln(1 + C/\lambda)$.
+        num_factors: m.
+        ridge: $\lambda$ >= 0; raised to the floor where it is below.
+        approximation_share: $\mu_2/R$ >= 0.
+
+    Raises:
+        ValueError: the ridge or the share is out of its range, or no float64 noise or ridge is
+            large enough.
+    """
     require_non_negative("ridge", ridge)
     require_non_negative("approximation_share", approximation_share)
-    curvature = smoothness * input_bound**2 / require_count("num_samples", num_samples)
-    growth = math.expm1(min(_JACOBIAN_SHARE * epsilon, _LARGEST_EXPONENT))
+    growth = math.expm1(min(_JACOBIAN_SHARE * epsilon / num_factors, _LARGEST_EXPONENT))
     floor = curvature / growth if growth > 0 else math.inf
     if math.isinf(floor):
         raise ValueError(f"expected an epsilon that some ridge is enough for, got {epsilon}")
     ridge = max(float(ridge), floor)
-    log_jacobian = math.log1p(curvature / ridge) * (1 + _MARGIN)
+    log_jacobian = num_factors * math.log1p(curvature / ridge) * (1 + _MARGIN)
 
-    def mechanism(shift: float) -> ObjectivePerturbation:
-        return ObjectivePerturbation(
-            shift, log_jacobian, approximation_share * shift, has_signed_slopes=margin_loss
-        )
+    def with_shift(shift: float) -> Any:
+        return mechanism(shift, log_jacobian, approximation_share * shift)
 
-    largest = largest_within(lambda shift: mechanism(shift).delta(epsilon) <= delta, 1e-305)
+    largest = largest_within(lambda shift: with_shift(shift).delta(epsilon) <= delta, 1e-305)
     if math.isinf(largest):
         raise ValueError(f"expected an epsilon that some noise is calibrated to, got {epsilon}")
-    noise_std = 2 * lipschitz * input_bound / largest * (1 + _MARGIN)
+    noise_std = twice_gradient / largest * (1 + _MARGIN)
     # Above the shift that this noise leaves, below the one that was seen to keep the budget.
-    proved = mechanism(largest * (1 - _MARGIN / 2))
+    proved = with_shift(largest * (1 - _MARGIN / 2))
     return ObjectiveCalibration(noise_std, ridge, floor, log_jacobian, proved)

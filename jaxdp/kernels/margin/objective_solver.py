@@ -17,6 +17,8 @@ from jaxdp.core.checks import require_count, require_positive
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective, Point
 
 _NEWTON_STEPS = 50
+# More coefficients have a curvature that takes longer than accelerated steps do.
+_MOST_FOR_NEWTON = 3000
 _HALVINGS = 40
 # The share of the predicted decrease that a shortened step must bring.
 _SUFFICIENT = 1e-4
@@ -87,7 +89,8 @@ def _points(objective: PerturbedObjective) -> Iterator[Point]:
     """Zero, Newton's points, and then, from the best of them, accelerated ones without end."""
     point = best = objective.at(np.zeros(len(objective.linear_term)))
     yield point
-    for _ in range(_NEWTON_STEPS):
+    is_small = len(point.coefficients) <= _MOST_FOR_NEWTON
+    for _ in range(_NEWTON_STEPS if is_small else 0):
         following = newton_step(objective, point)
         if following is None:
             break

@@ -13,9 +13,9 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.losses.margin import AbstractMarginLoss
+from jaxdp.losses.lipschitz import AbstractLipschitzLoss
 
-_Vector = Float[np.ndarray, " outputs"]
+_Vector = Float[np.ndarray, " coefficients"]
 _ROWS = 4096
 _UNIT = 2.0**-53
 
@@ -29,45 +29,53 @@ class Point(NamedTuple):
 
 
 class PerturbedObjective(eqx.Module):
-    r"""$\frac1n\sum_i \ell(y_i\beta\cdot z_i) + \frac\lambda2\|\beta\|^2 + b\cdot\beta/n$.
+    r"""$\frac1n\sum_i \ell(y_i, \beta\cdot z_i) + \frac\lambda2\|\beta\|^2 + b\cdot\beta/n$.
+
+    A loss of k outputs has a matrix of coefficients, (M, k); it is handed about as a vector.
 
     Args:
         features: z, of norm at most `input_bound` each; float32 or float64, widened block by block.
-        labels: y, -1 or +1.
+        labels: y, as the loss takes them.
         loss: $\ell$.
         ridge: $\lambda$ > 0.
         linear_term: b.
         input_bound: B.
+        label_bound: T, of labels that a residual f - y is made of; 0 where none is.
     """
 
     features: Float[np.ndarray, "n outputs"]
     labels: Float[np.ndarray, " n"]
-    loss: AbstractMarginLoss
+    loss: AbstractLipschitzLoss
     ridge: float
     linear_term: _Vector
     input_bound: float
+    label_bound: float = 0.0
 
     def at(self, coefficients: _Vector) -> Point:
         """The objective and its gradient."""
         total, slope_sum = 0.0, np.zeros_like(coefficients)
         for rows, labels in self._blocks():
-            margins = labels * (rows @ coefficients)
-            total += float(self.loss.value_of_margin(margins).sum())
-            slope_sum += rows.T @ (labels * self.loss.slope_of_margin(margins))
+            predictions = self._predictions(rows, coefficients)
+            total += float(self.loss.value_at(predictions, labels).sum())
+            slope_sum += (rows.T @ self.loss.slope_at(predictions, labels)).ravel()
         n = len(self.labels)
         quadratic = self.ridge / 2 * coefficients @ coefficients
         value = total / n + quadratic + self.linear_term @ coefficients / n
         gradient = slope_sum / n + self.ridge * coefficients + self.linear_term / n
         return Point(coefficients, float(value), gradient)
 
-    def curvature(self, coefficients: _Vector) -> Float[np.ndarray, "outputs outputs"]:
+    def curvature(self, coefficients: _Vector) -> Float[np.ndarray, "coefficients coefficients"]:
         """The second derivative; where it jumps, one between its limits."""
         total = np.zeros((len(coefficients), len(coefficients)))
         for rows, labels in self._blocks():
-            weights = self.loss.curvature_of_margin(labels * (rows @ coefficients))
-            # A product with its own transpose takes half the work.
-            scaled = np.sqrt(weights)[:, None] * rows
-            total += scaled.T @ scaled
+            predictions = self._predictions(rows, coefficients)
+            weights = self.loss.curvature_at(predictions, labels)
+            if weights.ndim == 1:
+                # A product with its own transpose takes half the work.
+                scaled = np.sqrt(weights)[:, None] * rows
+                total += scaled.T @ scaled
+            else:
+                _add_blocks(total, rows, weights)
         return total / len(self.labels) + self.ridge * np.eye(len(coefficients))
 
     def gradient_norm(self, point: Point) -> float:
@@ -80,15 +88,19 @@ class PerturbedObjective(eqx.Module):
     def gradient_rounding(self, norm: float) -> float:
         r"""How far rounding may take the gradient at coefficients of this norm.
 
-        With $\gamma_k = ku/(1 - ku)$ for a sum of k products in any order: margins are off by
-        $\gamma_M B\|\beta\|$ and slopes by $c_2$ times that and $64uc_1$, each on a row of norm at
-        most B; the sum over n rows by $\gamma_{k + n/k} c_1 B$ of its mean, for blocks of k rows;
-        the three terms and their sum by 8u of their norms.
+        With $\gamma_k = ku/(1 - ku)$ for a sum of k products in any order: predictions are off by
+        $\gamma_M B\|\beta\|$ (the norm of all outputs), residuals by $u(B\|\beta\| + T)$ more, and
+        slopes by $c_2$ times that and $(64 + k)uc_1$ for k outputs, each on a row of norm at most
+        B; the sum over n rows by $\gamma_{k + n/k} c_1 B$ of its mean, for blocks of k rows; the
+        three terms and their sum by 8u of their norms.
         Source: Higham (2002), Sections 3.1 and 3.5.
         """
         n, bound, loss = len(self.labels), self.input_bound, self.loss
-        margins = self._gamma(len(self.linear_term)) * bound * norm
-        slopes = loss.smoothness * margins + 64 * _UNIT * loss.lipschitz
+        predictions = self._gamma(self.features.shape[1]) * bound * norm
+        if self.label_bound:
+            predictions += 1.01 * _UNIT * (bound * norm + self.label_bound)
+        outputs = loss.num_outputs or 0
+        slopes = loss.smoothness * predictions + (64 + outputs) * _UNIT * loss.lipschitz
         sums = self._gamma(min(n, _ROWS) + math.ceil(n / _ROWS)) * loss.lipschitz
         terms = loss.lipschitz * bound + self.ridge * norm + self._linear_norm / n
         return 1.01 * ((slopes + sums) * bound + 8 * _UNIT * terms)
@@ -98,10 +110,13 @@ class PerturbedObjective(eqx.Module):
         r"""A bound on the minimiser's norm that depends on b and the constants alone.
 
         $\lambda\|\beta\| \le c_1B + \|b\|/n$ as the gradient is zero, and, as the loss is not
-        negative, $\frac\lambda2\|\beta\|^2 - \|\beta\|\|b\|/n \le \ell(0)$.
+        negative, $\frac\lambda2\|\beta\|^2 - \|\beta\|\|b\|/n \le \ell(y, 0)$, which for a convex
+        loss of a residual is largest at y = T or -T.
         """
         pull = self._linear_norm / len(self.labels)
-        start = float(self.loss.value_of_margin(np.zeros(1))[0])
+        ends = np.asarray([-self.label_bound, self.label_bound])
+        nothing = self._predictions(np.zeros((2, self.features.shape[1])), 0 * self.linear_term)
+        start = float(np.max(self.loss.value_at(nothing, ends)))
         lipschitz = self.loss.lipschitz * self.input_bound + pull
         return min(lipschitz, pull + math.sqrt(pull**2 + 2 * self.ridge * start)) / self.ridge
 
@@ -127,6 +142,10 @@ class PerturbedObjective(eqx.Module):
         ratio += 2 * (math.log(pull) - math.log(tolerance))
         return 1 + math.ceil(math.sqrt(smoothness / ridge) * max(ratio, 1.0))
 
+    def _predictions(self, rows: np.ndarray, coefficients: _Vector) -> np.ndarray:
+        outputs = self.loss.num_outputs
+        return rows @ (coefficients if outputs is None else coefficients.reshape(-1, outputs))
+
     @property
     def _linear_norm(self) -> float:
         return float(np.linalg.norm(self.linear_term))
@@ -139,3 +158,19 @@ class PerturbedObjective(eqx.Module):
         for start in range(0, len(self.labels), _ROWS):
             rows = slice(start, start + _ROWS)
             yield np.asarray(self.features[rows], np.float64), self.labels[rows]
+
+
+def _add_blocks(
+    total: Float[np.ndarray, "coefficients coefficients"],
+    rows: Float[np.ndarray, "n outputs"],
+    weights: Float[np.ndarray, "n k k"],
+) -> None:
+    """Add the sum over the rows of $zz^T$ times a matrix each, of all pairs of outputs."""
+    size, outputs = rows.shape[1], weights.shape[1]
+    blocks = total.reshape(size, outputs, size, outputs)
+    for first in range(outputs):
+        for second in range(first + 1):
+            product = rows.T @ (weights[:, first, second, None] * rows)
+            blocks[:, first, :, second] += product
+            if second != first:
+                blocks[:, second, :, first] += product.T

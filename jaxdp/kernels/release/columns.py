@@ -19,10 +19,11 @@ class Columns(eqx.Module):
         inputs: of the columns in the order of the function's inputs.
         label: of the target, or None where it has none.
         classes: of a classifier, what its label is where the score is negative and where it is
-            positive, as the table writes it; None for a regression.
+            positive, as the table writes it; of more classes, one name for each score. None for a
+            regression.
 
     Raises:
-        ValueError: a name stands twice, or there are not two classes.
+        ValueError: a name stands twice, or there are fewer than two classes.
         TypeError: a name is not a text.
 
     Example:
@@ -33,7 +34,7 @@ class Columns(eqx.Module):
 
     inputs: tuple[str, ...] = eqx.field(static=True)
     label: str | None = eqx.field(static=True, default=None)
-    classes: tuple[str, str] | None = eqx.field(static=True, default=None)
+    classes: tuple[str, ...] | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         require_kind("inputs", self.inputs, tuple, 'a tuple of names, such as ("age", "income")')
@@ -44,19 +45,19 @@ class Columns(eqx.Module):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"expected names that differ, got {twice!r} twice")
-        if self.classes is not None and len(set(self.classes)) != 2:
-            raise ValueError(f"expected two classes, got {self.classes}")
+        if self.classes is not None and not 2 <= len(set(self.classes)) == len(self.classes):
+            raise ValueError(f"expected two classes or more that differ, got {self.classes}")
 
 
 def columns_of(
-    inputs: Any, labels: Any = None, classes: tuple[Any, Any] | None = None
+    inputs: Any, labels: Any = None, classes: tuple[Any, ...] | None = None
 ) -> Columns | None:
     """What the columns of a data frame are called; None for arrays, and for numbered columns.
 
     Args:
         inputs: a data frame, or rows without names.
         labels: a series, whose name is the label's, or labels without a name.
-        classes: the negative and the positive class; kept where they are texts.
+        classes: the negative and the positive class, or all of more; kept where they are texts.
 
     Raises:
         TypeError: some names are texts, and others are not.
@@ -67,7 +68,7 @@ def columns_of(
         return None
     label = getattr(labels, "name", None)
     are_texts = classes is not None and all(isinstance(value, str) for value in classes)
-    kept = (str(classes[0]), str(classes[1])) if classes is not None and are_texts else None
+    kept = tuple(map(str, classes)) if classes is not None and are_texts else None
     return Columns(names, label if isinstance(label, str) else None, kept)
 
 

@@ -138,7 +138,7 @@ class FitRequest:
     def released(
         self,
         features: AbstractFeatureMap,
-        coefficients: Float[ArrayLike, " outputs"],
+        coefficients: Float[ArrayLike, "outputs ..."],
         statement: Release,
         *,
         intercept: Float[ArrayLike, ""] = 0.0,

@@ -52,6 +52,7 @@ _CLASSES = {
             "Composition",
             "ObjectivePerturbation",
             "Release",
+            "SoftmaxPerturbation",
             "StatedBudget",
             "Unproved",
             "ZeroConcentrated",
@@ -134,7 +135,7 @@ def check(function: Any) -> None:
     except Exception as error:
         # Whatever a part that was written wrongly may raise.
         raise Refused(f"its parts do not fit together ({error})") from None
-    if shape != (1,):
+    if shape != (1, *function.coefficients.shape[1:]):
         raise Refused(f"its parts do not fit together: one input gives {shape}")
 
 
@@ -151,9 +152,11 @@ def _is_of(value: Any, kind: Any) -> bool:
     if get_origin(kind) in (Union, UnionType):
         return any(_is_of(value, choice) for choice in choices)
     if get_origin(kind) is tuple:
+        if not isinstance(value, tuple):
+            return False
         inner = choices[0] if choices[1:] == (...,) else None
         kinds = choices if inner is None else [inner] * len(value)
-        return isinstance(value, tuple) and all(map(_is_of, value, kinds))
+        return len(value) == len(kinds) and all(map(_is_of, value, kinds))
     # A whole number may stand for any; but True is no number.
     if kind in (int, float):
         return type(value) in (int, kind)

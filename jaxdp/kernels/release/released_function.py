@@ -39,7 +39,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
 
     Attributes:
         features: z, drawn from the public seed.
-        coefficients: beta, (M,).
+        coefficients: beta, (M,); of several classes (M, k), and the values are k scores a row.
         intercept: b.
         label_bound: T, or None for the score of a classifier.
         public_seed: what the features were drawn from.
@@ -65,7 +65,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     """
 
     features: AbstractFeatureMap
-    coefficients: Float[Array, " outputs"] = eqx.field(converter=as_float)
+    coefficients: Float[Array, "outputs ..."] = eqx.field(converter=as_float)
     statement: Release
     delta: float = eqx.field(static=True, converter=plain_float)
     public_seed: int = eqx.field(static=True)
@@ -76,7 +76,8 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     def __check_init__(self):
         require_feature_map("features", self.features)
         require_kind("statement", self.statement, Release, "a jaxdp.privacy.Release")
-        require_shape("coefficients", self.coefficients, (self.features.num_outputs,))
+        classes = (None,) if self.coefficients.ndim > 1 else ()
+        require_shape("coefficients", self.coefficients, (self.features.num_outputs, *classes))
         require_shape("intercept", self.intercept, ())
         for name, value in (("coefficients", self.coefficients), ("intercept", self.intercept)):
             require_finite(name, value)
@@ -90,8 +91,12 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
             raise ValueError(
                 f"expected names of {self.features.dim} columns, got {len(self.columns.inputs)}"
             )
+        names = self.columns and self.columns.classes
+        num_classes = self.coefficients.shape[1] if self.coefficients.ndim > 1 else 2
+        if names and len(names) != num_classes:
+            raise ValueError(f"expected names of {num_classes} classes, got {len(names)}")
 
-    def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, " m"]:
+    def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, "m ..."]:
         """Its values at new inputs.
 
         Args:
@@ -171,11 +176,11 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
 
 def _values(
     features: AbstractFeatureMap,
-    coefficients: Float[Array, " outputs"],
+    coefficients: Float[Array, "outputs ..."],
     intercept: Float[Array, ""],
     bound: float | None,
     inputs: Any,
-) -> Float[Array, " m"]:
+) -> Float[Array, "m ..."]:
     given = as_rows("inputs", inputs, features.dim)
     found = features(given)
     # As when learning: an input so large that its features overflow has none.

@@ -30,11 +30,10 @@ from jaxdp.core.checks import host_number, require_count, require_positive
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.features.public_features import AbstractFeatureLearner
 from jaxdp.kernels.ridge.rules import (
-    AbstractRidgeRule,
+    AbstractStatisticsRule,
     FixedRidge,
     NoiseRidge,
     NoisyStatistics,
-    ridge_path,
 )
 from jaxdp.kernels.ridge.statistics import (
     RidgeNoise,
@@ -70,8 +69,8 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         num_projections: M, how many Gaussian-process paths the features are.
         num_features: L, of the random features that the paths are made of.
         label_bound: T > 0, public; labels beyond it are clipped.
-        ridge: $\lambda$, added to the averaged statistics (C/n + lambda I); or a rule. None is
-            `NoiseRidge`, as large as the noise.
+        ridge: $\lambda$, added to the averaged statistics (C/n + lambda I); or a rule, such as
+            `SelectedProjections`, which chooses M too. None is `NoiseRidge`, as large as the noise.
         intercept_share: in [0, 1), the part of $\mu^2$ that is spent on the mean label. With
             strong privacy little but the mean can be learnt: .2, and a residual bound T/2, keep it.
         input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
@@ -119,7 +118,7 @@ class PrivateKernelRidge(AbstractFeatureLearner):
             require_positive("residual_bound", host_number("residual_bound", self.residual_bound))
         if not 0 <= host_number("intercept_share", self.intercept_share) < 1:
             raise ValueError(f"expected 0 <= intercept_share < 1, got {self.intercept_share}")
-        if self.ridge is not None and not isinstance(self.ridge, AbstractRidgeRule):
+        if self.ridge is not None and not isinstance(self.ridge, AbstractStatisticsRule):
             if np.ndim(self.ridge) or np.asarray(self.ridge).dtype.kind not in "fiu":
                 raise TypeError(
                     "expected ridge to be None, a number or a rule such as "
@@ -187,10 +186,9 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         rule, bound = self.ridge, self.feature_bound
         if rule is None:
             rule = NoiseRidge(1.0 if self.intercept_share else 0.5)
-        elif not isinstance(rule, AbstractRidgeRule):
+        elif not isinstance(rule, AbstractStatisticsRule):
             rule = FixedRidge(float(rule) / bound**2)
-        ridge = np.asarray([rule.choose(statistics, public_seed=public_seed)])
-        found = ridge_path(statistics.covariance, statistics.correlation, ridge)[0]
+        found = rule.coefficients(statistics, public_seed=public_seed)
         return found * self._residual_bound / bound
 
     def _statement(self, epsilon: float, delta: float, source: SecretNoise) -> Release:

@@ -1,10 +1,10 @@
 r"""How much to regularise a private ridge regression, without looking at the data again.
 
 A ridge that is chosen from the released statistics alone costs no privacy (post-processing). Beside
-a fixed ridge there are three rules: proportional to the noise (`NoiseRidge`); PK Theorem 11's, from
-how smooth the target is thought to be (`Theorem11Rule`); and the ridge of least risk, as the noisy
-statistics themselves estimate it (`SelectedRidge`). A choice by the error on private data is left
-out: it would need a budget of its own.
+a fixed ridge there are two rules here: proportional to the noise (`NoiseRidge`), and PK Theorem
+11's, from how smooth the target is thought to be (`Theorem11Rule`). `selection` holds those that
+estimate the risk from the noisy statistics themselves. A choice by the error on private data is
+left out: it would need a budget of its own.
 """
 
 import abc
@@ -15,10 +15,10 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.arrays import plain_float, plain_number
-from jaxdp.core.checks import host_number, require_count, require_positive
+from jaxdp.core.arrays import plain_float
+from jaxdp.core.checks import host_number, require_positive
 from jaxdp.core.description import AbstractDescription
-from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
+from jaxdp.kernels.release.joint_release import JointNoise
 
 
 class NoisyStatistics(NamedTuple):
@@ -38,6 +38,12 @@ class NoisyStatistics(NamedTuple):
     num_samples: int
     epsilon: float
 
+    def first(self, num_outputs: int) -> "NoisyStatistics":
+        """Those of the first columns alone."""
+        kept = slice(num_outputs)
+        covariance, correlation = self.covariance[kept, kept], self.correlation[kept]
+        return self._replace(covariance=covariance, correlation=correlation)
+
     @property
     def num_outputs(self) -> int:
         """M."""
@@ -53,12 +59,26 @@ class NoisyStatistics(NamedTuple):
         return self.noise.covariance * math.sqrt(2 * self.num_outputs)
 
 
-class AbstractRidgeRule(AbstractDescription):
+class AbstractStatisticsRule(AbstractDescription):
+    """From released statistics to coefficients: post-processing."""
+
+    @abc.abstractmethod
+    def coefficients(
+        self, statistics: NoisyStatistics, *, public_seed: int
+    ) -> Float[np.ndarray, " outputs"]:
+        """For features and labels of bound one; what is drawn for it comes from the seed."""
+
+
+class AbstractRidgeRule(AbstractStatisticsRule):
     """From released statistics to a ridge: post-processing."""
 
     @abc.abstractmethod
     def choose(self, statistics: NoisyStatistics, *, public_seed: int) -> float:
         """The ridge, for features of bound one; what is drawn for it comes from the seed."""
+
+    def coefficients(self, statistics, *, public_seed):
+        ridge = np.asarray([self.choose(statistics, public_seed=public_seed)])
+        return ridge_path(statistics.covariance, statistics.correlation, ridge)[0]
 
 
 class FixedRidge(AbstractRidgeRule):
@@ -173,65 +193,6 @@ class Theorem11Rule(AbstractRidgeRule):
         return max(1, math.ceil(constant * min(statistical, private)))
 
 
-class SelectedRidge(AbstractRidgeRule):
-    r"""The ridge of least risk, as the noisy statistics themselves estimate it.
-
-    The squared error of coefficients b is, up to a constant, $b^\top C b - 2 u \cdot b$. Estimated
-    with the noise that b was fitted to, it would be too low. So the noise is split in two: with
-    fresh noise E of the same law, $(C, u) + \gamma E$ and $(C, u) - E / \gamma$ have independent
-    noises. The first is fitted, the second judges without bias; the average over several E. The
-    least is then refitted to all, with $\lambda$ smaller by $\sqrt{1 + \gamma^2}$, as its noise is.
-    Source: Oliveira, Lei and Tibshirani (2024), the coupled bootstrap. No budget is spent.
-
-    Where privacy costs much the judge is noisy too: fewer columns than all, or ridges far below
-    `NoiseRidge`'s, look good by chance, so neither is tried. On the synthetic problem of PK Section
-    5 it is no better than `NoiseRidge`; it is for noise that is small, or a factor that is unknown.
-    Left out: that the error on the training records is lower than on new ones.
-
-    Args:
-        num_splits: how many E.
-        share: gamma^2 > 0, of the noise that is added to what is fitted.
-        num_ridges: on a grid of ratio sqrt 2 from a quarter of the noise's norm upward.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range.
-
-    Example:
-        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, SelectedRidge
-        >>> rule = SelectedRidge(num_splits=16)
-        >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0, ridge=rule)
-        >>> learner.ridge.num_splits, learner.ridge.num_ridges
-        (16, 11)
-    """
-
-    num_splits: int = eqx.field(static=True, converter=plain_number, default=8)
-    share: float = eqx.field(static=True, converter=plain_float, default=0.5)
-    num_ridges: int = eqx.field(static=True, converter=plain_number, default=11)
-
-    def __check_init__(self):
-        require_positive("share", self.share)
-        for name in ("num_splits", "num_ridges"):
-            require_count(name, getattr(self, name))
-
-    def choose(self, statistics, *, public_seed):
-        ridges = statistics.noise_norm * 2.0 ** (np.arange(self.num_ridges) / 2 - 2)
-        generator = np.random.default_rng([public_seed, self.num_splits])
-        risks = np.zeros(len(ridges))
-        for _ in range(self.num_splits):
-            fitted, judge = self._split(statistics, generator)
-            risks += _risks(judge, ridge_path(fitted[0], fitted[1], ridges))
-        return float(ridges[np.argmin(risks)]) / math.sqrt(1 + self.share)
-
-    def _split(self, statistics, generator):
-        """Two copies of (C, u) with independent noises."""
-        size = statistics.num_outputs
-        fresh = noise_of(generator.standard_normal(num_normals(size)), size, statistics.noise)
-        pair, gamma = statistics[:2], math.sqrt(self.share)
-        fitted = [value + gamma * noise for value, noise in zip(pair, fresh, strict=True)]
-        judge = [value - noise / gamma for value, noise in zip(pair, fresh, strict=True)]
-        return fitted, judge
-
-
 def ridge_path(
     covariance: Float[np.ndarray, "outputs outputs"],
     correlation: Float[np.ndarray, " outputs"],
@@ -245,9 +206,3 @@ def ridge_path(
     values, vectors = np.linalg.eigh(covariance)
     shrunk = (vectors.T @ correlation) / (np.maximum(values, 0) + ridges[:, None])
     return shrunk @ vectors.T
-
-
-def _risks(judge, coefficients) -> Float[np.ndarray, " ridges"]:
-    covariance, correlation = judge
-    squares = np.einsum("ri,ij,rj->r", coefficients, covariance, coefficients, optimize=True)
-    return squares - 2 * coefficients @ correlation

@@ -6,7 +6,6 @@ to logarithms, for $\epsilon \ge 1/n$. delta enters by logarithms alone. All con
 1.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +14,6 @@ from jaxtyping import ArrayLike, Float
 from jaxdp.core.checks import (
     host_array,
     host_number,
-    require_host,
-    require_positive,
 )
 
 
@@ -73,12 +70,15 @@ def minimax_rate(source: float, capacity: float, embedding: float = 1.0) -> Kern
 
     Reached, where the kernel with eigenvalues $\mu_l^\beta$ is bounded, by the canonical estimator.
     Source: PK Theorem 10 (squared loss) and Theorem 23 (some Lipschitz loss). The sensitivity of
-    the canonical estimator is misprinted (`canonical_excess_risk`); the rate stands.
+    the canonical estimator is misprinted (`canonical_excess_risk`). That nobody is faster follows
+    where $(E|\phi_l|)^2$ is of the order of $\mu_l^\beta$ (`private_lower_bound`), and not under
+    Assumption 7, which bounds it from below alone and always holds with $\beta = 1$: on the torus
+    the canonical estimator is faster than the rate for any $\beta > \gamma$.
 
     Args:
         source: r in [1/2, 1].
         capacity: gamma in [0, 1].
-        embedding: beta in [gamma, 1]; 1 always holds.
+        embedding: beta in [gamma, 1]; where k is bounded the rate for 1 is always reached.
 
     Returns:
         The exponents of the risk.
@@ -197,41 +197,6 @@ def functional_perturbation_rate(source: float, capacity: float) -> KernelRate:
     return KernelRate(
         Exponents(public_exponent(source, capacity), 2 * source / (source + 1)), ridge
     )
-
-
-def linear_risk_order(
-    num_samples: float, epsilon: float, *, trace: float = 1.0, rank: float = math.inf
-) -> float:
-    r"""Order of the excess risk of the inner product kernel, whatever the dimension.
-
-    With t = tr(Sigma) and k its rank, $k/n \wedge (t/n)^{1/2}$ and, for privacy,
-    $k^{1/2}/n\epsilon \wedge t^{1/3}/(n\epsilon)^{2/3}$. They solve $\lambda = N(\lambda)/n$ and
-    $\lambda = N(\lambda)^{1/2}/n\epsilon$ for $N \le t/\lambda \wedge k$.
-    Source: PK Theorems 63 and 65. Lemma 66 prints $\lVert\Sigma\rVert$ for t (a squared Frobenius
-    norm is bounded as if it were an operator norm), which sections B.2 and B.3 inherit; the last
-    line of B.3 prints 1/n for the first bracket.
-
-    Args:
-        num_samples: n.
-        epsilon: > 0.
-        trace: tr(Sigma), the mean of |x|^2.
-        rank: of Sigma.
-
-    Returns:
-        The order, without its constant.
-
-    Example:
-        >>> from jaxdp.theory import linear_risk_order
-        >>> print(f"{linear_risk_order(10_000, epsilon=1.0, rank=10):.5f}")
-        0.00132
-    """
-    require_host("arguments", (num_samples, epsilon, trace, rank))
-    for name, value in (("num_samples", num_samples), ("epsilon", epsilon), ("trace", trace)):
-        require_positive(name, value)
-    require_positive("rank", rank, infinite=True)
-    product = num_samples * epsilon
-    public = min(rank / num_samples, math.sqrt(trace / num_samples))
-    return public + min(math.sqrt(rank) / product, (trace / product**2) ** (1 / 3))
 
 
 def public_exponent(source: float, capacity: float) -> float:

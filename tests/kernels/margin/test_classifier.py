@@ -19,7 +19,7 @@ from jaxdp.kernels import (
     PrivateKernelClassifier,
     load,
 )
-from jaxdp.kernels.margin import classifier
+from jaxdp.kernels.margin import classifier, objective_learner
 from jaxdp.kernels.margin.objective_solver import Minimum, minimise, newton_step
 from jaxdp.losses import AbstractMarginLoss, HuberHinge, Logistic
 from jaxdp.privacy import SecretNoise
@@ -139,7 +139,7 @@ def test_an_early_stopped_minimiser_is_caught(monkeypatch):
         return Minimum(point.coefficients, float(np.linalg.norm(point.gradient)), 1)
 
     assert _divergence(learner, _PRESENT, _ABSENT, monkeypatch) <= BUDGET["delta"]
-    monkeypatch.setattr(classifier, "minimise", one_step)
+    monkeypatch.setattr(objective_learner, "minimise", one_step)
     assert _divergence(learner, _PRESENT, _ABSENT, monkeypatch) > 100 * BUDGET["delta"]
 
 
@@ -179,7 +179,7 @@ def test_noise_for_the_tolerance_hides_the_solver(monkeypatch):
     def careful(objective, *, tolerance, max_steps):
         return minimise(objective, tolerance=tolerance / 1e4, max_steps=max_steps)
 
-    monkeypatch.setattr(classifier, "minimise", careful)
+    monkeypatch.setattr(objective_learner, "minimise", careful)
     exact = np.asarray(_fit(learner).coefficients)
     stds = learner.noise_std(400, **BUDGET)
     shift = 2 / stds["b"]

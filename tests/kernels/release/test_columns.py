@@ -10,6 +10,7 @@ def test_names_are_kept():
     assert (columns.inputs, columns.label, columns.classes) == (("a", "b"), "y", ("no", "yes"))
     assert columns == Columns(("a", "b"), "y", ("no", "yes"))
     assert Columns(("a", "b")).label is None
+    assert Columns(("a",), "y", ("no", "yes", "maybe")).classes == ("no", "yes", "maybe")
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,8 @@ def test_names_are_kept():
         ((("a",), 1), TypeError),
         (((None,), "y"), TypeError),
         ((("a",), "y", ("no", "no")), ValueError),
-        ((("a",), "y", ("no", "yes", "maybe")), ValueError),
+        ((("a",), "y", ("no", "yes", "no")), ValueError),
+        ((("a",), "y", ("yes",)), ValueError),
         ((("a",), "y", (0, 1)), TypeError),
     ],
 )

@@ -7,10 +7,17 @@ import numpy as np
 import pytest
 from helpers import assert_mean_close
 
-from jaxdp.kernels import FixedRidge, NoiseRidge, SelectedRidge, Theorem11Rule
+from jaxdp.kernels import (
+    FixedRidge,
+    NoiseRidge,
+    SelectedProjections,
+    SelectedRidge,
+    Theorem11Rule,
+)
 from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
 from jaxdp.kernels.ridge import rules as ridge_rules
 from jaxdp.kernels.ridge.rules import NoisyStatistics, ridge_path
+from jaxdp.kernels.ridge.selection import split_noise
 
 SIZE = 40
 
@@ -86,11 +93,11 @@ def test_the_ridge_path_solves_with_the_nearest_positive_matrix():
 
 def test_split_noises_are_independent_and_the_judge_is_unbiased():
     """Over noises and splits, the judge's risk of what was fitted to its partner is the true."""
-    rule, gaps, naive = SelectedRidge(), [], []
+    share, gaps, naive = SelectedRidge().share, [], []
     for seed in range(150):
         released, exact, vector = _statistics(0.03, seed)
         generator = np.random.default_rng([7, seed])
-        fitted, judge = rule._split(released, generator)
+        fitted, judge = split_noise(released, share, generator)
         coefficients = ridge_path(fitted[0], fitted[1], np.array([0.1]))[0]
         true = _risk(coefficients, exact, vector)
         gaps.append(_risk(coefficients, *judge) - true)
@@ -136,6 +143,64 @@ def test_a_selection_is_repeated_by_the_public_seed():
     assert rule.choose(released, public_seed=3) == rule.choose(released, public_seed=3)
 
 
+def _ordered(std, seed, kept=10):
+    """Of a spectrum whose first columns hold everything, as an ordered basis' do."""
+    generator = np.random.default_rng(seed)
+    values = np.where(np.arange(SIZE) < kept, 1 / kept, 0.0)
+    vector = values * np.where(np.arange(SIZE) < kept, 1.0, 0.0)
+    noise = JointNoise(std, std)
+    added = noise_of(generator.standard_normal(num_normals(SIZE)), SIZE, noise)
+    exact = np.diag(values)
+    return NoisyStatistics(exact + added[0], vector + added[1], noise, 1000, 1.0), exact, vector
+
+
+def test_the_columns_that_hold_the_target_are_selected_and_the_risk_is_lower():
+    sizes, gaps = [], []
+    for seed in range(12):
+        released, exact, vector = _ordered(0.004, seed)
+        sizes.append(SelectedProjections(least=5).choose(released, public_seed=seed)[0])
+        found = [
+            rule.coefficients(released, public_seed=seed)
+            for rule in (SelectedProjections(least=5), SelectedRidge(), NoiseRidge())
+        ]
+        assert not found[0][sizes[-1] :].any()
+        risks = [_risk(row, exact, vector) for row in found]
+        gaps.append([risks[1] - risks[0], risks[2] - risks[0]])
+    assert sizes.count(10) >= 8
+    assert 5 not in sizes
+    assert np.all(np.mean(gaps, axis=0) > 3 * np.std(gaps, axis=0) / math.sqrt(len(gaps)))
+    # Where all columns hold the target, all are kept.
+    released = _ordered(0.001, 0, kept=SIZE)[0]
+    assert SelectedProjections().choose(released, public_seed=0)[0] == SIZE
+
+
+def test_the_spread_of_an_estimated_risk_is_that_over_noises():
+    rule, coefficients = SelectedProjections(num_splits=1, share=0.5), np.linspace(-1, 2, SIZE) / 3
+    risks = []
+    for seed in range(400):
+        released, _, _ = _statistics(0.03, seed)
+        judge = split_noise(released, rule.share, np.random.default_rng([5, seed]))[1]
+        # The exact statistics differ from seed to seed.
+        true = _statistics(0.0, seed)
+        risks.append(_risk(coefficients, *judge) - _risk(coefficients, *true[1:]))
+    expected = rule._spread(released, coefficients[None])[0]
+    # The standard error of a standard deviation over 400 is 3.5 %.
+    assert np.std(risks) == pytest.approx(expected, rel=0.15)
+    assert np.std(risks) != pytest.approx(expected / math.sqrt(3), rel=0.15)
+
+
+def test_sizes_are_halved_and_a_selection_is_a_function_of_the_release():
+    rule = SelectedProjections(least=10)
+    assert rule.sizes(200) == [200, 100, 50, 25, 12]
+    assert rule.sizes(3) == [3]
+    released = _statistics(0.01)[0]
+    assert rule.choose(released, public_seed=3) == rule.choose(released, public_seed=3)
+    size, ridge = rule.choose(released, public_seed=3)
+    kept = released.first(size)
+    expected = ridge_path(kept.covariance, kept.correlation, np.asarray([ridge]))[0]
+    np.testing.assert_array_equal(rule.coefficients(released, public_seed=3)[:size], expected)
+
+
 def test_rules_see_no_records():
     """What they are given holds released statistics and public numbers, nothing else."""
     assert set(NoisyStatistics._fields) == {
@@ -145,7 +210,7 @@ def test_rules_see_no_records():
         "num_samples",
         "epsilon",
     }
-    for rule in (FixedRidge, NoiseRidge, Theorem11Rule, SelectedRidge):
+    for rule in (FixedRidge, NoiseRidge, Theorem11Rule, SelectedRidge, SelectedProjections):
         assert list(inspect.signature(rule.choose).parameters) == [
             "self",
             "statistics",
@@ -164,6 +229,8 @@ def test_rules_see_no_records():
         (lambda: Theorem11Rule(0.5, 0.5, constant=0.0), "constant > 0"),
         (lambda: SelectedRidge(share=0.0), "share > 0"),
         (lambda: SelectedRidge(num_splits=0), "num_splits >= 1"),
+        (lambda: SelectedProjections(least=0), "least >= 1"),
+        (lambda: SelectedProjections(caution=-1.0), "caution >= 0"),
     ],
 )
 def test_wrong_arguments_are_refused(rule, message):

@@ -1,0 +1,194 @@
+r"""What the learners by objective perturbation share: from a loss and a table to a release.
+
+PK Algorithm 2 with four changes. (1) Each record's features come from a public seed and that
+record alone, and are clipped to a public bound. (2) The noise is calibrated by a bound that is
+proved (`objective_calibration`, `softmax_calibration`); the published one is violated for some
+budgets. (3) What is released is an approximate minimiser, with the noise that hides how far it is
+from the exact one. (4) The solver ends with a certificate, or nothing is released.
+
+*Proof.* Fix the public seed: z is a fixed function of one input, rounded onto a grid such that
+$|z| \le B$ in exact arithmetic. The calibration proves the rest, for every data set, seed and
+input. Neighbours differ in one record (replace-one), n is public. The ridge stands inside the
+objective, so trying several on private data costs the budget of each.
+
+*Arithmetic.* The linear term and the noise on the coefficients are exact normal numbers rounded to
+grids (`SecretNoise.noisy_integers`). An objective whose linear term is off by at most half a unit
+in each of M entries has a gradient that is off by $\sqrt M/2$ units over n, which is added to the
+solver's tolerance; rounding the coefficients to their grid moves each centre by $\sqrt M/2$ units,
+which their noise hides too. With k outputs M k stands for M.
+
+Outside the guarantee: that a fit raised an error, whether for its arguments or because the solver
+did not meet its tolerance, its running time, and warnings.
+"""
+
+import abc
+import math
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.core.checks import host_number, require_count, require_positive
+from jaxdp.kernels.features.public_features import AbstractFeatureLearner, unit_features
+from jaxdp.kernels.margin.objective_calibration import ObjectiveCalibration
+from jaxdp.kernels.margin.objective_solver import minimise
+from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
+from jaxdp.losses.lipschitz import AbstractLipschitzLoss
+from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.release import Release
+from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
+
+# The noise for the tolerance is that of a Gaussian mechanism with this share of the shift R: it
+# makes the linear term's noise larger by 5e-5 of itself.
+APPROXIMATION_SHARE = 0.01
+_ASSUMPTIONS = (
+    "each record's features are a function of that record alone, to the last bit",
+    "public, and chosen without looking at the data: the number of records, the names of columns, "
+    "the bounds, the kernel or feature map, the seed of the features, the loss and the ridge; "
+    "inputs are scaled by public ranges, if at all",
+    "the loss is convex, and its slope and curvature are bounded as it states",
+    "errors, such as a tolerance that is not met, warnings and running times are not released",
+)
+_CERTIFIED = (
+    "proved in the arithmetic of the machine: the solver's certificate bounds its rounding, and "
+    "what is released has exactly the law of rounded normal noise"
+)
+
+
+class AbstractObjectiveLearner(AbstractFeatureLearner):
+    """A learner that releases the minimiser of a perturbed objective, for B = 1 inside."""
+
+    loss: eqx.AbstractVar[AbstractLipschitzLoss]
+    ridge: eqx.AbstractVar[float | None]
+    max_steps: eqx.AbstractVar[int | None]
+    tolerance: eqx.AbstractVar[float]
+    label_bound: eqx.AbstractVar[float | None]
+
+    def __check_init__(self):
+        if self.max_steps is not None:
+            require_count("max_steps", self.max_steps)
+        for name in ("ridge", "tolerance"):
+            if getattr(self, name) is not None:
+                require_positive(name, host_number(name, getattr(self, name)))
+
+    @abc.abstractmethod
+    def _calibrated(
+        self, epsilon: float, delta: float, num_samples: int, ridge: float
+    ) -> ObjectiveCalibration:
+        """The calibration of the loss for B = 1 and a ridge in these units."""
+
+    @abc.abstractmethod
+    def _check_labels(self, labels: Float[np.ndarray, " n"]) -> None:
+        """Raise ValueError unless the labels are what the loss takes."""
+
+    @abc.abstractmethod
+    def _told_by(self) -> bytes:
+        """Slopes of the loss, by which it is told from another."""
+
+    def calibration(self, num_samples: int, epsilon: float, delta: float) -> ObjectiveCalibration:
+        """The noise and the ridge that a fit uses, in units of B = 1.
+
+        Raises:
+            ValueError, TypeError: an argument is out of its range.
+        """
+        check_budget(epsilon, delta)
+        budget = float(epsilon), float(delta), num_samples
+        if self.ridge is not None:
+            return self._calibrated(*budget, self.ridge / self.feature_bound**2)
+        noise = self._calibrated(*budget, 0.0).noise_std
+        return self._calibrated(*budget, noise / (num_samples * (self.label_bound or 1.0)))
+
+    def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
+        r"""Standard deviations of the noise.
+
+        Returns:
+            "b": on every entry of the linear term, which stands over n in the objective.
+            "coefficients": on every coefficient of the approximate minimiser.
+
+        Raises:
+            ValueError, TypeError: an argument is out of its range.
+        """
+        found, bound = self.calibration(num_samples, epsilon, delta), self.feature_bound
+        coefficient_std = self._coefficient_std(found, num_samples)
+        return {"b": found.noise_std * bound, "coefficients": coefficient_std / bound}
+
+    def _release(self, request):
+        if self.label_bound is not None:
+            request = request.clipped(self.label_bound)
+        self._check_labels(request.targets)
+        features = self.features(request.dim, request.public_seed)
+        rows = unit_features(features, request.table)
+        calibration = self.calibration(request.num_samples, request.epsilon, request.delta)
+        source = request.noise(rows).hiding(*self._fingerprint(calibration))
+        linear_term = noisy_on_grid(
+            np.zeros(self._num_coefficients), calibration.noise_std, source, "linear term"
+        )
+        objective = PerturbedObjective(
+            rows,
+            request.targets,
+            self.loss,
+            calibration.ridge,
+            linear_term,
+            input_bound=1.0,
+            label_bound=self.label_bound or 0.0,
+        )
+        tolerance = self.tolerance * self.loss.lipschitz
+        found = minimise(objective, tolerance=tolerance, max_steps=self.max_steps).coefficients
+        std = self._coefficient_std(calibration, request.num_samples)
+        hidden = source.hiding(found)
+        coefficients = noisy_on_grid(found, std, hidden, "coefficients") / self.feature_bound
+        if self.loss.num_outputs is not None:
+            coefficients = coefficients.reshape(-1, self.loss.num_outputs)
+        statement = Release(
+            "an approximate minimiser of a perturbed objective, with noise, and its function",
+            "replace-one",
+            source.proved(calibration.mechanism),
+            (*_ASSUMPTIONS, *source.assumptions(_CERTIFIED)),
+            is_certified=not source.is_guessable,
+        )
+        return request.released(
+            features, request.in_precision(coefficients), statement, label_bound=self.label_bound
+        )
+
+    @property
+    def _num_coefficients(self) -> int:
+        maps = self.feature_map
+        features = self.num_projections if maps is None else maps.num_outputs
+        return features * (self.loss.num_outputs or 1)
+
+    def _coefficient_std(self, calibration: ObjectiveCalibration, num_samples: int) -> float:
+        """Of the noise that hides the solver's tolerance and both roundings, for B = 1."""
+        root = math.sqrt(self._num_coefficients)
+        linear_rounding = root / 2 * grid_unit(calibration.noise_std) / num_samples
+        gradient_norm = self.tolerance * self.loss.lipschitz + linear_rounding
+        # The unit is at most 2^-29 of the result, which so bounds a geometric series.
+        share = root * 2.0**-29 / calibration.mechanism.approximation_mu
+        if share > 0.5:
+            raise ValueError(
+                "expected a budget at which the coefficients' grid is finer than their noise, got "
+                f"an epsilon too small for {round(root**2)} coefficients"
+            )
+        return calibration.coefficient_std(gradient_norm) / (1 - share) * (1 + 2.0**-50)
+
+    def _fingerprint(self, calibration: ObjectiveCalibration) -> tuple[Any, ...]:
+        """What decides the release, besides features, labels, budget and seed.
+
+        A loss is told by its values: two of a user's own may have one name. Features are hashed as
+        numbers too, for the same map differs by its rounding from one device to another.
+        """
+        sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
+        return eqx.tree_pformat(self.loss), self._told_by(), *sizes
+
+
+def noisy_on_grid(
+    values: Float[np.ndarray, " coefficients"], std: float, source: SecretNoise, purpose: str
+) -> Float[np.ndarray, " coefficients"]:
+    """The values rounded to the noise's grid, plus rounded normal noise: integers times a unit."""
+    unit = grid_unit(std)
+    noise = source.noisy_integers(np.zeros(len(values), np.int64), std / unit, purpose)
+    # Python's integers: a value may be more units than 64 bits hold.
+    sums = [
+        int(place) + int(added) for place, added in zip(np.rint(values / unit), noise, strict=True)
+    ]
+    return np.asarray([float(total) * unit for total in sums])

@@ -1,0 +1,103 @@
+r"""Private robust and quantile regression: a convex loss of the residual with a bounded slope.
+
+`objective_learner` holds the algorithm and its proof. Where `PrivateKernelRidge` must clip labels
+because its noise is proportional to their bound, the noise here is proportional to the largest
+slope of the loss, whatever the labels are; their bound is asked for all the same, as the solver's
+certificate has to bound the rounding of residuals by public numbers.
+"""
+
+import equinox as eqx
+import numpy as np
+
+from jaxdp.core.arrays import plain_number
+from jaxdp.core.checks import host_number, require_positive
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
+from jaxdp.kernels.margin.objective_calibration import objective_perturbation_std
+from jaxdp.kernels.margin.objective_learner import APPROXIMATION_SHARE, AbstractObjectiveLearner
+from jaxdp.losses import AbstractResidualLoss
+from jaxdp.losses.residual import check_residual_loss
+
+# Where two losses are compared, in units of the length over which a slope changes.
+_RESIDUALS = np.linspace(-4, 4, 513)
+
+
+class PrivateKernelRegressor(AbstractObjectiveLearner):
+    r"""$(\epsilon, \delta)$-DP kernel regression by absolute, quantile or Huber's loss, proved.
+
+    The released function estimates a median (`SmoothedAbsolute`), a quantile (`SmoothedQuantile`)
+    or a robust mean (`Huber`) of a label given its input.
+
+    Args:
+        kernel: k; None is allowed where a feature map is given.
+        num_projections: M, how many Gaussian-process paths the features are.
+        num_features: L, of the random features that the paths are made of.
+        loss: $\ell$, of the residual f(x) - y, its slope bounded and Lipschitz.
+        label_bound: T > 0, public; labels beyond it are clipped, and so are predictions. The noise
+            does not depend on it: it may be generous.
+        ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
+            floor that the proof needs. None: $\sigma B/(nT)$ with the floor's $\sigma$, so that the
+            linear term moves no prediction by more than T in standard deviation.
+        max_steps: of the solver, >= 1; None for a number that is enough for every data set, by a
+            bound in exact arithmetic.
+        tolerance: of the gradient's norm over $c_1 B$, > 0; the noise on the coefficients is
+            proportional to it.
+        input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
+            bounded nowhere else. Infinity says that public numbers have scaled them already.
+        feature_map: instead of sample paths, a map of one input that is public: drawn without the
+            data.
+
+    Raises:
+        ValueError, TypeError: an argument is out of its range, or the loss is not what it states.
+
+    Source: PK Algorithm 2, Assumption 6 and Theorem 9.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Gaussian, PrivateKernelRegressor
+        >>> from jaxdp.losses import SmoothedQuantile
+        >>> loss, bounds = SmoothedQuantile(0.9, 0.1), {"label_bound": 2.0, "input_bound": 1.0}
+        >>> learner = PrivateKernelRegressor(Gaussian(1.0), 20, loss=loss, **bounds)
+        >>> inputs = np.linspace(-1, 1, 200)[:, None]
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
+        >>> release = learner.fit(inputs, np.sin(3 * inputs[:, 0]), **budget)
+        >>> release(inputs[:3]).shape, release.cost.is_certified
+        ((3,), True)
+    """
+
+    kernel: AbstractKernel | None
+    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
+    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
+    loss: AbstractResidualLoss = eqx.field(kw_only=True)
+    label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
+    ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
+    max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
+    tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
+    input_bound: float | None = eqx.field(
+        static=True, converter=plain_number, default=None, kw_only=True
+    )
+    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
+
+    def __check_init__(self):
+        check_residual_loss(self.loss)
+        require_positive("label_bound", host_number("label_bound", self.label_bound))
+
+    def _calibrated(self, epsilon, delta, num_samples, ridge):
+        return objective_perturbation_std(
+            epsilon,
+            delta,
+            input_bound=1.0,
+            lipschitz=self.loss.lipschitz,
+            smoothness=self.loss.smoothness,
+            num_samples=num_samples,
+            ridge=ridge,
+            approximation_share=APPROXIMATION_SHARE,
+        )
+
+    def _check_labels(self, labels):
+        # Finite numbers, as every learner's, and clipped: any are taken.
+        del labels
+
+    def _told_by(self):
+        corner = self.loss.lipschitz / self.loss.smoothness
+        slopes = self.loss.slope_of_residual(corner * _RESIDUALS)
+        return np.asarray([*slopes, self.label_bound, corner], np.float64).tobytes()

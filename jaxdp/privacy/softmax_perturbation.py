@@ -1,0 +1,111 @@
+r"""The privacy of a softmax objective perturbed by a Gaussian linear term, as a curve.
+
+Why a minimiser is no less private than this stands with its calibration, in
+`jaxdp.kernels.margin.softmax_calibration`: as in `objective_perturbation`, with the $k^2$ vertices
+
+$$ v_{jl} = (e_j - e_y) z^\top - (e_l - e_{y'}) z'^\top, \qquad j, l = 1, \ldots, k, $$
+
+for records (z, y) and (z', y') with $\|z\|, \|z'\| \le B$, and $R\sigma = 2\sqrt2 B$. One vertex is
+0; those with j = y or l = y' alone, 2(k - 1) of them, have norms of at most $\sqrt2 B = R\sigma/2$.
+Of the $(k - 1)^2$ others the square is at most $4B^2 - 2gc$, $|c| \le B^2$ being $z \cdot z'$ and
+$g = (e_j - e_y) \cdot (e_l - e_{y'})$.
+
+*One label* ($y' = y$): g = 2 for j = l, k - 1 times, and 1 otherwise. All grow towards $c = -B^2$,
+where the norms are $R\sigma$ and $\sqrt{3/4}\,R\sigma$.
+
+*Two labels*: g = -2 once, -1 for 2(k - 2) vertices, 1 for k - 2, 0 for the (k - 2)(k - 3) others.
+Each at its own worst c: one of norm $R\sigma$, 3(k - 2) of $\sqrt{3/4}\,R\sigma$, the others of
+$R\sigma/\sqrt2$. Their sum is no larger than that of one label: the difference is k - 2 times
+$H(R) + (k - 4)H(\sqrt{3/4}R) - (k - 3)H(R/\sqrt2) \ge 0$, as H increases. So
+
+$$ \delta(r + e) \le H_0 + 2(k - 1)H_{R/2} + (k - 1)H_R + (k - 1)(k - 2)H_{\sqrt{3/4}R}, $$
+
+$H_x$ being $H(\sqrt{x^2 + \mu_2^2}, e)$. For k = 2 that is the bound of a decreasing margin loss.
+
+Derived: tests/privacy/test_softmax_perturbation.py takes the supremum over pairs of records by
+brute force.
+"""
+
+import math
+
+import equinox as eqx
+
+from jaxdp.core.arrays import plain_number
+from jaxdp.core.checks import require_count
+from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.arguments import host_scalar
+from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
+from jaxdp.privacy.objective_perturbation import (
+    delta_of_losses,
+    epsilon_of_losses,
+    vertex_delta,
+)
+
+_ROUNDING = 1e-12
+
+
+class SoftmaxPerturbation(AbstractMechanism):
+    r"""A minimiser of a softmax objective with a Gaussian linear term, proved (epsilon, delta)-DP.
+
+    Args:
+        shift: R, twice the largest norm of a record's gradient over the standard deviation of the
+            linear term, >= 0; infinite for no noise.
+        log_jacobian: r >= 0, the largest logarithm of the ratio of two neighbours' Jacobians.
+        approximation_mu: $\mu_2$ >= 0, of the Gaussian noise that hides how far the minimiser is
+            from the exact one; 0 for the exact one.
+        num_classes: k >= 2.
+
+    Raises:
+        ValueError: a number is negative or not a number, or there are fewer than two classes.
+
+    Example:
+        >>> from jaxdp.privacy import SoftmaxPerturbation
+        >>> mechanism = SoftmaxPerturbation(0.5, 0.1, 0.0, num_classes=10)
+        >>> print(f"epsilon = {mechanism.epsilon(1e-5, 'replace-one'):.2f}")
+        epsilon = 2.36
+    """
+
+    shift: float = eqx.field(converter=lambda value: host_scalar("shift", value))
+    log_jacobian: float = eqx.field(converter=lambda value: host_scalar("log_jacobian", value))
+    approximation_mu: float = eqx.field(
+        converter=lambda value: host_scalar("approximation_mu", value)
+    )
+    num_classes: int = eqx.field(static=True, converter=plain_number)
+
+    def __check_init__(self):
+        require_count("num_classes", self.num_classes, least=2)
+
+    @property
+    def proved(self):
+        return Proved(None, None)
+
+    @property
+    def adjacencies(self):
+        return (REPLACE_ONE,)
+
+    @property
+    def assumptions(self):
+        return ()
+
+    def delta(self, epsilon: float) -> float:
+        """A bound on the smallest delta at epsilon; 1 where epsilon is below the Jacobian's part.
+
+        Raises:
+            ValueError: epsilon is negative or not a number.
+        """
+        return delta_of_losses(epsilon, self.log_jacobian, self._delta_beyond)
+
+    def epsilon(self, delta, adjacency):
+        return epsilon_of_losses(delta, self, self.log_jacobian, self._delta_beyond)
+
+    def _delta_beyond(self, excess: float) -> float:
+        """The sum over the vertices, at the pair of neighbours for which it is largest."""
+
+        def bound(share: float) -> float:
+            return vertex_delta(share * self.shift if share else 0.0, self.approximation_mu, excess)
+
+        others = self.num_classes - 1
+        total = bound(0.0) + 2 * others * bound(0.5) + others * bound(1.0)
+        if others > 1:
+            total += others * (others - 1) * bound(math.sqrt(0.75))
+        return min(1.0, total * (1 + _ROUNDING))
