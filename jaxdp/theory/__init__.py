@@ -2,6 +2,15 @@
 
 from jaxdp.theory.base import AbstractTheory as AbstractTheory
 from jaxdp.theory.dispatch import predict as predict
+from jaxdp.theory.excess_risk.assumptions import Assumption as Assumption
+from jaxdp.theory.excess_risk.assumptions import (
+    excess_risk_assumptions as excess_risk_assumptions,
+)
+from jaxdp.theory.excess_risk.bound import ExcessRiskBound as ExcessRiskBound
+from jaxdp.theory.excess_risk.bound import excess_risk_bound as excess_risk_bound
+from jaxdp.theory.excess_risk.bound import fitted_constants as fitted_constants
+from jaxdp.theory.excess_risk.leave_one_out import LeaveOneOut as LeaveOneOut
+from jaxdp.theory.excess_risk.leave_one_out import leave_one_out as leave_one_out
 from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion as ClippedDiffusion
 from jaxdp.theory.features.gaussian_closure import GaussianClosure as GaussianClosure
 from jaxdp.theory.features.modewise_closure import ModewiseClosure as ModewiseClosure
@@ -50,17 +59,20 @@ from jaxdp.theory.streams.volterra import DiscreteVolterra as DiscreteVolterra
 
 __all__ = [
     "AbstractTheory",
+    "Assumption",
     "ClippedDiffusion",
     "CoupledODE",
     "DiscreteRecursion",
     "DiscreteVolterra",
     "ExcessRisk",
+    "ExcessRiskBound",
     "FiniteDimension",
     "Fluctuations",
     "GaussianClosure",
     "GradientFlow",
     "KernelRate",
     "KernelSpectrum",
+    "LeaveOneOut",
     "LowerBound",
     "ModewiseClosure",
     "OrnsteinUhlenbeck",
@@ -72,9 +84,13 @@ __all__ = [
     "canonical_excess_risk",
     "compatibility",
     "effective_dimension",
+    "excess_risk_assumptions",
+    "excess_risk_bound",
     "filtered_noise_rate",
+    "fitted_constants",
     "functional_perturbation_rate",
     "last_iterate_reconstruction_errors",
+    "leave_one_out",
     "linear_risk_order",
     "lipschitz_rate",
     "local_reconstruction_errors",
