@@ -8,6 +8,7 @@ Source: PF Figure 1.
 """
 
 import dataclasses
+import functools
 import pathlib
 from typing import Any
 
@@ -20,6 +21,7 @@ from experiments import harness
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, spread, tidy
 from experiments.privacy_for_free.fig01_checks import checks as checks
 from experiments.privacy_for_free.fig01_checks import summary as summary
+from experiments.privacy_for_free.kept_runs import KeptRuns
 from experiments.privacy_for_free.mnist_runs import FOLDERS as FOLDERS
 from experiments.privacy_for_free.mnist_runs import (
     NUM_CLASSES,
@@ -82,13 +84,19 @@ class Config:
     )
 
 
-def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
+def run(
+    config: Config,
+    data: pathlib.Path | None = None,
+    store: pathlib.Path | KeptRuns | None = None,
+) -> xarray.Dataset:
     """Train every network under every budget.
 
     Args:
         config: the setting.
         data: folder with `mnist/`; None fetches the digits.
+        store: folder where networks are kept; None keeps none.
     """
+    kept = KeptRuns.of(store)
     mnist = read_mnist(None if data is None else data / "mnist")
     digits = prepare(mnist, config.num_train, config.num_validation)
     widths, trial = config.widths, ("width", "seed")
@@ -106,24 +114,38 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     for cell in harness.track(cells, lambda cell: f"width {widths[cell[0]]}, seed {cell[1]}"):
         task = Task(digits, widths[cell[0]])
 
-        def train(optimiser, task=task, seed=cell[1]) -> Outcome:
-            return outcome(optimiser, task, seed, microbatch_size=config.microbatch_size)
+        def train(optimiser, facts, task=task, seed=cell[1]) -> Outcome:
+            known = {"rows": [config.num_train, config.num_validation], "width": task.width}
+            return kept.outcome(
+                facts | known | {"seed": seed},
+                lambda: outcome(optimiser(), task, seed, microbatch_size=config.microbatch_size),
+            )
 
         rate, num_steps = config.gradient_descent
-        dataset.gd[cell] = train(NonPrivateOptimiser(sgd(rate), num_steps)).test
+        descent = functools.partial(NonPrivateOptimiser, sgd(rate), num_steps)
+        dataset.gd[cell] = train(descent, {"way": "gd", "rate": rate, "steps": num_steps}).test
         tightest = _budget(config, config.epsilons[0])
-        dataset.poisson[cell] = best(
-            train(poisson(tightest, tightest.num_steps(horizon), config.sampling_rate))
-            for horizon in config.poisson_horizons
-        ).test
+        found = []
+        for horizon in config.poisson_horizons:
+            steps, share = tightest.num_steps(horizon), config.sampling_rate
+            facts = tightest._asdict() | {"way": "poisson", "steps": steps, "share": share}
+            found.append(train(functools.partial(poisson, tightest, steps, share), facts))
+        dataset.poisson[cell] = best(found).test
         for number, epsilon in enumerate(config.epsilons):
             budget = _budget(config, epsilon)
             for calibration, (make, horizons) in enumerate(
                 [(published, config.published_horizons), (exact, config.exact_horizons)]
             ):
-                found = best(train(make(budget, budget.num_steps(one))) for one in horizons)
-                dataset.accuracy[calibration, number, *cell] = found.test
-                dataset.num_steps[calibration, number, *cell] = found.num_steps
+                lengths = [budget.num_steps(horizon) for horizon in horizons]
+                chosen = best(
+                    train(
+                        functools.partial(make, budget, steps),
+                        budget._asdict() | {"way": make.__name__, "steps": steps},
+                    )
+                    for steps in lengths
+                )
+                dataset.accuracy[calibration, number, *cell] = chosen.test
+                dataset.num_steps[calibration, number, *cell] = chosen.num_steps
     num_pixels = mnist.train_images.shape[1]
     return dataset.assign(
         num_parameters=("width", [(num_pixels + NUM_CLASSES) * w for w in widths])

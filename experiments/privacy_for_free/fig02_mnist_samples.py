@@ -9,7 +9,9 @@ Source: PF Figure 2.
 """
 
 import dataclasses
+import functools
 import pathlib
+from typing import Any
 
 import numpy as np
 import xarray
@@ -19,6 +21,7 @@ from experiments import harness
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, RED, spread, tidy
 from experiments.privacy_for_free.fig02_checks import checks as checks
 from experiments.privacy_for_free.fig02_checks import summary as summary
+from experiments.privacy_for_free.kept_runs import KeptRuns
 from experiments.privacy_for_free.mnist_runs import FOLDERS as FOLDERS
 from experiments.privacy_for_free.mnist_runs import (
     SCALINGS,
@@ -75,13 +78,19 @@ class Config:
     )
 
 
-def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
+def run(
+    config: Config,
+    data: pathlib.Path | None = None,
+    store: pathlib.Path | KeptRuns | None = None,
+) -> xarray.Dataset:
     """Train one network on every number of samples, under every budget and scaling.
 
     Args:
         config: the setting.
         data: folder with `mnist/`; None fetches the digits.
+        store: folder where networks are kept; None keeps none.
     """
+    kept = KeptRuns.of(store)
     mnist = read_mnist(None if data is None else data / "mnist")
     axes = {
         "scaling": SCALINGS,
@@ -103,12 +112,13 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
 
     for number, seed in harness.track(cells, name_of):
         num_train = config.num_train[number]
-        for scaling, scale in enumerate(SCALINGS.values()):
+        for scaling, (name, scale) in enumerate(SCALINGS.items()):
             digits = prepare(mnist, num_train, config.num_validation, scale, part=seed)
             every = list(np.ndindex(2, len(config.epsilons)))
             # The published scaling is drawn for the least noise only.
             wanted = every if scaling == 0 else every[-1:]
-            gd, private = _accuracies(config, digits, wanted, seed)
+            rows = {"scaling": name, "rows": [num_train, config.num_validation], "seed": seed}
+            gd, private = _accuracies(config, digits, wanted, kept, rows)
             dataset.gd[scaling, number, seed] = gd
             dataset.accuracy[scaling, :, :, number, seed] = private
         dataset.lit_share[number, seed] = _lit_share(mnist, digits)
@@ -159,15 +169,27 @@ def plot(dataset: xarray.Dataset) -> Figure:
     return figure
 
 
-def _accuracies(config: Config, digits: Digits, wanted: list[tuple[int, ...]], seed: int):
+def _accuracies(
+    config: Config,
+    digits: Digits,
+    wanted: list[tuple[int, ...]],
+    kept: KeptRuns,
+    rows: dict[str, Any],
+):
     """Test accuracy of GD, and of DP-GD at the wanted places among calibrations and epsilons."""
     task = Task(digits, config.width)
 
-    def train(optimiser):
-        return outcome(optimiser, task, seed, microbatch_size=config.microbatch_size)
+    def train(optimiser, facts):
+        return kept.outcome(
+            facts | rows | {"width": config.width},
+            lambda: outcome(
+                optimiser(), task, rows["seed"], microbatch_size=config.microbatch_size
+            ),
+        )
 
     rate, num_steps = config.gradient_descent
-    gd = train(NonPrivateOptimiser(sgd(rate), num_steps)).test
+    descent = functools.partial(NonPrivateOptimiser, sgd(rate), num_steps)
+    gd = train(descent, {"way": "gd", "rate": rate, "steps": num_steps}).test
     ways = [(published, config.published_horizons), (exact, config.exact_horizons)]
     private = np.full((len(ways), len(config.epsilons)), np.nan)
     for way, number in wanted:
@@ -175,7 +197,13 @@ def _accuracies(config: Config, digits: Digits, wanted: list[tuple[int, ...]], s
         epsilon = config.epsilons[number]
         budget = Budget(epsilon, len(digits.train.labels), config.learning_rate)
         lengths = sorted({budget.num_steps(horizon) for horizon in horizons})
-        private[way, number] = best(train(make(budget, length)) for length in lengths).test
+        private[way, number] = best(
+            train(
+                functools.partial(make, budget, steps),
+                budget._asdict() | {"way": make.__name__, "steps": steps},
+            )
+            for steps in lengths
+        ).test
     return gd, private
 
 

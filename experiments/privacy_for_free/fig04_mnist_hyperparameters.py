@@ -19,6 +19,7 @@ from experiments import harness
 from experiments.harness.drawing import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, spread, tidy
 from experiments.privacy_for_free.fig04_checks import checks as checks
 from experiments.privacy_for_free.fig04_checks import summary as summary
+from experiments.privacy_for_free.kept_runs import KeptRuns
 from experiments.privacy_for_free.mnist_runs import FOLDERS as FOLDERS
 from experiments.privacy_for_free.mnist_runs import (
     Budget,
@@ -105,21 +106,39 @@ class Config:
         return [*shallow, Curve(*self.deep, "published"), Curve(self.exact_width, 1, "exact")]
 
 
-def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
+def run(
+    config: Config,
+    data: pathlib.Path | None = None,
+    store: pathlib.Path | KeptRuns | None = None,
+) -> xarray.Dataset:
     """Validation error for every number of steps, of every curve and every clip norm.
 
     Args:
         config: the setting.
         data: folder with `mnist/`; None fetches the digits.
+        store: folder where networks are kept; None keeps none.
     """
+    kept = KeptRuns.of(store)
     mnist = read_mnist(None if data is None else data / "mnist")
     digits = prepare(mnist, config.num_train, config.num_validation)
     budget = Budget(config.epsilon, config.num_train, config.learning_rate)
     heat_budget = budget._replace(learning_rate=config.heat_learning_rate)
 
     def error(make, budget: Budget, task: Task, num_steps: int, seed: int) -> float:
-        optimiser = make(budget, num_steps)
-        found = outcome(optimiser, task, seed, microbatch_size=config.microbatch_size)
+        facts = {
+            "way": make.__name__,
+            "steps": num_steps,
+            "rows": [config.num_train, config.num_validation],
+            "width": task.width,
+            "num_hidden": task.num_hidden,
+            "seed": seed,
+        }
+        found = kept.outcome(
+            budget._asdict() | facts,
+            lambda: outcome(
+                make(budget, num_steps), task, seed, microbatch_size=config.microbatch_size
+            ),
+        )
         return 1 - found.validation
 
     seeds, curves = range(config.num_seeds), config.curves

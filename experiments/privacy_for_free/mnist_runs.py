@@ -27,7 +27,8 @@ from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
 NUM_CLASSES = 10
 FOLDERS = {
-    "data": "folder whose folder mnist has the four IDX files; without it scikit-learn fetches them"
+    "data": "folder whose folder mnist has the four IDX files; else scikit-learn fetches them",
+    "store": "folder where trained networks are kept, so that a run that was stopped goes on",
 }
 # A floor under the divisors, or none.
 SCALINGS = {"floored": column_scaling, "published": published_column_scaling}

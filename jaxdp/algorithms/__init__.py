@@ -6,9 +6,9 @@ from jaxdp.algorithms.base import AbstractOnePassAlgorithm as AbstractOnePassAlg
 from jaxdp.algorithms.base import Update as Update
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD as CorrelatedDPSGD
 from jaxdp.algorithms.dp_gd import DPGD as DPGD
-from jaxdp.algorithms.dp_gd import AbstractCalibration as AbstractCalibration
-from jaxdp.algorithms.dp_gd import ExactCalibration as ExactCalibration
-from jaxdp.algorithms.dp_gd import PublishedCalibration as PublishedCalibration
+from jaxdp.algorithms.dp_gd_calibration import AbstractCalibration as AbstractCalibration
+from jaxdp.algorithms.dp_gd_calibration import ExactCalibration as ExactCalibration
+from jaxdp.algorithms.dp_gd_calibration import PublishedCalibration as PublishedCalibration
 from jaxdp.algorithms.gradient_descent import Descent as Descent
 from jaxdp.algorithms.gradient_descent import DescentStatus as DescentStatus
 from jaxdp.algorithms.gradient_descent import fit_last_layer as fit_last_layer

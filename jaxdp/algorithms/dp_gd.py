@@ -1,11 +1,10 @@
-r"""Full-batch private gradient descent, and the two ways to set its noise.
+r"""Full-batch private gradient descent with clipped per-sample gradients.
 
 Source: PF Algorithm 1. One update releases a sum of n clipped gradients; replacing a record moves
 it by at most 2C, so with the noise of Algorithm 1 each update is $\sqrt\eta/\sigma$-GDP and all T
 together, every iterate included, are one Gaussian mechanism of $\mu = \sqrt{\eta T}/\sigma$.
 """
 
-import abc
 import math
 from typing import Any
 
@@ -16,116 +15,26 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.dp_gd_calibration import (
+    ROUNDING,
+    AbstractCalibration,
+    ExactCalibration,
+    MomentBound,
+    PublishedCalibration,
+)
 from jaxdp.algorithms.length import Length, as_length
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import concrete, require_kind, require_non_negative, require_positive
-from jaxdp.core.description import AbstractDescription
+from jaxdp.core.checks import (
+    concrete,
+    require_count,
+    require_kind,
+    require_non_negative,
+    require_positive,
+)
 from jaxdp.losses import slope_limits
 from jaxdp.privacy.adjacency import REPLACE_ONE
-from jaxdp.privacy.arguments import check_budget
-from jaxdp.privacy.calibration import gaussian_noise_std
 from jaxdp.privacy.mechanisms import GaussianMechanism
-from jaxdp.privacy.release import AbstractClaim, Release
-
-# Covers the rounding of a concrete mu.
-_ROUNDING = 1e-15
-# The same of a traced one, by bytes of its type.
-_TRACED_MARGIN = {4: 2e-6, 8: 1e-14}
-
-
-class AbstractCalibration(AbstractDescription):
-    """From a budget to the noise scale sigma of `DPGD`."""
-
-    @abc.abstractmethod
-    def noise_scale(self, epsilon: Any, delta: Any, *, learning_rate: Any, num_steps: Any) -> Any:
-        """sigma, a float or a traced array.
-
-        Raises:
-            ValueError: the budget is outside the calibration's range.
-        """
-
-
-class ExactCalibration(AbstractCalibration):
-    r"""The least noise: $\sigma = \sqrt{\eta T}/\mu(\epsilon, \delta)$.
-
-    A composition of Gaussian mechanisms is one Gaussian mechanism, whose curve is known exactly.
-    Source: Dong, Roth and Su (2022), Corollary 3.3; Balle and Wang (2018), Theorem 8.
-
-    Example:
-        >>> import jaxdp
-        >>> run = {"learning_rate": 0.02, "clip_norm": 1.0, "num_steps": 50}
-        >>> exact = jaxdp.DPGD.calibrated(1.0, 1e-5, **run)
-        >>> published = jaxdp.DPGD.calibrated(
-        ...     1.0, 1e-5, **run, calibration=jaxdp.PublishedCalibration()
-        ... )
-        >>> print(f"{exact.noise_scale:.2f}, {published.noise_scale:.2f}")
-        3.73, 9.60
-    """
-
-    def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
-        check_budget(epsilon, delta)
-        _require_run(learning_rate, num_steps)
-        return gaussian_noise_std(
-            epsilon, delta, sensitivity=learning_rate**0.5, num_releases=num_steps
-        )
-
-
-class PublishedCalibration(AbstractCalibration):
-    r"""The noise that PF prints: proved too, and 2 to 3 times as much as is needed.
-
-    $\sigma = \sqrt{\eta T}\sqrt{8\log(1/\delta)}/\epsilon$.
-
-    The proof loses a factor of four of variance by the choice of its moment, and the rest by its
-    tail bound. Source: PF Proposition 3.2.
-
-    Example:
-        >>> import jaxdp
-        >>> published = jaxdp.PublishedCalibration()
-        >>> run = {"learning_rate": 0.02, "clip_norm": 1.0, "num_steps": 50}
-        >>> algorithm = jaxdp.DPGD.calibrated(1.0, 1e-5, **run, calibration=published)
-        >>> print(f"asked for 1, proved {jaxdp.account(algorithm, delta=1e-5).epsilon:.2f}")
-        asked for 1, proved 0.36
-    """
-
-    def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
-        check_budget(epsilon, delta)
-        _require_run(learning_rate, num_steps)
-        if concrete(epsilon) is not None and concrete(delta) is not None:
-            largest = -8 * math.log(float(delta))
-            if not float(epsilon) < largest:
-                raise ValueError(
-                    f"expected 0 < epsilon < 8 log(1/delta) = {largest:.6g}, the range of PF "
-                    f"Proposition 3.2, got {epsilon}; ExactCalibration has no such limit"
-                )
-        values = (epsilon, delta, learning_rate, num_steps)
-        if all(concrete(value) is not None for value in values):
-            duration = float(learning_rate) * int(num_steps)
-            root = math.sqrt(-8 * duration * math.log(float(delta)))
-            return root / float(epsilon) * (1 + _ROUNDING)
-        logarithm = -8 * jnp.log(jnp.asarray(delta, float))
-        scale = jnp.sqrt(learning_rate * num_steps * logarithm) / epsilon
-        scale *= 1 + _TRACED_MARGIN[scale.dtype.itemsize]
-        is_covered = (epsilon > 0) & (epsilon < logarithm) & (delta > 0)
-        return jnp.where(is_covered, scale, jnp.nan)
-
-
-class MomentBound(AbstractClaim):
-    r"""PF Proposition 3.2 read backwards: $\epsilon = \sqrt{8\log(1/\delta)}\,\mu$.
-
-    Infinite where that is not below $8\log(1/\delta)$, beyond which the proposition says nothing.
-
-    Args:
-        mu: $\sqrt{\eta T}/\sigma$.
-    """
-
-    mu: float | Float[Array, ""]
-
-    def epsilon_at(self, delta):
-        values = (self.mu, delta)
-        library: Any = jnp if any(concrete(value) is None for value in values) else np
-        logarithm = -8 * library.log(delta)
-        epsilon = library.sqrt(logarithm) * self.mu
-        return library.where(epsilon < logarithm, epsilon, library.inf)
+from jaxdp.privacy.release import Release
 
 
 class DPGD(AbstractFullBatchAlgorithm):
@@ -232,6 +141,52 @@ class DPGD(AbstractFullBatchAlgorithm):
         scale = calibration.noise_scale(epsilon, delta, learning_rate=stored, num_steps=steps)
         return cls(rate, clip_norm, num_steps, _away_from_zero(scale))
 
+    @classmethod
+    def theorem_scaling(
+        cls,
+        epsilon: ArrayLike,
+        delta: ArrayLike,
+        *,
+        num_train: int,
+        dim: int,
+        num_features: int | None,
+        num_steps: int | Int[Array, ""],
+        calibration: AbstractCalibration | None = None,
+    ) -> "DPGD":
+        r"""The hyper-parameters under which PF Theorem 1 is proved, with constants of one.
+
+        $\tau = \eta T = d\log^2 n/p$, $C = \sqrt p\log^2 n$, and the noise $\Sigma$ of (3.6) for
+        that $\tau$. They are scalings of a proof: at every size that fits a computer the powers of
+        log n make the noise larger than the signal (`jaxdp.theory.excess_risk_bound`), and tuned
+        values are far better. Source: PF (4.3).
+
+        Args:
+            epsilon: > 0 and finite, and below $8\log(1/\delta)$ for `PublishedCalibration`.
+            delta: in (0, 1).
+            num_train: n >= 2.
+            dim: d, the number of inputs.
+            num_features: p; None for infinite width, whose units see no p.
+            num_steps: T; more of them are closer to the diffusion of the theorem.
+            calibration: None is `PublishedCalibration()`, the noise of the theorem.
+
+        Raises:
+            TypeError: a size is no whole number.
+            ValueError: a size or the budget is out of range.
+        """
+        num_train = require_count("num_train", num_train, least=2)
+        width = 1 if num_features is None else require_count("num_features", num_features)
+        square = math.log(num_train) ** 2
+        length = as_length(num_steps)
+        steps = length.value if isinstance(length, Length) else length
+        return cls.calibrated(
+            epsilon,
+            delta,
+            learning_rate=require_count("dim", dim) * square / (width * steps),
+            clip_norm=math.sqrt(width) * square,
+            num_steps=num_steps,
+            calibration=PublishedCalibration() if calibration is None else calibration,
+        )
+
     @property
     def is_valid(self):
         in_range = (self.learning_rate > 0) & jnp.isfinite(self.learning_rate)
@@ -267,14 +222,20 @@ class DPGD(AbstractFullBatchAlgorithm):
         known = [concrete(value) for value in values]
         if all(value is not None and value.shape == () for value in known):
             rate, scale, steps, _ = (float(value) for value in known)  # pyright: ignore
-            return math.sqrt(rate * steps) / scale * (1 + _ROUNDING) if scale > 0 else math.inf
+            return math.sqrt(rate * steps) / scale * (1 + ROUNDING) if scale > 0 else math.inf
         # A description out of its range has no guarantee.
         is_private = self.is_valid & (self.noise_scale > 0)
         scale = jnp.where(is_private, self.noise_scale, 1)
         return jnp.where(is_private, jnp.sqrt(self.duration) / scale, jnp.inf)
 
     def diffusion(self, num_samples: int) -> Float[Array, ""]:
-        r"""$\Sigma = 2C\sigma/n$, the noise of the limiting diffusion (PF (3.6))."""
+        r"""$\Sigma = 2C\sigma/n$, the noise of the limiting diffusion (PF (3.6)).
+
+        The diffusion's state at $\tau$, and its whole path, cost what all iterates together cost:
+        the bound on T steps sees $\eta T$ alone, and (epsilon, delta) survives a limit in law.
+        Source: PF Proposition 3.4, whose proof by densities at a point is wrong and whose
+        statement is right; Derived: test_diffusion_privacy.
+        """
         noiseless = self.noise_scale == 0
         norm = jnp.where(noiseless, 1, self.clip_norm)
         return jnp.where(noiseless, 0, 2 * norm * self.noise_scale / num_samples)
@@ -321,11 +282,6 @@ class DPGD(AbstractFullBatchAlgorithm):
                 "noise is an exact Gaussian: a simulated run draws and adds it in floating point",
             ),
         )
-
-
-def _require_run(learning_rate: Any, num_steps: Any) -> None:
-    require_positive("learning_rate", learning_rate)
-    as_length(num_steps)
 
 
 def _away_from_zero(scale: Any) -> Any:

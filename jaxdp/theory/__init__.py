@@ -2,6 +2,15 @@
 
 from jaxdp.theory.base import AbstractTheory as AbstractTheory
 from jaxdp.theory.dispatch import predict as predict
+from jaxdp.theory.excess_risk.assumptions import Assumption as Assumption
+from jaxdp.theory.excess_risk.assumptions import (
+    excess_risk_assumptions as excess_risk_assumptions,
+)
+from jaxdp.theory.excess_risk.bound import ExcessRiskBound as ExcessRiskBound
+from jaxdp.theory.excess_risk.bound import excess_risk_bound as excess_risk_bound
+from jaxdp.theory.excess_risk.bound import fitted_constants as fitted_constants
+from jaxdp.theory.excess_risk.leave_one_out import LeaveOneOut as LeaveOneOut
+from jaxdp.theory.excess_risk.leave_one_out import leave_one_out as leave_one_out
 from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion as ClippedDiffusion
 from jaxdp.theory.features.gaussian_closure import GaussianClosure as GaussianClosure
 from jaxdp.theory.features.modewise_closure import ModewiseClosure as ModewiseClosure
@@ -89,18 +98,21 @@ from jaxdp.theory.streams.volterra import DiscreteVolterra as DiscreteVolterra
 __all__ = [
     "AbstractTheory",
     "ActivationReport",
+    "Assumption",
     "ClippedDiffusion",
     "CoupledODE",
     "DiscreteRecursion",
     "DiscreteVolterra",
     "ErrorOrders",
     "ExcessRisk",
+    "ExcessRiskBound",
     "FiniteDimension",
     "Fluctuations",
     "GaussianClosure",
     "GradientFlow",
     "KernelRate",
     "KernelSpectrum",
+    "LeaveOneOut",
     "LocalExponents",
     "LowerBound",
     "ModewiseClosure",
@@ -121,10 +133,14 @@ __all__ = [
     "compatibility",
     "duplicate_limit",
     "effective_dimension",
+    "excess_risk_assumptions",
+    "excess_risk_bound",
     "filtered_noise_rate",
+    "fitted_constants",
     "fluctuation_constants",
     "functional_perturbation_rate",
     "last_iterate_reconstruction_errors",
+    "leave_one_out",
     "linear_risk_order",
     "lipschitz_linear_risk_order",
     "lipschitz_rate",

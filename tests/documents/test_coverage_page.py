@@ -6,7 +6,7 @@ import pytest
 import statements
 
 # How many may still be without function, test and reason. It only falls.
-MOST_MISSING = 27
+MOST_MISSING = 0
 LISTED = {
     "PF": {
         "title": "A paper",

@@ -8,7 +8,7 @@ $$ \frac{(W^\top y)_j}{\lambda_j}(1 - e^{-2\lambda_j\tau/n}), \qquad
 
 for the Ornstein-Uhlenbeck process PF (6.1), and after k finite steps the same with
 $1 - q_j^k$ and $\eta(1 - q_j^{2k})/(1 - q_j^2)$. Expected test error is exact in both.
-Source: PF (6.5), (6.88) and the variance of its process; Derived (finite steps):
+Source: PF (6.4), (6.5), (6.88) and the variance of its process; Derived (finite steps):
 test_unclipped.
 """
 
@@ -42,7 +42,12 @@ class OrnsteinUhlenbeck(AbstractTheory):
     r"""Expected test error of the unclipped diffusion PF (6.1), in closed form.
 
     It predicts DP-GD as long as no sample is clipped: `exit_probability` says how likely a path
-    leaves the no-clip set PF (6.2). Where clipping is the rule, use `GaussianClosure`.
+    leaves the no-clip set PF (6.2), as in (6.3). Where clipping is the rule, use `GaussianClosure`.
+
+    The path is gradient flow and noise of mean zero (6.4). `variance` is what the noise adds to the
+    test error, (6.10); `interpolator_distance` is how far the flow still is from the interpolator,
+    the mean over test rows of $(\varphi(x)^\top(\hat\theta(t) - \theta^*))^2$ of (6.11). Their sum
+    is the mean of $R(x)^2$ in (6.118), which bounds the excess risk.
 
     Example:
         >>> import jax, jaxdp
@@ -50,7 +55,7 @@ class OrnsteinUhlenbeck(AbstractTheory):
         >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
         >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.OrnsteinUhlenbeck())
         >>> sorted(predicted.observables)
-        ['bias', 'exit_probability', 'variance']
+        ['bias', 'exit_probability', 'interpolator_distance', 'variance']
     """
 
     def covers(self, problem, algorithm):
@@ -73,7 +78,7 @@ class GradientFlow(AbstractTheory):
         >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.0)
         >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.GradientFlow(), records=2)
         >>> predicted.risk.shape, sorted(predicted.observables)
-        ((3,), ['bias', 'exit_probability', 'variance'])
+        ((3,), ['bias', 'exit_probability', 'interpolator_distance', 'variance'])
     """
 
     def covers(self, problem, algorithm):
@@ -122,21 +127,21 @@ def _in_continuous_time(modes, algorithm, diffusion, records, *, label) -> Traje
 
 
 def _as_prediction(modes, algorithm, time, recorded, *, label) -> Trajectory:
-    bias, variance, exits = recorded
+    bias, variance, exits, distance = recorded
     return as_trajectory(
         modes,
         algorithm,
         time=time,
         bias=bias,
         variance=variance,
-        observables={"exit_probability": exits},
+        observables={"exit_probability": exits, "interpolator_distance": distance},
         label=label,
     )
 
 
 @eqx.filter_jit
 def _diffusion(modes: KernelModes, limits, diffusion, time):
-    """Bias, variance and exit probability at the records."""
+    """Bias, variance, exit probability and distance to the interpolator at the records."""
     dtype = float_dtype(modes, limits, diffusion, time)
     time = time.astype(dtype)
     rates = modes.loss.curvature_bound * modes.eigenvalues / modes.num_train
@@ -144,16 +149,18 @@ def _diffusion(modes: KernelModes, limits, diffusion, time):
     process = Relaxation(rates, one, diffusion**2 * one)
     gain = decay_area(rates[None], time[:, None])
     variance = diffusion**2 * decay_area(2 * rates[None], time[:, None])
-    return _risk_and_exit(modes, gain, variance, diffusion**2 * time, process, limits, time)
+    found = _risk_and_exit(modes, gain, variance, diffusion**2 * time, process, limits, time)
+    return *found, _distance(modes, jnp.exp(-rates[None] * time[:, None]))
 
 
 @eqx.filter_jit
 def _finite_steps(modes: KernelModes, limits, rate, noise_std, at_record, time):
-    """Bias, variance and exit probability at the records."""
+    """Bias, variance, exit probability and distance to the interpolator at the records."""
     dtype = float_dtype(modes, limits, rate, noise_std)
     time, steps = time.astype(dtype), at_record.astype(dtype)[:, None]
     loss = modes.loss.curvature_bound * rate * modes.eigenvalues / modes.num_train  # 1 - q
-    gain = rate * _geometric(loss[None], steps, at_record[:, None] % 2 == 1)
+    is_odd = at_record[:, None] % 2 == 1
+    gain = rate * _geometric(loss[None], steps, is_odd)
     # 1 - q^2 = loss (2 - loss), and q^2 is never negative.
     square = loss * (2 - loss)
     variance = noise_std**2 * _geometric(square[None], steps, jnp.zeros((), bool))
@@ -167,7 +174,9 @@ def _finite_steps(modes: KernelModes, limits, rate, noise_std, at_record, time):
     process = Relaxation(-log_factor / rate, pull_factor, noise_std**2 / rate * noise)
     limits = limits + DISCRETE_SHIFT * noise_std * modes.feature_norms
     unseen = noise_std**2 * steps[:, 0]
-    return _risk_and_exit(modes, gain, variance, unseen, process, limits, time)
+    found = _risk_and_exit(modes, gain, variance, unseen, process, limits, time)
+    left = jnp.exp(jnp.where(steps > 0, steps * _log_size(loss)[None], 0))
+    return *found, _distance(modes, jnp.where(is_odd & (loss[None] > 1), -left, left))
 
 
 def _risk_and_exit(modes: KernelModes, gain, variance, unseen, process, limits, time):
@@ -179,6 +188,19 @@ def _risk_and_exit(modes: KernelModes, gain, variance, unseen, process, limits, 
     seen = product(variance, jnp.mean(modes.test_factor**2, axis=0))
     exits = exit_probability(modes, process, limits.astype(time.dtype), time)
     return bias, seen + modes.unseen * unseen, exits
+
+
+def _distance(modes: KernelModes, left):
+    r"""Mean square over the test rows of what the mean's predictions lack of the interpolator's.
+
+    Args:
+        left: of each mode at each record, the share of the way to the interpolator that is left.
+    """
+    values = modes.eigenvalues
+    least = values[0] * values.shape[0] * jnp.finfo(values.dtype).eps
+    solution = jnp.where(values > least, modes.pull / jnp.where(values > least, values, 1), 0)
+    gap = product(left * solution[None], modes.test_factor.T)
+    return jnp.mean(gap**2, axis=1)
 
 
 def _log_size(loss):

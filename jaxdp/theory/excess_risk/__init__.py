@@ -1,0 +1,1 @@
+"""What privacy costs in over-parameterised models: a bound, its assumptions, and its proof."""

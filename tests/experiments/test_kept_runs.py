@@ -1,0 +1,117 @@
+"""Figures on MNIST that are stopped and go on: nothing is trained twice or mixed up."""
+
+import dataclasses
+import itertools
+import json
+
+import numpy as np
+import pytest
+import xarray
+
+from experiments import made_up
+from experiments.privacy_for_free import (
+    fig01_mnist_width,
+    fig02_mnist_samples,
+    fig04_mnist_hyperparameters,
+    long_runs,
+)
+from experiments.privacy_for_free.kept_runs import KeptRuns, OutOfTime
+from experiments.privacy_for_free.mnist_runs import Outcome
+
+FIGURES = [fig01_mnist_width, fig02_mnist_samples, fig04_mnist_hyperparameters]
+
+
+def _numbering(first=1, last=None):
+    """Training that takes no time: the n-th network has an accuracy of n in a thousand.
+
+    After the last one it is stopped, as by Ctrl-C.
+    """
+    numbers = itertools.count(first)
+
+    def outcome(optimiser, task, seed, *, microbatch_size=None):
+        number = next(numbers)
+        if last is not None and number > last:
+            raise KeyboardInterrupt
+        return Outcome(number / 1000, number / 1000, int(optimiser.num_steps))
+
+    return outcome
+
+
+@pytest.mark.parametrize("figure", [pytest.param(FIGURES[0], marks=pytest.mark.slow), *FIGURES[1:]])
+def test_a_stopped_run_that_goes_on_is_the_run_that_was_not(figure, tmp_path, monkeypatch):
+    made_up.digits(tmp_path)
+    config, store = figure.Config.smoke(), tmp_path / "store"
+    counting = KeptRuns(None)
+    monkeypatch.setattr(figure, "outcome", _numbering())
+    whole = figure.run(config, tmp_path, counting)
+    monkeypatch.setattr(figure, "outcome", _numbering(last=3))
+    with pytest.raises(KeyboardInterrupt):
+        figure.run(config, tmp_path, store)
+    assert len(list(store.glob("*"))) == 3
+    monkeypatch.setattr(figure, "outcome", _numbering(first=4))
+    kept = KeptRuns(store)
+    # Two networks of one name would have one number here.
+    xarray.testing.assert_equal(figure.run(config, tmp_path, kept), whole)
+    assert (kept.num_read, kept.num_made) == (3, counting.num_made - 3)
+    # All are kept now, and another size shares none of them.
+    again = KeptRuns(store, minutes=0)
+    xarray.testing.assert_equal(figure.run(config, tmp_path, again), whole)
+    assert (again.num_read, again.num_made) == (counting.num_made, 0)
+    other = dataclasses.replace(config, num_validation=100)
+    with pytest.raises(OutOfTime, match="0 networks were kept before, 0 trained"):
+        figure.run(other, tmp_path, KeptRuns(store, minutes=0))
+
+
+def test_a_network_that_is_kept_is_read_and_time_is_counted(tmp_path):
+    found = Outcome(0.5, 0.25, 7)
+    first = KeptRuns(tmp_path)
+    assert first.outcome({"width": 3, "seed": 0}, lambda: found) == found
+    (path,) = tmp_path.glob("*")
+    assert json.loads(path.read_text())["facts"] == {"width": 3, "seed": 0}
+
+    def never():
+        raise AssertionError("trained twice")
+
+    second = KeptRuns(tmp_path, minutes=0)
+    # The order of the facts says nothing; another seed is another network.
+    assert second.outcome({"seed": 0, "width": 3}, never) == found
+    assert second.seconds == pytest.approx(first.seconds, abs=1e-9)
+    with pytest.raises(OutOfTime, match="1 networks were kept before"):
+        second.outcome({"width": 3, "seed": 1}, never)
+    assert KeptRuns(None).outcome({"width": 3}, lambda: found) == found
+    assert KeptRuns.of(second) is second
+
+
+def test_long_sizes_are_larger_than_the_default_and_within_the_papers():
+    for figure, config in long_runs.SIZES.items():
+        usual, paper = figure.Config(), figure.Config.paper()
+        sizes = [_work(one) for one in (usual, config, paper)]
+        assert sizes == sorted(sizes)
+        assert sizes[0] < sizes[1] < sizes[2]
+
+
+def _work(config):
+    """Records times the widest network."""
+    widths = [getattr(config, name, 1) for name in ("widths", "width", "heat_width")]
+    return np.max(config.num_train) * max(np.max(width) for width in widths)
+
+
+@pytest.mark.slow
+def test_a_stretch_says_what_is_left_and_the_last_one_writes_the_figure(
+    tmp_path, monkeypatch, capsys
+):
+    made_up.digits(tmp_path)
+    figure = fig04_mnist_hyperparameters
+    monkeypatch.setitem(long_runs.SIZES, figure, figure.Config.smoke())
+    monkeypatch.setattr(figure, "outcome", _numbering())
+    words = ["fig04_mnist_hyperparameters", "--data", str(tmp_path)]
+    words += ["--store", str(tmp_path / "store"), "--out", str(tmp_path / "out")]
+    assert long_runs.main([*words, "--minutes", "0"]) == 75
+    assert "call again" in capsys.readouterr().out
+    # Accuracies that are numbers of networks bear no claim out.
+    assert long_runs.main(words) == 1
+    assert "FALSE" in capsys.readouterr().out
+    with xarray.open_dataset(tmp_path / "out" / "fig04_mnist_hyperparameters.nc") as saved:
+        assert saved.attrs["seconds"] > 0
+        assert str(tmp_path) not in str(saved.attrs)
+    assert (tmp_path / "out" / "fig04_mnist_hyperparameters.png").exists()
