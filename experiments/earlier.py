@@ -14,10 +14,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "d91bc5fdd1ae-dirty",
         "made from a modified tree; to be run again, which takes 96 s",
     ),
-    "fig04_schedules": (
-        "99c8ed86287a-dirty",
-        "made from a modified tree; to be run again, which takes 3 min",
-    ),
     "constant_clip": (
         "9cdf40fc9333",
         "without a fingerprint of its smoke version; to be run again, which takes 52 s",
