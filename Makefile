@@ -9,7 +9,7 @@ DOCS   := $(VENV)/.installed-docs
 # they compile is kept for the next run, in a folder that JAX_COMPILATION_CACHE_DIR can name.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo docs notebooks results test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
+.PHONY: coverage demo docs notebooks results test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
 
 $(STAMP): pyproject.toml
 	@echo "installing jaxdp, every extra and the tools of its tests into $(VENV) (JAX, matplotlib,"
@@ -58,6 +58,9 @@ docs: $(DOCS)            ## the documentation, in site/
 
 results: $(STAMP)        ## is every saved result of today's code, or declared to be of earlier?
 	$(BIN)/python -m experiments.report --check
+
+coverage: $(STAMP)       ## docs/coverage.md: every statement of the papers, and where it is computed
+	$(BIN)/python docs/hooks/coverage_page.py
 
 format: $(STAMP)         ## is everything formatted?
 	$(BIN)/ruff format --check .

@@ -84,10 +84,12 @@ def write_in_shared_contexts() -> None:
     """Let many programs be written in one MLIR context; call it after JAX's import.
 
     JAX makes a context for every program, six milliseconds that a single operation waits for and a
-    megabyte that is kept as long as the program is. What is compiled does not depend on it. A JAX
-    that makes its contexts elsewhere is left as it is.
+    megabyte that is kept as long as the program is. What is compiled does not depend on it. While
+    one program is written, another that it needs gets a context of its own, or it would be written
+    into the first. A JAX that makes its contexts elsewhere is left as it is.
     """
     from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
 
     make = getattr(mlir, "make_ir_context", None)
     if make is None or not callable(make):
@@ -95,7 +97,16 @@ def write_in_shared_contexts() -> None:
     counted = itertools.count()
     shared: list = []
 
+    def is_writing():
+        # Where there is none, some jaxlibs say so and others raise.
+        try:
+            return ir.Context.current is not None
+        except ValueError:
+            return False
+
     def shared_context():
+        if is_writing():
+            return make()
         if next(counted) % _A_CONTEXT == 0:
             shared[:] = [make()]
         return shared[0]

@@ -3,6 +3,8 @@ r"""PK Figures 8 to 12: test error against M on the year-prediction data, for ev
 One row for each bandwidth, $2^4$ (Figure 8) to $2^6$ (Figure 12). The picture has the least, the
 middle and the largest epsilon, the result all. The runs are those of Figure 3: `--year` names the
 folder of its result, which is then read, not run.
+
+Source: PK Figures 8 to 12.
 """
 
 import pathlib
