@@ -10,14 +10,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "cc5a6028cb93",
         "without a fingerprint of its smoke version; to be run again, which takes 3 min",
     ),
-    "fig03_clip_and_rate": (
-        "d91bc5fdd1ae-dirty",
-        "made from a modified tree; to be run again, which takes 96 s",
-    ),
-    "fig04_schedules": (
-        "99c8ed86287a-dirty",
-        "made from a modified tree; to be run again, which takes 3 min",
-    ),
     "constant_clip": (
         "9cdf40fc9333",
         "without a fingerprint of its smoke version; to be run again, which takes 52 s",

@@ -5,8 +5,9 @@ machine, with older ones and a single thread, and without most of the compiler's
 Where the numbers of a fingerprint move by a tenth of `RTOL` or more, `rounding.json` gets ten times
 the distance, rounded up to a power of ten: by so much a number may differ on another machine. What
 would have to differ by more than a tenth to be seen is not compared, nor is a variable of which
-entries become finite or another word: an attack of a thousand steps is chaotic, and what it found
-is judged by the figure's claims alone.
+entries become finite or another word: an attack of a thousand steps is chaotic, and a seed's secret
+noise is hashed with what it hides, so that one rounding changes all of it. What such numbers say is
+judged by the figure's claims alone.
 """
 
 import argparse

@@ -107,7 +107,9 @@ def _centred(labels, bounds: Bounds, std: dict[str, float], noise: UnitNoise):
         return 0.0, labels
     mean = labels.mean() + std["intercept"] * noise.scalar
     intercept = float(np.clip(mean, -bounds.label, bounds.label))
-    return intercept, np.clip(labels - intercept, -bounds.residual, bounds.residual)
+    # The bound is for privacy's sake: an intercept without noise keeps all residuals.
+    bound = bounds.residual if std["intercept"] else np.inf
+    return intercept, np.clip(labels - intercept, -bound, bound)
 
 
 def solutions(

@@ -38,6 +38,11 @@ def test_a_fingerprint_sees_what_changes(changed):
     assert differences(stored, fingerprint(changed))
 
 
+def test_times_are_no_part_of_a_fingerprint():
+    timed = _dataset(_RISK).assign(took=("run", [1.0, 2.0], {"units": "s"}))
+    assert fingerprint(timed) == fingerprint(_dataset(_RISK))
+
+
 def test_numbers_that_rounding_moves_are_compared_as_far_as_it_moves_them():
     runs = [fingerprint(_dataset(_RISK * (1 + shift))) for shift in (0, 2e-5, -1e-5)]
     bounds = rounding.measured(runs)

@@ -256,3 +256,27 @@ def test_another_song_moves_a_songs_features_in_the_papers_units_only(songs):
     np.testing.assert_array_equal(public(split).train_inputs[1:], public(other).train_inputs[1:])
     np.testing.assert_array_equal(public(split).test_inputs, public(other).test_inputs)
     assert abs(leaky(split).train_inputs[1:] - leaky(other).train_inputs[1:]).max() > 0.1
+
+
+def test_an_intercept_without_noise_bounds_no_residual():
+    random = np.random.default_rng(3)
+    inputs, labels = random.random((40, 4)), 1 + random.standard_normal(40)
+    split = Split(inputs[:30], labels[:30], inputs[30:], labels[30:])
+    bounds, noise = Bounds(9.0, 0.1), UnitNoise(np.zeros((2, 2)), np.zeros(2), 0.0)
+
+    def error(name, scale):
+        std = lambda *_: {"C": 0.0, "u": 0.0, name: scale}  # noqa: E731
+        method = Method(COSINES, std)
+        columns = np.cos(split.inputs[:, :2])
+        grid = Grid((1.0,), (2,))
+        return errors(method, columns, Gaussian(1.0), split, bounds, grid, noise)[0, 0, 0, -1]
+
+    train, test = (np.cos(part[:, :2]) for part in (split.train_inputs, split.test_inputs))
+    mean = split.train_labels.mean()
+    weights = np.linalg.solve(
+        train.T @ train / 30 + _GRID.ridges(30)[-1] * np.eye(2),
+        train.T @ (split.train_labels - mean) / 30,
+    )
+    expected = np.mean((test @ weights + mean - split.test_labels) ** 2)
+    np.testing.assert_allclose(error("intercept", 0.0), expected)
+    assert abs(error("intercept", 1e-12) / expected - 1) > 0.01
