@@ -252,13 +252,14 @@ _FREE = {
         ("have not learnt", at("heat", 0, clip_norm=0, heat_time=0)),
     ],
     "excess_risk": [
-        ("below the sum", scaled("risk", 10)),
+        ("first term alone", scaled("risk", 1.2)),
+        ("first term alone", _swapped),
         ("rises with epsilon", _rising_at_the_end("risk", "epsilon")),
         ("rises with n", _rising_at_the_end("risk", "num_train")),
         ("never worse", _swapped),
         ("a third of that", _rising_at_the_end("risk", "epsilon")),
-        ("(published)", _as_dear_at_any_budget),
-        ("(exact)", _as_dear_at_any_budget),
+        ("two standard errors (published)", _as_dear_at_any_budget),
+        ("two standard errors (exact)", _as_dear_at_any_budget),
         (
             "d = 40: theta* is level",
             added("interpolator", lambda dataset: 0.5 * (dataset.num_train == 800)),
