@@ -312,7 +312,7 @@ _KERNELS = {
         ("resonances", turned("fixed_error", "form")),
     ],
     "fig03_year_prediction": [
-        ("not borne out", scaled("error", 0.1, learner=["RP, published"])),
+        ("not reproduced on these rows", scaled("error", 0.1, learner=["RP, published"])),
         ("lose to the mean label at", scaled("constant", 100)),
         ("smaller mean error", scaled("error", 9, learner=[_RFF])),
         ("an intercept makes", scaled("error", 3, learner=[_CENTRED])),
@@ -347,6 +347,11 @@ _KERNELS = {
         ("do no harm", tilted("by_count", "count", 1.0)),
         ("beta < 1", tilted("power_predicted", "power_level", 0.1)),
         ("Appendix B", tilted("by_dim", "dim", 0.3)),
+        ("are no means", scaled("squared_predicted", 3)),
+        ("are no means", scaled("count_predicted", 0.5)),
+        ("exponents of n without", tilted("by_samples", "samples", 0.1)),
+        ("exponents of n without", scaled("by_samples", 1.5)),
+        ("exponents of n at a fixed", tilted("by_budget", "budget_samples", 0.2)),
     ],
     "basis_selection": [
         ("coefficients of beta", tilted("mean_square", "mode", 0.1)),
