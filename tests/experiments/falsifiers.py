@@ -320,7 +320,6 @@ _KERNELS = {
         ("public units cost", scaled("noiseless", 1.5)),
     ],
     "fig08_year_projection_dimension": [
-        ("a twentieth", constant("error", "num_projections")),
         ("pays less", scaled("error", 5, learner=[_RP], num_projections=[400])),
         ("resonances", turned("fixed_error", "form")),
     ],
