@@ -31,8 +31,8 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         ),
         Check(
             f"the published optimiser has not found every row in {dataset.factor} times the passes",
-            f"errors of {_span(published.error, '.3f')} after {_span(published.passes)} passes, which "
-            f"took {_span(published.seconds / default.seconds, '.1f')} times the seconds",
+            f"errors of {_span(published.error, '.3f')} after {_span(published.passes)} passes, "
+            f"which took {_span(published.seconds / default.seconds, '.1f')} times the seconds",
             bool((published.error > FOUND).all()),
         ),
         Check(
@@ -82,15 +82,14 @@ def summary(dataset: xarray.Dataset) -> str:
     ]
     tuned = (
         "The optimiser was tuned on these seeds, and the published one had few more seconds than "
-        "it: "
-        "what it reaches in many times as many is not measured. "
+        "it: what it reaches in many times as many is not measured. "
         if dataset.seed.values.max() < _FRESH
         else ""
     )
     first = ", ".join(f"{value:.1f}" for value in dataset.first_seconds.data)
     return (
-        f"{tuned}Full-pass equivalents, seconds, error and loss (float64) of single attacks, one start "
-        f"each. Seconds leave compilation out at {dataset.small} (the first attack there took "
+        f"{tuned}Full-pass equivalents, seconds, error and loss (float64) of single attacks, one "
+        f"start each. Seconds leave compilation out at {dataset.small} (the first attack took "
         f"{first} s with it, the published optimiser's a single step) and have it at the other "
         "size's first seed.\n\n"
         + harness.table(head, rows)

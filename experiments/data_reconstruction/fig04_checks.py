@@ -75,8 +75,8 @@ def _signs(dataset: xarray.Dataset, name: str) -> Check:
     others = int(negated.sum()) - wrong
     errors = at.error.isel(seed=done)
     return Check(
-        f"{name}, default optimiser: where the loss converged no image is the negative of one, and the error is below "
-        f"{_FOUND} with the signs that were found",
+        f"{name}, default optimiser: where the loss converged no image is the negative of "
+        f"one, and the error is below {_FOUND} with the signs that were found",
         f"{wrong} of {count * dataset.num_samples} images in {count} of {at.sizes['seed']} runs, "
         f"{others} in the others; errors of at most {errors.max().item():.1e}"
         if count
