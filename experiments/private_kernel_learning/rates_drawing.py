@@ -1,4 +1,4 @@
-"""The seven panels of the rates."""
+"""The nine panels of the rates."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 
 from experiments.harness import standard_error
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
-from experiments.private_kernel_learning.rates_runs import NUM_SAMPLES
+from experiments.private_kernel_learning.rates_table import exponent
 
 _LEVEL = r"$n\mu$"
 _COLORS = {
@@ -29,7 +29,7 @@ _SHADES = BLUE, GREEN, ORANGE, RED, PURPLE
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Learners, kernels and dimensions at one large n, and runs over their lines."""
+    """Learners, kernels and dimensions at one large n, runs over their lines, and risks over n."""
     figure = Figure(figsize=(11, 10), layout="constrained")
     panels = figure.subplots(3, 3)
     for axes, place in zip(panels[0][:2], (0, -1), strict=True):
@@ -39,21 +39,22 @@ def plot(dataset: xarray.Dataset) -> Figure:
     _powers(panels[1][1], dataset)
     _dims(panels[1][2], dataset)
     _ratios(panels[2][0], dataset)
-    for axes in panels[2][1:]:
-        axes.remove()
-    power = np.log10(NUM_SAMPLES)
+    _samples(panels[2][1], dataset, "by_samples", "samples")
+    _samples(panels[2][2], dataset, "by_budget", "budget_samples")
+    tidy(panels[2][1], "Without privacy, $M$ of Theorem 11")
+    tidy(panels[2][2], rf"Tuned, $\mu = {dataset.budget_mu:g}$")
+    power = np.log10(dataset.num_samples)
     figure.suptitle(
-        f"$n = 10^{{{power:.0f}}}$; lines: predicted, at tuned ridges",
+        f"$n = 10^{{{power:.0f}}}$ but for the last two panels; lines: predicted, at tuned ridges",
         fontsize="medium",
     )
-    panels = panels.ravel()[:7]
-    for axes in panels:
+    for axes in panels.flat:
         axes.set(xscale="log", yscale="log")
         _marks(axes)
         axes.legend(frameon=False, fontsize="x-small", loc="best")
-    for axes in (panels[0], panels[3]):
+    for axes in (panels[0, 0], panels[1, 0], panels[2, 1]):
         axes.set_ylabel("excess risk")
-    panels[6].set(yscale="linear", ylabel="runs over the drawn line", ylim=(0, 1.4))
+    panels[2, 0].set(yscale="linear", ylabel="runs over the drawn line", ylim=(0, 1.4))
     return figure
 
 
@@ -135,6 +136,17 @@ def _ratios(axes: Axes, dataset: xarray.Dataset) -> None:
     axes.axhline(1, color=GREY, linewidth=0.8)
     axes.set_xlabel(_LEVEL)
     tidy(axes, "Squared loss: runs over the prediction")
+
+
+def _samples(axes: Axes, dataset: xarray.Dataset, name: str, axis: str) -> None:
+    for source, color in zip(dataset.source.values, (BLUE, ORANGE), strict=True):
+        at = dataset.sel(source=source)
+        runs = at[name].rename(sample_run="run")
+        found, error = exponent(runs, axis)
+        label = f"$r = {source:g}$: $n^{{-{found:.2f} \\pm {error:.2f}}}$"
+        _errors(axes, runs, axis, color, "o", label)
+        axes.plot(dataset[axis], at[f"{name}_predicted"], color=color, linewidth=1)
+    axes.set_xlabel("$n$")
 
 
 def _points(axes: Axes, runs: xarray.DataArray, level: str, name: str) -> None:

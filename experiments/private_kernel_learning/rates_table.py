@@ -6,7 +6,6 @@ import numpy as np
 import xarray
 
 from experiments.harness import table
-from experiments.private_kernel_learning.rates_runs import NUM_SAMPLES
 from jaxdp.theory import (
     filtered_noise_rate,
     functional_perturbation_rate,
@@ -62,9 +61,8 @@ def summary(dataset: xarray.Dataset) -> str:
             rows.append([f"{source:g}", loss, name, *rates, f"{found:.3f} ± {error:.3f}"])
     head = ["r", "loss", "learner", "printed", "filtered", "found"]
     return (
-        f"n = 10^{math.log10(NUM_SAMPLES):.0f} everywhere: what is fitted here "
-        "are exponents of $n\\epsilon$, where sampling costs nothing; exponents of n are not "
-        "measured. Torus, gamma = "
+        f"n = 10^{math.log10(dataset.num_samples):.0f} unless n is the axis: what is fitted here "
+        "are exponents of $n\\epsilon$, where sampling costs nothing. Torus, gamma = "
         f"{dataset.capacity:g}. *printed*: the theorem's exponent of $n\\epsilon$; *filtered*: "
         "with the ridge's filtering of the noise counted, a first-order derivation; *found*: "
         "fitted over all levels, with bootstrap errors. At these levels the effective dimension is "
@@ -74,8 +72,28 @@ def summary(dataset: xarray.Dataset) -> str:
         "ridges, near the noise's spectrum, where the first-order prediction is too high: it "
         "leaves out that the noisy matrix is projected on the positive cone. The panel of ratios "
         "shows by how much; the prediction is tested at twice the ridge, where it holds.\n\n"
-        f"{table(head, rows)}\n\n{_powers(dataset)}"
+        f"{table(head, rows)}\n\n{_samples(dataset)}\n\n{_powers(dataset)}"
     )
+
+
+def _samples(dataset: xarray.Dataset) -> str:
+    """Exponents of n beside the two that the theorem prints."""
+    rows = []
+    for source in dataset.source.values:
+        at, decay = dataset.sel(source=source), random_projection_rate(source, dataset.capacity)[0]
+        for name, axis, what in (
+            ("by_samples", "samples", "no privacy, Theorem 11's M"),
+            ("by_budget", "budget_samples", f"μ = {dataset.budget_mu:g}, tuned"),
+        ):
+            found, error = exponent(at[name].rename(sample_run="run"), axis)
+            predicted = slope(at[f"{name}_predicted"], axis)
+            sizes = dataset[axis].values
+            cells = [f"{sizes[0]:,} to {sizes[-1]:,}", f"{decay.samples:.3f}, {decay.privacy:.3f}"]
+            rows.append(
+                [f"{source:g}", what, *cells, f"{predicted:.3f}", f"{found:.3f} ± {error:.3f}"]
+            )
+    head = ["r", "random projection", "n", "printed, n and nε", "predicted over these n", "found"]
+    return f"Exponents of n, {dataset.sizes['sample_run']} runs each:\n\n{table(head, rows)}"
 
 
 def _powers(dataset: xarray.Dataset) -> str:

@@ -348,6 +348,9 @@ _KERNELS = {
         ("Appendix B", tilted("by_dim", "dim", 0.3)),
         ("are no means", scaled("squared_predicted", 3)),
         ("are no means", scaled("count_predicted", 0.5)),
+        ("exponents of n without", tilted("by_samples", "samples", 0.1)),
+        ("exponents of n without", scaled("by_samples", 1.5)),
+        ("exponents of n at a fixed", tilted("by_budget", "budget_samples", 0.2)),
     ],
     "basis_selection": [
         ("coefficients of beta", tilted("mean_square", "mode", 0.1)),
