@@ -51,7 +51,7 @@ def run(config: Config) -> xarray.Dataset:
         for call in harness.track(calls, lambda call: f"{call[0]} {call[1]}")
     ]
     large, small = facts[: len(names)], facts[len(names) :]
-    ratios = [_noise_ratio(size, config.delta) for size in (10, _NOISE_PROJECTIONS, 1000)]
+    ratios = [noise_ratio(size, config.delta) for size in (10, _NOISE_PROJECTIONS, 1000)]
     dataset = harness.dataset(
         {
             "candidate": names,
@@ -85,7 +85,7 @@ def _measured(config: Config, name: str, num_samples: int) -> dict:
     return json.loads(done.stdout)
 
 
-def _noise_ratio(num_projections: int, delta: float) -> tuple[float, float]:
+def noise_ratio(num_projections: int, delta: float) -> tuple[float, float]:
     """Published over certified noise on C and on u, kappa = T = 1.
 
     Source: PK Algorithm 1, with the scope of the root that its proof has.

@@ -7,6 +7,8 @@ from experiments.harness import Check
 
 DEFAULT, PUBLISHED = "CurvatureScaledMomentum", "MomentumDescent, as published"
 IN_MEMORY, REGENERATED = "in memory", "regenerated"
+# Seeds below were tried when the optimiser was made.
+_FRESH = 100
 FOUND, _MOST_PASSES, _MOST_SECONDS, MOST_SHARE = 0.01, 600, 10.0, 0.02
 
 
@@ -29,7 +31,8 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         ),
         Check(
             f"the published optimiser has not found every row in {dataset.factor} times the passes",
-            f"errors of {_span(published.error, '.3f')} after {_span(published.passes)} passes",
+            f"errors of {_span(published.error, '.3f')} after {_span(published.passes)} passes, "
+            f"which took {_span(published.seconds / default.seconds, '.1f')} times the seconds",
             bool((published.error > FOUND).all()),
         ),
         Check(
@@ -77,10 +80,16 @@ def summary(dataset: xarray.Dataset) -> str:
         ]
         for name in dataset.weights.data
     ]
+    tuned = (
+        "The optimiser was tuned on these seeds, and the published one had few more seconds than "
+        "it: what it reaches in many times as many is not measured. "
+        if dataset.seed.values.max() < _FRESH
+        else ""
+    )
     first = ", ".join(f"{value:.1f}" for value in dataset.first_seconds.data)
     return (
-        "Full-pass equivalents, seconds, error and loss (float64) of single attacks, one start "
-        f"each. Seconds leave compilation out at {dataset.small} (the first attack there took "
+        f"{tuned}Full-pass equivalents, seconds, error and loss (float64) of single attacks, one "
+        f"start each. Seconds leave compilation out at {dataset.small} (the first attack took "
         f"{first} s with it, the published optimiser's a single step) and have it at the other "
         "size's first seed.\n\n"
         + harness.table(head, rows)

@@ -75,8 +75,8 @@ def _signs(dataset: xarray.Dataset, name: str) -> Check:
     others = int(negated.sum()) - wrong
     errors = at.error.isel(seed=done)
     return Check(
-        f"{name}: where the loss converged no image is the negative of one, and the error is below "
-        f"{_FOUND} with the signs that were found",
+        f"{name}, default optimiser: where the loss converged no image is the negative of "
+        f"one, and the error is below {_FOUND} with the signs that were found",
         f"{wrong} of {count * dataset.num_samples} images in {count} of {at.sizes['seed']} runs, "
         f"{others} in the others; errors of at most {errors.max().item():.1e}"
         if count
@@ -104,6 +104,9 @@ def summary(dataset: xarray.Dataset) -> str:
         f"{dataset.num_samples} images, d = {dataset.dim}, p = {dataset.ratio:g} d n, "
         f"{dataset.sizes['seed']} seeds of weights and start; converged: a loss of at most "
         f"1e-8. A row counts as negated when its negative was found to within {_NEAR} sqrt(d). "
+        "The optimiser is the default one, which tries the negatives of rows by itself: that it "
+        "ends with none says what solutions are, not where DR's gradient descent, which did not "
+        "run here, gets stuck. "
         "DR's Figure 4 shows negatives under ReLU "
         "and says that the loss converges there; by the loss that cannot be, but for images of "
         "negligible weight: no such state was met. The images are of the first seed whose attack "

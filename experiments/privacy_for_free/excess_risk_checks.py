@@ -9,6 +9,8 @@ import xarray
 from experiments.harness import Check, over_runs, standard_error
 
 _SIGMAS = 4
+# Of the first term: read off data sets of another seed, at which the largest ratio was 2.7.
+CONSTANT, _BELOW = 3, 2
 # Error of the best linear predictor of sign(u.x), Gaussian x.
 LINEAR_FLOOR = 1 - 2 / math.pi
 # Of a mean over data sets.
@@ -44,10 +46,14 @@ def privacy_limited(dataset: xarray.Dataset, calibration: str) -> tuple[np.ndarr
     neither lost in the noise nor near that of predicting nothing.
     """
     mean = excess_risk(dataset).mean("seed").sel(calibration=calibration)
-    inside = (dataset.num_train >= 4 * dataset.dim) & (dataset.num_train <= dataset.dim**2)
+    inside = _on_the_plateau(dataset)
     ratio, mean = xarray.broadcast(dataset.dim / (dataset.num_train * dataset.epsilon), mean)
     kept = (inside & (mean > 0.01) & (mean < 0.25)).transpose(*mean.dims).data
     return ratio.data[kept], mean.data[kept]
+
+
+def _on_the_plateau(dataset: xarray.Dataset) -> xarray.DataArray:
+    return (dataset.num_train >= 4 * dataset.dim) & (dataset.num_train <= dataset.dim**2)
 
 
 def power_law(ratio: np.ndarray, excess: np.ndarray) -> tuple[float, float, float]:
@@ -64,7 +70,7 @@ def power_law(ratio: np.ndarray, excess: np.ndarray) -> tuple[float, float, floa
 def checks(dataset: xarray.Dataset) -> list[Check]:
     """Bounds, directions and one fit; each says what was obtained."""
     return [
-        _below_the_bound(dataset),
+        _below_the_first_term(dataset),
         _falls(dataset, "epsilon"),
         _falls(dataset, "num_train"),
         _exact_is_better(dataset),
@@ -75,16 +81,21 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     ]
 
 
-def _below_the_bound(dataset: xarray.Dataset) -> Check:
-    mean = excess_risk(dataset).mean("seed")
-    first, second, third = terms(dataset.dim, dataset.num_train, dataset.epsilon)
-    bound = first + second + third
-    share = float((abs(mean) / bound).max())
+def _below_the_first_term(dataset: xarray.Dataset) -> Check:
+    """Not all three: with constants of one their sum is above 1 everywhere and refutes nothing."""
+    first, _, _ = terms(dataset.dim, dataset.num_train, dataset.epsilon)
+    excess = excess_risk(dataset).where(_on_the_plateau(dataset))
+    ratio = excess.mean("seed") / first
+    exact = ratio.sel(calibration="exact")
+    share = ratio / (CONSTANT + _BELOW * error(excess) / first)
+    worst = exact.isel(exact.argmax(...))
     return Check(
-        "|R_P| is below the sum of Theorem 1's terms with constants of one, everywhere",
-        f"at most {share:.0%} of it (the sum itself is at least {float(bound.min()):.2f}, more "
-        "than predicting nothing loses)",
-        share < 1,
+        f"R_P is at most {CONSTANT} d/(n epsilon), Theorem 1's first term alone, in every cell of "
+        f"4 d <= n <= d^2, within {_BELOW} standard errors, exact calibration",
+        f"at most {float(worst):.2f} times the term, at d = {int(worst.dim)}, n = "
+        f"{int(worst.num_train)}, epsilon = {float(worst.epsilon):g} (published: "
+        f"{float(ratio.sel(calibration='published').max()):.1f} times)",
+        float(share.sel(calibration="exact").max()) < 1,
     )
 
 

@@ -10,6 +10,7 @@ from matplotlib.ticker import NullLocator
 
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, tidy
 from experiments.privacy_for_free.excess_risk_checks import (
+    CONSTANT,
     LINEAR_FLOOR,
     best_risk,
     error,
@@ -63,6 +64,7 @@ def _against_privacy_term(axes: Axes, dataset: xarray.Dataset) -> None:
         slope, _, factor = power_law(*privacy_limited(dataset, name))
         axes.plot(lines, factor * lines**slope, color=color, linewidth=1)
     axes.plot(lines, lines, color=GREY, linestyle="--", linewidth=1)
+    axes.plot(lines, CONSTANT * lines, color=GREY, linestyle=":", linewidth=1.2)
     handles = [
         *(
             Line2D([], [], color=color, label=f"{name}: slope {slope:.2f} ± {spread:.2f}")
@@ -70,6 +72,7 @@ def _against_privacy_term(axes: Axes, dataset: xarray.Dataset) -> None:
             for slope, spread, _ in [power_law(*privacy_limited(dataset, name))]
         ),
         Line2D([], [], color=GREY, linestyle="--", label="$d/(n\\epsilon)$"),
+        Line2D([], [], color=GREY, linestyle=":", label=f"${CONSTANT}\\,d/(n\\epsilon)$"),
         *(
             Line2D([], [], color=BLACK, marker=marker, mfc="none", linestyle="", label=f"$d$ = {d}")
             for marker, d in zip(_MARKERS, dataset.dim.data, strict=False)

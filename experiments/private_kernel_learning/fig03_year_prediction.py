@@ -47,10 +47,16 @@ _PANEL_EPSILON = 10**-0.5
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """The figure's setting; `num_songs` are drawn, or all of a file that has fewer."""
+    """The figure's setting; `num_songs` are drawn, or all of a file that has fewer.
+
+    Attributes:
+        together: songs that follow one another in the file and go to one side; a short file has
+            few albums, and those are to be trained or tested on as a whole.
+    """
 
     bandwidths: tuple[float, ...] = (2**4, 2**4.5, 2**5, 2**5.5, 2**6)
     num_songs: int = 2000
+    together: int = 20
     epsilons: tuple[float, ...] = (0.1, 10**-0.5, 1.0, 10**0.5, 10.0)
     num_projections: tuple[int, ...] = (10, 20, 40, 70, 100, 150, 250, 400)
     repetitions: int = 8
@@ -64,7 +70,7 @@ class Config:
         repetitions=4,
     )
 
-    paper = harness.size(num_projections=(*num_projections, 600, 1000), repetitions=100)
+    paper = harness.size(together=1, num_projections=(*num_projections, 600, 1000), repetitions=100)
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
@@ -86,13 +92,13 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
         for start in range(0, len(found), config.repetitions)
     ]
     dataset = xarray.concat(rows, "bandwidth").astype(np.float32)
-    return dataset.assign_attrs(num_songs=len(songs.years))
+    return dataset.assign_attrs(num_songs=len(songs.years), together=config.together)
 
 
 def _repetition(config: Config, songs: Songs, bandwidth: float, number: int) -> xarray.Dataset:
     key = jr.fold_in(jr.key(config.seed), number)
     kernel, grid = Gaussian(bandwidth), Grid(config.epsilons, config.num_projections)
-    split = draw(songs, config.num_songs, key=purpose_key(key, "data"))
+    split = draw(songs, config.num_songs, together=config.together, key=purpose_key(key, "data"))
     parts = []
     for noise, units in (("published", scaled_by_training_rows), ("certified", publicly_scaled)):
         methods = {name: METHODS[name] for name in METHODS if noise in name}

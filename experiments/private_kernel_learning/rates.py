@@ -1,9 +1,10 @@
 r"""How the excess risk of private kernel learning falls with privacy: PK's theorems on the torus.
 
 x-axes are $n\mu$, n times the mu of the Gaussian noise, for $n\epsilon$: at a given delta the two
-differ by a factor. n is a billion, so that privacy alone is seen. Every learner is tuned as an
-oracle would, unless the rule of Theorem 11 is named. Theory is `predicted_excess_risk`; published
-exponents are those of `random_projection_rate`, sharper ones those of `filtered_noise_rate`.
+differ by a factor. n is 10^9, so that privacy alone is seen, but for one part, in which n itself
+varies, without privacy and at a fixed mu. Every learner is tuned as an oracle would, unless the
+rule of Theorem 11 is named. Theory is `predicted_excess_risk`; published exponents are those of
+`random_projection_rate`, sharper ones those of `filtered_noise_rate`.
 """
 
 import dataclasses
@@ -12,7 +13,7 @@ import numpy as np
 import xarray
 
 from experiments import harness
-from experiments.private_kernel_learning import rates_beyond, rates_runs
+from experiments.private_kernel_learning import rates_beyond, rates_runs, rates_samples
 from experiments.private_kernel_learning.rates_checks import checks as checks
 from experiments.private_kernel_learning.rates_drawing import plot as plot
 from experiments.private_kernel_learning.rates_runs import Setting
@@ -25,7 +26,13 @@ LOGISTIC = ("random projection", "Fourier features", "no projection", "functiona
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Sizes; each part has its own grid, and all have the same number of runs."""
+    """Sizes; each part has its own grid, and all but the one over n have the same number of runs.
+
+    Attributes:
+        samples: n, without privacy.
+        budget_samples: n at a fixed mu, `budget_mu`.
+        num_sample_runs: of either.
+    """
 
     capacity: float = 0.5
     sources: tuple[float, ...] = (0.55, 0.95)
@@ -43,6 +50,10 @@ class Config:
     power_levels: tuple[float, ...] = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8)
     num_power_runs: int = 2
     dim_points: tuple[int, ...] = (16, 64, 256, 1024, 4096, 16384)
+    samples: tuple[int, ...] = (100, 400, 1600, 6400, 25600)
+    budget_mu: float = 1.0
+    budget_samples: tuple[int, ...] = (400, 1200, 3600, 10800)
+    num_sample_runs: int = 48
     num_runs: int = 16
     seed: int = 0
 
@@ -59,17 +70,24 @@ class Config:
         power_levels=(1e3, 1e5, 1e7),
         num_power_runs=1,
         dim_points=(16, 64, 256),
+        samples=(100, 400, 1600),
+        budget_samples=(400, 1600),
+        num_sample_runs=16,
         num_runs=8,
     )
 
 
 def run(config: Config) -> xarray.Dataset:
     """Runs and predictions of every part."""
-    parts = [_squared(config), _logistic(config), _features(config), _powers(config), _dims(config)]
-    return xarray.merge(parts).assign_attrs(
-        capacity=config.capacity, rough_capacity=config.rough_capacity,
-        rough_source=config.rough_source, feature_level=config.feature_level,
-    )  # fmt: skip
+    makers = (_squared, _logistic, _features, _powers, _dims, _samples)
+    return xarray.merge([make(config) for make in makers]).assign_attrs(
+        num_samples=rates_runs.NUM_SAMPLES,
+        capacity=config.capacity,
+        rough_capacity=config.rough_capacity,
+        rough_source=config.rough_source,
+        feature_level=config.feature_level,
+        budget_mu=config.budget_mu,
+    )
 
 
 def _squared(config: Config) -> xarray.Dataset:
@@ -185,6 +203,38 @@ def _dims(config: Config) -> xarray.Dataset:
             ("linear", "dim"): {"dim_predicted": np.stack([predicted, whole_predicted])},
         },
     )
+
+
+def _samples(config: Config) -> xarray.Dataset:
+    found, private = [], []
+    for number, source in enumerate(harness.track(config.sources, "exponents of n, r = {}".format)):
+        torus = Torus.power_law(config.capacity, source, config.num_points // 2)
+        first = Setting(torus, np.inf, config.num_sample_runs, config.seed + 5000 + 100 * number)
+        found += [
+            rates_samples.without_privacy(
+                first._replace(num_samples=count, seed=first.seed + place), source, config.capacity
+            )
+            for place, count in enumerate(config.samples)
+        ]
+        private += [
+            rates_samples.at_fixed_budget(
+                first._replace(
+                    level=count * config.budget_mu, num_samples=count, seed=first.seed + 50 + place
+                )
+            )
+            for place, count in enumerate(config.budget_samples)
+        ]
+    parts = {}
+    for axis, name, cells in (
+        ("samples", "by_samples", found),
+        ("budget_samples", "by_budget", private),
+    ):
+        shape = len(config.sources), len(getattr(config, axis))
+        runs, predicted = (np.array([cell[place] for cell in cells]) for place in (0, 1))
+        parts[("source", axis, "sample_run")] = {name: runs.reshape(*shape, -1)}
+        parts[("source", axis)] = {f"{name}_predicted": predicted.reshape(shape)}
+    axes = {"source": config.sources, "samples": config.samples}
+    return harness.dataset(axes | {"budget_samples": config.budget_samples}, parts)
 
 
 claims = harness.claims_of(checks)

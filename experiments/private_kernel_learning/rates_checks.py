@@ -4,6 +4,7 @@ import numpy as np
 import xarray
 
 from experiments.harness import Check, standard_error
+from experiments.private_kernel_learning.rates_lines import line_checks
 from experiments.private_kernel_learning.rates_table import exponent, slope
 from jaxdp.theory import (
     filtered_noise_rate,
@@ -29,6 +30,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         _counts(dataset),
         _powers(dataset),
         _dims(dataset),
+        *line_checks(dataset),
     ]
 
 

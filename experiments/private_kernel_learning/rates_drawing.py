@@ -1,4 +1,4 @@
-"""The six panels of the rates."""
+"""The nine panels of the rates."""
 
 from typing import Any
 
@@ -10,6 +10,7 @@ from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 
 from experiments.harness import standard_error
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
+from experiments.private_kernel_learning.rates_table import exponent
 
 _LEVEL = r"$n\mu$"
 _COLORS = {
@@ -28,21 +29,32 @@ _SHADES = BLUE, GREEN, ORANGE, RED, PURPLE
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Squared and logistic loss at the largest r and, in the squared one, at the least."""
-    figure = Figure(figsize=(11, 6.6), layout="constrained")
-    panels = figure.subplots(2, 3)
+    """Learners, kernels and dimensions at one large n, runs over their lines, and risks over n."""
+    figure = Figure(figsize=(11, 10), layout="constrained")
+    panels = figure.subplots(3, 3)
     for axes, place in zip(panels[0][:2], (0, -1), strict=True):
         _squared(axes, dataset.isel(source=place))
     _logistic(panels[0][2], dataset.isel(source=-1))
     _counts(panels[1][0], dataset)
     _powers(panels[1][1], dataset)
     _dims(panels[1][2], dataset)
+    _ratios(panels[2][0], dataset)
+    _samples(panels[2][1], dataset, "by_samples", "samples")
+    _samples(panels[2][2], dataset, "by_budget", "budget_samples")
+    tidy(panels[2][1], "Without privacy, $M$ of Theorem 11")
+    tidy(panels[2][2], rf"Tuned, $\mu = {dataset.budget_mu:g}$")
+    power = np.log10(dataset.num_samples)
+    figure.suptitle(
+        f"$n = 10^{{{power:.0f}}}$ but for the last two panels; lines: predicted, at tuned ridges",
+        fontsize="medium",
+    )
     for axes in panels.flat:
         axes.set(xscale="log", yscale="log")
         _marks(axes)
         axes.legend(frameon=False, fontsize="x-small", loc="best")
-    for axes in panels[:, 0]:
+    for axes in (panels[0, 0], panels[1, 0], panels[2, 1]):
         axes.set_ylabel("excess risk")
+    panels[2, 0].set(yscale="linear", ylabel="runs over the drawn line", ylim=(0, 1.4))
     return figure
 
 
@@ -110,6 +122,31 @@ def _dims(axes: Axes, dataset: xarray.Dataset) -> None:
         _errors(axes, dataset.by_dim.sel(linear=name), "dim", color, marker, name)
     axes.set_xlabel("$d$")
     tidy(axes, f"Linear kernel, $n\\mu = {dataset.feature_level:g}$")
+
+
+def _ratios(axes: Axes, dataset: xarray.Dataset) -> None:
+    """How far from the drawn line, and from the prediction at twice the ridge, the runs are."""
+    line = dataset.squared_predicted.sel(formula="random projection")
+    tuned = dataset.squared.sel(learner="random projection") / line
+    outside = dataset.outside / dataset.outside_predicted
+    for place, color in zip((0, -1), (BLUE, ORANGE), strict=True):
+        source = float(dataset.source[place])
+        _errors(axes, tuned.isel(source=place), "level", color, "o", f"$r = {source:g}$, tuned")
+        _errors(axes, outside.isel(source=place), "level", color, "x", "at twice the ridge")
+    axes.axhline(1, color=GREY, linewidth=0.8)
+    axes.set_xlabel(_LEVEL)
+    tidy(axes, "Squared loss: runs over the prediction")
+
+
+def _samples(axes: Axes, dataset: xarray.Dataset, name: str, axis: str) -> None:
+    for source, color in zip(dataset.source.values, (BLUE, ORANGE), strict=True):
+        at = dataset.sel(source=source)
+        runs = at[name].rename(sample_run="run")
+        found, error = exponent(runs, axis)
+        label = f"$r = {source:g}$: $n^{{-{found:.2f} \\pm {error:.2f}}}$"
+        _errors(axes, runs, axis, color, "o", label)
+        axes.plot(dataset[axis], at[f"{name}_predicted"], color=color, linewidth=1)
+    axes.set_xlabel("$n$")
 
 
 def _points(axes: Axes, runs: xarray.DataArray, level: str, name: str) -> None:

@@ -1,7 +1,7 @@
 """The runs behind the rates: learners on the torus over levels of privacy, feature counts, kernels.
 
 A learner is tuned as an oracle: its ridge (and number of frequencies) has the least mean risk over
-the runs. n is so large that the level of privacy alone limits learning.
+the runs. n is 10^9 unless said otherwise: the level of privacy alone limits learning.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,18 +31,19 @@ NUM_SAMPLES = 10**9
 LABEL_NOISE = 0.5
 # Of the logistic loss near score 0: its curvature, by which it is a squared loss.
 CURVATURE = 1 / 4
-_SPAN = np.geomspace(0.2, 5, 11)
+SPAN = np.geomspace(0.2, 5, 11)
 _Runs = Float[np.ndarray, " runs"]
 _Features = Callable[[np.random.Generator], Float[np.ndarray, "points outputs"]]
 
 
 class Setting(NamedTuple):
-    """A torus, a level of privacy n mu, how many runs, and their seed."""
+    """A torus, a level of privacy n mu, how many runs, their seed, and n."""
 
     torus: Torus
     level: float
     num_runs: int
     seed: int
+    num_samples: int = NUM_SAMPLES
 
 
 def joint_noise(level: float) -> ReleaseNoise:
@@ -51,13 +52,15 @@ def joint_noise(level: float) -> ReleaseNoise:
     return ReleaseNoise(noise.covariance, noise.correlation)
 
 
-def ridge_runs(setting: Setting, features: _Features, ridges) -> Float[np.ndarray, "runs ridges"]:
-    """Excess risks of the certified ridge learner."""
+def ridge_runs(
+    setting: Setting, features: _Features, ridges, bound: float = 1.0
+) -> Float[np.ndarray, "runs ridges"]:
+    """Excess risks of the certified ridge learner; features are clipped to the bound."""
 
     def once(rng):
-        table = drawn_table(setting.torus, NUM_SAMPLES, LABEL_NOISE, rng)
+        table = drawn_table(setting.torus, setting.num_samples, LABEL_NOISE, rng)
         return ridge_risks(
-            setting.torus, table, features(rng), ridges, bound=1, level=setting.level, rng=rng
+            setting.torus, table, features(rng), ridges, bound=bound, level=setting.level, rng=rng
         )
 
     return _repeated(setting, once)
@@ -69,7 +72,7 @@ def class_runs(
     """Excess logistic risks of `objective_risks` or `output_risks`."""
 
     def once(rng):
-        table: Table = drawn_classes(setting.torus, NUM_SAMPLES, rng)
+        table: Table = drawn_classes(setting.torus, setting.num_samples, rng)
         return learner(setting.torus, table, features(rng), ridges, level=setting.level, rng=rng)
 
     return _repeated(setting, once)
@@ -82,7 +85,7 @@ def squared_loss(setting: Setting, source: float, capacity: float, frequencies: 
     known = {"num_samples": NUM_SAMPLES, "label_noise": LABEL_NOISE}
     tuned = tuned_excess_risk(spectrum, noise=noise, **known)
     features = min(round(tuned.num_projections), torus.num_points // 2)
-    ridges = tuned.ridge * _SPAN
+    ridges = tuned.ridge * SPAN
 
     def paths(rng):
         return torus.paths(features, rng)
@@ -127,8 +130,8 @@ def logistic_loss(setting: Setting, num_features: int):
 
     objective = [equivalent(x, ReleaseNoise(vector=2 / level / CURVATURE)) for x in ridges]
     output = [equivalent(x, ReleaseNoise(coefficients=2 / (level * x))) for x in ridges]
-    near = ridges[np.argmin(objective)] * _SPAN[1:-1:2]
-    far = ridges[np.argmin(output)] * _SPAN[1:-1:2]
+    near = ridges[np.argmin(objective)] * SPAN[1:-1:2]
+    far = ridges[np.argmin(output)] * SPAN[1:-1:2]
     runs = {
         "random projection": class_runs(
             setting, objective_risks, lambda rng: torus.paths(num_features, rng), near

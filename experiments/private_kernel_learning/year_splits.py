@@ -44,29 +44,33 @@ SCALES = _numbers(
 )
 
 
-def draw(songs: Songs, num_songs: int, *, key: Key[Array, ""]) -> Split:
+def draw(songs: Songs, num_songs: int, *, together: int = 1, key: Key[Array, ""]) -> Split:
     """Different songs in random order, half of them to train on, in the file's units.
 
-    Rows of one album stand together, so a draw from a short file has songs of most albums on both
-    sides: its test error says little about new albums.
+    Rows of one album stand together. Where single songs are drawn from a short file, most albums
+    have songs on both sides, and the test error says little about new albums; `together` keeps
+    neighbours on one side, but for albums that lie across the end of a stretch.
 
     Args:
         songs: the file's; its first 176 are left out.
-        num_songs: at most; all that there are where there are fewer.
+        num_songs: at most; all that there are where there are fewer, up to an incomplete stretch.
+        together: how many songs that follow one another are drawn as one.
         key: of the order.
 
     Raises:
-        ValueError: fewer than 4 songs are left.
+        ValueError: there are fewer than two stretches, or than 4 songs, left.
     """
     left = len(songs.years) - NUM_PUBLIC
-    half = min(num_songs, left) // 2
-    if half < 2:
+    half = min(num_songs, left) // together // 2
+    if half * together < 2:
         raise ValueError(
-            f"expected more than {NUM_PUBLIC + 3} songs, the first {NUM_PUBLIC} being public, got "
-            f"{len(songs.years)}"
+            f"expected at least {NUM_PUBLIC + max(4, 2 * together)} songs, the first {NUM_PUBLIC} "
+            f"being public, and two stretches of {together}, got {len(songs.years)}, {num_songs} "
+            "to be drawn"
         )
-    order = NUM_PUBLIC + np.asarray(jr.permutation(key, left))
-    train, test = order[:half], order[half : 2 * half]
+    order = np.asarray(jr.permutation(key, left // together))
+    rows = NUM_PUBLIC + order[:, None] * together + np.arange(together)
+    train, test = rows[:half].ravel(), rows[half : 2 * half].ravel()
     labels = songs.years - CENTRAL_YEAR
     return Split(songs.inputs[train], labels[train], songs.inputs[test], labels[test])
 

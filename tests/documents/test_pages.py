@@ -14,6 +14,8 @@ from pages import (
     titled,
 )
 
+from experiments.benchmarks.private_kernel_ridge import noise_ratio
+
 # The pages of the tests below; all others run in the first.
 TESTED = {
     "README.md",
@@ -277,6 +279,20 @@ print(float(error), float(signal.var()), release.cost.epsilon)
     assert_as_claimed(page, "Here its error is about #, at a variance of .50", error, spread=0.004)
     assert_as_claimed(page, "error is about .04, at a variance of # and", variance)
     assert epsilon == pytest.approx(1, rel=1e-6)
+
+
+def test_the_published_calibration_takes_as_much_more_noise_as_the_page_says():
+    page = "docs/how_to/release_a_function.md"
+    # At the delta of the benchmark's table.
+    ratios = {count: noise_ratio(count, 1000**-1.1) for count in (10, 100, 1000)}
+    on_c, on_u = ratios[100]
+    assert_as_claimed(page, "takes # times the noise on $C$", on_c)
+    assert_as_claimed(page, "and # times that on $u$ at", on_u)
+    values = [value for pair in ratios.values() for value in pair]
+    assert_as_claimed(page, "(# to 17.5 times over", min(values))
+    assert_as_claimed(page, "(3.9 to # times over", max(values))
+    with pytest.raises(AssertionError):
+        assert_as_claimed(page, "takes # times the noise on $C$", 1.05 * on_c)
 
 
 @pytest.mark.slow

@@ -243,8 +243,31 @@ def test_public_songs_are_neither_trained_nor_tested_on(songs):
     assert len(set(drawn)) == 24
     assert set(drawn) <= left
     assert abs(split.train_labels).max() <= year_splits.BOUNDS.label
-    with pytest.raises(ValueError, match="more than 179 songs"):
-        year_splits.draw(Songs(songs.inputs[:179], songs.years[:179]), 1000, key=jr.key(4))
+    few = Songs(songs.inputs[:179], songs.years[:179])
+    with pytest.raises(ValueError, match="at least 180 songs"):
+        year_splits.draw(few, 1000, key=jr.key(4))
+    with pytest.raises(ValueError, match="at least 202 songs"):
+        year_splits.draw(songs, 1000, together=13, key=jr.key(4))
+
+
+def _sides(songs, together, key):
+    """For every song that is left, 0 where it is trained and 1 where it is tested on."""
+    split = year_splits.draw(songs, 1000, together=together, key=key)
+    places = {row.tobytes(): place for place, row in enumerate(songs.inputs)}
+    sides = np.full(len(songs.years), -1)
+    for side, rows in enumerate((split.train_inputs, split.test_inputs)):
+        sides[[places[row.tobytes()] for row in rows]] = side
+    return sides[year_splits.NUM_PUBLIC :]
+
+
+def test_neighbours_are_on_one_side_and_which_one_is_random(songs):
+    keys = [jr.key(seed) for seed in range(40)]
+    runs = np.array([_sides(songs, 4, key) for key in keys]).reshape(-1, 6, 4)
+    assert (runs == runs[..., :1]).all()
+    # Every stretch is on either side, as often as a coin says, within four standard errors.
+    assert (abs(runs[..., 0].mean(axis=0) - 0.5) < 4 * 0.5 / 40**0.5).all()
+    single = np.array([_sides(songs, 1, key) for key in keys]).reshape(-1, 6, 4)
+    assert not (single == single[..., :1]).all()
 
 
 def test_another_song_moves_a_songs_features_in_the_papers_units_only(songs):
