@@ -37,9 +37,7 @@ def _numbering(first=1, last=None):
     return outcome
 
 
-@pytest.mark.parametrize(
-    "figure", [pytest.param(FIGURES[0], marks=pytest.mark.slow), *FIGURES[1:]]
-)
+@pytest.mark.parametrize("figure", [pytest.param(FIGURES[0], marks=pytest.mark.slow), *FIGURES[1:]])
 def test_a_stopped_run_that_goes_on_is_the_run_that_was_not(figure, tmp_path, monkeypatch):
     made_up.digits(tmp_path)
     config, store = figure.Config.smoke(), tmp_path / "store"
