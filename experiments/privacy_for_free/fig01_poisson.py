@@ -97,13 +97,13 @@ def run(
         budget = Budget(config.epsilons[cell[0]], config.num_train, config.learning_rate)
         width, seed = config.widths[cell[1]], cell[2]
 
-        def train(horizon, budget=budget, task=Task(digits, width), seed=seed):
+        def train(horizon, budget=budget, width=width, seed=seed):
             steps, share = budget.num_steps(horizon), config.sampling_rate
             rows = [config.num_train, config.num_validation]
             known = {"way": "poisson", "steps": steps, "share": share, "rows": rows}
             return kept.outcome(
-                budget._asdict() | known | {"width": task.width, "seed": seed},
-                lambda: outcome(_optimiser(budget, steps, share), task, seed),
+                budget._asdict() | known | {"width": width, "seed": seed},
+                lambda: outcome(_optimiser(budget, steps, share), Task(digits, width), seed),
             )
 
         found = best(train(horizon) for horizon in config.horizons)
