@@ -253,6 +253,7 @@ _FREE = {
     ],
     "excess_risk": [
         ("below the sum", scaled("risk", 10)),
+        ("least constants", scaled("risk", 10)),
         ("rises with epsilon", _rising_at_the_end("risk", "epsilon")),
         ("rises with n", _rising_at_the_end("risk", "num_train")),
         ("never worse", _swapped),
