@@ -150,7 +150,7 @@ def test_the_others_solution_decays_alike_under_all_rows(flow):
 
 def test_the_overlap_is_below_its_own_exponential_at_first_and_not_to_the_end(flow):
     # Source: PF Lemma 6.6, (6.27): at this size it fails before tau of (4.3), where (6.41) is
-    # 2.7 and not small; the lemma speaks of sizes at which it is.
+    # 3.8 and not small; the lemma speaks of sizes at which it is.
     left, right = flow.overlaps()
     early = (flow.times > 0) & (flow.times < 0.5 * flow.duration)
     assert np.all(left[early] < right[early])
