@@ -142,8 +142,9 @@ def fitted_constants(
     cells = [part.ravel() for part in np.broadcast_arrays(*given)]
     if not all(np.isfinite(part).all() for part in cells):
         raise ValueError("expected finite sizes, budgets and excess risks, got others")
-    *sizes, excess = cells
-    terms = np.stack(np.broadcast_arrays(*_terms(*sizes, with_logarithms)))
+    samples, inputs, budgets, failures, excess = cells
+    parts = _terms(samples, inputs, budgets, failures, with_logarithms)
+    terms = np.stack(np.broadcast_arrays(*parts))
     # In units of the largest value of each, so that logarithms do not unbalance the programme.
     scale = terms.max(axis=1)
     scaled = terms / scale[:, None]
