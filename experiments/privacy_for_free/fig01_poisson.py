@@ -120,7 +120,7 @@ _optimiser = functools.cache(poisson)
 
 def plot(dataset: xarray.Dataset) -> Figure:
     """Accuracy against p, and where the paper's full batches level off."""
-    figure = Figure(figsize=(5.2, 3.5), layout="constrained")
+    figure = Figure(figsize=(5.2, 4.0), layout="constrained")
     axes = figure.subplots()
     parameters = dataset.num_parameters.values
     colors = dict(zip(dataset.epsilon.values, (BLUE, GREEN, ORANGE), strict=False))
@@ -137,7 +137,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
     axes.set_xscale("log")
     axes.set_xlabel("number of parameters $p$   (dotted: $p = n$)")
     axes.set_ylabel("test accuracy")
-    axes.legend(frameon=False, fontsize="small", loc="lower right")
+    figure.legend(frameon=False, fontsize="small", loc="outside lower center", ncols=2)
     share = dataset.attrs["sampling_rate"]
     tidy(axes, f"MNIST, $n$ = {dataset.attrs['num_train']:,}, batches of {share:.0%}")
     return figure
