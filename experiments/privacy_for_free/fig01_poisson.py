@@ -108,6 +108,8 @@ def run(
 
         found = best(train(horizon) for horizon in config.horizons)
         dataset.accuracy[cell], dataset.num_steps[cell] = found.test, found.num_steps
+    # Those of the stretches in which the networks were trained, whenever that was.
+    dataset.attrs["training_seconds"] = kept.seconds
     num_pixels = mnist.train_images.shape[1]
     return dataset.assign(
         num_parameters=("width", [(num_pixels + NUM_CLASSES) * w for w in config.widths])
