@@ -71,7 +71,8 @@ def summary(dataset: xarray.Dataset) -> str:
         "accuracy. The budget is for zero-out-one neighbours, of whom one moves a sum by C; the "
         "paper's is for replace-one neighbours, by 2C, and promises more: the curves are no "
         "comparison at equal privacy. Training took "
-        f"{dataset.attrs['training_seconds'] / 60:.0f} minutes, in stretches. Not run: full batches at this n (seconds a step on two "
-        "cores), widths of 5000 and 10,000, a third seed, more numbers of steps."
+        f"{dataset.attrs['training_seconds'] / 60:.0f} minutes, in stretches. Not run: full "
+        "batches at this n (seconds a step on two cores), widths of 5000 and 10,000, a third "
+        "seed, more numbers of steps."
     )
     return text + "\n\n" + harness.table(head, rows)
