@@ -12,6 +12,7 @@ environment here is what the processes that tests start read too.
 """
 
 import importlib.util
+import itertools
 import mmap
 import os
 import pathlib
@@ -73,6 +74,44 @@ def compile_cheaply() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     wanted = [name for name in _CHEAP if name not in flags and _is_known(name)]
     os.environ["XLA_FLAGS"] = " ".join([flags, *(f"--{name}={_CHEAP[name]}" for name in wanted)])
+
+
+# Programs that are written into one context: what they hold of constants stays in it.
+_A_CONTEXT = 200
+
+
+def write_in_shared_contexts() -> None:
+    """Let many programs be written in one MLIR context; call it after JAX's import.
+
+    JAX makes a context for every program, six milliseconds that a single operation waits for and a
+    megabyte that is kept as long as the program is. What is compiled does not depend on it. While
+    one program is written, another that it needs gets a context of its own, or it would be written
+    into the first. A JAX that makes its contexts elsewhere is left as it is.
+    """
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+
+    make = getattr(mlir, "make_ir_context", None)
+    if make is None or not callable(make):
+        return
+    counted = itertools.count()
+    shared: list = []
+
+    def is_writing():
+        # Where there is none, some jaxlibs say so and others raise.
+        try:
+            return ir.Context.current is not None
+        except ValueError:
+            return False
+
+    def shared_context():
+        if is_writing():
+            return make()
+        if next(counted) % _A_CONTEXT == 0:
+            shared[:] = [make()]
+        return shared[0]
+
+    mlir.make_ir_context = shared_context
 
 
 def _is_known(flag: str) -> bool:

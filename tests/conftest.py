@@ -6,14 +6,24 @@ arrays to jaxdp's annotations.
 """
 
 import gc
+import os
 import pathlib
 import sys
 
 import pytest
 
+# Two processes run tests on two cores, and the threads of a third library would wait in a busy loop
+# for matrices that are too small for them. OpenBLAS reads this when NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from compiled import HALF_WRITTEN, RefusedFolderError, compile_cheaply, keep_programs
+from compiled import (
+    HALF_WRITTEN,
+    RefusedFolderError,
+    compile_cheaply,
+    keep_programs,
+    write_in_shared_contexts,
+)
 
 try:
     compile_cheaply()
@@ -44,6 +54,13 @@ def _bounded_programs():
         gc.collect()
 
 
+def pytest_collection_finish():
+    """Look for garbage seldom, and not among what was imported: a tenth of the time went there."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
 @pytest.fixture
 def callers_line(request):
     """For tests that look at whose line a warning names."""
@@ -61,6 +78,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+write_in_shared_contexts()
 _ENTROPY = pytest.StashKey()
 
 
