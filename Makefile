@@ -9,7 +9,7 @@ DOCS   := $(VENV)/.installed-docs
 # they compile is kept for the next run, in a folder that JAX_COMPILATION_CACHE_DIR can name.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo docs notebooks test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
+.PHONY: coverage demo docs notebooks results test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
 
 $(STAMP): pyproject.toml
 	@echo "installing jaxdp, every extra and the tools of its tests into $(VENV) (JAX, matplotlib,"
@@ -56,6 +56,12 @@ test-all: $(STAMP)       ## the quick tests and the others, in one run
 docs: $(DOCS)            ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
+results: $(STAMP)        ## is every saved result of today's code, or declared to be of earlier?
+	$(BIN)/python -m experiments.report --check
+
+coverage: $(STAMP)       ## docs/coverage.md: every statement of the papers, and where it is computed
+	$(BIN)/python docs/hooks/coverage_page.py
+
 format: $(STAMP)         ## is everything formatted?
 	$(BIN)/ruff format --check .
 
@@ -67,7 +73,7 @@ types: $(DOCS)
 	$(BIN)/pyright
 
 # What is found in seconds comes before what takes minutes.
-check: format lint types docs test-all  ## what a change has to pass
+check: format lint types results docs test-all  ## what a change has to pass
 
 clean:
 	rm -rf $(VENV) results site

@@ -5,6 +5,7 @@ each claim.
 """
 
 import importlib
+import pathlib
 from types import ModuleType
 from typing import NamedTuple
 
@@ -29,6 +30,11 @@ class Entry(NamedTuple):
     def module(self) -> str:
         """The module's dotted name."""
         return f"experiments.{self.paper}.{self.name}"
+
+    @property
+    def file(self) -> pathlib.Path:
+        """The saved result, in the folder of results."""
+        return pathlib.Path(self.paper, f"{self.name}.nc")
 
     def load(self) -> ModuleType:
         """The module, imported now."""

@@ -1,4 +1,7 @@
-"""`python -m experiments.report`: the experiments' README, from their saved results alone."""
+"""`python -m experiments.report`: the experiments' README, from their saved results alone.
+
+With `--check` nothing is written: it says which results are not of today's code.
+"""
 
 import argparse
 import pathlib
@@ -6,8 +9,12 @@ import sys
 
 import xarray
 
-from experiments import registry
-from experiments.harness import RESULTS, read, table
+from experiments import registry, smoke
+from experiments.harness import RESULTS, Check, read, table
+from experiments.harness.fingerprints import Fingerprint
+from experiments.papers import PAPERS
+from experiments.report_papers import figures_of_paper
+from experiments.staleness import is_earlier, other_packages, problems, why_earlier
 
 _PAGE = """\
 # Experiments
@@ -15,33 +22,52 @@ _PAGE = """\
 Written by `python -m experiments.report` from the files in `results/`, where every number in the
 tables below comes from. A figure's command saves its data, reads them back, draws them, judges its
 claims, and ends with status 1 when one is false. `--smoke` runs a version of seconds, `--paper` the
-paper's own size where there is one, `--out` says where to write. DATA is a folder with `uci/`
-(white-space tables, target last, and `adult.csv`), `mnist/` (IDX files, plain or gzip), `yearmsd/`
-(the year-prediction set, or its first rows) and `cifar10/` (binary batches, parts of them, or an
-.npz); where `--data` is optional, scikit-learn fetches what is missing.
+paper's own size where there is one, `--redraw` draws what is saved, `--out` says where to write.
+DATA is a folder with `uci/` (white-space tables, target last, and `adult.csv`), `mnist/` (IDX
+files, plain or gzip), `yearmsd/` (the year-prediction set, or its first rows) and `cifar10/`
+(binary batches, parts of them, or an .npz); where `--data` is optional, scikit-learn fetches what
+is missing.
 
 A figure's module holds its `Config`, `run`, `checks`, `summary` and `plot`; the command, files,
-claims, tables and bands are those of `harness/`. `registry.py` lists all figures:
+claims, tables and bands are those of `harness/`. `registry.py` lists all figures, `papers.py` the
+papers'.
 
-{figures}
+A result belongs to the code that made it. A run refuses a modified tree, except with `--smoke`; its
+result names the commit, and holds the fingerprint of what the smoke version gave there.
+`python -m experiments.report --check` says which results are not of today's code, and the tests
+compare the fingerprints.
+
+{earlier}
 
 {machines}
 
-{claims}
-
-{sections}
+{papers}
 """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write README.md beside the results' folder; the exit status is 1 if a claim is false."""
+    """Write README.md beside the results' folder; the exit status is 1 if a claim is false.
+
+    With `--check` it is 1 if a result is stale and not declared so.
+    """
     parser = argparse.ArgumentParser(prog="python -m experiments.report", description=__doc__)
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
-    folder = parser.parse_args(arguments).results
-    paths = sorted(folder.glob("*.nc"))
+    parser.add_argument("--check", action="store_true", help="say which results are stale")
+    parser.add_argument(
+        "--fingerprints", action="store_true", help="with --check: run the smoke versions (minutes)"
+    )
+    options = parser.parse_args(arguments)
+    if options.fingerprints and not options.check:
+        parser.error("expected --fingerprints beside --check")
+    folder = options.results
+    paths = sorted(folder.glob("*/*.nc"))
     if not paths:
         parser.error(f"{folder}: no results; run a figure's command first")
     saved = {path.stem: read(path) for path in paths}
+    if options.check:
+        lines = problems(saved, _numbers if options.fingerprints else None)
+        print("\n".join([*lines, _count(saved)]))
+        return 1 if lines else 0
     text, holds = page(saved, folder.name)
     (folder.parent / "README.md").write_text(text)
     return 0 if holds else 1
@@ -52,36 +78,77 @@ def page(saved: dict[str, xarray.Dataset], folder: str) -> tuple[str, bool]:
 
     Args:
         saved: the dataset of each figure by its name in the registry.
-        folder: where the pictures lie, relative to the page.
+        folder: where the results lie, relative to the page.
     """
-    rows, sections, verdicts = [], [], []
-    for name, dataset in saved.items():
-        figure = registry.entry(name).load()
-        checks = figure.checks(dataset)
-        verdicts += [check.holds for check in checks]
+    checks = {name: registry.entry(name).load().checks(saved[name]) for name in saved}
+    parts = [_paper(paper, saved, checks, folder) for paper in PAPERS]
+    text = _PAGE.format(
+        earlier=_earlier(saved), machines=_machines(saved), papers="\n\n".join(parts)
+    )
+    return text, all(check.holds for found in checks.values() for check in found)
+
+
+def _paper(
+    paper: str, saved: dict[str, xarray.Dataset], checks: dict[str, list[Check]], folder: str
+) -> str:
+    """The section of a paper: its figures, ours, their claims, and each with its picture."""
+    entries = [entry for entry in registry.ENTRIES if entry.paper == paper]
+    shown = [entry for entry in entries if entry.name in saved]
+    parts = [f"## {PAPERS[paper].title}", figures_of_paper(PAPERS[paper], saved, checks)]
+    rows = [[entry.name, entry.shows, entry.paper_size or ""] for entry in entries]
+    parts.append(table(["module", "what it shows", "`--paper`"], rows))
+    if shown:
+        parts.append(_claims(shown, saved, checks))
+    for entry in shown:
+        dataset, name = saved[entry.name], entry.name
+        words = [f"### {name}", f"![{name}]({folder}/{entry.paper}/{name}.png)"]
+        if (why := why_earlier(entry, dataset)) is not None:
+            words.append(f"*From earlier code*: {why}.")
+        parts += [*words, entry.load().summary(dataset)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _claims(
+    shown: list[registry.Entry],
+    saved: dict[str, xarray.Dataset],
+    checks: dict[str, list[Check]],
+) -> str:
+    """A row for each claim, with the command under which it was judged."""
+    rows = []
+    for entry in shown:
+        name, dataset = entry.name, saved[entry.name]
         first = [f"[{name}](#{name})", f"`{dataset.attrs['command']}`", _duration(dataset)]
-        for check in checks:
+        is_old = why_earlier(entry, dataset) is not None
+        first.append("**from earlier code**" if is_old else dataset.attrs["commit"])
+        for check in checks[name]:
             texts = (text.replace("|", "\\|") for text in (check.claim, check.obtained))
             rows.append([*first, *texts, "true" if check.holds else "**false**"])
-            first = ["", "", ""]
-        picture = f"![{name}]({folder}/{name}.png)"
-        sections.append(f"## {name}\n\n{picture}\n\n{figure.summary(dataset)}")
-    head = ["figure", "command", "time", "expected", "obtained", "verdict"]
-    text = _PAGE.format(
-        figures=_figures(),
-        machines=_machines(saved),
-        claims=table(head, rows),
-        sections="\n\n".join(sections),
-    )
-    return text, all(verdicts)
+            first = [""] * len(first)
+    return table(["figure", "command", "time", "code", "expected", "obtained", "verdict"], rows)
 
 
-def _figures() -> str:
-    """The registry as a table."""
-    rows = [
-        [entry.paper, entry.name, entry.shows, entry.paper_size or ""] for entry in registry.ENTRIES
-    ]
-    return table(["folder", "module", "what it shows", "`--paper`"], rows)
+def _earlier(saved: dict[str, xarray.Dataset]) -> str:
+    """The results that are of earlier code, with the reason."""
+    found = {name: why_earlier(registry.entry(name), one) for name, one in saved.items()}
+    lines = [f"- [{name}](#{name}): {why}." for name, why in found.items() if why is not None]
+    if not lines:
+        return "No result is from earlier code."
+    return "\n".join([f"From earlier code are {len(lines)} of {len(saved)} results:", "", *lines])
+
+
+def _count(saved: dict[str, xarray.Dataset]) -> str:
+    declared = sum(is_earlier(name, dataset) for name, dataset in saved.items())
+    return f"{len(saved)} results, {declared} of them declared to be of earlier code"
+
+
+def _numbers(name: str, stored: Fingerprint) -> list[str]:
+    """What today's code gives otherwise; nothing where other packages cannot tell."""
+    if (packages := other_packages(stored)) is not None:
+        print(f"{name}: not compared, for its fingerprint is of other packages: {packages}")
+        return []
+    print(f"{name}: running its smoke version", file=sys.stderr)
+    found = smoke.fingerprint_of(name)
+    return [] if found is None else smoke.changes(name, stored, found)
 
 
 def _machines(saved: dict[str, xarray.Dataset]) -> str:

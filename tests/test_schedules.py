@@ -30,6 +30,7 @@ SCHEDULES = [
 ]
 
 
+# Source: AC (6).
 @pytest.mark.parametrize(("schedule", "function"), SCHEDULES)
 def test_values(schedule, function):
     time = np.linspace(0, 1, 33)

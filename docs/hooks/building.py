@@ -82,8 +82,8 @@ def on_files(files, config):
     files.append(File.generated(config, f"assets/{font.name}", abs_src_path=str(font)))
     for path, text in _made().items():
         files.append(File.generated(config, path, content=text))
-    for picture in sorted((ROOT / "experiments" / "results").glob("*.png")):
-        there = links.site_path(f"experiments/results/{picture.name}")
+    for picture in sorted((ROOT / "experiments" / "results").glob("*/*.png")):
+        there = links.site_path(picture.relative_to(ROOT).as_posix())
         assert there is not None
         files.append(File.generated(config, there, abs_src_path=str(picture)))
     return files

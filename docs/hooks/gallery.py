@@ -9,18 +9,10 @@ import pathlib
 import re
 
 from experiments import registry
+from experiments.papers import PAPERS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REPORT = ROOT / "experiments" / "README.md"
-# The papers' folders, by what they are about.
-TITLES = {
-    "aggressive_clipping": "Aggressive clipping: one-pass DP-SGD on linear regression",
-    "privacy_for_free": "Privacy for free: DP-GD on random features and networks",
-    "private_kernel_learning": "Private kernel learning",
-    "data_reconstruction": "Data reconstruction",
-    "everyday_dp_sgd": "Everyday DP-SGD",
-    "benchmarks": "Benchmarks",
-}
 _CELL = re.compile(r"(?<!\\)\|")
 
 
@@ -34,6 +26,7 @@ class Figure:
         shows: in words.
         command: that makes it.
         time: that this took.
+        code: the commit that made the result, or that it is from earlier code.
         verdicts: for each claim, whether it holds.
     """
 
@@ -42,6 +35,7 @@ class Figure:
     shows: str
     command: str
     time: str
+    code: str
     verdicts: tuple[bool, ...]
 
 
@@ -52,18 +46,18 @@ def figures(report: str | None = None) -> list[Figure]:
         report: the text of `experiments/README.md`, unless it is to be read.
     """
     text = REPORT.read_text(encoding="utf-8") if report is None else report
-    commands: dict[str, tuple[str, str]] = {}
+    commands: dict[str, tuple[str, str, str]] = {}
     verdicts: dict[str, list[bool]] = {}
     name = ""
     for line in text.splitlines():
         cells = [cell.strip() for cell in _CELL.split(line)[1:-1]]
-        if len(cells) != 6 or cells[5].strip("*") not in ("true", "false"):
+        if len(cells) != 7 or cells[6].strip("*") not in ("true", "false"):
             continue
         # A figure's further claims stand in rows of their own, under its first.
         if cells[0]:
             name = cells[0][1:].partition("]")[0]
-            commands[name] = cells[1].strip("`"), cells[2]
-        verdicts.setdefault(name, []).append(cells[5] == "true")
+            commands[name] = cells[1].strip("`"), cells[2], cells[3].strip("*")
+        verdicts.setdefault(name, []).append(cells[6] == "true")
     return [
         Figure(
             entry.paper, entry.name, entry.shows, *commands[entry.name], (*verdicts[entry.name],)
@@ -80,27 +74,30 @@ def page() -> str:
         "",
         "The figures of the papers and of what goes beyond them, as this repository makes them. A "
         "figure states claims before it is run and judges them by its saved data; what was "
-        "expected and what came out, number by number, is on [the page of claims](claims.md). "
+        "expected and what came out, number by number, is on [the page of claims](claims.md), with "
+        "every figure of every paper. "
         "Each command writes data and picture; `--smoke` runs a version of seconds.",
     ]
     folder = ""
     for figure in figures():
         if figure.folder != folder:
             folder = figure.folder
-            lines += ["", f"## {TITLES[folder]}"]
+            lines += ["", f"## {PAPERS[folder].title}"]
         lines += ["", *_entry(figure)]
     return "\n".join(lines) + "\n"
 
 
 def _entry(figure: Figure) -> list[str]:
     held, number = sum(figure.verdicts), len(figure.verdicts)
+    earlier = " The result is from earlier code." if figure.code == "from earlier code" else ""
     return [
         f"### {figure.name}",
         "",
         f"{figure.shows[0].upper()}{figure.shows[1:]}. "
-        f"[{held} of {number} claims hold](claims.md#{figure.name}); it ran for {figure.time}.",
+        f"[{held} of {number} claims hold](claims.md#{figure.name}); it ran for {figure.time}."
+        f"{earlier}",
         "",
-        f"[![{figure.name}]({figure.name}.png)](claims.md#{figure.name})",
+        f"[![{figure.name}]({figure.folder}/{figure.name}.png)](claims.md#{figure.name})",
         "",
         "```bash",
         figure.command,

@@ -2,6 +2,8 @@ r"""AC Figure 1: the two factors through which clipping enters the theory.
 
 $\mu$ and $\nu$ over $c' = c/\sqrt{2R + \zeta^2}$, with $\mu/c'$, and with $\nu/c'$ as the caption
 has it and $\nu/c'^2$ as the text after AC (41) needs it: $\nu/c'$ is not monotone.
+
+Source: AC Figure 1.
 """
 
 import dataclasses

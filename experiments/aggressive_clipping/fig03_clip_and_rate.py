@@ -4,6 +4,8 @@ Output perturbation and DP-SGD with constant noise at gamma = .1 and .01, every 
 `Reduced` and predicted by the coupled ODE. The paper's axes carry no numbers in its text; here c
 runs from .01 to 10 and the rate from 1 to 500, which holds all three of its dashed lines. Beyond
 the paper: the equation beside the simulation, and its optima found to four digits.
+
+Source: AC Figure 3.
 """
 
 import dataclasses

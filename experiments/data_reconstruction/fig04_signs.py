@@ -5,6 +5,8 @@ the same ambiguity, because its odd Hermite coefficients beyond the first vanish
 tanh does not. But ReLU(z) - ReLU(-z) = z: a negated row costs the loss a linear function of V,
 which no other rows make up for unless their inputs are linearly dependent. Negatives of rows under
 ReLU are then states in which the attack has not converged.
+
+Source: DR Figures 4 and 8.
 """
 
 import dataclasses

@@ -7,6 +7,8 @@ loss is zero at the true images, and that loss where all layers are trained, whi
 
 The default pools images to 8 x 8, in grey for the residual networks. DR's size needs a GPU and was
 never run.
+
+Source: DR Figures 5 and 7.
 """
 
 import dataclasses

@@ -3,6 +3,8 @@ r"""DR Figure 6: images of ten classes read off a two-layer network, p(L) = 4 d 
 The images that it was trained on and, below them, those found when all layers were trained, as in
 DR, and when the last layer was trained alone. The default pools images to 8 x 8 for two cores;
 `--paper` is d = 3072, n = 100, a first layer of 1.5 GB, and was never run.
+
+Source: DR Figure 6.
 """
 
 import dataclasses

@@ -36,10 +36,12 @@ def plot(dataset: xarray.Dataset) -> Figure:
 def _against_epsilon(axes: Axes, dataset: xarray.Dataset) -> None:
     epsilon = dataset.epsilon.values
     _points(axes, epsilon, dataset.error_by_epsilon, BLUE, "attack, nothing known")
-    axes.plot(epsilon, dataset.law, color=BLUE, linewidth=1, label="law")
-    runs, name = dataset.informed_by_epsilon, "all other rows known"
+    axes.plot(epsilon, dataset.law, color=BLUE, linewidth=1, label="law, nothing known")
+    runs, name = dataset.informed_by_epsilon, "attack, all other rows known"
     _points(axes, epsilon, runs, ORANGE, name, marker="s")
-    axes.plot(epsilon, dataset.informed_law, color=ORANGE, linewidth=1, label="law, others known")
+    axes.plot(
+        epsilon, dataset.informed_law, color=ORANGE, linewidth=1, label="law, all other rows known"
+    )
     band(axes, epsilon, 1e-9, dataset.bound, GREY, 0.25)
     axes.plot(epsilon, dataset.bound, color=GREY, linewidth=1, label="no attack below")
     axes.set(xscale="log", yscale="log", ylim=(0.01, 2), xlabel=r"$\varepsilon$")
@@ -81,9 +83,10 @@ def _against_steps(axes: Axes, dataset: xarray.Dataset) -> None:
         _points(axes, steps, at.last_iterate, color, f"{name}, last iterate")
         if np.isfinite(epsilon):
             look = {"marker": "^", "markerfacecolor": "white"}
-            _points(axes, steps, at.all_iterates, color, "all iterates", line=False, **look)
+            words = f"{name}, all iterates"
+            _points(axes, steps, at.all_iterates, color, words, line=False, **look)
             mean, _ = averages(at.last_iterate_predicted)
-            axes.plot(steps, mean, color=color, linewidth=1, label="predicted, last")
+            axes.plot(steps, mean, color=color, linewidth=1, label=f"{name}, predicted")
     axes.set(xscale="log", yscale="log", ylim=(5e-7, 3), xlabel="steps $T$")
     axes.set_ylabel(r"reconstruction error $\rho$")
     axes.legend(loc="center right", **_SMALL)
@@ -97,7 +100,7 @@ def _against_width(axes: Axes, dataset: xarray.Dataset) -> None:
         name = rf"$\varepsilon$ = {epsilon:g}" if np.isfinite(epsilon) else "no noise"
         _points(axes, width, at.error_by_width, color, name)
         if np.isfinite(epsilon):
-            axes.plot(width, at.law_by_width, color=color, linewidth=1, label="law")
+            axes.plot(width, at.law_by_width, color=color, linewidth=1, label=f"{name}, law")
     axes.axvline(1.0, color=GREY, linestyle=":", linewidth=1)
     axes.set(xscale="log", yscale="log", ylim=(5e-7, 3), xlabel="width $p/dn$")
     axes.set_ylabel(r"reconstruction error $\rho$")

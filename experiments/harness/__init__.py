@@ -7,6 +7,7 @@ from experiments.harness.averages import over_runs, standard_error
 from experiments.harness.checks import Check, claims_of
 from experiments.harness.command import command, main, track
 from experiments.harness.datasets import dataset, empty, in_units
+from experiments.harness.fingerprints import differences, fingerprint
 from experiments.harness.markdown import table
 from experiments.harness.results import RESULTS, provenance, read, save
 from experiments.harness.sizes import size
@@ -17,7 +18,9 @@ __all__ = [
     "claims_of",
     "command",
     "dataset",
+    "differences",
     "empty",
+    "fingerprint",
     "in_units",
     "main",
     "over_runs",

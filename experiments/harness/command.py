@@ -2,11 +2,15 @@
 
 `python -m experiments.<paper>.<figure> [--smoke | --paper] [--out DIR]` leaves `<figure>.nc` and
 `<figure>.png`; the picture and the verdicts are made from the file that was read back, so whoever
-has the file has all that the picture shows.
+has the file has all that the picture shows. `--redraw` draws and judges a file that is there.
+
+A result belongs to the code that made it: a run refuses a modified tree, and saves the fingerprint
+of the figure's smoke version beside its numbers. `--smoke` does neither.
 """
 
 import argparse
 import dataclasses
+import importlib
 import inspect
 import json
 import pathlib
@@ -16,10 +20,14 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import TypeVar
 
-from experiments.harness.results import RESULTS, save
+import xarray
+
+from experiments.harness.results import RESULTS, read, save
+from experiments.harness.sources import refusal, sources
 
 Item = TypeVar("Item")
 
+# Those of the usual size lie in a folder for each paper.
 _PLACES = {
     None: RESULTS,
     "smoke": pathlib.Path("results", "smoke"),
@@ -52,9 +60,21 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
     module = figure.__spec__.name
     parser, folders = _parser(figure, module)
     options = parser.parse_args(arguments)
-    out = options.out or _PLACES[options.size]
+    _, paper, name = module.split(".")
+    out = options.out or (_PLACES[options.size] / ("" if options.size else paper))
+    path = out / f"{name}.nc"
+    if options.redraw:
+        return _shown(figure, read(path), path)
+    # Asked now: what is edited while the figure runs is not what runs.
+    found = sources()
+    if options.size != "smoke" and (reason := refusal(found.modified)):
+        parser.error(reason)
+    missing = [folder for folder, needed in folders.items() if needed and not vars(options)[folder]]
+    if missing:
+        parser.error(f"expected --{missing[0]}: {figure.FOLDERS[missing[0]]}")
     # Before the work, so that a folder that cannot be made costs nothing.
     out.mkdir(parents=True, exist_ok=True)
+    smoke = {} if options.size == "smoke" else _fingerprint(name)
     config = getattr(figure.Config, options.size)() if options.size else figure.Config()
     given = {name: getattr(options, name) for name in folders}
     started = time.perf_counter()
@@ -68,8 +88,11 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
         "config": json.dumps(dataclasses.asdict(config)),
         "seconds": seconds,
     }
-    path = out / f"{module.rpartition('.')[2]}.nc"
-    saved = save(dataset, path, facts)
+    return _shown(figure, save(dataset, path, facts | smoke), path)
+
+
+def _shown(figure: ModuleType, saved: xarray.Dataset, path: pathlib.Path) -> int:
+    """Draw a saved result beside its file and judge it; 1 when one of its claims is false."""
     figure.plot(saved).savefig(path.with_suffix(".png"), dpi=150)
     verdicts = figure.claims(saved)
     for claim, holds in verdicts.items():
@@ -77,8 +100,16 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
     return 0 if all(verdicts.values()) else 1
 
 
-def _parser(figure: ModuleType, module: str) -> tuple[argparse.ArgumentParser, list[str]]:
-    """The figure's options, and those among them that name the folders it reads."""
+def _fingerprint(name: str) -> dict[str, str]:
+    """What the smoke version of a figure gives today, for the attributes of its result."""
+    # Imported here: these know the figures, which import this module.
+    smoke = importlib.import_module("experiments.smoke")
+    found = smoke.fingerprint_of(name)
+    return {"fingerprint": json.dumps(found)} if found else {}
+
+
+def _parser(figure: ModuleType, module: str) -> tuple[argparse.ArgumentParser, dict[str, bool]]:
+    """The figure's options, and which of them name folders, with whether it needs them."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
     group = parser.add_mutually_exclusive_group()
     for size, description in _SIZES.items():
@@ -86,21 +117,24 @@ def _parser(figure: ModuleType, module: str) -> tuple[argparse.ArgumentParser, l
             group.add_argument(
                 f"--{size}", dest="size", action="store_const", const=size, help=description
             )
+    group.add_argument(
+        "--redraw", action="store_true", help="draw and judge the saved result, and run nothing"
+    )
     smoke, paper = _PLACES["smoke"], _PLACES["paper"]
+    usual = RESULTS / module.split(".")[1]
     parser.add_argument(
         "--out",
         type=pathlib.Path,
-        help=f"folder to write to [{RESULTS}; {smoke} or {paper} for those sizes]",
+        help=f"folder to write to [{usual}; {smoke} or {paper} for those sizes]",
     )
     _, *folders = inspect.signature(figure.run).parameters.values()
     for folder in folders:
         parser.add_argument(
             f"--{folder.name}",
             type=pathlib.Path,
-            required=folder.default is folder.empty,
             help=figure.FOLDERS[folder.name],
         )
-    return parser, [folder.name for folder in folders]
+    return parser, {folder.name: folder.default is folder.empty for folder in folders}
 
 
 def track(items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:

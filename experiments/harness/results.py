@@ -7,7 +7,8 @@ from typing import Any
 
 import xarray
 
-from jaxdp.sweeps.provenance import commit_of, versions_and_devices
+from experiments.harness.sources import sources
+from jaxdp.sweeps.provenance import versions_and_devices
 
 RESULTS = pathlib.Path("experiments", "results")
 
@@ -36,7 +37,7 @@ def provenance() -> dict[str, str]:
     facts["platform"] = (
         f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores"
     )
-    commit = commit_of(pathlib.Path(__file__).parent)
+    commit = sources().commit
     return facts | ({"commit": commit} if commit else {})
 
 

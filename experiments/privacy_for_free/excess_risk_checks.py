@@ -24,7 +24,7 @@ def best_risk(dataset: xarray.Dataset, prefix: str = "") -> xarray.DataArray:
 
 
 def excess_risk(dataset: xarray.Dataset, prefix: str = "") -> xarray.DataArray:
-    """R_P of each seed."""
+    """R_P of each seed. Source: PF (1.1)."""
     return best_risk(dataset, prefix) - dataset[f"{prefix}interpolator"]
 
 

@@ -3,6 +3,8 @@ r"""PF Figure 1: test accuracy of DP-GD on MNIST against the number of parameter
 Networks of two layers, cross-entropy, full batches, C = 1. The default has fewer records than the
 paper's 50,000, and fewer and longer steps: what is learnt depends on $\eta T$ far more than on
 $\eta$. Beyond the paper: the exact calibration of the same budget, and DP-SGD on Poisson batches.
+
+Source: PF Figure 1.
 """
 
 import dataclasses

@@ -9,6 +9,8 @@ and weights are nested. Runs are simulated in function space, which is exact in 
 
 Beyond the paper: the exact calibration, infinite width, runs without noise, hyper-parameters
 carried over from narrow models, and the dependence on T.
+
+Source: PF Figure 3.
 """
 
 import math

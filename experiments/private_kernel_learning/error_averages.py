@@ -48,11 +48,19 @@ def difference(dataset: xarray.Dataset, noise: str) -> Estimate:
     )
 
 
+def best_noiseless(dataset: xarray.Dataset) -> tuple[str, float]:
+    """The least error without privacy, and what it is in words."""
+    # In results of earlier code no learner without privacy has an intercept.
+    has_intercept = any("intercept" in str(name) for name in dataset.features.values)
+    words = "no privacy" if has_intercept else "no privacy, no intercept"
+    return words, float(dataset.noiseless.min("num_projections").mean("repetition").min())
+
+
 def section(title: str, dataset: xarray.Dataset) -> str:
     """A table of all errors at one setting, under a line of what needs no budget."""
     constant = float(dataset.constant.mean())
-    best = float(dataset.noiseless.min("num_projections").mean("repetition").min())
-    line = f"{title}: mean label {constant:.4g}; best without privacy or intercept {best:.4g}."
+    words, best = best_noiseless(dataset)
+    line = f"{title}: mean label {constant:.4g}; at best, with {words}, {best:.4g}."
     return f"{line}\n\n{_errors(dataset)}"
 
 

@@ -10,7 +10,12 @@ from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, band, tidy
 from experiments.private_kernel_learning.data_free import DRAWN
-from experiments.private_kernel_learning.error_averages import mean_and_error, oracle, shown
+from experiments.private_kernel_learning.error_averages import (
+    best_noiseless,
+    mean_and_error,
+    oracle,
+    shown,
+)
 
 # The paper's colours. Published noise is dashed and hollow, certified noise is solid.
 _COLORS = {"RP": ORANGE, "RFF": BLUE}
@@ -38,7 +43,13 @@ def against_projections(axes: Axes, dataset: xarray.Dataset, title: str) -> None
 
 
 def grid_of_projections(
-    dataset: xarray.Dataset, axis: str, titles: Mapping[Any, str], *, height: float, sharey: Any
+    dataset: xarray.Dataset,
+    axis: str,
+    titles: Mapping[Any, str],
+    *,
+    height: float,
+    sharey: Any,
+    width: float = 2.3,
 ) -> Figure:
     """Errors against M: a row for each value of an axis, a column for each epsilon.
 
@@ -47,10 +58,11 @@ def grid_of_projections(
         axis: its name.
         titles: what each value is called.
         height: of a row, in inches.
-        sharey: which panels share the scale of errors: "row" or "col".
+        sharey: which panels share the scale of errors: "row", "col" or none (False).
+        width: of a column, in inches.
     """
     columns = dataset.sizes["epsilon"]
-    size = 2.3 * columns + 0.8, height * len(titles) + 1.0
+    size = width * columns + 0.8, height * len(titles) + 1.0
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(len(titles), columns, sharex=True, sharey=sharey, squeeze=False)
     for row, (value, title) in zip(panels, titles.items(), strict=True):
@@ -107,7 +119,7 @@ def _style(name: str) -> dict:
 def _levels(axes: Axes, dataset: xarray.Dataset) -> None:
     """The mean label, and the best without privacy."""
     constant = float(dataset.constant.mean())
-    noiseless = float(dataset.noiseless.min("num_projections").mean("repetition").min())
+    words, noiseless = best_noiseless(dataset)
     line = {"linewidth": 1.0, "zorder": 0}
     axes.axhline(constant, color=GREY, linestyle=":", label="mean label, no privacy", **line)
-    axes.axhline(noiseless, color=BLACK, linestyle="-.", label="no privacy, no intercept", **line)
+    axes.axhline(noiseless, color=BLACK, linestyle="-.", label=words, **line)

@@ -2,6 +2,8 @@ r"""PK Figures 2 and 4 to 6: test error against M on synthetic data, for every e
 
 The paper's Figures 4, 5 and 6 are d = 10, 20 and 30; its Figure 2 is a part of Figure 5. The runs
 are those of Figure 1: `--synthetic` names the folder of its result, which is then read, not run.
+
+Source: PK Figures 2, 4, 5 and 6.
 """
 
 import pathlib

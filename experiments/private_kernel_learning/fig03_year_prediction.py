@@ -4,6 +4,8 @@ Figure 3 is the bandwidth $2^4$ and one curve against M; Figure 7 has all five. 
 algorithms stand in the paper's units, those of the training rows, which no proof covers; the
 certified ones in public units. Curves are an oracle's, as in `fig01_synthetic.py`, with data-free
 releases beside them. `fig08_year_projection_dimension.py` draws the same runs against M.
+
+Source: PK Figures 3 and 7.
 """
 
 import dataclasses

@@ -6,6 +6,7 @@ import numpy as np
 import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 
 from experiments.harness import standard_error
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
@@ -21,6 +22,8 @@ _COLORS = {
 }
 _MARKERS = {"random projection": "o", "Theorem 11": "v", "Fourier features": "s",
             "no projection": "D", "functional": "^"}  # fmt: skip
+# How far apart the least and the largest value are where powers of ten are few.
+_FEW = 50
 _SHADES = BLUE, GREEN, ORANGE, RED, PURPLE
 
 
@@ -36,10 +39,21 @@ def plot(dataset: xarray.Dataset) -> Figure:
     _dims(panels[1][2], dataset)
     for axes in panels.flat:
         axes.set(xscale="log", yscale="log")
+        _marks(axes)
         axes.legend(frameon=False, fontsize="x-small", loc="best")
     for axes in panels[:, 0]:
         axes.set_ylabel("excess risk")
     return figure
+
+
+def _marks(axes: Axes) -> None:
+    """Errors by powers of ten; where there are few of those, 2 and 5 are marked in the same way."""
+    low, high = axes.get_ylim()
+    few = high < _FEW * low
+    words = LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(np.inf, np.inf))
+    axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5) if few else range(2, 10)))
+    axes.yaxis.set_minor_formatter(words if few else NullFormatter())
+    axes.tick_params(axis="y", which="minor", labelsize="small")
 
 
 def _squared(axes: Axes, at: xarray.Dataset) -> None:
@@ -58,7 +72,8 @@ def _logistic(axes: Axes, at: xarray.Dataset) -> None:
         _points(axes, at.logistic.sel(objective=name), "logistic_level", str(name))
     for name in at.quadratic.values:
         curve = at.logistic_predicted.sel(quadratic=name)
-        axes.plot(at.logistic_level, curve, color=_COLORS[str(name)], linewidth=1)
+        axes.plot(at.logistic_level, curve, color=_COLORS[str(name)], linewidth=1,
+                  label=f"{name}, predicted")  # fmt: skip
     axes.set_xlabel(_LEVEL)
     tidy(axes, f"Logistic loss, $r = {float(at.source):g}$")
 
@@ -90,7 +105,8 @@ def _powers(axes: Axes, dataset: xarray.Dataset) -> None:
 
 def _dims(axes: Axes, dataset: xarray.Dataset) -> None:
     for name, color, marker in (("projected", BLUE, "o"), ("unprojected", RED, "^")):
-        axes.plot(dataset.dim, dataset.dim_predicted.sel(linear=name), color=color, linewidth=1)
+        curve = dataset.dim_predicted.sel(linear=name)
+        axes.plot(dataset.dim, curve, color=color, linewidth=1, label=f"{name}, predicted")
         _errors(axes, dataset.by_dim.sel(linear=name), "dim", color, marker, name)
     axes.set_xlabel("$d$")
     tidy(axes, f"Linear kernel, $n\\mu = {dataset.feature_level:g}$")

@@ -89,6 +89,10 @@ def _none(kernel: Gaussian, size: int, bounds: Bounds, budget: Budget) -> dict[s
     return {"C": 0.0, "u": 0.0}
 
 
+def _none_centred(kernel: Gaussian, size: int, bounds: Bounds, budget: Budget) -> dict[str, float]:
+    return {"C": 0.0, "u": 0.0, "intercept": 0.0}
+
+
 class Method(NamedTuple):
     """Features, and the learner's standard deviations of the noise on their average statistics.
 
@@ -106,4 +110,9 @@ METHODS = {
     "RFF, certified": Method(PAIRS, _certified),
     "RP, certified with intercept": Method(CLIPPED_PATHS, _centred),
 }
-NOISELESS = {"RP": Method(EXACT_PATHS, _none), "RFF": Method(COSINES, _none)}
+NOISELESS = {
+    "RP": Method(EXACT_PATHS, _none),
+    "RFF": Method(COSINES, _none),
+    # For the private learner that has one: none without privacy is worse for want of it.
+    "RP with intercept": Method(EXACT_PATHS, _none_centred),
+}

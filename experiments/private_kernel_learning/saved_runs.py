@@ -11,7 +11,7 @@ from experiments import harness
 
 
 def runs_of(path: pathlib.Path, config: Any) -> xarray.Dataset:
-    """The saved dataset, with `runs_seconds`, what it took to make.
+    """The saved dataset, with `runs_seconds`, which it took, and `runs_commit`, which made it.
 
     Raises:
         ValueError: it was made with another configuration.
@@ -21,4 +21,5 @@ def runs_of(path: pathlib.Path, config: Any) -> xarray.Dataset:
     wanted = json.loads(json.dumps(dataclasses.asdict(config)))
     if json.loads(saved.attrs["config"]) != wanted:
         raise ValueError(f"{path}: made with another configuration: {saved.attrs['config']}")
-    return saved.assign_attrs(runs_seconds=saved.attrs["seconds"])
+    facts = {name: saved.attrs[name] for name in ("seconds", "commit") if name in saved.attrs}
+    return saved.assign_attrs({f"runs_{name}": value for name, value in facts.items()})

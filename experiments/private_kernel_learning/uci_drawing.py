@@ -4,11 +4,12 @@ import numpy as np
 import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
 from experiments.private_kernel_learning.public_tables import CLASSIFICATION
 
-# Label, colour, line and marker; an oracle's line is that of its algorithm, dotted and unnamed.
+# Label, colour, line and marker; an oracle's line is that of its algorithm, dotted.
 _STYLES = {
     "noisy mean": ("noisy mean label", GREY, "-", "."),
     "Algorithm 1": ("Algorithm 1, or 2 for classes", ORANGE, "--", "o"),
@@ -21,7 +22,8 @@ _STYLES = {
     "certified, intercept": ("certified, intercept", BLUE, "-", "s"),
     "certified, selected": ("certified, intercept, selected ridge", BLACK, "-", "*"),
 }
-_LEVELS = {"constant": ("constant", ":"), "non-private": ("not private", "-.")}
+_LEVELS = {"constant": ("constant", "-"), "non-private": ("not private", "-.")}
+_ORACLE = "the algorithm of that colour, tuned by an oracle"
 _PANELS = 4
 _TICKS = [0.1, 0.2, 0.5, 1, 2, 4]
 
@@ -40,8 +42,9 @@ def plot(dataset: xarray.Dataset) -> Figure:
         known |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     for axes in panels[count:]:
         axes.axis("off")
+    known[_ORACLE] = Line2D([], [], color=GREY, linestyle=":", linewidth=1.0)
     labels = [label for label, *_ in (*_LEVELS.values(), *_STYLES.values()) if label in known]
-    labels = list(dict.fromkeys(labels))
+    labels = [*dict.fromkeys(labels), _ORACLE]
     figure.legend(
         [known[label] for label in labels],
         labels,
@@ -80,6 +83,6 @@ def _panel(axes: Axes, at: xarray.Dataset) -> None:
         axes.set_yscale("log")
         axes.set_ylim(0.05, 5)
         axes.set_yticks(_TICKS, [f"{tick:g}" for tick in _TICKS])
-        axes.minorticks_off()
+    axes.minorticks_off()
     axes.set_ylabel("wrong class" if is_class else "MSE / variance", fontsize="small")
     axes.set_xlabel("$\\epsilon$")

@@ -12,6 +12,9 @@ from jaxdp.attacks.measures import matching as matching
 from jaxdp.attacks.measures import reconstruction_error as reconstruction_error
 from jaxdp.attacks.measures import row_errors as row_errors
 from jaxdp.attacks.measures import span_residual as span_residual
+from jaxdp.attacks.membership import AttainedTradeoff as AttainedTradeoff
+from jaxdp.attacks.membership import attained_tradeoff as attained_tradeoff
+from jaxdp.attacks.membership import membership_scores as membership_scores
 from jaxdp.attacks.network_target import NetworkTarget as NetworkTarget
 from jaxdp.attacks.optimisers import AbstractOptimiser as AbstractOptimiser
 from jaxdp.attacks.optimisers import Attempt as Attempt
@@ -19,10 +22,13 @@ from jaxdp.attacks.optimisers import CurvatureScaledMomentum as CurvatureScaledM
 from jaxdp.attacks.optimisers import Ending as Ending
 from jaxdp.attacks.optimisers import LevenbergMarquardt as LevenbergMarquardt
 from jaxdp.attacks.optimisers import MomentumDescent as MomentumDescent
+from jaxdp.attacks.posterior import best_guess as best_guess
+from jaxdp.attacks.posterior import posterior_rows as posterior_rows
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget as RandomFeaturesTarget
 from jaxdp.attacks.reconstruction import Reconstruction as Reconstruction
 from jaxdp.attacks.reconstruction import reconstruct as reconstruct
 from jaxdp.attacks.regenerated_weights import RegeneratedWeights as RegeneratedWeights
+from jaxdp.attacks.span import span_target as span_target
 from jaxdp.attacks.victims.interpolation import (
     gradient_descent_parameters as gradient_descent_parameters,
 )
@@ -33,6 +39,7 @@ from jaxdp.attacks.victims.networks import two_layer_target as two_layer_target
 __all__ = [
     "AbstractOptimiser",
     "AbstractTarget",
+    "AttainedTradeoff",
     "Attempt",
     "CurvatureScaledMomentum",
     "Ending",
@@ -44,15 +51,20 @@ __all__ = [
     "Reconstruction",
     "RegeneratedWeights",
     "Verdict",
+    "attained_tradeoff",
+    "best_guess",
     "gradient_descent_parameters",
     "leak_report",
     "matching",
+    "membership_scores",
     "minimum_norm_parameters",
     "network_target",
+    "posterior_rows",
     "reconstruct",
     "reconstruction_error",
     "row_errors",
     "span_residual",
+    "span_target",
     "two_layer_target",
     "without_known_rows",
 ]

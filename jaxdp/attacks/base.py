@@ -2,7 +2,7 @@ r"""What an attacker holds, block by block of its features, and nothing else.
 
 Targets know neither inputs nor labels: only how features depend on an input, and the parameters
 $\theta$ (or what training added to them) that lie in the span of the training rows' features.
-Source: DR (10) and (11).
+Source: DR (11).
 """
 
 import abc

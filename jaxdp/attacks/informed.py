@@ -10,15 +10,11 @@ last iterate of many.
 from collections.abc import Callable
 
 import jax.numpy as jnp
-from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
-from jaxdp.attacks.base import require_activation
+from jaxdp.attacks.likelihood import known_run
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget
-from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import require_count, require_kind, require_shape
-from jaxdp.losses import Squared
 
 
 def without_known_rows(
@@ -63,24 +59,13 @@ def without_known_rows(
         >>> without_known_rows(*run, num_samples=2).num_features
         40
     """
-    expected = "a full-batch algorithm, such as DPGD"
-    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
-    require_activation(activation)
-    num_samples = require_count("num_samples", num_samples)
-    iterates, weights = as_wide_float(iterates), as_wide_float(weights)
-    inputs, labels = as_wide_float(known_inputs), as_wide_float(known_labels)
-    require_shape("weights", weights, (None, None))
-    require_shape("iterates", iterates, (None, weights.shape[0]))
-    require_shape("known_inputs", inputs, (None, weights.shape[1]))
-    require_shape("known_labels", labels, (inputs.shape[0],))
-    if len(iterates) < 2:
-        raise ValueError(f"expected two iterates or more, got {len(iterates)}")
-    if len(inputs) >= num_samples:
-        raise ValueError(f"expected fewer known rows than {num_samples}, got {len(inputs)}")
-    features = activation(jnp.matmul(inputs, weights.T, precision=Precision.HIGHEST))
-    predictions = jnp.matmul(iterates[:-1], features.T, precision=Precision.HIGHEST)
-    slopes = Squared().slope(predictions, labels[None])
-    slopes, _ = algorithm.clipped_slopes(slopes, jnp.linalg.norm(features, axis=1))
-    moved = jnp.matmul(jnp.sum(slopes, axis=0), features, precision=Precision.HIGHEST)
-    known = algorithm.learning_rate / num_samples * moved
-    return RandomFeaturesTarget(weights, activation, iterates[-1] - iterates[0] + known)
+    run = known_run(
+        iterates,
+        weights,
+        activation,
+        algorithm,
+        known_inputs,
+        known_labels,
+        num_samples=num_samples,
+    )
+    return RandomFeaturesTarget(run.weights, activation, jnp.sum(run.left, axis=0))

@@ -9,7 +9,7 @@ Without the true rows the loss has to tell. A network trained in all of its weig
 at its training rows, so that they are found with a loss above the tolerance. Such a loss is small
 beside that of rows fitted to parameters that hold no rows: these explain by chance as large a
 part as they have numbers, dn of the p, and leave $1 - dn/p$.
-Source: DR Theorem 1 and Section 5. Derived: the count for several
+Source: DR Sections 4 and 5. Derived: the count for several
 outputs, and what rows fitted to noise leave, test_leak.
 """
 

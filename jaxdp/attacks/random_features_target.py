@@ -1,7 +1,7 @@
 r"""Random features $\phi(Vx)$ as a target, V in memory or regenerated a block at a time.
 
 Several outputs make it the two-layer network too: V the trained first layer, the parameters the
-last layer's change. Source: DR (3) and Section 5.2.
+last layer's change. Source: DR (1) and Section 5.2.
 """
 
 import dataclasses

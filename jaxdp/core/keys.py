@@ -26,6 +26,7 @@ _STREAMS = {
     "reconstruct": 0xFFFF_2EC0,
     "gradient SDE": 0xFFFF_F5E7,
     "unseen features": 0xFFFF_F5EE,
+    "posterior": 0xFFFF_9057,
 }
 
 

@@ -4,6 +4,7 @@ from jaxdp.planning.dispatch import plan as plan
 from jaxdp.planning.features.training_plan import Cell as Cell
 from jaxdp.planning.features.training_plan import TrainingPlan as TrainingPlan
 from jaxdp.planning.streams.box import Box as Box
+from jaxdp.planning.streams.certificate import certified_risk as certified_risk
 from jaxdp.planning.streams.families.family import FreeForm as FreeForm
 from jaxdp.planning.streams.floor import small_aspect_risk as small_aspect_risk
 from jaxdp.planning.streams.frontier import best_risks as best_risks
@@ -23,6 +24,7 @@ __all__ = [
     "Sensitivity",
     "TrainingPlan",
     "best_risks",
+    "certified_risk",
     "optimal_strategy",
     "plan",
     "required_epsilon",

@@ -24,6 +24,7 @@ from jaxdp.privacy.conversions.gaussian import composed_mu as composed_mu
 from jaxdp.privacy.conversions.gaussian import gaussian_delta as gaussian_delta
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon as gaussian_epsilon
 from jaxdp.privacy.conversions.gaussian import gaussian_mu as gaussian_mu
+from jaxdp.privacy.conversions.tradeoff import gaussian_tradeoff as gaussian_tradeoff
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp as epsilon_to_zcdp
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon as zcdp_epsilon
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon_published as zcdp_epsilon_published
@@ -85,6 +86,7 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "gaussian_noise_std",
+    "gaussian_tradeoff",
     "independent_strategy",
     "key_entropy_bits",
     "num_correct_guesses",

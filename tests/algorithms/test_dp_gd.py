@@ -14,6 +14,7 @@ BUDGET = {"learning_rate": 1e-3, "clip_norm": 2.0, "num_steps": 1000}  # eta T =
 DELTA = 1 / 2000
 
 
+# Source: PF Proposition 3.2.
 @pytest.mark.parametrize(
     ("epsilon", "published", "exact"),
     [
@@ -173,6 +174,7 @@ def test_a_traced_budget_outside_the_proposition_is_void():
     assert np.isinf(mu).tolist() == [False, True, True]
 
 
+# Source: PF Proposition B.3, (3.3).
 def test_clipping_bounds_every_gradient_and_keeps_small_ones():
     algorithm = jaxdp.DPGD(0.1, 1.5, 1, 0.0)
     slopes = jnp.asarray([[0.0, 0.2, -10.0, 6.0]])
@@ -247,6 +249,7 @@ def _mechanism(noise_scale):
     return run
 
 
+# Source: PF Algorithm 1.
 def test_the_worst_case_reaches_the_claim_and_half_the_noise_exceeds_it():
     claim = float(jaxdp.DPGD(0.01, 2.0, 10, 0.15).mu)
 

@@ -33,6 +33,7 @@ def _rates_and_noise(algorithm):
     return algorithm.step_size(steps), algorithm.noise_std(steps, 9)
 
 
+# Source: AC (2).
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("num_steps", [130, 1_000_000])
 def test_every_sample_is_protected_by_exactly_rho(schedule, num_steps):
@@ -60,6 +61,7 @@ def test_no_noise_when_rho_is_infinite():
         assert float(algorithm.noise_std(jnp.arange(1, 11), 4).max()) == 0
 
 
+# Source: AC Algorithm 1, Assumption 2.
 def test_update_reads_like_the_box():
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.5, 1.0, 10)
     theta, x, y, noise = (np.asarray(v, np.float32) for v in ([1, -1], [2, 1], 4.0, [0.1, 0.2]))
@@ -72,6 +74,7 @@ def test_update_reads_like_the_box():
     assert bool(update.capped)
 
 
+# Source: AC (12) to (15).
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**31 - 1),
@@ -118,6 +121,7 @@ def test_batched_steps_do_not_expand_and_one_record_moves_them_by_the_sensitivit
 _BATCHED = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.6, 1.0, 10, batch_size=4)
 
 
+# Source: AC (12) to (15).
 def test_without_the_cap_a_step_expands():
     # The negative control: the same step, told that the gradient is smooth, is no longer capped.
     x, step_size = jnp.asarray([3.0, 0.0]), jnp.asarray(1.0)

@@ -44,6 +44,7 @@ def _problem(seed, num_samples, dim, num_features, name):
     return rows, weights, np.linalg.lstsq(features, labels, rcond=None)[0]
 
 
+# Source: DR Assumption 2.
 def test_relu_plus_tanh_does_not_satisfy_assumption_2():
     """Erratum: mu_0 and mu_2 come from the ReLU; the clause on parity, which tanh is for, holds."""
     mixed = jaxdp.hermite_coefficients(lambda x: jax.nn.relu(x) + jnp.tanh(x), 4)
@@ -91,6 +92,7 @@ def _tangent_share(rng, dim, num_features, name):
     return _outside(spanned, activation(weights @ second))
 
 
+# Source: DR Theorem 2.
 def test_duplicates_cannot_stand_for_two_rows_unless_features_are_linear():
     r"""DR Theorem 2. A limit of duplicates at $x_1$ leaves $3/4 - 1/\pi^2$ of $\phi(x_2)$ out.
 
@@ -138,6 +140,7 @@ def _flipped_losses(name):
     return np.median(single), np.mean(whole)
 
 
+# Source: DR Remark 1.
 def test_negated_rows_have_loss_zero_for_tanh_alone():
     """Erratum to Remark 1: for the ReLU a sign is no ambiguity of the loss."""
     single, whole = _flipped_losses("tanh")

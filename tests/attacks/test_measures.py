@@ -38,6 +38,7 @@ def _brute_force(true, found, has_flips):
     ) / (count * np.sqrt(dim))
 
 
+# Source: DR (12).
 def test_errors_are_those_of_the_reference_case():
     error = CASE["reconstruction_error"]
     flipped = CASE["reconstruction_error_with_sign_flips"]
@@ -48,6 +49,7 @@ def test_errors_are_those_of_the_reference_case():
     assert (signs < 0).sum() == CASE["rows_flipped"]
 
 
+# Source: DR (12).
 @pytest.mark.parametrize("has_flips", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4, 5])
 def test_no_assignment_and_no_signs_are_closer(count, has_flips):
@@ -132,6 +134,7 @@ def target():
     )
 
 
+# Source: DR (167).
 def test_span_residual_is_that_of_the_reference_case(target):
     found = span_residual(TRUE, FOUND, target)
     # The weights are rounded to float32.

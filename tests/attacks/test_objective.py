@@ -38,6 +38,7 @@ def _differences(loss, guess, step=1e-6):
     return gradient
 
 
+# Source: DR (11), (164).
 @pytest.mark.parametrize(
     ("activation", "outputs"), [("relu", None), ("tanh", None), ("relu_tanh", 3)]
 )
@@ -65,6 +66,7 @@ def test_the_gradient_of_a_network_is_that_of_the_projection():
     np.testing.assert_allclose(evaluation.gradient, expected, atol=1e-6 * np.abs(expected).max())
 
 
+# Source: DR (11).
 @pytest.mark.parametrize("block_size", [None, 13])
 def test_the_reference_case(block_size):
     path = pathlib.Path(__file__).with_name("reference_case.json")

@@ -15,6 +15,7 @@ THETA = GENERATOR.standard_normal(50).astype(np.float32)
 GUESS = GENERATOR.standard_normal((3, 4)).astype(np.float32)
 
 
+# Source: DR (1).
 def test_features_are_those_of_the_layer_whatever_the_blocks():
     expected = np.maximum(GUESS @ WEIGHTS.T, 0)
     for block_size in (None, 7, 25):

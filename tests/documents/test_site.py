@@ -56,7 +56,7 @@ def test_a_function_with_the_name_of_its_module_is_shown_under_the_name_that_use
 def test_the_gallery_has_every_figure_of_the_report_with_its_verdict():
     report = gallery.REPORT.read_text(encoding="utf-8")
     figures = {figure.name: figure for figure in gallery.figures()}
-    assert set(figures) == set(re.findall(r"^## (\w+)$", report, re.MULTILINE))
+    assert set(figures) == set(re.findall(r"^### (\w+)$", report, re.MULTILINE))
     assert set(figures) <= {entry.name for entry in registry.ENTRIES}
     assert sum(len(figure.verdicts) for figure in figures.values()) == report.count(
         " | true |"
@@ -64,15 +64,16 @@ def test_the_gallery_has_every_figure_of_the_report_with_its_verdict():
     page = gallery.page()
     for figure in figures.values():
         assert f"\n{figure.command}\n" in page
-        assert f"![{figure.name}]({figure.name}.png)" in page
-        assert (ROOT / "experiments" / "results" / f"{figure.name}.png").exists()
+        picture = f"{figure.folder}/{figure.name}.png"
+        assert f"![{figure.name}]({picture})" in page
+        assert (ROOT / "experiments" / "results" / picture).exists()
 
 
 def test_the_gallery_counts_claims_that_are_false():
     name = registry.ENTRIES[0].name
     rows = [
-        f"| [{name}](#{name}) | `python -m it` | 3 s | a \\| b | c | true |",
-        "|  |  |  | d | e | **false** |",
+        f"| [{name}](#{name}) | `python -m it` | 3 s | `ab` | a \\| b | c | true |",
+        "|  |  |  |  | d | e | **false** |",
     ]
     (figure,) = gallery.figures("\n".join(rows))
     assert figure.command == "python -m it"
@@ -86,7 +87,7 @@ def test_the_gallery_counts_claims_that_are_false():
         ("how_to/audit.md", "../../SECURITY.md#a", "../concepts/security.md#a"),
         ("concepts/security.md", "docs/ERRATA.md", "../ERRATA.md"),
         ("concepts/security.md", "CHANGELOG.md", "../project/changelog.md"),
-        ("gallery/claims.md", "results/rates.png", "rates.png"),
+        ("gallery/claims.md", "results/a_paper/rates.png", "a_paper/rates.png"),
         ("ERRATA.md", "../jaxdp/theory", f"{ADDRESS}/tree/main/jaxdp/theory"),
         ("index.md", "../Makefile", f"{ADDRESS}/blob/main/Makefile"),
         ("index.md", "no_such_page.md", "no_such_page.md"),

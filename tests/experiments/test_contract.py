@@ -8,14 +8,21 @@ import pathlib
 import subprocess
 import sys
 
-import made_up
 import pytest
 from falsifiers import FALSIFIERS, MET
 from matplotlib.figure import Figure
 
 import experiments
-from experiments import registry, report
-from experiments.harness import command, read
+from experiments import registry, report, smoke
+from experiments.harness import fingerprint, read
+from experiments.harness.fingerprints import ROUNDING
+from experiments.staleness import (
+    fingerprint_of,
+    is_earlier,
+    other_packages,
+    problems,
+    why_stale,
+)
 
 _FOLDER = pathlib.Path(experiments.__file__).parent
 _LAST_LINE = "\nharness.main(__name__)\n"
@@ -35,7 +42,7 @@ _EVERY = pytest.mark.parametrize("entry", registry.ENTRIES, ids=lambda entry: en
 @functools.cache
 def _saved(name):
     """The result that the report shows."""
-    return read(_FOLDER / "results" / f"{name}.nc")
+    return read(_FOLDER / "results" / registry.entry(name).file)
 
 
 @functools.cache
@@ -48,7 +55,7 @@ def test_the_registry_has_every_module_that_is_a_command():
     found = {(path.parent.name, path.stem) for path in modules}
     listed = [(entry.paper, entry.name) for entry in registry.ENTRIES]
     assert found == set(listed)
-    # Results lie in one folder, by name.
+    # A page and its links know results by name.
     assert len({name for _, name in listed}) == len(listed)
     with pytest.raises(ValueError, match="got 'fig99'"):
         registry.entry("fig99")
@@ -131,7 +138,7 @@ def test_the_report_has_a_row_for_every_claim():
     text, holds = report.page({name: _saved(name) for name in chosen}, "results")
     assert holds
     for name in chosen:
-        assert f"![{name}](results/{name}.png)" in text
+        assert f"![{name}](results/{registry.entry(name).paper}/{name}.png)" in text
         for check in _checks(name):
             assert check.claim.replace("|", "\\|") in text
     text, holds = report.page({"ode_grid": _saved("ode_grid")}, "results")
@@ -141,8 +148,11 @@ def test_the_report_has_a_row_for_every_claim():
 
 @pytest.mark.slow
 def test_the_report_is_the_one_that_the_saved_results_give():
-    saved = {path.stem: _saved(path.stem) for path in sorted((_FOLDER / "results").glob("*.nc"))}
-    assert set(saved) == {entry.name for entry in registry.ENTRIES}
+    paths = sorted((_FOLDER / "results").glob("*/*.nc"))
+    assert {path.relative_to(_FOLDER / "results") for path in paths} == {
+        entry.file for entry in registry.ENTRIES
+    }
+    saved = {path.stem: _saved(path.stem) for path in paths}
     text, _ = report.page(saved, "results")
     assert text == (_FOLDER / "README.md").read_text()
 
@@ -159,30 +169,21 @@ def test_a_saved_result_is_drawn_and_put_into_words(entry, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
+def tried(tmp_path_factory):
     """The folder with a smoke version's files, and its command's exit status; each is run once."""
     out, statuses = tmp_path_factory.mktemp("smoke"), {}
 
     def run(entry):
-        words = []
-        if entry.name in made_up.DATA:
-            data = tmp_path_factory.mktemp("data")
-            made_up.DATA[entry.name](data)
-            words = ["--data", str(data)]
-        elif entry.name in made_up.RUNS:
-            option, other = made_up.RUNS[entry.name]
-            words = [f"--{option}", str(run(registry.entry(other))[0])]
         if entry.name not in statuses:
-            arguments = ["--smoke", "--out", str(out), *words]
-            statuses[entry.name] = command(entry.load(), arguments)
+            statuses[entry.name] = smoke.run(entry, out)
         return out, statuses[entry.name]
 
     return run
 
 
 @pytest.mark.parametrize("entry", _marked({"fig01_clipped_moments"}))
-def test_a_smoke_version_writes_its_files_and_its_claims_hold(smoke, entry):
-    (folder, status), figure = smoke(entry), entry.load()
+def test_a_smoke_version_writes_its_files_and_its_claims_hold(tried, entry):
+    (folder, status), figure = tried(entry), entry.load()
     picture = folder / f"{entry.name}.png"
     dataset = read(picture.with_suffix(".nc"))
     claims = figure.claims(dataset)
@@ -207,3 +208,44 @@ def test_a_smoke_version_writes_its_files_and_its_claims_hold(smoke, entry):
     assert holds
     for check in figure.checks(dataset):
         assert check.claim.replace("|", "\\|") in text
+
+
+def test_every_saved_result_is_of_todays_code_or_declared_to_be_earlier():
+    assert problems({entry.name: _saved(entry.name) for entry in registry.ENTRIES}) == []
+
+
+@pytest.mark.parametrize("entry", _marked({"fig01_clipped_moments"}))
+def test_a_smoke_version_gives_the_numbers_stored_with_the_result(tried, entry, request):
+    saved = _saved(entry.name)
+    stored = fingerprint_of(saved)
+    if stored is None:
+        assert is_earlier(entry.name, saved)
+        pytest.skip("the result has no fingerprint, and is declared to be of earlier code")
+    if request.config.getoption("seed_offset"):
+        pytest.skip("other seeds give other numbers")
+    if (packages := other_packages(stored)) is not None:
+        pytest.skip(f"the fingerprint is of other packages: {packages}")
+    folder, _ = tried(entry)
+    found = fingerprint(read(folder / f"{entry.name}.nc"))
+    changes = smoke.changes(entry.name, stored, found)
+    if is_earlier(entry.name, saved):
+        assert changes or why_stale(entry, saved), "declared to be of earlier code, and is not"
+    else:
+        assert not changes, f"{entry.name} is stale: run `{saved.attrs['command']}`"
+
+
+def test_what_rounding_moves_leaves_numbers_of_every_figure_to_compare():
+    found = json.loads(ROUNDING.read_text())
+    assert set(found) <= {entry.name for entry in registry.FIGURES}
+    for entry in registry.FIGURES:
+        saved = _saved(entry.name)
+        stored, moved = fingerprint_of(saved), found.get(entry.name, {})
+        assert stored is not None or is_earlier(entry.name, saved)
+        # Of what was measured, not of its axes.
+        compared = [
+            name
+            for name, one in (stored or {"variables": {}})["variables"].items()
+            if name in saved.data_vars and "mean" in one
+            if (bounds := moved.get(name, {})) is not None and bounds.get("mean", 0) is not None
+        ]
+        assert compared or stored is None, f"nothing of {entry.name} is compared"

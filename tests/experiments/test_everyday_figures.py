@@ -3,13 +3,13 @@
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import made_up
 import numpy as np
 import pytest
 from helpers import reference_moments
 from scipy.integrate import solve_ivp
 
 import jaxdp
+from experiments import made_up
 from experiments.everyday_dp_sgd import correlated_noise, multi_pass_plans
 from experiments.everyday_dp_sgd.correlated_noise_plans import (
     FAMILIES,

@@ -1,6 +1,8 @@
 """What the figures share: sizes, datasets, tables, claims and the command."""
 
 import dataclasses
+import subprocess
+import sys
 import types
 
 import numpy as np
@@ -11,6 +13,7 @@ from matplotlib.figure import Figure
 
 from experiments import harness
 from experiments.harness import Check
+from experiments.harness.sources import Sources, sources
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +97,14 @@ def _figure(good, run=None):
     return figure
 
 
+def _at_hand(monkeypatch, commit, *modified):
+    """What is at hand is that commit with these files modified."""
+    found = Sources(commit, modified)
+    # The package exports a function of the module's name.
+    module = sys.modules["experiments.harness.command"]
+    monkeypatch.setattr(module, "sources", lambda: found)
+
+
 @pytest.mark.parametrize("good", [True, False])
 def test_a_commands_status_says_whether_all_claims_hold(good, tmp_path, capsys):
     assert harness.command(_figure(good), ["--smoke", "--out", str(tmp_path)]) == int(not good)
@@ -104,7 +115,11 @@ def test_a_commands_status_says_whether_all_claims_hold(good, tmp_path, capsys):
     assert (tmp_path / "figure.png").exists()
 
 
-def test_the_arguments_of_run_are_options_and_their_places_are_not_recorded(tmp_path, capsys):
+def test_the_arguments_of_run_are_options_and_their_places_are_not_recorded(
+    tmp_path, capsys, monkeypatch
+):
+    _at_hand(monkeypatch, "abc")
+
     def run(config, data, other=None):
         assert data == tmp_path
         return xarray.Dataset({"good": other is None})
@@ -118,6 +133,61 @@ def test_the_arguments_of_run_are_options_and_their_places_are_not_recorded(tmp_
         with pytest.raises(SystemExit):
             harness.command(figure, wrong)
     assert "unrecognized arguments: --paper" in capsys.readouterr().err
+
+
+def test_a_modified_tree_is_refused_but_for_the_smoke_version(tmp_path, capsys, monkeypatch):
+    _at_hand(monkeypatch, "abc-dirty", *(f"jaxdp/{name}.py" for name in "abcdefg"))
+    runs = []
+    figure = _figure(True, lambda config: runs.append(config) or xarray.Dataset({"good": True}))
+    with pytest.raises(SystemExit):
+        harness.command(figure, ["--out", str(tmp_path)])
+    assert not runs
+    assert not list(tmp_path.iterdir())
+    message = capsys.readouterr().err
+    for words in ("jaxdp/a.py", "and 2 more modified: commit them", "--smoke"):
+        assert words in message
+    assert harness.command(figure, ["--smoke", "--out", str(tmp_path)]) == 0
+    _at_hand(monkeypatch, "abc")
+    assert harness.command(figure, ["--out", str(tmp_path)]) == 0
+    assert len(runs) == 2
+
+
+def test_what_is_saved_is_drawn_again_and_nothing_runs(tmp_path):
+    assert harness.command(_figure(True), ["--smoke", "--out", str(tmp_path)]) == 0
+    (tmp_path / "figure.png").unlink()
+    before = (tmp_path / "figure.nc").read_bytes()
+    runs_not = _figure(True, lambda config: 1 / 0)
+    assert harness.command(runs_not, ["--redraw", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "figure.png").exists()
+    assert (tmp_path / "figure.nc").read_bytes() == before
+
+
+def test_sources_are_a_commit_and_what_differs_from_it(tmp_path):
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    look = sources.__wrapped__
+    assert look(tmp_path) == (None, ())
+    git("init")
+    results = tmp_path / "experiments" / "results"
+    results.mkdir(parents=True)
+    (tmp_path / ".gitignore").write_text("ignored\n")
+    (results / "a.nc").write_text("1")
+    (tmp_path / "code.py").write_text("1")
+    git("add", ".")
+    git("commit", "-m", "all")
+    commit, modified = look(tmp_path)
+    assert len(commit) == 12
+    assert modified == ()
+    # What runs write and what git ignores is no code.
+    (tmp_path / "ignored").write_text("1")
+    (results / "a.nc").write_text("2")
+    (results / "b.nc").write_text("2")
+    assert look(results) == (commit, ())
+    (tmp_path / "code.py").write_text("2")
+    (tmp_path / "new one.py").write_text("2")
+    assert look(results) == (f"{commit}-dirty", ("code.py", "new one.py"))
 
 
 def test_a_module_that_is_imported_runs_nothing():

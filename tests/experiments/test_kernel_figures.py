@@ -14,7 +14,7 @@ from experiments.private_kernel_learning import (
     fig08_year_projection_dimension,
 )
 
-RESULTS = pathlib.Path(experiments.__file__).parent / "results"
+RESULTS = pathlib.Path(experiments.__file__).parent / "results" / "private_kernel_learning"
 FIGURES = [
     fig01_synthetic,
     fig02_projection_dimension,

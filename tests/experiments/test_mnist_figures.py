@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from experiments import harness
+from experiments import harness, registry
 from experiments.privacy_for_free import (
     fig01_mnist_width,
     fig02_mnist_samples,
@@ -30,7 +30,7 @@ def test_noise_is_calibrated_as_each_name_says():
 
 
 def test_two_kinds_of_neighbours_are_not_mixed_without_labels():
-    dataset = harness.read(harness.RESULTS / "fig01_mnist_width.nc")
+    dataset = harness.read(harness.RESULTS / registry.entry("fig01_mnist_width").file)
     (header,) = (
         line for line in fig01_mnist_width.summary(dataset).splitlines() if "| width" in line
     )

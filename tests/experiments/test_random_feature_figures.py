@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from experiments import harness
+from experiments import harness, registry
 from experiments.privacy_for_free import excess_risk, fig03_random_features
 from experiments.privacy_for_free.batches import (
     final_risks,
@@ -97,7 +97,7 @@ def _as_in_the_paper(dataset):
 
 
 def test_known_values_are_asked_for_at_the_papers_setting_and_can_be_missed():
-    saved = harness.read(harness.RESULTS / "fig03_random_features.nc")
+    saved = harness.read(harness.RESULTS / registry.entry("fig03_random_features").file)
     assert [check.holds for check in known_values(saved)] == [True, True]
     assert not known_values(saved.assign(num_train=200))
     known = _as_in_the_paper(saved)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers import assert_mean_close
 
-from experiments import harness
+from experiments import harness, registry
 from experiments.private_kernel_learning import rates, rates_runs
 from experiments.private_kernel_learning.torus import Torus, drawn_table, synthesised
 from experiments.private_kernel_learning.torus_learners import (
@@ -120,5 +120,5 @@ def test_clipping_leaves_short_rows_alone():
 
 
 def test_the_summary_names_every_learner():
-    text = rates.summary(harness.read(harness.RESULTS / "rates.nc"))
+    text = rates.summary(harness.read(harness.RESULTS / registry.entry("rates").file))
     assert all(name in text for name in (*rates.SQUARED, *rates.LOGISTIC))

@@ -1,15 +1,14 @@
 """Learners on real tables: a row for each that applies, and units that are public."""
 
-import made_up
 import numpy as np
 import pytest
 
-from experiments import harness
+from experiments import harness, made_up, registry
 from experiments.private_kernel_learning import public_tables, uci_tables
 
 
 def test_the_summary_has_a_row_for_every_learner_that_applies():
-    saved = harness.read(harness.RESULTS / "uci_tables.nc")
+    saved = harness.read(harness.RESULTS / registry.entry("uci_tables").file)
     text = uci_tables.summary(saved)
     for learner in saved.learner.values:
         assert f"| {learner} |" in text

@@ -35,6 +35,7 @@ def test_the_slope_is_the_derivative_of_the_value(name):
         assert derivative.dtype == jnp.float64
 
 
+# Source: PK Assumption 1.
 @each_scalar
 def test_bounds_on_slope_and_curvature_hold_and_are_met(name):
     with jax.enable_x64():
@@ -168,6 +169,7 @@ def test_gradient_and_smoothness_are_those_in_the_parameters():
         assert np.all(moved <= (bounds * np.linalg.norm(step)) * (1 + 1e-5) + 1e-6)
 
 
+# Source: AC (10), (11); PF Proposition 3.3, (3.3).
 def test_a_gradient_clipped_by_its_norm_has_the_slope_clipped_at_its_limit():
     inputs = jnp.asarray([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
     limits = losses.slope_limits(2.0, jnp.linalg.norm(inputs, axis=1))

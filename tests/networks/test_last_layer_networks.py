@@ -54,6 +54,7 @@ def two_layer_network():
     return TwoLayerNetwork(75, 40, 30, key=jr.key(7))
 
 
+# Source: DR (165), (166).
 def test_a_residual_network_is_the_one_printed(residual_networks):
     x = np.random.default_rng(1).normal(size=75)
     found = []

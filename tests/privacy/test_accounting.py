@@ -45,6 +45,7 @@ SCHEDULES = {
 }
 
 
+# Source: AC Proposition 2.
 def test_gaussian_privacy_is_rho_and_zcdp_is_half_of_its_square():
     cost = jaxdp.account(_algorithm(jaxdp.Polynomial(3.0, 0.5), rho=2.0), delta=1e-5)
     assert (cost.mu, cost.zcdp, cost.delta) == (2.0, 2.0, 1e-5)

@@ -56,6 +56,7 @@ CONFIGURATIONS = {
 }
 
 
+# Source: AC Algorithm 1.
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_agrees_with_algorithm_1_as_printed(name):
@@ -200,6 +201,7 @@ def test_two_noise_levels_see_the_same_data():
     np.testing.assert_allclose(path(1e6), path(jnp.inf), rtol=1e-3)
 
 
+# Source: AC Proposition 5.
 @pytest.mark.slow
 def test_the_last_noise_comes_after_the_last_record():
     noisy = simulate_iterates(

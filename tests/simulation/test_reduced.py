@@ -96,6 +96,7 @@ def test_has_the_law_of_the_iterates(name, monkeypatch):
         assert max(_law_gaps(wrong, theirs)[:3]) < 1e-9
 
 
+# Source: AC Algorithm 1.
 def test_agrees_with_algorithm_1_as_printed():
     rng = np.random.default_rng(3)
     fixed = dict(spectrum=TWO_BLOCKS, target=np.linspace(0.1, 0.5, 12), label_noise=0.3, n=60)
@@ -171,6 +172,7 @@ def test_noise_levels_see_the_same_data_and_no_noise_is_their_limit():
     np.testing.assert_allclose(first[0], first[1], atol=0.21)
 
 
+# Source: AC Proposition 5.
 def test_the_last_noise_comes_after_the_last_record():
     problem = jaxdp.LinearRegression.isotropic(20, label_noise=0.3)
     noisy, silent = (

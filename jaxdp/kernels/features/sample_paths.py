@@ -32,7 +32,7 @@ class SamplePaths(AbstractFeatureMap):
 
     Given the features, over the weights: mean 0, $E[h_M(x) \cdot h_M(y)] = z(x) \cdot z(y)$ and
     $Var|h_M(x)|^2 = 2 |z(x)|^4 / M$. Over the features too the first is k(x, y).
-    Source: PK Definition 5, Lemma 7.
+    Source: PK Definition 5.
 
     Nothing bounds $|h_M(x)|$ over all x: wrap it in `ClippedFeatures`.
 

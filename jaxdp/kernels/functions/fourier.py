@@ -85,7 +85,7 @@ class CosineFeatures(AbstractFeatureMap):
 
     $z(x) = a\sqrt{2 / M}\,\cos(\omega_j \cdot x + b_j)_{j \le M}$, $b_j$ uniform on [0, 2 pi).
 
-    Source: PK Definition 15, the features of its Algorithms 3 and 4. $E|z(x)|^2 = a^2$ over the
+    Source: PK Definition 15, what its RFF-based algorithms map by. $E|z(x)|^2 = a^2$ over the
     draws, but $|z(x)|$ reaches $a\sqrt 2$, which doubles what one record can move a covariance.
 
     Attributes:

@@ -47,7 +47,7 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
     r"""PK Algorithm 5 as printed: $\tilde f = f + \sigma h$, h a path of GP(0, k).
 
     $\sigma = c_1\kappa(1 + \sqrt{2\log(1/\delta)})/(n\lambda\epsilon)$. There is nothing that could
-    be published whole: what is returned answers queries. Source: PK Algorithm 5, A.11.
+    be published whole: what is returned answers queries. Source: PK Algorithm 5, in A.11.
 
     Args:
         kernel: k.

@@ -1,6 +1,6 @@
 """What the published learners share: the multiplier of their noise, its source, their statement.
 
-Source of the multiplier: PK Proposition 2. It is loose for small epsilon, which hides wrong
+The multiplier. Source: PK Proposition 2. It is loose for small epsilon, which hides wrong
 sensitivities, and too small for large epsilon, where the proposition's proof does not reach.
 """
 

@@ -41,7 +41,7 @@ class NormClippedAlgorithm1(AbstractPublishedLearner[ReleasedFunction]):
     $\tilde u = \min(1, T/|u|)\,u + 2T c(\delta/4)/(n\epsilon) \cdot e$.
 
     e is one standard normal for all coordinates: the print has no random variable at all. Labels
-    are not truncated. Source: PK Section 4.2, after Lemma 14.
+    are not truncated. Source: PK, the end of Section 4.2.
 
     Args:
         kernel, num_projections, ridge: as `Algorithm1`.

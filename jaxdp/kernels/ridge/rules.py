@@ -123,8 +123,9 @@ class Theorem11Rule(AbstractRidgeRule):
 
     $\lambda = \max\{n^{-1/(2r+\gamma)}, (n\epsilon)^{-2/(4r+\gamma)}\}$ times a constant.
 
-    Source: PK Theorem 11 and the choices after Lemma 14, for a kernel bounded by one. The theorem
-    leaves the constants open. It also sets how many projections to draw: see `num_projections`.
+    Source: PK Theorem 11 and the choices at the end of Section 4.2, for a kernel bounded by one.
+    The theorem leaves the constants open. It also sets how many projections to draw: see
+    `num_projections`.
 
     Args:
         source: r in [1/2, 1], how smooth the target is (Assumption 4).

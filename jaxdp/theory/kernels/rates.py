@@ -153,7 +153,8 @@ def lipschitz_rate(compatibility: float) -> KernelRate:
 
     No source condition helps.
 
-    Source: PK Theorem 18 for Algorithm 2 (alpha = gamma) and the remark after it for Algorithm 4.
+    Source: PK Theorem 18 (random projection: alpha = gamma) and the remark after it (random
+    Fourier features).
 
     Args:
         compatibility: alpha in [0, 1]; the capacity for random projection.
@@ -175,7 +176,7 @@ def lipschitz_rate(compatibility: float) -> KernelRate:
 def functional_perturbation_rate(source: float, capacity: float) -> KernelRate:
     """The published rate of Algorithm 5; output perturbation of projected coefficients has it too.
 
-    Source: PK Theorem 22, whose proof (A.11) prints the exponents without their minus signs. For
+    Source: PK Theorem 22, whose proof in A.11 prints the exponents without their minus signs. For
     r > 1 - gamma/2 it is better than what Theorem 19 proves for Algorithm 2, against the order that
     the text states for r = 1/2; `filtered_noise_rate` restores that order.
 

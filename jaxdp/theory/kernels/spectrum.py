@@ -85,6 +85,7 @@ class KernelSpectrum(eqx.Module):
         r and just fails at r, so that the tail of the target is a pure power,
         $\sum_{l>d}\theta_l^2 \approx (\gamma/2r)\,d^{-2r/\gamma}$. The first `num_exact` indices
         are summed one by one, the others in geometric ranges until 1e-15 of the trace is left.
+        Source: PK Assumptions 3 and 4.
 
         Args:
             capacity: gamma, in (0, .95]; nearer 1 no range of numbers holds the trace.

@@ -50,12 +50,34 @@ def saturated_error(ratio: ArrayLike, activation: Activation) -> Float[np.ndarra
     Raises:
         NotCoveredError: phi has almost no linear part: the error then jumps instead of growing.
     """
-    ratio = non_negative("ratio", ratio)
     slope = kernel_slope(activation)
+
+    def ratio_at(angles):
+        return slope(angles) * np.tan(angles)
+
+    return 2 * np.sin(angles_at(ratio, ratio_at, float(slope(np.pi / 2))) / 2)
+
+
+def angles_at(
+    ratio: ArrayLike,
+    ratio_at: Callable[[Float[np.ndarray, " angles"]], Float[np.ndarray, " angles"]],
+    flattest: float,
+) -> Float[np.ndarray, "..."]:
+    r"""The angles in $[0, \pi/2]$ at which a curve that starts as $t = \omega$ has given ratios.
+
+    Args:
+        ratio: t >= 0; infinite gives $\pi/2$.
+        ratio_at: t of $\omega$, for angles within the open interval.
+        flattest: the limit of $t\,(\pi/2 - \omega)$ at the end.
+
+    Raises:
+        NotCoveredError: the curve does not rise to infinity: the angle would jump.
+    """
+    ratio = non_negative("ratio", ratio)
     near = np.geomspace(_LEAST_ANGLE, np.pi / 4, _TABLE)
     angles = np.append(near, np.pi / 2 - near[-2::-1])
-    ratios = slope(angles) * np.tan(angles)
-    if not (slope(np.pi / 2) > _LEAST_SLOPE and np.all(np.diff(ratios) > 0)):
+    ratios = ratio_at(angles)
+    if not (flattest > _LEAST_SLOPE and np.all(np.diff(ratios) > 0)):
         raise NotCoveredError(
             "the error after a private step is predicted for activations whose linear part carries "
             "it; here it would jump"
@@ -64,8 +86,7 @@ def saturated_error(ratio: ArrayLike, activation: Activation) -> Float[np.ndarra
     small, large = np.minimum(ratio, ratios[0]), np.maximum(ratio, ratios[-1])
     found = np.exp(np.interp(np.log(np.maximum(ratio, ratios[0])), np.log(ratios), np.log(angles)))
     found = np.where(ratio < ratios[0], small, found)
-    found = np.where(ratio > ratios[-1], np.pi / 2 - slope(np.pi / 2) / large, found)
-    return 2 * np.sin(found / 2)
+    return np.where(ratio > ratios[-1], np.pi / 2 - flattest / large, found)
 
 
 @functools.lru_cache(maxsize=32)

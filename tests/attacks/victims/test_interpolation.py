@@ -24,6 +24,7 @@ def _float64():
         yield
 
 
+# Source: DR (2).
 @pytest.mark.parametrize("labels", [LABELS, COLUMNS], ids=["one output", "three"])
 def test_parameters_are_the_pseudoinverse_times_the_labels(labels):
     found = minimum_norm_parameters(INPUTS, labels, WEIGHTS, jax.nn.relu)
@@ -76,6 +77,7 @@ def test_descent_in_the_span_is_descent_in_all_parameters(labels, clip_norm):
     np.testing.assert_allclose(found, parameters.reshape(found.shape), rtol=1e-9, atol=1e-14)
 
 
+# Source: DR (2).
 def test_long_descent_ends_at_the_minimum_norm_solution():
     found = gradient_descent_parameters(
         INPUTS, LABELS, WEIGHTS, jax.nn.relu, learning_rate=0.05, num_steps=5000

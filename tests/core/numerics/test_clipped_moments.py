@@ -22,6 +22,7 @@ def _exact(ratio):
         return float(mu), float(nu), 2 * float(z * tail)
 
 
+# Source: AC Lemma 11.
 @pytest.mark.parametrize(("x64", "tolerance"), [(False, 1e-6), (True, 1e-14)])
 def test_moments_keep_their_digits(x64, tolerance):
     with jax.enable_x64(x64):
@@ -51,6 +52,7 @@ def test_derivatives_keep_their_digits(x64, tolerance):
         np.testing.assert_allclose(slopes, 2 * norm.pdf(np.asarray(ratios)), rtol=tolerance)
 
 
+# Source: AC (23) to (31).
 def test_moments_are_what_clipping_does_to_a_gaussian():
     for ratio in (0.1, 0.7, 2.5):
 
@@ -69,6 +71,7 @@ def test_no_clipping_is_the_limit():
         assert jax.grad(function)(jnp.inf) == 0
 
 
+# Source: AC (41).
 def test_reference_values():
     # Notes to AC, section 1, and AC (41).
     np.testing.assert_allclose(descent_factor(0.1), 0.0796556745541, rtol=1e-6)

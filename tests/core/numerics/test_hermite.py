@@ -23,6 +23,7 @@ def _coefficients(activation, num_orders=8, scale=1.0):
     return values[0], squares[0]
 
 
+# Source: PF Assumption 2; DR Assumption 2.
 def test_relu_and_tanh_have_their_known_coefficients():
     relu, square = _coefficients(jax.nn.relu)
     root = math.sqrt(math.pi)

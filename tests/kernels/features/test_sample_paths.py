@@ -24,6 +24,7 @@ def _paths(num_projections):
     return kernels.SamplePaths.sample(GAUSSIAN, num_projections, 16, DIM, key=jr.key(0))
 
 
+# Source: PK (2).
 def test_paths_are_gaussian_with_the_covariance_of_their_features():
     paths = _paths(NUM)
     columns = np.asarray(paths(INPUTS), np.float64) * np.sqrt(NUM)
@@ -57,6 +58,7 @@ def test_a_path_does_not_depend_on_how_many_there_are():
         few.leading(5)
 
 
+# Source: PK Definition 6.
 def test_paths_of_the_inner_product_are_random_projections():
     paths = kernels.SamplePaths.sample(KERNELS["inner product"], 4, 1, DIM, key=jr.key(0))
     assert paths.weights.shape == (DIM, 4)
@@ -106,6 +108,7 @@ def test_exact_paths_are_a_cholesky_factor_times_normals():
     assert sampled.dtype == np.float64
 
 
+# Source: PK Definitions 4 and 5.
 @pytest.mark.parametrize("name", ["gaussian", "inner product", "polynomial"])
 def test_exact_paths_have_the_kernel_as_covariance(name):
     paths = kernels.exact_sample_paths(KERNELS[name], POINTS, NUM, key=jr.key(2)) * np.sqrt(NUM)

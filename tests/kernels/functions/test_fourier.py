@@ -73,6 +73,7 @@ def test_pairs_have_norm_one_whatever_the_input(name):
     assert feature_map.num_outputs == 32
 
 
+# Source: PK Definition 15.
 def test_single_cosines_reach_root_two_and_no_more():
     feature_map = kernels.CosineFeatures.sample(RADIAL["gaussian"], 1, DIM, key=jr.key(3))
     frequency = np.asarray(feature_map.frequencies[0])

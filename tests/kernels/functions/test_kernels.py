@@ -71,6 +71,7 @@ def test_a_kernel_has_the_values_of_its_closed_form(name):
     np.testing.assert_allclose(single, expected, rtol=3e-6, atol=1e-6)
 
 
+# Source: PK Assumption 5.
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_is_positive_and_below_its_bound(name):
     kernel, rows = KERNELS[name], np.float64(INPUTS)

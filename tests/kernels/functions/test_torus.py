@@ -13,6 +13,7 @@ GRID = (np.arange(32) / 32)[:, None].astype(np.float32)
 UNTIED = kernels.TorusKernel(np.array([0.5, 1.0, 0.25, 0.0]))
 
 
+# Source: PK (1).
 @pytest.mark.parametrize("kernel", [TORUS, UNTIED], ids=["power law", "untied"])
 def test_eigenvalues_and_eigenfunctions_are_those_of_the_integral_operator(kernel):
     waves = np.asarray(kernel.eigenfunctions(GRID), np.float64)
@@ -39,6 +40,7 @@ def test_mercer_features_are_exact_and_within_the_bound(kernel):
     assert largest == pytest.approx(kernel.bound(), rel=1e-6)
 
 
+# Source: PK Assumption 8.
 def test_a_power_law_falls_as_its_capacity_says():
     kernel = kernels.TorusKernel.power_law(7, capacity=0.5)
     expected = np.array([1, 2, 2, 4, 4, 6, 6]) ** -2.0

@@ -52,6 +52,7 @@ def _joint_mu(first, second, stds):
     return math.hypot(moved, np.linalg.norm(y * z - label * other) / stds["u"])
 
 
+# Source: PK Proposition 2.
 @pytest.mark.parametrize(("delta", "limit"), [(DELTA, 17.7), (1e-5, 20.0), (1e-6, 21.1)])
 def test_the_multiplier_of_proposition_2_fails_for_large_epsilon(delta, limit):
     def excess(epsilon):
@@ -64,6 +65,7 @@ def test_the_multiplier_of_proposition_2_fails_for_large_epsilon(delta, limit):
         assert _divergence(1 / std, epsilon) <= delta
 
 
+# Source: PK Theorem 8.
 @pytest.mark.parametrize(
     ("num_projections", "dim", "square", "divergence"),
     [(100, 10_000, 121.0, 0.83), (10, 1000, 121.0, 0.20)],
@@ -130,6 +132,7 @@ def test_algorithm_1_wastes_its_budget_when_the_projection_is_secret(
     assert found == pytest.approx(effective, rel=0.03)
 
 
+# Source: PK Theorem 8.
 def test_what_is_proved_of_algorithm_1_lies_between_what_pairs_show_and_what_it_states():
     inputs, labels = np.arange(6.0).reshape(3, 2), np.ones(3)
     budget = {"epsilon": 1.0, "delta": DELTA, "public_seed": 0}
@@ -139,6 +142,7 @@ def test_what_is_proved_of_algorithm_1_lies_between_what_pairs_show_and_what_it_
     assert cost.published_epsilon == 1.0
 
 
+# Source: PK Lemma 7.
 def test_the_printed_scope_of_the_root_exceeds_its_probability_for_few_projections():
     logarithm = math.log(8 / DELTA)
 
@@ -186,6 +190,7 @@ def test_algorithm_3s_claim_of_c_is_false(delta, factor):
     assert _divergence(step / corrected, 5.0) <= delta / 2
 
 
+# Source: PK Theorem 16.
 @pytest.mark.parametrize(("delta", "limit"), [(DELTA, 16.2), (1e-5, 17.2), (1e-6, 17.7)])
 def test_algorithm_3_as_a_whole_is_private_up_to_epsilon_16_and_not_beyond(delta, limit):
     first, second = _THREE_AGREE
@@ -327,6 +332,7 @@ _WIDTHS_2 = {(10**0.5, 1e-9): 0.017040, (10.0, 1e-9): 0.0051718, (10.0, 1e-7): 0
 _WIDTHS_4 = {(10**0.5, 1e-9): 0.017516, (10.0, 1e-9): 0.0053002, (10.0, 1e-6): 0.0070472}
 
 
+# Source: PK Theorem 9.
 @pytest.mark.parametrize(("epsilon", "delta", "factor"), [(10**0.5, 1e-9, 1.42), (10.0, 1e-9, 9.7)])
 def test_algorithm_2_is_violated_by_a_huber_hinge(epsilon, delta, factor):
     width, norm = _WIDTHS_2[epsilon, delta], _projected_norm(100, delta)
@@ -336,6 +342,7 @@ def test_algorithm_2_is_violated_by_a_huber_hinge(epsilon, delta, factor):
         assert _corrected_ratio(width, epsilon, delta, norm, margin_loss=margin_loss) <= 1
 
 
+# Source: PK Theorem 20.
 @pytest.mark.parametrize(
     ("epsilon", "delta", "factor"),
     [(10.0, 1e-6, 1.43), (10**0.5, 1e-9, 2.26), (10.0, 1e-9, 15.2)],
@@ -424,6 +431,7 @@ def test_the_exponent_of_a13_is_epsilon_and_not_half_of_it(epsilon, share):
     assert exponent / epsilon == pytest.approx(share, abs=5e-4)
 
 
+# Source: PK Algorithm 5.
 @pytest.mark.parametrize(
     ("epsilon", "delta", "factor"),
     [

@@ -105,6 +105,7 @@ def test_noise_is_that_of_the_reference_file():
                 assert stds["u"] * num == pytest.approx(entry["std_u_n"], rel=1e-12)
 
 
+# Source: PK Algorithms 1, 2, 3 and 4, Lemma 7.
 def test_noise_is_that_of_the_closed_forms():
     n, m = 400, 30
     eps, delta, t, lam, kappa = 0.7, 1e-6, 2.5, 0.05, 3.0
@@ -179,6 +180,7 @@ def _box3(z, y, *, ridge, truncation, epsilon, delta, square, vector):
     return np.linalg.inv(c_tilde + ridge * np.eye(m)) @ u_tilde
 
 
+# Source: PK Algorithms 1, 2, 3 and 4.
 @pytest.mark.parametrize("name", ["Algorithm1", "Algorithm3"])
 def test_the_fit_is_the_box(name, monkeypatch):
     learner, (inputs, labels) = _learners()[name], _table()
@@ -238,6 +240,7 @@ def test_clipping_the_average_is_as_printed_and_its_one_number_hides_no_differen
     assert abs(number) > 1e-4
 
 
+# Source: PK (3).
 @pytest.mark.parametrize("name", ["Algorithm2", "Algorithm4"])
 def test_the_coefficients_minimise_the_printed_objective(name, monkeypatch):
     learner, (inputs, labels) = _learners()[name], _signed_table()
@@ -264,6 +267,7 @@ def test_the_coefficients_minimise_the_printed_objective(name, monkeypatch):
     assert np.linalg.norm(gradient(beta, 0.9 * noise)) > 1e-3
 
 
+# Source: PK Algorithm 5.
 def test_algorithm_5_is_the_minimiser_over_functions_and_a_path(monkeypatch):
     learner, (inputs, labels) = _learners()["Algorithm5"], _signed_table()
     n, fresh = len(labels), inputs[:4] + 0.05

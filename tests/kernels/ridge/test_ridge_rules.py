@@ -50,6 +50,7 @@ def test_the_noise_norm_is_the_spectral_norm_of_the_noise():
     assert norm == pytest.approx(empty.noise_norm, rel=2 * size ** (-2 / 3))
 
 
+# Source: PK Theorem 11.
 def test_theorem_11_gives_the_printed_powers():
     rule = Theorem11Rule(0.5, 0.0)
     assert rule.ridge(1000, 1.0) == pytest.approx(1e-3)

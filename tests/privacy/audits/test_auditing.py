@@ -42,6 +42,7 @@ def test_nothing_is_found_in_a_mechanism_that_ignores_its_data(function, argumen
         _assert_rare(found > 0, 0.05)
 
 
+# Source: AC Definition 8; PF Definition 3.1; PK Definition 1.
 def test_bounds_exceed_the_truth_no_more_often_than_stated():
     found = _many_audits(audit_mu, 0.0, 1.0, 300, num_trials=400)
     _assert_rare(found > 1, 0.05)

@@ -218,6 +218,7 @@ RUNS = {
 }
 
 
+# Source: AC Proposition 2.
 @pytest.mark.parametrize("name", RUNS)
 def test_a_replaced_record_costs_at_most_rho_wherever_it_stands(name):
     run = RUNS[name]
@@ -225,6 +226,7 @@ def test_a_replaced_record_costs_at_most_rho_wherever_it_stands(name):
     assert max(shares) <= 1 + TOLERANCE
 
 
+# Source: AC Proposition 2.
 @pytest.mark.parametrize("rates", [[0.5] * 4, _roots(0.8, 4), [0.9, 0.9, 0.4, 0.1]])
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_where_all_steps_translate_rho_is_attained(rates, batch_size):
@@ -233,6 +235,7 @@ def test_where_all_steps_translate_rho_is_attained(rates, batch_size):
     assert share_of_the_claim(run, 0, rho=RHO / 1.07) > 1.05
 
 
+# Source: AC (2).
 def test_leaving_out_the_noise_of_one_step_is_seen():
     run = Run([[IDLE]] * 4, _roots(0.8, 4))
     for step in range(3):

@@ -120,6 +120,17 @@ def test_composed_gaussians_add_the_squares_of_mu():
         composed_mu(1.0, -1.0)
 
 
+# Source: PK Proposition 3.
+@pytest.mark.parametrize(("first", "second"), [(0.5, 0.5), (1.0, 0.2), (3.0, 2.0)])
+def test_two_releases_cost_no_more_than_the_sums_of_epsilon_and_delta(first, second):
+    for epsilon in (0.1, 1.0, 5.0):
+        parts = gaussian_delta(first, epsilon) + gaussian_delta(second, epsilon)
+        together = composed_mu(first, second)
+        assert gaussian_delta(together, 2 * epsilon) <= parts
+    # One epsilon, with the deltas added, is not enough.
+    assert gaussian_delta(together, epsilon) > parts
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 5e-324, 1e-300, 1.0, 1e150])
 def test_every_budget_that_is_taken_has_noise_that_float64_holds(epsilon):
     mu = gaussian_mu(epsilon, 1e-300)

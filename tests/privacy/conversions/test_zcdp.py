@@ -17,6 +17,7 @@ from jaxdp.privacy import (
 )
 
 
+# Source: AC Proposition 10.
 @pytest.mark.parametrize(
     ("delta", "published", "best", "gaussian"),
     [
@@ -52,6 +53,7 @@ def test_no_order_of_a_fine_grid_beats_the_minimum(z, delta):
         assert np.all(np.diff(bounds[place:]) >= -rounding)
 
 
+# Source: AC Proposition 10.
 @settings(max_examples=50)
 @given(log_rho=st.floats(-3, 2), log_delta=st.floats(-12, -1))
 def test_gaussian_below_zcdp_below_published(log_rho, log_delta):

@@ -68,6 +68,7 @@ def test_a_singular_kernel_is_factored_all_the_same():
     np.testing.assert_allclose(root @ root.T, kernel, atol=1e-5)
 
 
+# Source: PF (3.7).
 @pytest.mark.parametrize("num_features", [5, 20, 21, 60])
 def test_interpolation_is_the_minimum_norm_solution(num_features):
     arrays = _arrays(20, 30, num_features)
@@ -96,6 +97,7 @@ def test_interpolation_has_a_peak_and_ridge_regression_has_none():
     assert damped[0] > damped[1] > damped[2]
 
 
+# Source: PF (6.116).
 def test_ridge_regression_solves_its_normal_equations():
     arrays = _arrays(12, 7, 30)
     problem = jaxdp.RandomFeatures.from_arrays(*arrays)
@@ -110,6 +112,7 @@ def test_ridge_regression_solves_its_normal_equations():
         problem.ridge_risk(-1.0)
 
 
+# Source: PF Lemma C.5.
 @pytest.mark.slow
 def test_the_spectrum_has_a_gap_after_the_number_of_inputs():
     problem = jaxdp.RandomFeatures.sample(120, 5, 10, 1200, key=jr.key(0))

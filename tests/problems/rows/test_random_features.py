@@ -28,6 +28,7 @@ def test_a_sampled_problem_is_labelled_by_a_linear_teacher():
     assert np.mean(np.sign(inputs @ normal) == problem.train_labels) > 0.95
 
 
+# Source: PF (1.2).
 @pytest.mark.slow
 def test_inputs_and_weights_have_the_stated_laws():
     problem = jaxdp.RandomFeatures.sample(2000, 5, 10, 3000, key=jr.key(1))

@@ -124,6 +124,7 @@ def test_constructor_works_under_vmap_and_jit():
     np.testing.assert_allclose(risk(0.1), 0.5, rtol=1e-6)
 
 
+# Source: AC Assumption 1.
 def test_samples_have_the_described_law():
     problem = jaxdp.LinearRegression([1.6, 0.4], [1.0, -2.0], 0.5)
     samples = jax.vmap(lambda index: problem.draw(None, jr.key(0), index))(jnp.arange(40_000))

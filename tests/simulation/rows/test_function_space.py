@@ -53,6 +53,7 @@ def _algorithm(problem, num_steps=12, noise_scale=None, duration=3.0, clip=0.6):
 
 
 # p < n, p = n, n < p < n + m, p > n + m.
+# Source: PF Algorithm 1.
 @pytest.mark.parametrize(
     "num_features", [12, *(pytest.param(width, marks=SLOW) for width in (30, 41, 90))]
 )

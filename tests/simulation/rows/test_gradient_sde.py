@@ -36,6 +36,7 @@ def _exact_mean_risk(problem, algorithm):
     return np.mean((test @ mean - on_test) ** 2) + variance
 
 
+# Source: PF (6.1).
 @pytest.mark.slow
 def test_the_unclipped_diffusion_has_its_exact_mean_risk():
     # Wide: a good part of the noise is in coordinates that training never sees.
@@ -60,6 +61,7 @@ def test_the_unclipped_diffusion_has_its_exact_mean_risk():
     assert float(runs.time[-1]) == pytest.approx(DURATION)
 
 
+# Source: PF Proposition B.4, (3.5).
 @pytest.mark.slow
 def test_dp_gd_approaches_the_clipped_diffusion_at_order_one():
     problem, key, num_runs = _problem(), jr.key(1), 50_000

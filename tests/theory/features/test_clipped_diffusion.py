@@ -24,6 +24,7 @@ def _small(dtype=np.float32, clip=0.5):
     return RandomFeatures.from_arrays(*arrays), settings
 
 
+# Source: PF (3.5).
 @pytest.mark.slow
 def test_small_steps_tend_to_it():
     problem, settings = _small()

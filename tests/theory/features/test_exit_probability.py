@@ -55,6 +55,7 @@ TANH = np.tanh, jnp.tanh
 RELU = relu, jax.nn.relu
 
 
+# Source: PF (6.2), (6.3), (6.5).
 @pytest.mark.parametrize(
     ("activation", "clip", "epsilon", "tau", "num_steps"),
     [
@@ -84,6 +85,7 @@ def test_agrees_with_simulation(activation, clip, epsilon, tau, num_steps):
     assert error({**settings, "noise_scale": settings["noise_scale"] * 3 / 2}) > 0
 
 
+# Source: PF (6.94).
 def test_exits_in_one_dimension_are_exact():
     # One sample and a kernel too weak to pull: residual -1 + Sigma k B(t), by the reflection
     # principle, beside a limit at -a that the opposite one cannot compete with.

@@ -68,6 +68,7 @@ def _runs(data, settings, num_runs=2000):
     return algorithm_1(*parts, num_runs=num_runs, seed=0, **settings)
 
 
+# Source: PF Algorithm 1.
 @pytest.mark.parametrize(
     "name",
     [name if name == "noisy" else pytest.param(name, marks=SLOW) for name in CASES],

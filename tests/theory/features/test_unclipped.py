@@ -85,6 +85,7 @@ def _finite_steps(data, rate, noise_std, num_steps):
     return mean, covariance
 
 
+# Source: PF (6.1), (6.88).
 @pytest.mark.parametrize(
     "name",
     ["narrow", *(pytest.param(name, marks=pytest.mark.slow) for name in ("wide", "a spike"))],
@@ -218,6 +219,7 @@ def test_recursion_is_what_unclipped_dp_gd_does():
         assert_mean_close(runs, wrong.final_risk)
 
 
+# Source: PF (3.7), (6.4).
 def test_gradient_flow_is_the_noiseless_mean():
     _, problem = _case("wide", dtype=np.float32)
     algorithm = DPGD(0.003, 40.0, 100, 0.7)

@@ -30,6 +30,7 @@ def _slope(values, at):
     return -np.diff(np.log(values)) / np.diff(np.log(at))
 
 
+# Source: PK Assumption 3.
 def test_a_power_law_has_the_effective_dimension_of_its_integral():
     for capacity in (0.3, 0.5, 0.8):
         spectrum = KernelSpectrum.power_law(capacity, 0.6)
@@ -58,6 +59,7 @@ def test_effective_dimension_takes_many_ridges_and_refuses_none():
         effective_dimension([1.0], 0.0)
 
 
+# Source: PK Assumption 9.
 def test_fourier_features_on_the_torus_are_compatible_at_exponent_one_only():
     """Each feature lies in one eigenspace; the mean over their law is the effective dimension."""
     frequencies = np.arange(1, 20001)
@@ -101,6 +103,7 @@ def test_known_exponents():
     assert functional_perturbation_rate(0.5, 0.3).projections is None
 
 
+# Source: PK Theorem 11.
 @pytest.mark.parametrize(("source", "capacity"), CASES)
 def test_the_rule_balances_the_bounds_of_lemmas_13_and_14(source, capacity):
     """At lambda and M of Theorem 11 every term is at most the rate, in both regimes."""
@@ -173,6 +176,7 @@ def test_objective_perturbation_needs_no_projection():
     assert _slope(values, levels)[0] == pytest.approx(1.0, abs=0.01)
 
 
+# Source: PK Theorem 22.
 def test_functional_perturbation_falls_at_the_rate_of_theorem_22():
     source, capacity = 0.75, 0.5
     spectrum = KernelSpectrum.power_law(capacity, source, num_exact=60, ranges_per_decade=15)
@@ -212,6 +216,7 @@ def test_the_tuned_equivalent_of_a_rougher_kernel_falls_at_its_rate():
     assert expected > filtered_noise_rate(0.55, 0.3).decay.privacy + 0.1
 
 
+# Source: PK Theorem 10.
 def test_the_canonical_estimator_is_minimax_with_the_right_sensitivity():
     source, capacity = 0.55, 0.3
     index = np.arange(1, 10**5 + 1.0)
@@ -234,6 +239,7 @@ def test_the_canonical_estimator_is_minimax_with_the_right_sensitivity():
     assert _slope(values, levels)[0] == pytest.approx(expected, abs=0.02)
 
 
+# Source: PK Theorems 63 and 65.
 def test_the_linear_order_solves_its_balances_and_ignores_the_dimension():
     samples, epsilon, trace = 1e6, 0.5, 0.25
     whole = linear_risk_order(samples, epsilon, trace=trace)
@@ -249,6 +255,7 @@ def test_the_linear_order_solves_its_balances_and_ignores_the_dimension():
     assert low == pytest.approx(3 / samples + math.sqrt(3) / product)
 
 
+# Source: PK Lemma 66.
 def test_the_trace_and_not_the_norm_bounds_the_effective_dimension():
     """PK Lemma 66 prints the norm: false for 50 equal eigenvalues."""
     eigenvalues, ridge = np.full(50, 0.02), 0.02

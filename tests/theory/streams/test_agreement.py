@@ -51,6 +51,7 @@ def _each_cell():
     ]
 
 
+# Source: AC Proposition 13, Figure 2.
 @pytest.mark.parametrize(("dim", "schedule", "kappa"), _each_cell())
 def test_ode_matches_simulation_within_error_bars(dim, schedule, kappa):
     problem, algorithm = _problem(dim, kappa), _algorithm(schedule, dim)
@@ -88,6 +89,7 @@ def test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not():
         assert_mean_close(final, 0.0973, bias=0.15 / 1000)
 
 
+# Source: AC Theorem 4, (63).
 @pytest.mark.slow
 def test_gap_of_the_mean_falls_with_the_dimension():
     gaps = []

@@ -55,6 +55,7 @@ RHO = np.asarray([0.3, 1.0, 3.0])[None, :, None]
 SMALLEST = np.asarray([0.999, 0.4, 0.2])[None, None, :]
 
 
+# Source: AC Theorems 20, 21, 23 and 24.
 @pytest.mark.parametrize(
     ("power", "constant"), [(0.0, 1.5), (0.5, 0.25), (1.0, 0.15), (2.0, 0.1), (4.0, 0.1)]
 )
@@ -78,6 +79,7 @@ def _best(power, rho, gamma, clips, smallest=0.999):
     return np.nanmin(risks, axis=1)
 
 
+# Source: AC Theorems 20, 23 and 24, (99).
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_lower_rates_hold_for_every_clip_and_peak(power):
     # Theorems 20, 23 and 24, (99): the least over a grid of clip scales and peaks. The ratio still
@@ -93,6 +95,7 @@ def test_lower_rates_hold_for_every_clip_and_peak(power):
             assert min(ratios) > 0.015
 
 
+# Source: AC (176).
 def test_large_clips_cost_their_square_in_the_private_term_only():
     # (176): max(1, c^2) stands at the second term of the lower bound.
     gamma, clips = 1e-3, np.asarray([0.3, 1.0, 3.0, 10.0, 30.0])
@@ -109,6 +112,7 @@ def test_large_clips_cost_their_square_in_the_private_term_only():
         assert loud[-1] < 2 * loud[1]
 
 
+# Source: AC (103).
 def test_a_power_of_ln_ln_loses_no_power_of_the_logarithm():
     # (103), (194), (195): alpha = ln ln(1/gamma).
     gamma = np.asarray([1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
@@ -127,3 +131,36 @@ def test_a_power_of_ln_ln_loses_no_power_of_the_logarithm():
         other = _risks(0.999, 0.5, 4 * log, 1.0, rho, gamma) / risk
         assert np.all(other[1:] > 1.5)
         assert other[-1] > other[-2] > other[-3]
+
+
+# Source: AC Theorem 7/21, (100), (102), (188).
+def test_the_prefactor_is_the_power_and_its_square_under_privacy():
+    powers = np.asarray([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+
+    def found(gamma, rho):
+        """Both terms of the risk over those of the rate, and the conditions."""
+        log = np.log(1 / gamma)
+        quiet, noisy = (
+            _risks(0.999, powers, 3 * powers * log / 0.5, 0.5, each, gamma) for each in (1e3, rho)
+        )
+        rates = [jaxdp.theory.polynomial_rate(gamma, power, rho=rho) for power in powers]
+        sampling, private, condition, _ = np.transpose(
+            [(rate.sampling, rate.private, rate.condition, 0) for rate in rates]
+        )
+        printed = gamma * log**2 * (powers + gamma / rho**2)
+        return quiet / sampling, (noisy - quiet) / private, condition, printed
+
+    first, second, condition, _ = found(1e-5, 0.1)
+    assert np.all(condition < 0.2)
+    assert np.all((first > 0.01) & (first < 0.05))
+    assert np.all((second > 0.3) & (second < 4))
+    # Both level off, so that without prefactors, or with one power in the second, they would grow.
+    assert first[-1] * powers[-1] > 5 * first[3] * powers[3]
+    assert second[-1] * powers[-1] > 4 * second[3] * powers[3]
+    # Where the condition fails by its second term, so does the bound; printed, it is small there.
+    for gamma, rho in ((1e-4, 0.01), (1e-4, 0.003), (1e-3, 0.1)):
+        _, second, condition, printed = found(gamma, rho)
+        assert np.all(second[condition < 1] < 5)
+        assert np.any((second > 20) & (printed < 0.3)) or gamma == 1e-3
+        assert np.all(condition[second > 20] > 4)
+        assert second[-1] > 100

@@ -70,6 +70,7 @@ def _private_noise_alone(time, power, decay, private):
     return private / whole * np.exp(scaled) * inner
 
 
+# Source: AC (125) to (127), (151) to (153), (177) to (185).
 def test_closed_forms_solve_their_equations():
     np.testing.assert_allclose(
         _constant_rate(TIMES, RISK, DECAY, SAMPLING), _linear(0, 0), rtol=1e-9
@@ -129,6 +130,7 @@ def _predicted(power, initial_risk, product, gamma, rho):
     return found[0].time, [np.asarray(each.risk, np.float64) for each in found]
 
 
+# Source: AC (116) to (118), (128) to (133), (159).
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.3, 3.0])
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
@@ -156,6 +158,7 @@ def test_closed_forms_bound_the_predictions_of_unequal_spectra(power, rho):
     assert max(above) <= initial + 1
 
 
+# Source: AC (129).
 @pytest.mark.slow
 def test_the_printed_constant_is_no_bound_where_the_start_is_high():
     # AC (129) as printed decays faster than the truth once R(0) > 1: here of equal eigenvalues.
@@ -174,6 +177,7 @@ def test_the_printed_constant_is_no_bound_where_the_start_is_high():
     assert np.max(predicted.risk - bound(printed=True)) > 0.05
 
 
+# Source: AC (67), (68).
 @pytest.mark.slow
 def test_crude_bounds_hold_for_the_bounding_equations():
     # AC (67) and (68), of power 1/2, whose noise has a constant strength.

@@ -145,6 +145,7 @@ def _each_case(bits):
     )
 
 
+# Source: AC (62).
 @_each_case(64)
 def test_agrees_with_an_independent_solution(name):
     case = CASES[name]
@@ -191,6 +192,7 @@ def test_keeps_its_digits_where_the_final_risk_is_tiny():
     np.testing.assert_allclose(final(jnp.float32), exact, rtol=1e-4)
 
 
+# Source: AC (62).
 @pytest.mark.slow
 def test_the_printed_initial_values_are_refuted_by_simulation():
     # Erratum to AC (62): D_i(0) has no lambda_i. Here the two agree at t = 0 and nowhere after.
@@ -227,6 +229,7 @@ def test_capped_fraction_matches_simulation():
 BOUNDS = [jaxdp.LowerBound(), jaxdp.TightLowerBound(), jaxdp.TightUpperBound(), jaxdp.UpperBound()]
 
 
+# Source: AC Lemma 15, (5), (65).
 @pytest.mark.slow
 def test_bounds_are_ordered():
     problem = jaxdp.LinearRegression.power_law(30, condition_number=4.0, label_noise=0.3)
@@ -246,6 +249,7 @@ def test_bounds_are_ordered():
     np.testing.assert_allclose(lower.final_risk, 0.0540396, rtol=1e-4)
 
 
+# Source: AC (5).
 @pytest.mark.slow
 def test_bounds_coincide_for_isotropic_data():
     problem = jaxdp.LinearRegression.isotropic(30, label_noise=0.3)

@@ -23,6 +23,7 @@ def predicted():
     return jaxdp.predict(PROBLEM, ALGORITHM, theory=theory).check()
 
 
+# Source: AC Theorem 14.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("simulator", "num_runs"), [(jaxdp.Reduced(), 2000), (jaxdp.Iterates(), 500)]

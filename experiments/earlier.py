@@ -1,0 +1,149 @@
+"""Saved results that are of earlier code, and why they were not run again.
+
+By name: the commit that the saved result names, and the reason. `python -m experiments.report
+--check` accepts a stale result that stands here, and refuses a line whose result was run again or
+is not stale. The report's page shows "from earlier code" beside them.
+"""
+
+EARLIER: dict[str, tuple[str, str]] = {
+    "fig02_risk_curves": (
+        "cc5a6028cb93",
+        "without a fingerprint of its smoke version; to be run again, which takes 3 min",
+    ),
+    "fig03_clip_and_rate": (
+        "d91bc5fdd1ae-dirty",
+        "made from a modified tree; to be run again, which takes 96 s",
+    ),
+    "fig04_schedules": (
+        "99c8ed86287a-dirty",
+        "made from a modified tree; to be run again, which takes 3 min",
+    ),
+    "constant_clip": (
+        "9cdf40fc9333",
+        "without a fingerprint of its smoke version; to be run again, which takes 52 s",
+    ),
+    "power_law_spectra": (
+        "8b9ae46b547c-dirty",
+        "made from a modified tree; to be run again, which takes 7 min",
+    ),
+    "real_tables": (
+        "8ae544ba8598-dirty",
+        "made from a modified tree; to be run again, which takes 21 min",
+    ),
+    "fig01_mnist_width": (
+        "74c8c9253601-dirty",
+        "made from a modified tree; to be run again, which takes 28 min",
+    ),
+    "fig02_mnist_samples": (
+        "74c8c9253601-dirty",
+        "made from a modified tree; to be run again, which takes 13 min",
+    ),
+    "fig03_random_features": (
+        "39e650a25cb4",
+        "without a fingerprint of its smoke version; to be run again, which takes 8 min",
+    ),
+    "fig04_mnist_hyperparameters": (
+        "74c8c9253601-dirty",
+        "made from a modified tree; to be run again, which takes 20 min",
+    ),
+    "excess_risk": (
+        "1ea7890b020d-dirty",
+        "made from a modified tree; to be run again, which takes 6 min",
+    ),
+    "fig01_synthetic": (
+        "e74b142ea364-dirty",
+        "made from a modified tree; to be run again, which takes 6 min",
+    ),
+    "fig02_projection_dimension": (
+        "e74b142ea364-dirty",
+        "made from a modified tree; to be drawn again with the runs that it draws",
+    ),
+    "fig03_year_prediction": (
+        "e74b142ea364",
+        "without a fingerprint of its smoke version; to be run again, which takes 96 s",
+    ),
+    "fig08_year_projection_dimension": (
+        "e74b142ea364-dirty",
+        "made from a modified tree; to be drawn again with the runs that it draws",
+    ),
+    "uci_tables": (
+        "0b66aa1f3b63-dirty",
+        "made from a modified tree; to be run again, which takes 111 s",
+    ),
+    "rates": (
+        "f90f90d7354e-dirty",
+        "made from a modified tree; to be run again, which takes 4 min",
+    ),
+    "fig01_cifar_thresholds": (
+        "3dece27a722b-dirty",
+        "made from a modified tree; to be run again, which takes 12 min",
+    ),
+    "fig03_sphere_thresholds": (
+        "3dece27a722b-dirty",
+        "made from a modified tree; to be run again, which takes 22 min",
+    ),
+    "fig04_signs": (
+        "98ee2fb16210-dirty",
+        "made from a modified tree; to be run again, which takes 3 min",
+    ),
+    "fig05_networks": (
+        "06633ff42040-dirty",
+        "made from a modified tree; to be run again, which takes 12 min",
+    ),
+    "fig06_multiclass_images": (
+        "98ee2fb16210-dirty",
+        "made from a modified tree; to be run again, which takes 3 min",
+    ),
+    "regenerated": (
+        "06633ff42040-dirty",
+        "made from a modified tree; to be run again, which takes 5 min",
+    ),
+    "known_rows": (
+        "06633ff42040-dirty",
+        "made from a modified tree; to be run again, which takes 15 min",
+    ),
+    "under_privacy": (
+        "98ee2fb16210-dirty",
+        "made from a modified tree; to be run again, which takes 28 min",
+    ),
+    "private_images": (
+        "7194ddd7e1dd",
+        "without a fingerprint of its smoke version; to be run again, which takes 7 min",
+    ),
+    "mnist_classification": (
+        "24788b136dc4",
+        "without a fingerprint of its smoke version; to be run again, which takes 14 min",
+    ),
+    "steps_batches_clip": (
+        "9557eccbdc18-dirty",
+        "made from a modified tree; to be run again, which takes 9 min",
+    ),
+    "multi_pass": (
+        "aae31656e56c-dirty",
+        "made from a modified tree; to be run again, which takes 31 min",
+    ),
+    "correlated_noise": (
+        "None",
+        "made outside of a repository; to be run again, which takes 16 min",
+    ),
+    "simulators": (
+        "d91bc5fdd1ae-dirty",
+        "made from a modified tree; to be timed again on a quiet machine",
+    ),
+    "function_space": (
+        "712df035b8c6-dirty",
+        "made from a modified tree; to be timed again on a quiet machine",
+    ),
+    "private_kernel_ridge": (
+        "77ba15c5124c-dirty",
+        "made from a modified tree; to be timed again on a quiet machine",
+    ),
+    "reconstruction": (
+        "c20be04cb050-dirty",
+        "of another configuration, in large, small; to be timed again on a quiet machine",
+    ),
+    "secret_noise": (
+        "77ba15c5124c-dirty",
+        "made from a modified tree; to be timed again on a quiet machine",
+    ),
+}

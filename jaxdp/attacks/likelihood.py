@@ -1,0 +1,126 @@
+r"""How likely a run of private training is with a given record in it, all other records known.
+
+A step of full-batch gradient descent is Gaussian given the iterate before it:
+$\theta_t - \theta_{t-1} + \frac\eta n\sum_{i\ \mathrm{known}} \mathrm{clip}(g_i)$ has the mean
+$-\frac\eta n\,\mathrm{clip}(g_x(\theta_{t-1}))$ and the standard deviation s of the noise in every
+parameter. So the likelihood of all iterates is exact, whatever is clipped and however many steps
+there are. What does not depend on the record is left out:
+
+$$ \log p(x, y) = -\frac{1}{2s^2}\sum_t \bigl(2 c_t\,\Delta_t\cdot\varphi(x)
+   + c_t^2\,|\varphi(x)|^2\bigr), \qquad c_t = \tfrac\eta n\,\mathrm{clip}(\ell'_t(x, y)). $$
+
+By the lemma of Neyman and Pearson no test tells two records apart better than its difference; by
+Bayes' rule it makes a posterior of a prior. Squared loss, features in memory. Derived:
+tests/attacks/test_posterior.py compares with quadrature of the run's own density.
+"""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.attacks.base import require_activation
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import require_count, require_kind, require_shape
+from jaxdp.losses import Squared
+
+
+class KnownRun(eqx.Module):
+    r"""All iterates of a run, less what the known records did: what one record's likelihood needs.
+
+    Attributes:
+        weights: V, (p, d).
+        activation: phi, elementwise.
+        algorithm: as it was run.
+        before: $\theta_0, \dots, \theta_{T-1}$.
+        left: $\Delta_1, \dots, \Delta_T$, increments less the known records' steps.
+        num_samples: n.
+    """
+
+    weights: Float[Array, "features dim"]
+    activation: Callable[[Array], Array] = eqx.field(static=True)
+    algorithm: AbstractFullBatchAlgorithm
+    before: Float[Array, "steps features"]
+    left: Float[Array, "steps features"]
+    num_samples: int = eqx.field(static=True)
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return self.weights.shape[1]
+
+    def log_likelihoods(
+        self, row: Float[Array, " dim"], labels: Float[Array, " labels"]
+    ) -> Float[Array, " labels"]:
+        """Of one row with each of some labels, up to what depends on neither."""
+        features = self.activation(_product(self.weights, row))
+        slopes = Squared().slope(_product(self.before, features)[:, None], labels)
+        norms = jnp.broadcast_to(jnp.linalg.norm(features), labels.shape)
+        clipped, _ = self.algorithm.clipped_slopes(slopes, norms)
+        steps = self.algorithm.learning_rate / self.num_samples * clipped
+        std = self.algorithm.noise_std(self.num_samples)
+        along = _product(self.left / std, features)[:, None]
+        moved = steps / std
+        return -jnp.sum(moved * along + moved**2 * jnp.sum(features**2) / 2, axis=0)
+
+
+def known_run(
+    iterates: Float[Array, "iterates features"],
+    weights: Float[Array, "features dim"],
+    activation: Callable[[Array], Array],
+    algorithm: AbstractFullBatchAlgorithm,
+    known_inputs: Float[Array, "known dim"],
+    known_labels: Float[Array, " known"],
+    *,
+    num_samples: int,
+) -> KnownRun:
+    """A run without its known records; arguments and errors as of `without_known_rows`."""
+    expected = "a full-batch algorithm, such as DPGD"
+    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
+    require_activation(activation)
+    num_samples = require_count("num_samples", num_samples)
+    iterates, weights = as_wide_float(iterates), as_wide_float(weights)
+    inputs, labels = as_wide_float(known_inputs), as_wide_float(known_labels)
+    require_shape("weights", weights, (None, None))
+    require_shape("iterates", iterates, (None, weights.shape[0]))
+    require_shape("known_inputs", inputs, (None, weights.shape[1]))
+    require_shape("known_labels", labels, (inputs.shape[0],))
+    if len(iterates) < 2:
+        raise ValueError(f"expected two iterates or more, got {len(iterates)}")
+    if len(inputs) >= num_samples:
+        raise ValueError(f"expected fewer known rows than {num_samples}, got {len(inputs)}")
+    return less_known(iterates, weights, activation, algorithm, inputs, labels, num_samples)
+
+
+def less_known(iterates, weights, activation, algorithm, inputs, labels, num_samples) -> KnownRun:
+    """The same of arrays that match, traced or not."""
+    features = activation(_product(inputs, weights.T))
+    slopes = Squared().slope(_product(iterates[:-1], features.T), labels[None])
+    slopes, _ = algorithm.clipped_slopes(slopes, jnp.linalg.norm(features, axis=1))
+    moved = algorithm.learning_rate / num_samples * _product(slopes, features)
+    left = jnp.diff(iterates, axis=0) + moved
+    return KnownRun(weights, activation, algorithm, iterates[:-1], left, num_samples)
+
+
+def run_without_one(*arguments, num_samples: int) -> KnownRun:
+    """A noisy run of which all records but one are known.
+
+    Raises:
+        ValueError: it has no noise, so that there is no likelihood, or more are unknown.
+    """
+    run = known_run(*arguments, num_samples=num_samples)
+    if (known := len(arguments[-1])) != num_samples - 1:
+        raise ValueError(f"expected {num_samples - 1} known records, all but one, got {known}")
+    if not run.algorithm.noise_std(num_samples) > 0:
+        raise ValueError(
+            "expected an algorithm that adds noise, got one without: attack the run by "
+            "`without_known_rows` and `reconstruct`"
+        )
+    return run
+
+
+def _product(first: Array, second: Array) -> Array:
+    return jnp.matmul(first, second, precision=Precision.HIGHEST)

@@ -1,0 +1,166 @@
+r"""Whether a record was trained on: the strongest test there is, and the errors that it makes.
+
+The adversary knows the run and all records but one, and that this one is either of two. The
+log-likelihood ratio of the two (`likelihood`) is the test of Neyman and Pearson: at every rate of
+false positives none has fewer false negatives. Where every step clips both records it is Gaussian
+and the two error rates lie on the curve of $\mu$-GDP, with $\mu$ the distance of the two gradients
+in units of the noise; `jaxdp.theory.membership_mu` predicts it, and `DPGD.mu` is never below it.
+Derived: tests/attacks/test_membership.py.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.attacks.likelihood import less_known, run_without_one
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import host_array, require_shape
+
+
+class AttainedTradeoff(NamedTuple):
+    """Errors that a membership test makes, counted on runs.
+
+    Attributes:
+        false_negatives: share of the runs with the record that the test calls runs without it.
+        standard_errors: of these shares, the threshold's own uncertainty included.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.attacks import AttainedTradeoff
+        >>> AttainedTradeoff(np.array([0.5]), np.array([0.01])).false_negatives
+        array([0.5])
+    """
+
+    false_negatives: Float[np.ndarray, " rates"]
+    standard_errors: Float[np.ndarray, " rates"]
+
+
+def membership_scores(
+    iterates: Float[Array, "runs iterates features"],
+    weights: Float[Array, "features dim"],
+    activation: Callable[[Array], Array],
+    algorithm: AbstractFullBatchAlgorithm,
+    known_inputs: Float[Array, "known dim"],
+    known_labels: Float[Array, " known"],
+    inputs: Float[Array, "2 dim"],
+    labels: Float[Array, "2"],
+    *,
+    num_samples: int,
+) -> Float[np.ndarray, " runs"]:
+    r"""How much likelier each run is with the first record than with the second, as a logarithm.
+
+    Args:
+        iterates: $\theta_0, \dots, \theta_T$ of every run, (runs, T + 1, p).
+        weights: V in memory.
+        activation: phi, elementwise.
+        algorithm: as it was run, with its noise.
+        known_inputs, known_labels: (n - 1, d) and (n - 1,).
+        inputs, labels: of the two records, (2, d) and (2,).
+        num_samples: n.
+
+    Returns:
+        The log-likelihood ratio of each run: positive where it speaks for the first.
+
+    Raises:
+        ValueError: shapes do not match, or there is no noise.
+        TypeError: an argument is of another kind.
+
+    Example:
+        >>> import jax, jaxdp, numpy as np
+        >>> from jaxdp.attacks import membership_scores
+        >>> algorithm = jaxdp.DPGD(0.01, 1.0, num_steps=1, noise_scale=0.01)
+        >>> weights, rows = np.eye(3, 2), np.eye(2)
+        >>> runs = np.array([[[0, 0, 0], [0.01, 0, 0]], [[0, 0, 0], [0, 0.01, 0]]])
+        >>> nobody = np.zeros((0, 2)), np.zeros(0)
+        >>> arguments = runs, weights, jax.nn.relu, algorithm, *nobody, rows, np.ones(2)
+        >>> membership_scores(*arguments, num_samples=1).round(1)
+        array([ 25., -25.])
+    """
+    runs = as_wide_float(iterates)
+    require_shape("iterates", runs, (None, None, None))
+    if not len(runs):
+        raise ValueError("expected one run or more, got none")
+    run = run_without_one(
+        runs[0],
+        weights,
+        activation,
+        algorithm,
+        known_inputs,
+        known_labels,
+        num_samples=num_samples,
+    )
+    pair, answers = as_wide_float(inputs), as_wide_float(labels)
+    require_shape("inputs", pair, (2, run.dim))
+    require_shape("labels", answers, (2,))
+    known = as_wide_float(known_inputs), as_wide_float(known_labels)
+    return np.asarray(_ratios(run, runs, *known, pair, answers), np.float64)
+
+
+def attained_tradeoff(
+    member_scores: Float[Any, " members"],
+    other_scores: Float[Any, " others"],
+    false_positive_rates: Float[Any, " rates"],
+) -> AttainedTradeoff:
+    r"""The trade-off curve that a membership test attains.
+
+    False negatives at given false positives, counted on runs.
+
+    The threshold of a rate is the quantile of the other runs' scores. Scores are logarithms of
+    likelihood ratios, and the slope of the curve at a threshold is then its exponential: so much
+    does the uncertainty of the quantile count.
+
+    Args:
+        member_scores: `membership_scores` of runs with the first record.
+        other_scores: of runs with the second.
+        false_positive_rates: strictly between 0 and 1.
+
+    Returns:
+        The false-negative rates with their standard errors.
+
+    Raises:
+        ValueError: there are no scores, they are not finite, or a rate is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.attacks import attained_tradeoff
+        >>> normals = np.random.default_rng(0).normal(size=(2, 2000))
+        >>> curve = attained_tradeoff(normals[0] + 0.5, normals[1] - 0.5, [0.1])  # mu = 1
+        >>> print(f"{curve.false_negatives[0]:.2f}")  # Phi(1.28 - 1) = .61
+        0.62
+    """
+    members, others, rates = (
+        np.asarray(host_array(name, value), np.float64)
+        for name, value in (
+            ("member_scores", member_scores),
+            ("other_scores", other_scores),
+            ("false_positive_rates", false_positive_rates),
+        )
+    )
+    for name, scores in (("member_scores", members), ("other_scores", others)):
+        if scores.ndim != 1 or not len(scores) or not np.isfinite(scores).all():
+            raise ValueError(f"expected finite {name} of shape (runs,), got {scores.shape}")
+    if not np.all((rates > 0) & (rates < 1)):
+        raise ValueError(f"expected false-positive rates between 0 and 1, got {rates}")
+    thresholds = np.quantile(others, 1 - rates)
+    missed = np.mean(members <= np.atleast_1d(thresholds)[:, None], axis=1)
+    slopes = np.exp(thresholds)
+    variances = missed * (1 - missed) / len(members) + slopes**2 * rates * (1 - rates) / len(others)
+    return AttainedTradeoff(missed, np.sqrt(variances))
+
+
+@eqx.filter_jit
+def _ratios(first, runs, known_inputs, known_labels, pair, labels):
+    """The ratio of every run."""
+    parts = first.weights, first.activation, first.algorithm
+
+    def ratio(iterates):
+        run = less_known(iterates, *parts, known_inputs, known_labels, first.num_samples)
+        one, other = (run.log_likelihoods(pair[i], labels[i, None])[0] for i in (0, 1))
+        return one - other
+
+    return jax.lax.map(ratio, runs)

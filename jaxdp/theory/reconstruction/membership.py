@@ -1,0 +1,153 @@
+r"""How well any test tells whether a record was trained on, when all others are known.
+
+One step of `DPGD` is Gaussian, and two records move its mean apart by $\frac\eta n|\bar g - \bar
+g'|$, $\bar g$ the clipped gradients; in units of the noise $2C\eta/(n\mu)$ that is
+
+$$ \mu_{x, x'} = \mu\,\frac{|\bar g - \bar g'|}{2C} \le \mu, $$
+
+and the errors of the best test lie on the trade-off curve of $\mu_{x,x'}$-GDP, exactly. Several
+steps, seen one by one, add their squares, each at the iterate before it: exactly where every step
+clips both records, and to first order in the noise otherwise, along the path without it.
+
+For wide features two rows that are uniform on the sphere of a high dimension have normalised
+features of cosine $k(0) = (E\phi)^2/E\phi^2$, so that one step that clips both has
+$\mu_{x,x'} = \mu\sqrt{(1 \mp k(0))/2}$, minus where the gradients have one sign: $.58\,\mu$ and
+$.81\,\mu$ for ReLU. The worst case $\mu$ takes opposite gradients, and no second record at all
+(gradient zero) is half of it.
+
+Derived: tests/theory/reconstruction/test_membership_theory.py; tests/attacks/test_membership.py
+attains it.
+"""
+
+import math
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.lax import Precision
+from jaxtyping import Array, ArrayLike, Float
+
+from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import require_count, require_host, require_kind, require_shape
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
+from jaxdp.problems.rows.random_features import RandomFeatures
+from jaxdp.theory.reconstruction.saturation import Activation, non_negative
+
+
+def membership_mu(
+    problem: RandomFeatures,
+    algorithm: AbstractFullBatchAlgorithm,
+    other_input: Float[Array, " dim"],
+    other_label: float,
+    *,
+    index: int = -1,
+) -> float:
+    r"""The $\mu$ of the best test for one training record against another one in its place.
+
+    Exact for one step, and wherever all steps clip both records; else to first order in the noise.
+
+    Args:
+        problem: with the record among its training rows; of finite width.
+        algorithm: as it is run, all iterates seen.
+        other_input, other_label: the record that may have been in its place.
+        index: of the record among the training rows.
+
+    Returns:
+        $\mu_{x,x'}$: the test's errors lie on `privacy.gaussian_tradeoff` of it. Infinite without
+        noise, unless the two records have one gradient.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind, shape or range.
+        NotCoveredError: the problem is infinitely wide.
+
+    Example:
+        >>> import jax, jaxdp, numpy as np
+        >>> from jaxdp.theory import membership_mu
+        >>> rows, labels = np.eye(2), np.ones(2)
+        >>> arrays = rows, labels, rows, labels, np.eye(2)
+        >>> problem = jaxdp.RandomFeatures.from_arrays(*arrays, activation=jax.nn.relu)
+        >>> algorithm = jaxdp.DPGD(0.01, 1.0, num_steps=1, noise_scale=0.05)
+        >>> other = rows[0], -1.0  # the opposite of the gradient at the first row
+        >>> print(f"{membership_mu(problem, algorithm, *other, index=0):.3f} {algorithm.mu:.3f}")
+        2.000 2.000
+    """
+    require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
+    expected = "a full-batch algorithm, such as DPGD"
+    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
+    require_host("problem and algorithm", (problem, algorithm))
+    count = problem.num_train
+    if problem.weights is None:
+        raise NotCoveredError("membership is tested on explicit features, got infinite width")
+    require_count("index", index, least=-count)
+    if index >= count:
+        raise ValueError(f"expected index < {count}, got {index}")
+    row, label = as_wide_float(other_input), as_wide_float(other_label)
+    require_shape("other_input", row, (problem.dim,))
+    require_shape("other_label", label, ())
+    rows = jnp.concatenate([jnp.asarray(problem.train_inputs), row[None]])
+    labels = jnp.append(jnp.asarray(problem.train_labels), label)
+    arguments = jnp.matmul(rows, problem.weights.T, precision=Precision.HIGHEST)
+    features = problem.activation(arguments)
+    gram = jnp.matmul(features, features.T, precision=Precision.HIGHEST)
+    slopes = _slopes_on_the_path(gram, labels, problem.loss, algorithm)
+    mine, others = (np.asarray(slopes, np.float64)[:, i] for i in (index % count, count))
+    kernel = np.asarray(gram, np.float64)[np.ix_([index % count, count], [index % count, count])]
+    squares = mine**2 * kernel[0, 0] + others**2 * kernel[1, 1] - 2 * mine * others * kernel[0, 1]
+    gap = math.sqrt(max(squares.sum(), 0.0)) * float(algorithm.learning_rate) / count
+    std = float(algorithm.noise_std(count))
+    return gap / std if std > 0 else (math.inf if gap > 0 else 0.0)
+
+
+def typical_membership_mu(
+    mu: ArrayLike, activation: Activation, *, same_sign: bool = True
+) -> Float[np.ndarray, "..."]:
+    r"""The $\mu$ of the best test for a record against an independent one, after one clipped step.
+
+    $\mu\sqrt{(1 \mp k(0))/2}$ with $k(0) = (E\phi)^2/E\phi^2$: what is typical of wide features and
+    rows of many dimensions, where $\mu$ promises the worst case.
+
+    Args:
+        mu: of the step under replace-one, `DPGD.mu`, >= 0; every row is clipped.
+        activation: phi, elementwise.
+        same_sign: whether the two records' gradients have the same sign, which at the start is
+            that of their labels.
+
+    Returns:
+        An array of the shape of `mu`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind or out of range.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.theory import typical_membership_mu
+        >>> print(", ".join(f"{typical_membership_mu(1.0, jax.nn.relu, same_sign=same):.3f}"
+        ...     for same in (True, False)))
+        0.584, 0.812
+    """
+    mu = non_negative("mu", mu)
+    means, square = scaled_coefficients(host_function(activation), np.ones(1), 1)
+    cosine = float(means[0, 0] ** 2 / square[0])
+    return mu * math.sqrt((1 - cosine if same_sign else 1 + cosine) / 2)
+
+
+@eqx.filter_jit
+def _slopes_on_the_path(gram, labels, loss, algorithm):
+    """Clipped slopes of all rows at every step, the last of which is not trained on."""
+    norms = jnp.sqrt(jnp.diag(gram))
+    num_train = len(labels) - 1
+    is_trained = jnp.arange(len(labels)) < num_train
+
+    def step(coefficients, _):
+        predictions = jnp.matmul(gram, coefficients, precision=Precision.HIGHEST)
+        slopes, _ = algorithm.clipped_slopes(loss.slope(predictions, labels), norms)
+        moved = coefficients - algorithm.learning_rate / num_train * jnp.where(
+            is_trained, slopes, 0
+        )
+        return moved.astype(coefficients.dtype), slopes
+
+    start = jnp.zeros_like(labels)
+    return lax.scan(step, start, length=int(algorithm.num_steps))[1]

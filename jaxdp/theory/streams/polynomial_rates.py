@@ -1,0 +1,99 @@
+r"""The orders that are proved of polynomial learning rates, as the number of samples grows.
+
+Orders, not predictions: the constants that multiply them are nowhere stated, and the logarithms
+are slow. `CoupledODE` has the risk itself, and `jaxdp.planning.certified_risk` a lower bound of it
+with its constant.
+"""
+
+import math
+from typing import NamedTuple
+
+from jaxdp.core.checks import host_number
+
+
+class PolynomialRate(NamedTuple):
+    """What the theorems say of learning rates $(1 - t)^\\alpha$, with constants of one.
+
+    Attributes:
+        sampling: the first term, which privacy does not enter.
+        private: the second term.
+        condition: what has to be small for the upper bound to hold.
+        lower: what no clip and no first rate falls below; None for powers of which nothing is
+            stated.
+
+    Example:
+        >>> from jaxdp.theory import polynomial_rate
+        >>> rate = polynomial_rate(1e-4, 0.5, rho=1.0)
+        >>> rate.is_covered, f"{rate.total:.2e}", f"{rate.lower:.2e}"
+        (True, '4.40e-04', '4.40e-04')
+    """
+
+    sampling: float
+    private: float
+    condition: float
+    lower: float | None
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether the condition is below one, the least that "small" can mean."""
+        return self.condition < 1
+
+    @property
+    def total(self) -> float:
+        """Both terms."""
+        return self.sampling + self.private
+
+
+def polynomial_rate(
+    gamma: float, power: float, *, rho: float, smallest: float = 1.0, largest: float = 1.0
+) -> PolynomialRate:
+    r"""The order of the risk of polynomial learning rates, up to a constant that nothing enters.
+
+    $$ \frac{\lambda_{\max}}{\lambda_{\min}^2}\,\alpha'\gamma\ln^{1/(1+\alpha)}(1/\gamma) +
+       \frac{1}{\lambda_{\min}^2}\,\frac{\alpha'^2\gamma^2\ln^{2/(1+\alpha)}(1/\gamma)}{\rho^2},
+       \qquad \alpha' = \max(1, \alpha), $$
+
+    while $\frac{\gamma\ln^2(1/\gamma)}{\lambda_{\min}^2}(\lambda_{\max}\alpha' +
+    \alpha'^2\gamma/\rho^2)$ is small, for a bounded clip with $c\,\tilde\eta(0) =
+    C\alpha'\ln(1/\gamma)/\lambda_{\min}$ and a large C. For $\alpha \le 1/2$ the same, over
+    $\lambda_{\max}^2$ in place of $\lambda_{\min}^2$ and without $\lambda_{\max}$, bounds every
+    clip and every $\tilde\eta(0) < 2/\gamma$ from below, where $\rho$ is at least of the order
+    $\gamma^{1-h}$ for some h > 0. Other schedules do better: `jaxdp.planning.certified_risk` is
+    a bound of them all.
+
+    Source: AC Theorem 6/20, (96), (98), (99); AC Theorem 7/21, (100), (102). (100) and (188) print
+    $\gamma/\rho^2$ without its square of alpha, and the theorem is false with that: Errata, E16.
+
+    Args:
+        gamma: d/n, in (0, 1).
+        power: alpha: 0, 1/2, or at least 1.
+        rho: of the guarantee, > 0; infinite without privacy.
+        smallest: eigenvalue of Sigma, in (0, 1].
+        largest: eigenvalue of Sigma, >= 1.
+
+    Returns:
+        The two terms of the upper bound, the left side of its condition, and the lower bound.
+
+    Raises:
+        ValueError: a number is out of its range, or the power is one of which nothing is stated.
+
+    Example:
+        >>> from jaxdp.theory import polynomial_rate
+        >>> rate = polynomial_rate(1e-4, 2.0, rho=1.0)
+        >>> print(f"{rate.sampling:.2e} {rate.private:.2e} {rate.condition:.3f}")
+        4.19e-04 1.76e-07 0.017
+    """
+    if not 0 < host_number("gamma", gamma) < 1:
+        raise ValueError(f"expected gamma in (0, 1), got {gamma}")
+    if host_number("power", power) not in (0.0, 0.5) and not power >= 1:
+        raise ValueError(f"expected a power of 0, 1/2, or at least 1, got {power}")
+    if not host_number("rho", rho) > 0:
+        raise ValueError(f"expected rho > 0, got {rho}")
+    if not 0 < host_number("smallest", smallest) <= 1 <= host_number("largest", largest):
+        raise ValueError(f"expected 0 < smallest <= 1 <= largest, got {smallest} and {largest}")
+    steep, log = max(1.0, power), math.log(1 / gamma)
+    base = steep * gamma * log ** (1 / (1 + power)) / smallest
+    condition = gamma * log**2 / smallest**2 * (largest * steep + steep**2 * gamma / rho**2)
+    unscaled = base * smallest / largest
+    lower = unscaled / largest + (unscaled / rho) ** 2 if power < 1 else None
+    return PolynomialRate(base * largest / smallest, (base / rho) ** 2, condition, lower)

@@ -1,0 +1,83 @@
+"""The hypothesis of DR's theorems, optimised: what the features' span gives away."""
+
+import math
+
+import jax
+import jax.random as jr
+import numpy as np
+import pytest
+from attack_problems import ACTIVATIONS, projector_loss, random_victim, sphere_rows
+
+from jaxdp.attacks import (
+    LevenbergMarquardt,
+    RandomFeaturesTarget,
+    reconstruct,
+    reconstruction_error,
+    row_errors,
+    span_residual,
+    span_target,
+)
+from jaxdp.attacks.objective import checked_loss
+from jaxdp.theory import mixed_parity
+
+RELU = jax.nn.relu
+SEARCH = {"optimiser": LevenbergMarquardt(), "num_starts": 32, "max_passes": 300}
+
+
+# Source: DR Theorem 1's hypothesis, and (16).
+def test_loss_is_the_share_of_the_rows_features_outside_the_guess():
+    rng = np.random.default_rng(0)
+    rows, guess = sphere_rows(rng, 3, 5), sphere_rows(rng, 3, 5)
+    weights = rng.standard_normal((40, 5)) / math.sqrt(5)
+    relu = ACTIVATIONS["relu"]
+    true, features = relu(rows @ weights.T), relu(guess @ weights.T)
+    target = span_target(rows, weights, RELU)
+    assert checked_loss(target, guess) == pytest.approx(projector_loss(features, true.T), rel=1e-4)
+    assert checked_loss(target, rows[::-1]) < 1e-10
+    with pytest.raises(ValueError, match="inputs of shape"):
+        span_target(rows[:, 1:], weights, RELU)
+
+
+# Source: DR Theorem 1, its hypothesis optimised, for an activation that meets Assumption 2.
+def test_rows_that_meet_the_hypothesis_are_the_training_rows_with_their_signs():
+    num_samples, dim = 4, 6
+    rng = np.random.default_rng(1)
+    rows, weights = sphere_rows(rng, num_samples, dim), rng.standard_normal((90, dim))
+    weights /= math.sqrt(dim)
+    target = span_target(rows, weights, mixed_parity)
+    found = reconstruct(target, num_samples, key=jr.key(0), **SEARCH)
+    assert found.converged
+    # Zero of the hypothesis is all rows, none twice.
+    assert row_errors(rows, found.inputs).max() < 0.01
+    assert span_residual(rows, found.inputs, target) < 1e-3
+    # A sign is no freedom.
+    flipped = rows * np.array([[-1], [1], [1], [1]])
+    assert checked_loss(target, flipped) > 1e-3
+
+
+# Source: DR Theorem 1: the span holds more than the one vector that p = dn is counted from.
+def test_the_span_gives_rows_away_with_fewer_features_than_numbers_in_them():
+    num_samples, dim = 6, 8
+    width = 2 * (num_samples + dim)
+    assert width < num_samples * dim
+    victim = random_victim(1, dim, num_samples, width)
+    target = span_target(victim.inputs, victim.weights, RELU)
+    found = reconstruct(target, num_samples, key=jr.key(0), **SEARCH)
+    assert found.converged
+    assert row_errors(victim.inputs, found.inputs).max() < 0.01
+    # The trained parameters, one vector of it, do not.
+    alone = RandomFeaturesTarget(victim.weights, RELU, victim.parameters)
+    guess = reconstruct(alone, num_samples, key=jr.key(0), **SEARCH)
+    assert reconstruction_error(victim.inputs, guess.inputs) > 0.5
+
+
+# Source: DR Theorem 2 and Remark 1: for an odd activation up to signs.
+def test_two_rows_are_both_found_from_the_span_for_tanh_up_to_signs():
+    dim, rng = 8, np.random.default_rng(2)
+    rows, weights = sphere_rows(rng, 2, dim), rng.standard_normal((120, dim)) / math.sqrt(dim)
+    target = span_target(rows, weights, jax.numpy.tanh)
+    for seed in range(3):
+        found = reconstruct(target, 2, key=jr.key(seed), **SEARCH)
+        assert found.converged
+        assert row_errors(rows, found.inputs, allow_sign_flips=True).max() < 0.02
+    assert checked_loss(target, np.vstack([rows[0], -rows[1]])) < 1e-10

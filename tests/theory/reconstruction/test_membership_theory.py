@@ -1,0 +1,93 @@
+"""The mu of the best membership test, against the means of clipped descent in NumPy."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+
+import jaxdp
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.theory import membership_mu, typical_membership_mu
+
+RELU = jax.nn.relu
+RATE, COUNT, DIM = 1e-3, 3, 4
+
+
+def _problem(rng, num_features=50, dim=DIM):
+    rows = rng.standard_normal((COUNT + 1, dim))
+    rows *= math.sqrt(dim) / np.linalg.norm(rows, axis=1, keepdims=True)
+    weights = rng.standard_normal((num_features, dim)) / math.sqrt(dim)
+    labels = np.array([1.0, -1.0, 1.0, 0.4])
+    arrays = rows[:-1], labels[:-1], rows[:-1], labels[:-1], weights
+    return jaxdp.RandomFeatures.from_arrays(*arrays, RELU), rows, labels, weights
+
+
+def _gap(rows, labels, weights, clip, num_steps, index):
+    """Root of the summed squares of the distance of two clipped gradients, without noise."""
+    features, theta, total = np.maximum(rows @ weights.T, 0), np.zeros(len(weights)), 0.0
+    for _ in range(num_steps):
+        gradients = 2 * (features @ theta - labels)[:, None] * features
+        norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+        gradients *= np.minimum(1, clip / norms)
+        total += np.sum((gradients[index] - gradients[-1]) ** 2)
+        theta = theta - RATE / COUNT * gradients[:-1].sum(0)
+    return math.sqrt(total)
+
+
+@pytest.mark.parametrize("clip", [2.0, 50.0])
+def test_mu_is_the_distance_of_the_gradients_in_units_of_the_noise(clip):
+    problem, rows, labels, weights = _problem(np.random.default_rng(0))
+    for num_steps, index in [(1, 0), (30, 2)]:
+        algorithm = jaxdp.DPGD(RATE, clip, num_steps, 0.05)
+        gap = _gap(rows, labels, weights, clip, num_steps, index)
+        expected = gap * math.sqrt(RATE) / (2 * clip * 0.05)
+        found = membership_mu(problem, algorithm, rows[-1], labels[-1], index=index)
+        assert found == pytest.approx(expected, rel=1e-4)
+        assert found < algorithm.mu
+
+
+def test_opposite_gradients_attain_the_guarantee():
+    problem, rows, labels, _ = _problem(np.random.default_rng(1))
+    algorithm = jaxdp.DPGD(RATE, 0.5, 1, 0.05)
+    found = membership_mu(problem, algorithm, rows[2], -labels[2])
+    assert found == pytest.approx(algorithm.mu, rel=1e-5)
+    assert membership_mu(problem, algorithm, rows[2], labels[2]) < 1e-2 * algorithm.mu
+
+
+@pytest.mark.parametrize(
+    ("activation", "host"), [(RELU, lambda z: np.maximum(z, 0)), (jnp.tanh, np.tanh)]
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_typical_mu_is_that_of_independent_rows_and_wide_features(activation, host, sign):
+    rng, dim, found = np.random.default_rng(2), 60, []
+    for _ in range(40):
+        rows = rng.standard_normal((2, dim))
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        features = host(rows @ rng.standard_normal((dim, 2000)))
+        features /= np.linalg.norm(features, axis=1, keepdims=True)
+        found.append(np.sum((features[0] - sign * features[1]) ** 2) / 4)
+    expected = float(typical_membership_mu(1.0, activation, same_sign=sign > 0)) ** 2
+    # Rows are orthogonal to 1/sqrt(d), and the kernel is curved there: 1/d of order one.
+    assert_mean_close(found, expected, bias=0.5 / dim)
+    with pytest.raises(AssertionError):
+        assert_mean_close(found, 1.2 * expected, bias=0.5 / dim)
+
+
+def test_closed_form_of_relu_and_limits():
+    assert typical_membership_mu(2.0, RELU) == pytest.approx(2 * math.sqrt((1 - 1 / np.pi) / 2))
+    problem, rows, labels, _ = _problem(np.random.default_rng(1))
+    silent = jaxdp.DPGD(RATE, 0.5, 1, 0.0)
+    assert membership_mu(problem, silent, rows[-1], 1.0) == math.inf
+    noisy = jaxdp.DPGD(RATE, 0.5, 1, 1.0)
+    with pytest.raises(ValueError, match="index < 3"):
+        membership_mu(problem, noisy, rows[-1], 1.0, index=3)
+    with pytest.raises(ValueError, match="other_input of shape"):
+        membership_mu(problem, noisy, rows[-1, :2], 1.0)
+    infinite = jaxdp.RandomFeatures.from_arrays(
+        rows[:-1], labels[:-1], rows[:-1], labels[:-1], None, RELU
+    )
+    with pytest.raises(NotCoveredError, match="infinite width"):
+        membership_mu(infinite, noisy, rows[-1], 1.0)

@@ -1,0 +1,143 @@
+"""The least error of any attack on one row: its three answers, against simulation and each other.
+
+Derived in jaxdp.theory.reconstruction.optimal; no statement of DR, whose attack it judges.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_mean_close
+from scipy.stats import nct
+
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.privacy import error_lower_bound
+from jaxdp.theory import (
+    one_step_reconstruction_error,
+    optimal_row_error,
+    released_direction_error,
+    row_error_lower_bound,
+)
+
+RELU = jax.nn.relu
+CHANCE = math.sqrt(2)
+
+
+def linear(values):
+    return values
+
+
+def _distances(rng, mu, dim, count=100_000):
+    """Of u to the direction of u + 2/mu noise, from their two components."""
+    along = mu / 2 + rng.standard_normal(count)
+    across = np.sqrt(rng.chisquare(dim - 1, count))
+    return 2 * np.sin(np.arctan2(across, along) / 2)
+
+
+@pytest.mark.parametrize(("mu", "dim"), [(1.0, 2), (5.0, 3), (40.7, 20), (300.0, 1000)])
+def test_error_of_a_released_direction_is_that_of_the_observed_one(mu, dim):
+    found = _distances(np.random.default_rng(0), mu, dim)
+    assert_mean_close(found, released_direction_error(mu, dim))
+    with pytest.raises(AssertionError):
+        assert_mean_close(found, released_direction_error(1.05 * mu, dim))
+
+
+@pytest.mark.parametrize(("mu", "dim"), [(0.7, 2), (3.0, 5), (60.0, 40)])
+def test_error_of_a_released_direction_is_an_integral_of_a_noncentral_t(mu, dim):
+    # P(angle > w) = P(T < sqrt(d - 1) cot w), and E 2 sin(w/2) integrates it against cos(w/2).
+    nodes, weights = np.polynomial.legendre.leggauss(150)
+    farthest = math.pi if mu < 30 else 1.2
+    angles = farthest * (1 + nodes) / 2
+    beyond = nct.cdf(math.sqrt(dim - 1) / np.tan(angles), dim - 1, mu / 2)
+    expected = np.sum(weights * farthest / 2 * np.cos(angles / 2) * beyond)
+    assert released_direction_error(mu, dim) == pytest.approx(expected, rel=1e-6)
+
+
+def test_no_other_guess_on_the_circle_is_better_than_the_observed_direction():
+    # Bayes' rule by quadrature over the circle, for seen points of a simulation.
+    rng, mu, grid = np.random.default_rng(1), 3.0, 2 * np.pi * np.arange(720) / 720
+    points = np.column_stack([np.cos(grid), np.sin(grid)])
+    for _ in range(20):
+        seen = np.array([1.0, 0.0]) + 2 / mu * rng.standard_normal(2)
+        posterior = np.exp(-(mu**2) / 8 * ((points - seen) ** 2).sum(1))
+        risks = 2 * np.abs(np.sin((grid[:, None] - grid) / 2)) @ (posterior / posterior.sum())
+        gap = grid[np.argmin(risks)] - np.arctan2(seen[1], seen[0])
+        assert abs(np.sin(gap / 2)) < 0.005
+
+
+def test_linear_features_attain_all_three_in_high_dimensions():
+    for mu in (10.0, 60.0, 400.0):
+        exact = released_direction_error(mu, 2000)
+        assert float(optimal_row_error(mu, 2000, linear)) == pytest.approx(exact, rel=1e-3)
+        assert float(row_error_lower_bound(mu, 2000, linear)) == pytest.approx(exact, rel=1e-3)
+        assert float(row_error_lower_bound(1.1 * mu, 2000, linear)) != pytest.approx(
+            exact, rel=5e-3
+        )
+
+
+@pytest.mark.parametrize("dim", [2, 3, 20])
+def test_the_bound_is_below_the_best_attack_on_linear_features_and_close(dim):
+    for mu in (0.5, 3.0, 40.0):
+        squares = _distances(np.random.default_rng(2), mu, dim) ** 2
+        spread = squares.std() / math.sqrt(len(squares))
+        bound = float(row_error_lower_bound(mu, dim, linear)) ** 2
+        assert bound <= squares.mean() + 5 * spread
+        # Of the mean square; closer the more dimensions there are.
+        assert bound >= (0.6 if dim == 2 else 0.75) * squares.mean()
+        # The same check refutes the bound of half the noise's size.
+        assert float(row_error_lower_bound(mu / 2, dim, linear)) ** 2 > squares.mean() + 5 * spread
+
+
+def _arc_cosine(overlap):
+    """The normalised kernel of ReLU features and its slope."""
+    angle = np.arccos(overlap)
+    return (np.sin(angle) + (np.pi - angle) * overlap) / np.pi, 1 - angle / np.pi
+
+
+def test_optimal_overlap_minimises_the_mutual_information_of_relu():
+    # I(q)/(d-1) = snr (k(1) - k(q) - (1 - q) k'(q)) / 2 + log(1 + snr k'(q)) / 2.
+    overlaps = 1 - np.geomspace(1e-4, 1, 400_001)
+    kernel, slope = _arc_cosine(overlaps)
+    for mu, dim in [(3.0, 20), (20.0, 20), (60.0, 50), (300.0, 50)]:
+        snr = mu**2 / (4 * (dim - 1))
+        information = snr * (1 - kernel - (1 - overlaps) * slope) + np.log1p(snr * slope)
+        best = overlaps[np.argmin(information)]
+        expected = math.sqrt(2 - 2 * math.sqrt(best))
+        assert float(optimal_row_error(mu, dim, RELU)) == pytest.approx(expected, rel=2e-3)
+
+
+def test_bound_optimum_and_least_squares_are_in_this_order_and_agree_on_small_errors():
+    mus = np.array([0.0, 1.0, 5.0, 20.0, 40.7, 200.0, 1e4, np.inf])
+    for activation in (RELU, jnp.tanh):
+        bound = row_error_lower_bound(mus, 30, activation)
+        best = optimal_row_error(mus, 30, activation)
+        squares = one_step_reconstruction_error(mus, 30, 5, activation, informed=True)
+        assert np.all(bound <= best + 1e-6)
+        assert np.all(best <= squares + 1e-6)
+        np.testing.assert_allclose(bound[-2], squares[-2], rtol=0.01)
+        assert best[0] == pytest.approx(CHANCE)
+        assert best[-1] == 0
+
+
+def test_the_gap_to_the_bound_for_all_features_is_closed():
+    # Where the bound for all mechanisms says nothing, this one is a tenth below least squares.
+    mu, dim = 40.7, 20
+    assert error_lower_bound(mu / 2, dim) < 1e-3
+    attack = one_step_reconstruction_error(mu, dim, 5, RELU, informed=True)
+    assert 0.9 * attack < row_error_lower_bound(mu, dim, RELU) < optimal_row_error(mu, dim, RELU)
+
+
+def test_limits_and_bad_arguments():
+    assert released_direction_error(0.0, 3) == pytest.approx(4 / 3, rel=1e-9)
+    assert released_direction_error(0.0, 2) == pytest.approx(4 / np.pi, rel=1e-9)
+    assert released_direction_error(math.inf, 3) == 0
+    with pytest.raises(ValueError, match="dim >= 2"):
+        released_direction_error(1.0, 1)
+    with pytest.raises(ValueError, match="mu >= 0"):
+        released_direction_error(-1.0, 3)
+    with pytest.raises(ValueError, match="dim >= 2"):
+        row_error_lower_bound(1.0, 1, RELU)
+    with pytest.raises(NotCoveredError, match="jump"):
+        optimal_row_error(1.0, 20, jnp.square)
