@@ -4,11 +4,11 @@ import dataclasses
 import itertools
 import json
 
-import made_up
 import numpy as np
 import pytest
 import xarray
 
+from experiments import made_up
 from experiments.privacy_for_free import (
     fig01_mnist_width,
     fig02_mnist_samples,
