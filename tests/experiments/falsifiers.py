@@ -216,6 +216,12 @@ _FREE = {
         ("exact calibration", turned("accuracy", "calibration")),
         ("Poisson", scaled("poisson", 0.5)),
     ],
+    "fig01_poisson": [
+        ("more parameters help", turned("accuracy", "width")),
+        ("width is free", at("accuracy", 0.5, width=-1)),
+        ("larger epsilon", turned("accuracy", "epsilon")),
+        ("published plateaus", scaled("accuracy", 0.97)),
+    ],
     "fig02_mnist_samples": [
         ("dead pixels", constant("gd", "scaling")),
         ("no more than the share", scaled("lit_share", 0)),
@@ -254,6 +260,7 @@ _FREE = {
     "excess_risk": [
         ("first term alone", scaled("risk", 1.2)),
         ("first term alone", _swapped),
+        ("least constants", scaled("risk", 10)),
         ("rises with epsilon", _rising_at_the_end("risk", "epsilon")),
         ("rises with n", _rising_at_the_end("risk", "num_train")),
         ("never worse", _swapped),
@@ -268,6 +275,14 @@ _FREE = {
         ("cubics", scaled("interpolator", 0.5)),
         ("that of infinite width", scaled("finite_risk", 1.5)),
         ("worse than at infinite width", scaled("finite_interpolator", 0.5)),
+    ],
+    "theorem_rates": [
+        ("Lemma 6.5", tilted("row_shift", "dim", 0.5)),
+        ("Lemma C.3", tilted("above", "dim", -1)),
+        ("Lemma 6.4", tilted("distance", "dim", 2.1)),
+        ("free Brownian motion", scaled("noise", 10)),
+        ("log^10 n", tilted("noise", "dim", 1)),
+        ("predicting nothing", scaled("theorem_risk", 1e-3)),
     ],
 }
 
