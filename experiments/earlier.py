@@ -38,10 +38,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "74c8c9253601-dirty",
         "made from a modified tree; to be run again, which takes 20 min",
     ),
-    "excess_risk": (
-        "1ea7890b020d-dirty",
-        "made from a modified tree; to be run again, which takes 6 min",
-    ),
     "fig01_synthetic": (
         "e74b142ea364-dirty",
         "made from a modified tree; to be run again, which takes 6 min",
@@ -50,21 +46,9 @@ EARLIER: dict[str, tuple[str, str]] = {
         "e74b142ea364-dirty",
         "made from a modified tree; to be drawn again with the runs that it draws",
     ),
-    "fig03_year_prediction": (
-        "e74b142ea364",
-        "without a fingerprint of its smoke version; to be run again, which takes 96 s",
-    ),
-    "fig08_year_projection_dimension": (
-        "e74b142ea364-dirty",
-        "made from a modified tree; to be drawn again with the runs that it draws",
-    ),
     "uci_tables": (
         "0b66aa1f3b63-dirty",
         "made from a modified tree; to be run again, which takes 111 s",
-    ),
-    "rates": (
-        "f90f90d7354e-dirty",
-        "made from a modified tree; to be run again, which takes 4 min",
     ),
     "fig01_cifar_thresholds": (
         "3dece27a722b-dirty",
@@ -137,5 +121,25 @@ EARLIER: dict[str, tuple[str, str]] = {
     "secret_noise": (
         "77ba15c5124c-dirty",
         "made from a modified tree; to be timed again on a quiet machine",
+    ),
+    "excess_risk": (
+        "a8dc82d1f0a1",
+        "of a committed tree, without a fingerprint of its smoke version; to be run again, 6 min",
+    ),
+    "theorem_rates": (
+        "19cbc43917d2",
+        "of a committed tree, without a fingerprint of its smoke version; to be run again, 7 min",
+    ),
+    "fig03_year_prediction": (
+        "6f99c8d565b1",
+        "of a committed tree, before an intercept was tried without privacy; to be run again",
+    ),
+    "fig08_year_projection_dimension": (
+        "6f99c8d565b1",
+        "drawn of fig03_year_prediction's runs; to be drawn again with them",
+    ),
+    "rates": (
+        "6f99c8d565b1",
+        "of a committed tree, without a fingerprint of its smoke version; to be run again",
     ),
 }
