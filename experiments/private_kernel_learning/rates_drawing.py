@@ -55,6 +55,8 @@ def plot(dataset: xarray.Dataset) -> Figure:
     for axes in (panels[0, 0], panels[1, 0], panels[2, 1]):
         axes.set_ylabel("excess risk")
     panels[2, 0].set(yscale="linear", ylabel="runs over the drawn line", ylim=(0, 1.4))
+    # Below all points.
+    panels[2, 0].legend(frameon=False, fontsize="x-small", loc="lower left")
     return figure
 
 
