@@ -77,7 +77,7 @@ def compile_cheaply() -> None:
 
 
 # Programs that are written into one context: what they hold of constants stays in it.
-_A_CONTEXT = 200
+A_CONTEXT = 200
 
 
 def write_in_shared_contexts() -> None:
@@ -107,7 +107,7 @@ def write_in_shared_contexts() -> None:
     def shared_context():
         if is_writing():
             return make()
-        if next(counted) % _A_CONTEXT == 0:
+        if next(counted) % A_CONTEXT == 0:
             shared[:] = [make()]
         return shared[0]
 

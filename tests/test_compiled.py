@@ -7,6 +7,7 @@ import compiled
 import jax
 import jax.numpy as jnp
 import pytest
+from jax._src.interpreters import mlir
 
 
 @pytest.fixture
@@ -137,3 +138,19 @@ def test_flags_are_named_only_where_asked_for_and_known(monkeypatch):
 def test_the_compilers_library_says_what_it_knows():
     # Of all versions.
     assert compiled._is_known("xla_backend_optimization_level")
+
+
+def test_a_program_that_is_written_while_another_is_has_a_context_of_its_own():
+    # One of two in a row may be the first of the next context.
+    one, other, third = _contexts(3)
+    assert one is other or other is third
+    with third:
+        assert mlir.make_ir_context() is not third
+
+
+def test_a_context_does_not_serve_for_ever():
+    assert len({id(context) for context in _contexts(2 * compiled.A_CONTEXT)}) >= 2
+
+
+def _contexts(count):
+    return [mlir.make_ir_context() for _ in range(count)]
