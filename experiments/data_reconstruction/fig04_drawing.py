@@ -8,6 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.data_reconstruction.fig04_checks import flipped
+from experiments.data_reconstruction.fig04_few import STOP
+from experiments.data_reconstruction.fig04_few import negated as few_negated
 from experiments.harness.drawing import BLUE, GREY, RED, tidy
 from jaxdp.plots import plot_images
 
@@ -15,14 +17,15 @@ _COLUMNS = 10
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Two panels of numbers above, a pair of rows of images for each activation below."""
+    """Three panels of numbers above, a pair of rows of images for each activation below."""
     count = dataset.sizes["activation"]
-    figure = Figure(figsize=(7.4, 2.7 + 1.75 * count), layout="constrained")
+    figure = Figure(figsize=(9.6, 2.7 + 1.75 * count), layout="constrained")
     heights = (2.7, *[1.75] * count)
     parts: Any = figure.subfigures(1 + count, 1, height_ratios=heights)
-    left, right = parts[0].subplots(1, 2)
+    left, middle, right = parts[0].subplots(1, 3)
     _losses(left, dataset)
-    _errors(right, dataset)
+    _errors(middle, dataset)
+    _few(right, dataset)
     shown = np.unique(np.linspace(0, dataset.sizes["image"] - 1, _COLUMNS).astype(int))
     negated = flipped(dataset)
     for part, name in zip(parts[1:], dataset.activation.values, strict=True):
@@ -72,6 +75,28 @@ def _errors(axes: Axes, dataset: xarray.Dataset) -> None:
     axes.set_ylabel(r"reconstruction error $\rho$")
     _name(axes, dataset, "error, signs as found or free")
     axes.legend(frameon=False, fontsize="small", loc="upper left")
+
+
+def _few(axes: Axes, dataset: xarray.Dataset) -> None:
+    """Where the runs of both optimisers end, and which of them with a negated image."""
+    has_negated = few_negated(dataset) > 0
+    for shift, optimiser, marker in ((-0.15, "default", "s"), (0.15, "published", "o")):
+        for place, name in enumerate(dataset.activation.values):
+            at = {"activation": name, "optimiser": optimiser}
+            losses, is_negated = dataset.few_loss.sel(at).values, has_negated.sel(at).values
+            places = place + shift + np.linspace(-0.1, 0.1, len(losses))
+            for chosen, color in ((~is_negated, BLUE), (is_negated, RED)):
+                style = {"linestyle": "", "marker": marker, "color": color, "markersize": 4}
+                label = optimiser if place == 0 and color == BLUE else None
+                if color == RED and (place, optimiser) == (0, "published"):
+                    label = "some image negated"
+                axes.plot(places[chosen], losses[chosen], mfc="none", label=label, **style)
+    axes.axhline(STOP, color=GREY, linewidth=0.8, linestyle="--")
+    axes.annotate("DR's stop", (1.6, 1.3 * STOP), fontsize="x-small", color=GREY)
+    axes.set_yscale("log")
+    axes.set_ylabel("loss at the end")
+    _name(axes, dataset, f"{int(dataset.few_num_samples)} images, d = {int(dataset.few_dim)}")
+    axes.legend(frameon=False, fontsize="x-small", loc="upper right")
 
 
 def _name(axes: Axes, dataset: xarray.Dataset, title: str) -> None:

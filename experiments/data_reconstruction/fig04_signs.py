@@ -6,6 +6,10 @@ tanh does not. But ReLU(z) - ReLU(-z) = z: a negated row costs the loss a linear
 which no other rows make up for unless their inputs are linearly dependent. Negatives of rows under
 ReLU are then states in which the attack has not converged.
 
+DR found them with gradient descent, and the default optimiser moves rows to their negatives where
+that helps. So both run, from the same starts, on images that are few and small enough for gradient
+descent to end on two cores: at the larger size the default optimiser runs alone.
+
 Source: DR Figures 4 and 8.
 """
 
@@ -33,7 +37,7 @@ from experiments.data_reconstruction.natural_images import (
     stacked,
     train,
 )
-from jaxdp.attacks import reconstruction_error
+from jaxdp.attacks import MomentumDescent, reconstruction_error
 from jaxdp.attacks.objective import checked_loss
 
 
@@ -51,15 +55,31 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Images, the width p / (d n), and how often weights and start are drawn."""
+    """Images, the width p / (d n), and how often weights and start are drawn.
+
+    Attributes:
+        few: images on which DR's optimiser runs beside the default one.
+        num_few_seeds: of weights and start there.
+        published_passes: of DR's optimiser, at most.
+    """
 
     images: Images = dataclasses.field(default_factory=lambda: Images(num_samples=20))
     width: float = 10.0
     num_seeds: int = 4
     max_passes: int = 1500
     block_size: int | None = None
+    few: Images = dataclasses.field(default_factory=lambda: Images(num_samples=6, side=4))
+    num_few_seeds: int = 8
+    published_passes: int = 10_000
 
-    smoke = harness.size(images=Images(6, side=4, made_up=True), num_seeds=2, max_passes=400)
+    smoke = harness.size(
+        images=Images(6, side=4, made_up=True),
+        num_seeds=2,
+        max_passes=400,
+        few=Images(2, side=2, made_up=True),
+        num_few_seeds=4,
+        published_passes=4000,
+    )
 
     paper = harness.size(images=Images(num_samples=100, side=32), block_size=150_000)
 
@@ -88,12 +108,8 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     cells = list(np.ndindex(dataset.error.shape))
     for cell in harness.track(cells, lambda cell: f"{names[cell[0]]}, seed {cell[1]}"):
         name, seed = names[cell[0]], cell[1]
-        of_weights, of_attack = jr.split(jr.key(seed))
-        size = round(config.width * dim * num_samples)
-        model = train(
-            pictures, size, ACTIVATIONS[name], key=of_weights, block_size=config.block_size
-        )
-        found = attack(model.target, num_samples, key=of_attack, max_passes=config.max_passes)
+        target, of_attack = _trained(config, pictures, name, seed)
+        found = attack(target, num_samples, key=of_attack, max_passes=config.max_passes)
         matched = match(pictures, found.inputs, allow_sign_flips=True)
         dataset.error[cell] = reconstruction_error(pictures.rows.inputs, found.inputs)
         dataset.error_with_flips[cell] = matched.errors.mean()
@@ -102,11 +118,51 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
         dataset.row_errors[cell], dataset.signs[cell] = matched.errors, matched.signs
         images.append(stacked(pictures, matched.inputs))
         if seed == 0:
-            truth, *negated = _losses_of_negated(pictures, model.target)
+            truth, *negated = _losses_of_negated(pictures, target)
             dataset.truth_loss[cell[0]], dataset.negated_loss[cell[0]] = truth, negated
     pixels = (*trial, "stack", "image", "height", "width", "colour")
     shown = np.stack(images).reshape(*dataset.error.shape, *images[0].shape)
-    return dataset.assign(pictures=(pixels, shown))
+    return xarray.merge([dataset.assign(pictures=(pixels, shown)), _few(config, data)])
+
+
+def _trained(config: Config, pictures: Pictures, name: str, seed: int):
+    """The target of one activation and seed, and the attack's key."""
+    of_weights, of_attack = jr.split(jr.key(seed))
+    size = round(config.width * pictures.rows.inputs.size)
+    model = train(pictures, size, ACTIVATIONS[name], key=of_weights, block_size=config.block_size)
+    return model.target, of_attack
+
+
+def _few(config: Config, data: pathlib.Path | None) -> xarray.Dataset:
+    """Both optimisers on few images, from the same starts."""
+    pictures = frogs_and_trucks(config.few, data)
+    num_samples, dim = pictures.rows.inputs.shape
+    names = list(ACTIVATIONS)
+    optimisers = {"default": (None, config.max_passes)}
+    optimisers["published"] = (MomentumDescent(), config.published_passes)
+    trial = ("activation", "few_seed", "optimiser")
+    seeds = range(config.num_few_seeds)
+    dataset = harness.empty(
+        {"activation": names, "few_seed": seeds, "optimiser": optimisers, "few_image": num_samples},
+        {
+            trial: ["few_error", "few_loss", "few_passes", "few_seconds"],
+            (*trial, "few_image"): ["few_row_errors", "few_signs"],
+        },
+    )
+    cells = [(name, seed) for name in names for seed in seeds]
+    for name, seed in harness.track(cells, "few images, {0[0]}, seed {0[1]}".format):
+        target, of_attack = _trained(config, pictures, name, seed)
+        for optimiser, (made, most) in optimisers.items():
+            at = {"activation": name, "few_seed": seed, "optimiser": optimiser}
+            found = attack(target, num_samples, key=of_attack, max_passes=most, optimiser=made)
+            matched = match(pictures, found.inputs, allow_sign_flips=True)
+            error = reconstruction_error(pictures.rows.inputs, found.inputs)
+            dataset.few_error.loc[at], dataset.few_loss.loc[at] = error, found.loss
+            dataset.few_passes.loc[at] = found.num_passes
+            dataset.few_seconds.loc[at] = found.seconds
+            dataset.few_row_errors.loc[at] = matched.errors
+            dataset.few_signs.loc[at] = matched.signs
+    return dataset.assign(few_num_samples=num_samples, few_dim=dim)
 
 
 def _losses_of_negated(pictures: Pictures, target) -> list[float]:

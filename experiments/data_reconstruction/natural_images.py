@@ -16,6 +16,7 @@ import jax.random as jr
 import numpy as np
 
 from jaxdp.attacks import (
+    AbstractOptimiser,
     RandomFeaturesTarget,
     RegeneratedWeights,
     matching,
@@ -183,13 +184,29 @@ def attack(
     *,
     key: jax.Array,
     max_passes: int,
+    optimiser: AbstractOptimiser | None = None,
 ) -> Attacked:
-    """Reconstruct; where p <= n, and every point has loss 0, guess."""
+    """Reconstruct; where p <= n, and every point has loss 0, guess.
+
+    Args:
+        target: what the attacker holds.
+        num_samples: n.
+        key: of the start and of the optimiser.
+        max_passes: full passes over the features, at most.
+        optimiser: None for the default one.
+    """
     if target.num_features <= num_samples:
         guess = np.asarray(sphere_inputs(num_samples, target.dim, key=key))
         return Attacked(guess, 0.0, False, 0.0, 0.0)
     started = time.perf_counter()
-    found = reconstruct(target, num_samples, key=key, max_passes=max_passes, tolerance=_TOLERANCE)
+    found = reconstruct(
+        target,
+        num_samples,
+        key=key,
+        optimiser=optimiser,
+        max_passes=max_passes,
+        tolerance=_TOLERANCE,
+    )
     seconds = time.perf_counter() - started
     inputs = np.asarray(found.inputs)
     return Attacked(inputs, found.loss, found.converged, float(found.num_passes), seconds)
