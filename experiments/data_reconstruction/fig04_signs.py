@@ -138,6 +138,7 @@ def _few(config: Config, data: pathlib.Path | None) -> xarray.Dataset:
     pictures = frogs_and_trucks(config.few, data)
     num_samples, dim = pictures.rows.inputs.shape
     names = list(ACTIVATIONS)
+    optimisers: dict[str, tuple[MomentumDescent | None, int]]
     optimisers = {"default": (None, config.max_passes)}
     optimisers["published"] = (MomentumDescent(), config.published_passes)
     trial = ("activation", "few_seed", "optimiser")

@@ -1,5 +1,6 @@
 """PF Theorem 1's excess risk in words and one table."""
 
+import numpy as np
 import xarray
 
 from experiments.harness import table
@@ -55,7 +56,7 @@ def summary(dataset: xarray.Dataset) -> str:
 
 
 def _least_sum(dataset: xarray.Dataset) -> float:
-    return float(sum(terms(dataset.dim, dataset.num_train, dataset.epsilon)).min())
+    return float(np.min(sum(terms(dataset.dim, dataset.num_train, dataset.epsilon))))
 
 
 def _mean_and_error(dataset: xarray.Dataset) -> tuple[xarray.DataArray, xarray.DataArray]:

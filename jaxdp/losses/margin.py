@@ -107,7 +107,8 @@ class HuberHinge(AbstractMarginLoss):
 
     def _depth(self, margins):
         """How far into the corner a margin lies: 0 above it, 1 below it."""
-        return np.clip((1 + self.width - margins) / (2 * self.width), 0, 1)
+        # 1 - m is exact near the corner; 1 + width would be rounded by a share of the width.
+        return np.clip((1 - margins + self.width) / (2 * self.width), 0, 1)
 
 
 def check_margin_loss(loss: AbstractMarginLoss) -> None:

@@ -77,6 +77,11 @@ class ObjectivePerturbation(AbstractMechanism):
     )
     has_signed_slopes: bool = eqx.field(static=True, default=False)
 
+    def __check_init__(self):
+        # A file's numbers come without the converters.
+        for name in ("shift", "log_jacobian", "approximation_mu"):
+            host_scalar(name, getattr(self, name))
+
     @property
     def proved(self):
         return Proved(None, None)

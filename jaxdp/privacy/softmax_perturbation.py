@@ -73,6 +73,9 @@ class SoftmaxPerturbation(AbstractMechanism):
     num_classes: int = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
+        # A file's numbers come without the converters.
+        for name in ("shift", "log_jacobian", "approximation_mu"):
+            host_scalar(name, getattr(self, name))
         require_count("num_classes", self.num_classes, least=2)
 
     @property

@@ -68,10 +68,13 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
         static=True, converter=plain_number, default=None, kw_only=True
     )
     feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
-    label_bound = None
 
     def __check_init__(self):
-        if not isinstance(self.loss, Softmax):
+        if isinstance(self.loss, Softmax):
+            # The calibration is that of this very loss, whatever another says of itself.
+            if type(self.loss) is not Softmax:
+                raise TypeError(f"expected Softmax itself, got its subclass {type(self.loss)}")
+        else:
             check_margin_loss(self.loss)
 
     def _calibrated(self, epsilon, delta, num_samples, ridge):

@@ -63,7 +63,6 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
     ridge: eqx.AbstractVar[float | None]
     max_steps: eqx.AbstractVar[int | None]
     tolerance: eqx.AbstractVar[float]
-    label_bound: eqx.AbstractVar[float | None]
 
     def __check_init__(self):
         if self.max_steps is not None:
@@ -82,6 +81,10 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
     def _check_labels(self, labels: Float[np.ndarray, " n"]) -> None:
         """Raise ValueError unless the labels are what the loss takes."""
 
+    def _labels_within(self) -> float | None:
+        """T that labels and predictions are clipped to; None where labels are classes."""
+        return None
+
     @abc.abstractmethod
     def _told_by(self) -> bytes:
         """Slopes of the loss, by which it is told from another."""
@@ -97,7 +100,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         if self.ridge is not None:
             return self._calibrated(*budget, self.ridge / self.feature_bound**2)
         noise = self._calibrated(*budget, 0.0).noise_std
-        return self._calibrated(*budget, noise / (num_samples * (self.label_bound or 1.0)))
+        return self._calibrated(*budget, noise / (num_samples * (self._labels_within() or 1.0)))
 
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
         r"""Standard deviations of the noise.
@@ -114,8 +117,9 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         return {"b": found.noise_std * bound, "coefficients": coefficient_std / bound}
 
     def _release(self, request):
-        if self.label_bound is not None:
-            request = request.clipped(self.label_bound)
+        label_bound = self._labels_within()
+        if label_bound is not None:
+            request = request.clipped(label_bound)
         self._check_labels(request.targets)
         features = self.features(request.dim, request.public_seed)
         rows = unit_features(features, request.table)
@@ -131,7 +135,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
             calibration.ridge,
             linear_term,
             input_bound=1.0,
-            label_bound=self.label_bound or 0.0,
+            label_bound=label_bound or 0.0,
         )
         tolerance = self.tolerance * self.loss.lipschitz
         found = minimise(objective, tolerance=tolerance, max_steps=self.max_steps).coefficients
@@ -148,7 +152,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
             is_certified=not source.is_guessable,
         )
         return request.released(
-            features, request.in_precision(coefficients), statement, label_bound=self.label_bound
+            features, request.in_precision(coefficients), statement, label_bound=label_bound
         )
 
     @property

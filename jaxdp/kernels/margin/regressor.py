@@ -1,9 +1,10 @@
 r"""Private robust and quantile regression: a convex loss of the residual with a bounded slope.
 
 `objective_learner` holds the algorithm and its proof. Where `PrivateKernelRidge` must clip labels
-because its noise is proportional to their bound, the noise here is proportional to the largest
-slope of the loss, whatever the labels are; their bound is asked for all the same, as the solver's
-certificate has to bound the rounding of residuals by public numbers.
+because its noise is proportional to their bound, the noise here is, at a given ridge, proportional
+to the largest slope of the loss, whatever the labels are. Their bound is asked for all the same:
+the default ridge is made of it, and the solver's certificate has to bound the rounding of residuals
+by public numbers.
 """
 
 import equinox as eqx
@@ -33,7 +34,8 @@ class PrivateKernelRegressor(AbstractObjectiveLearner):
         num_features: L, of the random features that the paths are made of.
         loss: $\ell$, of the residual f(x) - y, its slope bounded and Lipschitz.
         label_bound: T > 0, public; labels beyond it are clipped, and so are predictions. The noise
-            does not depend on it: it may be generous.
+            on the linear term does not depend on it where a ridge is given; the default ridge does,
+            and so does the least tolerance that the solver can certify.
         ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
             floor that the proof needs. None: $\sigma B/(nT)$ with the floor's $\sigma$, so that the
             linear term moves no prediction by more than T in standard deviation.
@@ -96,6 +98,9 @@ class PrivateKernelRegressor(AbstractObjectiveLearner):
     def _check_labels(self, labels):
         # Finite numbers, as every learner's, and clipped: any are taken.
         del labels
+
+    def _labels_within(self):
+        return self.label_bound
 
     def _told_by(self):
         corner = self.loss.lipschitz / self.loss.smoothness

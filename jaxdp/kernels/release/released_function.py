@@ -78,6 +78,11 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         require_kind("statement", self.statement, Release, "a jaxdp.privacy.Release")
         classes = (None,) if self.coefficients.ndim > 1 else ()
         require_shape("coefficients", self.coefficients, (self.features.num_outputs, *classes))
+        if self.coefficients.ndim > 1:
+            if self.coefficients.shape[1] < 2:
+                raise ValueError(f"expected two classes or more, got {self.coefficients.shape[1]}")
+            if self.label_bound is not None:
+                raise ValueError("expected no label_bound of a function with classes")
         require_shape("intercept", self.intercept, ())
         for name, value in (("coefficients", self.coefficients), ("intercept", self.intercept)):
             require_finite(name, value)

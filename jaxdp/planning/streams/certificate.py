@@ -50,7 +50,7 @@ def certified_risk(
         rho: of the guarantee, > 0; infinite without privacy.
         clip_scale: c > 0; None for all of them.
         largest: eigenvalue of Sigma, >= 1. Above one the bound is that of AC (5).
-        tolerance: in (0, 1): of the fall, and of the risk from cell to cell, relative. Less is
+        tolerance: in [1e-6, 1): of the fall, and of the risk from cell to cell, relative. Less is
             slower and gives a larger bound.
 
     Returns:
@@ -74,8 +74,8 @@ def certified_risk(
         require_positive("clip_scale", host_number("clip_scale", clip_scale))
     if not host_number("largest", largest) >= 1:
         raise ValueError(f"expected largest >= 1, got {largest}")
-    if not 0 < host_number("tolerance", tolerance) < 1:
-        raise ValueError(f"expected 0 < tolerance < 1, got {tolerance}")
+    if not 1e-6 <= host_number("tolerance", tolerance) < 1:
+        raise ValueError(f"expected 1e-6 <= tolerance < 1, got {tolerance}")
     law = Law(gamma, 2 * (gamma / rho) ** 2, label_noise**2 / 2, largest)
     falls = _Falls(law, float(initial_risk), clip_scale, tolerance)
     # The first c eta~ as a share s of [0, infinity): strength (c eta~)^2 = R(0) (s / (1 - s))^2.

@@ -52,7 +52,7 @@ class PrivateLowerBound(NamedTuple):
     Example:
         >>> import numpy as np
         >>> from jaxdp.theory import private_lower_bound
-        >>> eigenvalues = np.arange(1.0, 101.0) ** -2
+        >>> eigenvalues = np.arange(1.0, 101.0) ** -2 / 2
         >>> given = {"source": 0.5, "num_samples": 10_000, "epsilon": 0.1, "delta": 1e-6}
         >>> found = private_lower_bound(eigenvalues, np.full(100, 0.9), **given)
         >>> print(f"{found.risk:.1e} with {found.num_terms} terms")
@@ -83,7 +83,7 @@ def private_lower_bound(
     is; the module says what that changes. What n records cost without privacy is left out.
 
     Args:
-        eigenvalues: $\mu_l > 0$, from the largest down.
+        eigenvalues: $\mu_l > 0$, from the largest down; their sum is $E k(X, X) \le \kappa^2$.
         modulus_means: $\lVert\phi_l\rVert_1 = E|\phi_l(X)|$, in (0, 1].
         source: r in [1/2, 1].
         num_samples: n.
@@ -101,19 +101,20 @@ def private_lower_bound(
     Example:
         >>> import numpy as np
         >>> from jaxdp.theory import private_lower_bound
-        >>> eigenvalues = np.arange(1.0, 101.0) ** -2
+        >>> eigenvalues = np.arange(1.0, 101.0) ** -2 / 2
         >>> given = {"source": 0.5, "num_samples": 10_000, "delta": 1e-6}
         >>> flat = np.full(100, 0.9)
         >>> [f"{private_lower_bound(eigenvalues, flat, epsilon=e, **given).risk:.1e}"
         ...  for e in (0.001, 0.01)]
-        ['5.9e-04', '2.8e-05']
+        ['4.7e-04', '2.3e-05']
     """
     _check_learner(source, num_samples, epsilon, delta)
     require_positive("radius", radius)
     require_positive("kernel_bound", kernel_bound)
+    values, means = _checked_spectrum(eigenvalues, modulus_means, kernel_bound)
     labels = kernel_bound ** (2 * source) * radius
     budget = float(num_samples), float(epsilon), float(delta)
-    return _largest(eigenvalues, modulus_means, source, radius, labels, budget)
+    return _largest(values, means, source, radius, labels, budget)
 
 
 def private_lipschitz_lower_bound(
@@ -149,18 +150,19 @@ def private_lipschitz_lower_bound(
     Example:
         >>> import numpy as np
         >>> from jaxdp.theory import private_lipschitz_lower_bound
-        >>> eigenvalues = np.arange(1.0, 101.0) ** -2
+        >>> eigenvalues = np.arange(1.0, 101.0) ** -2 / 2
         >>> given = {"source": 0.5, "num_samples": 10_000, "epsilon": 0.001, "delta": 1e-6}
         >>> found = private_lipschitz_lower_bound(eigenvalues, np.full(100, 0.9), **given)
         >>> print(f"{found.risk:.1e}")
-        1.5e-04
+        1.2e-04
     """
     _check_learner(source, num_samples, epsilon, delta)
     require_positive("radius", radius)
     require_positive("kernel_bound", kernel_bound)
+    values, means = _checked_spectrum(eigenvalues, modulus_means, kernel_bound)
     # The sigmoid is Lipschitz with 1/4, as half of 1/S is of labels +-S for S = 2.
     budget = float(num_samples), float(epsilon), float(delta)
-    found = _largest(eigenvalues, modulus_means, source, radius, 2.0, budget)
+    found = _largest(values, means, source, radius, 2.0, budget)
     reach = kernel_bound ** (2 * source) * radius
     curvature = 1 / (2 + 2 * np.cosh(reach))
     return found._replace(risk=float(found.risk * curvature / 2))
@@ -193,13 +195,12 @@ def fluctuation_constants(
         >>> fluctuation_constants([1.0, 0.25], [1.0, 0.5], embedding=1.0)
         (1.0, 1.0)
     """
-    values, means = _checked_spectrum(eigenvalues, modulus_means)
+    values, means = _checked_spectrum(eigenvalues, modulus_means, np.inf)
     ratios = means**2 / values ** host_number("embedding", embedding)
     return float(ratios.min()), float(ratios.max())
 
 
-def _largest(eigenvalues, modulus_means, source, radius, labels, budget) -> PrivateLowerBound:
-    values, means = _checked_spectrum(eigenvalues, modulus_means)
+def _largest(values, means, source, radius, labels, budget) -> PrivateLowerBound:
     num_samples, epsilon, delta = budget
     most = radius / np.sqrt(np.cumsum(values ** (-2 * source)))
     best = PrivateLowerBound(0.0, 1, float(most[0]), 0.0)
@@ -214,7 +215,7 @@ def _largest(eigenvalues, modulus_means, source, radius, labels, budget) -> Priv
     return best
 
 
-def _checked_spectrum(eigenvalues, modulus_means):
+def _checked_spectrum(eigenvalues, modulus_means, kernel_bound):
     values = host_array("eigenvalues", eigenvalues)
     means = host_array("modulus_means", modulus_means)
     require_shape("eigenvalues", values, (None,))
@@ -223,6 +224,11 @@ def _checked_spectrum(eigenvalues, modulus_means):
         raise ValueError(f"expected finite eigenvalues > 0, got {values}")
     if not ((means > 0) & (means <= 1 + 1e-9)).all():
         raise ValueError(f"expected modulus_means in (0, 1], got {means}")
+    if values.sum() > kernel_bound**2 * (1 + 1e-9):
+        raise ValueError(
+            f"expected eigenvalues with a sum of at most kernel_bound^2 = {kernel_bound**2:g}, as "
+            f"that of E k(x, x) is, got {values.sum():g}"
+        )
     return values, means
 
 

@@ -31,6 +31,7 @@ from jaxdp.theory.reconstruction.saturation import Activation, non_negative
 _ANGLES, _GRID, _ROUNDS = 48, 33, 9
 # Half of the angle between two rows that are still told apart, over their distance.
 _CLOSEST = 1e-3
+_NEAREST = 0.01
 
 
 class NearDuplicates(NamedTuple):
@@ -89,7 +90,8 @@ def near_duplicates(
 
     Args:
         activation: phi, elementwise.
-        distance: the largest $|\hat x - x_1|/\sqrt d$, above 0 and at most $\sqrt 2$.
+        distance: the largest $|\hat x - x_1|/\sqrt d$, in [.01, $\sqrt 2$]. Nearer pairs are those
+            of `duplicate_limit`: in float64 their difference drowns in rounding.
         cosine: of $x_1$ and $x_2$, within (-1, 1).
 
     Returns:
@@ -106,8 +108,11 @@ def near_duplicates(
     """
     require_scalar("distance", distance)
     require_scalar("cosine", cosine)
-    if not 0 < float(non_negative("distance", distance)) <= np.sqrt(2):
-        raise ValueError(f"expected 0 < distance <= sqrt(2), got {distance}")
+    if not _NEAREST <= float(non_negative("distance", distance)) <= np.sqrt(2):
+        raise ValueError(
+            f"expected {_NEAREST} <= distance <= sqrt(2), got {distance}; nearer ones are the "
+            "limit that duplicate_limit gives"
+        )
     if not -1 < cosine < 1:
         raise ValueError(f"expected -1 < cosine < 1, got {cosine}")
     kernel, other = _kernel_of_angle(activation), float(np.arccos(cosine))

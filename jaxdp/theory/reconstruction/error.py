@@ -53,6 +53,9 @@ from jaxdp.theory.reconstruction.saturation import (
     slope_of,
 )
 
+# Of Hermite functions, by which jumps are seen.
+_ORDERS = 8
+
 
 class ActivationMoments(NamedTuple):
     """Of a standard Gaussian g: E phi(g)^2, E phi'(g)^2 and (E phi'(g))^2."""
@@ -68,7 +71,7 @@ def activation_moments(activation: Activation) -> ActivationMoments:
 
     Raises:
         TypeError, ValueError: as `hermite_coefficients`.
-        NotCoveredError: phi' vanishes, so that its jumps alone would carry information.
+        NotCoveredError: phi' vanishes or phi jumps: what jumps tell is not in the law.
     """
     one = np.ones(1)
     _, square = scaled_coefficients(host_function(activation), one, 1)
@@ -77,6 +80,15 @@ def activation_moments(activation: Activation) -> ActivationMoments:
         raise NotCoveredError(
             "the law of reconstruction linearises the features in the inputs: it needs an "
             "activation with a slope"
+        )
+    orders, _ = scaled_coefficients(host_function(activation), one, 1 + _ORDERS)
+    slopes, _ = scaled_coefficients(host_function(slope_of(activation)), one, _ORDERS)
+    # By parts: sqrt(k) E phi h_k = E phi' h_{k-1}, and more where phi jumps.
+    jump = np.abs(np.sqrt(np.arange(1, 1 + _ORDERS)) * orders[0, 1:] - slopes[0]).max()
+    if jump > 1e-6 * np.sqrt(slope_square[0]):
+        raise NotCoveredError(
+            "the law of reconstruction linearises the features in the inputs: it needs an "
+            "activation without jumps"
         )
     return ActivationMoments(float(square[0]), float(slope_square[0]), float(mean[0, 0] ** 2))
 

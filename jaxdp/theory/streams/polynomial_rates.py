@@ -95,5 +95,5 @@ def polynomial_rate(
     base = steep * gamma * log ** (1 / (1 + power)) / smallest
     condition = gamma * log**2 / smallest**2 * (largest * steep + steep**2 * gamma / rho**2)
     unscaled = base * smallest / largest
-    lower = unscaled / largest + (unscaled / rho) ** 2 if power < 1 else None
+    lower = unscaled / largest + (unscaled / rho) ** 2 if power < 1 and rho > gamma else None
     return PolynomialRate(base * largest / smallest, (base / rho) ** 2, condition, lower)

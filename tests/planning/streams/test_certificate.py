@@ -185,7 +185,7 @@ def test_no_spectrum_is_below_the_bound_of_its_largest_eigenvalue():
         ({"rho": float("nan")}, "expected rho > 0"),
         ({"clip_scale": 0.0}, "clip_scale"),
         ({"largest": 0.5}, "expected largest >= 1, got 0.5"),
-        ({"tolerance": 1.0}, "expected 0 < tolerance < 1, got 1.0"),
+        ({"tolerance": 1.0}, "expected 1e-6 <= tolerance < 1, got 1.0"),
     ],
 )
 def test_numbers_out_of_range_are_refused(changed, message):

@@ -23,6 +23,11 @@ FLAT = 2 * math.sqrt(2) / math.pi
 GIVEN = {"source": 0.5, "delta": 0.0}
 
 
+def _bound(eigenvalues):
+    """Of sqrt k(x, x) on the torus, where no phi^2 exceeds 2."""
+    return math.sqrt(2 * np.sum(eigenvalues))
+
+
 def _basis(points, num):
     """The Fourier basis of the torus, literally."""
     columns = [np.ones_like(points)]
@@ -33,7 +38,7 @@ def _basis(points, num):
 
 def test_coupled_tables_have_the_right_laws_and_differ_in_as_many_labels_as_stated():
     rng, num = np.random.default_rng(1), 20_000
-    eigenvalues = np.arange(1.0, 6.0) ** -2
+    eigenvalues = np.arange(1.0, 6.0) ** -2 / 3
     means = np.asarray([1.0, *[FLAT] * 4])
     found = private_lower_bound(eigenvalues, means, num_samples=num, epsilon=1e-4, **GIVEN)
     assert found.num_terms > 1
@@ -64,7 +69,11 @@ def test_coupled_tables_have_the_right_laws_and_differ_in_as_many_labels_as_stat
 
 def _exponent(eigenvalues, means, products):
     """Of the bound in n epsilon; delta is 0, so that it depends on the product alone."""
-    given = [{"num_samples": 1e15, "epsilon": product / 1e15} for product in products]
+    kernel_bound = _bound(eigenvalues)
+    given = [
+        {"num_samples": 1e15, "epsilon": product / 1e15, "kernel_bound": kernel_bound}
+        for product in products
+    ]
     risks = [private_lower_bound(eigenvalues, means, **one, **GIVEN).risk for one in given]
     return -np.polyfit(np.log(products), np.log(risks), 1)[0]
 
@@ -93,8 +102,9 @@ def _canonical(eigenvalues, product, num_samples=1e30):
         squares = np.zeros(len(eigenvalues))
         squares[num_terms] = eigenvalues[num_terms]
         spectrum = KernelSpectrum(eigenvalues, squares)
-        # PK Proposition 2's multiplier, delta = 1e-40, and a sensitivity of 2 sqrt d / n.
-        noise = 2 * math.sqrt(num_terms) * (1 + math.sqrt(2 * math.log(1e40))) / product
+        # PK Proposition 2's multiplier, delta = 1e-40, and a sensitivity of 2 S sqrt d / n.
+        labels = _bound(eigenvalues)
+        noise = 2 * labels * math.sqrt(num_terms) * (1 + math.sqrt(2 * math.log(1e40))) / product
         given = {"num_samples": num_samples, "label_noise": 1.0, "noise": noise}
         worst.append(canonical_excess_risk(spectrum, num_terms=int(num_terms), **given).total)
     return min(worst)
@@ -110,6 +120,7 @@ def test_the_bound_lies_below_what_is_reached_and_the_printed_one_for_beta_1_doe
     for product in products:
         reached = _canonical(eigenvalues, product)
         given = {"num_samples": 1e30, "epsilon": product / 1e30, "delta": delta, "source": 0.5}
+        given["kernel_bound"] = _bound(eigenvalues)
         assert 0 < private_lower_bound(eigenvalues, means, **given).risk < reached
         changed = math.sqrt(constant) * eigenvalues / np.sqrt(np.arange(1, 40_001))
         wrong = 0.9 * np.exp(-10 * product * changed) - 10 * 1e30 * delta * changed
@@ -123,7 +134,7 @@ def test_the_bound_lies_below_what_is_reached_and_the_printed_one_for_beta_1_doe
 def test_a_stronger_privacy_or_a_larger_delta_moves_the_bounds_as_it_must():
     eigenvalues, means = np.arange(1.0, 201.0) ** -2, np.full(200, FLAT)
     for bound in (private_lower_bound, private_lipschitz_lower_bound):
-        given = {"num_samples": 1e4, "source": 0.75}
+        given = {"num_samples": 1e4, "source": 0.75, "kernel_bound": _bound(eigenvalues)}
         risks = [
             bound(eigenvalues, means, epsilon=epsilon, delta=1e-7, **given).risk
             for epsilon in (1e-4, 1e-3, 1e-2, 0.1)
@@ -146,12 +157,9 @@ def test_the_logistic_risk_exceeds_the_distance_times_the_curvature_that_is_used
     excess, distance = risk(first) - risk(best), (first - best) ** 2
     assert np.all(excess >= curvature / 2 * distance - 1e-12)
     assert not np.all(excess >= 1.3 * curvature / 2 * distance - 1e-12)
-    squared = private_lower_bound(
-        [1.0, 0.25], [1.0, 1.0], source=0.5, num_samples=100, epsilon=0.01, delta=0.0, radius=2.0
-    )
-    logistic = private_lipschitz_lower_bound(
-        [1.0, 0.25], [1.0, 1.0], source=0.5, num_samples=100, epsilon=0.01, delta=0.0, radius=2.0
-    )
+    given = {"num_samples": 100, "epsilon": 0.01, "radius": 2.0, **GIVEN}
+    squared = private_lower_bound([0.8, 0.2], [1.0, 1.0], **given)
+    logistic = private_lipschitz_lower_bound([0.8, 0.2], [1.0, 1.0], **given)
     # Labels +-2 and the sigmoid's slope of 1/4 change as many records.
     expected = squared.risk / (2 + 2 * math.cosh(2.0)) / 2
     assert logistic.risk == pytest.approx(expected, rel=1e-12)
@@ -185,10 +193,11 @@ def test_a_bounded_power_of_the_kernel_keeps_its_eigenfunctions_from_hiding():
         ({"eigenvalues": [1.0, 0.0]}, "eigenvalues"),
         ({"modulus_means": [1.0, 1.5]}, "modulus_means"),
         ({"modulus_means": [1.0]}, "modulus_means"),
+        ({"kernel_bound": 1.2}, "sum of at most"),
     ],
 )
 def test_wrong_arguments_are_refused(changed, message):
-    good = {"source": 0.5, "num_samples": 10, "epsilon": 1.0, "delta": 0.0}
+    good = {"source": 0.5, "num_samples": 10, "epsilon": 1.0, "delta": 0.0, "kernel_bound": 1.3}
     good |= {"eigenvalues": [1.0, 0.5], "modulus_means": [1.0, 1.0]} | changed
     for bound in (private_lower_bound, private_lipschitz_lower_bound):
         with pytest.raises(ValueError, match=message):
