@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.attacks.base import require_activation
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import require_count, require_kind, require_shape
+from jaxdp.core.checks import require_count, require_finite, require_kind, require_shape
 from jaxdp.losses import Squared
 
 
@@ -109,8 +109,17 @@ def run_without_one(*arguments, num_samples: int) -> KnownRun:
     """A noisy run of which all records but one are known.
 
     Raises:
-        ValueError: it has no noise, so that there is no likelihood, or more are unknown.
+        ValueError: it has no noise, so that there is no likelihood, more are unknown, or a
+            number is not finite.
     """
+    iterates, weights, _, _, inputs, labels = arguments
+    for name, value in (
+        ("iterates", iterates),
+        ("weights", weights),
+        ("known_inputs", inputs),
+        ("known_labels", labels),
+    ):
+        require_finite(name, value)
     run = known_run(*arguments, num_samples=num_samples)
     if (known := len(arguments[-1])) != num_samples - 1:
         raise ValueError(f"expected {num_samples - 1} known records, all but one, got {known}")

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.attacks.likelihood import less_known, run_without_one
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import host_array, require_shape
+from jaxdp.core.checks import host_array, require_finite, require_shape
 
 
 class AttainedTradeoff(NamedTuple):
@@ -97,6 +97,8 @@ def membership_scores(
     pair, answers = as_wide_float(inputs), as_wide_float(labels)
     require_shape("inputs", pair, (2, run.dim))
     require_shape("labels", answers, (2,))
+    for name, value in (("iterates", runs), ("inputs", pair), ("labels", answers)):
+        require_finite(name, value)
     known = as_wide_float(known_inputs), as_wide_float(known_labels)
     return np.asarray(_ratios(run, runs, *known, pair, answers), np.float64)
 
@@ -144,10 +146,10 @@ def attained_tradeoff(
     for name, scores in (("member_scores", members), ("other_scores", others)):
         if scores.ndim != 1 or not len(scores) or not np.isfinite(scores).all():
             raise ValueError(f"expected finite {name} of shape (runs,), got {scores.shape}")
-    if not np.all((rates > 0) & (rates < 1)):
-        raise ValueError(f"expected false-positive rates between 0 and 1, got {rates}")
+    if rates.ndim != 1 or not np.all((rates > 0) & (rates < 1)):
+        raise ValueError(f"expected a row of false-positive rates between 0 and 1, got {rates}")
     thresholds = np.quantile(others, 1 - rates)
-    missed = np.mean(members <= np.atleast_1d(thresholds)[:, None], axis=1)
+    missed = np.mean(members <= thresholds[:, None], axis=1)
     slopes = np.exp(thresholds)
     variances = missed * (1 - missed) / len(members) + slopes**2 * rates * (1 - rates) / len(others)
     return AttainedTradeoff(missed, np.sqrt(variances))

@@ -112,6 +112,8 @@ def posterior_rows(
     known = as_wide_float(labels, "labels")
     require_shape("labels", known, (None,))
     require_finite("labels", known)
+    if not known.size:
+        raise ValueError("expected one label or more that the record may have, got none")
     if start is None:
         ahead = jnp.sum(run.left, axis=0) @ run.weights
         # Up to its sign, which is the label's.
@@ -121,6 +123,8 @@ def posterior_rows(
     else:
         first = as_wide_float(start, "start")
         require_shape("start", first, (run.dim,))
+        if not 0 < float(jnp.linalg.norm(first)) < np.inf:
+            raise ValueError("expected a finite start that is not zero, got another")
     keys = jax.vmap(lambda chain: numbered_key(stream_key(key, "posterior"), chain))(
         jnp.arange(num_chains)
     )

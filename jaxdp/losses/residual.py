@@ -152,7 +152,7 @@ def check_residual_loss(loss: AbstractResidualLoss) -> None:
     check_constants(loss)
     # Near the corners of Huber's loss and its kin: curvature times length is the slope's range.
     points = wide_grid(loss.lipschitz / loss.smoothness * np.linspace(-4, 4, 4001))
-    check_slopes(loss, points, loss.slope_of_residual(points), "slope_of_residual")
+    check_slopes(loss, points, loss.slope_at(points, np.zeros(points.shape)), "slope_at")
 
 
 def _rounded_modulus(residuals: _Residuals, width: float) -> _Residuals:

@@ -159,4 +159,5 @@ def epsilon_of_losses(
     if delta_beyond(0.0) <= delta:
         return log_jacobian
     excess = largest_within(lambda excess: delta_beyond(excess) > delta)
-    return log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)
+    # Once for the bisection, once for `delta_of_losses`, which takes the Jacobian's part off again.
+    return (log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)) * (1 + _ROUNDING)

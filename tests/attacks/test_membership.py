@@ -122,7 +122,12 @@ def test_membership_bad_arguments_are_named():
         membership_scores(
             runs, weights, RELU, algorithm, *nobody, rows[:1], np.ones(2), num_samples=1
         )
-    with pytest.raises(ValueError, match="false-positive rates"):
-        attained_tradeoff(np.ones(3), np.ones(3), [0.0])
+    with pytest.raises(ValueError, match="finite inputs"):
+        membership_scores(
+            runs, weights, RELU, algorithm, *nobody, np.nan * rows, np.ones(2), num_samples=1
+        )
+    for rates in ([0.0], 0.1, [[0.1]]):
+        with pytest.raises(ValueError, match="false-positive rates"):
+            attained_tradeoff(np.ones(3), np.ones(3), rates)
     with pytest.raises(ValueError, match="other_scores"):
         attained_tradeoff(np.ones(3), np.ones(0), [0.1])

@@ -197,5 +197,14 @@ def test_bad_arguments_are_named():
         posterior_rows(*silent, rows[:2], labels[:2], num_samples=3, key=jr.key(0))
     with pytest.raises(ValueError, match="num_draws"):
         posterior_rows(*run, rows[:2], labels[:2], num_samples=3, key=jr.key(0), num_draws=0)
+    good = {"num_samples": 3, "key": jr.key(0)}
+    for changed, message in (
+        ({"labels": ()}, "one label or more"),
+        ({"start": np.zeros(4)}, "start that is not zero"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            posterior_rows(*run, rows[:2], labels[:2], **good, **changed)
+    with pytest.raises(ValueError, match="finite iterates"):
+        posterior_rows(np.nan * iterates, *run[1:], rows[:2], labels[:2], **good)
     with pytest.raises(ValueError, match="samples of shape"):
         best_guess(np.ones(3))

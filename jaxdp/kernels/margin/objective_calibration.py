@@ -76,7 +76,8 @@ class ObjectiveCalibration(NamedTuple):
     Attributes:
         noise_std: $\sigma$, of every entry of b.
         ridge: $\lambda$, as used: what was asked for, or the floor.
-        ridge_floor: $c_2 B^2/(n(e^{\epsilon/4} - 1))$.
+        ridge_floor: $c_2 B^2/(n(e^{\epsilon/4} - 1))$; of k classes
+            $B^2/(kn(e^{\epsilon/(4(k - 1))} - 1))$.
         log_jacobian: r, at most $\epsilon/4$.
         mechanism: what is proved of the release.
 

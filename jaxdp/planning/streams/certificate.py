@@ -76,7 +76,10 @@ def certified_risk(
         raise ValueError(f"expected largest >= 1, got {largest}")
     if not 1e-6 <= host_number("tolerance", tolerance) < 1:
         raise ValueError(f"expected 1e-6 <= tolerance < 1, got {tolerance}")
-    law = Law(gamma, 2 * (gamma / rho) ** 2, label_noise**2 / 2, largest)
+    strength = 2 * (gamma / rho) * (gamma / rho)
+    if math.isinf(strength):
+        raise ValueError(f"expected a rho whose noise float64 can hold, got {rho}")
+    law = Law(gamma, strength, label_noise**2 / 2, largest)
     falls = _Falls(law, float(initial_risk), clip_scale, tolerance)
     # The first c eta~ as a share s of [0, infinity): strength (c eta~)^2 = R(0) (s / (1 - s))^2.
     starts = [(falls.ending(0.0, 1.0), 0.0, 1.0)]

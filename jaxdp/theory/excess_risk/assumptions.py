@@ -16,6 +16,7 @@ from jax.core import Tracer
 from jaxdp.core.checks import require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
+from jaxdp.core.numerics.smoothness import difference_quotient, is_bounded, largest_jump
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.problems.rows.random_features import RandomFeatures
 
@@ -151,7 +152,16 @@ def _of_activation(problem: RandomFeatures) -> list[Assumption]:
             f"the orders above two have a square of {max(rest, 0.0):.3g}",
             rest > _ZERO * square,
         ),
+        _is_lipschitz(function),
     ]
+
+
+def _is_lipschitz(function) -> Assumption:
+    jump = largest_jump(function)
+    stops = is_bounded(difference_quotient(function))
+    slope = "stops" if stops else "does not stop"
+    found = f"it jumps by {jump:.3g}" if jump else f"its slope {slope} growing within 13 deviations"
+    return Assumption("Assumption 2", "the activation is Lipschitz", found, not jump and stops)
 
 
 def _of_sizes(problem: RandomFeatures) -> list[Assumption]:
@@ -161,7 +171,10 @@ def _of_sizes(problem: RandomFeatures) -> list[Assumption]:
     return [
         Assumption("Assumption 3", "n = O(sqrt p)", width, p is None or n <= math.sqrt(p)),
         Assumption(
-            "Assumption 3", "n = omega(d log^2 d)", f"n is {n / least:.3g} times that", n > least
+            "Assumption 3",
+            "n = omega(d log^2 d)",
+            f"n is {n / least:.3g} times that" if least else "that is zero",
+            n > least,
         ),
         Assumption(
             "Assumption 3",

@@ -104,8 +104,9 @@ def fitted_constants(
 ) -> Float[np.ndarray, "3"]:
     r"""Constants of the three terms under which the bound holds of all measured excess risks.
 
-    Among those the ones of the least mean bound, by a linear programme: they describe the cells
-    that were measured. Derived: test_bound plants constants and finds them.
+    Among those the ones of the least mean bound, by a linear programme and then raised by its
+    rounding: they describe the cells that were measured.
+    Derived: test_bound plants constants and finds them.
 
     Args:
         num_train, dim, epsilon, delta: of each cell; shapes that broadcast.
@@ -116,7 +117,7 @@ def fitted_constants(
         Three numbers >= 0.
 
     Raises:
-        ValueError: shapes do not broadcast, or something is not finite.
+        ValueError: shapes do not broadcast, there are no cells, or a number is out of its range.
         RuntimeError: the programme was not solved.
 
     Example:
@@ -140,18 +141,29 @@ def fitted_constants(
         )
     ]
     cells = [part.ravel() for part in np.broadcast_arrays(*given)]
-    if not all(np.isfinite(part).all() for part in cells):
-        raise ValueError("expected finite sizes, budgets and excess risks, got others")
     samples, inputs, budgets, failures, excess = cells
+    if not all(part.size and np.isfinite(part).all() for part in cells):
+        raise ValueError("expected one finite size, budget and excess risk or more, got others")
+    if min(samples.min(), inputs.min()) < 1 or budgets.min() <= 0:
+        raise ValueError("expected num_train >= 1, dim >= 1 and epsilon > 0, got others")
+    if failures.min() <= 0 or failures.max() >= 1:
+        raise ValueError(f"expected 0 < delta < 1, got {failures.min()} to {failures.max()}")
     parts = _terms(samples, inputs, budgets, failures, with_logarithms)
     terms = np.stack(np.broadcast_arrays(*parts))
     # In units of the largest value of each, so that logarithms do not unbalance the programme.
-    scale = terms.max(axis=1)
-    scaled = terms / scale[:, None]
-    found = linprog(scaled.mean(axis=1), A_ub=-scaled.T, b_ub=-np.abs(excess), method="highs")
+    # A term that vanishes everywhere bounds nothing.
+    scale = np.where(terms.max(axis=1) > 0, terms.max(axis=1), 1.0)
+    scaled, least = terms / scale[:, None], np.abs(excess)
+    size = least.max() or 1.0
+    found = linprog(scaled.mean(axis=1), A_ub=-scaled.T, b_ub=-least / size, method="highs")
     if not found.success:
         raise RuntimeError(f"the constants were not found: {found.message}")
-    return found.x / scale
+    constants = np.maximum(found.x, 0) * size
+    bounds = constants @ scaled
+    short = least > bounds
+    # Twice the rounding of the quotient and of the caller's own sum.
+    raised = np.max(least[short] / bounds[short] * (1 + 1e-15), initial=1.0)
+    return constants * raised / scale
 
 
 def _constants(constants: Sequence[float]) -> list[float]:

@@ -171,7 +171,7 @@ def projection_error_orders(
     $H/(n\sqrt\lambda) + H\sqrt{N/n}$, $\sqrt{\lambda N/M}$ and $\lambda^r$, and with privacy
     $\frac{\sqrt M}{n\varepsilon\sqrt\lambda}\bigl(1 + \frac H{n\lambda} + \sqrt{\frac N{n\lambda}}
     + \frac{\sqrt M}{n\varepsilon\lambda}\bigr)$, all without constants and logarithms. Source: PK
-    Lemmas 13 and 14, Theorem 38. The last prints $\sqrt{N/M}$ without $\lambda$, which its own
+    Lemmas 13 and 14, Theorem 38. Theorem 38 prints $\sqrt{N/M}$ without $\lambda$, which its own
     lemmas (30, 32, 33) put there; at the ridge of Theorem 11 it would not vanish.
 
     Args:

@@ -14,14 +14,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import require_count
-from jaxdp.core.numerics.hermite import host_function, scaled_coefficients, smooth_panels
+from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
+from jaxdp.core.numerics.smoothness import difference_quotient, is_bounded, largest_jump
 from jaxdp.theory.reconstruction.saturation import Activation, slope_of
 
 # Of the root mean square of the activation: coefficients below it are zero to quadrature.
 _ZERO = 1e-9
-# A slope that doubles from here to the end of what is looked at is called unbounded.
-_NEAR, _FAR = 6.5, 13.0
-_BESIDE, _JUMP = 1e-7, 1e-4
 _CURVE_COEFFICIENT = math.exp(1.5) / 4
 
 
@@ -60,6 +58,8 @@ class ActivationReport(NamedTuple):
         odd, even: the largest ones of order 3 or more, by parity.
         has_bounded_slope: whether the slope stops growing within what is looked at.
         slope_jump: the largest jump of the slope; 0 where it is continuous.
+        jump: of the function itself.
+        has_bounded_curvature: whether the slope's own derivative stops growing too.
         scale: root mean square of $\phi(g)$, by which zero is told.
 
     Example:
@@ -77,6 +77,8 @@ class ActivationReport(NamedTuple):
     even: float
     has_bounded_slope: bool
     slope_jump: float
+    jump: float
+    has_bounded_curvature: bool
     scale: float
 
     @property
@@ -93,7 +95,9 @@ class ActivationReport(NamedTuple):
             "no odd coefficient of order 3 or more": is_zero(self.odd),
             "no even coefficient of order 3 or more": is_zero(self.even),
             "the slope is not bounded": not self.has_bounded_slope,
+            f"the activation jumps by {self.jump:.3g}": self.jump > 0,
             f"the slope jumps by {self.slope_jump:.3g}": self.slope_jump > 0,
+            "the slope's derivative is not bounded": not self.has_bounded_curvature,
         }
         return tuple(words for words, fails in clauses.items() if fails)
 
@@ -102,8 +106,7 @@ def assumption_2(activation: Activation, *, max_order: int = 24) -> ActivationRe
     r"""Look at an activation as Assumption 2 does.
 
     Coefficients are quadrature, to about $10^{-13}$. What a function does beyond 13 standard
-    deviations is not seen: a slope that grows more slowly than by a half from 6.5 to 13 of them
-    counts as bounded.
+    deviations is not seen: what grows by less than a half from 6.5 to 13 of them counts as bounded.
 
     Source: DR Assumption 2.
 
@@ -128,15 +131,13 @@ def assumption_2(activation: Activation, *, max_order: int = 24) -> ActivationRe
     found, square = scaled_coefficients(function, np.ones(1), max_order + 1)
     coefficients = found[0]
     higher = np.abs(coefficients[3:])
-    near, far = (np.abs(slope(np.linspace(-end, end, 2001))).max() for end in (_NEAR, _FAR))
-    kinks = smooth_panels(slope, 1.0).kinks
-    jumps = np.abs(slope(kinks + _BESIDE) - slope(kinks - _BESIDE)) if len(kinks) else np.zeros(1)
-    jump = float(jumps.max())
     return ActivationReport(
         *(float(value) for value in coefficients[:3]),
         odd=float(coefficients[3::2][np.argmax(higher[::2])]),
         even=float(coefficients[4::2][np.argmax(higher[1::2])]),
-        has_bounded_slope=bool(far <= 1.5 * near),
-        slope_jump=jump if jump > _JUMP * max(near, 1e-300) else 0.0,
+        has_bounded_slope=is_bounded(slope),
+        slope_jump=largest_jump(slope),
+        jump=largest_jump(function),
+        has_bounded_curvature=is_bounded(difference_quotient(slope)),
         scale=math.sqrt(float(square[0])),
     )

@@ -30,7 +30,13 @@ from jaxtyping import Array, ArrayLike, Float
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import require_count, require_host, require_kind, require_shape
+from jaxdp.core.checks import (
+    require_count,
+    require_finite,
+    require_host,
+    require_kind,
+    require_shape,
+)
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 from jaxdp.problems.rows.random_features import RandomFeatures
@@ -87,6 +93,8 @@ def membership_mu(
     row, label = as_wide_float(other_input), as_wide_float(other_label)
     require_shape("other_input", row, (problem.dim,))
     require_shape("other_label", label, ())
+    require_finite("other_input", row)
+    require_finite("other_label", label)
     rows = jnp.concatenate([jnp.asarray(problem.train_inputs), row[None]])
     labels = jnp.append(jnp.asarray(problem.train_labels), label)
     arguments = jnp.matmul(rows, problem.weights.T, precision=Precision.HIGHEST)
@@ -95,7 +103,11 @@ def membership_mu(
     slopes = _slopes_on_the_path(gram, labels, problem.loss, algorithm)
     mine, others = (np.asarray(slopes, np.float64)[:, i] for i in (index % count, count))
     kernel = np.asarray(gram, np.float64)[np.ix_([index % count, count], [index % count, count])]
-    squares = mine**2 * kernel[0, 0] + others**2 * kernel[1, 1] - 2 * mine * others * kernel[0, 1]
+    # |a f - b g|^2, of which nothing but rounding is left where f = g and a = b.
+    apart = np.asarray(features[index % count] - features[count], np.float64)
+    sums = (mine - others) * (kernel[0, 0] + kernel[1, 1])
+    sums += (mine + others) * (kernel[0, 0] - kernel[1, 1])
+    squares = (mine - others) * sums / 2 + mine * others * (apart @ apart)
     gap = math.sqrt(max(squares.sum(), 0.0)) * float(algorithm.learning_rate) / count
     std = float(algorithm.noise_std(count))
     return gap / std if std > 0 else (math.inf if gap > 0 else 0.0)

@@ -165,9 +165,14 @@ def released_direction_error(mu: float, dim: int) -> float:
     # In units of the noise: lengths about the root of half^2 + d, angles about atan(root / half).
     length = math.hypot(half, root)
     lengths, length_weights = _nodes(max(length - _REACH, 0.0), length + _REACH)
-    nearest = math.atan2(max(math.sqrt(dim - 1) - _REACH, 0.0), half + _REACH)
-    farthest = math.atan2(root + _REACH, half - _REACH)
-    angles, angle_weights = _nodes(nearest, farthest if half > _REACH else math.pi)
+    # The released vector has half, plus or minus a deviation, along u, and the rest across.
+    least_across = max(math.sqrt(dim - 1) - _REACH, 0.0)
+    nearest = math.atan2(least_across, half + _REACH)
+    if half > _REACH:
+        farthest = math.atan2(root + _REACH, half - _REACH)
+    else:
+        farthest = math.atan2(least_across, min(half - _REACH, -1e-300))
+    angles, angle_weights = _nodes(nearest, farthest)
     logarithms = (dim - 1) * np.log(lengths)[:, None] + (dim - 2) * np.log(np.sin(angles))
     # |length u' - half u|^2, without the cancellation of long vectors at small angles.
     gaps = (lengths[:, None] - half) ** 2 + 4 * half * np.outer(lengths, np.sin(angles / 2) ** 2)

@@ -85,15 +85,18 @@ def polynomial_rate(
     """
     if not 0 < host_number("gamma", gamma) < 1:
         raise ValueError(f"expected gamma in (0, 1), got {gamma}")
-    if host_number("power", power) not in (0.0, 0.5) and not power >= 1:
-        raise ValueError(f"expected a power of 0, 1/2, or at least 1, got {power}")
+    if host_number("power", power) not in (0.0, 0.5) and not 1 <= power < math.inf:
+        raise ValueError(f"expected a finite power of 0, 1/2, or at least 1, got {power}")
     if not host_number("rho", rho) > 0:
         raise ValueError(f"expected rho > 0, got {rho}")
     if not 0 < host_number("smallest", smallest) <= 1 <= host_number("largest", largest):
         raise ValueError(f"expected 0 < smallest <= 1 <= largest, got {smallest} and {largest}")
     steep, log = max(1.0, power), math.log(1 / gamma)
     base = steep * gamma * log ** (1 / (1 + power)) / smallest
-    condition = gamma * log**2 / smallest**2 * (largest * steep + steep**2 * gamma / rho**2)
+    condition = gamma * log**2 / smallest**2 * (largest * steep + steep**2 * gamma / rho / rho)
     unscaled = base * smallest / largest
-    lower = unscaled / largest + (unscaled / rho) ** 2 if power < 1 and rho > gamma else None
-    return PolynomialRate(base * largest / smallest, (base / rho) ** 2, condition, lower)
+    lower = None
+    if power < 1 and rho > gamma:
+        lower = unscaled / largest + unscaled / rho * (unscaled / rho)
+    # Products of floats overflow to infinity, powers to an error.
+    return PolynomialRate(base * largest / smallest, base / rho * (base / rho), condition, lower)

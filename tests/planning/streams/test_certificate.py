@@ -136,6 +136,32 @@ def test_the_fall_is_bounded_by_no_more_than_the_tolerance():
             assert falls[at, 1] * (1 - 1e-9) <= slower <= falls[at, 1] * (1 + 2 * tolerance)
 
 
+# Far above the first risk the last range of clips decides, which has no end.
+@pytest.mark.parametrize(
+    ("gamma", "rho", "noise", "start", "ratio"),
+    [
+        (0.1, 1.0, 0.3, 0.5, 1e4),
+        (0.5, 30.0, 0.3, 0.5, 1e3),
+        (0.01, 100.0, 0.01, 1e-3, 1e6),
+        (3.0, 100.0, 0.3, 0.5, 1e5),
+    ],
+)
+def test_no_clip_falls_faster_than_the_bound_where_noise_is_most_of_the_risk(
+    gamma, rho, noise, start, ratio
+):
+    strength, risk = 2 * (gamma / rho) ** 2, start * ratio
+    law = Law(gamma, strength, noise**2 / 2, 1.0)
+    clips = np.geomspace(1e-3, 1e7, 1500)[:, None] * np.sqrt(start)
+    most = np.minimum(2 / gamma, np.sqrt(risk / strength) / clips)
+    # The best rates leave nearly nothing of the risk but noise: both ends of the range are dense.
+    shares = np.concatenate([np.linspace(0, 1, 400), 1 - np.geomspace(1e-12, 0.5, 400)])
+    rates = most * shares
+    pull, spread = _factors(clips, risk - strength * (clips * rates) ** 2, noise)
+    falls = 2 * rates * pull - rates**2 * gamma * spread
+    found, _ = fastest_fall(risk, first_boxes(law, start, None), law, np.inf, 0.01)
+    assert falls.max() <= found
+
+
 def test_without_privacy_the_bound_is_the_floor():
     problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
     for samples in (100, 300):
@@ -183,6 +209,7 @@ def test_no_spectrum_is_below_the_bound_of_its_largest_eigenvalue():
         ({"initial_risk": -1.0}, "initial_risk"),
         ({"rho": 0.0}, "expected rho > 0, got 0.0"),
         ({"rho": float("nan")}, "expected rho > 0"),
+        ({"rho": 1e-200}, "whose noise float64 can hold"),
         ({"clip_scale": 0.0}, "clip_scale"),
         ({"largest": 0.5}, "expected largest >= 1, got 0.5"),
         ({"tolerance": 1.0}, "expected 1e-6 <= tolerance < 1, got 1.0"),

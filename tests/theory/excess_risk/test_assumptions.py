@@ -45,6 +45,26 @@ def test_the_activation_is_judged_by_its_hermite_coefficients(activation, even, 
     assert judged == [even, first, nonlinear]
 
 
+@pytest.mark.parametrize(
+    ("activation", "is_lipschitz"),
+    [
+        (jnp.tanh, True),
+        (jax.nn.relu, True),
+        (jnp.sin, True),
+        (lambda x: x**3 - 3 * x, False),
+        (lambda x: x + jnp.sign(x), False),
+    ],
+)
+def test_a_jump_or_a_growing_slope_is_not_lipschitz(activation, is_lipschitz):
+    # Source: PF Assumption 2.
+    assert _verdicts(_problem(activation))["the activation is Lipschitz"] is is_lipschitz
+
+
+def test_one_dimension_has_an_empty_range():
+    found = [str(one) for one in excess_risk_assumptions(_problem(dim=1))]
+    assert any("omega(d log^2 d); that is zero" in words for words in found)
+
+
 def test_rows_are_judged_by_their_lengths_and_their_second_moment():
     # Source: PF Assumption 1.
     length, moment = "|x| = sqrt(d)", "the least eigenvalue of E x x^T is above a constant"

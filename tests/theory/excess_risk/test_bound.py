@@ -53,7 +53,8 @@ def test_fitted_constants_are_the_least_that_bound_all_cells():
     np.testing.assert_allclose(found, planted, rtol=1e-6)
     below = excess * np.random.default_rng(0).uniform(0.2, 1, excess.size)
     found = fitted_constants(n, d, epsilon, 1 / n, below)
-    assert np.all(found @ terms >= np.abs(below) * (1 - 1e-9))
+    # To the last digit: the programme's own tolerance is made up for.
+    assert np.all(found @ terms >= np.abs(below) * (1 - 1e-14))
     for place in np.flatnonzero(found > 0):
         lower = found * np.where(np.arange(3) == place, 0.99, 1)
         assert np.any(lower @ terms < np.abs(below))
@@ -83,8 +84,28 @@ def test_arguments_out_of_range_are_refused():
     for constants in ((1, 1), (1, -1, 1), (1, 1, math.nan)):
         with pytest.raises(ValueError, match="three constants >= 0"):
             excess_risk_bound(9, 3, epsilon=1.0, delta=0.1, constants=constants)
-    with pytest.raises(ValueError, match="expected finite"):
-        fitted_constants(9, 3, 1.0, 0.1, math.nan)
+    for changed, message in (
+        ({"excess_risk": math.nan}, "finite size"),
+        ({"num_train": []}, "finite size"),
+        ({"num_train": 0}, "num_train >= 1"),
+        ({"epsilon": -1.0}, "epsilon > 0"),
+        ({"delta": 1.0}, "0 < delta < 1"),
+    ):
+        good = {"num_train": 9, "dim": 3, "epsilon": 1.0, "delta": 0.1, "excess_risk": 0.1}
+        with pytest.raises(ValueError, match=message):
+            fitted_constants(**(good | changed))
+
+
+def test_tiny_excess_risks_are_bounded_too():
+    # HiGHS takes 1e-7 for zero.
+    n = np.asarray([400.0, 1600.0])
+    found = fitted_constants(n, 40, 1.0, 1 / n, 1e-9 * 40 / n)
+    assert found[0] == pytest.approx(1e-9, rel=1e-6)
+
+
+def test_a_term_that_is_zero_in_every_cell_gets_no_infinite_constant():
+    found = fitted_constants([1, 1], 4, 1.0, 0.1, [0.1, 0.2], with_logarithms=True)
+    assert np.all(np.isfinite(found))
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,9 @@ def test_opposite_gradients_attain_the_guarantee():
     algorithm = jaxdp.DPGD(RATE, 0.5, 1, 0.05)
     found = membership_mu(problem, algorithm, rows[2], -labels[2])
     assert found == pytest.approx(algorithm.mu, rel=1e-5)
-    assert membership_mu(problem, algorithm, rows[2], labels[2]) < 1e-2 * algorithm.mu
+    assert membership_mu(problem, algorithm, rows[2], labels[2]) == 0
+    silent = jaxdp.DPGD(RATE, 0.5, 3, 0.0)
+    assert membership_mu(problem, silent, rows[2], labels[2]) == 0
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,8 @@ def test_closed_form_of_relu_and_limits():
         membership_mu(problem, noisy, rows[-1], 1.0, index=3)
     with pytest.raises(ValueError, match="other_input of shape"):
         membership_mu(problem, noisy, rows[-1, :2], 1.0)
+    with pytest.raises(ValueError, match="finite other_input"):
+        membership_mu(problem, noisy, np.full(DIM, np.nan), 1.0)
     infinite = jaxdp.RandomFeatures.from_arrays(
         rows[:-1], labels[:-1], rows[:-1], labels[:-1], None, RELU
     )

@@ -44,6 +44,14 @@ def test_error_of_a_released_direction_is_that_of_the_observed_one(mu, dim):
         assert_mean_close(found, released_direction_error(1.05 * mu, dim))
 
 
+@pytest.mark.parametrize("mu", [0.0, 1.0, 19.0, 21.0, 2e4])
+def test_many_dimensions_are_seen_by_the_quadrature(mu):
+    # The angle concentrates where its cosine is half mu over the length.
+    cosine = mu / 2 / math.hypot(mu / 2, 1e4)
+    found = released_direction_error(mu, 10**8)
+    assert found == pytest.approx(math.sqrt(2 - 2 * cosine), rel=1e-7)
+
+
 @pytest.mark.parametrize(("mu", "dim"), [(0.7, 2), (3.0, 5), (60.0, 40)])
 def test_error_of_a_released_direction_is_an_integral_of_a_noncentral_t(mu, dim):
     # P(angle > w) = P(T < sqrt(d - 1) cot w), and E 2 sin(w/2) integrates it against cos(w/2).

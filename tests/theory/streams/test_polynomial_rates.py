@@ -56,7 +56,7 @@ def test_the_condition_counts_the_square_of_the_power_under_privacy():
     ("changed", "message"),
     [
         ({"gamma": 1.0}, r"expected gamma in \(0, 1\), got 1.0"),
-        ({"power": 0.3}, "expected a power of 0, 1/2, or at least 1, got 0.3"),
+        ({"power": 0.3}, "expected a finite power of 0, 1/2, or at least 1, got 0.3"),
         ({"rho": -1.0}, "expected rho > 0, got -1.0"),
         ({"smallest": 1.2}, "expected 0 < smallest <= 1 <= largest"),
         ({"largest": 0.9}, "expected 0 < smallest <= 1 <= largest"),
