@@ -61,21 +61,21 @@ _PF = (
     PaperFigure(
         1,
         "fig01_mnist_width",
-        "n = {num_train}, widths to {widths[6]}, {num_seeds} seeds",
+        "n = {num_train}, widths to {widths.last}, {num_seeds} seeds",
         "n = 50,000, widths to 10,000",
         "found again at the smaller size",
     ),
     PaperFigure(
         2,
         "fig02_mnist_samples",
-        "width {width}, n to {num_train[10]}, {num_seeds} seeds",
+        "width {width}, n to {num_train.last}, {num_seeds} seeds",
         "width 1000, n to 50,000",
         "found again at the smaller size; the left end is an artefact of dead pixels",
     ),
     PaperFigure(
         3,
         "fig03_random_features",
-        "n = {num_train}, d = {dim}, p to {widths[20]}, {num_seeds} seeds",
+        "n = {num_train}, d = {dim}, p to {widths.last}, {num_seeds} seeds",
         "n = 2000, d = 100, p to 200,000",
         "found again; most gradients are clipped, so it does not run the theory's process "
         "(ERRATA P3)",
@@ -83,7 +83,7 @@ _PF = (
     PaperFigure(
         4,
         "fig04_mnist_hyperparameters",
-        "n = {num_train}, epsilon = {epsilon}, widths to {widths[2]}, {num_seeds} seeds",
+        "n = {num_train}, epsilon = {epsilon}, widths to {widths.last}, {num_seeds} seeds",
         "n = 50,000, epsilon = 1, widths to 10,000",
         "found again at the smaller size, but for the heat map's fourth region (ERRATA P12)",
     ),

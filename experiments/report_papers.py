@@ -45,6 +45,10 @@ def _written(value: object) -> object:
 
 
 class _Listed(list):
+    @property
+    def last(self) -> object:
+        return self[-1]
+
     def __str__(self) -> str:
         return ", ".join(map(str, self))
 

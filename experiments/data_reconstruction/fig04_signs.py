@@ -78,7 +78,7 @@ class Config:
         max_passes=400,
         few=Images(2, side=2, made_up=True),
         num_few_seeds=4,
-        published_passes=4000,
+        published_passes=200,
     )
 
     paper = harness.size(images=Images(num_samples=100, side=32), block_size=150_000)
@@ -146,7 +146,7 @@ def _few(config: Config, data: pathlib.Path | None) -> xarray.Dataset:
     dataset = harness.empty(
         {"activation": names, "few_seed": seeds, "optimiser": optimisers, "few_image": num_samples},
         {
-            trial: ["few_error", "few_loss", "few_passes", "few_seconds"],
+            trial: ["few_error", "few_loss", "few_passes"],
             (*trial, "few_image"): ["few_row_errors", "few_signs"],
         },
     )
@@ -160,7 +160,6 @@ def _few(config: Config, data: pathlib.Path | None) -> xarray.Dataset:
             error = reconstruction_error(pictures.rows.inputs, found.inputs)
             dataset.few_error.loc[at], dataset.few_loss.loc[at] = error, found.loss
             dataset.few_passes.loc[at] = found.num_passes
-            dataset.few_seconds.loc[at] = found.seconds
             dataset.few_row_errors.loc[at] = matched.errors
             dataset.few_signs.loc[at] = matched.signs
     return dataset.assign(few_num_samples=num_samples, few_dim=dim)

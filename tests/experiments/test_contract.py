@@ -190,8 +190,7 @@ def test_a_smoke_version_writes_its_files_and_its_claims_hold(tried, entry):
     assert claims
     assert all(claims.values()), claims
     assert status == 0
-    # Those of the reconstructions hold photographs.
-    most = 400_000 if entry.paper == "data_reconstruction" else 300_000
+    most = 400_000
     assert picture.with_suffix(".nc").stat().st_size < most
     assert 10_000 < picture.stat().st_size < most
     attrs = dataset.attrs
