@@ -1,5 +1,7 @@
 """Margin losses: their constants, their derivatives, and the check of what others state."""
 
+from fractions import Fraction
+
 import equinox as eqx
 import numpy as np
 import pytest
@@ -46,6 +48,26 @@ def test_the_huber_hinge_is_the_hinge_but_for_its_corner():
     )
     hinge = np.maximum(0, 1 - _MARGINS)
     assert np.abs(HuberHinge(0.01).value_of_margin(_MARGINS) - hinge).max() == pytest.approx(0.0025)
+
+
+# The solver's certificate counts on this rounding, however narrow the corner is.
+@pytest.mark.parametrize("width", [1e-12, 3e-7, 0.1, 7.0])
+def test_slopes_of_the_huber_hinge_are_right_to_rounding(width):
+    loss, rng = HuberHinge(width), np.random.default_rng(0)
+    margins = 1 + width * rng.uniform(-1.5, 1.5, 400)
+    exact = [
+        -min(max((1 - Fraction(m) + Fraction(width)) / (2 * Fraction(width)), 0), 1)
+        for m in margins.tolist()
+    ]
+    gaps = [
+        abs(Fraction(slope) - right)
+        for slope, right in zip(loss.slope_of_margin(margins).tolist(), exact, strict=True)
+    ]
+    assert max(gaps) <= Fraction(64, 2**53)
+    # (1 + width) - m, whose sum is rounded, is not.
+    rounded = np.clip((1 + width - margins) / (2 * width), 0, 1)
+    worst = max(abs(Fraction(-a) - b) for a, b in zip(rounded.tolist(), exact, strict=True))
+    assert width > 1e-3 or worst > Fraction(64, 2**53)
 
 
 def test_large_margins_overflow_nothing():
@@ -101,6 +123,18 @@ class _Symmetric(AbstractMarginLoss):
 
     def curvature_of_margin(self, margins):
         return 1 / np.cosh(np.clip(margins, -300, 300)) ** 2
+
+
+class _Overridden(HuberHinge):
+    """States the hinge's constants, and gives a fit another slope."""
+
+    def slope_at(self, predictions, labels):
+        return 2 * super().slope_at(predictions, labels)
+
+
+def test_the_slope_that_a_fit_uses_is_the_one_that_is_checked():
+    with pytest.raises(ValueError, match=r"\|slope\| <= 1"):
+        check_margin_loss(_Overridden(0.5))
 
 
 def test_a_slope_of_either_sign_must_be_stated():

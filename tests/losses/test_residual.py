@@ -3,6 +3,8 @@
 Source: PK Assumption 6.
 """
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,30 @@ def test_the_stated_constants_are_the_smallest(loss):
     assert np.abs(loss.slope_of_residual(_RESIDUALS * 100)).max() == pytest.approx(loss.lipschitz)
     assert loss.curvature_of_residual(_RESIDUALS).max() == pytest.approx(loss.smoothness)
     assert loss.value_of_residual(_RESIDUALS).min() >= 0
+
+
+# The solver's certificate counts on this rounding, however narrow the corner is.
+@pytest.mark.parametrize("width", [1e-12, 3e-7, 0.1, 7.0])
+def test_slopes_are_right_to_rounding(width):
+    residuals = width * np.random.default_rng(0).uniform(-1.5, 1.5, 400)
+    shares = [min(max(Fraction(r) / Fraction(width), -1), 1) for r in residuals.tolist()]
+    for loss, exact in (
+        (SmoothedAbsolute(width), shares),
+        (SmoothedQuantile(0.3, width), [s / 2 + Fraction(1, 2) - Fraction(0.3) for s in shares]),
+    ):
+        slopes = loss.slope_of_residual(residuals).tolist()
+        gaps = [abs(Fraction(a) - b) for a, b in zip(slopes, exact, strict=True)]
+        assert max(gaps) <= Fraction(64, 2**53) * Fraction(loss.lipschitz)
+
+
+class _Overridden(SmoothedAbsolute):
+    def slope_at(self, predictions, labels):
+        return 2 * super().slope_at(predictions, labels)
+
+
+def test_the_slope_that_a_fit_uses_is_the_one_that_is_checked():
+    with pytest.raises(ValueError, match=r"\|slope\| <= 1"):
+        check_residual_loss(_Overridden(0.25))
 
 
 def test_smoothed_losses_are_the_losses_themselves_but_for_their_corner():

@@ -19,6 +19,13 @@ def test_a_record_changes_the_determinant_by_no_more_than_stated(num_classes):
     rng, worst = np.random.default_rng(3), 0.0
     ridge, size = 0.3, 2
     allowed = (num_classes - 1) * math.log1p(1 / (num_classes * ridge))
+    # What is charged for it, of one record and a ridge above the floor, is that.
+    found = softmax_perturbation_std(
+        40.0, 1e-5, input_bound=1.0, num_classes=num_classes, num_samples=1, ridge=ridge
+    )
+    assert found.ridge == ridge
+    assert found.log_jacobian == pytest.approx(allowed, rel=1e-9)
+    assert found.log_jacobian >= allowed
     for scale in (0.0, 0.1, 1.0, 5.0):
         shares = softmax(scale * rng.normal(size=num_classes))
         curvature = np.diag(shares) - np.outer(shares, shares)
