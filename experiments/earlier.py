@@ -10,10 +10,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "cc5a6028cb93",
         "without a fingerprint of its smoke version; to be run again, which takes 3 min",
     ),
-    "constant_clip": (
-        "9cdf40fc9333",
-        "without a fingerprint of its smoke version; to be run again, which takes 52 s",
-    ),
     "power_law_spectra": (
         "8b9ae46b547c-dirty",
         "made from a modified tree; to be run again, which takes 7 min",
@@ -46,10 +42,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "e74b142ea364-dirty",
         "made from a modified tree; to be drawn again with the runs that it draws",
     ),
-    "uci_tables": (
-        "0b66aa1f3b63-dirty",
-        "made from a modified tree; to be run again, which takes 111 s",
-    ),
     "fig01_cifar_thresholds": (
         "3dece27a722b-dirty",
         "made from a modified tree; to be run again, which takes 12 min",
@@ -61,10 +53,6 @@ EARLIER: dict[str, tuple[str, str]] = {
     "fig05_networks": (
         "06633ff42040-dirty",
         "made from a modified tree; to be run again, which takes 12 min",
-    ),
-    "fig06_multiclass_images": (
-        "98ee2fb16210-dirty",
-        "made from a modified tree; to be run again, which takes 3 min",
     ),
     "regenerated": (
         "06633ff42040-dirty",
