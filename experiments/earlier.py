@@ -6,10 +6,6 @@ is not stale. The report's page shows "from earlier code" beside them.
 """
 
 EARLIER: dict[str, tuple[str, str]] = {
-    "fig02_risk_curves": (
-        "cc5a6028cb93",
-        "without a fingerprint of its smoke version; to be run again, which takes 3 min",
-    ),
     "power_law_spectra": (
         "8b9ae46b547c-dirty",
         "made from a modified tree; to be run again, which takes 7 min",
@@ -53,10 +49,6 @@ EARLIER: dict[str, tuple[str, str]] = {
     "fig05_networks": (
         "06633ff42040-dirty",
         "made from a modified tree; to be run again, which takes 12 min",
-    ),
-    "regenerated": (
-        "06633ff42040-dirty",
-        "made from a modified tree; to be run again, which takes 5 min",
     ),
     "known_rows": (
         "06633ff42040-dirty",
