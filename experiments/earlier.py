@@ -6,10 +6,6 @@ is not stale. The report's page shows "from earlier code" beside them.
 """
 
 EARLIER: dict[str, tuple[str, str]] = {
-    "power_law_spectra": (
-        "8b9ae46b547c-dirty",
-        "made from a modified tree; to be run again, which takes 7 min",
-    ),
     "real_tables": (
         "8ae544ba8598-dirty",
         "made from a modified tree; to be run again, which takes 21 min",
@@ -21,10 +17,6 @@ EARLIER: dict[str, tuple[str, str]] = {
     "fig02_mnist_samples": (
         "74c8c9253601-dirty",
         "made from a modified tree; to be run again, which takes 13 min",
-    ),
-    "fig03_random_features": (
-        "39e650a25cb4",
-        "without a fingerprint of its smoke version; to be run again, which takes 8 min",
     ),
     "fig04_mnist_hyperparameters": (
         "74c8c9253601-dirty",
@@ -101,10 +93,6 @@ EARLIER: dict[str, tuple[str, str]] = {
     "excess_risk": (
         "a8dc82d1f0a1",
         "of a committed tree, without a fingerprint of its smoke version; to be run again, 6 min",
-    ),
-    "theorem_rates": (
-        "19cbc43917d2",
-        "of a committed tree, without a fingerprint of its smoke version; to be run again, 7 min",
     ),
     "fig03_year_prediction": (
         "6f99c8d565b1",
