@@ -50,17 +50,9 @@ EARLIER: dict[str, tuple[str, str]] = {
         "98ee2fb16210-dirty",
         "made from a modified tree; to be run again, which takes 28 min",
     ),
-    "private_images": (
-        "7194ddd7e1dd",
-        "without a fingerprint of its smoke version; to be run again, which takes 7 min",
-    ),
     "mnist_classification": (
         "24788b136dc4",
         "without a fingerprint of its smoke version; to be run again, which takes 14 min",
-    ),
-    "steps_batches_clip": (
-        "9557eccbdc18-dirty",
-        "made from a modified tree; to be run again, which takes 9 min",
     ),
     "multi_pass": (
         "aae31656e56c-dirty",
