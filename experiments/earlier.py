@@ -30,10 +30,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "e74b142ea364-dirty",
         "made from a modified tree; to be drawn again with the runs that it draws",
     ),
-    "fig01_cifar_thresholds": (
-        "3dece27a722b-dirty",
-        "made from a modified tree; to be run again, which takes 12 min",
-    ),
     "fig03_sphere_thresholds": (
         "3dece27a722b-dirty",
         "made from a modified tree; to be run again, which takes 22 min",
@@ -41,10 +37,6 @@ EARLIER: dict[str, tuple[str, str]] = {
     "fig05_networks": (
         "06633ff42040-dirty",
         "made from a modified tree; to be run again, which takes 12 min",
-    ),
-    "known_rows": (
-        "06633ff42040-dirty",
-        "made from a modified tree; to be run again, which takes 15 min",
     ),
     "under_privacy": (
         "98ee2fb16210-dirty",
@@ -57,10 +49,6 @@ EARLIER: dict[str, tuple[str, str]] = {
     "multi_pass": (
         "aae31656e56c-dirty",
         "made from a modified tree; to be run again, which takes 31 min",
-    ),
-    "correlated_noise": (
-        "None",
-        "made outside of a repository; to be run again, which takes 16 min",
     ),
     "simulators": (
         "d91bc5fdd1ae-dirty",

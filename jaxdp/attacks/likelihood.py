@@ -10,7 +10,8 @@ $$ \log p(x, y) = -\frac{1}{2s^2}\sum_t \bigl(2 c_t\,\Delta_t\cdot\varphi(x)
    + c_t^2\,|\varphi(x)|^2\bigr), \qquad c_t = \tfrac\eta n\,\mathrm{clip}(\ell'_t(x, y)). $$
 
 By the lemma of Neyman and Pearson no test tells two records apart better than its difference; by
-Bayes' rule it makes a posterior of a prior. Squared loss, features in memory. Derived:
+Bayes' rule it makes a posterior of a prior. Features are in memory, and the loss is the one that
+training used. Derived:
 tests/attacks/test_posterior.py compares with quadrature of the run's own density.
 """
 
@@ -24,8 +25,14 @@ from jaxtyping import Array, Float
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.attacks.base import require_activation
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import require_count, require_finite, require_kind, require_shape
-from jaxdp.losses import Squared
+from jaxdp.core.checks import (
+    require_count,
+    require_finite,
+    require_host,
+    require_kind,
+    require_shape,
+)
+from jaxdp.losses import AbstractScalarLoss, Squared
 
 
 class KnownRun(eqx.Module):
@@ -38,6 +45,7 @@ class KnownRun(eqx.Module):
         before: $\theta_0, \dots, \theta_{T-1}$.
         left: $\Delta_1, \dots, \Delta_T$, increments less the known records' steps.
         num_samples: n.
+        loss: that training used, of one output.
     """
 
     weights: Float[Array, "features dim"]
@@ -46,6 +54,7 @@ class KnownRun(eqx.Module):
     before: Float[Array, "steps features"]
     left: Float[Array, "steps features"]
     num_samples: int = eqx.field(static=True)
+    loss: AbstractScalarLoss = eqx.field(default_factory=Squared)
 
     @property
     def dim(self) -> int:
@@ -57,7 +66,7 @@ class KnownRun(eqx.Module):
     ) -> Float[Array, " labels"]:
         """Of one row with each of some labels, up to what depends on neither."""
         features = self.activation(_product(self.weights, row))
-        slopes = Squared().slope(_product(self.before, features)[:, None], labels)
+        slopes = self.loss.slope(_product(self.before, features)[:, None], labels)
         norms = jnp.broadcast_to(jnp.linalg.norm(features), labels.shape)
         clipped, _ = self.algorithm.clipped_slopes(slopes, norms)
         steps = self.algorithm.learning_rate / self.num_samples * clipped
@@ -76,43 +85,59 @@ def known_run(
     known_labels: Float[Array, " known"],
     *,
     num_samples: int,
+    loss: AbstractScalarLoss | None = None,
 ) -> KnownRun:
     """A run without its known records; arguments and errors as of `without_known_rows`."""
     expected = "a full-batch algorithm, such as DPGD"
     require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
     require_activation(activation)
+    loss = Squared() if loss is None else loss
+    expected = "the loss that training used, of one output, such as Squared()"
+    require_kind("loss", loss, AbstractScalarLoss, expected)
     num_samples = require_count("num_samples", num_samples)
-    iterates, weights = as_wide_float(iterates), as_wide_float(weights)
-    inputs, labels = as_wide_float(known_inputs), as_wide_float(known_labels)
+    iterates, weights = as_wide_float(iterates, "iterates"), as_wide_float(weights, "weights")
+    inputs = as_wide_float(known_inputs, "known_inputs")
+    labels = as_wide_float(known_labels, "known_labels")
     require_shape("weights", weights, (None, None))
     require_shape("iterates", iterates, (None, weights.shape[0]))
     require_shape("known_inputs", inputs, (None, weights.shape[1]))
     require_shape("known_labels", labels, (inputs.shape[0],))
     if len(iterates) < 2:
         raise ValueError(f"expected two iterates or more, got {len(iterates)}")
+    if len(iterates) > 1 + int(algorithm.num_steps):
+        raise ValueError(
+            f"expected at most {1 + int(algorithm.num_steps)} iterates of {algorithm.num_steps} "
+            f"steps, the start among them, got {len(iterates)}"
+        )
     if len(inputs) >= num_samples:
         raise ValueError(f"expected fewer known rows than {num_samples}, got {len(inputs)}")
-    return less_known(iterates, weights, activation, algorithm, inputs, labels, num_samples)
+    parts = weights, activation, algorithm
+    return less_known(iterates, *parts, inputs, labels, num_samples, loss)
 
 
-def less_known(iterates, weights, activation, algorithm, inputs, labels, num_samples) -> KnownRun:
+def less_known(
+    iterates, weights, activation, algorithm, inputs, labels, num_samples, loss
+) -> KnownRun:
     """The same of arrays that match, traced or not."""
     features = activation(_product(inputs, weights.T))
-    slopes = Squared().slope(_product(iterates[:-1], features.T), labels[None])
+    slopes = loss.slope(_product(iterates[:-1], features.T), labels[None])
     slopes, _ = algorithm.clipped_slopes(slopes, jnp.linalg.norm(features, axis=1))
     moved = algorithm.learning_rate / num_samples * _product(slopes, features)
     left = jnp.diff(iterates, axis=0) + moved
-    return KnownRun(weights, activation, algorithm, iterates[:-1], left, num_samples)
+    return KnownRun(weights, activation, algorithm, iterates[:-1], left, num_samples, loss)
 
 
-def run_without_one(*arguments, num_samples: int) -> KnownRun:
+def run_without_one(
+    *arguments, num_samples: int, loss: AbstractScalarLoss | None = None
+) -> KnownRun:
     """A noisy run of which all records but one are known.
 
     Raises:
         ValueError: it has no noise, so that there is no likelihood, more are unknown, or a
             number is not finite.
     """
-    iterates, weights, _, _, inputs, labels = arguments
+    iterates, weights, _, algorithm, inputs, labels = arguments
+    require_host("arguments", (iterates, weights, algorithm, inputs, labels))
     for name, value in (
         ("iterates", iterates),
         ("weights", weights),
@@ -120,7 +145,7 @@ def run_without_one(*arguments, num_samples: int) -> KnownRun:
         ("known_labels", labels),
     ):
         require_finite(name, value)
-    run = known_run(*arguments, num_samples=num_samples)
+    run = known_run(*arguments, num_samples=num_samples, loss=loss)
     if (known := len(arguments[-1])) != num_samples - 1:
         raise ValueError(f"expected {num_samples - 1} known records, all but one, got {known}")
     if not run.algorithm.noise_std(num_samples) > 0:

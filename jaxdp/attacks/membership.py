@@ -20,6 +20,7 @@ from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.attacks.likelihood import less_known, run_without_one
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import host_array, require_finite, require_shape
+from jaxdp.losses import AbstractScalarLoss
 
 
 class AttainedTradeoff(NamedTuple):
@@ -51,17 +52,19 @@ def membership_scores(
     labels: Float[Array, "2"],
     *,
     num_samples: int,
+    loss: AbstractScalarLoss | None = None,
 ) -> Float[np.ndarray, " runs"]:
     r"""How much likelier each run is with the first record than with the second, as a logarithm.
 
     Args:
-        iterates: $\theta_0, \dots, \theta_T$ of every run, (runs, T + 1, p).
+        iterates: $\theta_0, \dots, \theta_T$ of every run, or the first of them, (runs, T + 1, p).
         weights: V in memory.
         activation: phi, elementwise.
         algorithm: as it was run, with its noise.
         known_inputs, known_labels: (n - 1, d) and (n - 1,).
         inputs, labels: of the two records, (2, d) and (2,).
         num_samples: n.
+        loss: that training used; None is `Squared()`, the problem's default.
 
     Returns:
         The log-likelihood ratio of each run: positive where it speaks for the first.
@@ -81,7 +84,7 @@ def membership_scores(
         >>> membership_scores(*arguments, num_samples=1).round(1)
         array([ 25., -25.])
     """
-    runs = as_wide_float(iterates)
+    runs = as_wide_float(iterates, "iterates")
     require_shape("iterates", runs, (None, None, None))
     if not len(runs):
         raise ValueError("expected one run or more, got none")
@@ -93,8 +96,9 @@ def membership_scores(
         known_inputs,
         known_labels,
         num_samples=num_samples,
+        loss=loss,
     )
-    pair, answers = as_wide_float(inputs), as_wide_float(labels)
+    pair, answers = as_wide_float(inputs, "inputs"), as_wide_float(labels, "labels")
     require_shape("inputs", pair, (2, run.dim))
     require_shape("labels", answers, (2,))
     for name, value in (("iterates", runs), ("inputs", pair), ("labels", answers)):
@@ -161,7 +165,9 @@ def _ratios(first, runs, known_inputs, known_labels, pair, labels):
     parts = first.weights, first.activation, first.algorithm
 
     def ratio(iterates):
-        run = less_known(iterates, *parts, known_inputs, known_labels, first.num_samples)
+        run = less_known(
+            iterates, *parts, known_inputs, known_labels, first.num_samples, first.loss
+        )
         one, other = (run.log_likelihoods(pair[i], labels[i, None])[0] for i in (0, 1))
         return one - other
 

@@ -32,10 +32,11 @@ from jaxdp.attacks.likelihood import run_without_one
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import host_array, require_count, require_finite, require_key, require_shape
 from jaxdp.core.keys import numbered_key, stream_key
+from jaxdp.losses import AbstractScalarLoss
 
 # Halvings of an ellipse's arc, in the mean, before the chain stays where it is.
 _MOST_SHRINKS = 60
-_MOST_STEPS, _SETTLED = 500, 1e-10
+_MOST_STEPS, _SETTLED, _MEDOIDS = 500, 1e-10, 200
 
 
 def posterior_rows(
@@ -53,11 +54,13 @@ def posterior_rows(
     num_draws: int = 500,
     num_discarded: int = 200,
     start: Float[Array, " dim"] | None = None,
+    loss: AbstractScalarLoss | None = None,
 ) -> Float[np.ndarray, "chains draws dim"]:
     r"""Samples of the one record that is not known, given everything else and all iterates.
 
     Args:
-        iterates: $\theta_0, \dots, \theta_T$, beginning where training did; (T + 1, p).
+        iterates: $\theta_0, \dots, \theta_T$, or the first of them, beginning where training did;
+            (T + 1, p).
         weights: V in memory.
         activation: phi, elementwise.
         algorithm: as it was run, with its noise.
@@ -69,6 +72,7 @@ def posterior_rows(
         num_draws: samples that are kept of each chain, one after another.
         num_discarded: steps before the first of them.
         start: a row to start at; None takes the linear estimate of it.
+        loss: that training used; None is `Squared()`, the problem's default.
 
     Returns:
         Rows on the sphere of radius $\sqrt d$. Neighbours in a chain are alike: the more so, the
@@ -102,6 +106,7 @@ def posterior_rows(
         known_inputs,
         known_labels,
         num_samples=num_samples,
+        loss=loss,
     )
     for name, count, least in (
         ("num_chains", num_chains, 1),
@@ -140,7 +145,7 @@ def best_guess(samples: Float[Any, "*draws dim"]) -> Float[np.ndarray, " dim"]:
         samples: of the posterior, on the sphere of radius $\sqrt d$; all leading axes are joined.
 
     Returns:
-        The guess, (d,). Of samples that have no mean direction, one of many.
+        The guess, (d,). Of samples that have no mean direction, one of them.
 
     Raises:
         ValueError: there are none, or they are not finite.
@@ -160,7 +165,13 @@ def best_guess(samples: Float[Any, "*draws dim"]) -> Float[np.ndarray, " dim"]:
     def on_sphere(row):
         return row * radius / max(np.linalg.norm(row), np.finfo(float).tiny)
 
-    guess = on_sphere(rows.mean(axis=0))
+    mean = rows.mean(axis=0)
+    if np.linalg.norm(mean) <= 1e-9 * radius:
+        # No direction to start from: the best of some samples.
+        some = rows[:: max(1, len(rows) // _MEDOIDS)]
+        distances = [np.linalg.norm(rows - one, axis=1).mean() for one in some]
+        return on_sphere(some[int(np.argmin(distances))])
+    guess = on_sphere(mean)
     for _ in range(_MOST_STEPS):
         distances = np.linalg.norm(rows - guess, axis=1)
         shares = 1 / np.maximum(distances, _SETTLED * radius)

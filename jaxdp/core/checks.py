@@ -174,7 +174,9 @@ def host_number(name: str, value: Any) -> float:
         ValueError: it is an array.
     """
     require_host(name, value)
-    require_scalar(name, value)
+    require_real(name, value)
+    if np.ndim(value):
+        raise ValueError(f"expected {name} to be one number, got shape {np.shape(value)}")
     return float(value)
 
 

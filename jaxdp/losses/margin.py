@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_float
-from jaxdp.core.checks import require_positive
+from jaxdp.core.checks import require_kind, require_positive
 from jaxdp.losses.lipschitz import (
     AbstractLipschitzLoss,
     check_constants,
@@ -121,8 +121,8 @@ def check_margin_loss(loss: AbstractMarginLoss) -> None:
         ValueError: a constant is not positive and finite, or the slope on the grid leaves its
             bound, falls, rises faster than stated, or has the other sign.
     """
-    if not isinstance(loss, AbstractMarginLoss):
-        raise TypeError(f"expected loss to be a margin loss, got {type(loss).__name__}")
+    expected = "a margin loss, such as jaxdp.losses.Logistic()"
+    require_kind("loss", loss, AbstractMarginLoss, expected)
     check_constants(loss)
     margins = wide_grid(1 + np.linspace(-2, 2, 4001))
     for label in (-1.0, 1.0):

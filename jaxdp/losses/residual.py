@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_float
-from jaxdp.core.checks import host_number, require_positive
+from jaxdp.core.checks import host_number, require_kind, require_positive
 from jaxdp.losses.lipschitz import AbstractLipschitzLoss, check_constants, check_slopes, wide_grid
 
 _Residuals = Float[np.ndarray, " n"]
@@ -144,11 +144,8 @@ def check_residual_loss(loss: AbstractResidualLoss) -> None:
         TypeError: it is not a loss of residuals.
         ValueError: as `check_slopes`.
     """
-    if not isinstance(loss, AbstractResidualLoss):
-        raise TypeError(
-            "expected loss to be a loss of residuals with a bounded slope, such as "
-            f"jaxdp.losses.Huber(1.0), got {type(loss).__name__}"
-        )
+    expected = "a loss of residuals with a bounded slope, such as jaxdp.losses.Huber(1.0)"
+    require_kind("loss", loss, AbstractResidualLoss, expected)
     check_constants(loss)
     # Near the corners of Huber's loss and its kin: curvature times length is the slope's range.
     points = wide_grid(loss.lipschitz / loss.smoothness * np.linspace(-4, 4, 4001))

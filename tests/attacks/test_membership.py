@@ -18,7 +18,15 @@ COUNT, DIM, FEATURES, RUNS = 3, 4, 40, 4000
 RATES = np.array([0.02, 0.1, 0.4])
 
 
-def _runs(generator, rows, labels, weights, algorithm):
+def _squared(predictions, labels):
+    return 2 * (predictions - labels)
+
+
+def _logistic(predictions, labels):
+    return -labels / (1 + np.exp(labels * predictions))
+
+
+def _runs(generator, rows, labels, weights, algorithm, slope=_squared):
     """All iterates of many runs of PF's Algorithm 1, in NumPy; (runs, T + 1, p)."""
     rate, clip = float(algorithm.learning_rate), float(algorithm.clip_norm)
     std = math.sqrt(rate) * 2 * clip * float(algorithm.noise_scale) / len(rows)
@@ -26,33 +34,35 @@ def _runs(generator, rows, labels, weights, algorithm):
     norms = np.linalg.norm(features, axis=1)
     iterates = [np.zeros((RUNS, len(weights)))]
     for _ in range(int(algorithm.num_steps)):
-        slopes = np.clip(2 * (iterates[-1] @ features.T - labels), -clip / norms, clip / norms)
+        slopes = np.clip(slope(iterates[-1] @ features.T, labels), -clip / norms, clip / norms)
         noise = std * generator.standard_normal(iterates[-1].shape)
         iterates.append(iterates[-1] - rate / len(rows) * slopes @ features + noise)
     return np.stack(iterates, axis=1)
 
 
-def _case(*, mu, num_steps=1, clip=1.0, rate=1e-3):
+def _case(*, mu, num_steps=1, clip=1.0, rate=1e-3, loss=None, slope=_squared, label=-0.5):
     """Scores of runs with the last record and of runs with another; the mu predicted, the claim."""
     generator = np.random.default_rng(5)
     rows, other = sphere_rows(generator, COUNT, DIM), sphere_rows(generator, 1, DIM)
     labels = np.array([1.0, -1.0, 1.0])
     weights = generator.standard_normal((FEATURES, DIM)) / math.sqrt(DIM)
     algorithm = jaxdp.DPGD(rate, clip, num_steps, math.sqrt(rate * num_steps) / mu)
-    problem = jaxdp.RandomFeatures.from_arrays(rows, labels, rows, labels, weights, RELU)
-    predicted = membership_mu(problem, algorithm, other[0], -0.5)
-    swapped = np.vstack([rows[:-1], other]), np.append(labels[:-1], -0.5)
+    known = {} if loss is None else {"loss": loss}
+    problem = jaxdp.RandomFeatures.from_arrays(rows, labels, rows, labels, weights, RELU, **known)
+    predicted = membership_mu(problem, algorithm, other[0], label)
+    swapped = np.vstack([rows[:-1], other]), np.append(labels[:-1], label)
     scores = [
         membership_scores(
-            _runs(generator, *data, weights, algorithm),
+            _runs(generator, *data, weights, algorithm, slope),
             weights,
             RELU,
             algorithm,
             rows[:-1],
             labels[:-1],
             np.vstack([rows[-1:], other]),
-            np.array([1.0, -0.5]),
+            np.array([1.0, label]),
             num_samples=COUNT,
+            loss=loss,
         )
         for data in ((rows, labels), swapped)
     ]
@@ -98,6 +108,16 @@ def test_prediction_of_unclipped_steps_is_right_where_noise_moves_them_little():
         _assert_scores(scores, 1.15 * mu, bias=0.03)
 
 
+def test_the_test_is_of_the_loss_that_training_used():
+    given = {"mu": 40.0, "clip": 60.0, "slope": _logistic, "label": -1.0}
+    scores, mu, _ = _case(loss=jaxdp.losses.Logistic(), **given)
+    _assert_scores(scores, mu)
+    others, squared, _ = _case(**given)
+    for wrong, predicted in ((others, mu), (scores, squared)):
+        with pytest.raises(AssertionError):
+            _assert_scores(wrong, predicted)
+
+
 def test_attained_curve_counts_both_errors():
     generator = np.random.default_rng(0)
     gaps = []
@@ -122,6 +142,11 @@ def test_membership_bad_arguments_are_named():
         membership_scores(
             runs, weights, RELU, algorithm, *nobody, rows[:1], np.ones(2), num_samples=1
         )
+    good = weights, RELU, algorithm, *nobody, rows, np.ones(2)
+    with pytest.raises(ValueError, match="at most 2 iterates of 1 steps"):
+        membership_scores(np.zeros((2, 3, 4)), *good, num_samples=1)
+    with pytest.raises(TypeError, match="expected loss to be the loss that training used"):
+        membership_scores(runs, *good, num_samples=1, loss=jaxdp.losses.Softmax(3))
     with pytest.raises(ValueError, match="finite inputs"):
         membership_scores(
             runs, weights, RELU, algorithm, *nobody, np.nan * rows, np.ones(2), num_samples=1

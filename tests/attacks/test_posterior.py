@@ -184,6 +184,15 @@ def test_informed_attack_attains_the_least_error_and_beats_least_squares(mu):
     assert squares.mean() < float(row_error_lower_bound(mu / 2, dim, RELU)) ** 2 - 3 * spread
 
 
+@pytest.mark.parametrize("rows", [np.eye(4)[:1], np.eye(4), np.eye(5)])
+def test_best_guess_of_samples_without_a_mean_direction_is_one_of_the_best(rows):
+    both = math.sqrt(rows.shape[1]) * np.vstack([rows, -rows])
+    guess = best_guess(both)
+    assert np.linalg.norm(guess) == pytest.approx(math.sqrt(rows.shape[1]))
+    least = min(np.linalg.norm(both - one, axis=1).mean() for one in both)
+    assert np.linalg.norm(both - guess, axis=1).mean() == pytest.approx(least)
+
+
 def test_bad_arguments_are_named():
     generator = np.random.default_rng(0)
     rows, labels = sphere_rows(generator, 3, 4), np.ones(3)

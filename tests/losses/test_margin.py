@@ -147,5 +147,5 @@ def test_wrong_losses_are_refused():
     for width in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match="expected finite width > 0"):
             HuberHinge(width)
-    with pytest.raises(TypeError, match="expected loss to be a margin loss, got function"):
+    with pytest.raises(TypeError, match="expected loss to be a margin loss, such as"):
         check_margin_loss(lambda margins: margins)

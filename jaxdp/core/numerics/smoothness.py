@@ -9,7 +9,9 @@ from jaxdp.core.numerics.hermite import HostFunction, smooth_panels
 
 # A modulus that grows by half from here to the end of what is looked at is called unbounded.
 _NEAR, _FAR = 6.5, 13.0
-_BESIDE, _JUMP = 1e-7, 1e-4
+_JUMP = 1e-4
+# Beside a place, and much nearer: what is steep falls from one to the other, a jump does not.
+_BESIDE, _NEARER = 1e-7, 1e-9
 _STEP = 1e-4
 
 
@@ -32,7 +34,10 @@ def largest_jump(function: HostFunction) -> float:
     kinks = smooth_panels(function, 1.0).kinks
     if not len(kinks):
         return 0.0
-    jump = float(np.abs(function(kinks + _BESIDE) - function(kinks - _BESIDE)).max())
+    gaps, nearer = (
+        np.abs(function(kinks + far) - function(kinks - far)) for far in (_BESIDE, _NEARER)
+    )
+    jump = float(np.max(np.where(nearer > gaps / 2, gaps, 0.0)))
     return jump if jump > _JUMP * max(largest_modulus(function), 1e-300) else 0.0
 
 

@@ -62,7 +62,14 @@ def fastest_fall(
     """An upper bound of -Z' at Z = risk within the tolerance, by branch and bound; at what rate."""
     best, fastest = 0.0, 0.0
     while True:
-        bounds, falls, rates = _bounds(risk, boxes, law, most)
+        with np.errstate(all="ignore"):
+            bounds, falls, rates = _bounds(risk, boxes, law, most)
+        # No box would ever be left out.
+        if not (np.all(bounds < np.inf) and np.all(falls < np.inf)):
+            raise ValueError(
+                "expected gamma, label_noise, initial_risk, rho and largest of which float64 holds "
+                f"products and quotients, got {law} at a risk of {risk}"
+            )
         if falls.max() > best:
             best, fastest = float(falls.max()), float(rates[np.argmax(falls)])
         boxes = boxes[:, bounds > best * (1 + tolerance)]

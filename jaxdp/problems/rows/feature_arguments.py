@@ -7,7 +7,7 @@ from jaxdp.core.checks import (
     require_kind,
     require_shape,
 )
-from jaxdp.losses import AbstractLoss, AbstractMarginLoss, Squared
+from jaxdp.losses import AbstractLipschitzLoss, AbstractLoss, Squared
 
 # Of a problem whose loss is not named.
 SQUARED = Squared()
@@ -16,8 +16,8 @@ SQUARED = Squared()
 def require_loss(loss: Any) -> None:
     """Raise TypeError unless it is a loss of predictions."""
     expected = "one of jaxdp.losses such as Squared()"
-    if isinstance(loss, AbstractMarginLoss):
-        expected += ", Logistic() or Softmax(k), not a margin loss of the kernel classifiers"
+    if isinstance(loss, AbstractLipschitzLoss):
+        expected += ", Huber(w), Logistic() or Softmax(k), not a loss of the kernel learners alone"
     require_kind("loss", loss, AbstractLoss, expected)
 
 

@@ -18,6 +18,7 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 from jaxdp.core.numerics.smoothness import difference_quotient, is_bounded, largest_jump
 from jaxdp.privacy.arguments import check_budget
+from jaxdp.problems.rows.feature_arguments import reason_not_squared
 from jaxdp.problems.rows.random_features import RandomFeatures
 
 # Relative to the root mean square of the activation: coefficients are right to 1e-13.
@@ -73,7 +74,7 @@ def excess_risk_assumptions(
     Raises:
         TypeError: the problem is traced, or of another kind.
         ValueError: one of epsilon and delta is missing, or out of range.
-        NotCoveredError: the activation is not square integrable.
+        NotCoveredError: the activation is not square integrable, or the loss another one.
 
     Example:
         >>> import jax, jaxdp
@@ -88,6 +89,9 @@ def excess_risk_assumptions(
     require_kind("problem", problem, RandomFeatures, "a RandomFeatures")
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(problem)):
         raise TypeError("expected a problem with known rows, got a traced one")
+    reason = reason_not_squared(problem)
+    if reason is not None:
+        raise NotCoveredError(f"PF Theorem 1 is about least squares: {reason}")
     if (epsilon is None) != (delta is None):
         raise ValueError(f"expected both or none, got epsilon = {epsilon} and delta = {delta}")
     found = (*_of_rows(problem), *_of_activation(problem), *_of_sizes(problem))

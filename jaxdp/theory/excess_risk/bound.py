@@ -15,7 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from jaxdp.core.checks import host_array, host_number, require_count
+from jaxdp.core.checks import (
+    host_array,
+    host_number,
+    require_count,
+    require_host,
+    require_kind,
+)
 from jaxdp.privacy.arguments import check_budget
 
 _ONES = (1.0, 1.0, 1.0)
@@ -87,9 +93,11 @@ def excess_risk_bound(
     """
     num_train = require_count("num_train", num_train)
     dim = require_count("dim", dim)
+    require_host("arguments", (epsilon, delta, constants))
     check_budget(epsilon, delta)
+    require_kind("with_logarithms", with_logarithms, bool, "True or False")
     factors = _constants(constants)
-    parts = _terms(num_train, dim, epsilon, delta, with_logarithms)
+    parts = _terms(float(num_train), float(dim), epsilon, delta, with_logarithms)
     return ExcessRiskBound(*(float(a * b) for a, b in zip(factors, parts, strict=True)))
 
 
@@ -167,6 +175,8 @@ def fitted_constants(
 
 
 def _constants(constants: Sequence[float]) -> list[float]:
+    if np.ndim(constants) != 1:
+        raise ValueError(f"expected three constants >= 0, got {constants}")
     found = [host_number("a constant", constant) for constant in constants]
     if len(found) != 3 or not all(math.isfinite(value) and value >= 0 for value in found):
         raise ValueError(f"expected three constants >= 0, got {constants}")

@@ -23,6 +23,7 @@ Derived: tests/theory/kernels/test_lower_bounds.py draws the tables, and puts th
 canonical estimator's risk.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -32,12 +33,14 @@ from jaxdp.core.checks import (
     host_array,
     host_number,
     require_host,
+    require_non_negative,
     require_positive,
     require_shape,
 )
 
 # Amplitudes that are tried, from the largest down in steps of an eighth of an octave.
 _STEPS = 400
+_MOST_LOGARITHM = 200.0
 
 
 class PrivateLowerBound(NamedTuple):
@@ -111,8 +114,8 @@ def private_lower_bound(
     _check_learner(source, num_samples, epsilon, delta)
     require_positive("radius", radius)
     require_positive("kernel_bound", kernel_bound)
+    labels = _largest_target(kernel_bound, source, radius)
     values, means = _checked_spectrum(eigenvalues, modulus_means, kernel_bound)
-    labels = kernel_bound ** (2 * source) * radius
     budget = float(num_samples), float(epsilon), float(delta)
     return _largest(values, means, source, radius, labels, budget)
 
@@ -159,12 +162,13 @@ def private_lipschitz_lower_bound(
     _check_learner(source, num_samples, epsilon, delta)
     require_positive("radius", radius)
     require_positive("kernel_bound", kernel_bound)
+    reach = _largest_target(kernel_bound, source, radius)
     values, means = _checked_spectrum(eigenvalues, modulus_means, kernel_bound)
     # The sigmoid is Lipschitz with 1/4, as half of 1/S is of labels +-S for S = 2.
     budget = float(num_samples), float(epsilon), float(delta)
     found = _largest(values, means, source, radius, 2.0, budget)
-    reach = kernel_bound ** (2 * source) * radius
-    curvature = 1 / (2 + 2 * np.cosh(reach))
+    # Of the sigmoid; it underflows where a cosh would overflow.
+    curvature = math.exp(-reach) / (1 + math.exp(-reach)) ** 2
     return found._replace(risk=float(found.risk * curvature / 2))
 
 
@@ -195,13 +199,27 @@ def fluctuation_constants(
         >>> fluctuation_constants([1.0, 0.25], [1.0, 0.5], embedding=1.0)
         (1.0, 1.0)
     """
+    require_non_negative("embedding", host_number("embedding", embedding))
     values, means = _checked_spectrum(eigenvalues, modulus_means, np.inf)
     ratios = means**2 / values ** host_number("embedding", embedding)
     return float(ratios.min()), float(ratios.max())
 
 
+def _largest_target(kernel_bound: float, source: float, radius: float) -> float:
+    """The largest modulus that a target of the source condition has."""
+    size = 2 * source * math.log(kernel_bound) + math.log(radius)
+    if max(abs(size), abs(math.log(kernel_bound)), abs(math.log(radius))) > _MOST_LOGARITHM:
+        raise ValueError(
+            "expected a radius and a kernel_bound of which float64 holds the squares, got "
+            f"{radius} and {kernel_bound}"
+        )
+    return kernel_bound ** (2 * source) * radius
+
+
 def _largest(values, means, source, radius, labels, budget) -> PrivateLowerBound:
     num_samples, epsilon, delta = budget
+    if np.any(np.diff(values) > 0):
+        raise ValueError("expected eigenvalues from the largest down, got a larger one behind")
     most = radius / np.sqrt(np.cumsum(values ** (-2 * source)))
     best = PrivateLowerBound(0.0, 1, float(most[0]), 0.0)
     for amplitude in most[0] * 2.0 ** (-np.arange(_STEPS) / 8):
@@ -236,6 +254,8 @@ def _check_learner(source, num_samples, epsilon, delta) -> None:
     require_host("arguments", (num_samples, epsilon, delta))
     if not 0.5 <= host_number("source", source) <= 1:
         raise ValueError(f"expected source in [1/2, 1], got {source}")
+    if not num_samples >= 1:
+        raise ValueError(f"expected num_samples >= 1, got {num_samples}")
     require_positive("num_samples", num_samples)
     require_positive("epsilon", epsilon)
     if not 0 <= delta < 1:

@@ -23,14 +23,15 @@ import numpy as np
 from numpy.polynomial import Chebyshev
 
 from jaxdp.core.checks import require_scalar
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 from jaxdp.problems.rows.infinite_width import infinite_width_kernel
 from jaxdp.theory.reconstruction.error import activation_moments
 from jaxdp.theory.reconstruction.saturation import Activation, non_negative
 
-_ANGLES, _GRID, _ROUNDS = 48, 33, 9
-# Half of the angle between two rows that are still told apart, over their distance.
-_CLOSEST = 1e-3
+_ANGLES, _GRID, _ROUNDS = 48, 129, 12
+# The angle between two rows that are still told apart.
+_CLOSEST = 2e-5
 _NEAREST = 0.01
 
 
@@ -99,6 +100,7 @@ def near_duplicates(
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind or out of range.
+        NotCoveredError: the activation vanishes.
 
     Example:
         >>> import jax
@@ -117,30 +119,29 @@ def near_duplicates(
         raise ValueError(f"expected -1 < cosine < 1, got {cosine}")
     kernel, other = _kernel_of_angle(activation), float(np.arccos(cosine))
     farthest = 2 * np.arcsin(float(distance) / 2)
-    least = _CLOSEST * farthest
 
-    def left(centres, halves):
-        first, second = centres + halves, centres - halves
-        share, *_ = _fit(kernel, other, first, second)
-        inside = np.maximum(np.abs(first), np.abs(second)) <= farthest * (1 + 1e-12)
-        return np.where(inside, share, np.inf)
+    def pair(larger, part):
+        # The gap, from the least to the one that reaches the other end; dense where it is small.
+        return larger, larger - _CLOSEST - part**2 * (larger - _CLOSEST + farthest)
 
-    low, high = np.array([-farthest, least]), np.array([farthest, farthest])
-    best = np.zeros(2)
+    # A square of choices, whose edges and corners are all on the grid.
+    least, most = np.array([_CLOSEST - farthest, 0.0]), np.array([farthest, 1.0])
+    low, high, best = least, most, np.zeros(2)
     for _ in range(_ROUNDS):
-        centres, halves = (
-            np.unique(np.linspace(start, end, _GRID)) for start, end in zip(low, high, strict=True)
+        larger, parts = (
+            np.linspace(start, end, _GRID) for start, end in zip(low, high, strict=True)
         )
-        shares = left(centres[:, None], halves)
+        shares, *_ = _fit(kernel, other, *pair(larger[:, None], parts))
         row, column = np.unravel_index(np.argmin(shares), shares.shape)
-        best = np.array([centres[row], halves[column]])
-        reach = (high - low) / 6
-        low = np.maximum(best - reach, [-farthest, least])
-        high = np.minimum(best + reach, farthest)
-    angles = float(best[0] + best[1]), float(best[0] - best[1])
-    share, *coefficients = _fit(kernel, other, *angles)
+        best = np.array([larger[row], parts[column]])
+        reach = (high - low) / 16
+        low, high = np.maximum(best - reach, least), np.minimum(best + reach, most)
+    first, second = pair(*best)
+    share, *coefficients = _fit(kernel, other, first, second)
     return NearDuplicates(
-        float(max(share, 0.0)), angles, (float(coefficients[0]), float(coefficients[1]))
+        float(max(share, 0.0)),
+        (float(first), float(second)),
+        (float(coefficients[0]), float(coefficients[1])),
     )
 
 
@@ -161,6 +162,8 @@ def _kernel_of_angle(activation: Activation):
     angles = np.append(0.0, np.pi / 2 * (1 + points))
     rows = np.sqrt(2) * np.column_stack([np.cos(angles), np.sin(angles)])
     values = infinite_width_kernel(activation, rows)[0]
+    if not values[0] > 0:
+        raise NotCoveredError("an activation that vanishes leaves nothing to be stood in for")
     values = values[1:] / values[0]
     fitted = Chebyshev.fit(angles[1:], values, _ANGLES - 1, domain=[0, np.pi])
 

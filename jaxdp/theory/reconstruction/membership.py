@@ -83,14 +83,17 @@ def membership_mu(
     require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
     expected = "a full-batch algorithm, such as DPGD"
     require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
-    require_host("problem and algorithm", (problem, algorithm))
+    require_host("problem, algorithm and record", (problem, algorithm, other_input, other_label))
     count = problem.num_train
     if problem.weights is None:
         raise NotCoveredError("membership is tested on explicit features, got infinite width")
     require_count("index", index, least=-count)
     if index >= count:
         raise ValueError(f"expected index < {count}, got {index}")
-    row, label = as_wide_float(other_input), as_wide_float(other_label)
+    row, label = (
+        as_wide_float(other_input, "other_input"),
+        as_wide_float(other_label, "other_label"),
+    )
     require_shape("other_input", row, (problem.dim,))
     require_shape("other_label", label, ())
     require_finite("other_input", row)
@@ -132,6 +135,7 @@ def typical_membership_mu(
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind or out of range.
+        NotCoveredError: the activation vanishes.
 
     Example:
         >>> import jax
@@ -141,7 +145,10 @@ def typical_membership_mu(
         0.584, 0.812
     """
     mu = non_negative("mu", mu)
+    require_kind("same_sign", same_sign, (bool, np.bool_), "True or False")
     means, square = scaled_coefficients(host_function(activation), np.ones(1), 1)
+    if not square[0] > 0:
+        raise NotCoveredError("the activation vanishes, and with it every gradient")
     cosine = float(means[0, 0] ** 2 / square[0])
     return mu * math.sqrt((1 - cosine if same_sign else 1 + cosine) / 2)
 

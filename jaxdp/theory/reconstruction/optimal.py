@@ -57,6 +57,7 @@ from jaxdp.theory.reconstruction.saturation import (
 
 # Standard deviations that an integral covers, and its nodes in each direction.
 _REACH, _NODES = 10.0, 128
+_FAR = 1e6
 
 
 def row_error_lower_bound(
@@ -162,6 +163,10 @@ def released_direction_error(mu: float, dim: int) -> float:
     if math.isinf(mu):
         return 0.0
     half, root = float(mu) / 2, math.sqrt(dim)
+    if half > _FAR * root:
+        # Nothing but the noise across, of which the angle is the share: to half's square.
+        across = math.lgamma(dim / 2) - math.lgamma((dim - 1) / 2)
+        return math.sqrt(2) * math.exp(across) / half
     # In units of the noise: lengths about the root of half^2 + d, angles about atan(root / half).
     length = math.hypot(half, root)
     lengths, length_weights = _nodes(max(length - _REACH, 0.0), length + _REACH)

@@ -106,7 +106,13 @@ def slope_of(activation: Activation) -> Activation:
 
     def slope(values):
         values = jnp.asarray(values)
-        return jax.jvp(activation, (values,), (jnp.ones_like(values),))[1]
+        try:
+            return jax.jvp(activation, (values,), (jnp.ones_like(values),))[1]
+        except TypeError as error:
+            raise TypeError(
+                "expected activation to be written in jax.numpy, as its derivative is taken by "
+                f"JAX, got {activation!r}"
+            ) from error
 
     return slope
 

@@ -8,6 +8,8 @@ with its constant.
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from jaxdp.core.checks import host_number
 
 
@@ -89,14 +91,31 @@ def polynomial_rate(
         raise ValueError(f"expected a finite power of 0, 1/2, or at least 1, got {power}")
     if not host_number("rho", rho) > 0:
         raise ValueError(f"expected rho > 0, got {rho}")
-    if not 0 < host_number("smallest", smallest) <= 1 <= host_number("largest", largest):
-        raise ValueError(f"expected 0 < smallest <= 1 <= largest, got {smallest} and {largest}")
-    steep, log = max(1.0, power), math.log(1 / gamma)
+    if not 0 < host_number("smallest", smallest) <= 1 <= host_number("largest", largest) < math.inf:
+        raise ValueError(
+            f"expected 0 < smallest <= 1 <= largest < inf, got {smallest} and {largest}"
+        )
+    with np.errstate(all="ignore"):
+        rate = _rate(*(np.float64(value) for value in (gamma, power, rho, smallest, largest)))
+    if not all(math.isfinite(value) for value in rate if value is not None):
+        raise ValueError(
+            f"expected numbers of which float64 holds the rate, got gamma = {gamma}, power = "
+            f"{power}, rho = {rho}, smallest = {smallest}, largest = {largest}"
+        )
+    return rate
+
+
+def _rate(gamma, power, rho, smallest, largest) -> PolynomialRate:
+    steep, log = max(1.0, power), -np.log(gamma)
     base = steep * gamma * log ** (1 / (1 + power)) / smallest
     condition = gamma * log**2 / smallest**2 * (largest * steep + steep**2 * gamma / rho / rho)
     unscaled = base * smallest / largest
     lower = None
     if power < 1 and rho > gamma:
         lower = unscaled / largest + unscaled / rho * (unscaled / rho)
-    # Products of floats overflow to infinity, powers to an error.
-    return PolynomialRate(base * largest / smallest, base / rho * (base / rho), condition, lower)
+    return PolynomialRate(
+        float(base * largest / smallest),
+        float(base / rho * (base / rho)),
+        float(condition),
+        None if lower is None else float(lower),
+    )

@@ -211,7 +211,10 @@ def test_no_spectrum_is_below_the_bound_of_its_largest_eigenvalue():
         ({"rho": float("nan")}, "expected rho > 0"),
         ({"rho": 1e-200}, "whose noise float64 can hold"),
         ({"clip_scale": 0.0}, "clip_scale"),
-        ({"largest": 0.5}, "expected largest >= 1, got 0.5"),
+        ({"gamma": 1e-300}, "of which float64 holds"),
+        ({"gamma": [0.1, 0.2]}, "gamma to be one number, got shape"),
+        ({"largest": 0.5}, "expected finite largest >= 1, got 0.5"),
+        ({"largest": float("inf")}, "expected finite largest >= 1, got inf"),
         ({"tolerance": 1.0}, "expected 1e-6 <= tolerance < 1, got 1.0"),
     ],
 )

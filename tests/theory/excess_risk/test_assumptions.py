@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.problems import sphere_inputs
 from jaxdp.theory import excess_risk_assumptions
 from jaxdp.theory.excess_risk.assumptions import least_samples, most_samples
@@ -58,6 +59,25 @@ def test_the_activation_is_judged_by_its_hermite_coefficients(activation, even, 
 def test_a_jump_or_a_growing_slope_is_not_lipschitz(activation, is_lipschitz):
     # Source: PF Assumption 2.
     assert _verdicts(_problem(activation))["the activation is Lipschitz"] is is_lipschitz
+
+
+def test_another_loss_is_not_the_theorems():
+    given = _problem()
+    parts = given.train_inputs, given.train_labels, given.test_inputs, given.test_labels
+    other = jaxdp.RandomFeatures.from_arrays(
+        *parts, given.weights, jnp.tanh, loss=jaxdp.losses.Logistic()
+    )
+    with pytest.raises(NotCoveredError, match="least squares"):
+        excess_risk_assumptions(other)
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [lambda x: jnp.tanh(1000 * x), lambda x: jnp.sign(x) * jnp.sqrt(jnp.abs(x))],
+)
+def test_what_is_steep_does_not_jump(activation):
+    found = excess_risk_assumptions(_problem(activation))
+    assert not any("jumps" in str(one) for one in found)
 
 
 def test_one_dimension_has_an_empty_range():

@@ -81,7 +81,10 @@ def test_arguments_out_of_range_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             excess_risk_bound(*arguments, epsilon=1.0, delta=0.1)
-    for constants in ((1, 1), (1, -1, 1), (1, 1, math.nan)):
+    with pytest.raises(TypeError, match="with_logarithms to be True or False"):
+        excess_risk_bound(9, 3, epsilon=1.0, delta=0.1, with_logarithms="no")
+    assert excess_risk_bound(10**40, 3, epsilon=1.0, delta=0.1).privacy > 0
+    for constants in (3.0, (1, 1), (1, -1, 1), (1, 1, math.nan)):
         with pytest.raises(ValueError, match="three constants >= 0"):
             excess_risk_bound(9, 3, epsilon=1.0, delta=0.1, constants=constants)
     for changed, message in (

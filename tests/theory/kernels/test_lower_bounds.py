@@ -194,6 +194,9 @@ def test_a_bounded_power_of_the_kernel_keeps_its_eigenfunctions_from_hiding():
         ({"modulus_means": [1.0, 1.5]}, "modulus_means"),
         ({"modulus_means": [1.0]}, "modulus_means"),
         ({"kernel_bound": 1.2}, "sum of at most"),
+        ({"kernel_bound": 1e300}, "float64 holds the squares"),
+        ({"radius": 1e200}, "float64 holds the squares"),
+        ({"eigenvalues": [0.5, 1.0]}, "from the largest down"),
     ],
 )
 def test_wrong_arguments_are_refused(changed, message):
@@ -202,3 +205,9 @@ def test_wrong_arguments_are_refused(changed, message):
     for bound in (private_lower_bound, private_lipschitz_lower_bound):
         with pytest.raises(ValueError, match=message):
             bound(**good)
+
+
+@pytest.mark.parametrize("embedding", [-1.0, math.inf, math.nan])
+def test_an_embedding_out_of_range_is_refused(embedding):
+    with pytest.raises(ValueError, match="embedding"):
+        fluctuation_constants([0.5], [0.9], embedding)

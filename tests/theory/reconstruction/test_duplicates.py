@@ -9,6 +9,7 @@ import pytest
 from helpers import assert_mean_close
 
 import jaxdp
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.theory import duplicate_limit, mixed_parity, near_duplicates
 
 RELU = jax.nn.relu
@@ -122,7 +123,31 @@ def test_random_features_of_finite_duplicates_leave_what_is_predicted(name):
         assert_mean_close(shares, 1.2 * expected.share, bias=2 / width)
 
 
+# Normalised kernels by hand, as functions of the cosine: Mehler's series of a sine, of z^3, of z^2.
+@pytest.mark.parametrize(
+    ("activation", "kernel", "distance"),
+    [
+        (jnp.sin, lambda c: np.sinh(c) / np.sinh(1), 0.5),
+        (lambda z: z**3, lambda c: (9 * c + 6 * c**3) / 15, 1.0),
+        (lambda z: z**2, lambda c: (1 + 2 * c**2) / 3, 1.0),
+        (lambda z: z**3 - 3 * z, lambda c: c**3, 1.1),
+    ],
+)
+def test_no_pair_of_a_dense_grid_on_the_circle_is_better(activation, kernel, distance):
+    farthest = 2 * math.asin(distance / 2)
+    angles = np.linspace(-farthest, farthest, 401)
+    first, second = angles[np.stack(np.triu_indices(401, 1))]
+    between, cross = kernel(np.cos(first - second)), kernel(np.sin(np.stack([first, second])))
+    along, across = cross.sum(0), cross[0] - cross[1]
+    shares = 1 - along**2 / (2 * (1 + between)) - across**2 / (2 * (1 - between))
+    share = near_duplicates(activation, distance).share
+    # The best pairs nearly coincide at the edge, and the grid's nearest are a little apart.
+    assert shares.min() * 0.96 < share < shares.min() * (1 + 1e-9)
+
+
 def test_bad_arguments_are_named():
+    with pytest.raises(NotCoveredError, match="vanishes"):
+        near_duplicates(lambda z: 0 * z, 0.5)
     with pytest.raises(ValueError, match="<= distance <= sqrt"):
         near_duplicates(RELU, 0.0)
     with pytest.raises(ValueError, match="<= distance <= sqrt"):

@@ -79,6 +79,10 @@ def test_typical_mu_is_that_of_independent_rows_and_wide_features(activation, ho
 
 
 def test_closed_form_of_relu_and_limits():
+    with pytest.raises(TypeError, match="same_sign to be True or False"):
+        typical_membership_mu(1.0, RELU, same_sign="no")
+    with pytest.raises(NotCoveredError, match="vanishes"):
+        typical_membership_mu(1.0, lambda z: 0 * z)
     assert typical_membership_mu(2.0, RELU) == pytest.approx(2 * math.sqrt((1 - 1 / np.pi) / 2))
     problem, rows, labels, _ = _problem(np.random.default_rng(1))
     silent = jaxdp.DPGD(RATE, 0.5, 1, 0.0)

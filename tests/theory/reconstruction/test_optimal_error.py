@@ -44,6 +44,20 @@ def test_error_of_a_released_direction_is_that_of_the_observed_one(mu, dim):
         assert_mean_close(found, released_direction_error(1.05 * mu, dim))
 
 
+def test_large_mu_is_the_length_across_over_half_of_it():
+    # E of a chi of three degrees of freedom, over mu / 2.
+    for mu in (1e8, 1e300):
+        expected = 2 * math.sqrt(8 / math.pi) / mu
+        assert released_direction_error(mu, 4) == pytest.approx(expected, rel=1e-9)
+    below, above = (released_direction_error(mu, 4) * mu for mu in (3.9e6, 4.1e6))
+    assert below == pytest.approx(above, rel=1e-9)
+
+
+def test_an_activation_of_numpy_is_named():
+    with pytest.raises(TypeError, match="activation to be written in jax"):
+        row_error_lower_bound(20.0, 20, np.tanh)
+
+
 @pytest.mark.parametrize("mu", [0.0, 1.0, 19.0, 21.0, 2e4])
 def test_many_dimensions_are_seen_by_the_quadrature(mu):
     # The angle concentrates where its cosine is half mu over the length.
