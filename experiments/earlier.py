@@ -14,10 +14,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "74c8c9253601-dirty",
         "made from a modified tree; to be run again, which takes 28 min",
     ),
-    "fig02_mnist_samples": (
-        "74c8c9253601-dirty",
-        "made from a modified tree; to be run again, which takes 13 min",
-    ),
     "fig04_mnist_hyperparameters": (
         "74c8c9253601-dirty",
         "made from a modified tree; to be run again, which takes 20 min",

@@ -130,6 +130,10 @@ _PK = (
     *(_songs(8 + row, _YEAR_M, f"bandwidth 2^{4 + row / 2:g}", _PEAKS) for row in range(5)),
 )
 _PIXELS = "n = {images[num_samples]}, {images[side]} x {images[side]} pixels, {num_seeds} seeds"
+_CURVES = (
+    f"{_PIXELS}; the picture: n = {{gallery[num_samples]}}, {{gallery[side]}} x {{gallery[side]}} "
+    "pixels, V never in memory whole"
+)
 _WHOLE = "32 x 32 pixels"
 _NETWORKS = (
     "{two_layer[num_each]} image of each of ten classes, and {residual[num_each]} of each of two, "
@@ -137,12 +141,12 @@ _NETWORKS = (
 )
 _DR = (
     PaperFigure(
-        1, "fig01_cifar_thresholds", _PIXELS, f"n = 100, {_WHOLE}, 4 seeds", "both thresholds found"
+        1, "fig01_cifar_thresholds", _CURVES, f"n = 100, {_WHOLE}, 4 seeds", "both thresholds found"
     ),
     PaperFigure(
         2,
         "fig01_cifar_thresholds",
-        _PIXELS,
+        _CURVES,
         f"n = 100, {_WHOLE}, 4 seeds",
         "the residual falls with the error",
     ),
@@ -170,7 +174,8 @@ _DR = (
     PaperFigure(
         6,
         "fig06_multiclass_images",
-        "{images[num_each]} images of each class, {images[side]} x {images[side]} pixels",
+        "{images[num_each]} images of each class, {images[side]} x {images[side]} pixels, "
+        "{num_seeds} seeds",
         f"10 images of each class, {_WHOLE}",
         "the images are found, the loss is not zero at them",
     ),

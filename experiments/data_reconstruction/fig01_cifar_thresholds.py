@@ -55,16 +55,18 @@ class Config:
             the picture's.
         floor_samples: how many images the published scaling's distance from the sphere is of.
         block_size: features that are made again together; None keeps V in memory.
+        gallery_block_size: the same, of the picture.
     """
 
     images: Images = dataclasses.field(default_factory=lambda: Images(num_samples=10))
-    gallery: Images = dataclasses.field(default_factory=lambda: Images(num_samples=20, side=16))
+    gallery: Images = dataclasses.field(default_factory=lambda: Images(num_samples=50, side=16))
     label_widths: tuple[float, ...] = (0.3, 0.6, 1.0, 1.5, 3.0, 10.0, 48.0)
     data_widths: tuple[float, ...] = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0)
-    num_seeds: int = 4
+    num_seeds: int = 10
     max_passes: int = 1000
     floor_samples: int = 100
     block_size: int | None = None
+    gallery_block_size: int | None = 38_400
 
     smoke = harness.size(
         images=Images(4, side=4, made_up=True),
@@ -80,7 +82,9 @@ class Config:
         images=Images(num_samples=100, side=32),
         gallery=Images(num_samples=100, side=32),
         data_widths=(0.01, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0),
+        num_seeds=4,
         block_size=150_000,
+        gallery_block_size=150_000,
     )
 
     @property
@@ -116,14 +120,14 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     return dataset.merge(_gallery(config, data), combine_attrs="no_conflicts")
 
 
-def _model(config: Config, pictures: Pictures, num_features: int, key: jax.Array) -> Model:
-    block_size = None if config.block_size is None else min(config.block_size, num_features)
+def _model(block_size: int | None, pictures: Pictures, num_features: int, key: jax.Array) -> Model:
+    block_size = None if block_size is None else min(block_size, num_features)
     return train(pictures, num_features, jax.nn.relu, key=key, block_size=block_size)
 
 
 def _cell(config: Config, pictures: Pictures, num_features: int, seed: int) -> dict[str, float]:
     of_weights, of_attack, _ = jr.split(jr.key(seed), 3)
-    model = _model(config, pictures, num_features, of_weights)
+    model = _model(config.block_size, pictures, num_features, of_weights)
     count = len(pictures.labels)
     found = attack(model.target, count, key=of_attack, max_passes=config.max_passes)
     # With p <= n the features of any n rows in general position span everything.
@@ -144,7 +148,7 @@ def _control(config: Config, pictures: Pictures, seed: int) -> float:
     """The error where the attacker is given the same parameters in another order."""
     of_weights, of_attack, of_order = jr.split(jr.key(seed), 3)
     width = round(config.control_width * pictures.inputs.size)
-    target = _model(config, pictures, width, of_weights).target
+    target = _model(config.block_size, pictures, width, of_weights).target
     shuffled = jr.permutation(of_order, target.parameters)
     target = RandomFeaturesTarget(target.weights, target.activation, shuffled)
     # Nothing is to be found: longer would be no different.
@@ -166,7 +170,7 @@ def _gallery(config: Config, data: pathlib.Path | None) -> xarray.Dataset:
     pictures = frogs_and_trucks(config.gallery, data)
     of_weights, of_attack, _ = jr.split(jr.key(0), 3)
     width = round(config.control_width * pictures.inputs.size)
-    model = _model(config, pictures, width, of_weights)
+    model = _model(config.gallery_block_size, pictures, width, of_weights)
     found = attack(model.target, len(pictures.labels), key=of_attack, max_passes=config.max_passes)
     matched = match(pictures, found.inputs)
     dims = ("stack", "image", "height", "width", "colour")

@@ -92,6 +92,7 @@ def _images(figure: SubFigure, dataset: xarray.Dataset) -> None:
         labels=["truth", "found"],
         captions=[[], errors],
         columns=_COLUMNS,
-        title=f"{count} images, $d$ = {attrs['gallery_dim']}, $p = {ratio:.3g}\\,dn$; their errors",
+        title=f"{len(shown)} of {count} images, $d$ = {attrs['gallery_dim']}, "
+        f"$p = {ratio:.3g}\\,dn$; their errors",
         figure=figure,
     )

@@ -65,11 +65,11 @@ class Config:
 
     images: Images = dataclasses.field(default_factory=lambda: Images(num_samples=20))
     width: float = 10.0
-    num_seeds: int = 4
+    num_seeds: int = 10
     max_passes: int = 1500
     block_size: int | None = None
     few: Images = dataclasses.field(default_factory=lambda: Images(num_samples=6, side=4))
-    num_few_seeds: int = 8
+    num_few_seeds: int = 10
     published_passes: int = 10_000
 
     smoke = harness.size(
