@@ -113,7 +113,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             "with all layers trained the images are found but not exactly: with every seed a mean "
             f"error below {_RECOGNISED}, and above that of the last layer alone",
             f"means from {means.min():.3f} to {means.max():.3f}, largest of an image "
-            f"{full.max():.3f}; means of at most {alone.mean('image').max():.4f} from the last "
+            f"{full.max():.3f}; means of at most {alone.mean('image').max():.1e} from the last "
             "layer alone",
             bool((alone.mean("image") < means).all() and (means < _RECOGNISED).all()),
         ),
@@ -137,7 +137,7 @@ def summary(dataset: xarray.Dataset) -> str:
         at = dataset.sel(training=name)
         spread = at.errors.mean("image").std("seed", ddof=1).item()
         cells = [name, f"{at.steps.mean().item():.0f}", f"{at.train_loss.max().item():.1e}"]
-        cells += [f"{at.errors.mean().item():.4f} ({spread:.1g})", f"{at.errors.max().item():.4f}"]
+        cells += [f"{at.errors.mean().item():.2g} ({spread:.1g})", f"{at.errors.max().item():.2g}"]
         cells += [f"{at.loss.median().item():.1e}", f"{at.true_loss.median().item():.1e}"]
         cells += [f"{at.passes.mean().item():.0f}", f"{at.attack_seconds.mean().item():.1f}"]
         rows.append(cells)
