@@ -10,7 +10,7 @@ all files there are.
         [--optimisers ours published] [--data DIR] [--made-up]
 
 Sizes are those that two cores carry: d = 192, n = 20, p = 10 dn for the activations (4 dn for the
-two-layer network); `fig01`, d = 768, n = 50 and p = 384,000 with V never in memory, takes hours.
+two-layer network); `fig01` is d = 768, n = 50 and p = 384,000 with V never in memory.
 """
 
 import argparse
