@@ -3,7 +3,9 @@
 The goals: at d = 100, n = 20, p = 20,000 every row is found (error at most .01) in at most 600
 full-pass equivalents and 10 s on two cores, compilation apart, with all seeds; d = 200, n = 40, p =
 80,000 is solved as well; a pass over regenerated weights holds at most 2 % of V. The published
-optimiser is given several times the passes that the default one took with the same seed.
+optimiser, whose passes are much cheaper, is given as many seconds as the default one took with the
+same seed, and several times as many. Seconds are the processor's, of all threads together: what
+else the machine does hardly moves them.
 """
 
 import dataclasses
@@ -19,7 +21,13 @@ from matplotlib.figure import Figure
 from experiments import harness
 from experiments.benchmarks import timing
 from experiments.benchmarks.reconstruction_checks import DEFAULT as DEFAULT
-from experiments.benchmarks.reconstruction_checks import FOUND, IN_MEMORY, MOST_SHARE, REGENERATED
+from experiments.benchmarks.reconstruction_checks import (
+    FOUND,
+    IN_MEMORY,
+    LONGER,
+    MOST_SHARE,
+    REGENERATED,
+)
 from experiments.benchmarks.reconstruction_checks import PUBLISHED as PUBLISHED
 from experiments.benchmarks.reconstruction_checks import checks as checks
 from experiments.benchmarks.reconstruction_checks import summary as summary
@@ -35,6 +43,10 @@ from jaxdp.attacks import (
     reconstruction_error,
 )
 from jaxdp.attacks.objective import loss_and_gradient
+
+_FEW_PASSES, _MARGIN = 100, 1.05
+# At which `reconstruct` stops by itself.
+_TOLERANCE = 1e-7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,14 +67,14 @@ class Config:
     """Sizes of the measurement, and seeds that the optimiser was not tuned on.
 
     `blocks` is the problem whose passes are timed with V in memory and without. The published
-    optimiser may take `factor` times the passes of the default one.
+    optimiser is given the seconds of the default one, and `factor` times as many.
     """
 
     small: Size = Size(100, 20, 20_000, (100, 101, 102, 103))
     large: Size = Size(200, 40, 80_000, (100, 101))
     blocks: Size = Size(256, 16, 40_960)
     max_passes: int = 2000
-    factor: int = 10
+    factor: int = 4
     rounds: int = 5
 
     smoke = harness.size(
@@ -83,20 +95,22 @@ def run(config: Config) -> xarray.Dataset:
         _attack(config.small, config.small.seeds[0], CurvatureScaledMomentum(), config.max_passes),
         _attack(config.small, config.small.seeds[0], MomentumDescent(), 1),
     ]
-    default, published = [], []
+    default, published, longer = [], [], []
     for seed in harness.track(config.small.seeds, lambda seed: f"{config.small}, seed {seed}"):
         default.append(_attack(config.small, seed, CurvatureScaledMomentum(), config.max_passes))
-        limit = config.factor * default[-1]["passes"]
-        published.append(_attack(config.small, seed, MomentumDescent(), limit))
+        seconds = default[-1]["seconds"]
+        published.append(_published_for(config.small, seed, seconds))
+        longer.append(_published_for(config.small, seed, config.factor * seconds))
     large = [
         _attack(config.large, seed, CurvatureScaledMomentum(), config.max_passes)
         for seed in harness.track(config.large.seeds, lambda seed: f"{config.large}, seed {seed}")
     ]
     seconds, num_bytes = _passes(config)
-    rows = {DEFAULT: default, PUBLISHED: published}
+    rows = {DEFAULT: default, PUBLISHED: published, LONGER: longer}
     dataset = harness.dataset(
         {
             "candidate": rows,
+            "first": [DEFAULT, PUBLISHED],
             "seed": config.small.seeds,
             "large_seed": config.large.seeds,
             "weights": [IN_MEMORY, REGENERATED],
@@ -106,7 +120,7 @@ def run(config: Config) -> xarray.Dataset:
                 fact: [[one[fact] for one in rows[name]] for name in rows] for fact in facts
             },
             "large_seed": {f"large_{fact}": [one[fact] for one in large] for fact in facts},
-            "candidate": {"first_seconds": [one["seconds"] for one in first]},
+            "first": {"first_seconds": [one["seconds"] for one in first]},
             ("weights", "round"): {"pass_seconds": seconds},
             "weights": {"pass_bytes": num_bytes},
         },
@@ -124,7 +138,7 @@ def run(config: Config) -> xarray.Dataset:
 def _attack(size: Size, seed: int, optimiser: AbstractOptimiser, max_passes: float) -> dict:
     """What one attack took, and what it left."""
     victim = sphere_rows.train(size.num_samples, size.dim, size.num_features, seed)
-    started = time.perf_counter()
+    started = time.process_time()
     found = reconstruct(
         victim.target,
         size.num_samples,
@@ -134,11 +148,25 @@ def _attack(size: Size, seed: int, optimiser: AbstractOptimiser, max_passes: flo
     )
     jax.block_until_ready(found.inputs)
     return {
-        "seconds": time.perf_counter() - started,
+        "seconds": time.process_time() - started,
         "passes": found.num_passes,
         "loss": found.loss,
         "error": reconstruction_error(victim.inputs, found.inputs),
     }
+
+
+def _published_for(size: Size, seed: int, seconds: float) -> dict:
+    """What the published optimiser reaches from the same start in no less than these seconds.
+
+    It stops after passes, not seconds: their number is foretold from a short attack, and raised
+    where that was too few.
+    """
+    found = _attack(size, seed, MomentumDescent(), _FEW_PASSES)
+    # A start that has converged sooner takes no more seconds.
+    while found["seconds"] < seconds and found["loss"] > _TOLERANCE:
+        limit = _MARGIN * found["passes"] * seconds / found["seconds"]
+        found = _attack(size, seed, MomentumDescent(), limit)
+    return found
 
 
 def _passes(config: Config) -> tuple[np.ndarray, list[float]]:
@@ -160,14 +188,15 @@ def _passes(config: Config) -> tuple[np.ndarray, list[float]]:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Errors against passes, and memory of a pass."""
+    """Errors against seconds, and memory of a pass."""
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    for name, color in ((DEFAULT, drawing.ORANGE), (PUBLISHED, drawing.BLUE)):
+    colors = (drawing.ORANGE, drawing.BLUE, drawing.SKY)
+    for name, color in zip((DEFAULT, PUBLISHED, LONGER), colors, strict=True):
         at = dataset.sel(candidate=name)
-        left.loglog(at.passes, at.error, "o", color=color, label=f"{name}, {dataset.small}")
+        left.loglog(at.seconds, at.error, "o", color=color, label=f"{name}, {dataset.small}")
     left.loglog(
-        dataset.large_passes,
+        dataset.large_seconds,
         dataset.large_error,
         "s",
         color=drawing.RED,
@@ -175,11 +204,11 @@ def plot(dataset: xarray.Dataset) -> Figure:
     )
     left.axhline(FOUND, color=drawing.GREY, linewidth=0.8, linestyle="--")
     # Whole decades, so that the ticks' names are short.
-    passes = np.concatenate([dataset.passes.values.ravel(), dataset.large_passes.values])
-    left.set_xlim(10 ** np.floor(np.log10(passes.min())), 10 ** np.ceil(np.log10(passes.max())))
+    seconds = np.concatenate([dataset.seconds.values.ravel(), dataset.large_seconds.values])
+    left.set_xlim(10 ** np.floor(np.log10(seconds.min())), 10 ** np.ceil(np.log10(seconds.max())))
     left.xaxis.set_minor_formatter("")
     left.set_ylim(top=10)
-    left.set_xlabel("full-pass equivalents")
+    left.set_xlabel("seconds of the processor")
     left.set_ylabel("reconstruction error")
     left.legend(frameon=False, fontsize="x-small", loc="upper left")
     drawing.tidy(left, "where the attacks end")
