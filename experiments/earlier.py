@@ -58,10 +58,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "77ba15c5124c-dirty",
         "made from a modified tree; to be timed again on a quiet machine",
     ),
-    "reconstruction": (
-        "c20be04cb050-dirty",
-        "of another configuration, in large, small; to be timed again on a quiet machine",
-    ),
     "secret_noise": (
         "77ba15c5124c-dirty",
         "made from a modified tree; to be timed again on a quiet machine",

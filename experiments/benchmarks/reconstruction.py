@@ -207,7 +207,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
     seconds = np.concatenate([dataset.seconds.values.ravel(), dataset.large_seconds.values])
     left.set_xlim(10 ** np.floor(np.log10(seconds.min())), 10 ** np.ceil(np.log10(seconds.max())))
     left.xaxis.set_minor_formatter("")
-    left.set_ylim(top=10)
+    left.set_ylim(top=1e4)
     left.set_xlabel("seconds of the processor")
     left.set_ylabel("reconstruction error")
     left.legend(frameon=False, fontsize="x-small", loc="upper left")
