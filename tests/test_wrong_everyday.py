@@ -82,7 +82,9 @@ def test_rows_that_are_not_finite_are_refused(value, row, name):
 
 
 def test_a_loss_of_margins_is_told_from_the_losses_of_predictions():
-    with pytest.raises(TypeError, match=r"Logistic\(\) .* not a margin loss .* got HuberHinge"):
+    with pytest.raises(
+        TypeError, match=r"Logistic\(\) .* not a loss of the kernel learners alone, got HuberHinge"
+    ):
         _problem(SIGNS, losses.HuberHinge(0.5))
 
 

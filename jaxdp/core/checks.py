@@ -142,6 +142,9 @@ def described(value: Any) -> str:
         return f"{name}{' of texts' if is_text else ''} of shape {tuple(shape)}"
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         return f"{name} of {len(value)} items"
+    method = getattr(getattr(value, "__func__", None), "__name__", None)
+    if method is not None and hasattr(value, "__self__"):
+        return f"the method {method} itself; call it"
     return f"{name}: {' '.join(repr(value).split())[:80]}"
 
 

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import concrete, require_kind
+from jaxdp.core.checks import concrete, described, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
 from jaxdp.privacy.arguments import check_delta, host_scalar
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon_published
@@ -136,7 +136,7 @@ def release_of(thing: Any, name: str = "thing") -> Release:
     if isinstance(thing, Release):
         return thing
     if not hasattr(thing, "release") or isinstance(thing, type):
-        came = f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
+        came = f"the class {thing.__name__}" if isinstance(thing, type) else described(thing)
         raise TypeError(
             f"expected {name} to be something that states what it releases (an algorithm or a "
             f"Release), got {came}"

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxdp
 from jaxdp.core import checks
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import is_on_accelerator, require_count, require_finite, require_kind
@@ -75,3 +76,15 @@ def test_records_that_are_no_numbers_are_not_shown():
     assert "alice" not in str(one.value)
     with pytest.raises(TypeError, match=r"Python int, got ndarray of texts of shape \(1,\)$"):
         require_count("num_steps", np.array(["alice"]))
+
+
+def test_a_method_that_was_not_called_is_told_from_what_it_returns():
+    class Thing:
+        def release(self):
+            return 1
+
+    assert checks.described(Thing().release) == "the method release itself; call it"
+    algorithm = jaxdp.DPGD(0.1, 1.0, 10, 0.5)
+    assert checks.described(algorithm.release) == "the method release itself; call it"
+    with pytest.raises(TypeError, match="got the method release itself; call it"):
+        jaxdp.account(algorithm.release, delta=1e-5)
