@@ -59,7 +59,7 @@ class Config:
         default_factory=lambda: Task(2, is_binary=True, is_grey=True, max_passes=400)
     )
     widths: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 6.0, 10.0)
-    num_seeds: int = 2
+    num_seeds: int = 10
     stem_relu: bool = False
 
     smoke = harness.size(
