@@ -30,10 +30,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "3dece27a722b-dirty",
         "made from a modified tree; to be run again, which takes 22 min",
     ),
-    "fig05_networks": (
-        "06633ff42040-dirty",
-        "made from a modified tree; to be run again, which takes 12 min",
-    ),
     "under_privacy": (
         "98ee2fb16210-dirty",
         "made from a modified tree; to be run again, which takes 28 min",
