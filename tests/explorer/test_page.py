@@ -1,5 +1,7 @@
 """The page without a browser: what it refuses, what it says, and that nothing is lost."""
 
+import subprocess
+import sys
 import threading
 import time
 from html.parser import HTMLParser
@@ -216,6 +218,38 @@ def test_what_breaks_does_not_keep_the_next_from_being_done(capsys):
             time.sleep(0.005)
     assert done.wait(5)
     assert "a defect" in capsys.readouterr().err
+
+
+def test_a_program_that_ends_waits_for_what_is_done_and_for_nothing_else():
+    program = """if True:
+        import threading, time
+        from jaxdp.explorer.views.latest import Latest, end_if_over
+
+        started, endless = threading.Event(), threading.Event()
+
+        def step(number):
+            started.set()
+            threading.main_thread().join()
+            print("done")
+
+        def long(number):
+            endless.set()
+            while True:
+                time.sleep(.01)
+                end_if_over()
+
+        one, other = Latest(), Latest()
+        one.ask(step)
+        other.ask(long)
+        started.wait()
+        endless.wait()
+        one.ask(lambda number: print("dropped"))
+        print("end")
+    """
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert ran.stdout.split() == ["end", "done"]
+    assert not ran.stderr
 
 
 def test_other_origins_have_no_websocket():

@@ -9,8 +9,22 @@ import traceback
 from collections.abc import Callable
 
 
+class Ended(Exception):
+    """The program ends: nobody will see what a job would still compute."""
+
+
+def end_if_over() -> None:
+    """Raise `Ended` in a job once the program ends; a long job asks now and then."""
+    if not threading.main_thread().is_alive():
+        raise Ended
+
+
 class Latest:
-    """One thread at a time, which ends when nothing is left to do."""
+    """One thread at a time, which ends when nothing is left to do.
+
+    Python waits at its end for what the thread is doing: to be stopped within a compiled program
+    would abort the process. What waits is dropped then.
+    """
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -26,7 +40,7 @@ class Latest:
             if self._is_running:
                 return
             self._is_running = True
-        threading.Thread(target=self._work, daemon=True).start()
+        threading.Thread(target=self._work).start()
 
     @property
     def number(self) -> int:
@@ -47,7 +61,10 @@ class Latest:
                     return
             job, number = pending
             try:
+                end_if_over()
                 job(number)
+            except Ended:
+                pass
             except Exception:
                 # What was asked for next is still done.
                 traceback.print_exc()

@@ -16,7 +16,7 @@ from jaxdp.explorer.studies.programs import PROGRAMS
 from jaxdp.explorer.views.controls import control_of
 from jaxdp.explorer.views.curve_figure import CurveFigure
 from jaxdp.explorer.views.document import Poster
-from jaxdp.explorer.views.latest import Latest
+from jaxdp.explorer.views.latest import Ended, Latest, end_if_over
 from jaxdp.explorer.views.layout import (
     CLIPBOARD,
     card,
@@ -199,6 +199,8 @@ class TheoryTab:
         """Whatever goes wrong is said on the page, which stays as it is."""
         try:
             job()
+        except Ended:
+            raise
         except _ANSWERS as error:
             message = str(error) or type(error).__name__
             self._poster.post(lambda: self.refuse(message))
@@ -211,6 +213,9 @@ class TheoryTab:
             self._say("")
 
     def _say(self, text: str) -> None:
+        """Say what is being done, between its parts."""
+        end_if_over()
+
         def show():
             self.status.object = status_html(text)
 
