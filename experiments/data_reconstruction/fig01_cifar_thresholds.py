@@ -117,6 +117,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     control = [_control(config, pictures, seed) for seed in range(config.num_seeds)]
     dataset = dataset.assign(control=("seed", control), chance=("guess", _chance(pictures)))
     dataset.attrs["control_num_features"] = round(config.control_width * dim * num_samples)
+    harness.in_units(dataset, attack_seconds="s")
     return dataset.merge(_gallery(config, data), combine_attrs="no_conflicts")
 
 

@@ -116,7 +116,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     dataset["chance"] = "network", [chance(pictures[name]) for name in NETWORKS]
     for fact in ("num_samples", "dim", "num_classes"):
         dataset[fact] = "network", [getattr(tasks[name], fact) for name in NETWORKS]
-    return dataset
+    return harness.in_units(dataset, train_seconds="s", attack_seconds="s")
 
 
 def _network(config: Config, name: str, pictures: Photographs, width: float) -> Callable:

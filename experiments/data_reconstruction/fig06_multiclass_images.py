@@ -79,7 +79,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     dims = ("stack", "image", "height", "width", "colour")
     facts = {"num_samples": len(pictures.labels), "dim": pictures.inputs.shape[1]}
     facts |= {"num_hidden": hidden, "width": config.width}
-    return harness.dataset(
+    dataset = harness.dataset(
         {"stack": ["trained on", *TRAININGS]} | trial,
         {
             dims: {"gallery": np.stack([_pixels(pictures, rows) for rows in stacks])},
@@ -90,6 +90,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
         },
         facts,
     )
+    return harness.in_units(dataset, train_seconds="s", attack_seconds="s")
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:

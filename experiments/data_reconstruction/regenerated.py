@@ -88,7 +88,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     errors = [match(pictures, ends[way]["inputs"]).errors for way in _WAYS]
     facts = {"num_samples": num_samples, "dim": dim, "num_features": weights.num_features}
     facts |= {"weight_bytes": 4 * dim * weights.num_features, "num_blocks": weights.num_blocks}
-    return harness.dataset(
+    dataset = harness.dataset(
         {"way": _WAYS},
         {
             "way": {name: [ends[way][name] for way in _WAYS] for name in names},
@@ -96,6 +96,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
         },
         facts,
     )
+    return harness.in_units(dataset, peak="B", before="B", temporary="B", seconds="s")
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:

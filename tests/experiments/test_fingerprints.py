@@ -38,9 +38,17 @@ def test_a_fingerprint_sees_what_changes(changed):
     assert differences(stored, fingerprint(changed))
 
 
-def test_times_are_no_part_of_a_fingerprint():
-    timed = _dataset(_RISK).assign(took=("run", [1.0, 2.0], {"units": "s"}))
-    assert fingerprint(timed) == fingerprint(_dataset(_RISK))
+def test_seconds_and_bytes_are_not_compared_even_with_results_that_do_not_name_their_units():
+    def measured(units, factor=1.0):
+        took, peak = ({"units": one} if units else {} for one in ("s", "B"))
+        columns = {"took": ("run", [factor, 2.0], took), "peak": ("run", [1e9, factor], peak)}
+        return fingerprint(_dataset(_RISK).assign(columns))
+
+    for stored in (measured(True), measured(False)):
+        assert differences(stored, measured(True, 3.0)) == []
+    assert differences(measured(False), measured(False, 3.0))
+    moved = fingerprint(_dataset(_RISK * 2))
+    assert differences(measured(True), moved) == differences(fingerprint(_dataset(_RISK)), moved)
 
 
 def test_numbers_that_rounding_moves_are_compared_as_far_as_it_moves_them():
