@@ -30,9 +30,8 @@ $R\sigma$.
 Derived: tests/privacy/test_objective_perturbation.py checks both by quadrature and on grids.
 """
 
+import abc
 import math
-from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -48,7 +47,86 @@ from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
 _ROUNDING = 1e-12
 
 
-class ObjectivePerturbation(AbstractMechanism):
+class AbstractObjectivePerturbation(AbstractMechanism):
+    r"""A minimiser of an objective with a Gaussian linear term, whatever the records' gradients.
+
+    Args:
+        shift: R, twice the largest norm of a record's gradient over the standard deviation of the
+            linear term, >= 0; infinite for no noise.
+        log_jacobian: r >= 0, the largest logarithm of the ratio of two neighbours' Jacobians.
+        approximation_mu: $\mu_2$ >= 0, of the Gaussian noise that hides how far the minimiser is
+            from the exact one; 0 for the exact one.
+    """
+
+    shift: float = eqx.field(converter=lambda value: host_scalar("shift", value))
+    log_jacobian: float = eqx.field(converter=lambda value: host_scalar("log_jacobian", value))
+    approximation_mu: float = eqx.field(
+        default=0.0, converter=lambda value: host_scalar("approximation_mu", value)
+    )
+
+    def __check_init__(self):
+        # A file's numbers come without the converters.
+        for name in ("shift", "log_jacobian", "approximation_mu"):
+            host_scalar(name, getattr(self, name))
+
+    @property
+    def proved(self):
+        return Proved(None, None)
+
+    @property
+    def adjacencies(self):
+        return (REPLACE_ONE,)
+
+    @property
+    def assumptions(self):
+        return ()
+
+    @abc.abstractmethod
+    def _sum_over_vertices(self, excess: float) -> float:
+        """A bound on delta at the pair of neighbours for which it is largest.
+
+        Args:
+            excess: e >= 0, what the Jacobian leaves of epsilon.
+        """
+
+    def delta(self, epsilon: float) -> float:
+        """A bound on the smallest delta at epsilon; 1 where epsilon is below the Jacobian's part.
+
+        Raises:
+            ValueError: epsilon is negative or not a number.
+        """
+        check_non_negative("epsilon", epsilon)
+        excess = (epsilon - self.log_jacobian) * (1 - _ROUNDING) if epsilon < math.inf else math.inf
+        return self._delta_beyond(excess) if excess >= 0 else 1.0
+
+    def epsilon(self, delta, adjacency):
+        if any(concrete(value) is None for value in (delta, *jax.tree.leaves(self))):
+            raise TypeError(
+                "expected concrete arguments, got traced ones: objective perturbation is accounted "
+                "for on the host, outside jit, vmap and grad"
+            )
+        if self._delta_beyond(0.0) <= delta:
+            return self.log_jacobian
+        excess = largest_within(lambda excess: self._delta_beyond(excess) > delta)
+        # Once for the bisection, once for `delta`, which takes the Jacobian's part off again.
+        return (self.log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)) * (1 + _ROUNDING)
+
+    def _delta_beyond(self, excess: float) -> float:
+        return min(1.0, self._sum_over_vertices(excess) * (1 + _ROUNDING))
+
+    def _vertex_delta(self, share: float, excess: float) -> float:
+        """What one vertex adds to delta, rounded up.
+
+        Args:
+            share: the vertex's norm over the largest, R sigma.
+            excess: as for the sum.
+        """
+        # Without noise R is infinite; the vertex at 0 stays there.
+        shift = share * self.shift if share else 0.0
+        return gaussian_delta(math.hypot(shift, self.approximation_mu) * (1 + _ROUNDING), excess)
+
+
+class ObjectivePerturbation(AbstractObjectivePerturbation):
     r"""A minimiser of a convex objective with a Gaussian linear term, proved (epsilon, delta)-DP.
 
     Args:
@@ -70,94 +148,12 @@ class ObjectivePerturbation(AbstractMechanism):
         epsilon = 2.17
     """
 
-    shift: float = eqx.field(converter=lambda value: host_scalar("shift", value))
-    log_jacobian: float = eqx.field(converter=lambda value: host_scalar("log_jacobian", value))
-    approximation_mu: float = eqx.field(
-        default=0.0, converter=lambda value: host_scalar("approximation_mu", value)
-    )
     has_signed_slopes: bool = eqx.field(static=True, default=False)
 
-    def __check_init__(self):
-        # A file's numbers come without the converters.
-        for name in ("shift", "log_jacobian", "approximation_mu"):
-            host_scalar(name, getattr(self, name))
-
-    @property
-    def proved(self):
-        return Proved(None, None)
-
-    @property
-    def adjacencies(self):
-        return (REPLACE_ONE,)
-
-    @property
-    def assumptions(self):
-        return ()
-
-    def delta(self, epsilon: float) -> float:
-        """A bound on the smallest delta at epsilon; 1 where epsilon is below the Jacobian's part.
-
-        Raises:
-            ValueError: epsilon is negative or not a number.
-        """
-        return delta_of_losses(epsilon, self.log_jacobian, self._delta_beyond)
-
-    def epsilon(self, delta, adjacency):
-        return epsilon_of_losses(delta, self, self.log_jacobian, self._delta_beyond)
-
-    def _delta_beyond(self, excess: float) -> float:
-        """The sum over the vertices, at the pair of neighbours for which it is largest."""
-
-        def bound(shift: float) -> float:
-            return vertex_delta(shift, self.approximation_mu, excess)
-
-        if self.has_signed_slopes:
-            total = bound(self.shift) + 2 * bound(self.shift / 2) + bound(0.0)
-        else:
-            middle = bound(self.shift / math.sqrt(2))
-            total = 2 * max(bound(self.shift) + bound(0.0), 2 * middle)
-        return min(1.0, total * (1 + _ROUNDING))
-
-
-def vertex_delta(shift: float, approximation_mu: float, excess: float) -> float:
-    """What one vertex adds to delta, rounded up."""
-    mu = math.hypot(shift, approximation_mu) * (1 + _ROUNDING)
-    return gaussian_delta(mu, excess)
-
-
-def delta_of_losses(
-    epsilon: float, log_jacobian: float, delta_beyond: Callable[[float], float]
-) -> float:
-    """A bound on delta at epsilon, of which the Jacobian takes its part first.
-
-    Args:
-        epsilon: >= 0.
-        log_jacobian: r.
-        delta_beyond: the sum over the vertices at what is left of epsilon.
-
-    Raises:
-        ValueError: epsilon is negative or not a number.
-    """
-    check_non_negative("epsilon", epsilon)
-    excess = (epsilon - log_jacobian) * (1 - _ROUNDING) if epsilon < math.inf else math.inf
-    return delta_beyond(excess) if excess >= 0 else 1.0
-
-
-def epsilon_of_losses(
-    delta: float, numbers: Any, log_jacobian: float, delta_beyond: Callable[[float], float]
-) -> float:
-    """The least epsilon whose `delta_of_losses` is at most delta; `numbers` must be known.
-
-    Raises:
-        TypeError: delta or a number is traced.
-    """
-    if any(concrete(value) is None for value in (delta, *jax.tree.leaves(numbers))):
-        raise TypeError(
-            "expected concrete arguments, got traced ones: objective perturbation is accounted "
-            "for on the host, outside jit, vmap and grad"
+    def _sum_over_vertices(self, excess):
+        zero, half, middle, largest = (
+            self._vertex_delta(share, excess) for share in (0.0, 0.5, math.sqrt(0.5), 1.0)
         )
-    if delta_beyond(0.0) <= delta:
-        return log_jacobian
-    excess = largest_within(lambda excess: delta_beyond(excess) > delta)
-    # Once for the bisection, once for `delta_of_losses`, which takes the Jacobian's part off again.
-    return (log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)) * (1 + _ROUNDING)
+        if self.has_signed_slopes:
+            return largest + 2 * half + zero
+        return 2 * max(largest + zero, 2 * middle)

@@ -32,19 +32,10 @@ import equinox as eqx
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count
-from jaxdp.privacy.adjacency import REPLACE_ONE
-from jaxdp.privacy.arguments import host_scalar
-from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
-from jaxdp.privacy.objective_perturbation import (
-    delta_of_losses,
-    epsilon_of_losses,
-    vertex_delta,
-)
-
-_ROUNDING = 1e-12
+from jaxdp.privacy.objective_perturbation import AbstractObjectivePerturbation
 
 
-class SoftmaxPerturbation(AbstractMechanism):
+class SoftmaxPerturbation(AbstractObjectivePerturbation):
     r"""A minimiser of a softmax objective with a Gaussian linear term, proved (epsilon, delta)-DP.
 
     Args:
@@ -60,55 +51,19 @@ class SoftmaxPerturbation(AbstractMechanism):
 
     Example:
         >>> from jaxdp.privacy import SoftmaxPerturbation
-        >>> mechanism = SoftmaxPerturbation(0.5, 0.1, 0.0, num_classes=10)
+        >>> mechanism = SoftmaxPerturbation(0.5, 0.1, num_classes=10)
         >>> print(f"epsilon = {mechanism.epsilon(1e-5, 'replace-one'):.2f}")
         epsilon = 2.36
     """
 
-    shift: float = eqx.field(converter=lambda value: host_scalar("shift", value))
-    log_jacobian: float = eqx.field(converter=lambda value: host_scalar("log_jacobian", value))
-    approximation_mu: float = eqx.field(
-        converter=lambda value: host_scalar("approximation_mu", value)
-    )
-    num_classes: int = eqx.field(static=True, converter=plain_number)
+    num_classes: int = eqx.field(static=True, converter=plain_number, kw_only=True)
 
     def __check_init__(self):
-        # A file's numbers come without the converters.
-        for name in ("shift", "log_jacobian", "approximation_mu"):
-            host_scalar(name, getattr(self, name))
         require_count("num_classes", self.num_classes, least=2)
 
-    @property
-    def proved(self):
-        return Proved(None, None)
-
-    @property
-    def adjacencies(self):
-        return (REPLACE_ONE,)
-
-    @property
-    def assumptions(self):
-        return ()
-
-    def delta(self, epsilon: float) -> float:
-        """A bound on the smallest delta at epsilon; 1 where epsilon is below the Jacobian's part.
-
-        Raises:
-            ValueError: epsilon is negative or not a number.
-        """
-        return delta_of_losses(epsilon, self.log_jacobian, self._delta_beyond)
-
-    def epsilon(self, delta, adjacency):
-        return epsilon_of_losses(delta, self, self.log_jacobian, self._delta_beyond)
-
-    def _delta_beyond(self, excess: float) -> float:
-        """The sum over the vertices, at the pair of neighbours for which it is largest."""
-
-        def bound(share: float) -> float:
-            return vertex_delta(share * self.shift if share else 0.0, self.approximation_mu, excess)
-
+    def _sum_over_vertices(self, excess):
+        zero, half, middle, largest = (
+            self._vertex_delta(share, excess) for share in (0.0, 0.5, math.sqrt(0.75), 1.0)
+        )
         others = self.num_classes - 1
-        total = bound(0.0) + 2 * others * bound(0.5) + others * bound(1.0)
-        if others > 1:
-            total += others * (others - 1) * bound(math.sqrt(0.75))
-        return min(1.0, total * (1 + _ROUNDING))
+        return zero + others * (2 * half + largest + (others - 1) * middle)

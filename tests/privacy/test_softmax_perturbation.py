@@ -32,7 +32,7 @@ def _over_vertices(num_classes, labels, first, second, std, excess):
 @pytest.mark.parametrize("excess", [0.5, 1.5])
 def test_the_bound_is_the_supremum_over_pairs_of_records(num_classes, excess):
     std = 8.0
-    mechanism = SoftmaxPerturbation(2 * math.sqrt(2) / std, 0.0, 0.0, num_classes)
+    mechanism = SoftmaxPerturbation(2 * math.sqrt(2) / std, 0.0, 0.0, num_classes=num_classes)
     claimed, found = mechanism.delta(excess), []
     for angle in np.linspace(0, math.pi, 13):
         for size in (0.5, 1.0):
@@ -43,16 +43,18 @@ def test_the_bound_is_the_supremum_over_pairs_of_records(num_classes, excess):
     assert max(found) <= claimed
     assert max(found) == pytest.approx(claimed, rel=1e-9)
     # A vertex less, or norms that are a tenth too small, would be seen.
-    assert max(found) > SoftmaxPerturbation(mechanism.shift * 0.9, 0, 0, num_classes).delta(excess)
+    assert max(found) > SoftmaxPerturbation(
+        mechanism.shift * 0.9, 0, 0, num_classes=num_classes
+    ).delta(excess)
     if num_classes > 2:
-        assert max(found) > 1.1 * SoftmaxPerturbation(mechanism.shift, 0, 0, num_classes - 1).delta(
-            excess
-        )
+        assert max(found) > 1.1 * SoftmaxPerturbation(
+            mechanism.shift, 0, 0, num_classes=num_classes - 1
+        ).delta(excess)
 
 
 def test_two_classes_are_a_decreasing_margin_loss():
     for mu in (0.0, 0.3):
-        two = SoftmaxPerturbation(0.7, 0.2, mu, 2)
+        two = SoftmaxPerturbation(0.7, 0.2, mu, num_classes=2)
         margin = ObjectivePerturbation(0.7, 0.2, mu, has_signed_slopes=True)
         for epsilon in (0.1, 0.3, 1.0, 4.0):
             assert two.delta(epsilon) == pytest.approx(margin.delta(epsilon), rel=1e-10)
@@ -61,7 +63,7 @@ def test_two_classes_are_a_decreasing_margin_loss():
 def test_epsilon_inverts_delta_and_grows_slowly_with_the_classes():
     found = []
     for num_classes in (2, 10, 1000):
-        mechanism = SoftmaxPerturbation(0.5, 0.1, 0.005, num_classes)
+        mechanism = SoftmaxPerturbation(0.5, 0.1, 0.005, num_classes=num_classes)
         epsilon = mechanism.epsilon(1e-5, "replace-one")
         assert mechanism.delta(epsilon) == pytest.approx(1e-5, rel=1e-6)
         assert mechanism.delta(epsilon * (1 - 1e-6)) > 1e-5
@@ -71,9 +73,9 @@ def test_epsilon_inverts_delta_and_grows_slowly_with_the_classes():
 
 def test_wrong_numbers_are_refused():
     with pytest.raises(ValueError, match="num_classes"):
-        SoftmaxPerturbation(0.5, 0.1, 0.0, 1)
+        SoftmaxPerturbation(0.5, 0.1, 0.0, num_classes=1)
     for wrong in (-1.0, math.nan):
         with pytest.raises(ValueError, match="shift"):
-            SoftmaxPerturbation(wrong, 0.1, 0.0, 3)
+            SoftmaxPerturbation(wrong, 0.1, 0.0, num_classes=3)
     with pytest.raises(ValueError, match="epsilon"):
-        SoftmaxPerturbation(0.5, 0.1, 0.0, 3).delta(-1.0)
+        SoftmaxPerturbation(0.5, 0.1, 0.0, num_classes=3).delta(-1.0)

@@ -83,7 +83,7 @@ def softmax_perturbation_std(
     num_samples = require_count("num_samples", num_samples)
 
     def mechanism(shift: float, log_jacobian: float, mu: float) -> SoftmaxPerturbation:
-        return SoftmaxPerturbation(shift, log_jacobian, mu, num_classes)
+        return SoftmaxPerturbation(shift, log_jacobian, mu, num_classes=num_classes)
 
     return calibrated(
         mechanism,

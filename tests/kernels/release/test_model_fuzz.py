@@ -33,7 +33,7 @@ def _wholes(folder):
     mechanisms = [
         Composition((GaussianMechanism(0.3), ZeroConcentrated(0.1))),
         ObjectivePerturbation(0.1, 0.2, 0.1, has_signed_slopes=True),
-        SoftmaxPerturbation(0.1, 0.2, 0.1, 3),
+        SoftmaxPerturbation(0.1, 0.2, 0.1, num_classes=3),
         Unproved("no proof"),
     ]
     kernel = kernels.RangedKernel(every_map.KERNELS["polynomial"], [-1.0] * 3, [1.0] * 3)
