@@ -42,22 +42,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "aae31656e56c-dirty",
         "made from a modified tree; to be run again, which takes 31 min",
     ),
-    "simulators": (
-        "d91bc5fdd1ae-dirty",
-        "made from a modified tree; to be timed again on a quiet machine",
-    ),
-    "function_space": (
-        "712df035b8c6-dirty",
-        "made from a modified tree; to be timed again on a quiet machine",
-    ),
-    "private_kernel_ridge": (
-        "77ba15c5124c-dirty",
-        "made from a modified tree; to be timed again on a quiet machine",
-    ),
-    "secret_noise": (
-        "77ba15c5124c-dirty",
-        "made from a modified tree; to be timed again on a quiet machine",
-    ),
     "excess_risk": (
         "a8dc82d1f0a1",
         "of a committed tree, without a fingerprint of its smoke version; to be run again, 6 min",
