@@ -9,6 +9,7 @@ from experiments.harness.command import command, main, track
 from experiments.harness.datasets import dataset, empty, in_units
 from experiments.harness.fingerprints import differences, fingerprint
 from experiments.harness.markdown import table
+from experiments.harness.processes import spread
 from experiments.harness.results import RESULTS, provenance, read, save
 from experiments.harness.sizes import size
 
@@ -28,6 +29,7 @@ __all__ = [
     "read",
     "save",
     "size",
+    "spread",
     "standard_error",
     "table",
     "track",

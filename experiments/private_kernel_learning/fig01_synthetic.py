@@ -9,6 +9,7 @@ Source: PK Figure 1.
 """
 
 import dataclasses
+import functools
 
 import jax.random as jr
 import numpy as np
@@ -33,14 +34,14 @@ from jaxdp.core.keys import purpose_key
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """The figure's setting; the paper's but for M, of which it has more, and the repetitions."""
+    """The figure's setting: the paper's, with more values of M."""
 
     dims: tuple[int, ...] = (10, 20, 30)
     num_train: int = 1000
     num_test: int = 1000
     epsilons: tuple[float, ...] = (0.1, 10**-0.5, 1.0, 10**0.5, 10.0)
     num_projections: tuple[int, ...] = (10, 20, 40, 70, 100, 150, 250, 400, 600, 1000)
-    repetitions: int = 12
+    repetitions: int = 100
     seed: int = 6
 
     smoke = harness.size(
@@ -52,16 +53,13 @@ class Config:
         repetitions=4,
     )
 
-    paper = harness.size(repetitions=100)
-
 
 def run(config: Config) -> xarray.Dataset:
     """Every repetition of every dimension."""
     cells = [(dim, number) for dim in config.dims for number in range(config.repetitions)]
-    found = [
-        _repetition(config, *cell)
-        for cell in harness.track(cells, lambda cell: f"d = {cell[0]}, repetition {cell[1]}")
-    ]
+    found = harness.spread(
+        functools.partial(_repetition, config), cells, "d = {0[0]}, repetition {0[1]}".format
+    )
     rows = [
         xarray.concat(found[start : start + config.repetitions], "repetition")
         for start in range(0, len(found), config.repetitions)
@@ -70,7 +68,8 @@ def run(config: Config) -> xarray.Dataset:
     return dataset.assign_attrs(num_train=config.num_train, num_test=config.num_test)
 
 
-def _repetition(config: Config, dim: int, number: int) -> xarray.Dataset:
+def _repetition(config: Config, cell: tuple[int, int]) -> xarray.Dataset:
+    dim, number = cell
     key = jr.fold_in(jr.fold_in(jr.key(config.seed), dim), number)
     split = draw(config.num_train, config.num_test, dim, key=purpose_key(key, "data"))
     grid = Grid(config.epsilons, config.num_projections)

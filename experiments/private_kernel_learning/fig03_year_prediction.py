@@ -9,6 +9,7 @@ Source: PK Figures 3 and 7.
 """
 
 import dataclasses
+import functools
 import pathlib
 
 import jax.random as jr
@@ -59,7 +60,7 @@ class Config:
     together: int = 20
     epsilons: tuple[float, ...] = (0.1, 10**-0.5, 1.0, 10**0.5, 10.0)
     num_projections: tuple[int, ...] = (10, 20, 40, 70, 100, 150, 250, 400)
-    repetitions: int = 8
+    repetitions: int = 100
     seed: int = 7
 
     smoke = harness.size(
@@ -70,7 +71,7 @@ class Config:
         repetitions=4,
     )
 
-    paper = harness.size(together=1, num_projections=(*num_projections, 600, 1000), repetitions=100)
+    paper = harness.size(together=1, num_projections=(*num_projections, 600, 1000))
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
@@ -83,10 +84,11 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     songs = read_year_prediction(None if data is None else data / "yearmsd")
     numbers = range(config.repetitions)
     cells = [(bandwidth, number) for bandwidth in config.bandwidths for number in numbers]
-    found = [
-        _repetition(config, songs, *cell)
-        for cell in harness.track(cells, lambda cell: f"s = {cell[0]:.3g}, repetition {cell[1]}")
-    ]
+    found = harness.spread(
+        functools.partial(_repetition, config, songs),
+        cells,
+        "s = {0[0]:.3g}, repetition {0[1]}".format,
+    )
     rows = [
         xarray.concat(found[start : start + config.repetitions], "repetition")
         for start in range(0, len(found), config.repetitions)
@@ -95,7 +97,8 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     return dataset.assign_attrs(num_songs=len(songs.years), together=config.together)
 
 
-def _repetition(config: Config, songs: Songs, bandwidth: float, number: int) -> xarray.Dataset:
+def _repetition(config: Config, songs: Songs, cell: tuple[float, int]) -> xarray.Dataset:
+    bandwidth, number = cell
     key = jr.fold_in(jr.key(config.seed), number)
     kernel, grid = Gaussian(bandwidth), Grid(config.epsilons, config.num_projections)
     split = draw(songs, config.num_songs, together=config.together, key=purpose_key(key, "data"))

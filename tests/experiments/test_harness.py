@@ -1,6 +1,7 @@
 """What the figures share: sizes, datasets, tables, claims and the command."""
 
 import dataclasses
+import os
 import subprocess
 import sys
 import types
@@ -43,6 +44,23 @@ def test_a_dataset_has_its_variables_on_their_axes():
     in_seconds = harness.in_units(dataset, first="s", place="m")
     assert in_seconds.first.attrs == {"units": "s"}
     assert in_seconds.place.attrs == {"units": "m"}
+
+
+def _known(item):
+    return item, os.environ["OPENBLAS_NUM_THREADS"], os.getpid()
+
+
+@pytest.mark.slow
+def test_work_is_spread_over_processes_of_one_thread_and_comes_back_in_order(monkeypatch, capsys):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
+    items = list(range(5))
+    apart = harness.spread(_known, items, "item {}".format, fewest=5)
+    assert [item for item, _, _ in apart] == items
+    assert {threads for _, threads, _ in apart} == {"1"}
+    assert os.getpid() not in {process for _, _, process in apart}
+    assert "5/5 item 4" in capsys.readouterr().err
+    here = harness.spread(_known, items, "item {}".format, fewest=6)
+    assert here == [(item, "7", os.getpid()) for item in items]
 
 
 def test_an_empty_dataset_is_nan_and_is_filled_in_place():

@@ -47,13 +47,13 @@ def test_runs_of_another_size_are_not_drawn():
         )
 
 
-def test_the_papers_size_is_offered_and_is_the_papers():
-    for figure in FIGURES:
-        config = figure.Config.paper()
+def test_the_papers_size_is_run_or_offered():
+    synthetic, songs = fig01_synthetic.Config(), fig03_year_prediction.Config.paper()
+    for config in (synthetic, songs):
         assert config.repetitions == 100
         assert max(config.num_projections) == 1000
-    assert fig01_synthetic.Config.paper().dims == (10, 20, 30)
-    assert fig03_year_prediction.Config.paper().num_songs == 2000
+    assert synthetic.dims == (10, 20, 30)
+    assert songs.num_songs == 2000
 
 
 @pytest.mark.slow

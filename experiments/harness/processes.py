@@ -1,0 +1,60 @@
+"""Many repetitions that need nothing of one another, a process for each core."""
+
+import contextlib
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import TypeVar
+
+from experiments.harness.command import track
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+# A process takes seconds to start: fewer items than this are done by the one that asks.
+FEWEST = 50
+# Of the linear algebra libraries that NumPy and SciPy may have, one thread in each process.
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def spread(
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    name: Callable[[Item], str],
+    *,
+    fewest: int = FEWEST,
+) -> list[Result]:
+    """What the function returns for each item, in their order.
+
+    Args:
+        function: of a module, and what it returns, can be pickled.
+        items: at least `fewest` for new processes, as many as there are cores.
+        name: for a line on standard error when an item's turn has come, or its result.
+        fewest: 2 or more.
+    """
+    if len(items) < fewest:
+        return [function(item) for item in track(items, name)]
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    context = multiprocessing.get_context("spawn")
+    with _one_thread_each(), ProcessPoolExecutor(count, context) as pool:
+        found = []
+        for number, result in enumerate(pool.map(function, items)):
+            print(f"{number + 1}/{len(items)} {name(items[number])}", file=sys.stderr)
+            found.append(result)
+        return found
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """For the processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
