@@ -60,8 +60,10 @@ from typing import Any, NamedTuple
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.conversions.bisection import largest_within
-from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
-from jaxdp.privacy.softmax_perturbation import SoftmaxPerturbation
+from jaxdp.privacy.objective_perturbation import (
+    AbstractObjectivePerturbation,
+    ObjectivePerturbation,
+)
 
 # The share of epsilon that the Jacobian takes at the smallest ridge. Source: PK Algorithm 2.
 _JACOBIAN_SHARE = 0.25
@@ -93,7 +95,7 @@ class ObjectiveCalibration(NamedTuple):
     ridge: float
     ridge_floor: float
     log_jacobian: float
-    mechanism: ObjectivePerturbation | SoftmaxPerturbation
+    mechanism: AbstractObjectivePerturbation
 
     def coefficient_std(self, gradient_norm: float) -> float:
         r"""$t = 2\tau/(\lambda\mu_2)$, of the noise on the coefficients.
@@ -172,7 +174,7 @@ def objective_perturbation_std(
 
 
 def calibrated(
-    mechanism: Callable[[float, float, float], Any],
+    mechanism: Callable[[float, float, float], AbstractObjectivePerturbation],
     epsilon: float,
     delta: float,
     *,

@@ -111,13 +111,9 @@ def private_lower_bound(
         ...  for e in (0.001, 0.01)]
         ['4.7e-04', '2.3e-05']
     """
-    _check_learner(source, num_samples, epsilon, delta)
-    require_positive("radius", radius)
-    require_positive("kernel_bound", kernel_bound)
-    labels = _largest_target(kernel_bound, source, radius)
-    values, means = _checked_spectrum(eigenvalues, modulus_means, kernel_bound)
-    budget = float(num_samples), float(epsilon), float(delta)
-    return _largest(values, means, source, radius, labels, budget)
+    budget = _checked_budget(num_samples, epsilon, delta)
+    targets = _checked_targets(eigenvalues, modulus_means, source, radius, kernel_bound)
+    return _largest(targets, targets.reach, budget)
 
 
 def private_lipschitz_lower_bound(
@@ -159,16 +155,12 @@ def private_lipschitz_lower_bound(
         >>> print(f"{found.risk:.1e}")
         1.2e-04
     """
-    _check_learner(source, num_samples, epsilon, delta)
-    require_positive("radius", radius)
-    require_positive("kernel_bound", kernel_bound)
-    reach = _largest_target(kernel_bound, source, radius)
-    values, means = _checked_spectrum(eigenvalues, modulus_means, kernel_bound)
+    budget = _checked_budget(num_samples, epsilon, delta)
+    targets = _checked_targets(eigenvalues, modulus_means, source, radius, kernel_bound)
     # The sigmoid is Lipschitz with 1/4, as half of 1/S is of labels +-S for S = 2.
-    budget = float(num_samples), float(epsilon), float(delta)
-    found = _largest(values, means, source, radius, 2.0, budget)
+    found = _largest(targets, 2.0, budget)
     # Of the sigmoid; it underflows where a cosh would overflow.
-    curvature = math.exp(-reach) / (1 + math.exp(-reach)) ** 2
+    curvature = math.exp(-targets.reach) / (1 + math.exp(-targets.reach)) ** 2
     return found._replace(risk=float(found.risk * curvature / 2))
 
 
@@ -205,32 +197,52 @@ def fluctuation_constants(
     return float(ratios.min()), float(ratios.max())
 
 
-def _largest_target(kernel_bound: float, source: float, radius: float) -> float:
-    """The largest modulus that a target of the source condition has."""
+class _Budget(NamedTuple):
+    num_samples: float
+    epsilon: float
+    delta: float
+
+
+class _Targets(NamedTuple):
+    """What the targets are made of; `most` by their number, `reach` the largest modulus of one."""
+
+    modulus_means: Float[np.ndarray, " modes"]
+    most: Float[np.ndarray, " modes"]
+    reach: float
+
+
+def _largest(targets: _Targets, labels: float, budget: _Budget) -> PrivateLowerBound:
+    """The largest bound over d and a, for labels of the size S."""
+    num_samples, epsilon, delta = budget
+    most = targets.most
+    best = PrivateLowerBound(0.0, 1, float(most[0]), 0.0)
+    for amplitude in most[0] * 2.0 ** (-np.arange(_STEPS) / 8):
+        # As many terms as the source condition allows; those that are told apart add nothing.
+        num_terms = int(np.count_nonzero(most >= amplitude))
+        changed = num_samples * targets.modulus_means[:num_terms] * amplitude / labels
+        wrong = 0.9 * np.exp(-10 * epsilon * changed) - 10 * delta * changed
+        risk = float(amplitude**2 / 2 * np.sum(np.maximum(wrong, 0)))
+        if risk > best.risk:
+            best = PrivateLowerBound(risk, num_terms, float(amplitude), float(changed.max()))
+    return best
+
+
+def _checked_targets(eigenvalues, modulus_means, source, radius, kernel_bound) -> _Targets:
+    if not 0.5 <= host_number("source", source) <= 1:
+        raise ValueError(f"expected source in [1/2, 1], got {source}")
+    require_positive("radius", radius)
+    require_positive("kernel_bound", kernel_bound)
     size = 2 * source * math.log(kernel_bound) + math.log(radius)
     if max(abs(size), abs(math.log(kernel_bound)), abs(math.log(radius))) > _MOST_LOGARITHM:
         raise ValueError(
             "expected a radius and a kernel_bound of which float64 holds the squares, got "
             f"{radius} and {kernel_bound}"
         )
-    return kernel_bound ** (2 * source) * radius
-
-
-def _largest(values, means, source, radius, labels, budget) -> PrivateLowerBound:
-    num_samples, epsilon, delta = budget
+    values, means = _checked_spectrum(eigenvalues, modulus_means, kernel_bound)
     if np.any(np.diff(values) > 0):
         raise ValueError("expected eigenvalues from the largest down, got a larger one behind")
     most = radius / np.sqrt(np.cumsum(values ** (-2 * source)))
-    best = PrivateLowerBound(0.0, 1, float(most[0]), 0.0)
-    for amplitude in most[0] * 2.0 ** (-np.arange(_STEPS) / 8):
-        # As many terms as the source condition allows; those that are told apart add nothing.
-        num_terms = int(np.count_nonzero(most >= amplitude))
-        changed = num_samples * means[:num_terms] * amplitude / labels
-        wrong = 0.9 * np.exp(-10 * epsilon * changed) - 10 * delta * changed
-        risk = float(amplitude**2 / 2 * np.sum(np.maximum(wrong, 0)))
-        if risk > best.risk:
-            best = PrivateLowerBound(risk, num_terms, float(amplitude), float(changed.max()))
-    return best
+    return _Targets(means, most, kernel_bound ** (2 * source) * radius)
 
 
 def _checked_spectrum(eigenvalues, modulus_means, kernel_bound):
@@ -250,13 +262,12 @@ def _checked_spectrum(eigenvalues, modulus_means, kernel_bound):
     return values, means
 
 
-def _check_learner(source, num_samples, epsilon, delta) -> None:
+def _checked_budget(num_samples, epsilon, delta) -> _Budget:
     require_host("arguments", (num_samples, epsilon, delta))
-    if not 0.5 <= host_number("source", source) <= 1:
-        raise ValueError(f"expected source in [1/2, 1], got {source}")
     if not num_samples >= 1:
         raise ValueError(f"expected num_samples >= 1, got {num_samples}")
     require_positive("num_samples", num_samples)
     require_positive("epsilon", epsilon)
     if not 0 <= delta < 1:
         raise ValueError(f"expected 0 <= delta < 1, got {delta}")
+    return _Budget(float(num_samples), float(epsilon), float(delta))
