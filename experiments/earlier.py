@@ -42,10 +42,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "aae31656e56c-dirty",
         "made from a modified tree; to be run again, which takes 31 min",
     ),
-    "excess_risk": (
-        "a8dc82d1f0a1",
-        "of a committed tree, without a fingerprint of its smoke version; to be run again, 6 min",
-    ),
     "fig03_year_prediction": (
         "6f99c8d565b1",
         "of a committed tree, before an intercept was tried without privacy; to be run again",
