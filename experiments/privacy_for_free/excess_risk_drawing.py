@@ -78,11 +78,11 @@ def _against_privacy_term(axes: Axes, dataset: xarray.Dataset) -> None:
             for marker, d in zip(_MARKERS, dataset.dim.data, strict=False)
         ),
     ]
-    axes.legend(handles=handles, frameon=False, fontsize="small", loc="lower right")
+    axes.legend(handles=handles, frameon=False, fontsize="small", ncols=2, loc="lower right")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(1.5e-3, 1)
-    axes.set_ylim(3e-4, 1)
+    axes.set_ylim(1.5e-4, 1)
     axes.set_xlabel("$d/(n\\epsilon)$,  $4d\\leq n\\leq d^2$")
     axes.set_ylabel("excess risk $R_P$ where positive")
 
