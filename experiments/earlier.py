@@ -46,8 +46,4 @@ EARLIER: dict[str, tuple[str, str]] = {
         "6f99c8d565b1",
         "drawn of fig03_year_prediction's runs; to be drawn again with them",
     ),
-    "rates": (
-        "6f99c8d565b1",
-        "of a committed tree, without a fingerprint of its smoke version; to be run again",
-    ),
 }
