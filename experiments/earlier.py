@@ -30,10 +30,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "3dece27a722b-dirty",
         "made from a modified tree; to be run again, which takes 22 min",
     ),
-    "mnist_classification": (
-        "24788b136dc4",
-        "without a fingerprint of its smoke version; to be run again, which takes 14 min",
-    ),
     "multi_pass": (
         "aae31656e56c-dirty",
         "made from a modified tree; to be run again, which takes 31 min",
