@@ -26,10 +26,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "e74b142ea364-dirty",
         "made from a modified tree; to be drawn again with the runs that it draws",
     ),
-    "fig03_sphere_thresholds": (
-        "3dece27a722b-dirty",
-        "made from a modified tree; to be run again, which takes 22 min",
-    ),
     "multi_pass": (
         "aae31656e56c-dirty",
         "made from a modified tree; to be run again, which takes 31 min",
