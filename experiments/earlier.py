@@ -26,10 +26,6 @@ EARLIER: dict[str, tuple[str, str]] = {
         "e74b142ea364-dirty",
         "made from a modified tree; to be drawn again with the runs that it draws",
     ),
-    "multi_pass": (
-        "aae31656e56c-dirty",
-        "made from a modified tree; to be run again, which takes 31 min",
-    ),
     "fig03_year_prediction": (
         "6f99c8d565b1",
         "of a committed tree, before an intercept was tried without privacy; to be run again",
