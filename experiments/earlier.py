@@ -6,17 +6,9 @@ is not stale. The report's page shows "from earlier code" beside them.
 """
 
 EARLIER: dict[str, tuple[str, str]] = {
-    "real_tables": (
-        "8ae544ba8598-dirty",
-        "made from a modified tree; to be run again, which takes 21 min",
-    ),
     "fig01_mnist_width": (
         "74c8c9253601-dirty",
         "made from a modified tree; to be run again, which takes 28 min",
-    ),
-    "fig04_mnist_hyperparameters": (
-        "74c8c9253601-dirty",
-        "made from a modified tree; to be run again, which takes 20 min",
     ),
     "fig01_synthetic": (
         "e74b142ea364-dirty",
