@@ -18,12 +18,4 @@ EARLIER: dict[str, tuple[str, str]] = {
         "e74b142ea364-dirty",
         "made from a modified tree; to be drawn again with the runs that it draws",
     ),
-    "fig03_year_prediction": (
-        "6f99c8d565b1",
-        "of a committed tree, before an intercept was tried without privacy; to be run again",
-    ),
-    "fig08_year_projection_dimension": (
-        "6f99c8d565b1",
-        "drawn of fig03_year_prediction's runs; to be drawn again with them",
-    ),
 }

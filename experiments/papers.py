@@ -104,13 +104,16 @@ def _songs(number: int, module: str, which: str, verdict: str) -> PaperFigure:
     return PaperFigure(
         number,
         module,
-        f"{which}; at most {{num_songs}} songs of the 1176 at hand, {{repetitions}} repetitions",
-        f"{which}; 2000 songs, 100 repetitions",
+        f"{which}; at most {{num_songs}} songs of the 1176 at hand, M up to "
+        "{num_projections.last}, {repetitions} repetitions",
+        f"{which}; 2000 songs, M up to 1000, 100 repetitions",
         verdict,
     )
 
 
-_OPPOSITE = "the opposite: random features are ahead of random projection, tied at equal noise"
+_OPPOSITE = (
+    "the opposite: random features are ahead of random projection, nearly tied at equal noise"
+)
 _PEAKS = "the peaks are found again and explained"
 _YEAR, _YEAR_M = "fig03_year_prediction", "fig08_year_projection_dimension"
 _PK = (
