@@ -6,10 +6,6 @@ is not stale. The report's page shows "from earlier code" beside them.
 """
 
 EARLIER: dict[str, tuple[str, str]] = {
-    "fig01_mnist_width": (
-        "74c8c9253601-dirty",
-        "made from a modified tree; to be run again, which takes 28 min",
-    ),
     "fig01_synthetic": (
         "e74b142ea364-dirty",
         "made from a modified tree; to be run again, which takes 6 min",
