@@ -5,13 +5,4 @@ By name: the commit that the saved result names, and the reason. `python -m expe
 is not stale. The report's page shows "from earlier code" beside them.
 """
 
-EARLIER: dict[str, tuple[str, str]] = {
-    "fig01_synthetic": (
-        "e74b142ea364-dirty",
-        "made from a modified tree; to be run again, which takes 6 min",
-    ),
-    "fig02_projection_dimension": (
-        "e74b142ea364-dirty",
-        "made from a modified tree; to be drawn again with the runs that it draws",
-    ),
-}
+EARLIER: dict[str, tuple[str, str]] = {}
