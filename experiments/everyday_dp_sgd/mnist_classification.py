@@ -110,7 +110,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
             found = _of_features(config, problem, algorithms, key=jr.fold_in(key, number))
             for name, values in found.items():
                 dataset[name][place, number] = values
-    return dataset
+    return harness.in_units(dataset, seconds="s")
 
 
 def plot(dataset: xarray.Dataset) -> Figure:

@@ -219,8 +219,9 @@ as printed, "certified" after projection on the positive cone and with predictio
 noise is the only other difference. Nothing of the paper's order is left: RFF is ahead with the
 published noise, which is calibrated for add/remove there and for a tail bound with random
 projections, and with the same noise still by some percent. The law of X, T and the grid of M are
-not in the paper and may be why; no choice of them that was tried gives its figure. "Data-free" rows are
-releases: public bounds, λ by the size of the noise, M fixed, a share of the budget for the mean
-label by a public rule; at ε = .1 there is little to learn but that mean. Where privacy is weak an
-intercept hurts on these data: the target is a sum of kernels, nearly proportional to the kernel's
-first eigenfunction, and one coefficient tells most of it as long as no constant is taken off."""
+not in the paper and may be why; no choice of them that was tried gives its figure. "Data-free"
+rows are releases: public bounds, λ by the size of the noise, M fixed, a share of the budget for the
+mean label by a public rule; at ε = .1 there is little to learn but that mean. Where privacy is weak
+an intercept hurts on these data: the target is a sum of kernels, nearly proportional to the
+kernel's first eigenfunction, and one coefficient tells most of it as long as no constant is taken
+off."""
