@@ -1,6 +1,8 @@
 """What several test files share: assertions, references without jaxdp, noise that is known."""
 
+import functools
 import importlib.util
+from collections.abc import Mapping
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -13,6 +15,30 @@ from jaxdp.privacy import SecretNoise
 # The level of tests of laws and of audits: one fails by chance under one seed in a million. What is
 # wrong is rejected at this level too, by samples so many that it is as certain.
 FALSE_ALARM = 1e-6
+
+
+class MadeWhenAsked(Mapping):
+    """A table whose values are made when they are asked for first.
+
+    Every process that runs tests imports every test file, to learn the names of its tests; what a
+    test of another process asks for is not made there.
+
+    Args:
+        makers: for each name a function without arguments.
+    """
+
+    def __init__(self, makers):
+        self._makers = makers
+        self._made = functools.cache(lambda name: makers[name]())
+
+    def __getitem__(self, name):
+        return self._made(name)
+
+    def __iter__(self):
+        return iter(self._makers)
+
+    def __len__(self):
+        return len(self._makers)
 
 
 def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0):

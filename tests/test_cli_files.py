@@ -74,6 +74,7 @@ def _names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_of_two_fits_at_once_one_is_refused_before_it_looks_at_the_data(folder):
     out = folder / "model.npz"
     fits = [_start("fit", folder / "table.csv", *FIT, "--out", out) for _ in range(2)]
@@ -129,6 +130,7 @@ def test_a_model_that_came_to_be_during_a_fit_is_not_written_over(folder, capsys
     assert _names(folder) == ["model.npz", "table.csv"]
 
 
+@pytest.mark.slow
 def test_predictions_are_written_whole_or_not_at_all(folder, model):
     out = folder / "found.csv"
     given = "predict", model, folder / "table.csv", "--out", out

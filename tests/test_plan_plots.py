@@ -59,7 +59,12 @@ def test_a_floor_far_below_is_named_and_not_drawn():
 
 
 @pytest.mark.parametrize(
-    "schedule", [jaxdp.Constant(3.0), jaxdp.Polynomial(6.0, 2.0), jaxdp.Hyperbolic(1e5, 1e-4)]
+    "schedule",
+    [
+        pytest.param(jaxdp.Constant(3.0), marks=pytest.mark.slow),
+        pytest.param(jaxdp.Polynomial(6.0, 2.0), marks=pytest.mark.slow),
+        jaxdp.Hyperbolic(1e5, 1e-4),
+    ],
 )
 def test_axes_have_two_numbers_at_least_and_few(schedule):
     nothing = {"clip_scale": Sensitivity(1e-4, 0.0)}

@@ -15,6 +15,7 @@ import jaxdp
 from jaxdp import losses, privacy
 
 ROWS = 40
+SLOW = pytest.mark.slow
 RNG = np.random.default_rng(0)
 FEATURES = RNG.standard_normal((ROWS + 10, 5)).astype(np.float32)
 REALS = FEATURES[:, 0]
@@ -88,12 +89,14 @@ def test_a_loss_of_margins_is_told_from_the_losses_of_predictions():
         _problem(SIGNS, losses.HuberHinge(0.5))
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize(
+    "problem", ["squared", *(pytest.param(name, marks=SLOW) for name in ("logistic", "softmax"))]
+)
 @pytest.mark.parametrize(
     "sampler",
     [
         privacy.PoissonSampler(50, 0.2),
-        privacy.ShuffledEpochs(50, 10),
+        pytest.param(privacy.ShuffledEpochs(50, 10), marks=SLOW),
         privacy.FixedSizeBatches(30, 10),
     ],
     ids=repr,

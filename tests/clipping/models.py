@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
+from helpers import MadeWhenAsked
 
 BATCH = 7
 
@@ -256,67 +257,84 @@ def _ensemble_layers():
 
 
 # name: (loss, model, inputs drawn from a key, positions of the weights that fall back)
-FAMILIES = {
-    "linear model": (
-        lambda weight, x, y: (weight @ x - y) ** 2 / 2,
-        jr.normal(_key(), (4,)),
-        _vectors,
-        set(),
-    ),
-    "network": (cross_entropy, eqx.nn.MLP(4, 3, 6, 2, key=_key()), _vectors, set()),
-    "convolutions": (cross_entropy, Convolutions(_key()), _images, set()),
-    "attention": (cross_entropy, Attention(_key()), _words, set()),
-    "recurrent": (
-        cross_entropy,
-        Recurrent(eqx.nn.GRUCell(3, 4, key=_key()), _linear()),
-        _sequences,
-        {0, 1, 2, 3},
-    ),
-    "repeated layer": (_repeated, _linear(), _vectors, set()),
-    "several positions": (_at_positions, _linear(2, 5), _vectors, set()),
-    "wide layer at positions": (_wide_at_positions, _linear(12, 16), _vectors, set()),
-    "weight and its transpose": (_with_transpose, _linear(), _vectors, set()),
-    "penalised weight": (_penalised, _linear(), _vectors, set()),
-    "tied embedding": (_tied, jr.normal(_key(), (11, 3)), _words, set()),
-    "per-sample keys": (_dropped, _linear(), _with_keys, set()),
-    "ensemble of weights": (_ensemble, _ensemble_layers(), _vectors, set()),
-    "product of weights": (
-        _low_rank,
-        (jr.normal(_key(), (4, 2)), jr.normal(_key(), (2, 4)), _linear()),
-        _vectors,
-        {0, 1},
-    ),
-    "function of a weight": (_squashed, jr.normal(_key(), (4, 4)), _vectors, set()),
-    "products with batch axes": (_both_mapped, jr.normal(_key(), (3, 5, 4)), _vectors, set()),
-    "rows, clipped": (_looked_up("clip"), jr.normal(_key(), (6, 3)), _words, set()),
-    "rows, filled": (_looked_up("fill"), jr.normal(_key(), (6, 3)), _words, set()),
-    "rows, promised": (_looked_up("promise_in_bounds"), jr.normal(_key(), (6, 3)), _words, set()),
-    "rows by bytes": (_few_bits, jr.normal(_key(), (300, 3)), _bytes, set()),
-    "two views of one weight": (_either_row, jr.normal(_key(), (2, 4)), _vectors, {0}),
-    "loss of the weight alone": (_alone, jr.normal(_key(), (4,)), _vectors, {0}),
-    "transposed convolution": (
-        _transposed,
-        eqx.nn.ConvTranspose1d(2, 3, 2, stride=2, key=_key()),
-        _vectors,
-        set(),
-    ),
-    "groups of the batch": (
-        _groups_of_the_batch,
-        jr.normal(_key(), (4, 1, 3)),
-        _vectors,
-        {0},
-    ),
-    "complex intermediates": (_complex, jr.normal(_key(), (4, 4)), _vectors, set()),
-    "sign of the gradient": (_straight_through, jnp.ones((4, 4)), _vectors, {0}),
-    "rounded weight": (_rounded, jr.normal(_key(), (4, 4)), _vectors, {0}),
-    "low-rank change of a weight": (
-        _added_low_rank,
-        (jr.normal(_key(), (4, 4)), jr.normal(_key(), (4, 2)), jr.normal(_key(), (2, 4))),
-        _vectors,
-        {0, 1, 2},
-    ),
-    "derivative rule of its own": (_own_rule, (jnp.arange(4.0), _linear()), _vectors, {0}),
-}
+FAMILIES = MadeWhenAsked(
+    {
+        "linear model": lambda: (
+            lambda weight, x, y: (weight @ x - y) ** 2 / 2,
+            jr.normal(_key(), (4,)),
+            _vectors,
+            set(),
+        ),
+        "network": lambda: (cross_entropy, eqx.nn.MLP(4, 3, 6, 2, key=_key()), _vectors, set()),
+        "convolutions": lambda: (cross_entropy, Convolutions(_key()), _images, set()),
+        "attention": lambda: (cross_entropy, Attention(_key()), _words, set()),
+        "recurrent": lambda: (
+            cross_entropy,
+            Recurrent(eqx.nn.GRUCell(3, 4, key=_key()), _linear()),
+            _sequences,
+            {0, 1, 2, 3},
+        ),
+        "repeated layer": lambda: (_repeated, _linear(), _vectors, set()),
+        "several positions": lambda: (_at_positions, _linear(2, 5), _vectors, set()),
+        "wide layer at positions": lambda: (_wide_at_positions, _linear(12, 16), _vectors, set()),
+        "weight and its transpose": lambda: (_with_transpose, _linear(), _vectors, set()),
+        "penalised weight": lambda: (_penalised, _linear(), _vectors, set()),
+        "tied embedding": lambda: (_tied, jr.normal(_key(), (11, 3)), _words, set()),
+        "per-sample keys": lambda: (_dropped, _linear(), _with_keys, set()),
+        "ensemble of weights": lambda: (_ensemble, _ensemble_layers(), _vectors, set()),
+        "product of weights": lambda: (
+            _low_rank,
+            (jr.normal(_key(), (4, 2)), jr.normal(_key(), (2, 4)), _linear()),
+            _vectors,
+            {0, 1},
+        ),
+        "function of a weight": lambda: (_squashed, jr.normal(_key(), (4, 4)), _vectors, set()),
+        "products with batch axes": lambda: (
+            _both_mapped,
+            jr.normal(_key(), (3, 5, 4)),
+            _vectors,
+            set(),
+        ),
+        "rows, clipped": lambda: (_looked_up("clip"), jr.normal(_key(), (6, 3)), _words, set()),
+        "rows, filled": lambda: (_looked_up("fill"), jr.normal(_key(), (6, 3)), _words, set()),
+        "rows, promised": lambda: (
+            _looked_up("promise_in_bounds"),
+            jr.normal(_key(), (6, 3)),
+            _words,
+            set(),
+        ),
+        "rows by bytes": lambda: (_few_bits, jr.normal(_key(), (300, 3)), _bytes, set()),
+        "two views of one weight": lambda: (_either_row, jr.normal(_key(), (2, 4)), _vectors, {0}),
+        "loss of the weight alone": lambda: (_alone, jr.normal(_key(), (4,)), _vectors, {0}),
+        "transposed convolution": lambda: (
+            _transposed,
+            eqx.nn.ConvTranspose1d(2, 3, 2, stride=2, key=_key()),
+            _vectors,
+            set(),
+        ),
+        "groups of the batch": lambda: (
+            _groups_of_the_batch,
+            jr.normal(_key(), (4, 1, 3)),
+            _vectors,
+            {0},
+        ),
+        "complex intermediates": lambda: (_complex, jr.normal(_key(), (4, 4)), _vectors, set()),
+        "sign of the gradient": lambda: (_straight_through, jnp.ones((4, 4)), _vectors, {0}),
+        "rounded weight": lambda: (_rounded, jr.normal(_key(), (4, 4)), _vectors, {0}),
+        "low-rank change of a weight": lambda: (
+            _added_low_rank,
+            (jr.normal(_key(), (4, 4)), jr.normal(_key(), (4, 2)), jr.normal(_key(), (2, 4))),
+            _vectors,
+            {0, 1, 2},
+        ),
+        "derivative rule of its own": lambda: (
+            _own_rule,
+            (jnp.arange(4.0), _linear()),
+            _vectors,
+            {0},
+        ),
+    }
+)
 
 
 def targets(key):

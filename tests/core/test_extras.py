@@ -77,6 +77,7 @@ def _is_named(message, module, extra):
     )
 
 
+@pytest.mark.slow
 def test_without_any_optional_package_each_is_named_with_a_command_that_brings_it(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", _BLOCKED],

@@ -28,15 +28,25 @@ _FOLDER = pathlib.Path(experiments.__file__).parent
 _LAST_LINE = "\nharness.main(__name__)\n"
 
 
-def _marked(quick):
-    """All figures, marked slow but for these."""
+def _marked(entries, quick):
+    """All of them, marked slow but for those of these names."""
     return [
         pytest.param(entry, marks=[] if entry.name in quick else pytest.mark.slow, id=entry.name)
-        for entry in registry.FIGURES
+        for entry in entries
     ]
 
 
 _EVERY = pytest.mark.parametrize("entry", registry.ENTRIES, ids=lambda entry: entry.name)
+# One figure of each folder, and a benchmark, in the quick tests.
+_ONE_OF_EACH = {
+    "fig02_risk_curves",
+    "fig03_random_features",
+    "fig01_synthetic",
+    "fig03_sphere_thresholds",
+    "multi_pass",
+    "simulators",
+}
+_EVERY_IN_TIME = pytest.mark.parametrize("entry", _marked(registry.ENTRIES, _ONE_OF_EACH))
 
 
 @functools.cache
@@ -104,7 +114,7 @@ def test_a_saved_result_is_of_the_config_as_it_is_and_says_how_it_was_made(entry
     assert set(json.loads(attrs["config"])) == set(now)
 
 
-@_EVERY
+@_EVERY_IN_TIME
 def test_claims_are_those_of_the_checks_and_hold_of_a_figures_saved_result(entry):
     checks, claims = _checks(entry.name), entry.load().claims(_saved(entry.name))
     assert claims == {check.claim: check.holds for check in checks}
@@ -115,7 +125,7 @@ def test_claims_are_those_of_the_checks_and_hold_of_a_figures_saved_result(entry
     assert all(claims.values()) or entry in registry.BENCHMARKS, claims
 
 
-@_EVERY
+@_EVERY_IN_TIME
 def test_every_claim_is_false_of_data_that_do_not_bear_it_out(entry):
     figure, dataset = entry.load(), MET.get(entry.name, lambda same: same)(_saved(entry.name))
     claims, refuted = figure.claims(dataset), set()
@@ -181,7 +191,7 @@ def tried(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("entry", _marked({"fig01_clipped_moments"}))
+@pytest.mark.parametrize("entry", _marked(registry.FIGURES, {"fig01_clipped_moments"}))
 def test_a_smoke_version_writes_its_files_and_its_claims_hold(tried, entry):
     (folder, status), figure = tried(entry), entry.load()
     picture = folder / f"{entry.name}.png"
@@ -213,7 +223,7 @@ def test_every_saved_result_is_of_todays_code_or_declared_to_be_earlier():
     assert problems({entry.name: _saved(entry.name) for entry in registry.ENTRIES}) == []
 
 
-@pytest.mark.parametrize("entry", _marked({"fig01_clipped_moments"}))
+@pytest.mark.parametrize("entry", _marked(registry.FIGURES, {"fig01_clipped_moments"}))
 def test_a_smoke_version_gives_the_numbers_stored_with_the_result(tried, entry, request):
     saved = _saved(entry.name)
     stored = fingerprint_of(saved)

@@ -220,6 +220,7 @@ def test_what_breaks_does_not_keep_the_next_from_being_done(capsys):
     assert "a defect" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_waits_for_what_is_done_and_for_nothing_else():
     program = """if True:
         import threading, time

@@ -4,6 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from helpers import MadeWhenAsked
 
 from jaxdp import kernels
 
@@ -25,35 +26,32 @@ KERNELS = {
     "callable": kernels.CallableKernel(lambda x, y: jnp.exp(x @ y)),
 }
 RADIAL = {name: KERNELS[name] for name in ("gaussian", "laplace", "matern 2.5")}
+_GAUSSIAN = KERNELS["gaussian"]
 TORUS = kernels.TorusKernel.power_law(7, capacity=0.5)
 
 
-def _maps():
-    # Each map is looked at alone, so that one key may do for all.
-    gaussian = KERNELS["gaussian"]
-    paths = kernels.SamplePaths.sample(gaussian, 4, 16, DIM, key=jr.key(0))
-    yield "paired", kernels.FourierFeatures.sample(gaussian, 16, DIM, key=jr.key(0))
-    yield "cosine", kernels.CosineFeatures.sample(gaussian, 16, DIM, key=jr.key(0))
-    yield (
-        "orthogonal",
-        kernels.OrthogonalFeatures.sample(gaussian, 16, DIM, key=jr.key(0)),
-    )
-    yield "heavy tails", kernels.FourierFeatures.sample(KERNELS["laplace"], 16, DIM, key=jr.key(0))
-    yield "identity", KERNELS["inner product"].features(1, DIM, key=jr.key(0))
-    yield "products", KERNELS["polynomial"].features(16, DIM, key=jr.key(0))
-    yield "steps", KERNELS["steps"].features(16, DIM, key=jr.key(0))
-    yield "ReLU", KERNELS["ReLU"].features(16, DIM, key=jr.key(0))
-    yield "paths", paths
-    yield "nystrom", kernels.NystromFeatures(gaussian, LANDMARKS)
-    yield (
-        "pathwise",
-        kernels.PathwiseFeatures.sample(gaussian, LANDMARKS, 4, 16, key=jr.key(0)),
-    )
-    yield "clipped", kernels.ClippedFeatures(paths, 1.2)
-    yield "ranges", kernels.RangeScaling(paths, -np.ones(DIM), np.full(DIM, 2.0))
-
-
-MAPS = dict(_maps())
+# Each map is looked at alone, so that one key may do for all.
+MAPS = MadeWhenAsked(
+    {
+        "paired": lambda: kernels.FourierFeatures.sample(_GAUSSIAN, 16, DIM, key=jr.key(0)),
+        "cosine": lambda: kernels.CosineFeatures.sample(_GAUSSIAN, 16, DIM, key=jr.key(0)),
+        "orthogonal": lambda: kernels.OrthogonalFeatures.sample(_GAUSSIAN, 16, DIM, key=jr.key(0)),
+        "heavy tails": lambda: kernels.FourierFeatures.sample(
+            KERNELS["laplace"], 16, DIM, key=jr.key(0)
+        ),
+        "identity": lambda: KERNELS["inner product"].features(1, DIM, key=jr.key(0)),
+        "products": lambda: KERNELS["polynomial"].features(16, DIM, key=jr.key(0)),
+        "steps": lambda: KERNELS["steps"].features(16, DIM, key=jr.key(0)),
+        "ReLU": lambda: KERNELS["ReLU"].features(16, DIM, key=jr.key(0)),
+        "paths": lambda: kernels.SamplePaths.sample(_GAUSSIAN, 4, 16, DIM, key=jr.key(0)),
+        "nystrom": lambda: kernels.NystromFeatures(_GAUSSIAN, LANDMARKS),
+        "pathwise": lambda: kernels.PathwiseFeatures.sample(
+            _GAUSSIAN, LANDMARKS, 4, 16, key=jr.key(0)
+        ),
+        "clipped": lambda: kernels.ClippedFeatures(MAPS["paths"], 1.2),
+        "ranges": lambda: kernels.RangeScaling(MAPS["paths"], -np.ones(DIM), np.full(DIM, 2.0)),
+    }
+)
 
 
 @eqx.filter_jit

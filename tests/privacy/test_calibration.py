@@ -101,7 +101,12 @@ _SAMPLER = PoissonSampler(10_000, 0.01)
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "num_steps"), [(0.5, 1e-6, 500), (4.0, 1e-5, 1), (30.0, 1e-3, 100)]
+    ("epsilon", "delta", "num_steps"),
+    [
+        pytest.param(0.5, 1e-6, 500, marks=pytest.mark.slow),
+        (4.0, 1e-5, 1),
+        pytest.param(30.0, 1e-3, 100, marks=pytest.mark.slow),
+    ],
 )
 def test_subsampled_noise_keeps_the_budget_and_wastes_little(epsilon, delta, num_steps):
     found = calibrated_noise_multiplier(epsilon, delta, sampler=_SAMPLER, num_steps=num_steps)

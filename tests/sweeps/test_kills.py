@@ -26,9 +26,10 @@ def _assert_whole(store):
         assert unpacked(place, (store / name).read_bytes())[0].place == place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moment", "count", "finished"),
-    [("mid-write", 5, 2), pytest.param("before-rename", 5, 3, marks=pytest.mark.slow)],
+    [("mid-write", 5, 2), ("before-rename", 5, 3)],
 )
 def test_a_killed_sweep_goes_on_where_it_was(tmp_path, whole, moment, count, finished):
     process = workload.start(workload.run_and_die, tmp_path, moment, count)
@@ -83,6 +84,7 @@ def _limited(store, limit, connection):
         connection.send("finished")
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_more_leaves_a_store_that_goes_on(tmp_path, whole):
     ours, theirs = workload.pipe()
     process = workload.start(_limited, tmp_path, 1500, theirs)

@@ -129,6 +129,7 @@ def test_half_of_the_noise_is_seen_by_the_audit(monkeypatch):
     assert _divergence(learner, _PRESENT, _FLIPPED, monkeypatch) > 20 * BUDGET["delta"]
 
 
+@pytest.mark.slow
 def test_an_early_stopped_minimiser_is_caught(monkeypatch):
     # After one Newton step from zero the released number is Gaussian with a standard deviation
     # that depends on whether the record is there: in the tails that tells the two apart.

@@ -108,7 +108,7 @@ def _divergence(first, second, std, pull, num=61):
     return np.outer(weights, weights).ravel() @ np.maximum(-np.expm1(EPSILON - loss), 0)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 5.0])
+@pytest.mark.parametrize("ridge", [pytest.param(0.0, marks=pytest.mark.slow), 5.0])
 def test_the_divergence_of_worst_records_stays_within_delta(ridge):
     found = softmax_perturbation_std(
         EPSILON, DELTA, input_bound=1.0, num_classes=CLASSES, num_samples=1, ridge=ridge

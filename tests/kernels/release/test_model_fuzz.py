@@ -80,13 +80,12 @@ def _fuzz(folder, count, seed=0):
     for content in wholes:
         path.write_bytes(content)
         assert _outcome(path) == "loaded"
-    files = fuzzing.wrong_files(wholes, ("header", False), rng, count)
-    found = fuzzing.outcomes(files, path, lambda: _outcome(path))
     for kind, make in fuzzing.NODES.items():
         make(folder / kind)
         with fuzzing.bounded():
             assert _outcome(folder / kind) == "refused"
-    return found
+    files = fuzzing.wrong_files(wholes, ("header", False), rng, count)
+    return fuzzing.outcomes(files, path, lambda: _outcome(path))
 
 
 def test_wrong_files_are_refused_by_name_or_are_whole_functions(tmp_path):

@@ -31,7 +31,11 @@ def _many_audits(function, first, second, num_audits, **arguments):
 
 @pytest.mark.parametrize(
     ("function", "arguments"),
-    [(audit, {"delta": 0.0}), (audit, {"delta": 0.01}), (audit_mu, {})],
+    [
+        pytest.param(audit, {"delta": 0.0}, marks=pytest.mark.slow),
+        (audit, {"delta": 0.01}),
+        pytest.param(audit_mu, {}, marks=pytest.mark.slow),
+    ],
 )
 def test_nothing_is_found_in_a_mechanism_that_ignores_its_data(function, arguments):
     found = _many_audits(function, 0.0, 0.0, 200, num_trials=400, **arguments)

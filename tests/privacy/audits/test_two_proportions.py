@@ -30,7 +30,15 @@ def _failure(value, p, q, num_trials, weights, error):
     return binom.pmf(counts, num_trials, p) @ fails @ binom.pmf(counts, num_trials, q)
 
 
-@pytest.mark.parametrize("weights", [(1, 1), (1, 4), (30, 1), (0, 1)])
+@pytest.mark.parametrize(
+    "weights",
+    [
+        (1, 1),
+        pytest.param((1, 4), marks=pytest.mark.slow),
+        pytest.param((30, 1), marks=pytest.mark.slow),
+        (0, 1),
+    ],
+)
 @pytest.mark.parametrize(
     ("value", "p", "q"),
     [

@@ -151,6 +151,7 @@ def _places_of_the_second(sample, trials):
     return counts
 
 
+@pytest.mark.slow
 def test_where_a_record_stands_does_not_tell_whether_another_was_drawn():
     """Else a record moves others to other blocks of a sum, which then rounds otherwise."""
     sampler = PoissonSampler(3, 0.5, capacity=4)

@@ -50,7 +50,12 @@ def _composed_epsilon(rate, noise, num_steps, delta, reach=16.0, num_points=2**2
 
 
 @pytest.mark.parametrize(
-    ("rate", "noise", "num_steps"), [(0.01, 1.0, 300), (0.1, 2.0, 100), (0.004, 0.8, 1000)]
+    ("rate", "noise", "num_steps"),
+    [
+        pytest.param(0.01, 1.0, 300, marks=pytest.mark.slow),
+        (0.1, 2.0, 100),
+        pytest.param(0.004, 0.8, 1000, marks=pytest.mark.slow),
+    ],
 )
 def test_many_steps_cost_what_an_independent_composition_says(rate, noise, num_steps):
     least = _composed_epsilon(rate, noise, num_steps, 1e-5)

@@ -162,10 +162,10 @@ def test_a_batch_of_cells_gives_what_each_cell_gives():
 
 
 def test_compiles_once_for_new_hyper_parameters():
-    _run(num_runs=20_000)
+    _run()
     before = overlap_chain._advance._cached._cache_size()
     problem, algorithm = PROBLEM.replace(signal=1.0), _algorithm(clip_scale=0.5, rho=2.0)
-    _run(problem, algorithm, 1, num_runs=20_000)
+    _run(problem, algorithm, 1)
     assert overlap_chain._advance._cached._cache_size() == before
 
 
@@ -190,8 +190,8 @@ def test_steps_far_below_the_rounding_of_the_norm_are_not_lost():
 
 
 def test_it_is_the_default_and_takes_one_sample_a_step():
-    runs = _run(num_runs=20_000, simulator=None)
-    np.testing.assert_array_equal(runs.risk, _run(num_runs=20_000).risk)
+    runs = _run(simulator=None)
+    np.testing.assert_array_equal(runs.risk, _run().risk)
     with pytest.raises(ValueError, match="keep_parameters=False"):
         _run(keep_parameters=True)
     batches = jaxdp.OnePassDPSGD(HYPERBOLIC, 0.3, 1.0, 5, batch_size=2)

@@ -46,18 +46,21 @@ def test_closed_form_of_relu_and_of_linear_features():
     assert duplicate_limit(lambda z: 3 * z) == pytest.approx(0, abs=1e-12)
 
 
-def test_close_pairs_leave_the_limit_and_far_ones_nothing():
-    for activation in (RELU, jnp.tanh, mixed_parity):
-        shares = [near_duplicates(activation, far).share for far in (0.01, 0.02, 0.4, 1.0)]
-        # The difference is of the order of the distance (ReLU) or of its square.
-        extrapolated = 2 * shares[0] - shares[1]
-        assert extrapolated == pytest.approx(duplicate_limit(activation), abs=5e-4)
-        assert np.all(np.diff(shares) < 0)
-        # Zero, which Theorem 2 excludes near x_1, needs a row at x_2.
-        assert shares[-1] > 1e-3
-        arrived = near_duplicates(activation, math.sqrt(2))
-        assert arrived.share < 1e-8
-        assert max(arrived.angles) == pytest.approx(np.pi / 2, abs=1e-3)
+@pytest.mark.parametrize(
+    "activation",
+    [RELU, *(pytest.param(one, marks=pytest.mark.slow) for one in (jnp.tanh, mixed_parity))],
+)
+def test_close_pairs_leave_the_limit_and_far_ones_nothing(activation):
+    shares = [near_duplicates(activation, far).share for far in (0.01, 0.02, 0.4, 1.0)]
+    # The difference is of the order of the distance (ReLU) or of its square.
+    extrapolated = 2 * shares[0] - shares[1]
+    assert extrapolated == pytest.approx(duplicate_limit(activation), abs=5e-4)
+    assert np.all(np.diff(shares) < 0)
+    # Zero, which Theorem 2 excludes near x_1, needs a row at x_2.
+    assert shares[-1] > 1e-3
+    arrived = near_duplicates(activation, math.sqrt(2))
+    assert arrived.share < 1e-8
+    assert max(arrived.angles) == pytest.approx(np.pi / 2, abs=1e-3)
 
 
 # Source: DR Lemma C.6, (133): |a_2| is of the order of one over the distance, a_1 + a_2 of one.
