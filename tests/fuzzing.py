@@ -121,19 +121,25 @@ def outcomes(files, path, outcome):
     for number, (kind, content) in enumerate(files):
         path.write_bytes(content)
         is_bomb = kind == "_compressed"
-        try:
-            if is_bomb:
-                tracemalloc.start()
-            found[kind, outcome()] += 1
-            if is_bomb:
-                assert tracemalloc.get_traced_memory()[1] < 20 * len(content) + 10**7
-        except BaseException as error:
-            raise AssertionError(
-                f"case {number}, {kind}: {type(error).__name__} {error}"
-            ) from error
-        finally:
-            tracemalloc.stop()
+        with named(f"case {number}, {kind}"):
+            try:
+                if is_bomb:
+                    tracemalloc.start()
+                found[kind, outcome()] += 1
+                if is_bomb:
+                    assert tracemalloc.get_traced_memory()[1] < 20 * len(content) + 10**7
+            finally:
+                tracemalloc.stop()
     return found
+
+
+@contextlib.contextmanager
+def named(case):
+    """What is raised is a bug that this case has found."""
+    try:
+        yield
+    except BaseException as error:
+        raise AssertionError(f"{case}: {type(error).__name__} {error}") from error
 
 
 def assert_finds(fuzz, monkeypatch):

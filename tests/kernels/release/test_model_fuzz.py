@@ -82,7 +82,7 @@ def _fuzz(folder, count, seed=0):
         assert _outcome(path) == "loaded"
     for kind, make in fuzzing.NODES.items():
         make(folder / kind)
-        with fuzzing.bounded():
+        with fuzzing.named(kind), fuzzing.bounded():
             assert _outcome(folder / kind) == "refused"
     files = fuzzing.wrong_files(wholes, ("header", False), rng, count)
     return fuzzing.outcomes(files, path, lambda: _outcome(path))
