@@ -78,6 +78,18 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Optimise, where programs are compiled cheaply, those that run longer than they compile."""
+    is_cheap = jax.config.read("jax_disable_most_optimizations")
+    if is_cheap and item.get_closest_marker("long_runs"):
+        jax.config.update("jax_disable_most_optimizations", False)
+    try:
+        return (yield)
+    finally:
+        jax.config.update("jax_disable_most_optimizations", is_cheap)
+
+
 write_in_shared_contexts()
 _ENTROPY = pytest.StashKey()
 

@@ -154,3 +154,13 @@ def test_a_context_does_not_serve_for_ever():
 
 def _contexts(count):
     return [mlir.make_ir_context() for _ in range(count)]
+
+
+@pytest.mark.long_runs
+def test_what_runs_longer_than_it_compiles_is_optimised():
+    assert not jax.config.read("jax_disable_most_optimizations")
+
+
+def test_everything_else_is_compiled_as_the_run_asks_for():
+    asked = os.environ.get(compiled.CHEAP_VARIABLE, "")
+    assert jax.config.read("jax_disable_most_optimizations") == (asked == "1")

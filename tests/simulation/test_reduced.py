@@ -15,6 +15,8 @@ from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.simulation import reduced
 from jaxdp.simulation.streams import radial_chain
 
+pytestmark = pytest.mark.long_runs
+
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
 HYPERBOLIC = jaxdp.Hyperbolic(5.0, 0.3)
 TWO_BLOCKS = np.repeat([1.6, 0.4], [6, 6])

@@ -71,7 +71,12 @@ def _simulated(optimiser):
     [
         (MOMENTUM, 0.2, optax.sgd(0.2, momentum=0.9)),
         (optax.adam, jaxdp.Constant(0.2), optax.adam(0.2)),
-        (MOMENTUM, jaxdp.FromSteps(COSINE, STEPS), optax.sgd(COSINE, momentum=0.9)),
+        pytest.param(
+            MOMENTUM,
+            jaxdp.FromSteps(COSINE, STEPS),
+            optax.sgd(COSINE, momentum=0.9),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["heavy ball", "Adam", "schedule"],
 )

@@ -17,6 +17,8 @@ from jaxdp.planning.streams.families.family import FreeForm, Parametric
 from jaxdp.planning.streams.families.fit import cold_starts, fit
 from jaxdp.planning.streams.solution import family_of, greedy, solve
 
+pytestmark = pytest.mark.long_runs
+
 FAMILIES = {
     "constant": jaxdp.Constant,
     "root": functools.partial(jaxdp.Polynomial, power=0.5),

@@ -9,6 +9,8 @@ from plan_cells import CELLS
 import jaxdp
 from jaxdp.planning import best_risks
 
+pytestmark = pytest.mark.long_runs
+
 PROBLEM = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
 DELTA = 1000**-1.1
 

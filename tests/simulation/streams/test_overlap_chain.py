@@ -52,6 +52,7 @@ def _logistic_algorithm_1(rng, rate, clip_scale, rho, n, records):
     return path, theta @ theta, num_clipped / n, num_capped / n
 
 
+@pytest.mark.long_runs
 def test_agrees_with_algorithm_1_as_printed():
     rng = np.random.default_rng(5)
     # The cap of the mean input is 8/12, the first step 2/3 of a hyperbola.

@@ -12,6 +12,8 @@ import jaxdp
 from jaxdp.losses import Softmax, Squared
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 
+pytestmark = pytest.mark.long_runs
+
 NUM, NUM_TEST, WIDTH, DIM, STEPS, CLASSES = 200, 200, 300, 20, 60, 4
 HEAVY = functools.partial(optax.sgd, momentum=0.8)
 NESTEROV = functools.partial(optax.sgd, momentum=0.8, nesterov=True)

@@ -115,7 +115,7 @@ def test_agrees_at_infinite_width():
     assert_mean_close(risk, predicted.final_risk, bias=0.01 * risk.mean())
 
 
-@pytest.mark.parametrize("rank", [256, 0])
+@pytest.mark.parametrize("rank", [256, pytest.param(0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("described", "expected"), NOISELESS)
 def test_without_noise_it_is_clipped_descent(described, expected, rank):
     seed, num_train, dim, width, name, rate, clip, steps = described
