@@ -8,10 +8,6 @@ would have to differ by more than a tenth to be seen is not compared, nor is a v
 entries become finite or another word: an attack of a thousand steps is chaotic, and a seed's secret
 noise is hashed with what it hides, so that one rounding changes all of it. What such numbers say is
 judged by the figure's claims alone.
-
-One line was written by hand: `is_beyond` of `multi_pass` is not compared. Under pytest, in the
-process that compiles it, the status of its smoke version's prediction was at times DIVERGED beside
-the same finite risk; why is not known.
 """
 
 import argparse

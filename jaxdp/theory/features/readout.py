@@ -29,17 +29,17 @@ class Readout(eqx.Module):
         modes, rank = self.closure.modes, self.closure.rank
         factor = modes.test_factor
         mean, leading, others, unseen = self.released(moments)
-        spread = jnp.sum(product(factor[:, :rank], leading) * factor[:, :rank], axis=1)
-        spread = spread + product(factor[:, rank:] ** 2, others)
+        spread = _variances(factor[:, :rank], leading) + product(factor[:, rank:] ** 2, others)
         # Rounding may leave a small variance negative.
         spread = jnp.maximum(spread, 0) + unseen * modes.unseen_norms
         return product(factor, mean), spread
 
     def train_predictions(self, moments: Moments):
         """Means and variances of the training rows' predictions."""
+        closure = self.closure
         mean, leading, others, _ = self.released(moments)
-        spread = self.closure.train_variance(leading, others)
-        return product(self.closure.modes.factor, mean), spread
+        spread = _variances(closure.leading_factor, leading) + product(closure.squares, others)
+        return product(closure.modes.factor, mean), jnp.maximum(spread, 0)
 
     def risk(self, moments: Moments) -> Float[Array, ""]:
         """Mean test error."""
@@ -74,6 +74,16 @@ class Readout(eqx.Module):
             moments.others[place, place],
             moments.unseen[place, place],
         )
+
+
+def _variances(factor: Float[Array, "rows rank"], leading: Float[Array, "rank rank"]) -> Array:
+    r"""$\mathrm{diag}(WSW^\top)$ of a symmetric S.
+
+    S stands on the left. At the start it is nothing but zeros, and on the right of a product whose
+    entries are summed up XLA's library for CPUs reads a matrix of one number wrongly (jaxlib
+    0.10.2): the number, and then whatever follows it in memory.
+    """
+    return jnp.sum(product(leading, factor.T) * factor.T, axis=0)
 
 
 class SquaredForm(eqx.Module):
