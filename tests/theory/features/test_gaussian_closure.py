@@ -254,6 +254,7 @@ def test_without_the_bend_of_the_slopes_it_is_the_closure_of_the_diffusion(rank,
         np.testing.assert_allclose(found.risk[1:], WITHOUT_BEND[rank], rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["risk", "train_risk", "variance"])
 def test_the_first_record_does_not_depend_on_what_lies_in_memory(name):
     """Which jaxlib 0.10.2 reads in products with a matrix of zeros; here memory is not zero."""
