@@ -68,9 +68,9 @@ _PF = (
     PaperFigure(
         2,
         "fig02_mnist_samples",
-        "width {width}, n to {num_train.last}, {num_seeds} seeds",
+        "width {width}, n to {num_train.last}, seeds: {num_seeds}",
         "width 1000, n to 50,000",
-        "found again at the smaller size; the left end is an artefact of dead pixels",
+        "found again up to n = 10,000; the left end is an artefact of dead pixels",
     ),
     PaperFigure(
         3,

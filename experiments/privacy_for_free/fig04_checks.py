@@ -84,9 +84,10 @@ def summary(dataset: xarray.Dataset) -> str:
     text = (
         f"n = {facts['num_train']:,}, ε = {facts['epsilon']:g}, δ = 1/n; first panel C = 1, "
         f"η = {facts['learning_rate']:g}, {dataset.sizes['seed']} seeds; heat map η = "
-        f"{facts['heat_learning_rate']:g}, one seed. The default's n ε is of the order of the "
-        "paper's 50,000, with fewer records. Every gradient is longer than 1 at the start, so C = "
-        "1 clips them all. As in the random-feature map, short steps are made up for by more of "
+        f"{facts['heat_learning_rate']:g}, one seed. Training took "
+        f"{facts['training_seconds'] / 60:.0f} minutes, in stretches. n ε is of the order of the "
+        "paper's 50,000, with fewer records; not run are its n and its width of 10,000. Every "
+        "gradient is longer than 1 at the start, so C = 1 clips them all. As in the random-feature map, short steps are made up for by more of "
         "them, along C ηT constant, until C reaches the gradients' norms. Unlike there, many steps "
         "with a large C do not diverge: the error saturates, here at "
         f"{dataset.heat[-1, -1].item():.2f}, near .25 in the paper's panel."

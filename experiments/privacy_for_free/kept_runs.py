@@ -19,25 +19,19 @@ from experiments.privacy_for_free.mnist_runs import Outcome
 from jaxdp.sweeps.provenance import versions_and_devices
 
 
-class OutOfTime(Exception):
-    """A stretch is over, and there is more to train."""
-
-
 class KeptRuns:
     """A folder of outcomes; None keeps nothing.
 
     Args:
         folder: made when absent; of one data set, which no file names.
-        minutes: after which no further network is begun; those that are kept are still read.
 
     Attributes:
         num_read, num_made: networks that were kept before, and that were trained.
         seconds: what training all of them took, whenever that was.
     """
 
-    def __init__(self, folder: pathlib.Path | None, minutes: float | None = None):
+    def __init__(self, folder: pathlib.Path | None):
         self.folder, self.num_read, self.num_made, self.seconds = folder, 0, 0, 0.0
-        self._end = None if minutes is None else time.monotonic() + 60 * minutes
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         code = "".join(inspect.getsource(mnist_runs).split())
@@ -46,7 +40,7 @@ class KeptRuns:
 
     @classmethod
     def of(cls, store: "pathlib.Path | KeptRuns | None") -> "KeptRuns":
-        """A folder as what it keeps; one that has its minutes already as it is."""
+        """A folder as what it keeps; one that keeps already as it is."""
         return store if isinstance(store, KeptRuns) else cls(store)
 
     def outcome(self, facts: dict[str, Any], train: Callable[[], Outcome]) -> Outcome:
@@ -55,17 +49,12 @@ class KeptRuns:
         Args:
             facts: all that decides it, as JSON has it: sizes, settings, seed.
             train: trains it.
-
-        Raises:
-            OutOfTime: it is not kept, and the minutes are over.
         """
         path = None if self.folder is None else self._path(facts)
         if path is not None and path.exists():
             saved = json.loads(path.read_text())
             self.num_read, self.seconds = self.num_read + 1, self.seconds + saved["seconds"]
             return Outcome(**saved["outcome"])
-        if self._end is not None and time.monotonic() >= self._end:
-            raise OutOfTime(f"{self.num_read} networks were kept before, {self.num_made} trained")
         started = time.monotonic()
         found = train()
         seconds = time.monotonic() - started
