@@ -104,7 +104,10 @@ def test_a_table_is_compared_with_its_surrogate(capsys, tmp_path):
     ("arguments", "message"),
     [
         (["--dim", "0"], "expected dim >= 1, got 0"),
-        (["--dim", "two"], "invalid int value: 'two'"),
+        (["--dim", "two"], "--dim: expected a whole number in digits, such as 20000, got 'two'"),
+        (["--dim", "20,000"], "--dim: expected a whole number in digits"),
+        (["--dim", "2e4"], "--dim: expected a whole number in digits"),
+        (["--rho", "1,5"], "--rho: expected a number, such as 0.5 or 1e-5, got '1,5'"),
         (["--colour", "red"], "unrecognized arguments: --colour red"),
         (["--rho", "-1"], "rho > 0, got -1.0"),
         (["--delta", "2"], "0 < delta < 1"),

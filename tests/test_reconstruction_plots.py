@@ -34,6 +34,8 @@ def test_found_rows_alone_are_a_map():
     (image,) = figure.axes[0].images
     np.testing.assert_array_equal(image.get_array(), FOUND)
     assert figure.get_suptitle() == "four rows"
+    for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
+        assert all(place == round(place) for place in axis.get_ticklocs())
 
 
 def test_rows_of_another_shape_are_refused():

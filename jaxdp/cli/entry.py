@@ -26,12 +26,37 @@ from jaxdp.core.version import installed_version
 class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, and whose values may begin with a minus."""
 
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        # What an option with `type=int` or `type=float` reads; argparse itself would say
+        # "invalid int value" of what is none.
+        self.register("type", int, _whole_number)
+        self.register("type", float, _number)
+
     def parse_known_args(self, args=None, namespace=None):
         given = sys.argv[1:] if args is None else args
         return super().parse_known_args(_joined(given), namespace)
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {message}\n")
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number in digits, such as 20000, got {text!r}"
+        ) from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a number, such as 0.5 or 1e-5, got {text!r}"
+        ) from None
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _BLUE, _ORANGE, _BLACK = "#0072B2", "#E69F00", "#000000"
 # Of the risk: a floor so far below all that is predicted is named, not drawn.
 _FAR_BELOW = 1e3
-_NAMES = {"exchange": "clip scale at\na fixed product"}
+_NAMES = {"exchange": "clip scale at a fixed\nproduct with the rate"}
 # Times at which a schedule is drawn, closer together toward 0, where it moves.
 _NUM_TIMES, _FIRST_TIME = 400, 1e-4
 # Factors: the least range of a logarithmic axis, the range below which 2 and 5 are numbered too,
@@ -35,8 +35,8 @@ def plot_plan(
     The first panel has the learning rate over time, both on logarithmic axes. The second has the
     predicted risk, with a band of one standard deviation of single runs where the prediction has
     one, and the best risk without privacy. The third has how many times as large the risk becomes
-    when an argument is halved or doubled; "at a fixed product" is the clip scale with the learning
-    rate changed the other way.
+    when an argument is halved or doubled; "at a fixed product with the rate" is the clip scale with
+    the learning rate changed the other way.
 
     Args:
         plan: of `jaxdp.plan`, for linear regression.

@@ -123,4 +123,6 @@ def _map(axes: "Axes", found) -> None:
     reach = np.abs(found).max()
     drawn = axes.imshow(found, aspect="auto", cmap="RdBu_r", vmin=-reach, vmax=reach)
     axes.set(xlabel="entry", ylabel="found row")
+    # Rows and entries are counted: there is none between two of them.
+    axes.locator_params(integer=True)
     axes.figure.colorbar(drawn, ax=axes)

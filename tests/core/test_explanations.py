@@ -107,6 +107,19 @@ def test_rows_of_a_table_are_counted_and_not_shown():
     assert "3 rows of 2 numbers" in str(problem)
 
 
+def test_a_model_is_shown_by_its_size_and_not_layer_by_layer():
+    start = eqx.nn.MLP(3, "scalar", 40, depth=1, key=jax.random.key(0))
+    assert in_words(start) == "MLP of 201 parameters"
+    for short in (eqx.nn.Identity(), SecretNoise(), jaxdp.Polynomial(3.0, power=0.5)):
+        assert in_words(short) == repr(short)
+    trained = jax.tree.map(lambda leaf: 2 * leaf if eqx.is_array(leaf) else leaf, start)
+    target = jaxdp.attacks.network_target(trained, start.layers[-1])
+    assert "MLP up to its last layer" in str(target)
+    for text in (str(target), repr(target)):
+        assert "Linear" not in text
+        assert " at 0x" not in text
+
+
 def test_no_seed_and_no_key_is_shown():
     noise = SecretNoise(SEED)
     algorithm = jaxdp.PrivateOptimiser(

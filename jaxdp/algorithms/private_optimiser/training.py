@@ -157,8 +157,9 @@ def train(
             paid for, and its result would be lost.
 
     Raises:
-        ValueError: `record_at` does not increase within [0, num_steps], the loss has no gradient
-            by any weight, or as from `PrivateOptimiser.step`.
+        ValueError: `record_at` does not increase within [0, num_steps], the metric returns other
+            names or shapes than before, the loss has no gradient by any weight, or as from
+            `PrivateOptimiser.step`.
         TypeError: an argument is of another kind.
 
     Example:
@@ -218,11 +219,35 @@ def train(
             jax.block_until_ready(model)
             listener(done / num_steps)
         if metric is not None and done in steps:
-            records.append(metric(model))
+            records.append(_checked(metric(model), records))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
     _warn_of_dropped(dropped)
     made = steps if metric is not None else ()
     return Training(model, state, made, stacked, statement, dropped)
+
+
+def _checked(found: Any, records: list[Any]) -> Any:
+    """What a metric has said, if it can stand beside what it said before.
+
+    Raises:
+        TypeError: it holds something that is no array of numbers.
+        ValueError: it has other names or shapes than before.
+    """
+    leaves = jax.tree.leaves(found)
+    for leaf in leaves:
+        # A True or False may be measured as well.
+        if not is_boolean(leaf):
+            require_real("what metric returns", leaf)
+    if records and _form(found) != _form(records[0]):
+        raise ValueError(
+            "expected metric to return the same names and shapes each time, got "
+            f"{eqx.tree_pformat(found)} after {eqx.tree_pformat(records[0])}"
+        )
+    return found
+
+
+def _form(found: Any) -> tuple[Any, list[tuple[int, ...]]]:
+    return jax.tree.structure(found), [np.shape(leaf) for leaf in jax.tree.leaves(found)]
 
 
 def _warn_of_dropped(dropped: Int[Array, ""]) -> None:

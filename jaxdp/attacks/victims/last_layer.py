@@ -40,6 +40,9 @@ class IntoLastLayer(eqx.Module):
             )
         return jnp.ravel(seen[0])
 
+    def __repr__(self):
+        return f"{type(self.model).__name__} up to its last layer"
+
 
 class _Heard(eqx.Module):
     """The layer itself, that also tells what it is called with."""

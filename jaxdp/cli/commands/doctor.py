@@ -186,8 +186,8 @@ def _advice(optional: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _optional_row(found: dict[str, Any]) -> Row:
-    extras = " and ".join(found["extras"])
-    return Row(found["package"], found["version"] or "missing", f"brought by the extra {extras}")
+    extras, more = ", ".join(found["extras"]), "s" * (len(found["extras"]) > 1)
+    return Row(found["package"], found["version"] or "missing", f"of the extra{more} {extras}")
 
 
 def _answer_row(answer: Answer) -> Row:

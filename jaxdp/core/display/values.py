@@ -48,7 +48,9 @@ def in_words(value: Any, ndim: int | None = None, *, is_record: bool = False) ->
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, (list, tuple)):
         return _sequence_in_words(value)
-    return called(value) if callable(value) and not isinstance(value, eqx.Module) else repr(value)
+    if isinstance(value, eqx.Module):
+        return _module_in_words(value)
+    return called(value) if callable(value) else repr(value)
 
 
 def as_python(value: Any) -> str:
@@ -98,6 +100,16 @@ def called(function: Any) -> str:
         return f"{called(function.func)}({', '.join(fixed)})"
     plain = inspect.unwrap(function)
     return getattr(plain, "__name__", type(plain).__name__)
+
+
+def _module_in_words(value: eqx.Module) -> str:
+    """A model by its class and its size, where Equinox would list layer after layer."""
+    text = repr(value)
+    if type(value).__repr__ is not eqx.Module.__repr__ or len(text) <= _MOST_LETTERS:
+        return text
+    count = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(value, eqx.is_inexact_array)))
+    name = type(value).__name__
+    return f"{name} of {count:,} parameters" if count else name
 
 
 def _array_in_words(value: Any, ndim: int | None, is_record: bool) -> str:

@@ -212,6 +212,20 @@ def test_other_calls_are_refused():
         _train(_private(ShuffledEpochs(31, 31)))
 
 
+def test_what_a_metric_says_is_checked_when_it_is_said():
+    for said in ("good", {"loss": 1.0, "word": "good"}):
+        with pytest.raises(TypeError, match="expected what metric returns to be a real number"):
+            _train(_private(), metric=lambda _, said=said: said, record_at=(0,))
+    sizes = iter((2, 3))
+    with pytest.raises(ValueError, match="expected metric to return the same names and shapes"):
+        _train(_private(), metric=lambda _: np.zeros(next(sizes)), record_at=(0, 1))
+    run = _train(_private(), metric=lambda _: {"is_fine": True, "loss": 0.5}, record_at=(0, 1))
+    assert {name: values.shape for name, values in run.records.items()} == {
+        "is_fine": (2,),
+        "loss": (2,),
+    }
+
+
 def _constant(model, x, y):
     return jnp.square(x).sum()
 
