@@ -131,6 +131,14 @@ def test_runs_are_simulated_and_drawn(browser):
     assert browser.errors() == []
 
 
+def test_the_python_is_shown_when_it_is_unfolded(browser):
+    assert "import jaxdp.explorer" not in browser.text()
+    browser.part("card-code", "button").click()
+    browser.wait(lambda: "import jaxdp.explorer" in browser.text(), 20)
+    browser.part("card-code", "button").click()
+    assert browser.errors() == []
+
+
 def test_the_second_tab_shows_the_sweep(browser, tmp_path):
     browser.click("Sweep")
     browser.wait(lambda: "least risk: 1 at" in browser.text(), 30)

@@ -13,6 +13,7 @@ from falling import TIME, Falling
 
 from jaxdp.explorer.views.document import Poster
 from jaxdp.explorer.views.latest import Latest
+from jaxdp.explorer.views.layout import code_html
 from jaxdp.explorer.views.server import allowed_origins
 from jaxdp.explorer.views.store_tab import StoreTab
 from jaxdp.explorer.views.theory_tab import TheoryTab
@@ -157,6 +158,18 @@ def test_simulated_runs_are_drawn_until_something_changes(tab):
     _wait(tab)
     assert not len(tab.figure.simulated["line"].data["y"])
     assert tab.text.value.endswith("# None")
+
+
+def test_the_python_is_there_to_be_copied_and_is_shown_once_it_is_unfolded(tab):
+    copied = tab.text.value
+    assert copied
+    assert not tab.code.object
+    tab.code_card.collapsed = False
+    assert tab.code.object == code_html(copied)
+    tab.controls["rate"].slider.value = np.log10(2.0)
+    _wait(tab)
+    assert tab.text.value != copied
+    assert tab.code.object == code_html(tab.text.value)
 
 
 def test_a_plan_sets_the_sliders(tab):

@@ -96,12 +96,13 @@ def controls_column(fields: tuple[Field, ...], controls: dict[str, Any]) -> pane
     return panel.Column(*cards, width=WIDTH + 12)
 
 
-def card(title: str, content: Any, *, is_open: bool) -> panel.Card:
+def card(title: str, content: Any, *, css_class: str, is_open: bool) -> panel.Card:
     """A part of the page that can be folded."""
     return panel.Card(
         content,
         title=title,
         collapsed=not is_open,
+        css_classes=["card", css_class],
         sizing_mode="stretch_width",
         margin=(8, 0, 0, 0),
         header_background="#eef3f7",

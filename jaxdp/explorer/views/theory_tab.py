@@ -53,6 +53,9 @@ class TheoryTab:
         }
         self.status, self.readout = pane(status_html("starting ...")), pane(min_height=26)
         self.cost, self.code = pane(), pane(sizing_mode="stretch_width")
+        self.code_card = card(
+            "The Python that makes this picture", self.code, css_class="card-code", is_open=False
+        )
         self.message = message_pane()
         self.text = panel.widgets.TextAreaInput(value="", visible=False)
         self.simulate = panel.widgets.Button(label="Simulate", color="primary", width=110)
@@ -64,6 +67,7 @@ class TheoryTab:
         self.plan.on_click(lambda _: self._act(self._planned))
         self.copy.js_on_click(args={"text": self.text}, code=CLIPBOARD)
         self.scale.param.watch(lambda _: self._draw(), "value")
+        self.code_card.param.watch(lambda _: self._fill_code(), "collapsed")
         # Empty until there is something to draw.
         self._place = panel.Column(sizing_mode="stretch_width", min_height=430)
         self.view = self._layout()
@@ -234,7 +238,17 @@ class TheoryTab:
         self._place[:] = [panel.pane.Bokeh(drawn, sizing_mode="stretch_width")]
 
     def _show_code(self, code: str) -> None:
-        self.code.object, self.text.value = code_html(code), code
+        self.text.value = code
+        self._fill_code()
+
+    def _fill_code(self) -> None:
+        """Show the code where the reader has unfolded it.
+
+        A browser lays the whole page out again for what changes in a folded card, which takes it
+        longer than the curve and everything else together.
+        """
+        if not self.code_card.collapsed:
+            self.code.object = code_html(self.text.value)
 
     def _show_cost(self, table: CostTable) -> None:
         self.cost.object = cost_html(table)
@@ -249,8 +263,8 @@ class TheoryTab:
             self._place,
             self.readout,
             buttons,
-            card("What it costs", self.cost, is_open=True),
-            card("The Python that makes this picture", self.code, is_open=False),
+            card("What it costs", self.cost, css_class="card-cost", is_open=True),
+            self.code_card,
             self.text,
             sizing_mode="stretch_width",
             min_width=560,
