@@ -162,7 +162,8 @@ def _machines(saved: dict[str, xarray.Dataset]) -> str:
 
 
 def _duration(dataset: xarray.Dataset) -> str:
-    seconds = dataset.attrs["seconds"]
+    # What was trained in earlier stretches took its time too.
+    seconds = max(dataset.attrs["seconds"], dataset.attrs.get("training_seconds", 0))
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
