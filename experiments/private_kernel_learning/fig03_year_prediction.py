@@ -59,7 +59,7 @@ class Config:
     num_songs: int = 2000
     together: int = 20
     epsilons: tuple[float, ...] = (0.1, 10**-0.5, 1.0, 10**0.5, 10.0)
-    num_projections: tuple[int, ...] = (10, 20, 40, 70, 100, 150, 250, 400)
+    num_projections: tuple[int, ...] = (10, 20, 40, 70, 100, 150, 250, 400, 1000)
     repetitions: int = 100
     seed: int = 7
 
@@ -71,7 +71,7 @@ class Config:
         repetitions=4,
     )
 
-    paper = harness.size(together=1, num_projections=(*num_projections, 600, 1000))
+    paper = harness.size(together=1, num_projections=(*num_projections[:-1], 600, 1000))
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
