@@ -250,7 +250,7 @@ _FREE = {
     ],
     "fig04_mnist_hyperparameters": [
         ("minimum in between", constant("error", "time")),
-        ("every other", _narrowest_is_late),
+        ("of one another", _narrowest_is_late),
         ("exact calibration", at("error", 3, curve=-1)),
         ("range of clip norms", _one_clip_norm_is_best),
         ("is constant", turned("heat", "heat_time")),
