@@ -336,7 +336,7 @@ _KERNELS = {
         ("public units cost", scaled("noiseless", 1.5)),
     ],
     "fig08_year_projection_dimension": [
-        ("pays less", scaled("error", 5, learner=[_RP], num_projections=[400])),
+        ("pays less", scaled("error", 5, learner=[_RP], num_projections=[1000])),
         ("resonances", turned("fixed_error", "form")),
     ],
     "uci_tables": [
