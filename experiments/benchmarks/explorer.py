@@ -192,11 +192,9 @@ def summary(dataset: xarray.Dataset) -> str:
         "has not had, everything compiled: to the numbers of the curve; of the band, which comes "
         "after it; from the widget to the picture's data on the server; and in a headless "
         "Chromium from the slider to the data in the browser. With Poisson batches another "
-        "epsilon or sampling rate asks the account of subsampling several times. The machine was "
-        "shared with work for several times its cores, which the browser's times show most: "
-        "between the server's and the browser's lie the websocket and the browser itself, on the "
-        "same cores.\n\n"
-        + harness.table(["case", "slider", *(f"{what}, ms" for what in _TIMES)], rows)
+        "epsilon or sampling rate asks the account of subsampling several times. Between the "
+        "server's and the browser's times lie the websocket and the browser itself, on the same "
+        "cores.\n\n" + harness.table(["case", "slider", *(f"{what}, ms" for what in _TIMES)], rows)
     )
 
 
