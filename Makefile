@@ -9,7 +9,7 @@ DOCS   := $(VENV)/.installed-docs
 # they compile is kept for the next run, in a folder that JAX_COMPILATION_CACHE_DIR can name.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 # Where Python is told to keep no bytecode, each process of the tests would compile jaxdp's files and
-# pytest's rewriting of the tests anew: three seconds of every start.
+# pytest's rewriting of the tests anew: six seconds of processor time at every start.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: coverage demo docs notebooks results test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
