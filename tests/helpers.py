@@ -4,6 +4,8 @@ import functools
 import importlib.util
 from collections.abc import Mapping
 
+import jax
+import jax.monitoring
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.special import erfc, gammainc
@@ -152,6 +154,22 @@ def reference_risk(
     )
     assert solution.success
     return weights @ solution.y
+
+
+def programs_compiled(function, *arguments):
+    """How many programs JAX compiles while a function runs."""
+    compiled = []
+
+    def listen(event, duration, **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(duration)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        jax.block_until_ready(function(*arguments))
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    return len(compiled)
 
 
 def give_noise(monkeypatch, normals):

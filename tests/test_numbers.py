@@ -3,11 +3,11 @@
 import functools
 
 import jax
-import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from helpers import programs_compiled
 
 import jaxdp
 from jaxdp import attacks, kernels, losses, privacy, theory
@@ -409,22 +409,6 @@ def test_a_wrong_seed_is_called_by_the_name_of_its_argument(seed, error):
         )
 
 
-def _programs_compiled(function, *arguments):
-    """How many programs JAX compiles while a function runs."""
-    compiled = []
-
-    def listen(event, duration, **_):
-        if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(duration)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        jax.block_until_ready(function(*arguments))
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
-    return len(compiled)
-
-
 # Of the default theory and simulator, and of the theory that is compiled fastest.
 RUNS = {
     "predict": lambda *pair: jaxdp.predict(*pair, records=2),
@@ -445,6 +429,6 @@ def test_no_kind_of_scalar_compiles_a_second_program(name):
         for v in _kinds(2.0)
     ]
     # Of a dimension and a length that no other test has, so that something is compiled at all.
-    assert _programs_compiled(RUNS[name], *pairs[0]) > 0
+    assert programs_compiled(RUNS[name], *pairs[0]) > 0
     for pair in pairs[1:]:
-        assert _programs_compiled(RUNS[name], *pair) == 0
+        assert programs_compiled(RUNS[name], *pair) == 0

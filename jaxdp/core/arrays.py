@@ -27,6 +27,11 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     Raises:
         TypeError: the value is not made of real numbers, or one True or False.
     """
+    given = _known_numbers(value)
+    if given is not None:
+        # Put where JAX computes as they are: `jnp.asarray` compiles a program for every shape.
+        with jax.ensure_compile_time_eval():
+            return jax.device_put(given)
     # Constants stay concrete under jit, so that they can be checked and grouped.
     is_traced = isinstance(value, Tracer)
     with contextlib.nullcontext() if is_traced else jax.ensure_compile_time_eval():
@@ -39,6 +44,25 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
             wanted = name if name == "real numbers" else f"{name} to be a real number"
             raise TypeError(f"expected {wanted}, got {described(value)}")
         return array.astype(array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float)
+
+
+def _known_numbers(value: Any) -> np.ndarray | None:
+    """Numbers of Python or NumPy in the float that JAX would make of them; None of all else."""
+    is_numpy = isinstance(value, (np.ndarray, np.generic))
+    # Where all of several numbers are Python's, NumPy and JAX agree on their type.
+    if not is_numpy and any(type(leaf) not in (int, float) for leaf in jax.tree.leaves(value)):
+        return None
+    try:
+        array = np.asarray(value)
+    # Rows of different lengths.
+    except ValueError:
+        return None
+    # JAX has no type for longer ones, and truth values are not numbers.
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+        return None
+    kind = array.dtype.newbyteorder("=") if array.dtype.kind == "f" else float
+    with np.errstate(over="ignore"):
+        return array.astype(jax.dtypes.canonicalize_dtype(kind))
 
 
 def as_wide_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:

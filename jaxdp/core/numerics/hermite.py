@@ -28,6 +28,10 @@ _BETWEEN = _TO_LEGENDRE @ np.polynomial.legendre.legvander(_CHECKED, 23).T
 _REACH = 14.0
 _TOLERANCE, _MOST_HALVINGS, _MOST_PANELS = 1e-13, 50, 20_000
 _NARROW = 0.1
+# Where an activation is asked whether an element's value depends on the others.
+_PROBE = np.linspace(-2.0, 2.2, 8)
+# Values that a panelled activation is asked for at once.
+_FEWEST = 4096
 
 
 class Panels(NamedTuple):
@@ -85,8 +89,9 @@ def host_function(activation: Callable[[Array], Array]) -> HostFunction:
     require_callable("activation", activation, "a callable, elementwise function such as jnp.tanh")
 
     def function(values):
-        # Padded to powers of two, so that few shapes are compiled.
-        padded = np.zeros(1 << max(len(values) - 1, 1).bit_length())
+        # Padded, so that few shapes are compiled: each takes longer than thousands of values.
+        size = 1 << max(len(values) - 1, 1).bit_length()
+        padded = np.zeros(size if size <= len(_PROBE) else max(size, _FEWEST))
         padded[: len(values)] = values
         result = evaluate_on_host(activation, padded)[: len(values)]
         if not np.isfinite(result).all():
@@ -96,9 +101,8 @@ def host_function(activation: Callable[[Array], Array]) -> HostFunction:
             )
         return result
 
-    probe = np.linspace(-2.0, 2.2, 8)
-    alone = np.concatenate([function(probe[:3]), function(probe[3:])])
-    if not np.allclose(function(probe), alone, rtol=1e-9, atol=1e-12, equal_nan=True):
+    alone = np.concatenate([function(_PROBE[:3]), function(_PROBE[3:])])
+    if not np.allclose(function(_PROBE), alone, rtol=1e-9, atol=1e-12, equal_nan=True):
         raise ValueError(
             "expected an elementwise activation, got one whose value at an element depends on "
             "the other elements"

@@ -1,0 +1,76 @@
+"""What users type becomes floats of a definite type, and no program is compiled for it."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import programs_compiled
+
+from jaxdp.core.arrays import as_float
+from jaxdp.core.numerics.precision import x64
+
+GIVEN = {
+    "float": 0.1,
+    "int": 2,
+    "list": [1.0, 2],
+    "nested": ((1, 2), (3, 4)),
+    "empty": [],
+    "single": np.float32(0.1),
+    "double": np.linspace(0, 1, 7),
+    "half": np.ones(3, np.float16),
+    "bytes": np.arange(5, dtype=np.uint8),
+    "swapped": np.linspace(0, 1, 3).astype(">f8"),
+    "numbers of both kinds": [np.float32(0.1), 2.0],
+    "array": jnp.arange(3),
+    "truths among numbers": [True, 2.0],
+}
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("name", GIVEN)
+def test_values_and_types_are_those_of_jax_but_never_weak(name, wide):
+    value = GIVEN[name]
+    native = value.astype(float) if name == "swapped" else value
+    with x64(wide):
+        found, expected = as_float(value), jnp.asarray(native)
+        if not jnp.issubdtype(expected.dtype, jnp.floating):
+            expected = expected.astype(float)
+        chex.assert_trees_all_equal(found, expected, strict=True)
+    assert not found.weak_type
+    assert not found.committed
+
+
+def test_whole_numbers_too_large_for_32_bits_keep_their_size():
+    # `jnp.asarray` makes -1294967296 of the array's, and says of Python's that it overflows.
+    for value in (3_000_000_000, [3_000_000_000], np.array([3_000_000_000])):
+        assert float(np.ravel(as_float(value))[0]) == 3e9
+    assert as_float(1e300) == np.inf
+
+
+def test_what_is_no_number_is_refused():
+    for value in (True, np.True_, 1j, "1", None, [[1.0], [2.0, 3.0]], {"a": 1.0}, np.longdouble(1)):
+        with pytest.raises(TypeError, match="expected rate to be a real number, got "):
+            as_float(value, "rate")
+
+
+def test_a_constant_stays_known_inside_of_a_program():
+    def traced(time):
+        assert np.asarray(as_float([1.0, 2.0])).tolist() == [1.0, 2.0]
+        return time * as_float(2)
+
+    assert jax.jit(jax.vmap(traced))(jnp.ones(2)).tolist() == [2.0, 2.0]
+
+
+def test_what_was_given_may_change_afterwards():
+    given = np.zeros(64, np.float32)
+    kept = as_float(given)
+    given[:] = 1
+    assert not np.asarray(kept).any()
+
+
+def test_no_program_is_compiled_for_a_new_shape():
+    for value in (np.ones((3, 41, 1)), [1.0] * 4321):
+        assert programs_compiled(as_float, value) == 0
+    # The counter sees what JAX itself does with such a list.
+    assert programs_compiled(jnp.asarray, [1.0] * 4321) == 1
