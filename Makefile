@@ -33,12 +33,16 @@ notebooks: $(STAMP)      ## execute the notebooks into docs/tutorials, pictures 
 	$(BIN)/python notebooks/executed.py
 
 # Programs are compiled sooner, without most of XLA's optimisations and by its older generator
-# (tests/compiled.py); `make check` runs the same tests on the programs that users run.
-test: $(STAMP)           ## the quick tests
-	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(PYTEST) -m "not slow"
+# (tests/compiled.py).
+SOONER := JAX_DISABLE_MOST_OPTIMIZATIONS=1
 
+test: $(STAMP)           ## the quick tests
+	$(SOONER) $(PYTEST) -m "not slow"
+
+# Most of their time would be compilation. What is marked "optimised" looks at users' programs.
 test-slow: $(STAMP)      ## the others
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow and optimised"
+	$(SOONER) $(PYTEST) -m "slow and not optimised"
 
 # By chance a test fails under one seed in a million: what fails here has too narrow a tolerance.
 test-seeds: $(STAMP)     ## the quick tests under twenty other seeds, which takes hours
@@ -50,9 +54,10 @@ test-shapes: $(STAMP)    ## the quick tests, arrays held to the shapes in jaxdp'
 test-profile: $(STAMP)   ## the quick tests, and what each costs
 	$(PYTEST) -m "not slow" --profile
 
-# Not one after the other: what is compiled for the quick tests serves the slow ones.
-test-all: $(STAMP)       ## the quick tests and the others, in one run
-	$(PYTEST)
+# The quick tests, which `make test` runs on programs that are compiled sooner, run on users' here.
+test-all: $(STAMP)       ## the quick tests and the others
+	$(PYTEST) -m "not slow or optimised"
+	$(SOONER) $(PYTEST) -m "slow and not optimised"
 
 # Its own folder's pages, those that are made from docstrings and results, their links and formulas:
 # what is wrong in any is an error.

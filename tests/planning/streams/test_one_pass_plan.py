@@ -116,6 +116,7 @@ def test_simulated_runs_reach_what_is_planned_and_not_with_noise_a_tenth_off():
         _assert_simulated(PROBLEM, plan, 1000, 0.02, _noisier(PROBLEM, plan, 1.1))
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize("dim", [300, 1000])
 @pytest.mark.parametrize(
@@ -176,6 +177,7 @@ def test_a_plan_of_a_family_is_predicted_and_can_be_pasted(schedule):
     np.testing.assert_allclose(found, plan.final_risk, rtol=1e-3)
 
 
+@pytest.mark.long_runs
 # Hyperbolic, and the best of 12 free knots, through 20 modes; computed apart from JAX.
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -195,6 +197,7 @@ def test_unequal_eigenvalues_are_planned_through_their_modes(gamma, hyperbolic, 
     assert plan.floor < plan.final_risk < float(naive)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_a_large_eigenvalue_is_stepped_finely_enough():
     problem = jaxdp.LinearRegression.power_law(60, condition_number=100, label_noise=0.3)
@@ -204,6 +207,7 @@ def test_a_large_eigenvalue_is_stepped_finely_enough():
     assert plan.status == jaxdp.Status.OK
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_many_eigenvalues_are_joined_for_the_search_alone():
     problem = jaxdp.LinearRegression.power_law(200, condition_number=30, label_noise=0.3)
@@ -288,6 +292,7 @@ def test_what_plan_says_of_itself_names_both_kinds():
         assert words in said
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_at_a_large_condition_number_no_faster_or_slower_rate_is_better():
     """Coarse steps of the search take fast schedules for unstable, and end at .00283."""

@@ -174,6 +174,7 @@ def test_agrees_with_runs_of_the_exact_chain(case):
         _assert_agrees(runs, wrong)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_gap_of_the_mean_is_below_two_standard_errors_of_a_hundred_runs(case):
@@ -187,6 +188,7 @@ def test_the_gap_of_the_mean_is_below_two_standard_errors_of_a_hundred_runs(case
         assert np.all(gap < 2 * np.asarray(values).std(0) / np.sqrt(100))
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["strong clip", "beyond the cap"])
 def test_agrees_with_runs_step_by_step(case):
