@@ -8,9 +8,8 @@ belongs to one user, and nobody else can write there.
 JAX's own variable chooses another folder, or none where it is empty. What is read from the
 environment here is what the processes that tests start read too.
 
-`make test` asks for programs that are compiled in half the time. `make check` asks for those of users
-for the quick tests, and for programs that are compiled sooner for the slow ones, of which there are
-many.
+`make test` asks for programs that are compiled in half the time. `make check` asks for those of
+users where it runs the quick tests, and for the others where it runs the slow ones.
 """
 
 import importlib.util

@@ -35,13 +35,18 @@ TESTED = {
 OTHERS = [page for page in PAGES if page not in TESTED and blocks(page, "python")]
 
 
+def as_its_readers_run_it(test):
+    """A slow test of a page, whose programs are compiled as they are for its readers."""
+    return pytest.mark.slow(pytest.mark.optimised(test))
+
+
 @pytest.fixture
 def bits(request):
     """A seed and a name for the noise that a process draws."""
     return request.config.getoption("seed_offset"), request.node.nodeid
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 @pytest.mark.parametrize("page", OTHERS)
 def test_a_page_runs_as_it_stands(page, tmp_path, bits):
     run(code_of(page), tmp_path, bits)
@@ -117,7 +122,7 @@ def test_the_start_page_tells_what_a_smaller_rho_costs(printed):
     assert_as_claimed(START, "epsilon falls from 4.38 to #.", epsilon)
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_random_features_run_as_they_stand_and_agree(tmp_path):
     page = "docs/how_to/random_features.md"
     after = """
@@ -135,7 +140,7 @@ print(simulated.final_risk.mean(), clipped)
     assert clipped == pytest.approx(4 / 5, abs=0.05)
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_everyday_dp_sgd_is_predicted_and_planned_as_it_stands(tmp_path):
     page = "docs/concepts/everyday_dp_sgd.md"
     between = """
@@ -163,7 +168,7 @@ print(*(float(found.observables["accuracy"][..., -1].mean()) for found in (simul
     assert "not private" in planned
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_a_stream_is_planned_as_it_stands(tmp_path):
     page = "docs/how_to/plan.md"
     first, second, inverse = blocks(page, "python")
@@ -194,7 +199,7 @@ def _after(text, words):
     return text.partition(words)[2].split()[0].rstrip(",")
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_a_clip_is_tuned_as_it_stands(tmp_path):
     page = "docs/how_to/tune_a_clip.md"
     after = (
@@ -208,7 +213,7 @@ def test_a_clip_is_tuned_as_it_stands(tmp_path):
     assert abs(slope) < 0.02
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_budgets_are_calibrated_as_it_stands(tmp_path):
     page = "docs/how_to/calibrate_a_budget.md"
     out = run(code_of(page), tmp_path)
@@ -222,7 +227,7 @@ def test_budgets_are_calibrated_as_it_stands(tmp_path):
     assert_as_claimed(page, "less than 4 together: # at the same delta", epsilons[3])
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_networks_are_trained_as_it_stands_and_learn(tmp_path, bits):
     page = "docs/how_to/train_a_network.md"
     after = """
@@ -250,7 +255,7 @@ print(float(losses.mean() / labels.var()))
     assert_as_claimed(page, "leaves about # % of the labels", 100 * float(ratio), spread=0.5)
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_functions_are_released_as_it_stands_by_estimator_and_command(tmp_path, bits):
     page = "docs/how_to/release_a_function.md"
     made, fitted, loaded, full = blocks(page, "python")
@@ -295,7 +300,7 @@ def test_the_published_calibration_takes_as_much_more_noise_as_the_page_says():
         assert_as_claimed(page, "takes # times the noise on $C$", 1.05 * on_c)
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_rows_are_found_as_it_stands_and_blurred_by_privacy_as_predicted(tmp_path):
     page = "docs/how_to/attack.md"
     network, features = blocks(page, "python")
@@ -329,7 +334,7 @@ print(attacks.reconstruction_error(inputs, others), "=====")
     assert_as_claimed(page, "the second line shows it: .24, predicted #, at an", predicted)
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_a_guarantee_is_tested_as_it_stands(tmp_path):
     page = "docs/how_to/audit.md"
     right, wrong = map(float, re.findall(r"at least (\S+)", run(code_of(page), tmp_path)))
@@ -337,7 +342,7 @@ def test_a_guarantee_is_tested_as_it_stands(tmp_path):
     assert_as_claimed(page, "With half the noise it finds # of 2", wrong)
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_a_table_is_read_as_it_stands(tmp_path):
     page = "docs/how_to/read_a_table.md"
     out = run(code_of(page), tmp_path)
@@ -354,7 +359,7 @@ def test_a_table_is_read_as_it_stands(tmp_path):
 SWEEPS = "docs/how_to/sweep_on_a_cluster.md"
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_a_sweep_runs_as_it_stands_and_resumes(tmp_path):
     after = """
 print(float(abs(dataset.simulated / dataset.predicted - 1).median()))
@@ -374,7 +379,7 @@ print(float(dataset.predicted.min()), dataset.predicted.size)
     assert_as_claimed(SWEEPS, sentence, size)
 
 
-@pytest.mark.slow
+@as_its_readers_run_it
 def test_the_same_sweep_by_dask_runs_as_it_stands_after_the_first(tmp_path):
     """With fewer cells; the module is made as the page says, of the block above."""
     small = re.sub(r"geomspace\((.*), 12\)", r"geomspace(\1, 2)", code_of(SWEEPS))

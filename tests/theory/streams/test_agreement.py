@@ -45,8 +45,9 @@ def _assert_agrees(runs, predicted, dim):
 
 def _each_cell():
     """The quick ones are the front page's own problem, whose compiled functions others share."""
+    slow = (pytest.mark.slow, pytest.mark.long_runs)
     return [
-        pytest.param(*cell, marks=[pytest.mark.slow] * (cell[0] != 1000 or cell[2] != 1))
+        pytest.param(*cell, marks=slow if cell[0] != 1000 or cell[2] != 1 else ())
         for cell in itertools.product(RUNS, SCHEDULES, (1, 2))
     ]
 

@@ -144,6 +144,7 @@ def _law(dim, condition_number):
     )
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "setting", "early"),

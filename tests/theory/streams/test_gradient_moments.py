@@ -90,6 +90,7 @@ def test_predicts_the_known_values():
     np.testing.assert_allclose(found, [0.0581, 0.0268], atol=1e-4)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize(
