@@ -138,6 +138,7 @@ def test_digits_are_nearly_read_off_a_network_whose_layers_were_all_trained():
     assert 0.003 < reconstruction_error(inputs, found.inputs) < 0.06
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_images_are_read_off_a_residual_network():
     inputs = _digits()[:4]

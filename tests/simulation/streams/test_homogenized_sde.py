@@ -23,6 +23,7 @@ def _algorithm(rho=1.0, power=0.5, peak=3.0):
 
 
 # Source: AC Theorem 4, (3), (63).
+@pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5, 0.1])
 def test_mean_risk_is_the_coupled_equations(power):

@@ -55,6 +55,7 @@ def test_is_the_recursion_of_the_notes():
     np.testing.assert_allclose(predicted.risk, _recursion(**settings), atol=1e-6)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_large_batches_agree_with_simulation():
     batch, peak = 200, 0.9
@@ -94,6 +95,7 @@ def test_is_the_default_for_batches_only():
     assert label(2) == "recursion"
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_beyond_the_cap_large_batches_saturate():
     # Notes to AC, section 7(c): gamma = .02, peak 8, the cap on each sample holds the risk up.

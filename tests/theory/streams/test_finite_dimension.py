@@ -78,6 +78,7 @@ def test_says_what_it_does_not_cover():
         jaxdp.predict(problem, batches, theory=THEORY)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "setting",

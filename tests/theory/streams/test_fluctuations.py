@@ -170,6 +170,7 @@ def test_std_is_within_three_per_cent_of_many_runs(problem, setting, early):
     np.testing.assert_allclose(np.std(runs.final_risk) / predicted.final_std, 1, atol=0.03)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_small_batches_and_one_sample_have_the_same_spread():
     problem = _two_blocks(200)
