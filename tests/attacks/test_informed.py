@@ -133,6 +133,7 @@ def test_the_attack_that_knows_the_other_rows_has_the_error_of_the_law():
             assert_mean_close(ratios, wrong, bias=0.05)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_the_attack_that_knows_labels_too_has_the_error_of_the_law():
     ratios = _squared_ratios_to_the_law(_knowing_labels_too, 200)

@@ -150,6 +150,7 @@ def test_error_on_linear_features_is_the_exact_least_one():
             assert_mean_close(errors, wrong, sigmas=3)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize("mu", [15.0, 40.7])
 def test_informed_attack_attains_the_least_error_and_beats_least_squares(mu):

@@ -27,6 +27,7 @@ def _worst_regret(algorithm, num_samples, side):
 
 # The worst regret of the plan of least worst risk is 41 and 17 there; of flat-then-hyperbolic
 # schedules the least worst regret is 5.15 and 4.93.
+@pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_samples", "least", "of_corner"), [(1000, 5.15, 41), (10_000, 4.93, 16.5)]

@@ -62,6 +62,7 @@ def test_the_unclipped_diffusion_has_its_exact_mean_risk():
 
 
 # Source: PF Proposition B.4, (3.5).
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_dp_gd_approaches_the_clipped_diffusion_at_order_one():
     problem, key, num_runs = _problem(), jr.key(1), 50_000

@@ -23,6 +23,7 @@ def _paths(problem, algorithm, num_runs=200, **more):
     return jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=num_runs, **options)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_mean_risk_is_that_of_the_equations(power):
@@ -42,6 +43,7 @@ def test_mean_risk_is_that_of_the_equations(power):
             assert_agrees(wrong)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_the_squared_loss_gives_the_diffusion_of_linear_regression():
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 1.0, 1.0, 1000)

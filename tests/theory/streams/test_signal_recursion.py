@@ -18,6 +18,7 @@ def _algorithm(peak=1.6, num_steps=30, batch_size=100):
     return jaxdp.OnePassDPSGD(schedule, 0.3, 1.0, num_steps, batch_size=batch_size)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_large_batches_agree_with_simulation():
     # Steps of at most 1.6/30 are below the cap 8/|x|^2 but for one sample in a hundred: capped ones

@@ -113,6 +113,7 @@ def _risks(problem, algorithm, num_runs):
     return np.concatenate(parts).astype(np.float64)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_sixteen_steps_of_optimal_noise_agree_with_simulation():
     problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
@@ -133,6 +134,7 @@ def test_sixteen_steps_of_optimal_noise_agree_with_simulation():
         assert_mean_close(risks[:, 1:] / np.asarray(wrong, np.float64), 1.0, bias=0.01)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_the_shared_gradients_square_does_not_improve_the_recursion():
     # At d = 20, where terms of relative order 1/d are seen: the final risk.
