@@ -39,7 +39,8 @@ SOONER := JAX_DISABLE_MOST_OPTIMIZATIONS=1
 test: $(STAMP)           ## the quick tests
 	$(SOONER) $(PYTEST) -m "not slow"
 
-# Most of their time would be compilation. What is marked "optimised" looks at users' programs.
+# Most of their time would be compilation. What is marked "optimised", and what is private
+# (tests/conftest.py), runs on users' programs.
 test-slow: $(STAMP)      ## the others
 	$(PYTEST) -m "slow and optimised"
 	$(SOONER) $(PYTEST) -m "slow and not optimised"

@@ -68,8 +68,20 @@ def callers_line(request):
         pytest.skip("--check-shapes puts frames of its own between a call and its warning")
 
 
+# What is private has to be so in the arithmetic of the programs that users run.
+_TESTS = pathlib.Path(__file__).parent
+_PRIVATE = (_TESTS / "clipping", _TESTS / "privacy", _TESTS / "kernels" / "release")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Leave out, where programs are compiled cheaply, what asks for those of users."""
+    """Leave out, where programs are compiled cheaply, what asks for those of users.
+
+    Of what is private the slow tests ask for them; the quick ones run on both.
+    """
+    for item in items:
+        if item.get_closest_marker("slow") and any(map(item.path.is_relative_to, _PRIVATE)):
+            item.add_marker("optimised")
     if not jax.config.read("jax_disable_most_optimizations"):
         return
     reason = "looks at programs that are compiled as users' are: run it by `make check`"
