@@ -37,7 +37,7 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     with contextlib.nullcontext() if is_traced else jax.ensure_compile_time_eval():
         try:
             array = jnp.asarray(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             array = None
         is_complex = array is not None and jnp.issubdtype(array.dtype, jnp.complexfloating)
         if array is None or is_complex or is_boolean(value):
@@ -50,12 +50,13 @@ def _known_numbers(value: Any) -> np.ndarray | None:
     """Numbers of Python or NumPy in the float that JAX would make of them; None of all else."""
     is_numpy = isinstance(value, (np.ndarray, np.generic))
     # Where all of several numbers are Python's, NumPy and JAX agree on their type.
-    if not is_numpy and any(type(leaf) not in (int, float) for leaf in jax.tree.leaves(value)):
+    leaves = [] if is_numpy else jax.tree.leaves(value, is_leaf=lambda node: node is None)
+    if any(type(leaf) not in (int, float) for leaf in leaves):
         return None
     try:
-        array = np.asarray(value)
-    # Rows of different lengths.
-    except ValueError:
+        array = np.asarray(value, dtype=None if is_numpy else float)
+    # A dict, rows of different lengths, or an integer beyond the largest float.
+    except (TypeError, ValueError, OverflowError):
         return None
     # JAX has no type for longer ones, and truth values are not numbers.
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:

@@ -45,13 +45,17 @@ def test_whole_numbers_too_large_for_32_bits_keep_their_size():
     # `jnp.asarray` makes -1294967296 of the array's, and says of Python's that it overflows.
     for value in (3_000_000_000, [3_000_000_000], np.array([3_000_000_000])):
         assert float(np.ravel(as_float(value))[0]) == 3e9
+    assert as_float([1, 2**70])[1] == 2.0**70
     assert as_float(1e300) == np.inf
 
 
 def test_what_is_no_number_is_refused():
-    for value in (True, np.True_, 1j, "1", None, [[1.0], [2.0, 3.0]], {"a": 1.0}, np.longdouble(1)):
+    ragged, of_none = [[1.0], [2.0, 3.0]], [None, 1.0]
+    for value in (True, np.True_, 1j, "1", None, ragged, of_none, {"a": 1.0}, np.longdouble(1)):
         with pytest.raises(TypeError, match="expected rate to be a real number, got "):
             as_float(value, "rate")
+    with pytest.raises(TypeError, match=r"got int of 1329 bits$"):
+        as_float(10**400, "rate")
 
 
 def test_a_constant_stays_known_inside_of_a_program():
