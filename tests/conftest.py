@@ -15,18 +15,20 @@ import pytest
 # Two processes run tests on two cores, and the threads of a third library would wait in a busy loop
 # for matrices that are too small for them. OpenBLAS reads this when NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Hypothesis would import what plugs into it, Trio among others, in every process.
+os.environ.setdefault("HYPOTHESIS_NO_PLUGINS", "1")
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from compiled import (
     HALF_WRITTEN,
     RefusedFolderError,
-    compile_cheaply,
+    compile_sooner,
     keep_programs,
     write_in_shared_contexts,
 )
 
 try:
-    compile_cheaply()
+    compile_sooner()
     keep_programs()
 except RefusedFolderError as error:
     raise pytest.UsageError(str(error)) from error

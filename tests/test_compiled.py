@@ -119,19 +119,22 @@ def test_a_program_that_is_not_whole_is_compiled_again(programs):
 
 
 def test_flags_are_named_only_where_asked_for_and_known(monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=7")
+    one_module = "--xla_cpu_parallel_codegen_split_count=1"
+    monkeypatch.setattr(compiled, "_is_known", lambda flag: True)
+    monkeypatch.setenv("XLA_FLAGS", "")
     monkeypatch.delenv(compiled.CHEAP_VARIABLE, raising=False)
-    compiled.compile_cheaply()
-    assert os.environ["XLA_FLAGS"] == "--xla_cpu_parallel_codegen_split_count=7"
+    compiled.compile_sooner()
+    assert os.environ["XLA_FLAGS"].split() == [one_module]
     monkeypatch.setenv(compiled.CHEAP_VARIABLE, "1")
-    monkeypatch.setattr(compiled, "_is_known", lambda flag: "fusion" in flag)
-    compiled.compile_cheaply()
-    first, second = os.environ["XLA_FLAGS"].split()
-    assert first == "--xla_cpu_parallel_codegen_split_count=7"
-    assert second == "--xla_cpu_use_fusion_emitters=false"
+    compiled.compile_sooner()
+    assert os.environ["XLA_FLAGS"].split() == [one_module, "--xla_cpu_use_fusion_emitters=false"]
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=7")
+    monkeypatch.setattr(compiled, "_is_known", lambda flag: "split" in flag)
+    compiled.compile_sooner()
+    assert os.environ["XLA_FLAGS"].split() == ["--xla_cpu_parallel_codegen_split_count=7"]
     monkeypatch.setenv("XLA_FLAGS", "")
     monkeypatch.setattr(compiled, "_is_known", lambda flag: False)
-    compiled.compile_cheaply()
+    compiled.compile_sooner()
     assert not os.environ["XLA_FLAGS"].strip()
 
 
