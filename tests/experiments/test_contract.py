@@ -28,12 +28,12 @@ _FOLDER = pathlib.Path(experiments.__file__).parent
 _LAST_LINE = "\nharness.main(__name__)\n"
 
 
-def _marked(entries, quick):
-    """All of them, marked slow but for those of these names."""
-    return [
-        pytest.param(entry, marks=[] if entry.name in quick else pytest.mark.slow, id=entry.name)
-        for entry in entries
-    ]
+def _marked(entries, quick, long_runs=()):
+    """All of them, marked slow but for those of the first names, and long those of the others."""
+    marks = {entry.name: [] if entry.name in quick else [pytest.mark.slow] for entry in entries}
+    for name in long_runs:
+        marks[name].append(pytest.mark.long_runs)
+    return [pytest.param(entry, marks=marks[entry.name], id=entry.name) for entry in entries]
 
 
 _EVERY = pytest.mark.parametrize("entry", registry.ENTRIES, ids=lambda entry: entry.name)
@@ -191,7 +191,18 @@ def tried(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("entry", _marked(registry.FIGURES, {"fig01_clipped_moments"}))
+# Smoke versions that run longer than they compile are named last.
+_EVERY_SMOKE_VERSION = pytest.mark.parametrize(
+    "entry",
+    _marked(
+        registry.FIGURES,
+        {"fig01_clipped_moments"},
+        ("power_law_spectra", "fig04_schedules", "fig04_mnist_hyperparameters"),
+    ),
+)
+
+
+@_EVERY_SMOKE_VERSION
 def test_a_smoke_version_writes_its_files_and_its_claims_hold(tried, entry):
     (folder, status), figure = tried(entry), entry.load()
     picture = folder / f"{entry.name}.png"
@@ -223,7 +234,7 @@ def test_every_saved_result_is_of_todays_code_or_declared_to_be_earlier():
     assert problems({entry.name: _saved(entry.name) for entry in registry.ENTRIES}) == []
 
 
-@pytest.mark.parametrize("entry", _marked(registry.FIGURES, {"fig01_clipped_moments"}))
+@_EVERY_SMOKE_VERSION
 def test_a_smoke_version_gives_the_numbers_stored_with_the_result(tried, entry, request):
     saved = _saved(entry.name)
     stored = fingerprint_of(saved)

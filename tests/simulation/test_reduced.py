@@ -15,8 +15,6 @@ from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.simulation import reduced
 from jaxdp.simulation.streams import radial_chain
 
-pytestmark = pytest.mark.long_runs
-
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
 HYPERBOLIC = jaxdp.Hyperbolic(5.0, 0.3)
 TWO_BLOCKS = np.repeat([1.6, 0.4], [6, 6])
@@ -68,9 +66,13 @@ def _law_gaps(first, second):
     return [stats.ks_2samp(np.asarray(a), np.asarray(b))[1] for a, b in pairs]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in LAWS]
-)
+def _each_law():
+    """What shares its compiled functions runs longer than it compiles."""
+    quick, slow = pytest.mark.long_runs, pytest.mark.slow
+    return [pytest.param(name, marks=quick if name in QUICK else slow) for name in LAWS]
+
+
+@pytest.mark.parametrize("name", _each_law())
 def test_has_the_law_of_the_iterates(name, monkeypatch):
     spectrum, label_noise, algorithm, clipped, capped = LAWS[name]
     problem, number = _problem(spectrum, label_noise), list(LAWS).index(name)
@@ -99,6 +101,7 @@ def test_has_the_law_of_the_iterates(name, monkeypatch):
 
 
 # Source: AC Algorithm 1.
+@pytest.mark.long_runs
 def test_agrees_with_algorithm_1_as_printed():
     rng = np.random.default_rng(3)
     fixed = dict(spectrum=TWO_BLOCKS, target=np.linspace(0.1, 0.5, 12), label_noise=0.3, n=60)
@@ -175,6 +178,7 @@ def test_noise_levels_see_the_same_data_and_no_noise_is_their_limit():
 
 
 # Source: AC Proposition 5.
+@pytest.mark.long_runs
 def test_the_last_noise_comes_after_the_last_record():
     problem = jaxdp.LinearRegression.isotropic(20, label_noise=0.3)
     noisy, silent = (

@@ -89,7 +89,6 @@ LAWS = {
 }
 
 
-@pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_has_the_law_of_the_iterates(name):

@@ -157,6 +157,7 @@ def _one_cap_for_all(times, *, peak, power, clip_scale, rho):
     return np.interp(times, np.arange(count + 1) / count, path)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_the_recursion_agrees_with_large_batches_and_rejects_gaussian_inputs():
     dim, batch, num_steps = 100, 200, 30
@@ -209,6 +210,7 @@ def test_a_batch_of_scales_gives_what_each_gives():
     np.testing.assert_allclose(together, [final(values) for values in batch], rtol=1e-4)
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_the_scales_have_derivatives():
     algorithm = _algorithm(*SETTINGS["beyond the caps"])
