@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+from compiled import VARIABLE
 
 from jaxdp.cli import entry
 from jaxdp.core.files import interrupts, module_run
@@ -89,13 +90,16 @@ def test_only_the_command_itself_handles_signals(arguments, original, expected):
 
 
 @pytest.mark.slow
-def test_ctrl_c_at_any_time_ends_a_comparison_without_a_traceback_or_a_crash(tmp_path):
+def test_ctrl_c_at_any_time_ends_a_comparison_without_a_traceback_or_a_crash(tmp_path, monkeypatch):
     """At the times of its imports, its first compilations, its runs and its picture."""
-    chosen = random.Random(0)
+    # Every one of them compiles its programs.
+    monkeypatch.setenv(VARIABLE, "")
+    chosen, small = random.Random(0), ["--dim", "100", "--num-runs", "4"]
     ended = []
-    for number in range(10):
-        process = _start(_MAIN, "compare", "--out", tmp_path / str(number))
-        ended.append(_interrupted(process, after=chosen.uniform(0.1, 10)))
+    for number in range(6):
+        process = _start(_MAIN, "compare", *small, "--out", tmp_path / str(number))
+        # One time of each sixth of ten seconds.
+        ended.append(_interrupted(process, after=(number + chosen.random()) * 10 / 6))
     # A quick machine may be done before.
     assert set(ended) <= {INTERRUPTED, (0, "")}
     assert INTERRUPTED in ended
