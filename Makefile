@@ -5,9 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 # What only the documentation needs: the tests do without.
 DOCS   := $(VENV)/.installed-docs
-# Two workers: compiled functions are shared inside a worker, so more workers compile more. What
-# they compile is kept for the next run, in a folder that JAX_COMPILATION_CACHE_DIR can name.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# Two workers, a folder of tests at a time: compiled functions are shared inside a worker, so more
+# workers compile more. What they compile is kept for the next run, in a folder that
+# JAX_COMPILATION_CACHE_DIR can name.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 # Where Python is told to keep no bytecode, each process of the tests would compile jaxdp's files and
 # pytest's rewriting of the tests anew: six seconds of processor time at every start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -33,8 +34,9 @@ notebooks: $(STAMP)      ## execute the notebooks into docs/tutorials, pictures 
 	$(BIN)/python notebooks/executed.py
 
 # Programs are compiled sooner, without most of XLA's optimisations and by its older generator
-# (tests/compiled.py).
-SOONER := JAX_DISABLE_MOST_OPTIMIZATIONS=1
+# (tests/compiled.py); or as users' are, whatever the environment says.
+SOONER   := JAX_DISABLE_MOST_OPTIMIZATIONS=1
+AS_USERS := JAX_DISABLE_MOST_OPTIMIZATIONS=0
 
 test: $(STAMP)           ## the quick tests
 	$(SOONER) $(PYTEST) -m "not slow"
@@ -42,7 +44,7 @@ test: $(STAMP)           ## the quick tests
 # Most of their time would be compilation. What is marked "optimised", and what is private
 # (tests/conftest.py), runs on users' programs.
 test-slow: $(STAMP)      ## the others
-	$(PYTEST) -m "slow and optimised"
+	$(AS_USERS) $(PYTEST) -m "slow and optimised"
 	$(SOONER) $(PYTEST) -m "slow and not optimised"
 
 # By chance a test fails under one seed in a million: what fails here has too narrow a tolerance.
@@ -57,7 +59,7 @@ test-profile: $(STAMP)   ## the quick tests, and what each costs
 
 # The quick tests, which `make test` runs on programs that are compiled sooner, run on users' here.
 test-all: $(STAMP)       ## the quick tests and the others
-	$(PYTEST) -m "not slow or optimised"
+	$(AS_USERS) $(PYTEST) -m "not slow or optimised"
 	$(SOONER) $(PYTEST) -m "slow and not optimised"
 
 # Its own folder's pages, those that are made from docstrings and results, their links and formulas:
@@ -82,7 +84,7 @@ types: $(DOCS)
 	$(BIN)/pyright
 
 # What is found in seconds comes before what takes minutes. None of the first needs two processors.
-check:                   ## what a change has to pass
+check: $(DOCS)           ## what a change has to pass
 	$(MAKE) --jobs 2 format lint types results docs
 	$(MAKE) test-all
 

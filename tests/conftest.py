@@ -45,6 +45,24 @@ from profiling import Profile
 _MAPS, _MOST_MAPS = pathlib.Path("/proc/self/maps"), 40_000
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With `--dist loadscope` a worker takes a folder at a time.
+
+    Tests of a folder share what is traced and compiled. What lies in no folder is taken by file.
+    """
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFolder(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = pathlib.PurePosixPath(nodeid.partition("::")[0])
+            return str(file if file.parent.name == "tests" else file.parent)
+
+    return ByFolder(config, log)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _bounded_programs():
     """Forget what is compiled, at a file's end, where it has become much."""

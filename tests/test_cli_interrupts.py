@@ -100,9 +100,9 @@ def test_ctrl_c_at_any_time_ends_a_comparison_without_a_traceback_or_a_crash(tmp
         process = _start(_MAIN, "compare", *small, "--out", tmp_path / str(number))
         # One time of each sixth of ten seconds.
         ended.append(_interrupted(process, after=(number + chosen.random()) * 10 / 6))
-    # A quick machine may be done before.
+    # A quick machine may be done before, but not with its compilations.
     assert set(ended) <= {INTERRUPTED, (0, "")}
-    assert INTERRUPTED in ended
+    assert ended.count(INTERRUPTED) >= 2
     assert {*_files(tmp_path)} <= {"compare.png", "compare.json"}
 
 

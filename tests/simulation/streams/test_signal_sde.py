@@ -19,8 +19,8 @@ def _algorithm(rho=1.0, power=0.5, peak=12.0):
 
 
 def _paths(problem, algorithm, num_runs=200, **more):
-    options = {"records": 10, "simulator": SDE, **more}
-    return jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=num_runs, **options)
+    options = {"records": 10, "simulator": SDE, "key": jr.key(0), **more}
+    return jaxdp.simulate(problem, algorithm, num_runs=num_runs, **options)
 
 
 @pytest.mark.long_runs
@@ -50,11 +50,11 @@ def test_the_squared_loss_gives_the_diffusion_of_linear_regression():
     linear = jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3, initial_risk=0.5)
     # Both are Euler's scheme, and as far from their equations with few steps.
     few = jaxdp.HomogenizedSDE(num_steps=250)
-    theirs = _paths(linear, algorithm, 300, simulator=few).check()
+    theirs = _paths(linear, algorithm, 300, simulator=few, key=jr.key(1)).check()
 
-    def assert_agrees(label_noise):
+    def assert_agrees(label_noise=0.3, rho=1.0):
         problem = LinearSignal(DIM, signal=1.0, label_noise=label_noise)
-        ours = _paths(problem, algorithm, 300, simulator=few).check()
+        ours = _paths(problem, algorithm.replace(rho=rho), 300, simulator=few).check()
         for pair in (
             (ours.risk, theirs.risk),
             (ours.final_risk[:, None], theirs.final_risk[:, None]),
@@ -65,9 +65,10 @@ def test_the_squared_loss_gives_the_diffusion_of_linear_regression():
             # Paths of one law: the standard deviations agree too, to their own error.
             np.testing.assert_allclose(first.std(0), second.std(0), rtol=6 / np.sqrt(300))
 
-    assert_agrees(0.3)
-    with pytest.raises(AssertionError):
-        assert_agrees(0.5)
+    assert_agrees()
+    for wrong in ({"label_noise": 0.5}, {"rho": 0.8}):
+        with pytest.raises(AssertionError):
+            assert_agrees(**wrong)
 
 
 @pytest.mark.slow
