@@ -11,6 +11,11 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.checks import described, is_boolean
 
+# Of an array of NumPy.
+_MOST_AXES = 64
+# A list that is nested deeper, and what NumPy reads as if nothing were masked.
+_NO_LEAF = (list, tuple, np.ma.MaskedArray)
+
 
 def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     """The value as a floating-point array of a definite type.
@@ -27,7 +32,8 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     Raises:
         TypeError: the value is not made of real numbers, or one True or False.
     """
-    given = _known_numbers(value)
+    leaves = list(_leaves(value))
+    given = _known_numbers(value, leaves)
     if given is not None:
         # Put where JAX computes as they are: `jnp.asarray` compiles a program for every shape.
         with jax.ensure_compile_time_eval():
@@ -36,34 +42,58 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     is_traced = isinstance(value, Tracer)
     with contextlib.nullcontext() if is_traced else jax.ensure_compile_time_eval():
         try:
-            array = jnp.asarray(value)
+            array = (
+                None if any(isinstance(leaf, _NO_LEAF) for leaf in leaves) else jnp.asarray(value)
+            )
         except (TypeError, ValueError, OverflowError):
             array = None
-        is_complex = array is not None and jnp.issubdtype(array.dtype, jnp.complexfloating)
-        if array is None or is_complex or is_boolean(value):
+        if array is None or not _is_real(array.dtype) or is_boolean(value):
             wanted = name if name == "real numbers" else f"{name} to be a real number"
             raise TypeError(f"expected {wanted}, got {described(value)}")
         return array.astype(array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float)
 
 
-def _known_numbers(value: Any) -> np.ndarray | None:
-    """Numbers of Python or NumPy in the float that JAX would make of them; None of all else."""
-    is_numpy = isinstance(value, (np.ndarray, np.generic))
-    # Where all of several numbers are Python's, NumPy and JAX agree on their type.
-    leaves = [] if is_numpy else jax.tree.leaves(value, is_leaf=lambda node: node is None)
-    if any(type(leaf) not in (int, float) for leaf in leaves):
+def _is_real(dtype: Any) -> bool:
+    """Numbers, or several truth values; no complex numbers and no keys."""
+    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
+
+
+def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
+    """Numbers that JAX does not hold, in the float that it would make of them.
+
+    Of a type that NumPy has: Python's, NumPy's, and what gives itself as a NumPy array, pandas'
+    series among them. None of all else, of whatever holds a JAX array, and of what is no number.
+    """
+    if any(isinstance(leaf, (jax.Array, *_NO_LEAF)) for leaf in leaves):
         return None
     try:
-        array = np.asarray(value, dtype=None if is_numpy else float)
-    # A dict, rows of different lengths, or an integer beyond the largest float.
+        # JAX gives integers half of NumPy's bits, and large ones would wrap.
+        are_pythons = all(type(leaf) in (int, float) for leaf in leaves)
+        array = np.asarray(value, dtype=float if are_pythons else None)
+        # JAX has no type for longer ones, and truth values are not numbers.
+        if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+            return None
+        kind = float
+        if array.dtype.kind == "f" and not are_pythons:
+            kind = (
+                array.dtype.newbyteorder("=")
+                if len(leaves) == 1 and leaves[0] is value
+                else jnp.result_type(*leaves)
+            )
+    # No array, rows of different lengths, or an integer beyond the largest float.
     except (TypeError, ValueError, OverflowError):
         return None
-    # JAX has no type for longer ones, and truth values are not numbers.
-    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
-        return None
-    kind = array.dtype.newbyteorder("=") if array.dtype.kind == "f" else float
     with np.errstate(over="ignore"):
         return array.astype(jax.dtypes.canonicalize_dtype(kind))
+
+
+def _leaves(value: Any, depth: int = 0):
+    """What lists and tuples hold, however nested, to the depth that an array can have."""
+    if isinstance(value, (list, tuple)) and depth <= _MOST_AXES:
+        for part in value:
+            yield from _leaves(part, depth + 1)
+    else:
+        yield value
 
 
 def as_wide_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:

@@ -4,6 +4,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
 from helpers import programs_compiled
 
@@ -22,7 +23,12 @@ GIVEN = {
     "bytes": np.arange(5, dtype=np.uint8),
     "swapped": np.linspace(0, 1, 3).astype(">f8"),
     "numbers of both kinds": [np.float32(0.1), 2.0],
+    "arrays": [np.linspace(0, 1, 3), np.arange(3)],
+    "arrays of few bits": (np.ones(2, np.float16), np.ones(2, np.float32)),
+    "range": range(2, 5),
+    "series": pandas.Series([0.5, 2.0]),
     "array": jnp.arange(3),
+    "with an array of JAX": [jnp.ones(()), 2],
     "truths among numbers": [True, 2.0],
 }
 
@@ -31,7 +37,7 @@ GIVEN = {
 @pytest.mark.parametrize("name", GIVEN)
 def test_values_and_types_are_those_of_jax_but_never_weak(name, wide):
     value = GIVEN[name]
-    native = value.astype(float) if name == "swapped" else value
+    native = {"swapped": np.linspace(0, 1, 3), "series": np.array([0.5, 2.0])}.get(name, value)
     with x64(wide):
         found, expected = as_float(value), jnp.asarray(native)
         if not jnp.issubdtype(expected.dtype, jnp.floating):
@@ -43,15 +49,25 @@ def test_values_and_types_are_those_of_jax_but_never_weak(name, wide):
 
 def test_whole_numbers_too_large_for_32_bits_keep_their_size():
     # `jnp.asarray` makes -1294967296 of the array's, and says of Python's that it overflows.
-    for value in (3_000_000_000, [3_000_000_000], np.array([3_000_000_000])):
+    large = 3_000_000_000
+    array = np.array([large])
+    for value in (
+        *(large, [large], array, [np.int64(large)], [array, [1.5]], [array[0], np.float32(1)]),
+        *(range(large, large + 2), pandas.Series([large, 1]), pandas.DataFrame({"a": [large]})),
+    ):
         assert float(np.ravel(as_float(value))[0]) == 3e9
     assert as_float([1, 2**70])[1] == 2.0**70
     assert as_float(1e300) == np.inf
 
 
 def test_what_is_no_number_is_refused():
-    ragged, of_none = [[1.0], [2.0, 3.0]], [None, 1.0]
-    for value in (True, np.True_, 1j, "1", None, ragged, of_none, {"a": 1.0}, np.longdouble(1)):
+    masked = np.ma.array([1.0, 2.0], mask=[True, False])
+    itself: list = [1.0]
+    itself.append(itself)
+    for value in (
+        *(True, np.True_, 1j, "1", None, [[1.0], [2.0, 3.0]], [None, 1.0], {"a": 1.0, 2: 1.0}),
+        *(np.longdouble(1), masked, np.ma.masked, [masked], jax.random.key(0), itself),
+    ):
         with pytest.raises(TypeError, match="expected rate to be a real number, got "):
             as_float(value, "rate")
     with pytest.raises(TypeError, match=r"got int of 1329 bits$"):
@@ -67,10 +83,14 @@ def test_a_constant_stays_known_inside_of_a_program():
 
 
 def test_what_was_given_may_change_afterwards():
-    given = np.zeros(64, np.float32)
-    kept = as_float(given)
+    # Where JAX computes on the processor, it takes over the memory of what lies at such an address.
+    memory = np.zeros(64 * 4 + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    given = memory[start : start + 64 * 4].view(np.float32)
+    taken, kept = jax.device_put(given), as_float(given)
     given[:] = 1
     assert not np.asarray(kept).any()
+    assert np.asarray(taken).all() or jax.default_backend() != "cpu"
 
 
 def test_no_program_is_compiled_for_a_new_shape():
