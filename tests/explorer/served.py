@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import threading
 
+from bokeh.io import doc
 from bokeh.util.token import generate_jwt_token, generate_session_id
 
 from jaxdp.explorer.views.server import _free_port, new_server
@@ -38,6 +39,9 @@ def served(make_page, address="127.0.0.1", **settings):
         loop.add_callback(loop.stop)
         thread.join(30)
         assert not thread.is_alive()
+        # Bokeh leaves the document of a page that failed as everybody's current one: pages that
+        # other tests make would wait for it.
+        doc._PATCHED_CURDOCS.clear()
 
 
 def get(port, path="/", address="127.0.0.1", **headers):
