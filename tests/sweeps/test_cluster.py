@@ -150,7 +150,8 @@ def _swept_together(store, sizes):
 def test_processes_on_one_store_share_the_work(tmp_path, monkeypatch, sizes):
     record, store = tmp_path / "record", tmp_path / "store"
     alone = workload.values(workload.run(workload.noisy, shard_size=2))
-    monkeypatch.setenv(workload.PAUSE, "0.1")
+    # Long beside what a busy machine keeps a process waiting.
+    monkeypatch.setenv(workload.PAUSE, "0.2")
     monkeypatch.setenv(workload.RECORD, str(record))
     for found in _swept_together(store, sizes):
         for name, expected in alone.items():
