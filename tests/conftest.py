@@ -5,6 +5,7 @@ numbers are the same in every run, and `--seed-offset` makes them others. `--che
 arrays to jaxdp's annotations.
 """
 
+import atexit
 import gc
 import os
 import pathlib
@@ -36,13 +37,25 @@ except RefusedFolderError as error:
 import equinox as eqx
 import hypothesis
 import jax
+import jax.monitoring
 from entropy import KnownEntropy, shift_seeds
 from jaxtyping import install_import_hook
 from profiling import Profile
 
-# Each compiled program keeps some memory maps; Linux ends a process, by a segmentation fault in the
-# compiler, that wants more than 65,530.
+# Each compiled program keeps some memory maps, six as a rule; Linux ends a process, by a
+# segmentation fault in the compiler, that wants more than 65,530. To count them takes as long as a
+# small test.
 _MAPS, _MOST_MAPS = pathlib.Path("/proc/self/maps"), 40_000
+_PROGRAMS_BETWEEN_COUNTS = 300
+_compiled: list[str] = []
+
+
+def _note_program(event, *_, **__):
+    if event == "/jax/core/compile/backend_compile_duration":
+        _compiled.append(event)
+
+
+jax.monitoring.register_event_duration_secs_listener(_note_program)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -67,7 +80,10 @@ def pytest_xdist_make_scheduler(config, log):
 def _bounded_programs():
     """Forget what is compiled, at a file's end, where it has become much."""
     yield
-    if _MAPS.exists() and _MAPS.read_text().count("\n") > _MOST_MAPS:
+    if len(_compiled) < _PROGRAMS_BETWEEN_COUNTS or not _MAPS.exists():
+        return
+    _compiled.clear()
+    if _MAPS.read_bytes().count(b"\n") > _MOST_MAPS:
         # Equinox keeps traces, and with them programs that JAX has forgotten.
         eqx.clear_caches()
         jax.clear_caches()
@@ -79,6 +95,7 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
+    gc.enable()
 
 
 @pytest.fixture
@@ -138,6 +155,12 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("filterwarnings", HALF_WRITTEN)
+    # What collection imports stays: to look for garbage among it takes two of its ten seconds.
+    gc.disable()
+    if hasattr(config, "workerinput"):
+        # A worker ends with its last test. Python would take millions of objects apart one by one
+        # for three seconds; only JAX's own end, which is registered before, is left out with that.
+        atexit.register(os._exit, 0)
     if config.getoption("check_shapes"):
         install_import_hook("jaxdp", "shapes.checked")
     if config.getoption("profile"):
