@@ -39,8 +39,8 @@ import jax
 from jaxdp.core.checks import concrete
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_non_negative, host_scalar
-from jaxdp.privacy.conversions.bisection import largest_within
-from jaxdp.privacy.conversions.gaussian import gaussian_delta
+from jaxdp.privacy.conversions.bisection import largest_within, log_excess
+from jaxdp.privacy.conversions.gaussian import host_delta
 from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
 
 # Above the rounding of square roots, sums and of the bisection.
@@ -107,7 +107,9 @@ class AbstractObjectivePerturbation(AbstractMechanism):
             )
         if self._delta_beyond(0.0) <= delta:
             return self.log_jacobian
-        excess = largest_within(lambda excess: self._delta_beyond(excess) > delta)
+        excess = largest_within(
+            lambda excess: -log_excess(self._delta_beyond(excess), delta), strictly=True
+        )
         # Once for the bisection, once for `delta`, which takes the Jacobian's part off again.
         return (self.log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)) * (1 + _ROUNDING)
 
@@ -123,7 +125,7 @@ class AbstractObjectivePerturbation(AbstractMechanism):
         """
         # Without noise R is infinite; the vertex at 0 stays there.
         shift = share * self.shift if share else 0.0
-        return gaussian_delta(math.hypot(shift, self.approximation_mu) * (1 + _ROUNDING), excess)
+        return host_delta(math.hypot(shift, self.approximation_mu) * (1 + _ROUNDING), excess)
 
 
 class ObjectivePerturbation(AbstractObjectivePerturbation):

@@ -59,7 +59,7 @@ from typing import Any, NamedTuple
 
 from jaxdp.core.checks import require_count, require_non_negative, require_positive
 from jaxdp.privacy.arguments import check_delta
-from jaxdp.privacy.conversions.bisection import largest_within
+from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.objective_perturbation import (
     AbstractObjectivePerturbation,
     ObjectivePerturbation,
@@ -212,7 +212,9 @@ def calibrated(
     def with_shift(shift: float) -> Any:
         return mechanism(shift, log_jacobian, approximation_share * shift)
 
-    largest = largest_within(lambda shift: with_shift(shift).delta(epsilon) <= delta, 1e-305)
+    largest = largest_within(
+        lambda shift: log_excess(with_shift(shift).delta(epsilon), delta), 1e-305
+    )
     if math.isinf(largest):
         raise ValueError(f"expected an epsilon that some noise is calibrated to, got {epsilon}")
     noise_std = twice_gradient / largest * (1 + _MARGIN)

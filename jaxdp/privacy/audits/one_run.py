@@ -24,7 +24,7 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.keys import purpose_key
 from jaxdp.privacy.audits.two_data_sets import require_audit_delta, require_confidence
-from jaxdp.privacy.conversions.bisection import largest_within
+from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-6, 1e3
 
@@ -164,15 +164,15 @@ def one_run_epsilon(
     """
     require_confidence(confidence)
     return largest_within(
-        lambda epsilon: (
+        lambda epsilon: log_excess(
             correct_guesses_tail(
                 num_correct,
                 epsilon,
                 num_guesses=num_guesses,
                 num_canaries=num_canaries,
                 delta=delta,
-            )
-            <= 1 - confidence
+            ),
+            1 - confidence,
         ),
         _SMALLEST_EPSILON,
         _LARGEST_EPSILON,

@@ -1,7 +1,9 @@
 """Roots of monotone functions, on the host in float64 or traced.
 
-A privacy bound is inverted by bisection on a logarithmic scale: it cannot leave its bracket, and
-the end that it returns is on the side that was asked for.
+A privacy bound is inverted inside a bracket that is only ever narrowed: the end that is returned is
+on the side that was asked for. On the host the bracket is halved on a logarithmic scale to a factor
+of two, and further by secants from both sides, as Alefeld, Potra and Shi (1995) do, a third of the
+evaluations of bisection; traced it is halved all the way.
 """
 
 import math
@@ -11,29 +13,68 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-_HOST_STEPS = 200
 # Enough to leave neighbouring numbers of a bracket of 1e24, by bytes of their type.
 _TRACED_STEPS = {4: 34, 8: 64}
 
 
 def largest_within(
-    holds: Callable[[float], bool], lowest: float = 1e-150, highest: float = 1e150
+    excess: Callable[[float], float],
+    lowest: float = 1e-150,
+    highest: float = 1e150,
+    *,
+    strictly: bool = False,
 ) -> float:
-    """The largest x, to rounding, with `holds(x)`, for a predicate that is true below some point.
+    """The largest x, to rounding, with excess(x) <= 0, for a function that changes its sign once.
 
-    Returns a point at which the predicate was seen to hold: 0.0 when it fails at `lowest`,
-    infinity when it holds at `highest`.
+    Only signs decide; the function's size proposes where to look next.
+
+    Args:
+        excess: positive above some point, and not below.
+        strictly: whether x has to have excess(x) < 0.
+
+    Returns:
+        A number at which that was seen to hold, and at the next float64 not to: 0.0 when it fails
+        at `lowest`, infinity when it holds at `highest`.
     """
+    known: dict[float, float] = {}
+
+    def holds(x):
+        known[x] = excess(x)
+        return known[x] < 0 or (known[x] == 0 and not strictly)
+
     if holds(highest):
         return math.inf
     if not holds(lowest):
         return 0.0
-    for _ in range(_HOST_STEPS):
-        middle = math.sqrt(lowest) * math.sqrt(highest)
-        if not lowest < middle < highest:
-            break
-        lowest, highest = (middle, highest) if holds(middle) else (lowest, middle)
-    return lowest
+    low, high = lowest, highest
+
+    def narrow(x):
+        nonlocal low, high
+        if low < x < high:
+            low, high = (x, high) if holds(x) else (low, x)
+
+    while high > 2 * low:
+        narrow(math.sqrt(low) * math.sqrt(high))
+    while low < (middle := low + (high - low) / 2) < high:
+        width, slope = high - low, (known[high] - known[low]) / (high - low)
+        if 0 < slope < math.inf:
+            narrow(low - known[low] / slope)
+            # Twice as far as the line says, and at least to the next number: from the other side.
+            near, far = sorted((low, high), key=lambda end: abs(known[end]))
+            step = -2 * known[near] / slope
+            beyond = near + step if step * (far - near) > 0 else near
+            narrow(math.nextafter(near, far) if beyond == near else beyond)
+        if high - low > width / 4:
+            narrow(middle if low < middle < high else low + (high - low) / 2)
+    return low
+
+
+def log_excess(amount: float, limit: float) -> float:
+    """The logarithm of amount / limit >= 0, which is nearly a line, with the sign of amount - limit."""
+    if not (amount > 0 and limit > 0):
+        return amount - limit
+    # A quotient that rounds to 1 is that of different numbers.
+    return math.log(amount / limit) or amount - limit
 
 
 def traced_largest_within(holds: Callable[[Any], Any], like: Any) -> Any:

@@ -28,7 +28,11 @@ from jaxdp.privacy.arguments import (
     check_non_negative,
     is_probability,
 )
-from jaxdp.privacy.conversions.bisection import largest_within, traced_largest_within
+from jaxdp.privacy.conversions.bisection import (
+    largest_within,
+    log_excess,
+    traced_largest_within,
+)
 from jaxdp.privacy.conversions.mills import mills_ratio, mills_ratio_and_gap
 
 _ROUNDING = 1e-12
@@ -58,7 +62,7 @@ def gaussian_delta(mu: Any, epsilon: Any) -> Any:
     """
     check_non_negative("mu", mu)
     check_non_negative("epsilon", epsilon)
-    return answer(_delta, _traced_delta, mu, epsilon)
+    return answer(host_delta, _traced_delta, mu, epsilon)
 
 
 def gaussian_epsilon(mu: Any, delta: Any) -> Any:
@@ -139,7 +143,7 @@ def composed_mu(*mus: Any) -> Any:
     )
 
 
-def _delta(mu: float, epsilon: float) -> float:
+def host_delta(mu: float, epsilon: float) -> float:
     """delta, never below the truth: a bound on the rounding is added."""
     if mu == 0 or math.isinf(epsilon):
         return 0.0
@@ -175,15 +179,17 @@ def _near(mu: float, epsilon: float) -> float:
 def _epsilon(mu: float, delta: float) -> float:
     if math.isinf(mu):
         return math.inf
-    if _delta(mu, 0.0) <= delta:
+    if host_delta(mu, 0.0) <= delta:
         return 0.0
     # The largest epsilon that still fails, pushed up: the true one is not above it.
-    return max(largest_within(lambda e: _delta(mu, e) > delta), 1e-150) * (1 + _ROUNDING)
+    failing = largest_within(lambda e: -log_excess(host_delta(mu, e), delta), strictly=True)
+    return max(failing, 1e-150) * (1 + _ROUNDING)
 
 
 def _mu(epsilon: float, delta: float) -> float:
     # Down to 1e-305: at epsilon = 0 mu is about delta, and noise is calibrated to 1 / mu.
-    return largest_within(lambda mu: _delta(mu, epsilon) <= delta, 1e-305) * (1 - _ROUNDING)
+    largest = largest_within(lambda mu: log_excess(host_delta(mu, epsilon), delta), 1e-305)
+    return largest * (1 - _ROUNDING)
 
 
 def _traced_curve(mu, epsilon):

@@ -107,7 +107,7 @@ def epsilon_to_zcdp(epsilon: Any, delta: Any) -> Any:
     check_non_negative("epsilon", epsilon)
     check_delta(delta)
     return answer(
-        lambda e, d: largest_within(lambda z: _epsilon(z, d) <= e), _traced_zcdp, epsilon, delta
+        lambda e, d: largest_within(lambda z: _epsilon(z, d) - e), _traced_zcdp, epsilon, delta
     )
 
 
@@ -116,7 +116,7 @@ def _epsilon(zcdp: float, delta: float) -> float:
         return zcdp
     level = -math.log(delta)
     # alpha - 1; any value is valid, so that its rounding costs tightness only.
-    excess = largest_within(lambda x: zcdp * x * x + math.log1p(x) <= level, 1e-170)
+    excess = largest_within(lambda x: zcdp * x * x + math.log1p(x) - level, 1e-170)
     terms = ((1 + excess) * zcdp, (level - math.log1p(excess)) / excess, -math.log1p(1 / excess))
     rounding = _ROUNDING * (level / excess + sum(abs(term) for term in terms))
     return max(0.0, sum(terms) + rounding)
