@@ -74,6 +74,8 @@ def _normalised(weights: tuple[float, float]) -> np.ndarray:
 
 def _beta_quantile(a: float, b: float, level: np.ndarray) -> np.ndarray:
     """Quantile of Beta(a, b) at probability Phi(level), accurate in both tails."""
-    lower = scipy.special.betaincinv(a, b, scipy.special.ndtr(level))
-    upper = scipy.special.betainccinv(a, b, scipy.special.ndtr(-level))
-    return np.where(level < 0, lower, upper)
+    quantile = np.empty_like(level)
+    is_low = level < 0
+    quantile[is_low] = scipy.special.betaincinv(a, b, scipy.special.ndtr(level[is_low]))
+    quantile[~is_low] = scipy.special.betainccinv(a, b, scipy.special.ndtr(-level[~is_low]))
+    return quantile
