@@ -70,7 +70,7 @@ def largest_within(
 
 
 def log_excess(amount: float, limit: float) -> float:
-    """The logarithm of amount / limit >= 0, which is nearly a line, with the sign of amount - limit."""
+    """The logarithm of amount / limit, which is nearly a line, with the sign of amount - limit."""
     if not (amount > 0 and limit > 0):
         return amount - limit
     # A quotient that rounds to 1 is that of different numbers.

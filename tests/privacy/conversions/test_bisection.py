@@ -41,12 +41,14 @@ def test_the_last_number_within_is_found(kind, strictly):
         found = largest_within(excess, strictly=strictly)
         # Twice as many as halving takes, where nothing is to be learnt from the sizes.
         assert excess.calls <= (32 if kind in SMOOTH else 130)
-        here, above = excess(found), excess(math.nextafter(found, math.inf))
         if strictly and kind in ("a step from 0", "a root, flat below"):
             assert found == 0
             continue
-        assert here < 0 or (here == 0 and not strictly)
-        assert not (above < 0 or (above == 0 and not strictly))
+        within = [
+            size < 0 or (size == 0 and not strictly)
+            for size in (excess(found), excess(math.nextafter(found, math.inf)))
+        ]
+        assert within == [True, False]
         assert found == pytest.approx(point, rel=1e-14)
 
 
