@@ -15,6 +15,7 @@ Three upper bounds are computed and the least is taken:
   parameters, so that its work is bounded. It is left out where it could not be trusted.
 """
 
+import functools
 import math
 from typing import Any
 
@@ -38,6 +39,8 @@ _MOST_STEPS = 10**6
 _LEAST_STEP = 1e-8
 # The largest loss of a step that a grid in floating point represents.
 _LARGEST_LOSS = 300.0
+# Cells of a sweep and of a plan ask for the same budgets again.
+_remembered = functools.lru_cache(maxsize=1024)
 
 
 def subsampled_gaussian_epsilon(
@@ -66,6 +69,7 @@ def subsampled_gaussian_epsilon(
     return min(unamplified, renyi_epsilon(*arguments), grid_epsilon(*arguments))
 
 
+@_remembered
 def renyi_epsilon(
     sampling_rate: float, noise_multiplier: float, num_steps: int, delta: float, adjacency: str
 ) -> float:
@@ -79,6 +83,7 @@ def renyi_epsilon(
     return float(accountant.get_epsilon(delta))
 
 
+@_remembered
 def grid_epsilon(
     sampling_rate: float, noise_multiplier: float, num_steps: int, delta: float, adjacency: str
 ) -> float:
