@@ -11,6 +11,7 @@ as much by itself) and below 1e-5 for `gaussian_epsilon`, where it is at least 1
 `gaussian_mu`. Derivatives are closed forms, right at the limits too.
 """
 
+import functools
 import math
 import sys
 from fractions import Fraction
@@ -186,6 +187,8 @@ def _epsilon(mu: float, delta: float) -> float:
     return max(failing, 1e-150) * (1 + _ROUNDING)
 
 
+# Learners are fitted, and searches ask, many times at one budget.
+@functools.lru_cache(maxsize=1024)
 def _mu(epsilon: float, delta: float) -> float:
     # Down to 1e-305: at epsilon = 0 mu is about delta, and noise is calibrated to 1 / mu.
     largest = largest_within(lambda mu: log_excess(host_delta(mu, epsilon), delta), 1e-305)
