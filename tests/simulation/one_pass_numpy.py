@@ -5,6 +5,7 @@ import numpy as np
 
 def algorithm_1(
     rng,
+    num_runs,
     *,
     spectrum,
     target,
@@ -18,10 +19,10 @@ def algorithm_1(
     scales=((1.0, 1.0),),
     width=np.inf,
 ):
-    """AC Algorithm 1 line by line, with the noise of equation (2).
+    """AC Algorithm 1 line by line, with the noise of equation (2), in independent runs.
 
-    Returns R at the records, the final risk, and the shares of samples clipped and capped. `rate`
-    is eta-tilde; theta_n's noise comes after the last record.
+    Returns R at the records, (runs, records + 1), and of each run the final risk and the shares of
+    samples clipped and capped. `rate` is eta-tilde; theta_n's noise comes after the last record.
     With batches, n counts steps: each is the mean of its samples' own steps, with noise over B.
     Each sample's input is multiplied by the root of a scale, of (value, probability); the slope is
     Huber's of this width.
@@ -36,29 +37,30 @@ def algorithm_1(
     sigma[n] = eta[n] / rho
 
     def risk(theta):
-        return np.sum(spectrum * (theta - target) ** 2) / 2
+        return np.sum(spectrum * (theta - target) ** 2, axis=1) / 2
 
-    theta = np.zeros(d)
+    theta = np.zeros((num_runs, d))
     path = {0: risk(theta)}
     num_clipped = num_capped = 0
     for k in range(1, n + 1):
-        descent = np.zeros(d)
+        descent = np.zeros((num_runs, d))
         for _ in range(batch_size):
-            scale = rng.choice(values, p=shares) if len(values) > 1 else values[0]
-            x = np.sqrt(scale * spectrum) * rng.normal(size=d)
-            y = x @ target + label_noise * rng.normal()
-            g = x * np.clip(x @ theta - y, -width, width)
-            g_bar = g * min(1, clip_norm / np.linalg.norm(g))
-            eta_bar = min(eta[k], 2 / np.sum(x**2))
-            descent += eta_bar * g_bar / batch_size
-            num_clipped += np.linalg.norm(g) > clip_norm
-            num_capped += eta[k] > 2 / np.sum(x**2)
-        b = rng.normal(size=d)
+            scale = rng.choice(values, size=(num_runs, 1), p=shares)
+            x = np.sqrt(scale * spectrum) * rng.normal(size=(num_runs, d))
+            y = x @ target + label_noise * rng.normal(size=num_runs)
+            g = x * np.clip(np.sum(x * theta, axis=1) - y, -width, width)[:, None]
+            norm = np.linalg.norm(g, axis=1)
+            g_bar = g * np.minimum(1, clip_norm / norm)[:, None]
+            eta_bar = np.minimum(eta[k], 2 / np.sum(x**2, axis=1))
+            descent += eta_bar[:, None] * g_bar / batch_size
+            num_clipped += norm > clip_norm
+            num_capped += eta[k] > 2 / np.sum(x**2, axis=1)
+        b = rng.normal(size=(num_runs, d))
         theta = theta - descent
         if k == n:
             path[n] = risk(theta)
         theta = theta + 2 * clip_norm * sigma[k] * b / batch_size
         path.setdefault(k, risk(theta))
-    at_records = [path[j * n // records] for j in range(records + 1)]
+    at_records = np.stack([path[j * n // records] for j in range(records + 1)], axis=1)
     samples = n * batch_size
     return at_records, risk(theta), num_clipped / samples, num_capped / samples

@@ -72,8 +72,9 @@ def test_agrees_with_algorithm_1_as_printed(name):
         records=10,
         batch_size=c.get("batch_size", 1),
     )
-    runs = [algorithm_1(rng, clip_scale=c["clip_scale"], rho=c["rho"], **fixed) for _ in range(600)]
-    path, final, clipped, capped = (np.asarray(values) for values in zip(*runs, strict=True))
+    path, final, clipped, capped = algorithm_1(
+        rng, 600, clip_scale=c["clip_scale"], rho=c["rho"], **fixed
+    )
     problem = jaxdp.LinearRegression(c["spectrum"], target, 0.3)
 
     def simulate(**change):
@@ -115,6 +116,7 @@ def test_configurations_clip_and_cap():
         c = CONFIGURATIONS[name]
         _, _, clipped, capped = algorithm_1(
             np.random.default_rng(0),
+            1,
             spectrum=c["spectrum"],
             target=np.linspace(0.1, 0.5, 12),
             label_noise=0.3,

@@ -106,8 +106,7 @@ def test_agrees_with_algorithm_1_as_printed():
     rng = np.random.default_rng(3)
     fixed = dict(spectrum=TWO_BLOCKS, target=np.linspace(0.1, 0.5, 12), label_noise=0.3, n=60)
     options = dict(rate=lambda t: 20 / (1 + t / 0.3), clip_scale=0.5, rho=1.0, records=6)
-    runs = [algorithm_1(rng, **fixed, **options) for _ in range(600)]
-    path, final, clipped, capped = (np.asarray(values) for values in zip(*runs, strict=True))
+    path, final, clipped, capped = algorithm_1(rng, 600, **fixed, **options)
 
     def assert_same_means(rho):
         ours = _run(_problem(), _algorithm(jaxdp.Hyperbolic(20.0, 0.3), rho=rho), num_runs=20_000)
