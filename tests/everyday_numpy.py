@@ -67,6 +67,7 @@ def dp_sgd(
     features,
     labels,
     rng,
+    num_runs,
     *,
     loss,
     optimiser,
@@ -77,21 +78,26 @@ def dp_sgd(
     num_outputs=1,
     noise_is_in="sum",
 ):
-    """The iterates theta_0 = 0, ..., theta_T of one run, (T + 1, features, outputs).
+    """The iterates theta_0 = 0, ..., theta_T of independent runs, (T + 1, runs, features, outputs).
+
+    A row's gradient is the outer product of its features and slopes, so that its norm is the
+    product of theirs.
 
     Args:
         noise_is_in: "sum" of the gradients, as printed; or two mistakes: "mean", where noise of the
             sum's size is added to the mean, and "weights", where the optimiser is given no noise
             and what it would have been given is added to the weights.
     """
-    theta = np.zeros((features.shape[1], num_outputs))
+    theta = np.zeros((num_runs, features.shape[1], num_outputs))
     path = [theta]
     expected_size = sampling_rate * len(features)
+    lengths = np.linalg.norm(features, axis=1)
     for _ in range(num_steps):
-        batch = rng.random(len(features)) < sampling_rate
-        _, slopes = loss(features[batch] @ theta, labels[batch])
-        gradients, _ = clipped_gradients(features[batch], slopes, clip_norm)
-        total = gradients.sum(axis=0)
+        batch = rng.random((num_runs, len(features))) < sampling_rate
+        _, slopes = loss(features @ theta, labels)
+        norms = lengths * np.linalg.norm(slopes, axis=-1)
+        factors = batch / np.maximum(1, norms / clip_norm)
+        total = features.T @ (slopes * factors[..., None])
         noise = noise_multiplier * clip_norm * rng.normal(size=theta.shape)
         if noise_is_in == "sum":
             theta = theta + optimiser.change((total + noise) / expected_size)

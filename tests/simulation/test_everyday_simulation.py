@@ -73,20 +73,18 @@ def _numpy_losses(name, optimiser, num_runs=600, is_averaged=False, seed=3, **ch
         sampling_rate=SAMPLING_RATE,
         num_steps=NUM_STEPS,
     )
-    found = []
-    for _ in range(num_runs):
-        path = everyday_numpy.dp_sgd(
-            TRAIN,
-            labels[:NUM_TRAIN],
-            rng,
-            loss=loss,
-            optimiser=optimiser(),
-            num_outputs=num_outputs,
-            **settings | change,
-        )
-        released = path[1:].mean(axis=0) if is_averaged else path[-1]
-        found.append(np.mean(loss(TEST @ released, labels[NUM_TRAIN:])[0]))
-    return np.asarray(found)
+    path = everyday_numpy.dp_sgd(
+        TRAIN,
+        labels[:NUM_TRAIN],
+        rng,
+        num_runs,
+        loss=loss,
+        optimiser=optimiser(),
+        num_outputs=num_outputs,
+        **settings | change,
+    )
+    released = path[1:].mean(axis=0) if is_averaged else path[-1]
+    return np.mean(loss(TEST @ released, labels[NUM_TRAIN:])[0], axis=1)
 
 
 def _final(problem, algorithm, simulator, num_runs=2000):
