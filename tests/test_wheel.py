@@ -74,7 +74,9 @@ _COMMANDS = {
 
 
 def _run(*command, folder, **options):
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    # What the first of them compiles of Python's files, the others read.
+    left_out = "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return subprocess.run(
         list(map(str, command)),
         cwd=folder,
@@ -97,12 +99,15 @@ def _installed(*command, folder):
 def environment(tmp_path_factory):
     """The folder with the programs of a new environment that the wheel was installed into."""
     folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
-    _installed(*pip, "--wheel-dir", folder / "dist", ROOT, folder=folder)
-    _installed(sys.executable, "-m", "venv", folder / "new", folder=folder)
+    pip = [sys.executable, "-m", "pip"]
+    build = ["wheel", "--quiet", "--no-deps", "--wheel-dir", folder / "dist"]
+    _installed(*pip, *build, ROOT, folder=folder)
     (wheel,) = (folder / "dist").glob("*.whl")
+    # The pip of this environment installs into that one, and only what is imported is compiled.
+    _installed(sys.executable, "-m", "venv", "--without-pip", folder / "new", folder=folder)
     programs = folder / "new" / "bin"
-    _installed(programs / "python", "-m", "pip", "install", "--quiet", wheel, folder=folder)
+    into = ["--python", programs / "python", "install", "--quiet", "--no-compile"]
+    _installed(*pip, *into, wheel, folder=folder)
     return programs
 
 
