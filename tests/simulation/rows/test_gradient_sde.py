@@ -47,7 +47,7 @@ def test_the_unclipped_diffusion_has_its_exact_mean_risk():
         algorithm,
         key=jr.key(0),
         num_runs=4000,
-        simulator=jaxdp.OrnsteinUhlenbeckSDE(),
+        simulator=jaxdp.OrnsteinUhlenbeckSDE(50),
         records=2,
     )
     for record, num_steps in ((1, 1), (2, 2)):
@@ -76,7 +76,8 @@ def test_dp_gd_approaches_the_clipped_diffusion_at_order_one():
         risks = np.asarray(runs.final_risk, float)
         return risks.mean(), risks.std() / np.sqrt(num_runs)
 
-    limit, limit_error = mean(10, jaxdp.ClippedSDE())
+    # By default it would take 200 steps, of which 27 are enough for the fastest mode.
+    limit, limit_error = mean(10, jaxdp.ClippedSDE(50))
     coarse, fine = (mean(num_steps, jaxdp.FunctionSpace()) for num_steps in (8, 64))
     assert coarse[0] - limit > 20 * np.hypot(coarse[1], limit_error)
     # Order one: an eighth of the step, an eighth of the gap; order 1/2 would leave .35 of it.
