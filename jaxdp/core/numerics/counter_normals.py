@@ -91,7 +91,7 @@ def standard_normal(key: Key[Array, ""], shape: tuple[int, ...], dtype) -> Float
     """
     dtype, count = jnp.dtype(dtype), math.prod(shape)
     is_threefry = str(jr.key_impl(key)) == "threefry2x32"
-    is_by_place = jax.config.values.get("jax_threefry_partitionable", False)
+    is_by_place = getattr(jax.config, "jax_threefry_partitionable", False)
     if not (is_threefry and is_by_place and dtype in _MANTISSA and count < 2**32):
         return jr.normal(key, shape, dtype)
     word, bits = _MANTISSA[dtype]
