@@ -173,26 +173,47 @@ def _minimum(setting, cell, num_steps, rates_of, strategy_of, point, given) -> A
     given, rho = jnp.asarray(given), jnp.asarray(cell.rho)
 
     def value(point):
-        parts = jnp.asarray(point), given, rho
-        found = _risk_and_slope(modes, num_steps, length, rates_of, strategy_of, *parts)
-        return tuple(np.asarray(part, np.float64) for part in found)
+        at = jnp.asarray(point)
+        parts, by_point = _parts_and_slopes(num_steps, length, rates_of, strategy_of, at, given)
+        log_risk, by_part = _risk_and_slopes(modes, *parts, rho)
+        slope = sum(
+            np.tensordot(outer, inner, np.ndim(outer))
+            for outer, inner in zip(by_part, by_point, strict=True)
+        )
+        return float(log_risk), np.asarray(slope, np.float64)
 
     return scipy.optimize.minimize(value, point, jac=True, **_SEARCH)
 
 
 @eqx.filter_jit
-def _risk_and_slope(modes, num_steps, length, rates_of, strategy_of, point, given, rho):
-    """Logarithm of the predicted final risk, and its gradient."""
+def _parts_and_slopes(num_steps, length, rates_of, strategy_of, point, given):
+    """Rates, clip scale and strategy of a point, and the derivatives of each by the point."""
 
-    def risk(point):
+    def parts(point):
         made = strategy_of(point[length:], num_steps)
-        algorithm = jaxdp.CorrelatedDPSGD(
+        found = (
             rates_of(point[:length], num_steps),
             jnp.exp(point[0]),
-            rho,
-            batch_size=_BATCH,
-            strategy=given if made is None else made,
+            given if made is None else jnp.asarray(made),
+        )
+        return found, found
+
+    by_point, found = jax.jacfwd(parts, has_aux=True)(point)
+    return found, by_point
+
+
+@eqx.filter_jit
+def _risk_and_slopes(modes, rates, clip_scale, strategy, rho):
+    """Logarithm of the predicted final risk, and its derivatives by the three that are planned.
+
+    Compiled once for a number of steps, whatever rates and strategy are made of.
+    """
+
+    def log_risk(parts):
+        rates, clip_scale, strategy = parts
+        algorithm = jaxdp.CorrelatedDPSGD(
+            rates, clip_scale, rho, batch_size=_BATCH, strategy=strategy
         )
         return jnp.log(path_of(modes, algorithm).risk[-1])
 
-    return jax.value_and_grad(risk)(point)
+    return jax.value_and_grad(log_risk)((rates, clip_scale, strategy))

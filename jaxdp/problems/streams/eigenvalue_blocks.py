@@ -4,6 +4,8 @@ Only how often each comes is fixed when a problem is made, because it sets shape
 derived where it is used, from the spectrum and the target as they then are.
 """
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -65,8 +67,13 @@ def _known_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
             f"made with, got some that come {_few(counts.tolist())} times; use "
             "problem.replace(spectrum=...), which groups them anew"
         )
-    squared = jax.ops.segment_sum(target**2, member, num_segments=len(sizes))
-    return Blocks(as_float(values), sizes, squared, jnp.asarray(True))
+    return Blocks(as_float(values), sizes, _squares(target, member, len(sizes)), jnp.asarray(True))
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _squares(target, member, num_blocks: int) -> Float[Array, " blocks"]:
+    """The squared norm of the target within each block, as one program."""
+    return jax.ops.segment_sum(target**2, member, num_segments=num_blocks)
 
 
 def _traced_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
