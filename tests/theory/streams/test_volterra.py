@@ -119,7 +119,7 @@ def test_sixteen_steps_of_optimal_noise_agree_with_simulation():
     problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
     algorithm = _best(problem, BEST_OF_SIXTEEN)
     predicted = jaxdp.predict(problem, algorithm, records=16)
-    risks = _risks(problem, algorithm, 2000)
+    risks = _risks(problem, algorithm, 500)
     expected = np.asarray(predicted.risk, np.float64)[1:]
     # A relative bias of 1/d.
     assert_mean_close(risks[:, 1:] / expected, 1.0, bias=0.01)
