@@ -212,7 +212,6 @@ def test_mean_is_that_of_the_coupled_equations_and_digits_are_kept():
     np.testing.assert_allclose(narrow, wide, rtol=1e-4)
 
 
-@pytest.mark.long_runs
 @pytest.mark.slow
 def test_known_values_and_batching_and_derivatives():
     # sim/CLT of an independent study: final .01360 with a constant rate, .007418 with power 1/2.
