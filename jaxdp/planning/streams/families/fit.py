@@ -4,7 +4,8 @@ The risk has several local minima in these numbers, so that descents begin at se
 of them rows of one batch (`descent`).
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,6 +21,8 @@ from jaxdp.planning.streams.families.family import AbstractFamily
 
 # Clip scales over the size of the slopes at the start, that are tried.
 _CLIPS = np.geomspace(0.02, 4, 9)
+# So many tangents cost less than a reverse pass.
+_FEW = 4
 
 
 class Fit(NamedTuple):
@@ -96,4 +99,19 @@ def _values(family, points, setting):
 
 @eqx.filter_jit
 def _values_and_gradients(family, points, setting):
-    return jax.vmap(jax.value_and_grad(lambda point: log_risk(family, point, setting)))(points)
+    return jax.vmap(value_and_gradient(lambda point: log_risk(family, point, setting)))(points)
+
+
+def value_and_gradient(function: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, Any]]:
+    """A function's value and gradient at a point, forward where it has few numbers."""
+
+    def twice(point):
+        value = function(point)
+        return value, value
+
+    def along(point):
+        gradient, value = jax.jacfwd(twice, has_aux=True)(point)
+        return value, gradient
+
+    reverse = jax.value_and_grad(function)
+    return lambda point: along(point) if point.size <= _FEW else reverse(point)
