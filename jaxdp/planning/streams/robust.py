@@ -51,7 +51,9 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
                 ),
                 points,
             ).points
-        worst = np.array(_values(family, jnp.asarray(points), stacked, least))
+        # As many rows as there were starts, for which the program is compiled.
+        rows = np.resize(points, starts.shape)
+        worst = np.array(_values(family, jnp.asarray(rows), stacked, least))[: len(points)]
     worst[~np.isfinite(worst)] = np.inf
     place = int(np.argmin(worst))
     regret = float(np.exp(worst[place]))
