@@ -156,7 +156,7 @@ def test_error_on_linear_features_is_the_exact_least_one():
 def test_informed_attack_attains_the_least_error_and_beats_least_squares(mu):
     generator, dim, width, count = np.random.default_rng(2), 20, 40, 3
     found = {"posterior": [], "least squares": []}
-    for seed in range(40):
+    for seed in range(30):
         rows, labels = sphere_rows(generator, count, dim), generator.choice([-1.0, 1.0], count)
         weights = generator.standard_normal((width * dim, dim)) / math.sqrt(dim)
         iterates, algorithm, _ = _run(generator, rows, labels, weights, ACTIVATIONS["relu"], mu=mu)
