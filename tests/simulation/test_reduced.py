@@ -40,8 +40,8 @@ LAWS = {
     "three dimensions": (np.ones(3), 0.3, _algorithm(), 0.1, 0.0),
     "two blocks": (TWO_BLOCKS, 0.3, _algorithm(clip_scale=0.2), 0.5, 0.0),
     "without noise": (TWO_BLOCKS, 0.3, _algorithm(rho=jnp.inf), 0.2, 0.0),
-    "one block": (np.ones(20), 0.3, _algorithm(num_steps=120), 0.5, 0.0),
-    "capped": (np.ones(20), 0.3, _algorithm(jaxdp.Constant(20.0), 0.3, 2.0, 120), 0.5, 0.5),
+    "one block": (np.ones(10), 0.3, _algorithm(clip_scale=0.45), 0.5, 0.0),
+    "capped": (np.ones(10), 0.3, _algorithm(jaxdp.Constant(20.0), 0.3, 2.0), 0.5, 0.5),
     "some capped": (TWO_BLOCKS, 0.3, _algorithm(jaxdp.Hyperbolic(20.0, 0.3)), 0.2, 0.1),
     "one large eigenvalue": (
         np.array([5.0] + [15 / 19] * 19),
@@ -84,7 +84,7 @@ def test_has_the_law_of_the_iterates(name, monkeypatch):
         assert values.mean() >= least
         spread = np.sqrt(values.var() / len(values) + others.var() / len(others))
         assert abs(values.mean() - others.mean()) <= 5 * spread + 1e-6
-    if name in QUICK:
+    if name in (*QUICK, "one block"):
         # The same test sees noise off by a third.
         quieter = eqx.tree_at(lambda tree: tree.rho, algorithm, 4 / 3 * algorithm.rho)
         wrong = _run(problem, quieter, 2 * number, num_runs=20_000)
