@@ -89,24 +89,31 @@ LAWS = {
 }
 
 
+def _law_gaps(first, second):
+    """p-values of equal laws of the risk at several times, the final one, overlap and norm."""
+    pairs = [(first.risk[:, j], second.risk[:, j]) for j in (2, 4, 6)]
+    pairs.append((first.final_risk, second.final_risk))
+    for observable in ("overlap", "norm_squared"):
+        pairs.append(tuple(runs.observables[observable][:, 4] for runs in (first, second)))
+    return [stats.ks_2samp(np.asarray(a), np.asarray(b))[1] for a, b in pairs]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_has_the_law_of_the_iterates(name):
     dim, algorithm = LAWS[name]
     problem = PROBLEM.replace(dim=dim)
-    ours = _run(problem, algorithm, 1, num_runs=20_000)
+    ours = _run(problem, algorithm, 1, num_runs=10_000)
     theirs = _run(problem, algorithm, 2, num_runs=6000, simulator=jaxdp.Iterates())
-    pairs = [(ours.risk[:, j], theirs.risk[:, j]) for j in (2, 4, 6)]
-    pairs.append((ours.final_risk, theirs.final_risk))
-    for observable in ("overlap", "norm_squared"):
-        both = (runs.observables[observable][:, 4] for runs in (ours, theirs))
-        pairs.append(tuple(both))
-    levels = [stats.ks_2samp(np.asarray(a), np.asarray(b))[1] for a, b in pairs]
-    assert min(levels) > FALSE_ALARM
+    assert min(_law_gaps(ours, theirs)) > FALSE_ALARM
     for share in ("clipped_fraction", "capped_fraction"):
         values, others = (np.asarray(runs.observables[share][:, -1]) for runs in (ours, theirs))
         spread = np.sqrt(values.var() / len(values) + others.var() / len(others))
         assert abs(values.mean() - others.mean()) <= 5 * spread + 1e-6
+    if name == "weak clip":
+        # The same test sees noise off by a third.
+        wrong = _run(problem, _algorithm(clip_scale=0.7, rho=4 / 3), 1, num_runs=10_000)
+        assert max(_law_gaps(wrong, theirs)) < FALSE_ALARM
 
 
 @pytest.mark.slow
