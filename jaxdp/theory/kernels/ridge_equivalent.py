@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import scipy
 
-from jaxdp.theory.kernels.spectrum import KernelSpectrum
+from jaxdp.theory.kernels.spectrum import Dimensions, KernelSpectrum
 
 # No ridge is looked for further than this below the largest, nor below this share of the least
 # eigenvalue where noise on that eigenvalue's feature would be lost in rounding.
@@ -140,16 +140,18 @@ class RidgeEquivalent(NamedTuple):
             return ExcessRisk(*[math.inf] * 4)
         mu, target = self.spectrum.eigenvalues, self.spectrum.squared_target
         times, features, rows = self.spectrum.multiplicities, self.num_projections, self.num_samples
-        dim, square, spread = self._dimensions(effective)
+        sizes = self.spectrum.dimensions(effective)
+        dim, square, apart = sizes
+        spread = self._spread(sizes)
         bias = times @ (target * (effective / (mu + effective)) ** 2)
         seen = times @ (target * mu / (mu + effective) ** 2)
         swell = 1 / (1 - square / features)
-        lost = effective * seen * self.spectrum.spread(effective) / features * swell
+        lost = effective * seen * apart / features * swell
         middle = effective * (1 - dim / features)
         error = (bias + lost + self.label_noise**2) / (1 - (dim - spread) / rows)
         squared_norm = seen * swell + error / rows * spread / middle
         per_entry = self.noise.vector**2 + self._variance * squared_norm
-        private = per_entry * self._gain(effective) / self._determinacy(effective)
+        private = per_entry * self._gain(effective, sizes) / self._determinacy(effective, sizes)
         private += self.noise.coefficients**2 * self.spectrum.trace
         return ExcessRisk(*map(float, (bias, lost, error * (dim - spread) / rows, private)))
 
@@ -170,24 +172,24 @@ class RidgeEquivalent(NamedTuple):
         lost = times[is_seen] @ (effective / (mu[is_seen] + effective))
         return self.num_outputs - times[is_seen].sum() + lost
 
-    def _dimensions(self, effective: float) -> tuple[float, float, float]:
-        """N, N_2 and D_1 - D_2."""
-        dim, square = (self.spectrum.effective_dimension(effective, order=i) for i in (1, 2))
+    def _spread(self, sizes: Dimensions) -> float:
+        """D_1 - D_2."""
+        dim, square, apart = sizes
         kept = (1 - dim / self.num_projections) / (1 - square / self.num_projections)
-        return dim, square, self.spectrum.spread(effective) * kept
+        return apart * kept
 
-    def _gain(self, effective: float) -> float:
+    def _gain(self, effective: float, sizes: Dimensions) -> float:
         """tr GCG: what the ridge lets through of white noise on u."""
-        dim, _, spread = self._dimensions(effective)
+        dim, spread = sizes.first, self._spread(sizes)
         middle = effective * (1 - dim / self.num_projections)
         rows = self.num_samples
         return spread / middle / (1 - (dim - spread) / rows) / (1 - dim / rows) ** 2
 
-    def _determinacy(self, effective: float) -> float:
+    def _determinacy(self, effective: float, sizes: Dimensions) -> float:
         """1 - v tr G^2, which ends at 0 at the edge of the noise's spectrum."""
         if not self._variance:
             return 1.0
-        dim, _, spread = self._dimensions(effective)
+        dim, spread = sizes.first, self._spread(sizes)
         within = self._within(effective, dim)
         middle = effective * (1 - dim / self.num_projections)
         slope = spread / middle / (1 - (dim - spread) / self.num_samples)
@@ -196,9 +198,9 @@ class RidgeEquivalent(NamedTuple):
     def _margin(self, log_effective: float) -> float:
         """Positive exactly where kappa belongs to a lambda > 0 outside the noise's spectrum."""
         effective = math.exp(log_effective)
-        dim = self.spectrum.effective_dimension(effective)
-        room = 1 - dim / min(self.num_projections, self.num_samples)
-        return min(room, self._determinacy(effective)) if room > 0 else room
+        sizes = self.spectrum.dimensions(effective)
+        room = 1 - sizes.first / min(self.num_projections, self.num_samples)
+        return min(room, self._determinacy(effective, sizes)) if room > 0 else room
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:

@@ -6,6 +6,7 @@ float64: ridges and eigenvalues span ten decades and more. Source: PK section 2.
 """
 
 import math
+from typing import NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -20,6 +21,17 @@ from jaxdp.core.checks import (
     require_positive,
     require_shape,
 )
+
+
+class Dimensions(NamedTuple):
+    """N and N_2, the effective dimensions of the first two orders, and their difference.
+
+    The difference is taken without cancellation.
+    """
+
+    first: float
+    second: float
+    spread: float
 
 
 class KernelSpectrum(eqx.Module):
@@ -121,8 +133,18 @@ class KernelSpectrum(eqx.Module):
 
     def spread(self, ridge: float) -> float:
         """N - N_2, the two effective dimensions' difference, without cancellation."""
-        terms = self.eigenvalues * ridge / (self.eigenvalues + ridge) ** 2
-        return float(self.multiplicities @ terms)
+        return self.dimensions(ridge).spread
+
+    def dimensions(self, ridge: float) -> Dimensions:
+        """All three of them, in one pass for one ridge > 0."""
+        mu, times = self.eigenvalues, self.multiplicities
+        shifted = mu + ridge
+        filtered = mu / shifted
+        return Dimensions(
+            float(times @ filtered),
+            float(times @ filtered**2),
+            float(times @ (mu * ridge / shifted**2)),
+        )
 
 
 def effective_dimension(
