@@ -175,7 +175,7 @@ def _minimum(setting, cell, num_steps, rates_of, strategy_of, point, given) -> A
     def value(point):
         at = jnp.asarray(point)
         parts, by_point = _parts_and_slopes(num_steps, length, rates_of, strategy_of, at, given)
-        log_risk, by_part = _risk_and_slopes(modes, *parts, rho)
+        log_risk, by_part = _risk_and_slopes(modes, parts, rho)
         slope = sum(
             np.tensordot(outer, inner, np.ndim(outer))
             for outer, inner in zip(by_part, by_point, strict=True)
@@ -203,7 +203,7 @@ def _parts_and_slopes(num_steps, length, rates_of, strategy_of, point, given):
 
 
 @eqx.filter_jit
-def _risk_and_slopes(modes, rates, clip_scale, strategy, rho):
+def _risk_and_slopes(modes, parts, rho):
     """Logarithm of the predicted final risk, and its derivatives by the three that are planned.
 
     Compiled once for a number of steps, whatever rates and strategy are made of.
@@ -216,4 +216,4 @@ def _risk_and_slopes(modes, rates, clip_scale, strategy, rho):
         )
         return jnp.log(path_of(modes, algorithm).risk[-1])
 
-    return jax.value_and_grad(log_risk)((rates, clip_scale, strategy))
+    return jax.value_and_grad(log_risk)(parts)
