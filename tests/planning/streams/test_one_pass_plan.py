@@ -24,15 +24,29 @@ UNEQUAL = jaxdp.LinearRegression.power_law(60, condition_number=10, label_noise=
 STEEP = jaxdp.LinearRegression.power_law(200, condition_number=100, label_noise=0.3)
 
 
-PLANS = {}
+PLANS, FLOORS = {}, {}
 
 
 def _plan(problem=PROBLEM, num_samples=1000, **options) -> OnePassPlan:
-    """A plan, made once; the problem is kept with it, so that no other one has its id."""
+    """A plan, made once; the problem is kept with it, so that no other one has its id.
+
+    The floor of a problem and its samples is found once too: neither a budget nor a schedule
+    changes it.
+    """
     options = options or {"rho": 1.0}
-    name = (id(problem), num_samples, *options.items())
+    of_floor = id(problem), num_samples
+    name = (*of_floor, *options.items())
+    search = one_pass_planning.floor_of
+
+    def floor_of(setting):
+        if of_floor not in FLOORS:
+            FLOORS[of_floor] = search(setting)
+        return FLOORS[of_floor]
+
     if name not in PLANS:
-        PLANS[name] = problem, jaxdp.plan(problem, num_samples=num_samples, **options)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(one_pass_planning, "floor_of", floor_of)
+            PLANS[name] = problem, jaxdp.plan(problem, num_samples=num_samples, **options)
     return PLANS[name][1]
 
 
