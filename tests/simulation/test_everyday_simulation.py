@@ -175,11 +175,14 @@ def test_losses_of_classification_have_the_law_of_the_loop_with_its_average(simu
 def test_function_space_has_the_law_of_the_iterates(name, sampler, average, factory):
     problem = _problem(name)
     algorithm = _optimiser(factory, rate=0.1, sampler=sampler, average=average)
-    first, second = (_final(problem, algorithm, simulator, 4000) for simulator in SIMULATORS)
+    # The noise moves the loss of one logistic output less, and that of a long average.
+    is_seen_less = name == "logistic" or sampler is SAMPLER
+    num_runs = 4000 if is_seen_less else 2000
+    first, second = (_final(problem, algorithm, simulator, num_runs) for simulator in SIMULATORS)
     _assert_same_law(first, second)
     wrong = algorithm.replace(noise_multiplier=NOISE * 4 / 3)
     with pytest.raises(AssertionError):
-        _assert_same_law(first, _final(problem, wrong, jaxdp.FunctionSpace(), 4000))
+        _assert_same_law(first, _final(problem, wrong, jaxdp.FunctionSpace(), num_runs))
 
 
 @pytest.mark.slow
