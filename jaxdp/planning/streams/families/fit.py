@@ -4,8 +4,7 @@ The risk has several local minima in these numbers, so that descents begin at se
 of them rows of one batch (`descent`).
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.numerics.precision import on_host
+from jaxdp.planning.streams.equations.other_settings import SignalSetting
 from jaxdp.planning.streams.equations.schedule_risk import schedule_log_risk
 from jaxdp.planning.streams.equations.setting import AbstractSetting
 from jaxdp.planning.streams.families.descent import descend
@@ -21,7 +21,8 @@ from jaxdp.planning.streams.families.family import AbstractFamily
 
 # Clip scales over the size of the slopes at the start, that are tried.
 _CLIPS = np.geomspace(0.02, 4, 9)
-# So many tangents cost less than a reverse pass.
+# So many tangents cost less than a reverse pass, except through the moments of a signal's slopes,
+# whose derivatives are taken forward in either.
 _FEW = 4
 
 
@@ -99,19 +100,14 @@ def _values(family, points, setting):
 
 @eqx.filter_jit
 def _values_and_gradients(family, points, setting):
-    return jax.vmap(value_and_gradient(lambda point: log_risk(family, point, setting)))(points)
-
-
-def value_and_gradient(function: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, Any]]:
-    """A function's value and gradient at a point, forward where it has few numbers."""
+    def value(point):
+        return log_risk(family, point, setting)
 
     def twice(point):
-        value = function(point)
-        return value, value
+        found = value(point)
+        return found, found
 
-    def along(point):
-        gradient, value = jax.jacfwd(twice, has_aux=True)(point)
-        return value, gradient
-
-    reverse = jax.value_and_grad(function)
-    return lambda point: along(point) if point.size <= _FEW else reverse(point)
+    if points.shape[-1] > _FEW or isinstance(setting, SignalSetting):
+        return jax.vmap(jax.value_and_grad(value))(points)
+    gradients, values = jax.vmap(jax.jacfwd(twice, has_aux=True))(points)
+    return values, gradients
