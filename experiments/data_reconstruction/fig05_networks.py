@@ -15,6 +15,7 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
+import equinox as eqx
 import jax.random as jr
 import numpy as np
 import xarray
@@ -137,8 +138,8 @@ def _network(config: Config, name: str, pictures: Photographs, width: float) -> 
             key=key,
         )
 
-    # One channel says how many features each has.
-    each = residual(1, key=jr.key(0)).last.size
+    # One channel says how many features each has; its weights are not drawn.
+    each = eqx.filter_eval_shape(residual, 1, key=jr.key(0)).last.size
     return lambda *, key: residual(max(1, round(wanted / each)), key=key)
 
 
