@@ -177,6 +177,8 @@ def _near(mu: float, epsilon: float) -> float:
     return float(Fraction(epsilon) / Fraction(mu) - Fraction(mu) / 2)
 
 
+# Learners are fitted, and searches ask, many times at one budget.
+@functools.lru_cache(maxsize=1024)
 def _epsilon(mu: float, delta: float) -> float:
     if math.isinf(mu):
         return math.inf
@@ -187,7 +189,6 @@ def _epsilon(mu: float, delta: float) -> float:
     return max(failing, 1e-150) * (1 + _ROUNDING)
 
 
-# Learners are fitted, and searches ask, many times at one budget.
 @functools.lru_cache(maxsize=1024)
 def _mu(epsilon: float, delta: float) -> float:
     # Down to 1e-305: at epsilon = 0 mu is about delta, and noise is calibrated to 1 / mu.
