@@ -43,7 +43,7 @@ from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.conversions.gaussian import host_delta
 from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
 
-# Above the rounding of square roots, sums and of the bisection.
+# Above the rounding of square roots, of sums and of the search for a bound's argument.
 _ROUNDING = 1e-12
 
 
@@ -96,6 +96,8 @@ class AbstractObjectivePerturbation(AbstractMechanism):
             ValueError: epsilon is negative or not a number.
         """
         check_non_negative("epsilon", epsilon)
+        # The rounding that is allowed for is that of float64.
+        epsilon = float(epsilon)
         excess = (epsilon - self.log_jacobian) * (1 - _ROUNDING) if epsilon < math.inf else math.inf
         return self._delta_beyond(excess) if excess >= 0 else 1.0
 
@@ -105,12 +107,13 @@ class AbstractObjectivePerturbation(AbstractMechanism):
                 "expected concrete arguments, got traced ones: objective perturbation is accounted "
                 "for on the host, outside jit, vmap and grad"
             )
+        delta = float(delta)
         if self._delta_beyond(0.0) <= delta:
             return self.log_jacobian
         excess = largest_within(
             lambda excess: -log_excess(self._delta_beyond(excess), delta), strictly=True
         )
-        # Once for the bisection, once for `delta`, which takes the Jacobian's part off again.
+        # Once for the search, once for `delta`, which takes the Jacobian's part off again.
         return (self.log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)) * (1 + _ROUNDING)
 
     def _delta_beyond(self, excess: float) -> float:

@@ -202,6 +202,8 @@ def calibrated(
     """
     require_non_negative("ridge", ridge)
     require_non_negative("approximation_share", approximation_share)
+    # The rounding that is allowed for is that of float64.
+    epsilon, delta = float(epsilon), float(delta)
     growth = math.expm1(min(_JACOBIAN_SHARE * epsilon / num_factors, _LARGEST_EXPONENT))
     floor = curvature / growth if growth > 0 else math.inf
     if math.isinf(floor):

@@ -1,4 +1,4 @@
-"""Roots of monotone functions, on the host in float64 or traced.
+"""Where monotone functions change their sign, on the host in float64 or traced.
 
 A privacy bound is inverted inside a bracket that is only ever narrowed: the end that is returned is
 on the side that was asked for. On the host the bracket is halved on a logarithmic scale to a factor
@@ -70,11 +70,14 @@ def largest_within(
 
 
 def log_excess(amount: float, limit: float) -> float:
-    """The logarithm of amount / limit, which is nearly a line, with the sign of amount - limit."""
-    if not (amount > 0 and limit > 0):
-        return amount - limit
-    # A quotient that rounds to 1 is that of different numbers.
-    return math.log(amount / limit) or amount - limit
+    """The logarithm of amount / limit, which is nearly a line, with the sign of amount - limit.
+
+    In float64, whatever the types of the two.
+    """
+    amount, limit = float(amount), float(limit)
+    quotient = amount / limit if amount > 0 and limit > 0 else 0.0
+    # Different numbers may have a quotient that rounds to 1, or to 0.
+    return (math.log(quotient) if quotient > 0 else 0.0) or amount - limit
 
 
 def traced_largest_within(holds: Callable[[Any], Any], like: Any) -> Any:

@@ -2,12 +2,14 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from kernels.perturbed_minimisers import divergence, gradient, huber_hinge, logistic, privacy_losses
 
 from jaxdp.kernels import objective_perturbation_std
-from jaxdp.privacy import gaussian_delta
+from jaxdp.privacy import ObjectivePerturbation, gaussian_delta
+from jaxdp.privacy.adjacency import REPLACE_ONE
 
 _FLIP = ([(1, [1.0], 1)], [(1, [1.0], -1)])
 
@@ -26,6 +28,17 @@ def test_the_bound_for_slopes_of_any_sign_is_the_one_found_independently():
         assert found.noise_std == pytest.approx(std, rel=1e-9)
         assert found.ridge == found.ridge_floor == pytest.approx(floor, rel=1e-12)
         assert found.log_jacobian == pytest.approx(arguments[0] / 4, rel=1e-9)
+
+
+@pytest.mark.parametrize("narrow", [np.float32, jnp.float32])
+def test_narrow_numbers_are_answered_in_float64(narrow):
+    # The rounding that is allowed for is that of float64.
+    epsilon, delta = narrow(1.1), narrow(1e-5)
+    found, wide = _calibrated(epsilon, delta), _calibrated(float(epsilon), float(delta))
+    assert found.noise_std == wide.noise_std
+    mechanism = ObjectivePerturbation(0.5, 0.1)
+    assert mechanism.delta(epsilon) == mechanism.delta(float(epsilon))
+    assert mechanism.epsilon(delta, REPLACE_ONE) == mechanism.epsilon(float(delta), REPLACE_ONE)
 
 
 def test_margin_losses_need_less_noise():
