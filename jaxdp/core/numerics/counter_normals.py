@@ -87,9 +87,9 @@ def standard_normal(key: Key[Array, ""], shape: tuple[int, ...], dtype) -> Float
     """What `jax.random.normal` draws, to the bit, from a hash that is written out.
 
     JAX has each number from a hash of its own place in the array. Keys of another generator, other
-    types and arrays of 2^32 numbers are left to JAX.
+    types and arrays of 2^32 numbers are left to JAX. Without x64 float64 means float32, as for JAX.
     """
-    dtype, count = jnp.dtype(dtype), math.prod(shape)
+    dtype, count = jax.dtypes.canonicalize_dtype(dtype), math.prod(shape)
     is_threefry = str(jr.key_impl(key)) == "threefry2x32"
     is_by_place = getattr(jax.config, "jax_threefry_partitionable", False)
     if not (is_threefry and is_by_place and dtype in _MANTISSA and count < 2**32):
