@@ -90,12 +90,21 @@ def _bounded_programs():
         gc.collect()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no garbage among what is imported, which stays: two of ten seconds went there."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish():
     """Look for garbage seldom, and not among what was imported: a tenth of the time went there."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    gc.enable()
 
 
 @pytest.fixture
@@ -155,11 +164,10 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("filterwarnings", HALF_WRITTEN)
-    # What collection imports stays: to look for garbage among it takes two of its ten seconds.
-    gc.disable()
     if hasattr(config, "workerinput"):
-        # A worker ends with its last test. Python would take millions of objects apart one by one
-        # for three seconds; only JAX's own end, which is registered before, is left out with that.
+        # A worker ends when it has reported its last test. Python would take millions of objects
+        # apart one by one for three seconds. What was registered before this, the ends of JAX and
+        # of logging, is left out too.
         atexit.register(os._exit, 0)
     if config.getoption("check_shapes"):
         install_import_hook("jaxdp", "shapes.checked")
