@@ -188,20 +188,18 @@ def _numpy_risks(num_runs, inverse, seed=5):
     """Test errors of one pass of clipped descent with dense noise, each run in its own order."""
     features, labels = _rows()
     rng = np.random.default_rng(seed)
-    train_rows, train_labels = features[:NUM], labels[:NUM]
     sensitivity = np.linalg.norm(np.linalg.inv(inverse), axis=0).max()
-    risks = []
-    for _ in range(num_runs):
-        theta, batches = np.zeros(WIDTH), rng.permutation(NUM).reshape(STEPS, -1)
-        noise = NOISE * CLIP * sensitivity * inverse @ rng.standard_normal((STEPS, WIDTH))
-        for batch, added in zip(batches, noise, strict=True):
-            slopes = 2 * (train_rows[batch] @ theta - train_labels[batch])
-            gradients = slopes[:, None] * train_rows[batch]
-            lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
-            total = np.sum(gradients / np.maximum(1, lengths / CLIP), axis=0)
-            theta = theta - RATE * (total + added) / len(batch)
-        risks.append(np.mean((features[NUM:] @ theta - labels[NUM:]) ** 2))
-    return np.asarray(risks)
+    orders = rng.permuted(np.tile(np.arange(NUM), (num_runs, 1)), axis=1)
+    noise = NOISE * CLIP * sensitivity * inverse @ rng.standard_normal((num_runs, STEPS, WIDTH))
+    theta = np.zeros((num_runs, WIDTH))
+    for step, batch in enumerate(np.split(orders, STEPS, axis=1)):
+        rows = features[batch]
+        slopes = 2 * (np.einsum("rbw,rw->rb", rows, theta) - labels[batch])
+        gradients = slopes[:, :, None] * rows
+        lengths = np.linalg.norm(gradients, axis=2, keepdims=True)
+        total = np.sum(gradients / np.maximum(1, lengths / CLIP), axis=1)
+        theta = theta - RATE * (total + noise[:, step]) / batch.shape[1]
+    return np.mean((theta @ features[NUM:].T - labels[NUM:]) ** 2, axis=1)
 
 
 @pytest.mark.parametrize("simulator", [jaxdp.FunctionSpace(), jaxdp.Iterates()])

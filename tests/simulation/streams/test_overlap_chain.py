@@ -29,27 +29,33 @@ def _run(problem=PROBLEM, algorithm=None, key=0, *, num_runs=3, records=6, **mor
     )
 
 
-def _logistic_algorithm_1(rng, rate, clip_scale, rho, n, records):
-    """AC Algorithm 1 line by line on logistic samples, its steps capped at 8/|x|^2; in NumPy."""
+def _logistic_algorithm_1(rng, num_runs, rate, clip_scale, rho, n, records):
+    """AC Algorithm 1 line by line on logistic samples, its steps capped at 8/|x|^2; in NumPy.
+
+    Returns of independent runs overlap and squared norm, (runs, records + 1, 2), and the shares of
+    samples clipped and capped.
+    """
     d, signal = 12, 2.0
     clip_norm = clip_scale * np.sqrt(d)
     eta = np.array([np.nan] + [rate(k / n) / n for k in range(1, n + 1)])
-    theta, path, num_clipped, num_capped = np.zeros(d), [(0.0, 0.0)], 0, 0
+    theta, num_clipped, num_capped = np.zeros((num_runs, d)), 0, 0
+    path = [(np.zeros(num_runs), np.zeros(num_runs))]
     for k in range(1, n + 1):
-        x = rng.normal(size=d)
-        y = 1 if rng.uniform() < expit(signal * x[0]) else -1
-        g = -y * expit(-y * x @ theta) * x
-        length = np.linalg.norm(g)
-        theta = theta - min(eta[k], 8 / np.sum(x**2)) * g * min(1, clip_norm / length)
+        x = rng.normal(size=(num_runs, d))
+        y = np.where(rng.uniform(size=num_runs) < expit(signal * x[:, 0]), 1, -1)
+        g = (-y * expit(-y * np.sum(x * theta, axis=1)))[:, None] * x
+        length, cap = np.linalg.norm(g, axis=1), 8 / np.sum(x**2, axis=1)
+        step = np.minimum(eta[k], cap) * np.minimum(1, clip_norm / length)
+        theta = theta - step[:, None] * g
         num_clipped += length > clip_norm
-        num_capped += eta[k] > 8 / np.sum(x**2)
+        num_capped += eta[k] > cap
         square = eta[k] ** 2 - eta[k + 1] ** 2 if k < n else eta[n] ** 2
-        noisy = theta + 2 * clip_norm * np.sqrt(square) / rho * rng.normal(size=d)
+        noisy = theta + 2 * clip_norm * np.sqrt(square) / rho * rng.normal(size=(num_runs, d))
         # The last step's noise comes after the last record.
         recorded, theta = (theta if k == n else noisy), noisy
         if k % (n // records) == 0:
-            path.append((recorded[0], recorded @ recorded))
-    return path, theta @ theta, num_clipped / n, num_capped / n
+            path.append((recorded[:, 0], np.sum(recorded**2, axis=1)))
+    return np.transpose(path, (2, 0, 1)), num_clipped / n, num_capped / n
 
 
 @pytest.mark.long_runs
@@ -58,8 +64,7 @@ def test_agrees_with_algorithm_1_as_printed():
     # The cap of the mean input is 8/12, the first step 2/3 of a hyperbola.
     steep = jaxdp.Hyperbolic(60.0, 0.3)
     options = dict(rate=lambda t: 60 / (1 + t / 0.3), clip_scale=0.3, rho=1.0, n=60, records=6)
-    runs = [_logistic_algorithm_1(rng, **options) for _ in range(500)]
-    path, _, clipped, capped = (np.asarray(values) for values in zip(*runs, strict=True))
+    path, clipped, capped = _logistic_algorithm_1(rng, 500, **options)
 
     def assert_same_means(rho):
         ours = _run(algorithm=_algorithm(steep, rho=rho), num_runs=20_000).observables
