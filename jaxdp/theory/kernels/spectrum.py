@@ -131,10 +131,6 @@ class KernelSpectrum(eqx.Module):
         filtered = self.eigenvalues / (self.eigenvalues + ridge)
         return float(self.multiplicities @ filtered**order)
 
-    def spread(self, ridge: float) -> float:
-        """N - N_2, the two effective dimensions' difference, without cancellation."""
-        return self.dimensions(ridge).spread
-
     def dimensions(self, ridge: float) -> Dimensions:
         """All three of them, in one pass for one ridge > 0."""
         mu, times = self.eigenvalues, self.multiplicities

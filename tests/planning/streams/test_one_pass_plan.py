@@ -223,7 +223,7 @@ def test_unequal_eigenvalues_are_planned_through_their_modes(gamma, hyperbolic, 
 @pytest.mark.usefixtures("without_floor")
 def test_a_large_eigenvalue_is_stepped_finely_enough():
     problem = jaxdp.LinearRegression.power_law(60, condition_number=100, label_noise=0.3)
-    plan = _plan(problem, num_samples=6000, rho=1.0)
+    plan = jaxdp.plan(problem, num_samples=6000, rho=1.0)
     # The best of 12 knots is .0021963.
     assert 0.00218 < plan.final_risk < 0.0021963
     assert plan.status == jaxdp.Status.OK
@@ -239,7 +239,7 @@ def test_many_eigenvalues_are_joined_for_the_search_alone():
     assert 20 < len(grouped.eigenvalues) <= 32
     np.testing.assert_allclose(grouped.initial_risk, setting.initial_risk)
     np.testing.assert_allclose(grouped.weights.sum(), 1)
-    plan = _plan(STEEP, num_samples=2000, rho=1.0, schedule=jaxdp.Hyperbolic)
+    plan = jaxdp.plan(STEEP, num_samples=2000, rho=1.0, schedule=jaxdp.Hyperbolic)
     assert plan.status == jaxdp.Status.OK
 
 

@@ -248,7 +248,8 @@ def test_without_the_bend_of_the_slopes_it_is_the_closure_of_the_diffusion(rank,
             return eqx.tree_at(lambda force: force.bend, found, jnp.zeros_like(found.bend))
 
         monkeypatch.setattr(Closure, "forces", without_bend)
-        # Another number of records, so that it is traced anew.
+        # A number of records that no other test asks for, so that it is traced anew, and what is
+        # compiled here is found by nobody else.
         found = jaxdp.predict(problem, algorithm, theory=mean_of(rank), records=20)
         np.testing.assert_allclose(found.risk[10::10], WITHOUT_BEND[rank], rtol=1e-10)
 

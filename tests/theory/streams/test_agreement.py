@@ -26,8 +26,8 @@ RUNS_OF_MANY_VALUES = {100: 1200, 1000: 80}
 def _problem(dim, kappa):
     if kappa == 1:
         return jaxdp.LinearRegression.isotropic(dim, label_noise=0.3)
-    # Of many dimensions ten share each value, so that a step of a run does not see them all; the
-    # runs of few dimensions are step by step.
+    # Of a thousand dimensions ten share each value, and runs are reduced to the lengths of such
+    # blocks. Of a hundred each has its own value, and runs draw every coordinate.
     shared = 10 if dim == 1000 else 1
     law = jaxdp.LinearRegression.power_law(dim // shared, condition_number=kappa, label_noise=0.3)
     spectrum, target = (np.repeat(part, shared) for part in (law.spectrum, law.target))

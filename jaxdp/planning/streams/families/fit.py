@@ -21,8 +21,8 @@ from jaxdp.planning.streams.families.family import AbstractFamily
 
 # Clip scales over the size of the slopes at the start, that are tried.
 _CLIPS = np.geomspace(0.02, 4, 9)
-# So many tangents cost less than a reverse pass, except through the moments of a signal's slopes,
-# whose derivatives are taken forward in either.
+# So many tangents cost less than a reverse pass. Not through the moments of a signal's slopes,
+# whose own rule takes derivatives forward in a reverse pass too.
 _FEW = 4
 
 
