@@ -1,5 +1,6 @@
 """Ctrl-C stops between shards and says how to go on; a second one stops at once."""
 
+import collections
 import concurrent.futures
 import math
 import multiprocessing
@@ -195,8 +196,18 @@ def test_ctrl_c_in_a_terminal_keeps_what_a_pool_of_processes_has_begun(tmp_path,
     ours, theirs = workload.pipe()
     process = workload.start(_sweep_in_a_pool, store, theirs)
     theirs.close()
-    # Both processes: one that is still importing would be killed by the interrupt.
-    _wait_for(lambda: record.exists() and len(set(record.read_text().split())) == 2)
+    # Both processes compute a shard, and for some tenths of a second more: one that is importing or
+    # waits for its next shard would be killed by the interrupt.
+    begun: dict[str, tuple[int, float]] = {}
+
+    def both_compute():
+        now = time.monotonic()
+        for name, count in collections.Counter(record.read_text().split()).items():
+            if begun.get(name, (0, now))[0] != count:
+                begun[name] = count, now
+        return len(begun) == 2 and all(now - since < 0.6 for _, since in begun.values())
+
+    _wait_for(lambda: record.exists() and both_compute())
     os.killpg(process.pid, signal.SIGINT)
     assert ours.poll(60)
     assert "call the sweep again with the same arguments to go on" in ours.recv()
