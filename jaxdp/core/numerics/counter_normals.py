@@ -3,14 +3,10 @@
 `jax.random` hashes once for each float32 and, on a CPU, in a loop over buffers. Written out, one
 hash is fused by the compiler with the arithmetic on its two words, and no number depends on how
 many others are drawn. Where drawing random numbers is most of the work it is several times faster.
-`standard_normal` has the numbers of `jax.random.normal` from a hash that is written out.
 
 Source: Salmon, Moraes, Dror and Shaw (2011), Threefry-2x32 with 20 rounds.
 """
 
-import math
-
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -19,9 +15,6 @@ from jaxtyping import Array, Float, Int, Key, UInt32
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
-
-# The type of a number's bits, and how many of them are its mantissa.
-_MANTISSA = {jnp.dtype("float32"): (np.uint32, 23), jnp.dtype("float64"): (np.uint64, 52)}
 
 Words = tuple[UInt32[Array, "*#shape"], UInt32[Array, "*#shape"]]
 
@@ -81,33 +74,6 @@ def normal_pairs(
     # The second word goes on where the first one's 32 bits end.
     uniform = [_signed(left, dtype) + right.astype(dtype) * 2.0**-63 for left, right in pair]
     return _normal(uniform[0]), _normal(uniform[1])
-
-
-def standard_normal(key: Key[Array, ""], shape: tuple[int, ...], dtype) -> Float[Array, "*shape"]:
-    """What `jax.random.normal` draws, to the bit, from a hash that is written out.
-
-    JAX has each number from a hash of its own place in the array. Keys of another generator, other
-    types and arrays of 2^32 numbers are left to JAX. Without x64 float64 means float32, as for JAX.
-    """
-    dtype, count = jax.dtypes.canonicalize_dtype(dtype), math.prod(shape)
-    is_threefry = str(jr.key_impl(key)) == "threefry2x32"
-    is_by_place = getattr(jax.config, "jax_threefry_partitionable", False)
-    if not (is_threefry and is_by_place and dtype in _MANTISSA and count < 2**32):
-        return jr.normal(key, shape, dtype)
-    word, bits = _MANTISSA[dtype]
-    data = jr.key_data(key)
-    place = lax.iota(jnp.uint32, count).reshape(shape)
-    left, right = hashed((data[0], data[1]), jnp.zeros((), jnp.uint32), place)
-    drawn = left ^ right
-    if dtype == jnp.float64:
-        drawn = (left.astype(word) << 32) | right.astype(word)
-    # The mantissa of a number in [1, 2), then uniform on (-1, 1) as JAX rounds it.
-    size, one = 8 * dtype.itemsize, np.ones((), dtype)
-    mantissa = (drawn >> np.asarray(size - bits, word)) | one.view(word)
-    above = lax.bitcast_convert_type(mantissa, dtype) - one
-    low = np.nextafter(-one, one)
-    uniform = jnp.maximum(low, above * (one - low) + low)
-    return lax.erf_inv(uniform) * np.asarray(np.sqrt(2), dtype)
 
 
 def _signed(word: Array, dtype) -> Array:

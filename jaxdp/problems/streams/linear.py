@@ -24,7 +24,6 @@ from jaxdp.core.checks import (
     require_scalar,
 )
 from jaxdp.core.keys import numbered_key
-from jaxdp.core.numerics.counter_normals import standard_normal
 from jaxdp.data.standardisation import standardise
 from jaxdp.losses import HalfSquared, Huber
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
@@ -244,12 +243,12 @@ class LinearRegression(AbstractLinearModelProblem):
         own_key = numbered_key(key, index)
         inputs_key, label_key = jr.split(own_key)
         dtype = jnp.result_type(self.spectrum, self.target, self.label_noise)
-        inputs = jnp.sqrt(self.spectrum) * standard_normal(inputs_key, (self.dim,), dtype)
+        inputs = jnp.sqrt(self.spectrum) * jr.normal(inputs_key, (self.dim,), dtype)
         if self.input_scales is not None:
             # The third of three keys: directions and label noise are those of Gaussian inputs.
             scale = self.input_scales.draw(jr.split(own_key, 3)[2])
             inputs = jnp.sqrt(scale).astype(dtype) * inputs
-        noise = self.label_noise * standard_normal(label_key, (), dtype)
+        noise = self.label_noise * jr.normal(label_key, (), dtype)
         # A product, not a sum over a fused draw: XLA would draw the inputs twice.
         return Samples(inputs, jnp.matmul(inputs, self.target, precision=Precision.HIGHEST) + noise)
 

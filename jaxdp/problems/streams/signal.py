@@ -14,7 +14,6 @@ import jax.random as jr
 from jaxtyping import Array, Float
 
 from jaxdp.core.keys import numbered_key
-from jaxdp.core.numerics.counter_normals import standard_normal
 from jaxdp.losses import SignalSlope
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
 
@@ -63,8 +62,8 @@ class AbstractSignalProblem(AbstractLinearModelProblem):
     def draw(self, prepared: Any, key, index):
         inputs_key, label_key = jr.split(numbered_key(key, index))
         dtype = self.signal.dtype
-        inputs = standard_normal(inputs_key, (self.dim,), dtype)
-        normal = standard_normal(label_key, (), dtype)
+        inputs = jr.normal(inputs_key, (self.dim,), dtype)
+        normal = jr.normal(label_key, (), dtype)
         return Samples(inputs, self.label(self.signal * inputs[0], normal))
 
     def risk(self, prepared, parameters):

@@ -17,6 +17,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import lineax
 import numpy as np
 from jaxtyping import Array, Float, Key
@@ -26,7 +27,6 @@ from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
-from jaxdp.core.numerics.counter_normals import standard_normal
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
@@ -120,7 +120,7 @@ class _PrivateNoisePath(diffrax.AbstractPath):
         if t1 is None:
             raise ValueError("the private noise is known by its increments only")
         step = jnp.searchsorted(self.grid, t0)
-        normal = standard_normal(numbered_key(self.key, step), (self.dim,), self.dtype)
+        normal = jr.normal(numbered_key(self.key, step), (self.dim,), self.dtype)
         drop = jnp.maximum(self.schedule(t0) ** 2 - self.schedule(t1) ** 2, 0)
         return jnp.sqrt(drop) * normal
 
@@ -188,7 +188,7 @@ def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajector
         ys: Any = solution.ys
         (risks, clipped), last = ys
         last_key = numbered_key(noise_key, len(grid))
-        jump = private_scale * schedule(grid[-1]) * standard_normal(last_key, (dim,), dtype)
+        jump = private_scale * schedule(grid[-1]) * jr.normal(last_key, (dim,), dtype)
         final = last[0] + jnp.where(private_scale > 0, jump, 0)
         stopped = solution.result != diffrax.RESULTS.successful
         return risks[slots], clipped[slots], risk(final), final, stopped

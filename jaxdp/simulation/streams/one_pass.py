@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, PyTree
@@ -17,7 +18,6 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key
-from jaxdp.core.numerics.counter_normals import standard_normal
 from jaxdp.problems.base import AbstractSampleProblem
 from jaxdp.simulation.driver import AbstractRuns, Ranges, Reading, shares_of_samples
 
@@ -218,7 +218,7 @@ def _samples(problem: AbstractSampleProblem, run: _Run, steps, batch_size: int):
 
 
 def _normals(key, steps, dim: int, dtype):
-    return _over(steps, lambda step: standard_normal(numbered_key(key, step), (dim,), dtype))
+    return _over(steps, lambda step: jr.normal(numbered_key(key, step), (dim,), dtype))
 
 
 def _over(index, function):

@@ -17,13 +17,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 from jax import lax
 from jaxtyping import Array, Float, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key
-from jaxdp.core.numerics.counter_normals import standard_normal
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.simulation.driver import trajectory_of
@@ -71,7 +71,7 @@ def signal_paths(
 
         def normals(number):
             pair = (numbered_key(sampling, number), numbered_key(noise, number))
-            return tuple(standard_normal(key, (dim,), dtype) for key in pair)
+            return tuple(jr.normal(key, (dim,), dtype) for key in pair)
 
         def record(parameters, bounds):
             interval, first, last = bounds

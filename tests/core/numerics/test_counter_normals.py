@@ -9,7 +9,7 @@ from helpers import FALSE_ALARM, assert_mean_close
 from scipy import stats
 
 from jaxdp.core.numerics import counter_normals
-from jaxdp.core.numerics.counter_normals import hashed, key_words, normal_pairs, standard_normal
+from jaxdp.core.numerics.counter_normals import hashed, key_words, normal_pairs
 
 # Random123's known answers for threefry2x32 with 20 rounds: counter, key, result.
 KNOWN = [
@@ -84,35 +84,3 @@ def test_neighbouring_counters_are_uncorrelated_in_float64():
         first, second = normal_pairs(words, steps[:, None], jnp.arange(2), jnp.float64)
         columns = np.concatenate([first, second], axis=1)
     assert np.abs(np.corrcoef(columns.T) - np.eye(4)).max() < 5 / np.sqrt(20_000)
-
-
-@pytest.mark.parametrize(
-    ("impl", "dtype"),
-    [
-        ("threefry2x32", "float32"),
-        ("threefry2x32", "float64"),
-        # Left to JAX.
-        ("threefry2x32", "float16"),
-        ("rbg", "float32"),
-    ],
-)
-def test_a_hash_that_is_written_out_gives_the_bits_of_jaxs_normals(impl, dtype):
-    def drawn(draw, keys):
-        shapes = (), (40, 50)
-        return jax.vmap(lambda key: [draw(key, shape, dtype) for shape in shapes])(keys)
-
-    with jax.enable_x64():
-        keys = jr.split(jr.key(3, impl=impl), 2)
-        found, expected = (
-            jax.jit(drawn, static_argnums=0)(d, keys) for d in (standard_normal, jr.normal)
-        )
-    for own, other in zip(found, expected, strict=True):
-        assert own.dtype == dtype
-        np.testing.assert_array_equal(own, other)
-
-
-def test_without_x64_wide_normals_are_float32():
-    key = jr.key(3)
-    np.testing.assert_array_equal(
-        standard_normal(key, (5,), "float64"), jr.normal(key, (5,), "float32"), strict=True
-    )
