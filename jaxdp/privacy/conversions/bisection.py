@@ -2,8 +2,8 @@
 
 A privacy bound is inverted inside a bracket that is only ever narrowed: the end that is returned is
 on the side that was asked for. On the host the bracket is halved on a logarithmic scale to a factor
-of two, and further by secants from both sides, as Alefeld, Potra and Shi (1995) do, a third of the
-evaluations of bisection; traced it is halved all the way.
+of two, and then narrowed by secants from both sides (Alefeld, Potra and Shi, 1995). That takes a
+third of the evaluations of halving. Traced it is halved all the way.
 """
 
 import math

@@ -132,7 +132,7 @@ class KernelSpectrum(eqx.Module):
         return float(self.multiplicities @ filtered**order)
 
     def dimensions(self, ridge: float) -> Dimensions:
-        """All three of them, in one pass for one ridge > 0."""
+        """N, N_2 and N - N_2 of one ridge > 0, in one pass over the eigenvalues."""
         mu, times = self.eigenvalues, self.multiplicities
         shifted = mu + ridge
         filtered = mu / shifted
