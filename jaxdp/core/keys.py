@@ -2,12 +2,14 @@
 
 Two runs that differ only in their noise level see the same data, and run number i is the same
 whether it is simulated alone or in a batch. All numbers that a key is folded with are here: those
-of runs, steps, records and cells are below 2^31, those of streams at least 2^32 - 2^16.
+of runs, steps, records and cells are below 2^31, those of random streams at least 2^32 - 2^16. A
+random stream is what one part of the package draws, apart from all others (`stream_key`).
 
 Purposes are numbers too, from 0 on, and what `jax.random.split` gives are a key's numbered keys. So
 within the package a key is split by purpose, by number or by `split`, and never in two of these
-ways; then no two draws of one call share a key. Of two calls that are given one key only those with
-a stream of their own are apart: other calls want keys of their own.
+ways; then no two draws of one call share a key. Two calls that are given the same key draw
+different numbers only where one of them has a random stream of its own: give other calls keys of
+their own.
 """
 
 import jax
@@ -17,7 +19,7 @@ from jaxtyping import Array, Int, Key
 
 # What a run's key is for.
 _PURPOSES = ("data", "sampling", "noise", "init")
-# Who draws beside the runs' own keys, so that two of them can be given one key.
+# The random streams, by who draws from them: two of these can be given one key.
 _STREAMS = {
     "FunctionSpace": 0xFFFF_00F5,
     "HomogenizedSDE": 0xFFFF_05DE,
@@ -36,10 +38,10 @@ def purpose_key(key: Key[Array, ""], purpose: str) -> Key[Array, ""]:
 
 
 def stream_key(key: Key[Array, ""], stream: str) -> Key[Array, ""]:
-    """The key of one part of the package, apart from those of all runs, steps and purposes.
+    """The key of a random stream, apart from those of all runs, steps and purposes.
 
     Args:
-        stream: a name in this module's registry.
+        stream: name of a random stream in this module's registry.
     """
     return jr.fold_in(key, _STREAMS[stream])
 

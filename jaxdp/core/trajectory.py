@@ -81,7 +81,7 @@ class Trajectory(AbstractExplained, eqx.Module):
         final_std: the same of `final_risk`; None where `std` is None.
         parameters: the released iterates, (*batch, dim), or (*batch, dim, outputs) where the loss
             has several outputs; None when they were not asked for.
-        label: who says so, for tables and legends.
+        label: name of the simulator or theory, shown in tables and legends.
 
     Example:
         >>> import jaxdp

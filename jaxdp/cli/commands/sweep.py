@@ -225,7 +225,7 @@ def _kept(options: argparse.Namespace, name: str, setting: Setting) -> dict[str,
 
 
 def _side_by_side(dataset: "xarray.Dataset") -> "xarray.DataArray":
-    """The risks, along an axis of who says so."""
+    """The predicted and the simulated risks, stacked along an axis of those two names."""
     import xarray
 
     names = [name for name in ("predicted", "simulated") if name in dataset]

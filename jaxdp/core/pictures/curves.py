@@ -32,7 +32,7 @@ def draw_curves(
         spread: the predicted standard deviation of a single curve, drawn as a band.
         are_runs: whether the curves are independent runs, drawn as mean and band of one standard
             deviation; else each is drawn, the first in the darkest shade.
-        label: who says so.
+        label: name of the simulator or theory, shown in the legend.
         name: of the quantity.
         ax: matplotlib's Axes to draw into; a new figure when None.
     """

@@ -46,7 +46,7 @@ class Curve:
     Attributes:
         time, risk: of the records.
         final_risk: of what is released.
-        label: who says so.
+        label: name of the simulator or theory, shown in the legend.
         note: what a reader has to know, or "".
     """
 
