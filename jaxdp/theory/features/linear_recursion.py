@@ -14,8 +14,8 @@ the sum of the epoch's noises so far, gives each noise its mean given the earlie
 (`with_epochs`); it does not know that the weights remember which rows are used up, and so is an
 approximation even without clipping.
 
-Derived: everyday DP-SGD, sections 1 to 2b; test_everyday, against the enumeration of all batches
-that are drawn independently.
+Derived: here; test_everyday, against the enumeration of all sequences of batches where batches are
+drawn independently, and against stored numbers where they share out an epoch.
 """
 
 import equinox as eqx

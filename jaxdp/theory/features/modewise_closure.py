@@ -11,7 +11,8 @@ $$ V_i = \sum_j W_{ij}^2 S_j, \qquad B_j = \frac1n\sum_i W_{ij}^2\,E[J_i], \qqua
 with $J_i$ the derivative of the clipped slope, and $K_i = a\,E[s_is_i^\top] + \mathrm{Cov}(s_i) -
 E[J_i]V_iE[J_i]^\top$, an update is that of `closed_moments` for each mode by itself.
 
-Derived: everyday DP-SGD, section 7; test_everyday.
+Derived: here; test_everyday (against stored numbers) and test_everyday_agreement (against
+simulated runs).
 """
 
 import equinox as eqx

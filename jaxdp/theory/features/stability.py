@@ -11,7 +11,7 @@ $$ L \otimes L + a\,\frac{c^2\lambda\max_i|\varphi_i|^2}{n^2}\, gg^\top \otimes 
 
 Beyond 1, and where little is clipped, the predicted mean may be that of runs which nobody sees. Of
 gradient descent that is $\eta c(\lambda + a\max_i|\varphi_i|^2)/n > 2$.
-Derived: everyday DP-SGD, section 3, where the errors beyond the limits are; test_everyday.
+Derived: here; test_everyday (against the exact second moment for one feature).
 """
 
 import warnings
