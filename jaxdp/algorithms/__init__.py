@@ -1,4 +1,9 @@
-"""How it is learnt: algorithms that simulators, theories and accountants read."""
+"""How it is learnt: algorithms that simulators, theories and accountants read.
+
+In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
+Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime"; DR is "A Law of Data
+Reconstruction for Random Features (and Beyond)".
+"""
 
 from jaxdp.algorithms.base import AbstractAlgorithm as AbstractAlgorithm
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm as AbstractFullBatchAlgorithm

@@ -1,6 +1,6 @@
 """What leaks: reconstructing the training inputs from trained parameters.
 
-DR in the docstrings is "A law of data reconstruction for random features (and beyond)".
+In the docstrings DR is "A Law of Data Reconstruction for Random Features (and Beyond)".
 """
 
 from jaxdp.attacks.base import AbstractTarget as AbstractTarget

@@ -1,4 +1,8 @@
-"""Clipping: of a gradient whose norm is known, and of every sample of a batch."""
+"""Clipping: of a gradient whose norm is known, and of every sample of a batch.
+
+In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
+Aggressive Clipping".
+"""
 
 from jaxdp.clipping.norm_clip import NormClip as NormClip
 from jaxdp.clipping.per_sample import clipped_gradient_sum as clipped_gradient_sum

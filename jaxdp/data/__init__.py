@@ -1,4 +1,8 @@
-"""From files to arrays: tables, digits, images, and their scaling; nothing of learning."""
+"""From files to arrays: tables, digits, images, and their scaling; nothing of learning.
+
+In the docstrings PF is "Privacy for Free in the Overparameterized Regime"; DR is "A Law of Data
+Reconstruction for Random Features (and Beyond)".
+"""
 
 from jaxdp.data.cifar10 import read_cifar10 as read_cifar10
 from jaxdp.data.images import first_of_classes as first_of_classes

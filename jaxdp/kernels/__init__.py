@@ -1,10 +1,9 @@
 """Private kernel learning: kernels, feature maps, and learners whose release is a function.
 
-PK in the docstrings is "Optimal differentially private kernel learning with random projection".
+In the docstrings PK is "Optimal differentially private kernel learning with random projection".
 `PrivateKernelRidge`, `PrivateKernelClassifier` and `PrivateKernelRegressor` are proved private; the
 proofs stand in the docstrings of `ridge/learner.py`, `margin/objective_calibration.py` and
-`margin/softmax_calibration.py`. `published` holds the
-paper's algorithms as printed.
+`margin/softmax_calibration.py`. `published` holds the paper's algorithms as printed.
 """
 
 from jaxdp.kernels import published as published

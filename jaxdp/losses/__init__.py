@@ -1,4 +1,7 @@
-"""Losses of a prediction: value, slope and curvature; and their means where it is Gaussian."""
+"""Losses of a prediction: value, slope and curvature; and their means where it is Gaussian.
+
+In the docstrings PK is "Optimal differentially private kernel learning with random projection".
+"""
 
 from jaxdp.losses.base import AbstractClassificationLoss as AbstractClassificationLoss
 from jaxdp.losses.base import AbstractLoss as AbstractLoss

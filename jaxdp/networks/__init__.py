@@ -1,4 +1,8 @@
-"""Networks: ReLU classifiers, and the victims of the attack on a last layer."""
+"""Networks: ReLU classifiers, and the victims of the attack on a last layer.
+
+In the docstrings PF is "Privacy for Free in the Overparameterized Regime"; DR is "A Law of Data
+Reconstruction for Random Features (and Beyond)".
+"""
 
 from jaxdp.networks.base import AbstractLastLayerNetwork as AbstractLastLayerNetwork
 from jaxdp.networks.classifiers import accuracy as accuracy

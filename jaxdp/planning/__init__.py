@@ -1,4 +1,8 @@
-"""From a budget to how to run it: plans, by gradients through the theory."""
+"""From a budget to how to run it: plans, by gradients through the theory.
+
+In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
+Aggressive Clipping".
+"""
 
 from jaxdp.planning.dispatch import plan as plan
 from jaxdp.planning.features.training_plan import Cell as Cell

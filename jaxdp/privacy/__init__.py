@@ -1,4 +1,8 @@
-"""What is made public, and what that costs."""
+"""What is made public, and what that costs.
+
+In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
+Aggressive Clipping"; DR is "A Law of Data Reconstruction for Random Features (and Beyond)".
+"""
 
 from jaxdp.privacy.accounting import Cost as Cost
 from jaxdp.privacy.accounting import account as account

@@ -1,4 +1,8 @@
-"""What is learnt: descriptions that simulators and theories read."""
+"""What is learnt: descriptions that simulators and theories read.
+
+In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
+Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime".
+"""
 
 from jaxdp.problems.base import AbstractLinearModelProblem as AbstractLinearModelProblem
 from jaxdp.problems.base import AbstractProblem as AbstractProblem

@@ -1,4 +1,8 @@
-"""Learning-rate schedules: time in [0, 1] to a non-increasing value."""
+"""Learning-rate schedules: time in [0, 1] to a non-increasing value.
+
+In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
+Aggressive Clipping".
+"""
 
 from jaxdp.schedules.base import AbstractSchedule as AbstractSchedule
 from jaxdp.schedules.base import is_checked as is_checked

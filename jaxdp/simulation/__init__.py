@@ -1,4 +1,8 @@
-"""What happens: simulators, and the verb that runs them."""
+"""What happens: simulators, and the verb that runs them.
+
+In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
+Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime".
+"""
 
 from jaxdp.simulation.base import AbstractSimulator as AbstractSimulator
 from jaxdp.simulation.dispatch import simulate as simulate

@@ -1,4 +1,10 @@
-"""What is predicted: theories, and the verb that asks them."""
+"""What is predicted: theories, and the verb that asks them.
+
+In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
+Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime"; PK is "Optimal
+differentially private kernel learning with random projection"; DR is "A Law of Data Reconstruction
+for Random Features (and Beyond)".
+"""
 
 from jaxdp.theory.base import AbstractTheory as AbstractTheory
 from jaxdp.theory.dispatch import predict as predict

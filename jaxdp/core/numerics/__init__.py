@@ -1,1 +1,5 @@
-"""Gaussian moments, polynomials and random numbers that several rooms compute with."""
+"""Gaussian moments, sums, quadratures and random numbers that several parts of jaxdp use.
+
+In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
+Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime".
+"""

@@ -1,6 +1,7 @@
 r"""The deterministic equivalent: coupled ordinary differential equations, one per eigenvalue.
 
-Source: AC (62), with the right D_i(0), and Proposition 5 for the last step's noise.
+Source: AC (62), and Proposition 5 for the last step's noise. The $D_i(0)$ printed after (62) is
+wrong: it has a factor $\lambda_i$ too many. Used here is the right one (docs/ERRATA.md, E1).
 
 No schedule is differentiated. The noise term is $-K\,d\tilde\eta^2/dt$ with
 $K = 2c^2\gamma^2/\rho^2$, so $U_i = D_i + K(\tilde\eta^2(t) - \tilde\eta^2(1))$ obeys the equation
