@@ -45,6 +45,7 @@ _CLASSES = {
             "TorusKernel",
         )
     },
+    # What saved models call this class: the name stays, because they must still load.
     "privacy.Gaussian": (_PRIVACY, "GaussianMechanism"),
     **{
         f"privacy.{name}": (_PRIVACY, name)
