@@ -1,4 +1,7 @@
-"""How many updates an algorithm makes: known when a loop is compiled, or traced."""
+"""The number of updates that an algorithm makes: a Python int, or a traced whole number.
+
+A Python int sets the length of compiled loops; with a traced one a compiled function serves all.
+"""
 
 from typing import Any, Self
 

@@ -1,16 +1,17 @@
-r"""What an attack says about a leak: that rows were found, that none were, or that it could not.
+r"""What an attack shows about a leak: rows were found, none were found, or it cannot be told.
 
 An attack that finds nothing is no evidence of safety where it does not apply. It applies where
 the parameters lie in the span of the training rows' features (so not after noise, Adam or a decay
 of the weights, nor where all layers moved far), and where they determine the rows: r independent
 outputs leave $r(p - n)$ equations for the $n(d - 1)$ directions of the rows.
 
-Without the true rows the loss has to tell. A network trained in all of its weights leaves a rest
-at its training rows, so that they are found with a loss above the tolerance. Such a loss is small
-beside that of rows fitted to parameters that hold no rows: these explain by chance as large a
-part as they have numbers, dn of the p, and leave $1 - dn/p$.
-Source: DR Sections 4 and 5. Derived: the count for several
-outputs, and what rows fitted to noise leave, test_leak.
+Without the true rows, the loss of the guessed rows is the only evidence. If all weights of a
+network were trained, its training rows themselves have a loss above the tolerance. Such a loss is
+small beside the loss of rows that are fitted to parameters in which no rows are hidden: these rows
+explain by chance the share dn/p of the parameters, as dn numbers were fitted to p, and leave $1 -
+dn/p$.
+Source: DR Sections 4 and 5. Derived: the count for several outputs, and what rows fitted to noise
+leave, test_leak.
 """
 
 import enum

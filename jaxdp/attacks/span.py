@@ -1,11 +1,11 @@
-r"""The attack that DR's theorems speak of: not the parameters are known, but the features' span.
+r"""An attack that is given what DR's Theorems 1 and 2 assume: the span of the rows' features.
 
-Theorems 1 and 2 assume that every $\varphi(x_i)$ lies in the span of the guess's features; the
-attack on trained parameters has one vector of that span. Here the hypothesis itself is what is
-minimised, $\sum_i|P^\perp_{\hat\Phi}\varphi(x_i)|^2/\sum_i|\varphi(x_i)|^2$: the loss of a target
-whose n outputs are the rows' features. It has n (p - n) equations for n (d - 1) unknowns, so that
-rows are determined from about p = n + d on, not from dn: what the law p = dn counts is the one
-vector.
+The theorems assume of a guess that the features $\varphi(x_i)$ of every training row lie in the
+span of the guess's features. An attack on trained parameters knows less: one vector of the span of
+the training rows' features, for each output. Here the assumption itself is turned into a loss,
+$\sum_i|P^\perp_{\hat\Phi}\varphi(x_i)|^2/\sum_i|\varphi(x_i)|^2$, which is that of a target whose n
+outputs are the rows' features. It has n (p - n) equations for n (d - 1) unknowns, so that the rows
+are determined from about p = n + d on. The law p = dn is that of the attack which knows one vector.
 """
 
 from collections.abc import Callable

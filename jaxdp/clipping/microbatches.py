@@ -1,4 +1,8 @@
-"""A batch cut into microbatches, and those into blocks, by places alone."""
+"""Sums over a batch that is cut into microbatches, and these into blocks.
+
+Where a sample goes depends on its place in the batch alone, never on data. So if one record is
+replaced or masked out, only one block changes, as `sensitivity` needs.
+"""
 
 from collections.abc import Callable
 from typing import Any

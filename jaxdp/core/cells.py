@@ -1,8 +1,10 @@
-"""Functions that are handed a whole batch along one axis, under however many `vmap`s they stand.
+"""Functions that are given a whole batch along one axis, however many `vmap`s made the batch.
 
-`jax.vmap` gives each array one more axis in front. Where an element of the batch, here called a
-cell, has only a few numbers, the innermost loops of the compiled code are then short and slow. A
-function made here is given all cells side by side along one axis, which keeps those loops long.
+`jax.vmap` puts a new axis in front of each array. Where an element of the batch, here called a
+cell, has only a few numbers, the innermost loops of the compiled code are then short and slow. The
+function that `side_by_side` makes looks like a function of one cell; under `vmap`, also under
+several, all cells are laid side by side along one axis and computed together, which keeps those
+loops long.
 """
 
 from collections.abc import Callable

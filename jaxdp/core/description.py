@@ -1,8 +1,9 @@
-"""Descriptions: objects that their constructor's arguments say in full, copied by changing some.
+"""Descriptions: objects that are determined by the arguments of their constructor.
 
-A copy that sets fields directly (`equinox.tree_at`, `dataclasses.replace` of fields that are no
-arguments) skips the constructor's checks, and what it derived from the arguments goes stale.
-`replace` goes through the constructor.
+Problems, algorithms, simulators and theories are such objects. `replace` makes a copy with some of
+the arguments changed, through the constructor. A copy that sets fields directly
+(`equinox.tree_at`, `dataclasses.replace` of fields that are no arguments) skips the constructor's
+checks, and what the constructor derived from the arguments goes stale.
 
 A description is shown by those arguments too: `print` and notebooks have a table of them, `repr` is
 the call that makes it.

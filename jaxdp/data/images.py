@@ -1,9 +1,10 @@
 r"""Images as rows of a table, and back: chosen, pooled, scaled onto the sphere.
 
 One number, the mean over all images, pixels and colours, is subtracted before a row is scaled to
-norm sqrt(d). Without it photographs are nearly parallel (cosines of .8 to .9); with each image's
-own mean a row would not hold its brightness, and a picture made from a row that was found would
-owe it to the truth. So only the contrast is lost on the sphere, and put back by `images_of`.
+norm sqrt(d). Without that, photographs are nearly parallel (cosines of .8 to .9). If each image's
+own mean were subtracted, a row would not hold the image's brightness, and a picture of a
+reconstructed row could only be drawn with the brightness of the true image. As it is, scaling to
+the sphere loses an image's contrast alone; `images_of` puts the true image's contrast back.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """A table made ready: checked, centred, and scaled so that its covariance has trace = dim.
 
-For images, whose pixels may be dead, the scaling of each column by its own standard deviation.
-Everything here runs once, on the host, in float64, and reads the table without privacy.
+For images there is another scaling: each column by its own standard deviation, with care for pixels
+that are the same in all rows. Everything here runs once, on the host, in float64, and reads the
+table without privacy.
 """
 
 from typing import Any, NamedTuple

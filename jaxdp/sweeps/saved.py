@@ -1,4 +1,4 @@
-"""Reads what a store holds, without the function that made it: finished cells, while others run."""
+"""Reads the finished cells of a store, also while its sweep runs, without the sweep's function."""
 
 import math
 import os

@@ -1,7 +1,7 @@
-"""The parts of a step of a private optimiser: what it asks for, its sum and its update.
+"""The pieces of one step of a private optimiser: its checks, the clipped sum, the update.
 
-Sum and update are compiled each by itself, so that secret noise can be added between them on the
-host.
+Sum and update are compiled apart from each other, so that secret noise can be added between them on
+the host.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What noisy sums of clipped gradients make public, in the words of a release."""
+"""The `Release` of a private optimiser, which makes noisy sums of clipped gradients public."""
 
 from typing import Any
 

@@ -1,8 +1,10 @@
-r"""The default optimiser: curvature-scaled momentum on blocks of features, with spare rows.
+r"""The default optimiser of the attack: momentum with steps scaled by the curvature.
 
-On every block of neurons the parameters are the same combination of the features. At a solution a
-step that is computed on one block is therefore as exact as one on all; away from a solution blocks
-disagree, and their noise leads out of poor local minima.
+A step computes the loss on one block of the features only, which costs a fraction of a full pass.
+At a solution the parameters in every block are the same combination of the guessed rows' features,
+so that a step on one block is as exact there as a step on all of them. Away from a solution the
+blocks disagree, and this noise leads out of poor local minima. `scaled_steps` has the steps, and
+`rounds` says when more rows than are looked for ("spare rows") are tried.
 Derived: that it solves what the published optimiser does not, test_curvature_scaled.
 """
 

@@ -1,8 +1,11 @@
-r"""Moves between descents: spare rows come in, and the rows that matter least go out.
+r"""Changes to an attack's guess between two descents of its loss.
 
-A guess of n rows is caught easily: two of its rows share one input, or a row has settled between
-two. With spare rows it is not, and afterwards the least significant rows are the spare ones. What a
-plain guess misses is named by where its residual points, and by the negatives of its rows.
+A guess is as many rows as there are training rows. Gradient steps on it get stuck in a local
+minimum where two guessed rows approach one training row, or one guessed row lies between two
+training rows. So a descent starts with more rows than are looked for: half of the added ("spare")
+rows are negatives of guessed ones, the others are random (`with_spares`). Afterwards the rows are
+dropped whose removal raises the loss least (`thinned`). A training row that is still missing is
+looked for in the direction in which the residual of the guess pulls its rows (`reseeded`).
 Derived: that this finds all rows where descent alone misses some, test_moves.
 """
 

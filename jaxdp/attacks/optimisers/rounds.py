@@ -1,7 +1,10 @@
-"""The rounds of the default optimiser: what is done when, decided on the host.
+"""The rounds of the attack's default optimiser: what it tries in which order, decided on the host.
 
-A round descends with spare rows, leaves the least significant ones out, descends without, moves
-rows to where the residual points, and keeps what is better.
+Each round (1) adds spare rows to the best guess so far and descends, (2) drops the rows whose
+removal raises the loss least, until as many are left as are looked for, and descends again, (3)
+puts the row that matters least where the residual points, as long as that lowers the loss, and (4)
+takes steps on all features, where the steps before were on blocks. The result is kept where its
+loss is lower. `moves` has the changes of the rows, `scaled_steps` the descent.
 """
 
 import math

@@ -1,8 +1,10 @@
-r"""The last linear layer of any Equinox model, and what comes into it.
+r"""The last linear layer of any Equinox model, and the features that enter it.
 
-Whatever stands behind a linear layer, a step of gradient descent adds $\sum_i r_i\varphi(x_i)^\top$
-to its weights, with $\varphi(x_i)$ what comes into it and $r_i$ what comes back from behind: a
-bias, a final activation and any loss change $r_i$ alone, and the span stays.
+A step of gradient descent adds $\sum_i r_i\varphi(x_i)^\top$ to the weights of a linear layer, with
+$\varphi(x_i)$ the features of row i, which enter the layer, and $r_i$ proportional to the
+derivative of the loss in the layer's output. A bias, a final activation and the choice of the loss
+change $r_i$ alone: the change of the weights lies in the span of the rows' features whatever they
+are.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,10 @@
-"""One value in a few words, or as Python would write it; neither looks into what holds records.
+"""How one value is printed: in a few words for a reader, or as Python would write it.
 
 Arrays may be traced, stand for a batch under `vmap`, lie on devices of other processes or hold
-private records. What is printed of them ends up in logs and notebooks, so that records are told by
-their number and keys not at all. What was computed from records is shown like any other number: the
-target of a problem that was made from a table, for example, is that table's least-squares solution.
+private records. What is printed of them ends up in logs and notebooks, so that of private records
+only their number is printed, and of keys nothing. What was computed from records is shown like any
+other number: the target of a problem that was made from a table, for example, is that table's
+least-squares solution.
 """
 
 import functools

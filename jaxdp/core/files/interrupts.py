@@ -1,8 +1,8 @@
-"""Ctrl-C in a process of our own, which ends by it at once and without an exception.
+"""How a command of jaxdp ends at Ctrl-C: at once, without an exception and without half a file.
 
 `KeyboardInterrupt` may be raised anywhere: within a callback, out of which it is lost, or while
 other threads compile, where taking the interpreter down ends in a segmentation fault. So a process
-that is a command of ours raises none. It removes the files that it had begun and ends.
+that runs one of jaxdp's commands raises none: it removes the files that it had begun, and ends.
 """
 
 import contextlib

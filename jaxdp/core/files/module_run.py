@@ -1,8 +1,10 @@
-"""`python -m jaxdp`, whose Ctrl-C ends it cleanly from the first import of the package on.
+"""Lets Ctrl-C end `python -m jaxdp` cleanly, from the first import of the package on.
 
-Python imports the package before it runs the module, and JAX takes seconds. This is imported first
-of all, and does something in that process alone, which is a command of ours: a process that imports
-jaxdp handles its signals as it likes. The console script does the same (`jaxdp_command`).
+Python imports the package before it runs the module, and importing JAX takes seconds, in which
+Ctrl-C would end in a traceback. So the package imports this module first of all. It changes how
+Ctrl-C is handled only in a process that runs `python -m jaxdp` or `python -m jaxdp.cli`: any other
+process that imports jaxdp handles its signals as it likes. The console script does the same
+(`jaxdp_command`).
 """
 
 import signal

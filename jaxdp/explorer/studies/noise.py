@@ -1,8 +1,8 @@
-"""The noise multiplier of a budget, found near the last one: a slider of epsilon moves little.
+"""The noise multiplier of a budget, searched for from the last answer, as sliders move it little.
 
-A search from nothing asks the account of Poisson batches some ten times, each of a tenth of a
-second. Near a known answer the logarithm of epsilon is all but linear in that of the noise, so that
-a secant takes two or three.
+A search without a start asks for the cost of Poisson batches some ten times, and each answer takes
+a tenth of a second. Near a known answer the logarithm of epsilon is nearly linear in that of the
+noise, so that the secant method asks two or three times.
 """
 
 import math

@@ -1,4 +1,9 @@
-"""From a thread to the page: what changes widgets runs where Bokeh allows it."""
+"""Changes of the page's widgets that a background thread asks for.
+
+Bokeh allows the widgets of a page to be changed only while the page's own session is at work. A
+thread that has computed a curve therefore hands over a function that shows it, and the session
+calls the function in its next turn.
+"""
 
 import collections
 from collections.abc import Callable

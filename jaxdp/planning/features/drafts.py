@@ -1,4 +1,9 @@
-"""The cells of a plan before anything is chosen: every argument checked, every sampler made."""
+"""The candidates of a plan of private training, before the search: their arguments and samplers.
+
+A plan compares pairs of a number of steps and a sampling rate; such a pair is called a cell. Each
+cell is a draft here: a `PrivateOptimiser` whose learning rate, clip norm and noise are
+placeholders. All arguments of `jaxdp.plan` are checked before any of them is searched for.
+"""
 
 import inspect
 from typing import Any

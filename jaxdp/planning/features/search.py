@@ -1,4 +1,4 @@
-"""The search for learning rate and clip norm in one cell: a grid, then L-BFGS-B.
+"""The search for learning rate and clip norm at given steps and batches: a grid, then L-BFGS-B.
 
 The loss is a curved valley in the two logarithms, along which less clipping and a smaller rate make
 up for each other. A coarse grid finds the valley, and a quasi-Newton method with the exact gradient

@@ -1,11 +1,13 @@
-r"""What no clip and no schedule of learning rates beats: a lower bound of the risk that is proved.
+r"""A proved lower bound of the released risk, for all clips and all schedules of learning rates.
 
-With $Z = R + K\tilde\eta^2$, $K = 2c^2\gamma^2/\rho^2$, the risk as it would be if all noise to
-come came now, the released risk is Z(1), Z(0) is $R(0) + K\tilde\eta^2(0)$, and Z' is at least
--G(Z), the fastest fall over all clips and rates (`fastest_fall`). So Z(1) is at least where
-$\int dz/G(z)$ from Z(0) down reaches 1: a sum over cells of z, in each of which G, which grows
-with z, is at most what it is at the upper end. A large first rate starts higher, and no later rate
-is larger: the bound is the least of those of ranges of first rates, which are halved where it is.
+Let $Z = R + K\tilde\eta^2$ with $K = 2c^2\gamma^2/\rho^2$: the risk that there would be if all the
+noise that the rest of the pass adds were added now. The released risk is Z(1), and Z(0) is $R(0) +
+K\tilde\eta^2(0)$. Z falls no faster than G(Z), the fastest fall over all clips and rates
+(`fastest_fall`). So Z(1) is at least the z at which $\int dz/G(z)$, from Z(0) down, reaches 1. The
+integral is bounded by a sum over short intervals ("cells") of z: G grows with z, and is in each
+cell at most what it is at the upper end. A larger first rate makes Z(0) larger, and no later rate
+is larger than the first. So there is a bound for each range of first rates, and the least of these
+bounds holds for all; the range that it comes from is halved, again and again.
 """
 
 import heapq

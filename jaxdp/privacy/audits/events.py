@@ -1,4 +1,11 @@
-"""Events by which two inputs are told apart, and what an event of known probabilities shows."""
+r"""The event by which an audit tells two inputs apart, and the epsilon or mu that it proves.
+
+An audit runs a mechanism on two neighbouring inputs and gets a score from each run. An event is
+that the score lies above a threshold, or that it does not. An event that has the probability p
+under one input and q under the other proves $\epsilon \ge \ln((p - \delta)/q)$ and $\mu \ge
+\Phi^{-1}(p) - \Phi^{-1}(q)$. This module has these two measures, and chooses the threshold that
+promises the largest of one of them.
+"""
 
 import math
 from typing import Any, NamedTuple

@@ -1,4 +1,8 @@
-r"""The trade-off curve of Gaussian differential privacy: what no membership test is below."""
+r"""The trade-off curve of Gaussian differential privacy: a lower bound on every test's errors.
+
+A membership test has a rate of false positives and one of false negatives. Under $\mu$-GDP no test
+lies below this curve of the one over the other.
+"""
 
 import math
 

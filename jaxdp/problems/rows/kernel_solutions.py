@@ -1,5 +1,6 @@
-r"""What no private training reaches: interpolation, ridge regression, and the spectrum behind them.
+"""What training without privacy reaches, beside which private training is held.
 
+That is interpolation and ridge regression, and the spectrum of the kernel on which they depend.
 Everything is computed in float64 on the host, from the features themselves where there are any;
 their Gram matrix would square the condition number, which is unbounded at p = n.
 """

@@ -1,4 +1,4 @@
-"""The values that an axis may have: concrete ones, which the device holds and tells apart."""
+"""Checks of the values of a sweep's axis: concrete, and different from each other on the device."""
 
 from typing import Any
 

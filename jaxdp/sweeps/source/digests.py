@@ -1,7 +1,8 @@
-"""Digests of functions and values, which another process repeats.
+"""Digests of functions and values that come out the same in every process.
 
-The walk goes through all that a value reaches; `parts` says what that is. Neither addresses nor the
-order of sets enter; the order of dicts does, because a function may depend on it.
+A digest covers everything that can be reached from a value, part by part; `parts` says what the
+parts of an object are. Neither addresses in memory nor the order of sets enter a digest. The order
+of dicts does, because a function may depend on it.
 """
 
 import collections

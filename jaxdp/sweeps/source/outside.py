@@ -1,4 +1,8 @@
-"""What a function of the user's finds outside itself under the names that it uses."""
+"""The values that a user's function reads from outside itself: globals, closure variables, imports.
+
+They are found by the names in the function's compiled code. The identity of a sweep has their
+digest in it, so that a store notices when a constant or a helper function has changed.
+"""
 
 import builtins
 import collections

@@ -1,7 +1,7 @@
-"""Whose a module is: the user's, whose content counts, or somebody's whose version does.
+"""Whether a module is the user's, jaxdp's, an installed package's or Python's own.
 
-jaxdp's own modules count by a hash of all its source files, installed packages by their versions,
-Python's own library by Python's.
+A digest covers the user's modules by their content, jaxdp's by one hash of all its source files,
+installed packages by their versions, and Python's own library by the version of Python.
 """
 
 import enum

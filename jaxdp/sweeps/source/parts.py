@@ -1,11 +1,14 @@
-"""What an object consists of, for its digest.
+"""The parts of an object that go into its digest.
 
-Of a function of the user's: its compiled code, its defaults and attributes, and what stands under
-the names that it uses. Of a class: its members and bases. Of any other object: its type, and what
-it would give to pickle, with the attributes that a class derived from another package's adds; what
-refuses that, such as an open file, cannot be read. What belongs to jaxdp, to an installed package
-or to Python itself is known by its name, beside what its objects and closures hold. Comments and
-blank lines are not part of compiled code, names of variables and docstrings are.
+- Of a user's function: its compiled code, its defaults and attributes, and the values of the names
+  that it uses from outside itself (`outside`).
+- Of a user's class: its members and bases.
+- Of any other object: its type, and what it would give to pickle, with the attributes that a class
+  derived from another package's adds. What refuses that, such as an open file, cannot be read.
+- Of what belongs to jaxdp, to an installed package or to Python itself: its name, and what its
+  objects and closures hold. Its source is not looked at; versions stand for it (`owners`).
+
+Comments and blank lines are not part of compiled code, names of variables and docstrings are.
 """
 
 import copyreg

@@ -1,7 +1,7 @@
 r"""The greedy feedback: at each state the learning rate at which the state falls fastest.
 
-With $Z = R + K\tilde\eta^2$, the risk as it would be if all noise to come came now, the isotropic
-problem has one state and no derivative of the schedule:
+Let $Z = R + K\tilde\eta^2$, the risk that there would be if all the noise that the rest of the pass
+adds were added now. In Z the isotropic problem has one state and no derivative of the schedule:
 
 $$ Z' = F(Z, \tilde\eta) = -2\tilde\eta\,m(R) + \tilde\eta^2\gamma N(R), \qquad
    R = Z - K\tilde\eta^2, \quad m = \mu R, \quad N = \nu(R + \zeta^2/2), $$
