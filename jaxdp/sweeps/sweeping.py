@@ -1,5 +1,6 @@
 """The verb `sweep`: every cell of a grid, in shards."""
 
+import concurrent.futures
 import importlib
 import inspect
 import os
@@ -77,7 +78,8 @@ def sweep(
         MemoryError: a device ran out of memory; names the `shard_size` to try.
         OSError: the store cannot be written; finished shards are whole.
         ModuleNotFoundError: xarray is not installed.
-        KeyboardInterrupt: Ctrl-C, after the shard in flight; says how to go on.
+        KeyboardInterrupt: Ctrl-C, after the shard in flight, or at once by a second; says how to
+            go on.
 
     Example:
         >>> import jax, jaxdp
@@ -145,16 +147,21 @@ class _Sweep:
             progress_bar(name, self.done.size, shown, quiet=self.quiet) as advance,
             stop_on_interrupt() as stop,
         ):
-            while not self.done.all():
-                for shard in self._computed(stop):
-                    if self.store is not None:
-                        self.store.write(shard)
-                    before = shown
-                    self._add(shard)
-                    shown = int(self.done.sum())
-                    advance(shown - before)
-                if stop.is_set():
-                    raise KeyboardInterrupt(self._how_to_resume())
+            # In a terminal Ctrl-C ends an executor's processes too, where they import or wait.
+            try:
+                while not (self.done.all() or stop.is_set()):
+                    for shard in self._computed(stop):
+                        if self.store is not None:
+                            self.store.write(shard)
+                        before = shown
+                        self._add(shard)
+                        shown = int(self.done.sum())
+                        advance(shown - before)
+            except (KeyboardInterrupt, concurrent.futures.BrokenExecutor):
+                if not stop.is_set():
+                    raise
+            if stop.is_set():
+                raise KeyboardInterrupt(self._how_to_resume())
         return self.shards
 
     def _computed(self, stop: threading.Event) -> Iterator[Shard]:

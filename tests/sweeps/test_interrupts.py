@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 from sweeps import workload
@@ -77,7 +78,7 @@ def test_ctrl_c_in_the_last_shard_is_not_swallowed(tmp_path, monkeypatch):
 def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):
     seconds = 60.0
     begun = _interrupting(monkeypatch, {3}, times=2, wait=lambda: time.sleep(seconds))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="10 of 40 cells are done and kept"):
         _run(workload.slow, tmp_path)
     assert time.monotonic() - begun[-1] < seconds / 2
     assert len(workload.files(tmp_path)) == 2
@@ -114,6 +115,38 @@ def test_with_an_executor_what_has_begun_is_kept_and_the_rest_cancelled(tmp_path
             _run(workload.slow, tmp_path, executor=executor)
     assert 3 <= len(begun) <= 2 + num_threads
     assert len(workload.files(tmp_path)) == len(begun)
+
+
+class _Broken(concurrent.futures.Executor):
+    """Processes that end by the interrupt that the sweep hears too, or by another fault."""
+
+    def __init__(self, interrupted):
+        self._interrupted = interrupted
+
+    def submit(self, *arguments):
+        if self._interrupted:
+            self._interrupted = False
+            os.kill(os.getpid(), signal.SIGINT)
+        broken = concurrent.futures.Future()
+        broken.set_exception(BrokenProcessPool("a process ended"))
+        return broken
+
+
+# Where no size is given, a pool is asked for it while its processes still import.
+@pytest.mark.parametrize("size", [5, None])
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_processes_that_end_by_ctrl_c_are_not_called_broken(tmp_path, size, interrupted):
+    expected, words = BrokenProcessPool, "a process ended"
+    if interrupted:
+        expected, words = KeyboardInterrupt, "0 of 40 cells are done .* call the sweep again"
+    with pytest.raises(expected, match=words):
+        workload.run(
+            workload.noisy,
+            tmp_path,
+            axes=workload.ONE_PROGRAM,
+            shard_size=size,
+            executor=_Broken(interrupted),
+        )
 
 
 @pytest.mark.parametrize("where", ["in another thread", "under another handler"])
@@ -180,6 +213,8 @@ def test_two_ctrl_cs_end_a_process_that_would_compute_for_a_minute(tmp_path):
 def _sweep_in_a_pool(store, connection):
     """A process group of its own, as of a terminal, with two processes more."""
     os.setpgrp()
+    # Tests that were started in a shell's background, and all of their processes, ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as executor:
         try:
