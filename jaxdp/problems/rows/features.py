@@ -27,7 +27,7 @@ from jaxdp.core.checks import (
     require_shape,
 )
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.losses import AbstractLoss
+from jaxdp.losses import AbstractLoss, HalfSquared, Squared
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.feature_arguments import (
     SQUARED,
@@ -155,8 +155,19 @@ class AbstractFeatureProblem(AbstractProblem):
         Args:
             rank: how many eigenvalues lie above the gap: the number of inputs d for random
                 features with $d << n << d^2$ (PF Lemma C.5).
+
+        Raises:
+            NotCoveredError: the loss is no square: then a mode has no rate of its own.
+            ValueError: there are not that many eigenvalues.
         """
-        return spectral_gap(self.kernel_eigenvalues(), rank, self.num_train)
+        if not isinstance(self.loss, Squared | HalfSquared):
+            raise NotCoveredError(
+                "a mode is learnt at a rate of its own under a square alone: expected the loss "
+                f"Squared() or HalfSquared(), got {type(self.loss).__name__}; "
+                "kernel_eigenvalues() asks for none"
+            )
+        curvature = self.loss.curvature_bound
+        return spectral_gap(self.kernel_eigenvalues(), rank, self.num_train, curvature)
 
 
 class ReducedFeatures(AbstractFeatureProblem):

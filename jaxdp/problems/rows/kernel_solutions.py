@@ -10,19 +10,21 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdp.core.checks import require_count, require_non_negative
+from jaxdp.losses import Squared
 
 
 class SpectralGap(NamedTuple):
     r"""Two neighbouring eigenvalues of the kernel, and what lies between them.
 
     A ridge between the two keeps the modes above the gap and damps those below; gradient flow,
-    which learns a mode at the rate $2\lambda/n$, does the same when it is stopped between the two
-    times. Source: PF (6.116) and the text around it, Lemma C.5.
+    which learns a mode at the rate $\kappa\lambda/n$, does the same when it is stopped between the
+    two times. Source: PF (6.116) and the text around it, Lemma C.5.
 
     Attributes:
         rank: how many eigenvalues lie above.
         above, below: eigenvalues number `rank` and `rank + 1`.
         num_train: n.
+        curvature: $\kappa$ of the loss: 2 of `Squared`, PF's; 1 of `HalfSquared`.
 
     Example:
         >>> from jaxdp.problems import SpectralGap
@@ -35,6 +37,7 @@ class SpectralGap(NamedTuple):
     above: float
     below: float
     num_train: int
+    curvature: float = Squared().curvature_bound
 
     @property
     def ridge(self) -> float:
@@ -43,9 +46,9 @@ class SpectralGap(NamedTuple):
 
     @property
     def stopping_times(self) -> tuple[float, float]:
-        r"""Times $n/(2\lambda)$ at which the modes above, and those below, are learnt."""
+        r"""Times $n/(\kappa\lambda)$ at which the modes above, and those below, are learnt."""
         above, below = (
-            self.num_train / (2 * value) if value > 0 else np.inf
+            self.num_train / (self.curvature * value) if value > 0 else np.inf
             for value in (self.above, self.below)
         )
         return above, below
@@ -80,7 +83,9 @@ def kernel_eigenvalues(features: np.ndarray) -> np.ndarray:
     return np.pad(values, (0, len(features) - len(values)))
 
 
-def spectral_gap(eigenvalues: np.ndarray, rank: int, num_train: int) -> SpectralGap:
+def spectral_gap(
+    eigenvalues: np.ndarray, rank: int, num_train: int, curvature: float
+) -> SpectralGap:
     """The gap after eigenvalue number `rank`.
 
     Raises:
@@ -89,4 +94,5 @@ def spectral_gap(eigenvalues: np.ndarray, rank: int, num_train: int) -> Spectral
     rank = require_count("rank", rank)
     if rank >= len(eigenvalues):
         raise ValueError(f"expected rank < {len(eigenvalues)}, the number of rows, got {rank}")
-    return SpectralGap(rank, float(eigenvalues[rank - 1]), float(eigenvalues[rank]), num_train)
+    above, below = float(eigenvalues[rank - 1]), float(eigenvalues[rank])
+    return SpectralGap(rank, above, below, num_train, curvature)

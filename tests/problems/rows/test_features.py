@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp import losses
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.problems import ReducedFeatures
 
 RNG = np.random.default_rng(0)
@@ -126,6 +128,24 @@ def test_the_spectrum_has_a_gap_after_the_number_of_inputs():
     assert slow > 3 * fast
     with pytest.raises(ValueError, match="rank < 120"):
         problem.spectral_gap(120)
+
+
+@pytest.mark.parametrize("loss", [losses.Squared(), losses.HalfSquared()])
+def test_a_mode_is_learnt_at_the_rate_that_the_stopping_time_names(loss):
+    problem = jaxdp.RandomFeatures.from_arrays(*_arrays(12, 7, 30), loss=loss)
+    train, _ = problem.host_features()
+    kernel = train @ train.T
+    modes = np.linalg.eigh(kernel)[1]
+    for mode, time in zip(modes.T[[-3, -4]], problem.spectral_gap(3).stopping_times, strict=True):
+        # Of gradient flow, -df/dt = K l'(f)/n, here with labels of 0.
+        velocity = kernel @ np.asarray(loss.slope(mode, np.zeros(12))) / 12
+        np.testing.assert_allclose(velocity * time, mode, rtol=1e-6, atol=1e-6)
+
+
+def test_modes_have_no_stopping_times_where_the_loss_is_no_square():
+    problem = jaxdp.RandomFeatures.from_arrays(*_arrays(12, 7, 30), loss=losses.Huber(1.0))
+    with pytest.raises(NotCoveredError, match=r"Squared\(\) or HalfSquared\(\), got Huber"):
+        problem.spectral_gap(3)
 
 
 @pytest.mark.slow
