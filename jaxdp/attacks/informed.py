@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.attacks.likelihood import known_run
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget
+from jaxdp.losses import AbstractScalarLoss
 
 
 def without_known_rows(
@@ -26,6 +27,7 @@ def without_known_rows(
     known_labels: Float[Array, " known"],
     *,
     num_samples: int,
+    loss: AbstractScalarLoss | None = None,
 ) -> RandomFeaturesTarget:
     r"""What the steps between consecutive iterates say of the records that are not known.
 
@@ -40,6 +42,7 @@ def without_known_rows(
         algorithm: as it was run; the noise does not matter.
         known_inputs, known_labels: (m, d) and (m,), fewer than n.
         num_samples: n, by which the algorithm divides.
+        loss: that training used, of one output; None for `Squared`.
 
     Returns:
         What is left of the known rows, as parameters to attack.
@@ -67,5 +70,6 @@ def without_known_rows(
         known_inputs,
         known_labels,
         num_samples=num_samples,
+        loss=loss,
     )
     return RandomFeaturesTarget(run.weights, activation, jnp.sum(run.left, axis=0))

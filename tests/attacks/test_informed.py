@@ -17,6 +17,7 @@ from jaxdp.attacks import (
     row_errors,
     without_known_rows,
 )
+from jaxdp.losses import Logistic
 from jaxdp.privacy import error_lower_bound
 from jaxdp.theory import last_iterate_reconstruction_errors
 
@@ -33,7 +34,7 @@ def _problem(count, dim, num_features, seed=0):
     return jaxdp.RandomFeatures.from_arrays(inputs, labels, inputs, labels, weights, RELU)
 
 
-def _without_known(problem, iterates, algorithm):
+def _without_known(problem, iterates, algorithm, loss=None):
     return without_known_rows(
         iterates,
         problem.weights,
@@ -42,21 +43,35 @@ def _without_known(problem, iterates, algorithm):
         problem.train_inputs[:-1],
         problem.train_labels[:-1],
         num_samples=problem.num_train,
+        loss=loss,
     )
 
 
-def _descent(problem, num_steps):
+def _twice_the_residual(predictions, labels):
+    return 2 * (predictions - labels)
+
+
+def _logistic_slope(predictions, labels):
+    return -labels / (1 + np.exp(labels * predictions))
+
+
+def _descent(problem, num_steps, slope=_twice_the_residual):
     """All iterates of PF's Algorithm 1 without noise, in NumPy."""
     inputs, weights = (np.asarray(part, float) for part in (problem.train_inputs, problem.weights))
     features = np.maximum(inputs @ weights.T, 0)
     iterates = [np.zeros(len(weights))]
     for _ in range(num_steps):
-        gradients = 2 * (features @ iterates[-1] - np.asarray(problem.train_labels))[:, None]
-        gradients = gradients * features
+        slopes = slope(features @ iterates[-1], np.asarray(problem.train_labels, float))
+        gradients = slopes[:, None] * features
         norms = np.linalg.norm(gradients, axis=1, keepdims=True)
         total = (gradients * np.minimum(1, CLIP / norms)).sum(0)
         iterates.append(iterates[-1] - RATE / len(inputs) * total)
     return np.array(iterates), features
+
+
+def _cosine_with_the_unknown_row(problem, target, features):
+    left = float(problem.train_labels[-1]) * np.asarray(target.parameters, float).ravel()
+    return left @ features[-1] / np.linalg.norm(left) / np.linalg.norm(features[-1])
 
 
 def test_what_remains_is_the_unknown_row_alone():
@@ -64,13 +79,26 @@ def test_what_remains_is_the_unknown_row_alone():
     for num_steps in (1, 30):
         iterates, features = _descent(problem, num_steps)
         target = _without_known(problem, iterates, jaxdp.DPGD(RATE, CLIP, num_steps, 0.0))
-        left = np.asarray(target.parameters, float).ravel()
-        label = float(problem.train_labels[-1])
-        cosine = label * left @ features[-1] / np.linalg.norm(left) / np.linalg.norm(features[-1])
+        cosine = _cosine_with_the_unknown_row(problem, target, features)
         assert cosine == pytest.approx(1, abs=1e-6)
         # Of the iterate itself that cannot be said.
         whole = abs(iterates[-1] @ features[-1])
         assert whole < 0.9 * np.linalg.norm(iterates[-1]) * np.linalg.norm(features[-1])
+
+
+# Gradients of the logistic loss are shorter than the clip norm: the loss decides what is taken off.
+def test_the_known_rows_are_taken_off_by_the_loss_that_trained():
+    problem = _problem(4, 5, 60)
+    algorithm = jaxdp.DPGD(RATE, 100.0, 30, 0.0)
+    iterates, features = _descent(problem, 30, _logistic_slope)
+    right, wrong = (
+        _cosine_with_the_unknown_row(
+            problem, _without_known(problem, iterates, algorithm, loss), features
+        )
+        for loss in (Logistic(), None)
+    )
+    assert right == pytest.approx(1, abs=1e-6)
+    assert wrong < 0.9
 
 
 @pytest.mark.slow
