@@ -29,8 +29,10 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.numerics.precision import full_products
 from jaxdp.core.progress import listener_of
+from jaxdp.losses import Squared
 from jaxdp.networks.base import AbstractLastLayerNetwork
 
+_LOSS = Squared()
 # Steps between two looks at the curvature, and products of a look; the first look has no start.
 _CHUNK = 25
 _PRODUCTS, _FIRST_PRODUCTS = 4, 20
@@ -162,7 +164,8 @@ def gradient_descent(
         if not float(curvature) > 0:
             halvings = _HALVINGS
             break
-        rate = share * 2**-halvings * labels.size / float(curvature)
+        largest = 2 * labels.size / (_LOSS.curvature_bound * float(curvature))
+        rate = share * 2**-halvings * largest
         # As arrays, so that all chunks share one compilation.
         count = jnp.asarray(min(_CHUNK, max_steps - num_steps), jnp.int32)
         numbers = jnp.asarray(rate, labels.dtype), jnp.asarray(tolerance, labels.dtype)
@@ -277,7 +280,7 @@ def _features(model, inputs):
 @eqx.filter_jit
 def _loss(model, inputs, labels):
     weights, outputs = _split(model, inputs)
-    return jnp.mean((outputs(weights) - labels) ** 2)
+    return jnp.mean(_LOSS.value(outputs(weights), labels))
 
 
 @eqx.filter_jit
@@ -285,15 +288,11 @@ def _advance(model, inputs, labels, rate, tolerance, count):
     """Up to `count` steps, fewer where the tolerance is met: the model, their number, its loss."""
     weights, outputs = _split(model, inputs)
 
-    def residuals(weights):
-        found, pull = jax.vjp(outputs, weights)
-        return found - labels, pull
-
     def step(state):
         weights, taken, _ = state
-        errors, pull = residuals(weights)
-        (gradient,) = pull(errors * (2 / labels.size))
-        is_done = jnp.mean(errors**2) <= tolerance
+        found, pull = jax.vjp(outputs, weights)
+        (gradient,) = pull(_LOSS.slope(found, labels) / labels.size)
+        is_done = jnp.mean(_LOSS.value(found, labels)) <= tolerance
         size = jnp.where(is_done, 0, rate)
         weights = jax.tree.map(lambda weight, slope: weight - size * slope, weights, gradient)
         return weights, taken + ~is_done, is_done
@@ -304,4 +303,4 @@ def _advance(model, inputs, labels, rate, tolerance, count):
     start = (weights, jnp.zeros((), jnp.int32), jnp.asarray(False))
     weights, taken, _ = lax.while_loop(goes_on, step, start)
     _, rest = eqx.partition(model, eqx.is_inexact_array)
-    return eqx.combine(weights, rest), taken, jnp.mean((outputs(weights) - labels) ** 2)
+    return eqx.combine(weights, rest), taken, jnp.mean(_LOSS.value(outputs(weights), labels))

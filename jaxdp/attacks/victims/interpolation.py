@@ -19,6 +19,7 @@ from jaxdp.attacks.regenerated_weights import RegeneratedWeights
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import require_count, require_finite, require_positive, require_shape
 from jaxdp.core.numerics.hermite import evaluate_on_host
+from jaxdp.losses import Squared
 
 # Of a copy of V in float64.
 _BLOCK_NUMBERS = 2**23
@@ -81,9 +82,9 @@ def gradient_descent_parameters(
     r"""Parameters after some steps of full-batch gradient descent from 0, gradients clipped.
 
     The noiseless limit of `DPGD`: $\theta \leftarrow \theta - \frac\eta n\sum_i \min(1, C/|g_i|)\,
-    g_i$ with $g_i$ the gradient of $|\theta^\top\varphi(x_i) - y_i|^2$. Each $g_i$ is $2 r_i$ times
-    $\varphi(x_i)$, so the n coefficients of the rows follow a recursion of their own, exactly.
-    Derived: test_interpolation, against the recursion in p dimensions.
+    g_i$ with $g_i$ the gradient of $|\theta^\top\varphi(x_i) - y_i|^2$. Each $g_i$ is the loss's
+    slope times $\varphi(x_i)$, so the n coefficients of the rows follow a recursion of their own,
+    exactly. Derived: test_interpolation, against the recursion in p dimensions.
 
     Args:
         inputs, labels, weights, activation: as in `minimum_norm_parameters`.
@@ -117,13 +118,13 @@ def gradient_descent_parameters(
     gram = features @ features.T
     lengths = np.sqrt(np.diag(gram))
     coefficients = np.zeros_like(columns)
-    rate = 2 * float(learning_rate) / len(columns)
+    loss, rate = Squared(), float(learning_rate) / len(columns)
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(num_steps):
-            residuals = gram @ coefficients - columns
-            norms = 2 * np.linalg.norm(residuals, axis=1) * lengths
+            slopes = loss.slope(gram @ coefficients, columns)
+            norms = np.linalg.norm(slopes, axis=1) * lengths
             factors = np.minimum(1, clip_norm / np.maximum(norms, np.finfo(float).tiny))
-            coefficients = coefficients - rate * factors[:, None] * residuals
+            coefficients = coefficients - rate * factors[:, None] * slopes
         parameters = features.T @ coefficients
     if not np.isfinite(parameters).all():
         raise ValueError(
