@@ -20,6 +20,8 @@ from jaxdp.losses.lipschitz import (
     wide_grid,
 )
 
+# By their slopes at these margins two losses are told apart.
+COMPARED_MARGINS = np.linspace(-16, 16, 513)
 _Margins = Float[np.ndarray, " n"]
 
 

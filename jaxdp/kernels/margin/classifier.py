@@ -5,7 +5,6 @@ r"""Private kernel classification: a convex loss of the margin, or the softmax l
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
@@ -13,10 +12,8 @@ from jaxdp.kernels.margin.objective_calibration import objective_perturbation_st
 from jaxdp.kernels.margin.objective_learner import APPROXIMATION_SHARE, AbstractObjectiveLearner
 from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
 from jaxdp.losses import AbstractMarginLoss, Logistic, Softmax
-from jaxdp.losses.margin import check_margin_loss
-
-# Where two losses are compared.
-_MARGINS = np.linspace(-16, 16, 513)
+from jaxdp.losses.labels import require_sign_labels
+from jaxdp.losses.margin import COMPARED_MARGINS, check_margin_loss
 
 
 class PrivateKernelClassifier(AbstractObjectiveLearner):
@@ -100,20 +97,10 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
         if isinstance(self.loss, Softmax):
             self.loss.require_labels("labels", labels)
         else:
-            _check_signs(labels)
+            require_sign_labels("labels", labels, type(self.loss).__name__)
 
     def _told_by(self):
         # The softmax loss is told by its number of classes, which its name states.
         if isinstance(self.loss, Softmax):
             return b""
-        return np.asarray(self.loss.slope_of_margin(_MARGINS), np.float64).tobytes()
-
-
-def _check_signs(targets: Float[np.ndarray, " n"]) -> None:
-    """Raise ValueError unless all labels are -1 or +1; says what to do with labels 0 and 1."""
-    if np.all(np.abs(targets) == 1):
-        return
-    other = targets[np.abs(targets) != 1][0]
-    is_binary = np.isin(targets, (0, 1)).all()
-    hint = "; of labels 0 and 1 give 2 * labels - 1" if is_binary else ""
-    raise ValueError(f"expected labels -1 and +1 alone, got {other:g}{hint}")
+        return np.asarray(self.loss.slope_of_margin(COMPARED_MARGINS), np.float64).tobytes()

@@ -8,7 +8,7 @@ from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.published.perturbed_minimiser import (
-    AbstractObjectiveLearner,
+    AbstractPublishedMinimiser,
     check_learner,
     published_perturbation,
 )
@@ -23,7 +23,7 @@ _FALSE = (
 )
 
 
-class Algorithm2(AbstractObjectiveLearner):
+class Algorithm2(AbstractPublishedMinimiser):
     r"""PK Algorithm 2 as printed, with the scope of the root that Lemma 7 has.
 
     $\Delta_3 = \kappa\sqrt q$ with $L = \log(4/\delta)$; every entry of b has the standard

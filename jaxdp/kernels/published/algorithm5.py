@@ -27,10 +27,11 @@ from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.published.curated import AbstractJointPathLearner, CuratedFunction, SecretPaths
 from jaxdp.kernels.published.learner import classic_multiplier, scaled_down, statement
-from jaxdp.kernels.published.perturbed_minimiser import check_signs, least_tolerance
+from jaxdp.kernels.published.perturbed_minimiser import least_tolerance
 from jaxdp.kernels.published.projection import kernel_size
 from jaxdp.kernels.release.columns import in_order
 from jaxdp.kernels.release.table_inputs import host_rows
+from jaxdp.losses.labels import require_sign_labels
 from jaxdp.losses.margin import AbstractMarginLoss, check_margin_loss
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.mechanisms import GaussianMechanism
@@ -92,7 +93,7 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         return {"f": step * classic_multiplier(delta) / epsilon}
 
     def _release(self, request):
-        check_signs(request.targets)
+        require_sign_labels("labels", request.targets, type(self.loss).__name__)
         rows = scaled_down(host_rows("inputs", request.table), self.input_bound)
         weights, gap = self._machine(rows, request.targets)
         std = self.noise_std(len(rows), request.epsilon, request.delta)["f"]

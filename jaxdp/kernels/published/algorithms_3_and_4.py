@@ -29,7 +29,7 @@ from jaxdp.kernels.published.learner import (
     statement,
 )
 from jaxdp.kernels.published.perturbed_minimiser import (
-    AbstractObjectiveLearner,
+    AbstractPublishedMinimiser,
     check_learner,
     published_perturbation,
 )
@@ -142,7 +142,7 @@ class Algorithm3(AbstractPublishedLearner[ReleasedFunction]):
         return cosine_features(self.kernel, self.num_features, dim, public_seed=public_seed)
 
 
-class Algorithm4(AbstractObjectiveLearner):
+class Algorithm4(AbstractPublishedMinimiser):
     r"""PK Algorithm 4 as printed: $\Delta = \sqrt2$ and $\log(2/\delta)$.
 
     Every entry of b has the standard deviation

@@ -19,7 +19,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from jaxdp.core.checks import require_non_negative
 from jaxdp.kernels.base import AbstractFeatureMap
@@ -29,7 +28,8 @@ from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.published.learner import AbstractPublishedLearner, scaled_down, statement
 from jaxdp.kernels.release.fit_request import FitRequest
 from jaxdp.kernels.release.released_function import ReleasedFunction
-from jaxdp.losses.margin import AbstractMarginLoss, check_margin_loss
+from jaxdp.losses.labels import require_sign_labels
+from jaxdp.losses.margin import COMPARED_MARGINS, AbstractMarginLoss, check_margin_loss
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
 
@@ -39,8 +39,6 @@ _UNBOUNDED = "nothing bounds the features of a published projection, and the pap
 # Of the norm of the gradient, where rounding allows for it.
 _TOLERANCE = 1e-11
 _ROUNDING = 1e-9
-# Where two losses are compared.
-_MARGINS = np.linspace(-16, 16, 513)
 
 
 class Perturbation(NamedTuple):
@@ -55,7 +53,7 @@ class Perturbation(NamedTuple):
     ridge: float
 
 
-class AbstractObjectiveLearner(AbstractPublishedLearner[ReleasedFunction]):
+class AbstractPublishedMinimiser(AbstractPublishedLearner[ReleasedFunction]):
     """A learner that releases the minimiser of an objective with a noisy linear term."""
 
     @abc.abstractmethod
@@ -78,13 +76,13 @@ class AbstractObjectiveLearner(AbstractPublishedLearner[ReleasedFunction]):
         self, request: FitRequest, loss: AbstractMarginLoss, remark: str
     ) -> ReleasedFunction:
         """The release of a fit with this loss; the remark tells what is false of the theorem."""
-        check_signs(request.targets)
+        require_sign_labels("labels", request.targets, type(loss).__name__)
         features = self.features(request.dim, request.public_seed)
         bound, num_samples = features.norm_bound, request.num_samples
         rows = scaled_down(np.asarray(blockwise(features, request.table), np.float64), bound)
         perturbation = self.perturbation(num_samples, request.epsilon, request.delta)
         largest = bound if math.isfinite(bound) else float(np.linalg.norm(rows, axis=1).max())
-        slopes = loss.slope_of_margin(_MARGINS)
+        slopes = loss.slope_of_margin(COMPARED_MARGINS)
         source = self._noise(request).hiding(rows, request.targets, slopes, *perturbation)
         linear_term = perturbation.noise_std * source.normals(features.num_outputs, "b")
         objective = PerturbedObjective(
@@ -143,12 +141,6 @@ def proved_mechanism(
         math.log1p(curvature / perturbation.ridge) * (1 + _ROUNDING),
         has_signed_slopes=loss.is_decreasing,
     )
-
-
-def check_signs(labels: Float[np.ndarray, " n"]) -> None:
-    """Raise ValueError unless all labels are -1 or +1."""
-    if not np.isin(labels, (-1, 1)).all():
-        raise ValueError("expected labels -1 and +1, got others")
 
 
 def least_tolerance(objective: PerturbedObjective) -> float:
