@@ -15,9 +15,10 @@ from plan_cells import CELLS
 import jaxdp
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams import one_pass_planning, solution
-from jaxdp.planning.streams.equations.other_settings import ScaledSetting, stream_setting_of
+from jaxdp.planning.streams.equations.scaled_setting import ScaledSetting
 from jaxdp.planning.streams.equations.schedule_risk import schedule_log_risk
 from jaxdp.planning.streams.equations.setting import Setting
+from jaxdp.planning.streams.equations.stream_setting import stream_setting_of
 from jaxdp.planning.streams.families.family import FreeForm, Parametric
 
 DIM, COUNT = 300, 3000

@@ -2,7 +2,7 @@ r"""The numbers that a plan of one-pass DP-SGD depends on, in float64.
 
 A plan does not see d and n apart, only $\gamma = d/n$, nor the target, only the part of the risk in
 each eigenspace of the covariance. A search over schedules asks a setting for its equations; those
-of least squares on Gaussian inputs are here, the others in `other_settings` beside this module.
+of least squares on Gaussian inputs are here, the others in `scaled_setting` and `signal_setting`.
 """
 
 import abc

@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.equations.other_settings import SignalSetting
 from jaxdp.planning.streams.equations.schedule_risk import schedule_log_risk
 from jaxdp.planning.streams.equations.setting import AbstractSetting
+from jaxdp.planning.streams.equations.signal_setting import SignalSetting
 from jaxdp.planning.streams.families.descent import descend
 from jaxdp.planning.streams.families.family import AbstractFamily
 
