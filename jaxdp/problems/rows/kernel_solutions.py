@@ -1,4 +1,4 @@
-"""What training without privacy reaches, beside which private training is held.
+"""What training without privacy reaches: what private training is compared with.
 
 That is interpolation and ridge regression, and the spectrum of the kernel on which they depend.
 Everything is computed in float64 on the host, from the features themselves where there are any;
