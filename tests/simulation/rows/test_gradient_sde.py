@@ -20,20 +20,63 @@ def _algorithm(num_steps=10, clip_norm=4.0, noise_scale=0.8):
     return jaxdp.DPGD(DURATION / num_steps, clip_norm, num_steps, noise_scale)
 
 
-def _exact_mean_risk(problem, algorithm):
-    """Of PF (6.1), by the matrix exponential of the explicit features: no jaxdp theory."""
+def _exact_mean_risk(problem, algorithm, is_clipped=None):
+    """Of PF (6.1), by the matrix exponential of the explicit features: no jaxdp theory.
+
+    Args:
+        is_clipped: of PF (3.5), the rows that are clipped all the time, where no other ever is;
+            each pulls by a gradient of norm C, so the equation stays linear.
+    """
     train, test = (np.asarray(f(), float) for f in (problem.train_features, problem.test_features))
     labels, on_test = (np.asarray(y, float) for y in (problem.train_labels, problem.test_labels))
-    n, tau = len(labels), float(algorithm.duration)
-    values, vectors = np.linalg.eigh(train.T @ train)
+    n, tau, clip_norm = len(labels), float(algorithm.duration), float(algorithm.clip_norm)
+    is_clipped = np.zeros(n, bool) if is_clipped is None else is_clipped
+    free, held = train[~is_clipped], train[is_clipped]
+    signs = np.sign(labels[is_clipped]) / np.linalg.norm(held, axis=1)
+    values, vectors = np.linalg.eigh(free.T @ free)
     rates = 2 * np.maximum(values, 0) / n
-    start = vectors.T @ train.T @ labels * 2 / n
+    start = vectors.T @ (2 * free.T @ labels[~is_clipped] + clip_norm * held.T @ signs) / n
     decay = np.where(rates > 1e-9, -np.expm1(-rates * tau) / np.maximum(rates, 1e-12), tau)
     mean = vectors @ (decay * start)
     double = np.where(rates > 1e-9, -np.expm1(-2 * rates * tau) / np.maximum(2 * rates, 1e-12), tau)
-    strength = (2 * float(algorithm.clip_norm) * float(algorithm.noise_scale) / n) ** 2
+    strength = (2 * clip_norm * float(algorithm.noise_scale) / n) ** 2
     variance = strength * np.mean((test @ vectors) ** 2 @ double)
     return np.mean((test @ mean - on_test) ** 2) + variance
+
+
+# Source: PF (3.5), (6.1).
+def test_a_few_steps_have_the_exact_mean_risk_with_and_without_clipping():
+    random = np.random.default_rng(0)
+    # More features than rows: a good part of the noise is in coordinates that training never sees.
+    features = random.standard_normal((9, 12))
+    # Shorter where labels are small, so that these rows are as sure not to be clipped.
+    lengths = np.repeat([0.6, 1.0], (3, 6))
+    features *= (lengths / np.linalg.norm(features, axis=1))[:, None]
+    labels = np.array([0.1, -0.2, 0.2, 8.0, -9.0, 10.0, 0.0, 0.2, -0.2])
+    problem = jaxdp.FixedFeatures.from_arrays(features[:6], labels[:6], features[6:], labels[6:])
+    is_clipped = np.abs(labels[:6]) > 1
+
+    def algorithm(rate=0.2, clip_norm=3.0, noise_scale=0.4):
+        return jaxdp.DPGD(rate, clip_norm, 4, noise_scale)
+
+    for simulator, held in (
+        (jaxdp.ClippedSDE(4), is_clipped),
+        (jaxdp.OrnsteinUhlenbeckSDE(4), None),
+    ):
+        runs = jaxdp.simulate(
+            problem, algorithm(), key=jr.key(0), num_runs=2000, simulator=simulator, records=1
+        )
+        risks = runs.check().final_risk
+        if held is not None:
+            share = runs.observables["clipped_fraction"][:, -1]
+            np.testing.assert_allclose(share, 0.5, rtol=1e-6)
+        assert_mean_close(risks, _exact_mean_risk(problem, algorithm(), held))
+        for wrong in (algorithm(noise_scale=0.55), algorithm(rate=0.25), algorithm(clip_norm=4.0)):
+            with pytest.raises(AssertionError):
+                assert_mean_close(risks, _exact_mean_risk(problem, wrong, held))
+        other = is_clipped if held is None else None
+        with pytest.raises(AssertionError):
+            assert_mean_close(risks, _exact_mean_risk(problem, algorithm(), other))
 
 
 # Source: PF (6.1).

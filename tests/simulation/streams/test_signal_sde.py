@@ -4,6 +4,8 @@ import jax
 import jax.random as jr
 import numpy as np
 import pytest
+from euler_moments import DIM as FEW
+from euler_moments import assert_paths_have_eulers_moments
 from helpers import assert_mean_close
 from linear_signal import LinearSignal
 
@@ -21,6 +23,12 @@ def _algorithm(rho=1.0, power=0.5, peak=12.0):
 def _paths(problem, algorithm, num_runs=200, **more):
     options = {"records": 10, "simulator": SDE, "key": jr.key(0), **more}
     return jaxdp.simulate(problem, algorithm, num_runs=num_runs, **options)
+
+
+def test_a_few_steps_have_the_moments_of_eulers_rule():
+    # A signal of 1 along the first coordinate, and the squared loss: AC (3) without a spectrum.
+    problem = LinearSignal(FEW, signal=1.0, label_noise=0.5)
+    assert_paths_have_eulers_moments(problem, np.ones(FEW), np.eye(FEW)[0], 0.5)
 
 
 @pytest.mark.long_runs
