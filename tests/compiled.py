@@ -49,18 +49,23 @@ class RefusedFolderError(Exception):
 def keep_programs() -> None:
     """Let JAX, in this process and in those it starts, keep programs; call it before JAX's import.
 
+    Old programs are removed from the folder that is taken where the user names none. A folder that
+    the user names may hold programs of the user's own.
+
     Raises:
         RefusedFolderError: the folder is not its user's alone, or cannot be made.
     """
     caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    chosen = os.environ.setdefault(VARIABLE, str(pathlib.Path(caches, "jaxdp-tests", "programs")))
+    default = pathlib.Path(caches, "jaxdp-tests", "programs")
+    chosen = os.environ.setdefault(VARIABLE, str(default))
     if not chosen:
         return
     if "://" in chosen:
         raise RefusedFolderError(f"expected {VARIABLE} to name a folder, got {chosen}")
     folder = pathlib.Path(chosen).absolute()
     make_own(folder)
-    forget(folder, before=time.time() - _FORGOTTEN_AFTER)
+    if folder == default.absolute():
+        forget(folder, before=time.time() - _FORGOTTEN_AFTER)
     warnings = [os.environ.get("PYTHONWARNINGS"), HALF_WRITTEN]
     if HALF_WRITTEN not in (warnings[0] or ""):
         os.environ["PYTHONWARNINGS"] = ",".join(filter(None, warnings))
@@ -153,8 +158,11 @@ def make_own(folder: pathlib.Path) -> None:
     for above in folder.resolve().parents:
         # Who can rename a folder on the way can put another in its place.
         found_above = above.stat()
-        is_open = found_above.st_mode & stat.S_IWOTH and not found_above.st_mode & stat.S_ISVTX
-        if is_open or found_above.st_uid not in (0, os.getuid()):
+        is_open = found_above.st_mode & stat.S_IWOTH or (
+            found_above.st_mode & stat.S_IWGRP and not _is_of_one_user(found_above.st_gid)
+        )
+        is_sticky = found_above.st_mode & stat.S_ISVTX
+        if (is_open and not is_sticky) or found_above.st_uid not in (0, os.getuid()):
             raise RefusedFolderError(
                 f"expected no other user to be able to move {folder}, got {above}, which others "
                 f"own or may write{advice}"
@@ -164,6 +172,22 @@ def make_own(folder: pathlib.Path) -> None:
         raise RefusedFolderError(
             f"expected {folder} writable by its owner alone, got {mode}{advice}"
         )
+
+
+def _is_of_one_user(group: int) -> bool:
+    """Whether a group is known to be this user's private one, which bears the user's name.
+
+    Many systems make one for every user, and let it write into the user's folders.
+    """
+    import grp
+    import pwd
+
+    try:
+        user, found = pwd.getpwuid(os.getuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    members = {*found.gr_mem, *(one.pw_name for one in pwd.getpwall() if one.pw_gid == group)}
+    return found.gr_name == user.pw_name and members == {user.pw_name}
 
 
 def forget(folder: pathlib.Path, *, before: float) -> None:

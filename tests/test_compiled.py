@@ -1,7 +1,9 @@
 """Compiled programs are kept where nobody else can write, and are never a reason to fail."""
 
+import grp
 import os
 import pathlib
+import pwd
 
 import compiled
 import jax
@@ -42,6 +44,63 @@ def test_a_folder_into_which_others_can_write_is_refused(tmp_path, mode):
     assert folder.stat().st_mode & 0o777 == mode
 
 
+@pytest.mark.parametrize(
+    ("mode", "is_private", "is_refused"),
+    [
+        (0o770, False, True),
+        (0o770, True, False),
+        (0o702, True, True),
+        # Where a folder is sticky, only an entry's owner renames it.
+        (0o1777, False, False),
+    ],
+)
+def test_a_folder_that_others_could_rename_is_refused(
+    tmp_path, monkeypatch, mode, is_private, is_refused
+):
+    folder = tmp_path / "above" / "programs"
+    folder.mkdir(mode=0o700, parents=True)
+    folder.parent.chmod(mode)
+    monkeypatch.setattr(compiled, "_is_of_one_user", lambda group: is_private)
+    if not is_refused:
+        return compiled.make_own(folder)
+    with pytest.raises(compiled.RefusedFolderError, match="no other user to be able to move"):
+        compiled.make_own(folder)
+
+
+def _account(name, group):
+    return pwd.struct_passwd((name, "x", os.getuid(), group, "", "/", "/bin/sh"))
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "accounts", "is_private"),
+    [
+        ("ann", [], ["ann"], True),
+        ("ann", ["ann"], ["ann"], True),
+        ("ann", ["bob"], ["ann"], False),
+        ("ann", [], ["ann", "bob"], False),
+        # A group in which the user is not, and one of another name.
+        ("ann", [], [], False),
+        ("staff", [], ["ann"], False),
+    ],
+)
+def test_a_private_group_has_its_users_name_and_no_other_member(
+    monkeypatch, name, members, accounts, is_private
+):
+    group = grp.struct_group((name, "x", 7, members))
+    monkeypatch.setattr(pwd, "getpwuid", lambda user: _account("ann", 7))
+    monkeypatch.setattr(pwd, "getpwall", lambda: [_account(one, 7) for one in accounts])
+    monkeypatch.setattr(grp, "getgrgid", lambda number: group)
+    assert compiled._is_of_one_user(7) == is_private
+
+
+def test_a_group_that_is_not_known_is_not_private(monkeypatch):
+    def unknown(number):
+        raise KeyError(number)
+
+    monkeypatch.setattr(grp, "getgrgid", unknown)
+    assert not compiled._is_of_one_user(7)
+
+
 def test_a_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
     user = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: user + 1)
@@ -78,6 +137,27 @@ def test_programs_that_were_written_long_ago_are_forgotten(tmp_path):
     compiled.forget(tmp_path, before=100)
     assert not old.exists()
     assert new.exists()
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_old_programs_are_forgotten_only_in_the_folder_that_no_user_named(
+    tmp_path, monkeypatch, is_named
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name in ("PYTHONWARNINGS", *compiled._WORTH):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    monkeypatch.delenv(compiled.VARIABLE)
+    folder = tmp_path / "jaxdp-tests" / "programs"
+    if is_named:
+        folder = tmp_path / "named"
+        monkeypatch.setenv(compiled.VARIABLE, str(folder))
+    folder.mkdir(mode=0o700, parents=True)
+    old = folder / "jit_old-1-cache"
+    old.touch()
+    os.utime(old, (0, 0))
+    compiled.keep_programs()
+    assert os.environ[compiled.VARIABLE] == str(folder)
+    assert old.exists() == is_named
 
 
 def test_what_is_compiled_is_kept_in_the_folder_that_was_checked(programs):
