@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import xarray
 
-from experiments.harness import Check, table
+from experiments.harness import Check, standard_error, table
 
 _FOUND = 0.05
 _STOP = 1e-7
@@ -66,8 +66,8 @@ def _listed(errors: xarray.DataArray) -> str:
 
 def _mean(errors: xarray.DataArray) -> str:
     """Over seeds, with its standard error where there are two or more."""
-    count = errors.sizes["seed"]
-    error = errors.std("seed", ddof=1).item() / count**0.5 if count > 1 else float("inf")
+    is_known = errors.sizes["seed"] > 1
+    error = standard_error(errors, "seed").item() if is_known else float("inf")
     return f"{errors.mean('seed').item():.3f} ± {error:.3f}"
 
 

@@ -16,7 +16,6 @@ two-layer network); `fig01` is d = 768, n = 50 and p = 384,000 with V never in m
 import argparse
 import dataclasses
 import json
-import os
 import pathlib
 import time
 from collections.abc import Callable, Sequence
@@ -40,6 +39,7 @@ from jaxdp.attacks import (
     row_errors,
     two_layer_target,
 )
+from jaxdp.core.files.whole_files import write_whole
 from jaxdp.networks import TwoLayerNetwork
 from jaxdp.theory import mixed_parity
 
@@ -148,10 +148,8 @@ def sweep(
         if path.exists():
             continue
         text = json.dumps(cell(name, optimiser, seed, data, made_up), indent=1)
-        # In place only when whole: whoever is stopped leaves no half of a file.
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(text)
-        unfinished.replace(path)
+        # Whoever is stopped leaves no half of a file.
+        write_whole(path, text.encode())
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
@@ -164,8 +162,8 @@ def summary(results: list[dict[str, Any]]) -> str:
 
         def mean(name, these=these):
             values = np.array([one[name] for one in these], float)
-            spread = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
-            return f"{values.mean():.4f} ± {spread:.4f}"
+            error = harness.over_runs(values)["standard_error"] if len(values) > 1 else np.nan
+            return f"{values.mean():.4f} ± {error:.4f}"
 
         total = sum(one["num_samples"] for one in these)
         cells = [*pair, len(these), f"{np.mean([one['converged'] for one in these]):.2f}"]

@@ -137,9 +137,8 @@ def _falls(dataset: xarray.Dataset, along: str) -> Check:
     steps = risk.diff(along)
     # Data sets of different sizes are independent.
     spread = error(risk)
-    both = (
-        error(steps) if along == "epsilon" else (spread**2 + spread.shift({along: 1}) ** 2) ** 0.5
-    )
+    apart = (spread**2 + spread.shift({along: 1}) ** 2) ** 0.5
+    both = error(steps) if along == "epsilon" else apart
     sigmas = (steps.mean("seed") / both).max()
     word = {"epsilon": "epsilon", "num_train": "n"}[along]
     return Check(
@@ -212,9 +211,8 @@ def _plateau(dataset: xarray.Dataset) -> list[Check]:
         )
     dim = int(dataset.dim[0])
     nearest = abs(np.log(dataset.num_train / num_cubics(dim))).argmin("num_train")
-    here = (
-        excess_risk(dataset).isel(num_train=nearest, epsilon=-1).sel(dim=dim, calibration="exact")
-    )
+    here = excess_risk(dataset).isel(num_train=nearest, epsilon=-1)
+    here = here.sel(dim=dim, calibration="exact")
     found.append(
         Check(
             f"d = {dim}: at n = {int(dataset.num_train[nearest])}, next to the {num_cubics(dim)} "

@@ -8,7 +8,6 @@ and its noise comes from a numerical account on the host.
 import hashlib
 import inspect
 import json
-import os
 import pathlib
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any
 
 from experiments.privacy_for_free import mnist_runs
 from experiments.privacy_for_free.mnist_runs import Outcome
+from jaxdp.core.files.whole_files import write_whole
 from jaxdp.sweeps.provenance import versions_and_devices
 
 
@@ -60,11 +60,9 @@ class KeptRuns:
         seconds = time.monotonic() - started
         self.num_made, self.seconds = self.num_made + 1, self.seconds + seconds
         if path is not None:
-            # A stop while it is written leaves no half of a file under the name that is read.
-            partial = path.with_suffix(f".{os.getpid()}.part")
             saved = {"facts": facts, "outcome": found._asdict(), "seconds": seconds}
-            partial.write_text(json.dumps(saved))
-            partial.replace(path)
+            # A stop while it is written leaves no half of a file under the name that is read.
+            write_whole(path, json.dumps(saved).encode())
         return found
 
     def _path(self, facts: dict[str, Any]) -> pathlib.Path:

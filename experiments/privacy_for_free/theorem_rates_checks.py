@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray
 
-from experiments.harness import Check, table
+from experiments.harness import Check, standard_error, table
 from experiments.privacy_for_free.excess_risk_checks import best_risk
 
 # Hermite coefficients of tanh: mu_1^2, and the sum of the squares of orders three and more.
@@ -18,7 +18,7 @@ def slope(dataset: xarray.Dataset, values: xarray.DataArray) -> tuple[float, flo
     logs = np.log(values.mean("seed").transpose("dim").data)
     (found, _), covariance = np.polyfit(np.log(dataset.dim.data), logs, 1, cov="unscaled")
     # Seeds of different sizes are independent.
-    spread = values.std("seed", ddof=1) / values.mean("seed") / values.sizes["seed"] ** 0.5
+    spread = standard_error(values, "seed") / values.mean("seed")
     error = float((spread**2).mean() ** 0.5)
     return float(found), float(error * covariance[0, 0] ** 0.5)
 

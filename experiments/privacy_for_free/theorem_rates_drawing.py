@@ -1,10 +1,10 @@
 """How the orders in the proof of PF Theorem 1 are drawn."""
 
-import numpy as np
 import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.harness import standard_error
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, tidy
 from experiments.privacy_for_free.excess_risk_checks import best_risk
 from experiments.privacy_for_free.theorem_rates_checks import (
@@ -49,6 +49,6 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def _line(axes: Axes, dataset: xarray.Dataset, values, style: str, color: str, label: str):
-    spread = values.std("seed", ddof=1) / np.sqrt(dataset.sizes["seed"])
+    error = standard_error(values, "seed")
     shown = {"color": color, "markersize": 3.5, "linewidth": 1.2, "capsize": 2, "label": label}
-    axes.errorbar(dataset.dim, values.mean("seed"), 2 * spread, fmt=style, **shown)
+    axes.errorbar(dataset.dim, values.mean("seed"), 2 * error, fmt=style, **shown)

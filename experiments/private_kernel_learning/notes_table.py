@@ -6,6 +6,8 @@ least over 12 projection dimensions from 10 to 1000 and PK's 11 ridges. Written 
 
 import xarray
 
+from experiments import harness
+
 _EPSILONS = [0.1, 10**-0.5, 1.0, 10**0.5, 10.0]
 # d, learner: means, standard errors, by epsilon.
 _ROWS = {
@@ -62,12 +64,9 @@ def notes_table() -> xarray.Dataset:
     """Their `mean` and `standard_error` by dim, learner and epsilon."""
     dims = list(dict.fromkeys(dim for dim, _ in _ROWS))
     learners = list(dict.fromkeys(learner for _, learner in _ROWS))
-    axes = ("dim", "learner", "epsilon")
+    axes = {"dim": dims, "learner": learners, "epsilon": _EPSILONS}
 
     def values(part: int):
         return [[_ROWS[dim, learner][part] for learner in learners] for dim in dims]
 
-    return xarray.Dataset(
-        {"mean": (axes, values(0)), "standard_error": (axes, values(1))},
-        {"dim": dims, "learner": learners, "epsilon": _EPSILONS},
-    )
+    return harness.dataset(axes, {tuple(axes): {"mean": values(0), "standard_error": values(1)}})

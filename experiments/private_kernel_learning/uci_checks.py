@@ -3,7 +3,7 @@
 import numpy as np
 import xarray
 
-from experiments.harness import Check, table
+from experiments.harness import Check, standard_error, table
 from experiments.private_kernel_learning.public_tables import CLASSIFICATION, REGRESSION
 
 LEARNERS = [
@@ -93,7 +93,7 @@ def _output_perturbation(dataset: xarray.Dataset) -> Check:
 def _learning(dataset: xarray.Dataset) -> Check:
     at = _of_kind(dataset, REGRESSION).isel(epsilon=-1)
     gain = _errors(at, "constant") - _errors(at, "certified, selected")
-    sigmas = gain.mean("split") / _standard_error(gain)
+    sigmas = gain.mean("split") / standard_error(gain, "split")
     return Check(
         "regression: with an intercept and a selected ridge it is better than the mean label on "
         f"every table at the largest epsilon, by {_SIGMAS} standard errors",
@@ -106,7 +106,7 @@ def _learning(dataset: xarray.Dataset) -> Check:
 def _classes(dataset: xarray.Dataset) -> Check:
     at = _of_kind(dataset, CLASSIFICATION)
     excess = _errors(at, "certified") - _errors(at, "constant")
-    room = _ROOM + _SIGMAS * _standard_error(excess)
+    room = _ROOM + _SIGMAS * standard_error(excess, "split")
     return Check(
         f"classification: never worse than the larger class by {_ROOM} and {_SIGMAS} standard "
         "errors, whatever the budget",
@@ -140,17 +140,13 @@ def _mean(dataset: xarray.Dataset, learner: str) -> xarray.DataArray:
     return _errors(dataset, learner).mean("split")
 
 
-def _standard_error(values: xarray.DataArray) -> xarray.DataArray:
-    return values.std("split", ddof=1) / np.sqrt(values.count("split"))
-
-
 def _table(dataset: xarray.Dataset, name: str) -> str:
     at = dataset.sel(table=name)
     rows = []
     for learner in at.learner.values:
         known = _errors(at, learner).dropna("split", how="all")
         if known.size:
-            mean, error = known.mean("split"), _standard_error(known)
+            mean, error = known.mean("split"), standard_error(known, "split")
             cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(mean.values, error.values, strict=True)]
             rows.append([learner, *cells])
     head = ["learner", *(f"ε = {value:g}" for value in at.epsilon.values)]

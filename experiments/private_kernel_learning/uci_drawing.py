@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from experiments.harness import standard_error
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
 from experiments.private_kernel_learning.public_tables import CLASSIFICATION
 
@@ -67,10 +68,8 @@ def _panel(axes: Axes, at: xarray.Dataset) -> None:
         if not errors.size:
             continue
         style = {"color": color, "marker": marker, "markersize": 3, "linewidth": 1.1}
-        error = errors.std("split", ddof=1) / np.sqrt(errors.sizes["split"])
-        axes.errorbar(
-            epsilons * shift, errors.mean("split"), error, label=label, linestyle=line, **style
-        )
+        mean, error = errors.mean("split"), standard_error(errors, "split")
+        axes.errorbar(epsilons * shift, mean, error, label=label, linestyle=line, **style)
         oracle = f"{learner}, oracle"
         if oracle in at.learner:
             best = at.error.sel(learner=oracle).mean("split")

@@ -91,6 +91,9 @@ def test_standard_errors_are_those_of_means():
     with pytest.raises(AssertionError):
         assert_mean_close(squares, 1 / 24)
     np.testing.assert_allclose(harness.over_runs(runs.T)["standard_error"] ** 2, squares)
+    # What was not run adds nothing, and is not counted.
+    longer = values.pad(run=(0, 5), constant_values=np.nan)
+    np.testing.assert_allclose(harness.standard_error(longer, "run") ** 2, squares)
 
 
 def test_two_checks_of_the_same_words_are_refused():
