@@ -63,6 +63,22 @@ def filled(name, value, **where):
     return change
 
 
+def worst(name, value, **where):
+    """The variable's largest entry, of those where the coordinates have these values, at another.
+
+    All else is as measured: what a single entry refutes is a claim of every one of them.
+    """
+
+    def change(dataset):
+        values = dataset[name]
+        for axis, given in where.items():
+            values = values.where(dataset[axis] == given)
+        largest = values == values.max()
+        return dataset.assign({name: dataset[name].where(~largest, value)})
+
+    return change
+
+
 def turned(name, axis):
     """The variable in the other order along an axis."""
     return lambda dataset: dataset.assign(

@@ -15,6 +15,7 @@ from changes import (
     scaled,
     tilted,
     turned,
+    worst,
 )
 
 
@@ -246,7 +247,7 @@ _FREE = {
         ("tuned at any p", _tuned_elsewhere),
         ("least errors", scaled("risk", 1.1)),
         ("same study's", scaled("interpolator", 1.2)),
-        ("minutes", scaled("seconds", 1e4)),
+        ("minutes", filled("seconds", 1.2 * 600, part="curves")),
     ],
     "fig04_mnist_hyperparameters": [
         ("minimum in between", constant("error", "time")),
@@ -377,7 +378,7 @@ _KERNELS = {
 
 _DEFAULT = {"optimiser": "default"}
 _SECOND_ORDER = {"optimiser": "Levenberg-Marquardt"}
-_ALONE, _FULL = ["last layer"], ["all layers"]
+_FULL = ["all layers"]
 
 
 def _leaky(dataset):
@@ -451,7 +452,7 @@ _RECONSTRUCTION = {
     ],
     "fig06_multiclass_images": [
         ("fit the labels", scaled("train_loss", 100)),
-        ("gives every image away", scaled("errors", 1e5, training=_ALONE)),
+        ("gives every image away", worst("errors", 0.06, training="last layer")),
         ("not exactly", scaled("errors", 100, training=_FULL)),
         ("not exactly", scaled("errors", 0, training=_FULL)),
         ("is not zero", scaled("true_loss", 1e-9)),
@@ -473,14 +474,14 @@ _RECONSTRUCTION = {
         ("no attack is below", scaled("bound", 10)),
         ("other rows", scaled("informed_by_epsilon", 2)),
         ("chance", scaled("error_by_epsilon", 0.5)),
-        ("early stopping", scaled("last_iterate", 1e5)),
+        ("early stopping", filled("last_iterate", 0.012, step_epsilon=np.inf, num_steps=1)),
         ("longest training leaks less", _leaky),
         ("principal component", _all_alike),
         ("below p = d n", scaled("error_by_width", 0.1)),
         ("above every gradient", _flat),
     ],
     "private_images": [
-        ("without noise", scaled("row_error", 1e6)),
+        ("without noise", worst("row_error", 0.024, error=0)),
         ("smallest error", scaled("row_error", 2)),
         ("errors grow", scaled("row_error", 0.1)),
         ("the others helps", scaled("informed_row_error", 10)),
@@ -501,13 +502,19 @@ def _slow(factor, name):
     return scaled("seconds", factor, candidate=[name])
 
 
+# The kind of a page, one of its cases, the seconds allowed to a slider, and what takes them.
+_MOVES = [
+    ("stream", "stream, equal eigenvalues", 0.1, ("curve", "page, server", "page, browser")),
+    ("rows", "rows, n = 500, p = 50, T = 50", 1.0, ("curve", "page, server")),
+]
+
 _SPEED = {
     "simulators": [
         ("at most 1.25 times", _slow(2, "Iterates")),
         ("at least 2.5 times", _slow(10, "Iterates")),
         ("at most twice", _slow(3, "Reduced")),
         ("the same time at d", _slow(30, "Reduced, wide")),
-        ("d / 10 times faster", _slow(1000, "Reduced")),
+        ("d / 10 times faster", _slow(7, "Reduced")),
     ],
     "function_space": [
         ("a step of FunctionSpace", scaled("seconds", 100)),
@@ -525,7 +532,7 @@ _SPEED = {
             for model in _MODELS[:2]
         ),
         ("10 times faster than vmap", _slow(100, "jaxdp")),
-        ("agrees with gradients", scaled("disagreement", 1e6)),
+        ("agrees with gradients", worst("disagreement", 1.2e-4)),
     ],
     "private_kernel_ridge": [
         ("less than 10 s", scaled("seconds", 100)),
@@ -553,13 +560,15 @@ _SPEED = {
         ("what the plan predicts", scaled("predicted", 1.1)),
     ],
     "secret_noise": [
-        ("normals take less", scaled("draw", 100)),
-        ("a step", scaled("noise_alone", 100)),
+        ("normals take less", filled("draw", 1.2)),
+        ("a step", filled("noise_alone", 0.6)),
     ],
     "explorer": [
-        *((f"stream: {what}", scaled("seconds", 100)) for what in ("curve", "page, server")),
-        ("stream: page, browser", scaled("seconds", 100)),
-        *((f"rows: {what}", scaled("seconds", 100)) for what in ("curve", "page, server")),
+        *(
+            (f"{kind}: {what}", filled("seconds", 1.2 * limit, case=case, what=what, slider="clip"))
+            for kind, case, limit, parts in _MOVES
+            for what in parts
+        ),
     ],
 }
 
@@ -613,7 +622,6 @@ _EVERYDAY = {
 
 # Some goals of benchmarks are missed by what was measured; it is changed to meet them first.
 MET = {
-    "explorer": scaled("seconds", 0.1, what=["page, browser"]),
     "ode_grid": scaled("seconds", 100, candidate=_SCIPY),
     "per_sample_clipping": _slow(0.9, "jaxdp"),
 }

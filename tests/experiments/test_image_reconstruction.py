@@ -77,9 +77,3 @@ def test_relu_and_tanh_is_their_sum():
     values = jnp.linspace(-2, 2, 9)
     expected = np.maximum(values, 0) + np.tanh(values)
     np.testing.assert_allclose(fig04_signs.relu_and_tanh(values), expected, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_without_data_there_is_one_clear_error(tmp_path):
-    with pytest.raises(ValueError, match=r"data_batch_1\.bin: no such file"):
-        fig04_signs.run(fig04_signs.Config(), tmp_path)

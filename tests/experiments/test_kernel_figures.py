@@ -54,9 +54,3 @@ def test_the_papers_size_is_run_or_offered():
         assert max(config.num_projections) == 1000
     assert synthetic.dims == (10, 20, 30)
     assert songs.num_songs == 2000
-
-
-@pytest.mark.slow
-def test_without_songs_there_is_one_clear_error(tmp_path):
-    with pytest.raises(ValueError, match="no such file"):
-        fig03_year_prediction.run(fig03_year_prediction.Config.smoke(), tmp_path)

@@ -51,11 +51,7 @@ def test_the_papers_size_is_offered_and_is_the_papers(capsys):
         assert config.learning_rate == 0.1
 
 
-@pytest.mark.slow
-def test_without_data_there_is_one_clear_error(tmp_path, monkeypatch):
-    arguments = ["--smoke", "--out", str(tmp_path)]
-    with pytest.raises(ValueError, match="train-images-idx3-ubyte: no such file"):
-        harness.command(fig01_mnist_width, [*arguments, "--data", str(tmp_path)])
+def test_to_fetch_the_digits_needs_scikit_learn(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match="needs scikit-learn"):
-        harness.command(fig01_mnist_width, arguments)
+        harness.command(fig01_mnist_width, ["--smoke", "--out", str(tmp_path)])
