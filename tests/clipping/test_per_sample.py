@@ -258,18 +258,21 @@ def test_weights_of_low_precision_are_measured_in_float32(narrow):
         )
 
 
-def test_traces_once_and_works_under_jit_and_vmap():
-    traces = []
-
+def test_the_loss_is_traced_once():
+    @chex.assert_max_traces(n=1)
     def loss(model, inputs, target):
-        traces.append(None)
         return cross_entropy(model, inputs, target)
 
     batch = _batch("network", 7)
     for clip_norm in (0.1, 0.2):
         jaxdp.clipped_gradient_sum(loss, NETWORK[1], *batch, clip_norm=clip_norm)
-    assert len(traces) == 1
-    clip_norms = jnp.asarray([0.1, 1.0])
+    fewer = [rows[:-1] for rows in batch]
+    with pytest.raises(AssertionError, match="traced > 1 times"):
+        jaxdp.clipped_gradient_sum(loss, NETWORK[1], *fewer, clip_norm=0.1)
+
+
+def test_works_under_jit_and_vmap():
+    batch, clip_norms = _batch("network", 7), jnp.asarray([0.1, 1.0])
 
     def first(clip_norm):
         total, _ = jaxdp.clipped_gradient_sum(*NETWORK, *batch, clip_norm=clip_norm)

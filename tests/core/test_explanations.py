@@ -1,5 +1,6 @@
 """Descriptions print their numbers with names, on lines that fit, and give away no records."""
 
+import chex
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -31,7 +32,7 @@ def test_its_representation_is_the_call_that_makes_it():
     )
     assert repr(ALGORITHM) == expected
     made = eval(expected, {"OnePassDPSGD": jaxdp.OnePassDPSGD, "Polynomial": jaxdp.Polynomial})
-    assert eqx.tree_equal(made, ALGORITHM)
+    chex.assert_trees_all_equal(made, ALGORITHM, strict=True)
 
 
 def test_a_problem_prints_what_follows_from_its_arguments():

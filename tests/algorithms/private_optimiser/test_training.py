@@ -9,6 +9,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
+from helpers import programs_compiled
 
 import jaxdp
 from jaxdp.algorithms.private_optimiser import training
@@ -160,19 +161,17 @@ def test_a_run_is_the_same_however_often_it_is_recorded():
 
 
 def test_runs_of_any_noise_clip_norm_and_length_share_a_compilation():
-    traces = []
-
     def loss(model, x, y):
-        traces.append(None)
         return cross_entropy(model, x, y)
 
-    def run(**changes):
-        before = len(traces)
-        train(_private(**changes), loss, _model(), INPUTS, LABELS, key=jr.key(0))
-        return len(traces) - before
+    def programs(**changes):
+        def run():
+            train(_private(**changes), loss, _model(), INPUTS, LABELS, key=jr.key(0))
 
-    assert run() > 0
-    assert run(noise_multiplier=0.7, clip_norm=2.0, num_steps=2) == 0
+        return programs_compiled(run)
+
+    assert programs() > 0
+    assert programs(noise_multiplier=0.7, clip_norm=2.0, num_steps=2) == 0
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -104,7 +105,7 @@ def test_eigenvalues_of_other_multiplicities_are_refused():
 def test_traced_blocks_are_the_concrete_ones_and_share_the_derivative():
     problem = jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], [1.0, 2.0, 3.0, 4.0], 0.1)
     blocks = eqx.filter_jit(lambda problem: problem.blocks)(problem)
-    assert eqx.tree_equal(blocks, problem.blocks)
+    chex.assert_trees_all_equal(blocks, problem.blocks, strict=True)
 
     def weighted(spectrum):
         blocks = eqx.tree_at(lambda p: p.spectrum, problem, spectrum).blocks
