@@ -1,7 +1,6 @@
 """Learners on real tables: a row for each that applies, and units that are public."""
 
 import numpy as np
-import pytest
 
 from experiments import harness, made_up, registry
 from experiments.private_kernel_learning import public_tables, uci_tables
@@ -15,7 +14,6 @@ def test_the_summary_has_a_row_for_every_learner_that_applies():
     assert "nan" not in text
 
 
-@pytest.mark.slow
 def test_units_are_public(tmp_path):
     """A record's inputs are the same, whatever the other records are."""
     made_up.census(tmp_path)

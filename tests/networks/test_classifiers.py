@@ -52,7 +52,6 @@ def test_cross_entropy_is_minus_the_log_of_the_softmax():
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_accuracy_counts_right_labels_over_batches():
     class Identity(eqx.Module):
         def __call__(self, logits):
