@@ -76,12 +76,3 @@ def test_the_tuned_optimum_is_lower_than_all_around_it():
     held = tune(Setting(), powers, gammas, best.clip_scale)
     np.testing.assert_allclose(held.rate, best.rate, rtol=2e-3)
     np.testing.assert_allclose(held.risk, best.risk, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_benchmark_smoke_version_measures_every_candidate():
-    dataset = ode_grid.run(ode_grid.Config.smoke())
-    assert np.all(dataset.seconds.min("repeat") > 0)
-    exact = dataset.sel(candidate=[name for name in dataset.candidate.data if "32" not in name])
-    assert np.all(exact.error <= 1e-6)
-    assert np.all(dataset.error < 1e-4)
