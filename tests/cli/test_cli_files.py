@@ -14,7 +14,7 @@ from helpers import run_cli
 
 from jaxdp import cli, kernels
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).parents[2]
 # Ctrl-C is heard though the tests run in the background, where it is not.
 _MAIN = """
 import signal, sys

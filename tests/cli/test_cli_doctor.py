@@ -13,7 +13,7 @@ import jaxdp
 from jaxdp.cli.commands import doctor as doctors
 from jaxdp.cli.commands.doctor import GAUSSIAN_EPSILON, PREDICTED_RISK
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_the_risk_that_is_known_solves_the_equation():

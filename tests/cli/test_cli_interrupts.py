@@ -16,7 +16,7 @@ from compiled import VARIABLE
 from jaxdp.cli import entry
 from jaxdp.core.files import interrupts, module_run
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).parents[2]
 # Ctrl-C is heard though the tests run in the background, where it is not.
 _MAIN = """
 import signal, sys
