@@ -30,20 +30,7 @@ _FOLDER = pathlib.Path(experiments.__file__).parent
 _LAST_LINE = "\nharness.main(__name__)\n"
 
 
-def _marked(entries, quick, long_runs=()):
-    """All of them, marked slow but for those of the first names, and long those of the others."""
-    marks = {entry.name: [] if entry.name in quick else [pytest.mark.slow] for entry in entries}
-    for name in long_runs:
-        marks[name].append(pytest.mark.long_runs)
-    return [pytest.param(entry, marks=marks[entry.name], id=entry.name) for entry in entries]
-
-
 _EVERY = pytest.mark.parametrize("entry", registry.ENTRIES, ids=lambda entry: entry.name)
-# Whose claims, one falsifier after the other, take half a second or more.
-_LONG = {"fig03_clip_and_rate", "small_gamma", "excess_risk", "fig01_synthetic", "rates"}
-_EVERY_IN_TIME = pytest.mark.parametrize(
-    "entry", _marked(registry.ENTRIES, {entry.name for entry in registry.ENTRIES} - _LONG)
-)
 
 
 @functools.cache
@@ -124,7 +111,7 @@ def test_claims_are_those_of_the_checks_and_hold_of_a_figures_saved_result(entry
     assert all(claims.values()) or entry in registry.BENCHMARKS, claims
 
 
-@_EVERY_IN_TIME
+@_EVERY
 def test_every_claim_is_false_of_data_that_do_not_bear_it_out(entry):
     figure, dataset = entry.load(), MET.get(entry.name, lambda same: same)(_saved(entry.name))
     claims, refuted = figure.claims(dataset), set()
@@ -222,6 +209,14 @@ def tried(tmp_path_factory):
         return out, statuses[entry.name]
 
     return run
+
+
+def _marked(entries, quick, long_runs=()):
+    """All of them, marked slow but for those of the first names, and long those of the others."""
+    marks = {entry.name: [] if entry.name in quick else [pytest.mark.slow] for entry in entries}
+    for name in long_runs:
+        marks[name].append(pytest.mark.long_runs)
+    return [pytest.param(entry, marks=marks[entry.name], id=entry.name) for entry in entries]
 
 
 # Smoke versions that run longer than they compile are named last.
