@@ -25,7 +25,7 @@ def test_a_folder_is_gone_on_from(tiny, tmp_path, monkeypatch):
     assert first[0]["dim"] == 12
     assert 0 <= first[0]["error_up_to_signs"] <= first[0]["error"] < 1.5
     # Someone else's unfinished file is no result.
-    (tmp_path / "features_ours_1.123").write_text("{")
+    (tmp_path / ".features_ours_1.json.0.partial").write_text("{")
     done, computed = tmp_path / "features_ours_0.json", []
     before = done.stat().st_mtime_ns
     cell = seed_sweep.cell
