@@ -11,7 +11,7 @@ from experiments.private_kernel_learning.error_averages import (
     oracle,
     section,
 )
-from experiments.private_kernel_learning.notes_table import NUM_TRAIN, notes_table
+from experiments.private_kernel_learning.independent_study import NUM_TRAIN, independent_study
 from experiments.private_kernel_learning.synthetic import NOISE_VARIANCE
 
 _SIGMAS = 2
@@ -151,9 +151,9 @@ def _noiseless(dataset: xarray.Dataset) -> Check:
     )
 
 
-def _against_notes(dataset: xarray.Dataset, learner: str, other: str) -> xarray.DataArray:
-    """How many standard errors of both the mean of `learner` is above the notes' `other`."""
-    known = notes_table().sel(dim=dataset.dim, learner=other, drop=True)
+def _against_the_study(dataset: xarray.Dataset, learner: str, other: str) -> xarray.DataArray:
+    """How many standard errors of both the mean of `learner` is above the study's `other`."""
+    known = independent_study().sel(dim=dataset.dim, learner=other, drop=True)
     # By value, for a saved epsilon is rounded.
     known = known.sel(epsilon=dataset.epsilon, method="nearest")
     known = known.assign_coords(epsilon=dataset.epsilon)
@@ -163,12 +163,12 @@ def _against_notes(dataset: xarray.Dataset, learner: str, other: str) -> xarray.
 
 def _same_size(dataset: xarray.Dataset) -> Check:
     """Cells of one d share the reference's six targets: its luck with them shows in all of them."""
-    known = notes_table().sel(dim=dataset.dim, learner=_CERTIFIED)
+    known = independent_study().sel(dim=dataset.dim, learner=_CERTIFIED)
     found = mean_and_error(oracle(dataset).drop_vars("form")).mean.sel(learner=_CERTIFIED)
     # By position, for a saved epsilon is rounded.
     ratio = found / known["mean"].assign_coords(epsilon=dataset.epsilon)
     typical = [float(np.exp(np.log(ratio.sel(learner=one)).mean())) for one in _CERTIFIED]
-    sigmas = [_against_notes(dataset, name, name) for name in _CERTIFIED]
+    sigmas = [_against_the_study(dataset, name, name) for name in _CERTIFIED]
     worst = max(float(one.max()) for one in sigmas)
     above = sum(int((one > _SIGMAS).sum()) for one in sigmas)
     return Check(
@@ -182,7 +182,7 @@ def _same_size(dataset: xarray.Dataset) -> Check:
 
 def _agreement(dataset: xarray.Dataset) -> Check:
     """The reference's six targets are others: most of the spread is between targets."""
-    sigmas = [_against_notes(dataset, name, name) for name in (*_PUBLISHED, *_CERTIFIED)]
+    sigmas = [_against_the_study(dataset, name, name) for name in (*_PUBLISHED, *_CERTIFIED)]
     values = np.concatenate([one.values.ravel() for one in sigmas])
     return Check(
         "every mean of the published and the certified noise agrees with the reference's within "

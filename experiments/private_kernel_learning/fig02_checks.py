@@ -5,7 +5,7 @@ import xarray
 
 from experiments.harness import Check, table
 from experiments.private_kernel_learning.error_averages import mean_and_error, shown
-from experiments.private_kernel_learning.notes_table import NUM_TRAIN
+from experiments.private_kernel_learning.independent_study import NUM_TRAIN
 from experiments.private_kernel_learning.ridge_grid import Grid
 from experiments.private_kernel_learning.ridge_methods import METHODS, Bounds, Budget
 from experiments.private_kernel_learning.synthetic import kernel

@@ -73,7 +73,7 @@ def test_no_clipping_is_the_limit():
 
 # Source: AC (41).
 def test_reference_values():
-    # Notes to AC, section 1, and AC (41).
+    # AC (41), and numbers from a study apart from this code.
     np.testing.assert_allclose(descent_factor(0.1), 0.0796556745541, rtol=1e-6)
     np.testing.assert_allclose(variance_factor(0.1), 0.00946860831312, rtol=1e-6)
     np.testing.assert_allclose(variance_factor(1.0), 1 - np.sqrt(2 / (np.pi * np.e)), rtol=1e-6)

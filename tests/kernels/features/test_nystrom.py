@@ -128,7 +128,7 @@ def test_three_hundred_public_landmarks_take_off_a_third_of_the_error():
     rows = np.concatenate([rng.uniform(size=(300, 20)), landmarks])
     gram = host_gram(kernel, rows, rows)
     rule = gram[:300, 300:] @ np.linalg.inv(gram[300:, 300:])
-    # Published with the notes on the paper; of 300 points instead of 2,000 it is .86 of that, and
+    # From a study apart from this code; of 300 points instead of 2,000 it is .86 of that, and
     # one draw's largest error varies by a tenth.
     for num, expected in {512: 0.10, 2048: 0.038}.items():
         features = kernels.FourierFeatures.sample(kernel, num, 20, key=jr.key(0))(rows)

@@ -84,7 +84,7 @@ def test_the_covariance_approaches_the_kernel_like_one_over_root_l():
         values = kernels.FourierFeatures.sample(kernel, num, 20, key=key)(points)
         return values @ values.T - gram
 
-    # Published with the notes on the paper, the largest error over 2,000 points. That of fewer is
+    # From a study apart from this code, the largest error over 2,000 points. That of fewer is
     # smaller, as the root of the log of the number of pairs: by .86.
     for num, expected in {128: 0.29, 512: 0.15, 2048: 0.081, 8192: 0.038}.items():
         errors = np.array([error(key, num) for key in jr.split(jr.key(num), 24)], np.float64)

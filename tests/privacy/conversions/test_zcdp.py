@@ -28,7 +28,7 @@ from jaxdp.privacy import (
     ],
 )
 def test_values_of_the_notes(delta, published, best, gaussian):
-    # Notes to AC, section 8, at rho = 1.
+    # From a study apart from this code, at rho = 1.
     assert zcdp_epsilon_published(0.5, delta) == pytest.approx(published, abs=6e-4)
     assert zcdp_epsilon(0.5, delta) == pytest.approx(best, abs=6e-4)
     assert gaussian_epsilon(1.0, delta) == pytest.approx(gaussian, abs=6e-4)

@@ -28,7 +28,7 @@ def test_power_law_has_the_asked_condition_number_and_the_notes_spectrum():
     spectrum = np.asarray(problem.spectrum, np.float64)
     np.testing.assert_allclose(spectrum.mean(), 1, rtol=1e-6)
     np.testing.assert_allclose(spectrum.max() / spectrum.min(), 2, rtol=1e-5)
-    # Notes to AC: tr(Sigma^2)/d = 1.0119 and lambda_max = 1.80 at kappa = 2, d = 1000.
+    # Computed apart: tr(Sigma^2)/d = 1.0119 and lambda_max = 1.80 at kappa = 2, d = 1000.
     np.testing.assert_allclose((spectrum**2).mean(), 1.0119, atol=1e-4)
     np.testing.assert_allclose(spectrum.max(), 1.80, atol=5e-3)
     np.testing.assert_allclose(problem.risk(None, jnp.zeros(1000)), 0.5, rtol=1e-5)

@@ -93,7 +93,7 @@ def test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not():
     algorithm = _algorithm("square root", 1000, peak=40.0, clip_scale=0.1)
     final = _simulated(problem, algorithm).final_risk
     assert_mean_close(final, jaxdp.predict(problem, algorithm).final_risk, bias=0.15 / 1000)
-    # Notes to AC, section 6: without the cap the prediction would be .0973.
+    # From a study apart from this code: without the cap the prediction would be .0973.
     with pytest.raises(AssertionError):
         assert_mean_close(final, 0.0973, bias=0.15 / 1000)
 
@@ -109,7 +109,7 @@ def test_gap_of_the_mean_falls_with_the_dimension():
             jaxdp.predict(problem, algorithm),
         )
         gaps.append(comparison.max_gap)
-        # Notes to AC, section 3: .0107, .0040, .0012 at d = 10, 30, 100; slope -1.
+        # From a study apart from this code: .0107, .0040, .0012 at d = 10, 30, 100; slope -1.
         assert comparison.max_gap < 0.15 / dim + 5 * comparison.standard_error.max()
     assert gaps[1] < gaps[0] / 2
     assert gaps[2] < gaps[1] / 2

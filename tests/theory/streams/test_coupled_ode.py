@@ -166,7 +166,7 @@ def test_float32_keeps_four_digits(name):
 
 
 def test_values_of_the_notes():
-    # Notes to AC, section 3, from a study apart from this code.
+    # From a study apart from this code.
     problem = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), 1.0, 1.0, 10_000)
     predicted = jaxdp.predict(problem, algorithm)

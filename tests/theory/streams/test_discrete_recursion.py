@@ -16,7 +16,7 @@ PROBLEM = jaxdp.LinearRegression(
 
 
 def _recursion(*, batch, num_steps, peak, clip, rho, quadratic=True):
-    """The notes' recursion, mode by mode, in NumPy."""
+    """The recursion, mode by mode, in NumPy."""
     values, sizes = np.asarray([0.4, 1.6]), np.asarray([50.0, 50.0])
     modes = DIM * np.asarray([0.05**2, 0.11**2]) / 2
     eta = (
@@ -98,7 +98,7 @@ def test_is_the_default_for_batches_only():
 @pytest.mark.long_runs
 @pytest.mark.slow
 def test_beyond_the_cap_large_batches_saturate():
-    # Notes to AC, section 7(c): gamma = .02, peak 8, the cap on each sample holds the risk up.
+    # At gamma = .02 and peak 8 the cap on each sample holds the risk up.
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(8.0, 0.5), 1.0, 1.0, 50, batch_size=100)
     problem = jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3)
     runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=100, records=50)

@@ -60,7 +60,7 @@ _ROWS = {
 NUM_TRAIN = 1000
 
 
-def notes_table() -> xarray.Dataset:
+def independent_study() -> xarray.Dataset:
     """Their `mean` and `standard_error` by dim, learner and epsilon."""
     dims = list(dict.fromkeys(dim for dim, _ in _ROWS))
     learners = list(dict.fromkeys(learner for _, learner in _ROWS))
