@@ -180,12 +180,6 @@ def squared_distances(
     return jnp.sum((first[:, None, :] - second[None, :, :]) ** 2, axis=-1)
 
 
-def safe_sqrt(squares: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The root, with derivative 0 instead of an infinite one where it is 0."""
-    is_positive = squares > 0
-    return jnp.where(is_positive, jnp.sqrt(jnp.where(is_positive, squares, 1)), 0)
-
-
 def _shown(value: Any) -> str:
     if not isinstance(value, jax.Array) or isinstance(value, Tracer):
         return repr(value)

@@ -13,12 +13,12 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count, require_key, require_positive
+from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.kernels.base import (
     AbstractFeatureMap,
     AbstractKernel,
     as_rows,
     row_pair,
-    safe_sqrt,
     squared_distances,
 )
 

@@ -20,6 +20,7 @@ from jaxdp.core.checks import (
     require_positive,
     require_shape,
 )
+from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.kernels.base import (
     AbstractFeatureMap,
     AbstractInputScaling,
@@ -27,7 +28,6 @@ from jaxdp.kernels.base import (
     as_rows,
     require_feature_map,
     require_kernel,
-    safe_sqrt,
 )
 from jaxdp.kernels.functions.dot_product import IdentityFeatures
 

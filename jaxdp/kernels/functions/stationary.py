@@ -14,11 +14,11 @@ from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_count, require_key, require_positive
+from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.kernels.base import (
     AbstractStationaryKernel,
     as_rows,
     row_pair,
-    safe_sqrt,
     squared_distances,
 )
 from jaxdp.kernels.functions.fourier import FourierFeatures
