@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
 
 
@@ -70,6 +71,15 @@ class Tolerances(NamedTuple):
     single: tuple[float, float]
     norm: Callable[[PyTree], Array]
     max_steps: int
+
+
+def require_adjoint(adjoint: Any) -> None:
+    """Raise unless it says how diffrax differentiates a solution.
+
+    Raises:
+        TypeError: it is not one of diffrax's adjoints.
+    """
+    require_kind("adjoint", adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
 
 
 def solve(

@@ -7,13 +7,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype, plain_number
-from jaxdp.core.checks import require_kind
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_dp_gd
 from jaxdp.theory.features.closed_moments import Closure
 from jaxdp.theory.features.gaussian_closure import DEFAULT_RANK, require_rank
 from jaxdp.theory.features.modes import as_trajectory, kernel_modes, product, record_times
-from jaxdp.theory.solver import Tolerances, solve
+from jaxdp.theory.solver import Tolerances, require_adjoint, solve
 
 
 class Flow(eqx.Module):
@@ -61,7 +60,7 @@ class ClippedDiffusion(AbstractTheory):
 
     def __check_init__(self):
         require_rank(self.rank)
-        require_kind("adjoint", self.adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
+        require_adjoint(self.adjoint)
 
     def covers(self, problem, algorithm):
         return require_dp_gd(problem, algorithm)

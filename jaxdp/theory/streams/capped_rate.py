@@ -1,4 +1,12 @@
-"""Where the cap on a sample's step binds: until when, and for which share of the samples."""
+r"""The cap $2/(\ell\|x\|^2)$ on the step of a sample, for a loss of curvature at most $\ell$.
+
+One-pass DP-SGD takes the smaller one of the scheduled step and the cap. In the theories the cap is
+a bound on the learning rate; here are the time at which a falling learning rate comes below that
+bound, and the share of the samples whose step is capped.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +16,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.schedules import AbstractSchedule
 
-# Nodes per record interval of the capped share's quadrature.
+# Per interval between two records.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -31,24 +39,35 @@ def leaves_cap(schedule: AbstractSchedule, cap: Float[Array, "*caps"]) -> Float[
 
 
 def capped_share(
-    schedule: AbstractSchedule, cap: Float[Array, ""], dim: int, time: Float[Array, " records"]
+    threshold: Callable[[Float[Array, "intervals nodes"]], Float[Array, "intervals nodes"]],
+    time: Float[Array, " records"],
+    *,
+    mean: Any,
+    deviation: Any,
+    scales: tuple[Float[Array, " levels"], Float[Array, " levels"]] | None = None,
 ) -> Float[Array, " records"]:
     r"""Expected share of the samples up to each time whose step is capped; 0 at time 0.
 
-    The step of a sample of isotropic inputs is capped where $\|x\|^2/d$ exceeds the cap over the
-    rate. The cube root of that chi-square of d degrees is taken as Gaussian (Wilson and Hilferty):
-    within .002 for d >= 10, within .01 for d = 2. Derived: test_signal_ode.
+    The step of a sample is capped where $\|x\|^2/d$ exceeds a threshold that changes with time. The
+    cube root of that weighted chi-square of d degrees is taken as Gaussian (Satterthwaite, Wilson
+    and Hilferty): its variance is $2/(9d)$ for isotropic inputs, $2\,\mathrm{tr}(\Sigma^2)/(9d^2)$
+    for others of mean eigenvalue 1, and its mean is 1 less that variance. With isotropic inputs
+    the share is within .002 for d >= 10, within .01 for d = 2. Derived: test_signal_ode.
 
     Args:
-        schedule: of the learning rate.
-        cap: that of an input with $\|x\|^2 = d$.
-        dim: d.
+        threshold: from times to the cap over the learning rate, of inputs with $\|x\|^2 = d$.
+        mean, deviation: of the cube root.
+        scales: values and probabilities of the inputs' random scale; None where it is 1.
     """
-    spread = 2 / (9 * dim)
     width = jnp.diff(time)
     nodes = time[:-1, None] + width[:, None] * (_NODES + 1).astype(time.dtype)[None] / 2
-    rate = jnp.maximum(schedule(nodes), jnp.finfo(time.dtype).tiny)
-    beyond = ndtr((1 - spread - jnp.cbrt(cap / rate)) / np.sqrt(spread))
-    areas = width * jnp.sum(beyond * _WEIGHTS.astype(time.dtype)[None], axis=1) / 2
+    limits = threshold(nodes)
+    if scales is None:
+        share = ndtr((mean - jnp.cbrt(limits)) / deviation)
+    else:
+        values, weights = (part[None, None] for part in scales)
+        excess = (mean - jnp.cbrt(limits[..., None] / values)) / deviation
+        share = jnp.sum(weights * ndtr(excess), axis=-1)
+    areas = width * jnp.sum(share * _WEIGHTS.astype(time.dtype)[None], axis=1) / 2
     total = jnp.concatenate([jnp.zeros_like(areas[:1]), jnp.cumsum(areas)])
     return total / jnp.where(time > 0, time, 1)

@@ -21,15 +21,12 @@ from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.checks import require_kind
-from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_gaussian_pass, require_one_pass
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve
-from jaxdp.theory.streams.capped_rate import leaves_cap
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, require_adjoint, solve
 from jaxdp.theory.streams.gradient_moments import gradient_moments
 from jaxdp.theory.streams.modes import (
     Modes,
@@ -38,6 +35,7 @@ from jaxdp.theory.streams.modes import (
     direction_modes,
     eigen_modes,
 )
+from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
 from jaxdp.theory.streams.signal_ode import integrate_signal
 
 
@@ -47,8 +45,7 @@ def _norm_of_the_modes(error):
     return jnp.sqrt(jnp.mean(modal**2))
 
 
-# Steps enough for a rate of 10^5, where an explicit solver's step is bound by stability.
-_TOLERANCES = Tolerances((1e-9, 1e-15), (1e-6, 1e-13), _norm_of_the_modes, max_steps=2**17)
+_TOLERANCES = energy_tolerances(_norm_of_the_modes)
 
 
 class AbstractModalTheory(AbstractTheory):
@@ -62,7 +59,7 @@ class AbstractModalTheory(AbstractTheory):
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def __check_init__(self):
-        _require_adjoint(self.adjoint)
+        require_adjoint(self.adjoint)
 
     @property
     @abc.abstractmethod
@@ -123,7 +120,7 @@ class CoupledODE(AbstractTheory):
     )
 
     def __check_init__(self):
-        _require_adjoint(self.adjoint)
+        require_adjoint(self.adjoint)
 
     def covers(self, problem, algorithm):
         reason = require_gaussian_pass(problem, algorithm)
@@ -149,10 +146,6 @@ class CoupledODE(AbstractTheory):
         return direction_modes(problem, self.quadratics)
 
 
-def _require_adjoint(adjoint):
-    require_kind("adjoint", adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
-
-
 def integrate(
     modes: Modes,
     algorithm: OnePassDPSGD,
@@ -162,10 +155,7 @@ def integrate(
     label: str = "",
 ) -> Trajectory:
     """The trajectory of a theory's modes."""
-    count = jnp.asarray(algorithm.num_steps, float)
-    time = jnp.asarray(record_steps(algorithm.num_steps, records)) / count
-    # The length is traced, so that one compiled solver serves every number of steps.
-    trajectory = _solve(modes, algorithm.with_traced_length(), time, adjoint)
+    trajectory = _solve(modes, *recorded_pass(algorithm, records), adjoint)
     return dataclasses.replace(trajectory, label=label)
 
 
@@ -173,28 +163,25 @@ def integrate(
 def _solve(modes, algorithm, time, adjoint) -> Trajectory:
     dtype = float_dtype(modes, algorithm)
     time = time.astype(dtype)
-    schedule = algorithm.learning_rate
-    gamma = algorithm.aspect_ratio(modes.dim).astype(dtype)
     values, _ = modes.levels(dtype)
-    # Of inputs of each scale.
-    cap = 2 / (gamma * algorithm.batch_size) / values
-    strength = 2 * (algorithm.noise_ratio * gamma) ** 2
-    last_square = schedule(jnp.ones((), dtype)) ** 2
+    bound = modes.curvature_bound
+    learning_rate = OnePassRate.of(
+        algorithm, modes.dim, dtype, curvature_bound=bound, scales=values
+    )
+    strength = 2 * (algorithm.noise_ratio * learning_rate.gamma) ** 2
 
     def noise_to_come(time: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        return strength * (schedule(time) ** 2 - last_square)
+        return strength * learning_rate.square_to_come(time)
 
     def velocity(instant: Instant, state):
         shifted, _ = state
         modal = shifted - noise_to_come(instant.time)
-        has_left = instant.passed[-cap.size :].reshape(cap.shape)
-        rates = jnp.where(starts_above & ~has_left, cap, schedule(instant.time))
-        moments = gradient_moments(modes, algorithm.clip, modes.risk(modal), rates, gamma)
+        rates, risk = learning_rate.capped(instant), modes.risk(modal)
+        moments = gradient_moments(modes, algorithm.clip, risk, rates, learning_rate.gamma)
         drift = -2 * moments.descent * modes.descent * modal
         return drift + moments.diffusion * modes.diffusion, moments.clipped
 
     zero = jnp.zeros((), dtype)
-    starts_above = schedule(zero) > cap
     (shifted, clipped_area), stopped = solve(
         velocity,
         (modes.initial.astype(dtype) + noise_to_come(zero), zero),
@@ -202,7 +189,7 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
         tolerances=_TOLERANCES,
         adjoint=adjoint,
         clock=SLOW_AT_THE_END,
-        kinks=jnp.append(schedule.kinks.astype(dtype), leaves_cap(schedule, cap)),
+        kinks=learning_rate.kinks,
     )
     modal = shifted - noise_to_come(time)[:, None]
     read = jnp.matmul(modal, modes.readout.astype(dtype), precision=Precision.HIGHEST)
@@ -213,7 +200,7 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
         time=time,
         risk=risk,
         # AC Proposition 5: the noise of the last step, which comes after time 1.
-        final_risk=risk[-1] + strength * last_square,
+        final_risk=risk[-1] + strength * learning_rate.last_square,
         clipped_area=clipped_area,
         quadratics=modes.observed(modal),
         label="",

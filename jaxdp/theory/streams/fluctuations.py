@@ -39,14 +39,13 @@ from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.checks import require_kind
-from jaxdp.core.recording import record_steps
+from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_plain_one_pass
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve
-from jaxdp.theory.streams.capped_rate import leaves_cap
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, require_adjoint, solve
 from jaxdp.theory.streams.modes import Modes, as_trajectory, eigen_modes
+from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
 
 
 def _norm_of_means_and_covariances(error):
@@ -55,9 +54,7 @@ def _norm_of_means_and_covariances(error):
     return jnp.maximum(*(jnp.sqrt(jnp.mean(part**2)) for part in (modal, covariance)))
 
 
-_TOLERANCES = Tolerances(
-    (1e-9, 1e-15), (1e-6, 1e-13), _norm_of_means_and_covariances, max_steps=2**17
-)
+_TOLERANCES = energy_tolerances(_norm_of_means_and_covariances)
 
 
 class Fluctuations(AbstractTheory):
@@ -88,18 +85,15 @@ class Fluctuations(AbstractTheory):
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def __check_init__(self):
-        require_kind("adjoint", self.adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
+        require_adjoint(self.adjoint)
 
     def covers(self, problem, algorithm):
         return require_plain_one_pass(problem, algorithm)
 
     def predict(self, problem, algorithm, *, records):
-        count = jnp.asarray(algorithm.num_steps, float)
-        time = jnp.asarray(record_steps(algorithm.num_steps, records)) / count
-        sizes = jnp.asarray(problem.blocks.sizes, float)
-        # The length is traced, so that one compiled solver serves every number of steps.
-        algorithm = algorithm.with_traced_length()
-        return _solve(eigen_modes(problem), sizes / problem.dim, algorithm, time, self.adjoint)
+        shares = jnp.asarray(problem.blocks.sizes, float) / problem.dim
+        traced, time = recorded_pass(algorithm, records)
+        return _solve(eigen_modes(problem), shares, traced, time, self.adjoint)
 
 
 class _Flow(NamedTuple):
@@ -164,27 +158,24 @@ class _Flow(NamedTuple):
 def _solve(modes, shares, algorithm, time, adjoint) -> Trajectory:
     dtype = float_dtype(modes, algorithm)
     time, shares = time.astype(dtype), shares.astype(dtype)
-    schedule = algorithm.learning_rate
-    gamma = algorithm.aspect_ratio(modes.dim).astype(dtype)
-    cap = 2 / (gamma * algorithm.batch_size)
+    learning_rate = OnePassRate.of(
+        algorithm, modes.dim, dtype, curvature_bound=modes.curvature_bound
+    )
+    gamma = learning_rate.gamma
     flow = _Flow(modes, shares, algorithm, gamma)
     # What the noise adds to the energies, k, and to their variances, a E, per drop of rate^2.
     added = 2 * (algorithm.noise_ratio * gamma) ** 2 * shares
     variance_added = 8 * algorithm.noise_ratio**2 * gamma
-    last_square = schedule(jnp.ones((), dtype)) ** 2
-
-    def to_come(time: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        return schedule(time) ** 2 - last_square
 
     def shift_of_variances(shifted, left):
         return variance_added * left * (shifted - added * left / 2)
 
     def velocity(instant: Instant, state):
         shifted, _, covariance = state
-        left = to_come(instant.time)
+        left = learning_rate.square_to_come(instant.time)
         energies = shifted - added * left
         risk = flow.risk(energies)
-        rate = jnp.where(starts_above & ~instant.passed[-1], cap, schedule(instant.time))
+        rate = learning_rate.capped(instant)
         values, slopes = flow.factors(risk)
         drift = flow.drift(rate, energies, values)
         covariance = covariance - jnp.diag(shift_of_variances(shifted, left))
@@ -200,25 +191,25 @@ def _solve(modes, shares, algorithm, time, adjoint) -> Trajectory:
         return shifted, clipped_area, jnp.sum(values * with_risk)
 
     zero = jnp.zeros((), dtype)
-    starts_above = schedule(zero) > cap
-    start = (modes.initial * shares).astype(dtype) + added * to_come(zero)
+    left = learning_rate.square_to_come(zero)
+    start = (modes.initial * shares).astype(dtype) + added * left
     (shifted, clipped_area, variance), stopped = solve(
         velocity,
-        (start, zero, jnp.diag(shift_of_variances(start, to_come(zero)))),
+        (start, zero, jnp.diag(shift_of_variances(start, left))),
         time,
         tolerances=_TOLERANCES,
         adjoint=adjoint,
         clock=SLOW_AT_THE_END,
-        kinks=jnp.append(schedule.kinks.astype(dtype), leaves_cap(schedule, cap)),
+        kinks=learning_rate.kinks,
         read=read,
     )
-    left = to_come(time)[:, None]
+    left = learning_rate.square_to_come(time)[:, None]
     squares = modes.descent**2
     variance -= jnp.sum(squares * shift_of_variances(shifted, left), axis=1)
     energies = shifted - added * left
     risk = jnp.maximum(jnp.sum(modes.descent * energies, axis=1), 0)
     # The noise of the last step, which comes after time 1: tau^2 = jump / n per coordinate.
-    jump = variance_added * last_square / 2
+    jump = variance_added * learning_rate.last_square / 2
     final_variance = jnp.maximum(variance[-1], 0) + jnp.sum(
         squares * (2 * jump * energies[-1] + jump**2 * gamma * shares / 2)
     )
@@ -228,18 +219,12 @@ def _solve(modes, shares, algorithm, time, adjoint) -> Trajectory:
         algorithm,
         time=time,
         risk=risk,
-        final_risk=risk[-1] + jnp.sum(modes.descent * added) * last_square,
+        final_risk=risk[-1] + jnp.sum(modes.descent * added) * learning_rate.last_square,
         clipped_area=clipped_area,
         # The modes are means over the directions of a block.
         quadratics=modes.observed(energies / shares),
-        std=_root(jnp.where(time > 0, variance, 0) / count),
-        final_std=_root(final_variance / count),
+        std=safe_sqrt(jnp.where(time > 0, variance, 0) / count),
+        final_std=safe_sqrt(final_variance / count),
         label="fluctuations",
         stopped=stopped,
     )
-
-
-def _root(variance):
-    """The standard deviation; of none, and of what rounding has made negative, 0."""
-    is_positive = variance > 0
-    return jnp.where(is_positive, jnp.sqrt(jnp.where(is_positive, variance, 1)), 0)

@@ -39,9 +39,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
-from jax.scipy.special import ndtr
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
@@ -52,10 +50,7 @@ from jaxdp.losses import HalfSquared
 from jaxdp.problems.streams.input_scales import InputScales
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.solver import prediction
-
-# Nodes per record interval of the capped fraction's quadrature.
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
-
+from jaxdp.theory.streams.capped_rate import capped_share
 
 # Observables of every theory of modes.
 _TAKEN = ("clipped_fraction", "capped_fraction", "distance")
@@ -64,7 +59,8 @@ _TAKEN = ("clipped_fraction", "capped_fraction", "distance")
 class Modes(eqx.Module):
     """The modes that a theory follows, and what else it reads from the problem.
 
-    Everything is an array, so that problems of one number of modes share a compilation.
+    What differs between problems is an array, so that those of one number of modes share a
+    compilation.
 
     Attributes:
         descent: a_i, how fast each mode decays.
@@ -79,6 +75,7 @@ class Modes(eqx.Module):
         scales: the law of the inputs' scale; None where it is 1.
         quadratics: by name, the weights with which the modes make up an observable.
         is_valid: whether the problem's traced parameters are in their range.
+        curvature_bound: of the loss, which sets the cap on a step.
     """
 
     descent: Float[Array, " modes"]
@@ -93,6 +90,7 @@ class Modes(eqx.Module):
     scales: InputScales | None
     is_valid: Bool[Array, ""]
     quadratics: dict[str, Float[Array, " modes"]]
+    curvature_bound: float = eqx.field(static=True)
 
     def second_moment(self, risk: Float[Array, ""]) -> Float[Array, ""]:
         r"""The residual's variance $2P = 2R + \zeta^2$."""
@@ -141,6 +139,7 @@ def eigen_modes(problem: LinearRegression) -> Modes:
         scales=problem.input_scales,
         is_valid=problem.is_valid & blocks.is_valid,
         quadratics={"distance": 2 * sizes / dim},
+        curvature_bound=problem.loss.curvature_bound,
     )
 
 
@@ -189,27 +188,24 @@ def capped_fraction(
 ) -> Float[Array, " records"]:
     r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
 
-    Given the inputs' scale, $\|x\|^2$ is a weighted chi-square of d degrees; its cube root is taken
-    as Gaussian after matching two moments (Satterthwaite, Wilson and Hilferty): within about .002
-    when the effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is 10 or more, .03
-    at 1.
-    Derived: test_capped_fraction_matches_simulation. At time 0 the share is 0.
+    Within about .002 when the effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is
+    10 or more, .03 at 1. Derived: test_capped_fraction_matches_simulation.
     """
-    spread = 2 * modes.mean_square / (9 * modes.dim)
-    width = jnp.diff(time)
-    nodes = time[:-1, None] + width[:, None] * (_NODES + 1).astype(time.dtype)[None] / 2
-    rate = algorithm.learning_rate(nodes) * algorithm.aspect_ratio(modes.dim)
-    # 2 / eta_k in units of d, the mean of |x|^2.
-    threshold = 2 / (jnp.maximum(rate, jnp.finfo(time.dtype).tiny) * algorithm.batch_size)
-    if modes.scales is None:
-        share = ndtr((1 - spread - jnp.cbrt(threshold)) / jnp.sqrt(spread))
-    else:
-        values, weights = (part[None, None] for part in modes.levels(time.dtype))
-        excess = (1 - spread - jnp.cbrt(threshold[..., None] / values)) / jnp.sqrt(spread)
-        share = jnp.sum(weights * ndtr(excess), axis=-1)
-    areas = width * jnp.sum(share * _WEIGHTS.astype(time.dtype)[None], axis=1) / 2
-    total = jnp.concatenate([jnp.zeros_like(areas[:1]), jnp.cumsum(areas)])
-    return total / jnp.where(time > 0, time, 1)
+
+    def threshold(nodes):
+        rate = algorithm.learning_rate(nodes) * algorithm.aspect_ratio(modes.dim)
+        # 2 / eta_k in units of d, the mean of |x|^2.
+        positive = jnp.maximum(rate, jnp.finfo(time.dtype).tiny)
+        return 2 / (modes.curvature_bound * positive * algorithm.batch_size)
+
+    variance = 2 * modes.mean_square / (9 * modes.dim)
+    return capped_share(
+        threshold,
+        time,
+        mean=1 - variance,
+        deviation=jnp.sqrt(variance),
+        scales=None if modes.scales is None else modes.levels(time.dtype),
+    )
 
 
 def as_trajectory(

@@ -20,15 +20,16 @@ Derived: one step's change of p and w under Algorithm 1, as d and n grow togethe
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, prediction, solve
-from jaxdp.theory.streams.capped_rate import capped_share, leaves_cap
+from jaxdp.theory.streams.capped_rate import capped_share
+from jaxdp.theory.streams.one_pass_rate import MAX_STEPS, OnePassRate, recorded_pass
 
 
 def _norm_of_the_state(error):
@@ -37,7 +38,7 @@ def _norm_of_the_state(error):
     return jnp.sqrt((overlap**2 + remainder**2) / 2)
 
 
-_TOLERANCES = Tolerances((1e-9, 1e-12), (1e-6, 1e-10), _norm_of_the_state, max_steps=2**17)
+_TOLERANCES = Tolerances((1e-9, 1e-12), (1e-6, 1e-10), _norm_of_the_state, MAX_STEPS)
 
 
 def integrate_signal(
@@ -47,36 +48,31 @@ def integrate_signal(
     adjoint: diffrax.AbstractAdjoint,
 ) -> Trajectory:
     """The predicted trajectory; observables "overlap" and "norm_squared" beside the shares."""
-    count = jnp.asarray(algorithm.num_steps, float)
-    time = jnp.asarray(record_steps(algorithm.num_steps, records)) / count
-    # The length is traced, so that one compiled solver serves every number of steps.
-    return _solve(problem, algorithm.with_traced_length(), time, adjoint)
+    return _solve(problem, *recorded_pass(algorithm, records), adjoint)
 
 
 @eqx.filter_jit
 def _solve(problem, algorithm, time, adjoint) -> Trajectory:
     dtype = float_dtype(problem, algorithm)
     time = time.astype(dtype)
-    schedule = algorithm.learning_rate
-    gamma = algorithm.aspect_ratio(problem.dim).astype(dtype)
-    cap = 2 / (problem.loss.curvature_bound * gamma * algorithm.batch_size)
-    strength = 4 * (algorithm.noise_ratio * gamma) ** 2
-    last_square = schedule(jnp.ones((), dtype)) ** 2
+    bound = problem.loss.curvature_bound
+    learning_rate = OnePassRate.of(algorithm, problem.dim, dtype, curvature_bound=bound)
+    strength = 4 * (algorithm.noise_ratio * learning_rate.gamma) ** 2
     limit = algorithm.clip_scale.astype(dtype)
 
     def noise_to_come(time: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        return strength * (schedule(time) ** 2 - last_square)
+        return strength * learning_rate.square_to_come(time)
 
     def velocity(instant: Instant, state):
         overlap, shifted, _ = state
         remainder = jnp.maximum(shifted - noise_to_come(instant.time), 0)
         moments = problem.slope_moments(overlap, remainder, limit)
-        rate = jnp.where(starts_above & ~instant.passed[-1], cap, schedule(instant.time))
+        rate = learning_rate.capped(instant)
         drift = -2 * rate * moments.derivative * remainder
-        return -rate * moments.along, drift + rate**2 * gamma * moments.square, moments.clipped
+        spread = rate**2 * learning_rate.gamma * moments.square
+        return -rate * moments.along, drift + spread, moments.clipped
 
     zero = jnp.zeros((), dtype)
-    starts_above = schedule(zero) > cap
     (overlap, shifted, clipped_area), stopped = solve(
         velocity,
         (zero, noise_to_come(zero), zero),
@@ -84,7 +80,7 @@ def _solve(problem, algorithm, time, adjoint) -> Trajectory:
         tolerances=_TOLERANCES,
         adjoint=adjoint,
         clock=SLOW_AT_THE_END,
-        kinks=jnp.append(schedule.kinks.astype(dtype), leaves_cap(schedule, cap)),
+        kinks=learning_rate.kinks,
     )
     remainder = jnp.maximum(shifted - noise_to_come(time), 0)
     return signal_trajectory(
@@ -94,7 +90,7 @@ def _solve(problem, algorithm, time, adjoint) -> Trajectory:
         overlap=overlap,
         remainder=remainder,
         # As in AC Proposition 5: the noise of the last step, which comes after time 1.
-        final_remainder=remainder[-1] + strength * last_square,
+        final_remainder=remainder[-1] + strength * learning_rate.last_square,
         clipped_area=clipped_area,
         label="ODE",
         stopped=stopped,
@@ -116,6 +112,13 @@ def signal_trajectory(
     """A prediction of overlap and remainder as a Trajectory, with what is made of them."""
     rates = problem.loss.curvature_bound * algorithm.aspect_ratio(problem.dim)
     cap = (2 / (rates * algorithm.batch_size)).astype(time.dtype)
+    schedule, variance = algorithm.learning_rate, 2 / (9 * problem.dim)
+
+    def threshold(nodes):
+        return cap / jnp.maximum(schedule(nodes), jnp.finfo(time.dtype).tiny)
+
+    # The inputs are isotropic.
+    capped = capped_share(threshold, time, mean=1 - variance, deviation=np.sqrt(variance))
     return prediction(
         problem.is_valid & algorithm.is_valid,
         time=time,
@@ -123,7 +126,7 @@ def signal_trajectory(
         final_risk=problem.risk_at(overlap[-1], final_remainder),
         observables={
             "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
-            "capped_fraction": capped_share(algorithm.learning_rate, cap, problem.dim, time),
+            "capped_fraction": capped,
             "overlap": overlap,
             "norm_squared": overlap**2 + remainder,
         },
