@@ -12,12 +12,10 @@ from jax import lax
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
-from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.stability import warn_if_unstable as warn_if_beyond_descent
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
-from jaxdp.core.recording import longest_stretch, record_steps
+from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory
@@ -31,20 +29,21 @@ from jaxdp.theory.features.adam_closure import (
     start_of_adam,
 )
 from jaxdp.theory.features.closed_moments import Closure, Moments
+from jaxdp.theory.features.closure_prediction import (
+    closure_trajectory,
+    mean_clipped,
+    record_numbers,
+    recorded_closure,
+    warn_beyond_stability,
+)
 from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import Readout, SquaredForm
-from jaxdp.theory.features.recorded import recorded
-from jaxdp.theory.features.spread import (
-    all_moments,
-    moments_at,
-    root,
-    spread_over_runs,
-)
-from jaxdp.theory.features.stability import Growth, growth, warn_if_unstable
-from jaxdp.theory.solver import prediction
+from jaxdp.theory.features.spread import all_moments, moments_at, spread_over_runs
+from jaxdp.theory.features.stability import Growth, growth
 
 DEFAULT_RANK = 256
+_LABEL = "Gaussian closure"
 # The spread over runs is followed with the whole rank up to so many modes; at these shares of the
 # steps, of which there may be so many.
 _SPREAD_RANK, _SPREAD_MODES, _SPREAD_STEPS = 16, 64, 2**14
@@ -127,16 +126,17 @@ class GaussianClosure(AbstractTheory):
         if require_rows(problem, algorithm) is None:
             modes = kernel_modes(problem)
             found, grows = self._with_growth(modes, algorithm, records)
-            _warn(modes, algorithm, grows, found)
+            warn_beyond_stability(modes, algorithm, grows, found)
             return found
         modes = explicit_modes(problem)
-        at_record, longest = _records(algorithm, records)
+        at_record, longest = record_numbers(algorithm, records)
         limits = modes.slope_limits(algorithm)
         risk, observables, std = _predict_adam(
             modes, adam_updates(algorithm), limits, at_record, longest
         )
-        std = None if std is None else root(std)
-        return _as_prediction(modes, algorithm, at_record, risk, observables, std, unstable=False)
+        std = None if std is None else safe_sqrt(std)
+        parts = modes, algorithm, at_record, risk, observables
+        return closure_trajectory(*parts, label=_LABEL, unstable=False, std=std)
 
     def predict_modes(
         self, modes: KernelModes, algorithm: DPGD | PrivateOptimiser, *, records: int
@@ -156,13 +156,13 @@ class GaussianClosure(AbstractTheory):
         return self._with_growth(modes, algorithm, records)[0]
 
     def _with_growth(self, modes: KernelModes, algorithm, records) -> tuple[Trajectory, Growth]:
-        at_record, longest = _records(algorithm, records)
+        at_record, longest = record_numbers(algorithm, records)
         recursion = linear_recursion(algorithm, modes.num_train)
         risk, observables, std = self._linear(modes, recursion, algorithm, at_record, longest)
         found = growth(modes, recursion)
         unstable = found.is_unstable(observables["clipped_fraction"][-1])
-        parts = modes, algorithm, at_record, risk, observables, std
-        return _as_prediction(*parts, unstable=unstable), found
+        parts = modes, algorithm, at_record, risk, observables
+        return closure_trajectory(*parts, label=_LABEL, unstable=unstable, std=std), found
 
     def _linear(self, modes: KernelModes, recursion, algorithm, at_record, longest):
         steps, limits = algorithm.num_steps, modes.slope_limits(algorithm)
@@ -188,34 +188,6 @@ class GaussianClosure(AbstractTheory):
         return 0 if steps * (recursion.size * rank) ** 2 > _SPREAD_NUMBERS else rank
 
 
-def _records(algorithm, records: int):
-    """The records as numbers of steps, and the most steps between two of them."""
-    steps = algorithm.num_steps
-    return record_steps(steps, records), longest_stretch(steps, records)
-
-
-def _as_prediction(modes: KernelModes, algorithm, at_record, risk, observables, std, *, unstable):
-    on_rows = algorithm_on_rows(algorithm, modes.num_train)
-    return prediction(
-        modes.is_valid & on_rows.is_valid,
-        time=on_rows.time(jnp.asarray(at_record), modes.num_train),
-        risk=risk,
-        final_risk=risk[-1],
-        observables=observables,
-        std=std,
-        label="Gaussian closure",
-        unstable=unstable,
-    )
-
-
-def _warn(modes: KernelModes, algorithm, grows: Growth, found: Trajectory) -> None:
-    """Warn where a limit of stability is passed."""
-    if isinstance(algorithm, DPGD):
-        warn_if_beyond_descent(algorithm, modes.stability_limit)
-    else:
-        warn_if_unstable(grows, found.observables["clipped_fraction"][-1])
-
-
 def require_rank(rank: int) -> None:
     """Raise unless the number of modes with covariances is a Python int >= 0."""
     require_count("rank", rank, least=0)
@@ -232,7 +204,7 @@ def _predict(modes, recursion: LinearRecursion, limits, at_record, longest, rank
 
     read = _reader(Readout(closure, recursion.output), has_variance=False)
     start = closure.start(dtype, recursion.size)
-    return recorded(step, start, read, jnp.asarray(at_record), longest)
+    return recorded_closure(step, start, read, at_record, longest)
 
 
 @eqx.filter_jit
@@ -246,7 +218,7 @@ def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record, l
 
     read = _reader(Readout(closure, output=0), has_variance=modes.is_square)
     start = start_of_adam(closure, dtype)
-    return recorded(step, start, lambda state: read(state.moments), jnp.asarray(at_record), longest)
+    return recorded_closure(step, start, lambda state: read(state.moments), at_record, longest)
 
 
 def _reader(readout: Readout, *, has_variance: bool):
@@ -279,6 +251,6 @@ def _predict_with_spread(
     states = all_moments(closure, recursion, closure.start(dtype, recursion.size), num_steps)
     read = _reader(readout, has_variance=False)
     risk, observables, _ = lax.map(read, moments_at(states, at_record))
-    observables["clipped_fraction"] /= jnp.maximum(at_record, 1)
+    observables = mean_clipped(observables, at_record)
     std = spread_over_runs(closure, recursion, states, readout, at_record, places)
     return risk, observables, std

@@ -19,17 +19,19 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.recording import longest_stretch, record_steps
 from jaxdp.losses import Softmax
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_rows
+from jaxdp.theory.features.closure_prediction import (
+    closure_trajectory,
+    record_numbers,
+    recorded_closure,
+    warn_beyond_stability,
+)
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, product
-from jaxdp.theory.features.recorded import recorded
-from jaxdp.theory.features.stability import growth, warn_if_unstable
-from jaxdp.theory.solver import prediction
+from jaxdp.theory.features.stability import growth
 
 
 class ModewiseClosure(AbstractTheory):
@@ -62,26 +64,18 @@ class ModewiseClosure(AbstractTheory):
         return reason
 
     def predict(self, problem, algorithm, *, records):
-        on_rows = algorithm_on_rows(algorithm, problem.num_train)
-        at_record = record_steps(algorithm.num_steps, records)
-        longest = longest_stretch(algorithm.num_steps, records)
+        at_record, longest = record_numbers(algorithm, records)
         modes = kernel_modes(problem)
         recursion = linear_recursion(algorithm, modes.num_train)
         risk, observables, _ = _predict(
             modes, recursion, modes.slope_limits(algorithm), at_record, longest
         )
-        found, clipped = growth(modes, recursion), observables["clipped_fraction"][-1]
-        warn_if_unstable(found, clipped)
-        unstable = found.is_unstable(clipped)
-        return prediction(
-            modes.is_valid & on_rows.is_valid,
-            time=on_rows.time(jnp.asarray(at_record), modes.num_train),
-            risk=risk,
-            final_risk=risk[-1],
-            observables=observables,
-            label="modewise closure",
-            unstable=unstable,
-        )
+        grows = growth(modes, recursion)
+        unstable = grows.is_unstable(observables["clipped_fraction"][-1])
+        parts = modes, algorithm, at_record, risk, observables
+        found = closure_trajectory(*parts, label="modewise closure", unstable=unstable)
+        warn_beyond_stability(modes, algorithm, grows, found)
+        return found
 
 
 class ModeMoments(eqx.Module):
@@ -132,7 +126,7 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
             found[f"{prefix}accuracy"] = jnp.mean(loss.correct_probability(*rows, labels))
         return found.pop("risk"), found, None
 
-    return recorded(step, start, read, jnp.asarray(at_record), longest)
+    return recorded_closure(step, start, read, at_record, longest)
 
 
 def _step(modes, limits, recursion: LinearRecursion, update: Update, moments: ModeMoments):

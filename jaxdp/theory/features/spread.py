@@ -27,6 +27,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Int
 
 from jaxdp.core.arrays import in_types_of
+from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import product
@@ -83,18 +84,12 @@ def spread_over_runs(
     steps = jnp.concatenate([jnp.zeros(1, dtype), places.astype(dtype)])
     ratio = jnp.concatenate([jnp.ones(1, dtype), ratio])
     ratio = jnp.interp(at_record.astype(dtype), steps, ratio)
-    return root(variance * ratio)
+    return safe_sqrt(variance * ratio)
 
 
 def moments_at(states: Moments, counts: Int[Array, "*shape"]) -> Moments:
     """The moments after so many steps."""
     return jax.tree.map(lambda part: part[counts], states)
-
-
-def root(variance: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The standard deviation, with a derivative of zero where there is none; rounding is cut."""
-    is_random = variance > 0
-    return jnp.where(is_random, jnp.sqrt(jnp.where(is_random, variance, 1)), 0)
 
 
 def _feedback(closure, recursion, readout: Readout, states: Moments, places):

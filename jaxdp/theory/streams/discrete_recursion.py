@@ -14,15 +14,15 @@ Derived: AC Algorithm 1's one-step second moments with batches; test_discrete_re
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.numerics.compensated_sum import add
-from jaxdp.core.recording import record_steps
+from jaxdp.core.recording import longest_stretch, record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_gaussian_pass
+from jaxdp.theory.recorded_steps import recorded
 from jaxdp.theory.streams.gradient_moments import gradient_moments
 from jaxdp.theory.streams.modes import as_trajectory, eigen_modes
 from jaxdp.theory.streams.signal_recursion import recurse_signal
@@ -59,14 +59,15 @@ class DiscreteRecursion(AbstractTheory):
 def _recurse(modes, algorithm, records: int) -> Trajectory:
     dtype = float_dtype(modes, algorithm)
     count, dim, batch = algorithm.num_steps, modes.dim, algorithm.batch_size
-    values, _ = modes.levels(dtype)
+    cap = 2 / (modes.curvature_bound * dim) / modes.levels(dtype)[0]
     at_record = jnp.asarray(record_steps(count, records))
     # (d/2) (2 C sigma / B)^2 over the squared rate's drop.
     strength = 2 * (algorithm.noise_ratio * algorithm.aspect_ratio(dim)) ** 2
 
-    def step(state, step, last):
+    def step(state, index):
         (modal, clipped), errors = state
-        rates = jnp.minimum(algorithm.step_size(step), 2 / dim / values)
+        step = index + 1
+        rates = jnp.minimum(algorithm.step_size(step), cap)
         risk = modes.risk(modal).astype(dtype)
         moments = gradient_moments(modes, algorithm.clip, risk, rates, dim / batch)
         mean = moments.descent * modes.descent
@@ -75,23 +76,17 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
         (modal, modal_error) = add(modal, errors[0], change.astype(dtype))
         (clipped, clipped_error) = add(clipped, errors[1], (moments.clipped / count).astype(dtype))
-        new = (modal, clipped), (modal_error, clipped_error)
-        active = step <= last
-        return jax.tree.map(lambda after, before: jnp.where(active, after, before), new, state)
+        return (modal, clipped), (modal_error, clipped_error)
 
-    def record(state, bounds):
-        start, last = bounds
-        state = lax.fori_loop(
-            0, longest, lambda index, state: step(state, start + index + 1, last), state
-        )
+    def read(state):
         (modal, clipped), _ = state
-        return state, (modes.risk(modal), modes.observed(modal), clipped)
+        return modes.risk(modal), modes.observed(modal), clipped
 
-    longest = -(-count // records)
-    start_values = (modes.initial.astype(dtype), jnp.zeros((), dtype))
-    state = (start_values, jax.tree.map(jnp.zeros_like, start_values))
-    _, (risks, observed, clipped) = lax.scan(record, state, (at_record[:-1], at_record[1:]))
-    risk = jnp.append(modes.risk(start_values[0])[None], risks)
+    start = (modes.initial.astype(dtype), jnp.zeros((), dtype))
+    # With what rounding has added to each.
+    state = start, jax.tree.map(jnp.zeros_like, start)
+    longest = longest_stretch(count, records)
+    risk, observed, clipped = recorded(step, state, read, at_record, longest)
     last_noise = strength * algorithm.squared_rate_drop(jnp.asarray(count))
     return as_trajectory(
         modes,
@@ -99,7 +94,7 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
         time=(at_record / jnp.asarray(count, float)).astype(dtype),
         risk=risk,
         final_risk=risk[-1] + last_noise,
-        clipped_area=jnp.append(jnp.zeros(1, dtype), clipped),
-        quadratics=jax.tree.map(jnp.append, modes.observed(start_values[0]), observed),
+        clipped_area=clipped,
+        quadratics=observed,
         label="recursion",
     )

@@ -22,18 +22,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.scipy.special import gammaincc
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.numerics.clipped_powers import clipped_powers
 from jaxdp.core.numerics.compensated_sum import add
-from jaxdp.core.recording import record_steps
+from jaxdp.core.numerics.safe_sqrt import safe_sqrt
+from jaxdp.core.recording import longest_stretch, record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_plain_one_pass
+from jaxdp.theory.recorded_steps import recorded
 from jaxdp.theory.solver import prediction
 
 # Nodes of R, of |g| (the integrands are even in g) and of q.
@@ -106,8 +107,9 @@ def _recurse(problem, algorithm, records: int) -> Trajectory:
     at_record = jnp.asarray(record_steps(count, records))
     inputs = _input_nodes(dim, dtype)
 
-    def step(carried, step, last):
+    def step(carried, index):
         state, errors = carried
+        step = index + 1
         change = _gradient_step(problem, algorithm, inputs, state, algorithm.step_size(step))
         square = jnp.where(step < count, algorithm.noise_std(step, dim) ** 2, 0)
         change = _plus_noise(change, square, state.mean, dim)
@@ -115,27 +117,17 @@ def _recurse(problem, algorithm, records: int) -> Trajectory:
             add(total, error, part.astype(dtype))
             for total, error, part in zip(state, errors, change, strict=True)
         ]
-        new, errors = (_Moments(*parts) for parts in zip(*sums, strict=True))
-        active = step <= last
-        return jax.tree.map(
-            lambda after, before: jnp.where(active, after, before), (new, errors), carried
-        )
+        return tuple(_Moments(*parts) for parts in zip(*sums, strict=True))
 
-    def record(carried, bounds):
-        start, last = bounds
-        carried = lax.fori_loop(
-            0, longest, lambda index, carried: step(carried, start + index + 1, last), carried
-        )
-        return carried, carried[0]
-
-    longest = -(-count // records)
     zero = jnp.zeros((), dtype)
     start = _Moments(
         (problem.risk(None, jnp.zeros_like(problem.target))).astype(dtype), *[zero] * 3
     )
+    # With what rounding has added to each.
     carried = start, jax.tree.map(jnp.zeros_like, start)
-    (last, _), recorded = lax.scan(record, carried, (at_record[:-1], at_record[1:]))
-    path = jax.tree.map(lambda first, rest: jnp.append(first[None], rest), start, recorded)
+    longest = longest_stretch(count, records)
+    path = recorded(step, carried, lambda carried: carried[0], at_record, longest)
+    last = jax.tree.map(lambda values: values[-1], path)
     square = algorithm.noise_std(jnp.asarray(count), dim).astype(dtype) ** 2
     jump = _plus_noise(_Moments(*[zero] * 4), square, last.mean, dim)
     used = jnp.maximum(at_record, 1)
@@ -149,8 +141,8 @@ def _recurse(problem, algorithm, records: int) -> Trajectory:
             "capped_fraction": path.capped / used,
             "distance": 2 * path.mean,
         },
-        std=_root(path.variance),
-        final_std=_root(last.variance + jump.variance),
+        std=safe_sqrt(path.variance),
+        final_std=safe_sqrt(last.variance + jump.variance),
         label="finite dimension",
     )
 
@@ -175,7 +167,8 @@ def _gradient_step(problem, algorithm, inputs, state: _Moments, step_size) -> _M
     one, two, three, four, beyond = clipped_powers(
         signal, problem.label_noise, jnp.broadcast_to(limit, signal.shape)
     )
-    rate = jnp.minimum(step_size, 2 / square)
+    curvature = problem.loss.curvature_bound
+    rate = jnp.minimum(step_size, 2 / (curvature * square))
     pull, push = rate * signal, rate**2 * square
     first = -pull * one + push * two / 2
     second = pull**2 * two - pull * push * three + push**2 * four / 4
@@ -183,8 +176,8 @@ def _gradient_step(problem, algorithm, inputs, state: _Moments, step_size) -> _M
     mean = jnp.sum(means * risk_weights)
     # Var(R + change) - Var(R), where the change's variance given R is part of E[change^2].
     variance = jnp.sum((2 * deviations * means + jnp.sum(second * weights, axis=1)) * risk_weights)
-    # The share of chi-square norms above 2 / step_size.
-    threshold = 1 / jnp.maximum(step_size, jnp.finfo(means.dtype).tiny)
+    # The share of chi-square norms above 2 / (curvature times step_size), of which it takes halves.
+    threshold = 1 / (curvature * jnp.maximum(step_size, jnp.finfo(means.dtype).tiny))
     return _Moments(
         mean=mean,
         variance=variance - mean**2,
@@ -202,7 +195,7 @@ def _risk_nodes(state: _Moments):
     nodes, weights = np.polynomial.hermite_e.hermegauss(_RISK_NODES)
     nodes, weights = (part.astype(state.mean.dtype) for part in (nodes, weights / weights.sum()))
     variance = jnp.maximum(state.variance, 0)
-    std = _root(variance)
+    std = safe_sqrt(variance)
     positive = jnp.maximum(state.mean, jnp.finfo(std.dtype).tiny)
     root = jnp.minimum(std / (3 * positive), 0.5)
     middle = 1 - root**2
@@ -233,9 +226,3 @@ def _chi_square_nodes(degrees: int):
     matrix = np.diag(2 * order + 1 + power) + np.diag(off, 1) + np.diag(off, -1)
     nodes, vectors = np.linalg.eigh(matrix)
     return 2 * nodes, vectors[0] ** 2
-
-
-def _root(variance):
-    """The standard deviation; of none, and of what rounding has made negative, 0."""
-    is_positive = variance > 0
-    return jnp.where(is_positive, jnp.sqrt(jnp.where(is_positive, variance, 1)), 0)

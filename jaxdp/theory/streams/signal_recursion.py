@@ -12,14 +12,13 @@ Derived: one step's second moments under Algorithm 1 with batches; test_signal_r
 """
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.numerics.compensated_sum import add
-from jaxdp.core.recording import record_steps
+from jaxdp.core.recording import longest_stretch, record_steps
 from jaxdp.core.trajectory import Trajectory
+from jaxdp.theory.recorded_steps import recorded
 from jaxdp.theory.streams.signal_ode import signal_trajectory
 
 
@@ -34,8 +33,9 @@ def recurse_signal(problem, algorithm, records: int) -> Trajectory:
     strength = 4 * (algorithm.noise_ratio * algorithm.aspect_ratio(dim)) ** 2
     limit = algorithm.clip_scale.astype(dtype)
 
-    def step(state, step, last):
+    def step(state, index):
         overlap, remainder, _ = (total for total, _ in state)
+        step = index + 1
         moments = problem.slope_moments(overlap, remainder, limit)
         rate = jnp.minimum(algorithm.step_size(step), cap)
         mean = rate * moments.derivative
@@ -43,26 +43,19 @@ def recurse_signal(problem, algorithm, records: int) -> Trajectory:
         change += rate**2 * (dim / batch) * moments.square
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
         changes = (-rate * moments.along, change, moments.clipped / count)
-        new = tuple(
+        return tuple(
             add(total, excess, change.astype(dtype))
             for (total, excess), change in zip(state, changes, strict=True)
         )
-        active = step <= last
-        return jax.tree.map(lambda after, before: jnp.where(active, after, before), new, state)
 
-    def record(state, bounds):
-        start, last = bounds
-        state = lax.fori_loop(
-            0, longest, lambda index, state: step(state, start + index + 1, last), state
-        )
-        return state, tuple(total for total, _ in state)
+    def read(state):
+        return tuple(total for total, _ in state)
 
-    longest = -(-count // records)
     zero = jnp.zeros((), dtype)
     # Overlap, remainder and the share clipped, with what rounding has added to each.
     state = ((zero, zero),) * 3
-    _, recorded = lax.scan(record, state, (at_record[:-1], at_record[1:]))
-    overlap, remainder, clipped = (jnp.append(jnp.zeros(1, dtype), part) for part in recorded)
+    longest = longest_stretch(count, records)
+    overlap, remainder, clipped = recorded(step, state, read, at_record, longest)
     last_noise = strength * algorithm.squared_rate_drop(jnp.asarray(count))
     return signal_trajectory(
         problem,

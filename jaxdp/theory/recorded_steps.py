@@ -1,4 +1,8 @@
-"""The loop of the closures: steps from record to record, and what is read there."""
+"""The time loop shared by theories that advance step by step.
+
+It advances the moments and evaluates risk and observables at each recorded step. It is
+checkpointed, so that gradients store one stretch at a time.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +18,10 @@ from jaxdp.core.arrays import in_types_of
 def recorded(
     step: Callable[[Any, Int[Array, ""]], Any],
     start: PyTree[Array],
-    read: Callable[[Any], Any],
+    read: Callable[[Any], PyTree],
     at_record: Int[Array, " records"],
     longest: int | Int[Array, ""],
-) -> Any:
+) -> PyTree:
     """What is read at the start and after the steps of every record, stacked.
 
     Reverse differentiation keeps the states at the records, and those of one stretch at a time.
@@ -25,8 +29,7 @@ def recorded(
     Args:
         step: from a state and the number of the step, from 0, to the next state.
         start: the state before the first step.
-        read: from a state to risk, observables and what else is wanted; the observable
-            "clipped_fraction" is a sum over the steps, and is divided by their number.
+        read: from a state to risk, observables and what else is wanted, a pytree of arrays.
         at_record: after how many steps to read, rising from 0.
         longest: the most steps between two records; a Python int where it is known, without which
             nothing is differentiated in reverse.
@@ -48,8 +51,6 @@ def recorded(
         return state, read(state)
 
     _, rest = lax.scan(record, start, (at_record[:-1], at_record[1:]))
-    risk, observables, further = jax.tree.map(
+    return jax.tree.map(
         lambda first, others: jnp.concatenate([first[None], others]), read(start), rest
     )
-    observables["clipped_fraction"] /= jnp.maximum(at_record, 1)
-    return risk, observables, further
