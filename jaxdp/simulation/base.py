@@ -7,6 +7,7 @@ from typing import Any
 from jaxtyping import Array, Key
 
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm
+from jaxdp.algorithms.length import AbstractStepwise
 from jaxdp.core.description import AbstractDescription
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractSampleProblem
@@ -37,14 +38,19 @@ class AbstractSimulator(AbstractDescription):
         """Independent runs along a leading axis; arguments as in `jaxdp.simulate`."""
 
 
-def known_length(problem: AbstractSampleProblem, algorithm: AbstractOnePassAlgorithm) -> int:
-    """The number of steps as a Python int, no more than the problem has samples for."""
-    num_steps = algorithm.num_steps
-    if not isinstance(num_steps, int):
+def known_length(algorithm: AbstractStepwise) -> int:
+    """The number of steps as a Python int, because it sets the length of the simulation's loop."""
+    if not isinstance(algorithm.num_steps, int):
         raise TypeError(
             "expected algorithm.num_steps to be a Python int, because it sets the length of the "
             "simulation's loop; got an array"
         )
+    return algorithm.num_steps
+
+
+def length_of_pass(problem: AbstractSampleProblem, algorithm: AbstractOnePassAlgorithm) -> int:
+    """The same, no more than the problem has samples for."""
+    num_steps = known_length(algorithm)
     needed = num_steps * algorithm.batch_size
     if problem.max_samples is not None and needed > problem.max_samples:
         why = f" ({problem.why_max_samples})" if problem.why_max_samples else ""

@@ -16,11 +16,12 @@ from jaxdp.core.keys import run_keys
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractSampleProblem
 from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
-from jaxdp.simulation.base import AbstractSimulator, known_length
+from jaxdp.simulation.base import AbstractSimulator, length_of_pass
 from jaxdp.simulation.driver import drive, ranges_of
 from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
 from jaxdp.simulation.rows.function_space import FunctionSpace
-from jaxdp.simulation.streams.one_pass import Chunks, OnePassRuns
+from jaxdp.simulation.streams.chunks import Chunks
+from jaxdp.simulation.streams.one_pass import OnePassRuns
 
 
 class Iterates(AbstractSimulator):
@@ -88,7 +89,7 @@ class Iterates(AbstractSimulator):
             return simulate_on_rows(
                 explicit, algorithm, key=key, num_runs=num_runs, records=records, **how
             )
-        ranges = ranges_of(known_length(problem, algorithm), records, progress)
+        ranges = ranges_of(length_of_pass(problem, algorithm), records, progress)
         numbers_per_step = num_runs * algorithm.batch_size * problem.dim
         chunks = Chunks.of(ranges, numbers_per_step, self.chunk_size)
         runs = OnePassRuns(problem, algorithm, run_keys(key, num_runs), chunks)

@@ -34,14 +34,14 @@ from jaxdp.core.numerics.counter_normals import key_words
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.simulation.base import AbstractSimulator, known_length
+from jaxdp.simulation.base import AbstractSimulator, length_of_pass
 from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of, shares_of_samples
 from jaxdp.simulation.iterates import Iterates
 from jaxdp.simulation.streams.overlap_chain import OverlapRuns
 from jaxdp.simulation.streams.radial_chain import (
+    RandomStreams,
     Record,
     State,
-    Streams,
     add_noise,
     advance,
     distance_of,
@@ -101,7 +101,7 @@ class Reduced(AbstractSimulator):
                 "expected keep_parameters=False: Reduced knows radii and not the parameters; "
                 "use Iterates()"
             )
-        ranges = ranges_of(known_length(problem, algorithm), records, progress)
+        ranges = ranges_of(length_of_pass(problem, algorithm), records, progress)
         is_noisy = _is_noisy(algorithm)
         numbers = key, num_runs, ranges.longest, is_noisy
         if isinstance(problem, AbstractSignalProblem):
@@ -187,7 +187,7 @@ def _begin(problem: LinearRegression, algorithm: OnePassDPSGD, key, num_runs: in
     state = State(radii, jnp.zeros_like(radii), zero, zero)
     risk, distance = _risk(problem, state.radii), distance_of(state.radii)
     record = Record(risk[None], distance[None], zero[None], zero[None])
-    return Streams(words("sampling"), words("noise")), state, _reading(record)
+    return RandomStreams(words("sampling"), words("noise")), state, _reading(record)
 
 
 def _risk(problem: LinearRegression, radii):
@@ -195,7 +195,7 @@ def _risk(problem: LinearRegression, radii):
 
 
 @eqx.filter_jit
-def _final_risk(problem, algorithm, streams: Streams, state: State):
+def _final_risk(problem, algorithm, streams: RandomStreams, state: State):
     """The risk after the last update's noise."""
     dtype, last = state.radii.dtype, jnp.asarray([algorithm.num_steps])
     noise = draw(streams.noise, last, problem.blocks.sizes, dtype)[0]

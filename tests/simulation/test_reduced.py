@@ -13,7 +13,7 @@ from scipy import stats
 import jaxdp
 from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.simulation import reduced
-from jaxdp.simulation.streams import radial_chain
+from jaxdp.simulation.streams import chunks, radial_chain
 
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
 HYPERBOLIC = jaxdp.Hyperbolic(5.0, 0.3)
@@ -149,7 +149,7 @@ def test_a_path_is_the_same_however_it_is_recorded(records):
 @pytest.mark.slow
 def test_values_do_not_depend_on_the_chunk(monkeypatch):
     expected = _run(_problem(), _algorithm()).risk
-    monkeypatch.setattr(radial_chain, "_CHUNK_STEPS", 3)
+    monkeypatch.setattr(chunks, "_CHUNK_STEPS", 3)
     # A key of its own among the compiled functions.
     found = jax.jit(lambda: _run(_problem(), _algorithm()).risk)()
     np.testing.assert_allclose(found, expected, rtol=2e-5)

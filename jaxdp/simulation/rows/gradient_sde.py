@@ -31,8 +31,9 @@ from jaxdp.core.numerics.precision import full_products
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.feature_arguments import reason_not_squared
 from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
-from jaxdp.simulation.base import AbstractSimulator
+from jaxdp.simulation.base import AbstractSimulator, known_length
 from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
+from jaxdp.simulation.time_average import average_so_far
 
 _LEAST_STEPS, _MOST_STEPS = 200, 1_000_000
 # Steps within the time n / (2 lambda_max) of the fastest mode.
@@ -133,18 +134,14 @@ def _simulate(
             "expected keep_parameters=False: the diffusion is simulated in reduced coordinates; "
             "use Iterates()"
         )
-    if not isinstance(algorithm.num_steps, int):
-        raise TypeError(
-            "expected algorithm.num_steps to be a Python int, because it sets the length of the "
-            "simulation's loop; got an array"
-        )
+    length = known_length(algorithm)
     reduced = problem.reduced()
-    ranges = ranges_of(algorithm.num_steps, records, progress)
+    ranges = ranges_of(length, records, progress)
     num_steps = _enough_steps(reduced, algorithm) if num_steps is None else num_steps
     per_record = -(-num_steps // (len(ranges.steps) - 1))
     # Apart from the keys of other simulators, so that two of them can share a key.
     keys = run_keys(stream_key(key, "gradient SDE"), num_runs)
-    shares = ranges.steps / algorithm.num_steps
+    shares = ranges.steps / length
     trajectory = _paths(reduced, algorithm, is_clipped, keys, shares, ranges.slots, per_record)
     return announced(trajectory, progress)
 
@@ -224,9 +221,7 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
     # For the solver's own sums over its stages.
     with full_products():
         risks, touched, stopped = jax.vmap(one_run)(keys)
-    areas = jnp.diff(times) * (touched[:, 1:] + touched[:, :-1]) / 2
-    area = jnp.concatenate([jnp.zeros_like(touched[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
-    fraction = area / jnp.where(times > 0, times, 1)
+    fraction = average_so_far(touched, times)
     risks = risks[:, slots]
     return trajectory_of(
         is_valid=problem.is_valid & algorithm.is_valid,

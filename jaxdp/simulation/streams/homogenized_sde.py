@@ -32,10 +32,11 @@ from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.problems.streams.tabular import TabularRegression
 from jaxdp.schedules import AbstractSchedule
-from jaxdp.simulation.base import AbstractSimulator, known_length
+from jaxdp.simulation.base import AbstractSimulator, length_of_pass
 from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
 from jaxdp.simulation.streams.mean_gradient import mean_gradient
 from jaxdp.simulation.streams.signal_sde import signal_paths
+from jaxdp.simulation.time_average import average_so_far
 
 
 class HomogenizedSDE(AbstractSimulator):
@@ -77,7 +78,7 @@ class HomogenizedSDE(AbstractSimulator):
     def simulate(
         self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
     ) -> Trajectory:
-        num_steps = known_length(problem, algorithm)
+        num_steps = length_of_pass(problem, algorithm)
         ranges = ranges_of(num_steps, records, progress)
         per_record = -(-self.num_steps // (len(ranges.steps) - 1))
         # Apart from the keys of other simulators, so that two of them can share a key.
@@ -195,15 +196,12 @@ def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajector
 
     risks, clipped, final_risk, parameters, stopped = jax.vmap(one_run)(keys)
     time = times[slots]
-    # The probability of being clipped, averaged over the samples so far by the trapezoid rule.
-    areas = jnp.diff(time)[None] * (clipped[:, 1:] + clipped[:, :-1]) / 2
-    area = jnp.concatenate([jnp.zeros_like(clipped[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
     return trajectory_of(
         is_valid=problem.is_valid & algorithm.is_valid,
         time=time,
         risk=risks,
         final_risk=final_risk,
-        observables={"clipped_fraction": area / jnp.where(time > 0, time, 1)[None]},
+        observables={"clipped_fraction": average_so_far(clipped, time)},
         is_stopped=stopped,
         parameters=parameters,
         label="SDE",

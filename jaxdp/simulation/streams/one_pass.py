@@ -1,11 +1,11 @@
 """Steps of an algorithm that uses each sample once, on samples that a problem hands out.
 
-Random numbers dominate the cost, so they are drawn in chunks of steps that fit the cache; each
-draw depends on its run's key and its step alone, never on the chunk. Memory is O(records).
+Random numbers are drawn in chunks of steps (`chunks` beside this module); each draw depends on its
+run's key and its step alone. Memory is O(records).
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,10 +19,8 @@ from jaxdp.algorithms.base import AbstractOnePassAlgorithm
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.problems.base import AbstractSampleProblem
-from jaxdp.simulation.driver import AbstractRuns, Ranges, Reading, shares_of_samples
-
-# Random numbers per draw over all runs: two megabytes of float32, measured best on two cores.
-_CHUNK_NUMBERS = 500_000
+from jaxdp.simulation.driver import AbstractRuns, Reading, shares_of_samples
+from jaxdp.simulation.streams.chunks import Chunks
 
 
 class _State(eqx.Module):
@@ -38,32 +36,6 @@ class _Run(eqx.Module):
     prepared: Any
     sampling_key: Key[Array, "*runs"]
     noise_key: Key[Array, "*runs"]
-
-
-class Chunks(NamedTuple):
-    """How the steps are cut: `records` ranges are drawn at once, or one range in several goes.
-
-    Of a block of ranges there are `rows` such draws.
-    """
-
-    rows: int
-    records: int
-    steps: int
-    per_record: int
-
-    @classmethod
-    def of(cls, ranges: Ranges, numbers_per_step: int, chunk_size: int | None) -> "Chunks":
-        """Chunks of about the cache's size, cut evenly so that little is padded."""
-        longest, block = ranges.longest, ranges.block
-        target = chunk_size or max(1, _CHUNK_NUMBERS // numbers_per_step)
-        if target < longest:
-            per_record = -(-longest // target)
-            return cls(
-                rows=block, records=1, steps=-(-longest // per_record), per_record=per_record
-            )
-        groups = -(-block // min(block, target // longest))
-        records = -(-block // groups)
-        return cls(rows=-(-block // records), records=records, steps=longest, per_record=1)
 
 
 class OnePassRuns(AbstractRuns):

@@ -30,9 +30,7 @@ from jaxdp.core.numerics.compensated_sum import add
 from jaxdp.core.numerics.counter_normals import Words, key_words, normal_pairs
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.simulation.driver import AbstractRuns, Reading, shares_of_samples
-
-# Random numbers that are drawn together, two megabytes of float32, and the most steps they are for.
-_CHUNK_NUMBERS, _CHUNK_STEPS = 500_000, 64
+from jaxdp.simulation.streams.chunks import even_chunks
 
 
 class _State(eqx.Module):
@@ -104,10 +102,7 @@ def _begin(problem, algorithm, key, num_runs: int):
 @eqx.filter_jit
 def _advance(problem, algorithm, words, state, bounds, *, longest: int, is_noisy: bool):
     """Runs step ranges (start, end] one after the other; the last state and the ends' reading."""
-    target = _CHUNK_NUMBERS // (7 * len(state.overlap))
-    num_chunks = -(-longest // max(1, min(_CHUNK_STEPS, target)))
-    # Cut evenly, so that little is padded.
-    size = -(-longest // num_chunks)
+    num_chunks, size = even_chunks(longest, numbers_per_step=7 * len(state.overlap))
 
     def one_range(state, bounds):
         def one_chunk(index, state):

@@ -1,7 +1,8 @@
-r"""Steps of the Markov chain of radii that `Reduced` simulates, many runs at once.
+"""Steps of the Markov chain of radii behind `Reduced`, vectorised over runs.
 
-The runs of all cells of a batch are lanes: one axis, the last. Each random number depends on its
-run's key and its step alone. Memory is O(records).
+The runs of all batched problems, the cells of `jaxdp.core.cells`, are stored along the last axis,
+so that one vector instruction advances many runs. Each random number depends only on its run's key
+and step. Memory is O(records).
 """
 
 import functools
@@ -22,13 +23,11 @@ from jaxdp.core.numerics.counter_normals import Words, normal_pairs
 from jaxdp.losses import AbstractScalarLoss
 from jaxdp.problems.streams.input_scales import NormalLevels
 from jaxdp.problems.streams.linear import LinearRegression
-
-# Random numbers per draw over all lanes, two megabytes of float32, and the most steps they are for.
-_CHUNK_NUMBERS, _CHUNK_STEPS = 500_000, 64
+from jaxdp.simulation.streams.chunks import even_chunks
 
 
 class State(eqx.Module):
-    """Radii of the runs of one cell, and how many of their samples were clipped and capped.
+    """Radii of the runs of one problem, and how many of their samples were clipped and capped.
 
     `excess` is what rounding has added to the radii: steps of 10^-8 are not lost in float32.
     """
@@ -48,18 +47,18 @@ class Record(eqx.Module):
     capped: Int[Array, "*ranges runs"]
 
 
-class Streams(eqx.Module):
+class RandomStreams(eqx.Module):
     """Where the random numbers of each run come from."""
 
     sampling: Words
     noise: Words
 
 
-class _Lanes(eqx.Module):
-    """What each lane keeps throughout; the last axis has length 1 where all lanes share it."""
+class _RunConstants(eqx.Module):
+    """What each run keeps throughout; the last axis has length 1 where all runs share it."""
 
-    eigenvalues: Float[Array, " blocks #lanes"]
-    label_noise: Float[Array, " #lanes"]
+    eigenvalues: Float[Array, " blocks #runs"]
+    label_noise: Float[Array, " #runs"]
     levels: NormalLevels | None
     loss: AbstractScalarLoss
     clip: NormClip
@@ -69,12 +68,12 @@ class _Lanes(eqx.Module):
 class _Steps(eqx.Module):
     """What the steps of a chunk read."""
 
-    samples: Complex[Array, "steps blocks lanes"]
-    labels: Inexact[Array, "steps lanes"]
-    rates: Float[Array, " steps #lanes"]
+    samples: Complex[Array, "steps blocks runs"]
+    labels: Inexact[Array, "steps runs"]
+    rates: Float[Array, " steps #runs"]
     active: Bool[Array, " steps"]
-    noise: Complex[Array, "steps blocks lanes"] | None
-    stds: Float[Array, " steps #lanes"]
+    noise: Complex[Array, "steps blocks runs"] | None
+    stds: Float[Array, " steps #runs"]
 
 
 def risk_of(
@@ -91,7 +90,7 @@ def distance_of(radii: Float[Array, "blocks runs"]) -> Float[Array, " runs"]:
 
 def draw(
     words: Words, steps: Int[Array, " steps"], sizes: tuple[int, ...], dtype
-) -> Complex[Array, "steps blocks lanes"]:
+) -> Complex[Array, "steps blocks runs"]:
     """Along each block's direction a standard normal, and across it a chi-square.
 
     They are the two parts of one complex number: a fused loop has one result, and two results
@@ -139,7 +138,7 @@ def _moved(state: State, along, square_across) -> State:
 def advance(
     problem: LinearRegression,
     algorithm: OnePassDPSGD,
-    streams: Streams,
+    streams: RandomStreams,
     state: State,
     bounds: tuple[Int[Array, " ranges"], Int[Array, " ranges"]],
     *,
@@ -160,13 +159,10 @@ def advance(
         cells, runs = max(len(leaf) for leaf in leaves), state.clipped.shape[-1]
         flat = functools.partial(_flat, cells=cells, runs=runs)
         each = functools.partial(_of_each, description, static)
-        lanes = jax.tree.map(flat, each(_lanes))
+        constants = jax.tree.map(flat, each(_run_constants))
         words = jax.tree.map(jnp.ravel, streams)
-        spread = functools.partial(_spread, lanes=cells * runs)
-        target = _CHUNK_NUMBERS // ((4 * len(blocks) + 1) * cells * runs)
-        num_chunks = -(-longest // max(1, min(_CHUNK_STEPS, target)))
-        # Cut evenly, so that little is padded.
-        size = -(-longest // num_chunks)
+        spread = functools.partial(_spread, num_runs=cells * runs)
+        num_chunks, size = even_chunks(longest, (4 * len(blocks) + 1) * cells * runs)
 
         def chunk(state, steps, active):
             rates, stds = (flat(x) for x in each(functools.partial(_rates, steps, active)))
@@ -179,7 +175,7 @@ def advance(
             )
             samples, labels, noise = jax.tree.map(spread, drawn)
             rates, stds = rates.astype(dtype), stds.astype(dtype)
-            return _walk(lanes, state, _Steps(samples, labels, rates, active, noise, stds))
+            return _walk(constants, state, _Steps(samples, labels, rates, active, noise, stds))
 
         def one_range(state, bounds):
             def one_chunk(index, state):
@@ -187,7 +183,7 @@ def advance(
                 return chunk(state, steps, steps <= bounds[1])
 
             state = lax.fori_loop(0, num_chunks, one_chunk, state)
-            risk = risk_of(lanes.eigenvalues, state.radii).astype(state.radii.dtype)
+            risk = risk_of(constants.eigenvalues, state.radii).astype(state.radii.dtype)
             distance = distance_of(state.radii)
             return state, Record(risk, distance, state.clipped, state.capped)
 
@@ -199,11 +195,11 @@ def advance(
     return side_by_side(many)(description, streams, state, bounds)
 
 
-def _lanes(problem: LinearRegression, algorithm: OnePassDPSGD) -> _Lanes:
+def _run_constants(problem: LinearRegression, algorithm: OnePassDPSGD) -> _RunConstants:
     scales = problem.input_scales
     levels = None if scales is None else NormalLevels.of(scales)
     levels, loss = jax.tree.map(lambda leaf: leaf[..., None], (levels, problem.loss))
-    return _Lanes(
+    return _RunConstants(
         problem.blocks.eigenvalues[:, None],
         problem.label_noise[None],
         levels,
@@ -231,47 +227,47 @@ def _of_each(description, static, function: Callable[..., Any]):
 
 
 def _flat(leaf, *, cells: int, runs: int):
-    """From axes (cells or 1, ..., runs or 1) to (..., lanes or 1)."""
+    """From axes (cells or 1, ..., runs or 1) to (..., cells * runs or 1)."""
     if leaf.shape[0] == leaf.shape[-1] == 1:
         return leaf[0]
     full = jnp.broadcast_to(leaf, (cells, *leaf.shape[1:-1], runs))
     return jnp.moveaxis(full, 0, -2).reshape(*leaf.shape[1:-1], cells * runs)
 
 
-def _spread(leaf, *, lanes: int):
+def _spread(leaf, *, num_runs: int):
     """The same for every cell where all cells share it."""
-    return jnp.tile(leaf, lanes // leaf.shape[-1])
+    return jnp.tile(leaf, num_runs // leaf.shape[-1])
 
 
 def _apart(leaf, *, cells: int):
-    """From axes (..., lanes) to (cells, ..., runs)."""
+    """From axes (..., cells * runs) to (cells, ..., runs)."""
     return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], cells, -1), -2, 0)
 
 
-def _walk(lanes: _Lanes, state: State, todo: _Steps) -> State:
+def _walk(constants: _RunConstants, state: State, todo: _Steps) -> State:
     """The steps of a chunk."""
 
     def step(state: State, now: _Steps):
-        state = _descend(lanes, state, now)
+        state = _descend(constants, state, now)
         return state if now.noise is None else add_noise(state, now.noise, now.stds), None
 
     return lax.scan(step, state, todo)[0]
 
 
-def _descend(lanes: _Lanes, state: State, now: _Steps) -> State:
+def _descend(constants: _RunConstants, state: State, now: _Steps) -> State:
     """One gradient step."""
-    along = _root(lanes.eigenvalues) * now.samples.real
-    across = lanes.eigenvalues * now.samples.imag
+    along = _root(constants.eigenvalues) * now.samples.real
+    across = constants.eigenvalues * now.samples.imag
     labels = now.labels
-    if lanes.levels is not None:
-        scale = lanes.levels.at(labels.imag)[None].astype(along.dtype)
+    if constants.levels is not None:
+        scale = constants.levels.at(labels.imag)[None].astype(along.dtype)
         along, across, labels = jnp.sqrt(scale) * along, scale * across, labels.real
     # Both without the target's part, which falls out of their difference.
-    prediction, label = jnp.sum(along * state.radii, axis=0), lanes.label_noise * labels
-    slope = lanes.loss.slope(prediction, label)
+    prediction, label = jnp.sum(along * state.radii, axis=0), constants.label_noise * labels
+    slope = constants.loss.slope(prediction, label)
     square = jnp.sum(along**2 + across, axis=0)
-    factor = lanes.clip.factor(jnp.abs(slope) * jnp.sqrt(square), lanes.dim)
-    limit = 2 / (lanes.loss.curvature_bound * square)
+    factor = constants.clip.factor(jnp.abs(slope) * jnp.sqrt(square), constants.dim)
+    limit = 2 / (constants.loss.curvature_bound * square)
     pull = jnp.minimum(now.rates, limit) * factor * slope
     moved = _moved(state, -pull[None] * along, pull[None] ** 2 * across)
     clipped = state.clipped + ((factor < 1) & now.active)

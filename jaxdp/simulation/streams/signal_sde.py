@@ -27,6 +27,7 @@ from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.simulation.driver import trajectory_of
+from jaxdp.simulation.time_average import average_so_far
 
 
 @eqx.filter_jit
@@ -99,10 +100,7 @@ def signal_paths(
 
     (risk, clipped, observed), parameters = jax.vmap(one_run)(keys)
     time = times[slots]
-    # The probability of being clipped, averaged over the samples so far by the trapezoid rule.
-    areas = jnp.diff(times)[None] * (clipped[:, 1:] + clipped[:, :-1]) / 2
-    area = jnp.concatenate([jnp.zeros_like(clipped[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
-    shares = {"clipped_fraction": area / jnp.where(times > 0, times, 1)[None]}
+    shares = {"clipped_fraction": average_so_far(clipped, times)}
     return trajectory_of(
         is_valid=problem.is_valid & algorithm.is_valid,
         time=time,
