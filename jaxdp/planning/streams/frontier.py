@@ -10,12 +10,12 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.checks import host_array, require_host, require_kind
+from jaxdp.core.checks import host_array
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.planning.streams.equations.setting import Setting, require_least_squares, setting_of
+from jaxdp.planning.streams.equations.coverage import require_known_least_squares
+from jaxdp.planning.streams.equations.setting import Setting, setting_of
 from jaxdp.planning.streams.floor import isotropic_floor
 from jaxdp.planning.streams.greedy.search import best_greedy
-from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.streams.linear import LinearRegression
 
 
@@ -45,10 +45,7 @@ def best_risks(
         >>> print(risks.round(4))
         [0.0565 0.0009]
     """
-    if isinstance(problem, AbstractProblem):
-        require_least_squares(problem, "best_risks")
-    require_kind("problem", problem, LinearRegression, "a LinearRegression")
-    require_host("problem", problem)
+    require_known_least_squares(problem, "best_risks")
     counts, strengths = host_array("num_samples", num_samples), host_array("rho", rho)
     for name, values in (("num_samples", counts), ("rho", strengths)):
         if not np.all(values > 0):

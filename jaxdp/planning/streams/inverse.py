@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import scipy
 
-from jaxdp.core.checks import host_number, require_count, require_host, require_kind
-from jaxdp.planning.streams.equations.setting import require_least_squares, setting_of
+from jaxdp.core.checks import host_number, require_count
+from jaxdp.planning.streams.equations.coverage import require_known_least_squares
+from jaxdp.planning.streams.equations.setting import setting_of
 from jaxdp.planning.streams.families.family import AbstractFamily
 from jaxdp.planning.streams.greedy.optimal import Optimal
 from jaxdp.planning.streams.privacy_budget import rho_of
 from jaxdp.planning.streams.solution import best_risk, family_of, floor_of
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
-from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.streams.linear import LinearRegression
 
 # By which factor a bracket grows, and how far from where it begins it is looked for.
@@ -134,10 +134,7 @@ def required_epsilon(
 def _checked(
     problem: LinearRegression, target_risk: Any, schedule: Any
 ) -> tuple[AbstractFamily | None, float]:
-    if isinstance(problem, AbstractProblem):
-        require_least_squares(problem, "the inverse question")
-    require_kind("problem", problem, LinearRegression, "a LinearRegression")
-    require_host("problem", problem)
+    require_known_least_squares(problem, "the inverse question")
     family, target = family_of(schedule), host_number("target_risk", target_risk)
     start = float(setting_of(problem, 1, 1.0).initial_risk)
     if not 0 < target < start:

@@ -98,7 +98,7 @@ class OnePassPlan(AbstractExplained, eqx.Module):
 
     def __str__(self):
         one = self.algorithm
-        first, last = (float(one.learning_rate(jnp.asarray(time))) for time in (0.0, 1.0))
+        first, last = self._rates
         lines = [
             f"Plan for {int(one.num_steps):,} samples at {self._budget}",
             f"{self._clipping}; learning rate {first:.4g} to {last:.4g}, in units of 1/number of "
@@ -125,6 +125,12 @@ class OnePassPlan(AbstractExplained, eqx.Module):
         return str(self)
 
     @property
+    def _rates(self) -> tuple[float, float]:
+        """The first learning rate and the last one."""
+        rate = self.algorithm.learning_rate
+        return float(rate(jnp.asarray(0.0))), float(rate(jnp.asarray(1.0)))
+
+    @property
     def _budget(self) -> str:
         rho = float(self.algorithm.rho)
         if self.epsilon is None or self.delta is None:
@@ -142,7 +148,7 @@ class OnePassPlan(AbstractExplained, eqx.Module):
 
     def _explanation(self):
         one = self.algorithm
-        first, last = (float(one.learning_rate(jnp.asarray(time))) for time in (0.0, 1.0))
+        first, last = self._rates
         rows = [Row("num_steps", f"{int(one.num_steps):,}", "samples, each used once")]
         for name, asked in (("epsilon", self.epsilon), ("delta", self.delta)):
             if asked is not None:

@@ -7,7 +7,8 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.checks import host_number, require_count, require_host, require_kind
 from jaxdp.core.trajectory import Status, Trajectory
 from jaxdp.planning.streams.box import Box
-from jaxdp.planning.streams.equations.setting import AbstractSetting, Setting, require_least_squares
+from jaxdp.planning.streams.equations.coverage import require_least_squares
+from jaxdp.planning.streams.equations.setting import AbstractSetting, Setting
 from jaxdp.planning.streams.equations.stream_setting import stream_setting_of
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
 from jaxdp.planning.streams.privacy_budget import rho_of

@@ -46,6 +46,12 @@ def two_sided_clock(gamma: Float[Array, ""], count: int) -> Clock:
     return Clock(jnp.clip(time, 0, 1).at[0].set(0).at[-1].set(1), speed)
 
 
+def at_stages(values: Float[Array, " readings"]) -> Float[Array, " stages"]:
+    """What is known at an odd number of readings, at the four stages of every step between them."""
+    middle = values[1::2]
+    return jnp.stack([values[:-1:2], middle, middle, values[2::2]], axis=1).ravel()
+
+
 def runge_kutta_stages(paces: Float[Array, " readings"]) -> tuple[Array, ...]:
     """The four stages of every step of Runge and Kutta's method, one after the other.
 
@@ -53,11 +59,9 @@ def runge_kutta_stages(paces: Float[Array, " readings"]) -> tuple[Array, ...]:
     the stage before it looks, its weight, and whether it is the last of its step.
     """
     steps = len(paces) // 2
-    middle = paces[1::2]
-    pace = jnp.stack([paces[:-1:2], middle, middle, paces[2::2]], axis=1)
     each = (
         jnp.asarray([0, 1 / 2, 1 / 2, 1]),
         jnp.asarray([1 / 6, 1 / 3, 1 / 3, 1 / 6]),
         jnp.asarray([False, False, False, True]),
     )
-    return pace.ravel(), *(jnp.tile(part, steps) for part in each)
+    return at_stages(paces), *(jnp.tile(part, steps) for part in each)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxdp.planning.streams.equations.clock import Clock, runge_kutta_stages
+from jaxdp.planning.streams.equations.clock import Clock, at_stages, runge_kutta_stages
 from jaxdp.planning.streams.equations.setting import AbstractSetting
 from jaxdp.schedules import AbstractSchedule
 
@@ -59,7 +59,7 @@ def schedule_log_risk(
     zero = jnp.zeros_like(start)
     stages = runge_kutta_stages(clock.speed / (len(rates) // 2))
     (final, _, _, is_sound), _ = lax.scan(
-        stage, (start, zero, zero, jnp.array(True)), (*stages, _at_stages(rates))
+        stage, (start, zero, zero, jnp.array(True)), (*stages, at_stages(rates))
     )
     excess = jnp.log(jnp.maximum(rates[0] / (MOST_CAPS * setting.cap), 1))
     # All noise has come: this is the state of what is released.
@@ -68,8 +68,3 @@ def schedule_log_risk(
     is_sound &= risk > 0
     value = jnp.log(jnp.where(is_sound, risk, 1)) + _STEEPNESS * excess**2
     return jnp.where(is_sound, value, jnp.inf)
-
-
-def _at_stages(values: Float[Array, " readings"]) -> Float[Array, " stages"]:
-    middle = values[1::2]
-    return jnp.stack([values[:-1:2], middle, middle, values[2::2]], axis=1).ravel()

@@ -14,12 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
-from jaxdp.losses import HalfSquared
-from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.streams.linear import LinearRegression
-from jaxdp.problems.streams.signal import AbstractSignalProblem
 
 # A search follows at most so many modes.
 _MOST_MODES = 32
@@ -206,29 +202,6 @@ class Setting(AbstractSetting):
 
     def risk(self, state):
         return jnp.sum(self.weights * state)
-
-
-def require_least_squares(problem: AbstractProblem, asked: str) -> None:
-    """Raise NotCoveredError for a stream that is not least squares on Gaussian inputs.
-
-    Args:
-        problem: a description; nothing is said of what is no stream.
-        asked: what is asked for.
-    """
-    if isinstance(problem, AbstractSignalProblem):
-        came = type(problem).__name__
-    elif not isinstance(problem, LinearRegression):
-        return
-    elif problem.input_scales is not None:
-        came = "input_scales"
-    elif not isinstance(problem.loss, HalfSquared):
-        came = f"the loss {type(problem.loss).__name__}"
-    else:
-        return
-    raise NotCoveredError(
-        f"{asked} is for least squares on Gaussian inputs (LinearRegression without input_scales), "
-        f"got {came}; jaxdp.plan for one budget, of a problem taken as known, covers it"
-    )
 
 
 def setting_of(problem: LinearRegression, num_samples: float, rho: float) -> Setting:
