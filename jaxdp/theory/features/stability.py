@@ -81,7 +81,8 @@ def warn_if_unstable(found: Growth, clipped: Float[Array, ""]) -> None:
         )
     else:
         return
-    warnings.warn(f"expected a smaller learning rate: {text}", UserWarning, stacklevel=4)
+    # The line that asks for the prediction.
+    warnings.warn(f"expected a smaller learning rate: {text}", UserWarning, stacklevel=6)
 
 
 def _radius(matrices: Float[Array, "steps size size"]) -> Float[Array, ""]:

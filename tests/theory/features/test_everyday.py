@@ -246,9 +246,11 @@ def test_beyond_the_limits_of_stability_it_warns_and_says_so():
     limit = reduced.stability_limit()
     quiet = jaxdp.predict(problem, _sgd(problem, 0.9 * limit, 0.05), records=1)
     assert quiet.check().status == 0
-    with pytest.warns(UserWarning, match="multiplies the top mode of the kernel by 1"):
+    with pytest.warns(UserWarning, match="multiplies the top mode of the kernel by 1") as told:
         found = jaxdp.predict(problem, _sgd(problem, 1.3 * limit, 0.05), records=1)
     assert found.status == jaxdp.Status.UNSTABLE
+    # It names the line that asked for the prediction.
+    assert told[0].filename == __file__
     # Hardly clipped: the draw of four records of forty alone may make it grow.
     with pytest.warns(UserWarning, match="noise of the batches may grow"):
         found = jaxdp.predict(problem, _sgd(problem, 0.9 * limit, 1e4), records=1)
