@@ -133,7 +133,7 @@ def _told(values, **options):
     """A prediction with these risks."""
     return prediction(
         jnp.asarray(True),
-        time=jnp.asarray(TIME),
+        time=jnp.asarray(TIME[: len(values)], values.dtype),
         risk=values,
         final_risk=values[-1],
         observables={},

@@ -44,7 +44,7 @@ def capped_share(
     *,
     mean: Any,
     deviation: Any,
-    scales: tuple[Float[Array, " levels"], Float[Array, " levels"]] | None = None,
+    scales: Any = None,
 ) -> Float[Array, " records"]:
     r"""Expected share of the samples up to each time whose step is capped; 0 at time 0.
 

@@ -92,7 +92,7 @@ class Modes(eqx.Module):
     quadratics: dict[str, Float[Array, " modes"]]
     curvature_bound: float = eqx.field(static=True)
 
-    def second_moment(self, risk: Float[Array, ""]) -> Float[Array, ""]:
+    def second_moment(self, risk: Float[Array, "*levels"]) -> Float[Array, "*levels"]:
         r"""The residual's variance $2P = 2R + \zeta^2$."""
         return 2 * risk + self.label_noise**2
 
