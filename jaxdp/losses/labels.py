@@ -16,28 +16,42 @@ def require_real_labels(name: str, labels: Any) -> None:
     _known_vector(name, labels)
 
 
-def require_sign_labels(name: str, labels: Any, loss: str) -> None:
-    """Raise unless the labels are a vector of -1 and +1; `loss` is named in the error."""
+def require_sign_labels(name: str, labels: Any, loss: str, *, are_private: bool = False) -> None:
+    """Raise unless the labels are a vector of -1 and +1.
+
+    Args:
+        name, loss: for the error.
+        are_private: whether the error leaves out which others there are.
+    """
     known = _known_vector(name, labels)
     if known is None or np.all(np.abs(known) == 1):
         return
     values = np.unique(known)
     shown = ", ".join(map(str, values[:_SHOWN].tolist())) + ", ..." * (len(values) > _SHOWN)
+    came = "others" if are_private else f"values {shown}"
     is_binary = np.isin(values, (0, 1)).all()
     hint = "; of labels 0 and 1 give 2 * labels - 1" if is_binary else ""
-    raise ValueError(f"expected {name} -1 or +1 for the {loss} loss, got values {shown}{hint}")
+    raise ValueError(f"expected {name} -1 or +1 for the {loss} loss, got {came}{hint}")
 
 
-def require_class_labels(name: str, labels: Any, num_classes: int) -> None:
-    """Raise unless the labels are a vector of whole numbers from 0 to num_classes - 1."""
+def require_class_labels(
+    name: str, labels: Any, num_classes: int, *, are_private: bool = False
+) -> None:
+    """Raise unless the labels are a vector of whole numbers from 0 to num_classes - 1.
+
+    Args:
+        name: for the error.
+        are_private: whether the error leaves out which others there are.
+    """
     known = _known_vector(name, labels)
     if known is None:
         return
     is_class = (known >= 0) & (known < num_classes) & (known == np.floor(known))
     if not is_class.all():
+        came = "others" if are_private else f"{known[~is_class][0]:g}"
         raise ValueError(
             f"expected {name} to be whole numbers from 0 to {num_classes - 1} "
-            f"(num_classes={num_classes}), got {known[~is_class][0]:g}"
+            f"(num_classes={num_classes}), got {came}"
         )
 
 

@@ -12,7 +12,7 @@ from jaxdp.kernels.margin.objective_calibration import objective_perturbation_st
 from jaxdp.kernels.margin.objective_learner import APPROXIMATION_SHARE, AbstractObjectiveLearner
 from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
 from jaxdp.losses import AbstractMarginLoss, Logistic, Softmax
-from jaxdp.losses.labels import require_sign_labels
+from jaxdp.losses.labels import require_class_labels, require_sign_labels
 from jaxdp.losses.margin import COMPARED_MARGINS, check_margin_loss
 
 
@@ -95,9 +95,9 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
 
     def _check_labels(self, labels):
         if isinstance(self.loss, Softmax):
-            self.loss.require_labels("labels", labels)
+            require_class_labels("labels", labels, self.loss.num_classes, are_private=True)
         else:
-            require_sign_labels("labels", labels, type(self.loss).__name__)
+            require_sign_labels("labels", labels, type(self.loss).__name__, are_private=True)
 
     def _told_by(self):
         # The softmax loss is told by its number of classes, which its name states.

@@ -93,7 +93,8 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         return {"f": step * classic_multiplier(delta) / epsilon}
 
     def _release(self, request):
-        require_sign_labels("labels", request.targets, type(self.loss).__name__)
+        name = type(self.loss).__name__
+        require_sign_labels("labels", request.targets, name, are_private=True)
         rows = scaled_down(host_rows("inputs", request.table), self.input_bound)
         weights, gap = self._machine(rows, request.targets)
         std = self.noise_std(len(rows), request.epsilon, request.delta)["f"]

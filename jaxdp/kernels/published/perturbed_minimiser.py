@@ -76,7 +76,7 @@ class AbstractPublishedMinimiser(AbstractPublishedLearner[ReleasedFunction]):
         self, request: FitRequest, loss: AbstractMarginLoss, remark: str
     ) -> ReleasedFunction:
         """The release of a fit with this loss; the remark tells what is false of the theorem."""
-        require_sign_labels("labels", request.targets, type(loss).__name__)
+        require_sign_labels("labels", request.targets, type(loss).__name__, are_private=True)
         features = self.features(request.dim, request.public_seed)
         bound, num_samples = features.norm_bound, request.num_samples
         rows = scaled_down(np.asarray(blockwise(features, request.table), np.float64), bound)
