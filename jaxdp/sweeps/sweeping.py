@@ -1,6 +1,5 @@
 """The verb `sweep`: every cell of a grid, in shards."""
 
-import concurrent.futures
 import importlib
 import inspect
 import os
@@ -141,34 +140,41 @@ class _Sweep:
 
     def run(self) -> dict[Place, Shard]:
         """Compute all that the store does not have."""
-        self._take_from_store()
-        name, shown = name_of(self.work.function).rpartition(".")[2], int(self.done.sum())
-        with (
-            progress_bar(name, self.done.size, shown, quiet=self.quiet) as advance,
-            stop_on_interrupt() as stop,
-        ):
-            # In a terminal Ctrl-C ends an executor's processes too, where they import or wait.
+        with stop_on_interrupt() as stop:
             try:
-                while not (self.done.all() or stop.is_set()):
-                    for shard in self._computed(stop):
-                        if self.store is not None:
-                            self.store.write(shard)
-                        before = shown
-                        self._add(shard)
-                        shown = int(self.done.sum())
-                        advance(shown - before)
-            except (KeyboardInterrupt, concurrent.futures.BrokenExecutor):
+                self._take_from_store()
+                self._complete(stop)
+            except KeyboardInterrupt:
                 if not stop.is_set():
                     raise
             if stop.is_set():
                 raise KeyboardInterrupt(self._how_to_resume())
         return self.shards
 
+    def _complete(self, stop: threading.Event) -> None:
+        """Compute what is not done, until `stop` is set."""
+        name, shown = name_of(self.work.function).rpartition(".")[2], int(self.done.sum())
+        with progress_bar(name, self.done.size, shown, quiet=self.quiet) as advance:
+            while not (self.done.all() or stop.is_set()):
+                for shard in self._computed(stop):
+                    if self.store is not None:
+                        self.store.write(shard)
+                    before = shown
+                    self._add(shard)
+                    shown = int(self.done.sum())
+                    advance(shown - before)
+
     def _computed(self, stop: threading.Event) -> Iterator[Shard]:
         """The shards that are not done, until `stop` is set."""
         order = np.flatnonzero(~self.done.all(axis=1)).tolist()
         if self.executor is not None:
-            sizes = sizes_by(self.executor, self.work, order, self.size)
+            try:
+                sizes = sizes_by(self.executor, self.work, order, self.size)
+            except Exception:
+                # In a terminal Ctrl-C ends an executor's processes too, where they still import.
+                if stop.is_set():
+                    return
+                raise
             tasks = [
                 (place, size)
                 for combination, size in zip(order, sizes, strict=True)
