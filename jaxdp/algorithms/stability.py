@@ -9,7 +9,10 @@ from jaxdp.core.checks import concrete
 
 
 def warn_if_unstable(
-    algorithm: AbstractFullBatchAlgorithm, stability_limit: Callable[[], float]
+    algorithm: AbstractFullBatchAlgorithm,
+    stability_limit: Callable[[], float],
+    *,
+    stacklevel: int = 5,
 ) -> None:
     r"""Warn when the learning rate is not below $2n/(c\lambda_{max}(K))$, c the loss's curvature.
 
@@ -21,6 +24,8 @@ def warn_if_unstable(
     Args:
         algorithm: its learning rate is what is looked at.
         stability_limit: called for the limit, NaN when it is not known.
+        stacklevel: of the line that asks for the run: 5 where `simulate` or `predict` of a class
+            calls this.
     """
     rate = concrete(algorithm.learning_rate)
     if rate is None or rate.shape != ():
@@ -32,5 +37,5 @@ def warn_if_unstable(
             "the loss's curvature, 2 for the squared loss), the stability limit of gradient "
             f"descent, got {rate:.4g}",
             UserWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )

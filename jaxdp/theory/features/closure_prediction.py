@@ -1,8 +1,11 @@
 """What the closures of DP-SGD on features share: the records, the warnings and the Trajectory."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows
@@ -24,7 +27,13 @@ def record_numbers(
     return record_steps(steps, records), longest_stretch(steps, records)
 
 
-def recorded_closure(step, start, read, at_record, longest):
+def recorded_closure(
+    step: Callable[[Any, Int[Array, ""]], Any],
+    start: PyTree[Array],
+    read: Callable[[Any], tuple[Array, dict[str, Array], Any]],
+    at_record: np.ndarray | Int[Array, " records"],
+    longest: int | Int[Array, ""],
+) -> tuple[Float[Array, " records"], dict[str, Float[Array, " records"]], Any]:
     """Risk, observables and what else is read of a closure's moments at the records.
 
     Args:
@@ -76,6 +85,6 @@ def warn_beyond_stability(
 ) -> None:
     """Warn where a limit of stability is passed."""
     if isinstance(algorithm, DPGD):
-        warn_if_beyond_descent(algorithm, modes.stability_limit)
+        warn_if_beyond_descent(algorithm, modes.stability_limit, stacklevel=6)
     else:
         warn_if_unstable(grows, found.observables["clipped_fraction"][-1])

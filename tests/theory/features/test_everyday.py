@@ -15,6 +15,7 @@ import jaxdp
 from jaxdp import losses
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 from jaxdp.problems.rows.features import ReducedFeatures
+from jaxdp.theory import UnclippedRecursion
 from jaxdp.theory.features.linear_recursion import linear_recursion
 from jaxdp.theory.features.modes import kernel_modes
 from jaxdp.theory.features.stability import growth
@@ -246,11 +247,9 @@ def test_beyond_the_limits_of_stability_it_warns_and_says_so():
     limit = reduced.stability_limit()
     quiet = jaxdp.predict(problem, _sgd(problem, 0.9 * limit, 0.05), records=1)
     assert quiet.check().status == 0
-    with pytest.warns(UserWarning, match="multiplies the top mode of the kernel by 1") as told:
+    with pytest.warns(UserWarning, match="multiplies the top mode of the kernel by 1"):
         found = jaxdp.predict(problem, _sgd(problem, 1.3 * limit, 0.05), records=1)
     assert found.status == jaxdp.Status.UNSTABLE
-    # It names the line that asked for the prediction.
-    assert told[0].filename == __file__
     # Hardly clipped: the draw of four records of forty alone may make it grow.
     with pytest.warns(UserWarning, match="noise of the batches may grow"):
         found = jaxdp.predict(problem, _sgd(problem, 0.9 * limit, 1e4), records=1)
@@ -260,6 +259,25 @@ def test_beyond_the_limits_of_stability_it_warns_and_says_so():
     with pytest.warns(UserWarning, match="learning_rate"):
         found = jaxdp.predict(problem, descent, theory=theory, records=1)
     assert found.status == jaxdp.Status.UNSTABLE
+
+
+@pytest.mark.usefixtures("callers_line")
+def test_a_warning_of_stability_names_the_line_that_asked():
+    problem = _cosine_grid({"problem": {"args": [40, 20, 12]}})
+    rate = 1.3 * problem.reduced().stability_limit()
+    descent = jaxdp.DPGD(rate, clip_norm=0.05, num_steps=30, noise_scale=1e-6)
+    run = {"key": jax.random.key(0), "num_runs": 1, "records": 1}
+    asked = [
+        lambda: jaxdp.predict(problem, _sgd(problem, rate, 0.05), records=1),
+        lambda: jaxdp.predict(problem, descent, theory=jaxdp.GaussianClosure(), records=1),
+        lambda: jaxdp.predict(problem, descent, theory=UnclippedRecursion(), records=1),
+        lambda: jaxdp.simulate(problem, descent, simulator=jaxdp.Iterates(), **run),
+        lambda: jaxdp.simulate(problem, descent, simulator=jaxdp.FunctionSpace(), **run),
+    ]
+    for ask in asked:
+        with pytest.warns(UserWarning, match="learning.rate") as told:
+            ask()
+        assert [one.filename for one in told] == [__file__]
 
 
 @pytest.mark.parametrize(
