@@ -164,8 +164,8 @@ def gradient_descent(
         if not float(curvature) > 0:
             halvings = _HALVINGS
             break
-        largest = 2 * labels.size / (_LOSS.curvature_bound * float(curvature))
-        rate = share * 2**-halvings * largest
+        steepness = _LOSS.curvature_bound * float(curvature)
+        rate = share * 2**-halvings * 2 * labels.size / steepness
         # As arrays, so that all chunks share one compilation.
         count = jnp.asarray(min(_CHUNK, max_steps - num_steps), jnp.int32)
         numbers = jnp.asarray(rate, labels.dtype), jnp.asarray(tolerance, labels.dtype)
@@ -291,7 +291,7 @@ def _advance(model, inputs, labels, rate, tolerance, count):
     def step(state):
         weights, taken, _ = state
         found, pull = jax.vjp(outputs, weights)
-        (gradient,) = pull(_LOSS.slope(found, labels) / labels.size)
+        (gradient,) = pull(_LOSS.slope(found, labels) * (1 / labels.size))
         is_done = jnp.mean(_LOSS.value(found, labels)) <= tolerance
         size = jnp.where(is_done, 0, rate)
         weights = jax.tree.map(lambda weight, slope: weight - size * slope, weights, gradient)

@@ -118,10 +118,10 @@ def gradient_descent_parameters(
     gram = features @ features.T
     lengths = np.sqrt(np.diag(gram))
     coefficients = np.zeros_like(columns)
-    loss, rate = Squared(), float(learning_rate) / len(columns)
+    steepness, rate = Squared().curvature_bound, float(learning_rate) / len(columns)
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(num_steps):
-            slopes = loss.slope(gram @ coefficients, columns)
+            slopes = steepness * (gram @ coefficients - columns)
             norms = np.linalg.norm(slopes, axis=1) * lengths
             factors = np.minimum(1, clip_norm / np.maximum(norms, np.finfo(float).tiny))
             coefficients = coefficients - rate * factors[:, None] * slopes
