@@ -5,6 +5,9 @@ from jaxtyping import Array, Float
 
 
 def safe_sqrt(squares: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The root; 0, with a derivative of 0 instead of an infinite one, of what is not above 0."""
-    is_positive = squares > 0
-    return jnp.where(is_positive, jnp.sqrt(jnp.where(is_positive, squares, 1)), 0)
+    """The root; 0, with a derivative of 0 instead of an infinite one, of what is not above 0.
+
+    What is no number stays none.
+    """
+    is_zero = squares <= 0
+    return jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, squares)))

@@ -20,6 +20,7 @@ from jaxdp.clipping import NormClip
 from jaxdp.core.cells import side_by_side
 from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.core.numerics.counter_normals import Words, normal_pairs
+from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.losses import AbstractScalarLoss
 from jaxdp.problems.streams.input_scales import NormalLevels
 from jaxdp.problems.streams.linear import LinearRegression
@@ -101,12 +102,6 @@ def draw(
     return lax.complex(parallel, chi_square(across, tuple(size - 1 for size in sizes)))
 
 
-def _root(square):
-    """The root; of what stays 0 it has no derivative, and needs none."""
-    is_zero = square == 0
-    return jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, square)))
-
-
 def _labels(words: Words, steps, place: int, dtype, *, has_scales: bool):
     """Standard normals of the label noise, from the counter after those of the blocks.
 
@@ -128,7 +123,7 @@ def _moved(state: State, along, square_across) -> State:
     The change is formed without the difference of two radii, and added by Kahan's sum.
     """
     radii = state.radii
-    total = radii + _root((radii + along) ** 2 + square_across)
+    total = radii + safe_sqrt((radii + along) ** 2 + square_across)
     change = (along * (along + 2 * radii) + square_across) / jnp.where(total > 0, total, 1)
     change -= state.excess
     moved = jnp.maximum(radii + change, 0)
@@ -256,7 +251,7 @@ def _walk(constants: _RunConstants, state: State, todo: _Steps) -> State:
 
 def _descend(constants: _RunConstants, state: State, now: _Steps) -> State:
     """One gradient step."""
-    along = _root(constants.eigenvalues) * now.samples.real
+    along = safe_sqrt(constants.eigenvalues) * now.samples.real
     across = constants.eigenvalues * now.samples.imag
     labels = now.labels
     if constants.levels is not None:
