@@ -62,9 +62,9 @@ def keep_programs() -> None:
         return
     if "://" in chosen:
         raise RefusedFolderError(f"expected {VARIABLE} to name a folder, got {chosen}")
-    folder = pathlib.Path(chosen).absolute()
-    make_own(folder)
-    if folder == default.absolute():
+    is_default = pathlib.Path(chosen).absolute() == default.absolute()
+    folder = make_own(pathlib.Path(chosen).absolute())
+    if is_default:
         forget(folder, before=time.time() - _FORGOTTEN_AFTER)
     warnings = [os.environ.get("PYTHONWARNINGS"), HALF_WRITTEN]
     if HALF_WRITTEN not in (warnings[0] or ""):
@@ -138,8 +138,13 @@ def _is_known(flag: str) -> bool:
     return False
 
 
-def make_own(folder: pathlib.Path) -> None:
-    """The folder exists, is this user's, and nobody else can write into it.
+def make_own(folder: pathlib.Path) -> pathlib.Path:
+    """The folder exists, is this user's, and by its mode nobody else can write into it.
+
+    Access lists, which some file systems have beside a mode, are not looked at.
+
+    Returns:
+        Its path without links: one on the way may point elsewhere later.
 
     Raises:
         RefusedFolderError: it is not so, and nothing was changed.
@@ -147,6 +152,7 @@ def make_own(folder: pathlib.Path) -> None:
     advice = f"; {VARIABLE} can name another folder, or be empty for none"
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = folder.parent.resolve() / folder.name
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
@@ -155,7 +161,7 @@ def make_own(folder: pathlib.Path) -> None:
         ) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise RefusedFolderError(f"expected {folder} to be a folder of this user's{advice}")
-    for above in folder.resolve().parents:
+    for above in folder.parents:
         # Who can rename a folder on the way can put another in its place.
         found_above = above.stat()
         is_open = found_above.st_mode & stat.S_IWOTH or (
@@ -172,12 +178,14 @@ def make_own(folder: pathlib.Path) -> None:
         raise RefusedFolderError(
             f"expected {folder} writable by its owner alone, got {mode}{advice}"
         )
+    return folder
 
 
 def _is_of_one_user(group: int) -> bool:
-    """Whether a group is known to be this user's private one, which bears the user's name.
+    """Whether a group is this user's private one, as far as the machine lists its users.
 
-    Many systems make one for every user, and let it write into the user's folders.
+    Many systems make one for every user, of the user's name, and let it write into the user's
+    folders.
     """
     import grp
     import pwd

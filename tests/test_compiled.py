@@ -62,7 +62,8 @@ def test_a_folder_that_others_could_rename_is_refused(
     folder.parent.chmod(mode)
     monkeypatch.setattr(compiled, "_is_of_one_user", lambda group: is_private)
     if not is_refused:
-        return compiled.make_own(folder)
+        compiled.make_own(folder)
+        return
     with pytest.raises(compiled.RefusedFolderError, match="no other user to be able to move"):
         compiled.make_own(folder)
 
@@ -119,6 +120,13 @@ def test_a_link_or_a_file_is_no_folder_of_its_own(tmp_path):
     for place in (file, file / "below"):
         with pytest.raises(compiled.RefusedFolderError, match=compiled.VARIABLE):
             compiled.make_own(place)
+
+
+def test_a_link_on_the_way_is_followed_once(tmp_path):
+    (tmp_path / "folder").mkdir(mode=0o700)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "folder")
+    assert compiled.make_own(link / "programs") == tmp_path.resolve() / "folder" / "programs"
 
 
 def test_no_programs_are_kept_where_the_variable_is_empty(tmp_path, monkeypatch):
