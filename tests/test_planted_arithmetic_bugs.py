@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-import test_estimators
 from algorithms import test_secret_training
+from estimators import test_estimators
 from kernels.release import test_joint_release
 from privacy.secret import test_rounded_normals
 

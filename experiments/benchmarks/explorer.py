@@ -23,7 +23,7 @@ from jaxdp.explorer.studies.base import AbstractStudy
 from jaxdp.explorer.studies.linear_stream import LinearStream
 from jaxdp.explorer.studies.synthetic_rows import SyntheticRows
 
-_LIMITS = {"stream": 0.1, "rows": 1.0}
+LIMITS = {"stream": 0.1, "rows": 1.0}
 _CURVE, _SERVER, _BROWSER, _BAND = "curve", "page, server", "page, browser", "band"
 _TIMES = (_CURVE, _BAND, _SERVER, _BROWSER)
 # Settings of each case, beside those that the page begins with.
@@ -163,7 +163,7 @@ def _median(dataset: xarray.Dataset, what: str) -> xarray.DataArray:
 def checks(dataset: xarray.Dataset) -> list[Check]:
     """The goals, as measured here; never asserted by a test."""
     found = []
-    for kind, limit in _LIMITS.items():
+    for kind, limit in LIMITS.items():
         here = dataset.isel(case=np.flatnonzero(dataset.kind.data == kind))
         for what in (_CURVE, _SERVER, _BROWSER):
             slowest = _median(here, what).max() if here.sizes["case"] else np.nan
@@ -209,7 +209,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
         axes.plot(medians, places, "o", color=color, label=what)
     for row, kind in enumerate(dataset.kind.data):
         low = row * dataset.sizes["slider"] - 0.5
-        axes.vlines(_LIMITS[str(kind)], low, low + dataset.sizes["slider"], color="0.6")
+        axes.vlines(LIMITS[str(kind)], low, low + dataset.sizes["slider"], color="0.6")
     names = [f"{case}: {word}" for case in dataset.case.data for word in dataset.slider.data]
     axes.set_yticks(places, names, fontsize=6)
     axes.invert_yaxis()

@@ -18,6 +18,8 @@ from changes import (
     worst,
 )
 
+from experiments.benchmarks.explorer import LIMITS
+
 
 def _apart_at_the_largest(dataset):
     largest = dataset.dim == dataset.dim[-1]
@@ -502,10 +504,10 @@ def _slow(factor, name):
     return scaled("seconds", factor, candidate=[name])
 
 
-# The kind of a page, one of its cases, the seconds allowed to a slider, and what takes them.
+# The kind of a page, one of its cases, and what takes the time after a slider was moved.
 _MOVES = [
-    ("stream", "stream, equal eigenvalues", 0.1, ("curve", "page, server", "page, browser")),
-    ("rows", "rows, n = 500, p = 50, T = 50", 1.0, ("curve", "page, server")),
+    ("stream", "stream, equal eigenvalues", ("curve", "page, server", "page, browser")),
+    ("rows", "rows, n = 500, p = 50, T = 50", ("curve", "page, server")),
 ]
 
 _SPEED = {
@@ -567,8 +569,11 @@ _SPEED = {
     ],
     "explorer": [
         *(
-            (f"{kind}: {what}", filled("seconds", 1.2 * limit, case=case, what=what, slider="clip"))
-            for kind, case, limit, parts in _MOVES
+            (
+                f"{kind}: {what}",
+                filled("seconds", 1.2 * LIMITS[kind], case=case, what=what, slider="clip"),
+            )
+            for kind, case, parts in _MOVES
             for what in parts
         ),
     ],

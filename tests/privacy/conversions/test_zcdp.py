@@ -27,7 +27,7 @@ from jaxdp.privacy import (
         (1e-8, 6.570, 6.086, 5.776),
     ],
 )
-def test_values_of_the_notes(delta, published, best, gaussian):
+def test_values_of_an_independent_study(delta, published, best, gaussian):
     # From a study apart from this code, at rho = 1.
     assert zcdp_epsilon_published(0.5, delta) == pytest.approx(published, abs=6e-4)
     assert zcdp_epsilon(0.5, delta) == pytest.approx(best, abs=6e-4)

@@ -23,7 +23,7 @@ def test_isotropic_has_the_asked_risk_and_one_block():
     assert problem.dim == 50
 
 
-def test_power_law_has_the_asked_condition_number_and_the_notes_spectrum():
+def test_power_law_has_the_asked_condition_number_and_the_known_spectrum():
     problem = jaxdp.LinearRegression.power_law(1000, condition_number=2.0, label_noise=0.3)
     spectrum = np.asarray(problem.spectrum, np.float64)
     np.testing.assert_allclose(spectrum.mean(), 1, rtol=1e-6)

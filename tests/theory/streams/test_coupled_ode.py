@@ -165,7 +165,7 @@ def test_float32_keeps_four_digits(name):
     np.testing.assert_allclose(predicted.risk, _reference(case, predicted.time), rtol=1e-4)
 
 
-def test_values_of_the_notes():
+def test_values_of_an_independent_study():
     # From a study apart from this code.
     problem = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), 1.0, 1.0, 10_000)

@@ -44,7 +44,7 @@ def _recursion(*, batch, num_steps, peak, clip, rho, quadratic=True):
     return np.asarray(risks)
 
 
-def test_is_the_recursion_of_the_notes():
+def test_is_the_recursion_mode_by_mode():
     settings = dict(batch=40, num_steps=50, peak=1.5, clip=0.6, rho=1.0)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(1.5, 0.5), 0.6, 1.0, 50, batch_size=40)
     with jax.enable_x64():
