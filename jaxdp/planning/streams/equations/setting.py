@@ -104,26 +104,26 @@ class Setting(AbstractSetting):
         refinement: by how much more steps the largest eigenvalue asks for, in a search.
     """
 
-    gamma: Float[Any, ""]
-    rho: Float[Any, ""]
-    label_noise: Float[Any, ""]
-    eigenvalues: Float[Any, " modes"]
-    weights: Float[Any, " modes"]
-    initial: Float[Any, " modes"]
+    gamma: Float[Any, "*#cells"]
+    rho: Float[Any, "*#cells"]
+    label_noise: Float[Any, "*#cells"]
+    eigenvalues: Float[Any, "*#cells modes"]
+    weights: Float[Any, "*#cells modes"]
+    initial: Float[Any, "*#cells modes"]
     refinement: int = eqx.field(static=True, default=1)
 
     @property
-    def initial_risk(self) -> Float[Any, ""]:
+    def initial_risk(self) -> Float[Any, "*cells"]:
         """R(0)."""
         return (self.weights * self.initial).sum(-1)
 
     @property
-    def label_variance(self) -> Float[Any, ""]:
+    def label_variance(self) -> Float[Any, "*cells"]:
         r"""$V = 2R(0) + \zeta^2$, the second moment of a label."""
         return 2 * self.initial_risk + self.label_noise**2
 
     @property
-    def cap(self) -> Float[Any, ""]:
+    def cap(self) -> Float[Any, "*cells"]:
         r"""$2/\gamma$, the learning rate beyond which a sample's step is cut off."""
         return 2 / self.gamma
 
