@@ -113,8 +113,12 @@ def test_claims_are_those_of_the_checks_and_hold_of_a_figures_saved_result(entry
 
 @_EVERY
 def test_every_claim_is_false_of_data_that_do_not_bear_it_out(entry):
-    figure, dataset = entry.load(), MET.get(entry.name, lambda same: same)(_saved(entry.name))
-    claims, refuted = figure.claims(dataset), set()
+    figure, dataset, refuted = entry.load(), _saved(entry.name), set()
+    if entry.name in MET:
+        dataset = MET[entry.name](dataset)
+        claims = figure.claims(dataset)
+    else:
+        claims = {check.claim: check.holds for check in _checks(entry.name)}
     assert all(claims.values()), claims
     for words, change in FALSIFIERS[entry.name]:
         (name,) = (claim for claim in claims if words in claim)
