@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Real
 
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
@@ -110,7 +110,7 @@ class Softmax(AbstractClassificationLoss, AbstractLipschitzLoss):
         self,
         mean: Float[Array, "*batch k"],
         variance: Float[Array, "*batch"],
-        label: Float[Array, "*batch"],
+        label: Real[Array, "*batch"],
         limit: Float[Array, "*batch"],
         *,
         num_nodes: int = _NUM_NODES,
@@ -131,7 +131,7 @@ class Softmax(AbstractClassificationLoss, AbstractLipschitzLoss):
         self,
         mean: Float[Array, "*batch k"],
         covariance: Float[Array, "*batch k k"],
-        label: Float[Array, "*batch"],
+        label: Real[Array, "*batch"],
         limit: Float[Array, "*batch"],
         *,
         num_nodes: int = _NUM_NODES,

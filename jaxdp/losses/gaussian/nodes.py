@@ -17,7 +17,7 @@ _GOLDEN = (np.sqrt(5) - 1) / 2
 
 
 @functools.cache
-def contrasts(num_classes: int) -> Float[np.ndarray, "k k-1"]:
+def contrasts(num_classes: int) -> Float[np.ndarray, "k contrasts"]:
     """An orthonormal basis of the vectors of k entries that sum to zero, one a column."""
     basis = np.zeros((num_classes, num_classes - 1))
     for column in range(num_classes - 1):

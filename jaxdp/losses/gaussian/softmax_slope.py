@@ -133,13 +133,13 @@ def correlated_spread(gaps, covariance, num_nodes) -> Float[Array, "*batch k nod
     return _product(_product(basis, root), jnp.asarray(nodes.T, gaps.dtype))
 
 
-def reduced_covariance(covariance, basis) -> Float[Array, "*batch k-1 k-1"]:
+def reduced_covariance(covariance, basis) -> Float[Array, "*batch contrasts contrasts"]:
     """The covariance in the space without a common shift, which falls out to the last bit."""
     shifted = covariance - covariance[..., :, :1] - covariance[..., :1, :] + covariance[..., :1, :1]
     return _product(_product(basis.T, shifted), basis)
 
 
-def root_of(covariance, floor) -> Float[Array, "*batch k-1 k-1"]:
+def root_of(covariance, floor) -> Float[Array, "*batch contrasts contrasts"]:
     """Cholesky's root of the covariance with the floor added to its diagonal."""
     identity = jnp.eye(covariance.shape[-1], dtype=covariance.dtype)
     floor = floor[..., None, None] * lax.broadcast_to_rank(identity, floor.ndim + 2)
