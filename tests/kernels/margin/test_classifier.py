@@ -324,7 +324,7 @@ def test_a_feature_map_that_is_public_is_used():
 def test_wrong_arguments_are_refused():
     inputs, labels = _table(20)
     for wrong in ((labels + 1) / 2, labels * 2.0, np.where(labels > 0, 1, 0)):
-        with pytest.raises(ValueError, match=r"expected labels -1 or \+1 for the Logistic loss"):
+        with pytest.raises(ValueError, match=r"labels -1 or \+1 for the Logistic loss, got others"):
             _fit(_learner(), (inputs, wrong))
     with pytest.raises(ValueError, match=r"; of labels 0 and 1 give 2 \* labels - 1"):
         _fit(_learner(), (inputs, np.where(labels > 0, 1, 0)))

@@ -563,7 +563,7 @@ def test_a_table_with_holes_is_refused(name):
 @pytest.mark.parametrize("name", ["Algorithm2", "Algorithm4", "Algorithm5"])
 def test_labels_other_than_signs_are_refused(name):
     inputs, labels = _signed_table()
-    with pytest.raises(ValueError, match=r"labels -1 or \+1 for the"):
+    with pytest.raises(ValueError, match=r"labels -1 or \+1 for the \w+ loss, got others"):
         _learners()[name].fit(inputs, (labels + 1) / 2, **BUDGET)
 
 
