@@ -19,10 +19,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.core.checks import concrete, require_count, require_real, require_scalar
+from jaxdp.core.numerics.one_at_a_time import inverse_of_lower, one_at_a_time
 
 # Beyond 1 by more than this a column is not of norm 1 to rounding, in float32 or float64.
 _ROUNDING = 1e-5
@@ -155,7 +155,7 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
     """
     if isinstance(strategy, Tracer):
         matrix = jnp.asarray(strategy).astype(dtype)
-        inverse = solve_triangular(matrix, jnp.eye(len(matrix), dtype=dtype), lower=True)
+        inverse = one_at_a_time(inverse_of_lower)(matrix)
         norms = jnp.sqrt(jnp.sum(matrix**2, axis=0))
         margin = _TRACED_MARGIN[jnp.dtype(dtype).itemsize]
         return jnp.tril(inverse) * jnp.maximum(jnp.max(norms), 1) * (1 + margin)
