@@ -29,7 +29,7 @@ PREDICTED_RISK = 0.0972088555
 # Of 1-GDP at delta = 1e-5: the root of Phi(1/2 - e) - exp(e) Phi(-1/2 - e) = delta.
 GAUSSIAN_EPSILON = 4.3771780957
 _RISK_TOLERANCE, _EPSILON_TOLERANCE = 2e-4, 1e-6
-# docs/known_faults.md: the first and the last version of jaxlib with a fault of CPUs, and what it is.
+# Of docs/known_faults.md: the first and the last version of jaxlib with a fault on CPUs, and which.
 _FAULTS = (
     ("0.10.0", "0.10.2", "vmapped decompositions can lock up a program of yours"),
     ("0.10.2", "0.10.2", "sums of products with a constant matrix can be wrong"),
