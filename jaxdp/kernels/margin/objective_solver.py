@@ -116,9 +116,7 @@ def _newton_direction(
     return found
 
 
-def _points(
-    objective: PerturbedObjective, tolerance: float, num_newton: int
-) -> Iterator[Point]:
+def _points(objective: PerturbedObjective, tolerance: float, num_newton: int) -> Iterator[Point]:
     """Zero, Newton's points, accelerated ones from the best of them, and gradient steps' from zero.
 
     The best one's gradient is no larger than that at zero, and so neither is what is known of its

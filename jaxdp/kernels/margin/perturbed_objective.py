@@ -2,13 +2,13 @@ r"""The objective whose minimiser is released: its value, its derivatives, and t
 
 The noise on the released coefficients has to hide how far they are from the exact minimiser, which
 the gradient's norm tells; so the rounding of the gradient in float64 is bounded here. All is
-computed on the host, a block of rows at a time; value and gradient in float64 whatever the
-features' type.
+computed on the host; value and gradient a block of rows at a time, in float64 whatever the type of
+the features.
 """
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -71,21 +71,16 @@ class PerturbedObjective(eqx.Module):
     def curvature_at(self, coefficients: _Vector) -> Callable[[_Vector], _Vector]:
         """Multiplication by the second derivative; where it jumps, by one between its limits.
 
-        In the features' own type: it serves directions alone, on which nothing that is proved
-        rests, and widening the features would take most of the time.
+        In the features' own type, all rows at once: it serves directions alone, on which nothing
+        that is proved rests, and widening the features would take most of the time.
         """
-        dtype = self.features.dtype
-        point = coefficients.astype(dtype)
-        bends = [
-            self.loss.curvature_at(self._predictions(rows, point), labels)
-            for rows, labels in self._blocks(dtype)
-        ]
+        rows, dtype = self.features, self.features.dtype
+        predictions = self._predictions(rows, coefficients.astype(dtype))
+        slope_changes = self.loss.curvature_at(predictions, self.labels)
 
         def times(direction: _Vector) -> _Vector:
-            total, narrow = np.zeros_like(direction), direction.astype(dtype)
-            for (rows, _), bend in zip(self._blocks(dtype), bends, strict=True):
-                changes = bend(self._predictions(rows, narrow))
-                total += (rows.T @ changes.astype(dtype)).ravel()
+            changes = slope_changes(self._predictions(rows, direction.astype(dtype)))
+            total = (rows.T @ changes.astype(dtype)).ravel().astype(np.float64)
             return total / len(self.labels) + self.ridge * direction
 
         return times
@@ -121,8 +116,8 @@ class PerturbedObjective(eqx.Module):
     def coefficient_bound(self) -> float:
         r"""A bound on the norm of the minimiser, and of points no worse and no farther than zero.
 
-        Points no farther from the minimiser than zero is have at most twice its norm, for which
-        $\lambda\|\beta\| \le c_1B + \|b\|/n$, as the gradient is zero. Where the objective is no
+        The minimiser's distance from zero is at most $(c_1B + \|b\|/n)/\lambda$, as its gradient is
+        zero, and points no farther from it have at most twice that norm. Where the objective is no
         larger than at zero, $\frac\lambda2\|\beta\|^2 - \|\beta\|\|b\|/n \le \ell(y, 0)$, as the
         loss is not negative; for a convex loss of a residual that is largest at y = T or -T.
         """
@@ -165,21 +160,25 @@ class PerturbedObjective(eqx.Module):
     def num_gradient_steps(self, tolerance: float) -> int:
         r"""How many gradient steps from zero are enough in the arithmetic of the machine.
 
-        $1 + \frac43\kappa \ln(\frac52 \kappa G^2/\tau^2)$ with $G = c_1B + \|b\|/n$, at least the
-        gradient's norm at zero, for tolerances $\tau \ge 8\rho$, $\rho$ the rounding of the gradient
-        in `least_tolerance`. *Proof.* A step of the machine is $\beta - (g + e)/L$ with g the true
-        gradient. The gradient's rounding is at most $\rho$, and that of the step is L times at most
-        $u\|\beta\| + 2.1u\|g + e\|/L$, which is below $1.5\rho$: every term is one of
-        `gradient_rounding`. So $\|e\| \le 2.5\rho \le 0.32\tau$. As long as the certificate is above
-        $\tau$, $\|g\| \ge 0.7\tau$ and $\|e\| \le \|g\|/2$. Then the objective falls by
+        $1 + \frac43\kappa \ln(\frac52 \kappa G^2/\tau^2)$ for tolerances $\tau \ge 8\rho$, with
+        $G = c_1B + \|b\|/n$, at least the gradient's norm at zero, and $\rho$ the rounding in
+        `least_tolerance`.
+
+        *Proof.* A step of the machine leads to $\beta - (g + e)/L$, g the true gradient. In e are
+        the gradient's rounding, $\rho$ at most, and that of the step, L times
+        $u\|\beta\| + 2.1u\|g + e\|/L$: terms of `gradient_rounding`, below $1.5\rho$. So
+        $\|e\| \le 2.5\rho \le 0.32\tau$. As long as the certificate is above $\tau$,
+        $\|g\| \ge 0.7\tau$ and $\|e\| \le \|g\|/2$. Then the objective falls by
 
         $$ \frac{\|g\|^2 - \|e\|^2}{2L} \ge \frac{3\|g\|^2}{8L} \ge \frac{3}{4\kappa}(J - J^*), $$
 
-        by Lipschitz gradients and strong convexity ($\|g\|^2 \ge 2\lambda(J - J^*)$), so no point
-        is worse than zero; and the distance to the minimiser shrinks by $1 - 1/\kappa$ and grows by
-        $\|e\|/L$, so none is farther from it (where $\tau$ is not above the gradient at zero, which
-        ends it). So $\rho$ holds at all of them. $J - J^*$ begins at $G^2/(2\lambda)$ at most, and
-        it is $\|g\|^2/(2L) \ge \tau^2/(5L)$ at least.
+        as gradients are Lipschitz and J strongly convex ($\|g\|^2 \ge 2\lambda(J - J^*)$), and no
+        point is worse than zero. The distance to the minimiser, $G/\lambda$ at most in the
+        beginning, shrinks by $1 - 1/\kappa$ and grows by $\|e\|/L$, and does not exceed that. So
+        $\rho$ is the largest rounding on the way. $J - J^*$ begins at $G^2/(2\lambda)$ at most and
+        is $\|g\|^2/(2L) \ge \tau^2/(5L)$ at least.
+
+        Derived: test_objective_solver has rounding of the largest size, against every step.
         """
         condition = self.smoothness / self.ridge
         ratio = math.log(2.5 * condition) + self._log_excess(tolerance)
@@ -204,7 +203,7 @@ class PerturbedObjective(eqx.Module):
     def _gamma(terms: int) -> float:
         return terms * _UNIT / (1 - terms * _UNIT)
 
-    def _blocks(self, dtype: Any = np.float64) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start in range(0, len(self.labels), _ROWS):
             rows = slice(start, start + _ROWS)
-            yield np.asarray(self.features[rows], dtype), self.labels[rows]
+            yield np.asarray(self.features[rows], np.float64), self.labels[rows]

@@ -128,7 +128,9 @@ def test_a_step_that_overshoots_is_shortened():
     rows = np.asarray([[1.0]])
     objective = PerturbedObjective(rows, np.ones(1), Logistic(), 1e-4, np.asarray([0.9]), 1.0)
     point = objective.at(np.asarray([12.0]))
-    full = point.coefficients - point.gradient / objective.curvature_at(point.coefficients)(np.ones(1))
+    full = point.coefficients - point.gradient / objective.curvature_at(point.coefficients)(
+        np.ones(1)
+    )
     taken = newton_step(objective, point)
     assert abs(taken.coefficients[0]) < abs(full[0])
     assert taken.value < point.value
