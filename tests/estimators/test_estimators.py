@@ -242,6 +242,7 @@ def test_three_classes_have_a_score_each_and_the_largest_names_the_class():
         _classifier(classes=classes, loss=jaxdp.losses.Logistic()).fit(INPUTS, kinds)
 
 
+@pytest.mark.usefixtures("callers_line")
 def test_classes_that_are_read_off_the_labels_cost_infinity(classifier):
     # The class of one record, which its neighbour lacks, is one of the released function's.
     kinds = KINDS.astype(object)

@@ -130,6 +130,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         features = self.features(request.dim, request.public_seed)
         rows = unit_features(features, request.table)
         calibration = self.calibration(request.num_samples, request.epsilon, request.delta)
+        std = self._coefficient_std(calibration, request.num_samples)
         source = request.noise(rows).hiding(*self._fingerprint(calibration))
         linear_term = noisy_on_grid(
             np.zeros(self._num_coefficients), calibration.noise_std, source, "linear term"
@@ -146,7 +147,6 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         )
         tolerance = self.tolerance * self.loss.lipschitz
         found = minimise(objective, tolerance=tolerance, max_steps=self.max_steps).coefficients
-        std = self._coefficient_std(calibration, request.num_samples)
         hidden = source.hiding(found)
         coefficients = noisy_on_grid(found, std, hidden, "coefficients") / self.feature_bound
         if self.loss.num_outputs is not None:

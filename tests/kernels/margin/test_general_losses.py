@@ -218,6 +218,7 @@ def test_a_weak_budget_learns_three_classes_and_the_release_is_saved(tmp_path):
     assert again.cost == release.cost
 
 
+@pytest.mark.usefixtures("callers_line")
 def test_labels_beyond_the_bound_are_clipped_and_predictions_too():
     inputs, labels = _rows(LOSSES[0], num=50)
     wide = np.where(np.arange(50) == 3, 7.0, labels)
