@@ -182,7 +182,7 @@ def budget_and_seeds(estimator: Any) -> dict[str, Any]:
     }
 
 
-def values_of(estimator: Any, X: Any) -> Float[np.ndarray, " m"]:
+def values_of(estimator: Any, X: Any) -> Float[np.ndarray, "m ..."]:
     """The released function at new inputs, which must be like those of the fit."""
     check_is_fitted(estimator)
     inputs = validate_data(estimator, X, dtype=np.float64, reset=False)

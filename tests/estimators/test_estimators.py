@@ -242,14 +242,26 @@ def test_three_classes_have_a_score_each_and_the_largest_names_the_class():
         _classifier(classes=classes, loss=jaxdp.losses.Logistic()).fit(INPUTS, kinds)
 
 
-def test_classes_that_are_read_from_the_labels_are_an_assumption(classifier):
-    assert not any("read from the data" in line for line in classifier.cost_.assumptions)
-    found = _classifier(classes=None).fit(INPUTS, KINDS)
-    assert any("read from the data" in line for line in found.cost_.assumptions)
-    assert found.cost_.epsilon == classifier.cost_.epsilon
-    np.testing.assert_array_equal(found.classes_, classifier.classes_)
+@pytest.mark.usefixtures("callers_line")
+def test_classes_that_are_read_off_the_labels_cost_infinity(classifier):
+    # The class of one record, which its neighbour lacks, is one of the released function's.
+    kinds = KINDS.astype(object)
+    kinds[3] = "rare"
+    for labels, classes in ((KINDS, ["left", "right"]), (kinds, ["left", "rare", "right"])):
+        with pytest.warns(UserWarning, match="epsilon is infinite: .* give classes=") as seen:
+            found = _classifier(classes=None).fit(INPUTS, labels)
+        assert [warning.filename for warning in seen] == [__file__]
+        assert found.classes_.tolist() == classes
+        assert (found.cost_.epsilon, found.cost_.is_certified) == (math.inf, False)
+        assert found.cost_ == found.release_.cost
+        assert "read off the labels" in str(found.cost_)
+    # Where they are given, a table without one of them has the same budget.
+    given = _classifier(classes=("left", "rare", "right")).fit(INPUTS, KINDS)
+    assert given.classes_.tolist() == classes
+    assert given.cost_.epsilon == pytest.approx(5, rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:epsilon is infinite")
 @pytest.mark.parametrize(
     ("classes", "labels", "message"),
     [
