@@ -17,7 +17,7 @@ _MOST_NAMED = 12
 _MOST_SPREAD = 100
 _DEFAULTS = {"peak": 3.0, "power": 0.5, "clip_scale": 1.0, "rho": 1.0, "delta": 1e-5}
 _SYNTHETIC = {"dim": 1000, "label_noise": 0.3, "condition_number": 1.0}
-_OF_A_TABLE = {"target": None, "drop": "", "drop_constant": False}
+_OF_A_TABLE = {"target": None, "drop": "", "drop_constant": False, "header": None}
 _OF_FEATURES = ("num_train", "num_test", "epsilon", "duration")
 
 
@@ -120,11 +120,15 @@ def _synthetic(options: argparse.Namespace):
 def _table(options: argparse.Namespace):
     """The table as a problem, and as it was read."""
     import jaxdp
+    from jaxdp.cli.declared import listed_names
     from jaxdp.data.datasets import read_table
 
-    drop = [name.strip() for name in options.drop.split(",") if name.strip()]
     table = read_table(
-        options.data, options.target, drop=drop, drop_constant=options.drop_constant
+        options.data,
+        options.target,
+        drop=listed_names(options.drop),
+        drop_constant=options.drop_constant,
+        header=options.header,
     ).scaled()
     return jaxdp.TabularRegression(table.inputs, table.labels), table
 
