@@ -5,6 +5,7 @@ import dataclasses
 
 from jaxdp.cli.output import (
     COMPARE_FILES,
+    named,
     seeded_keys,
     settle,
     simulate_named,
@@ -42,7 +43,8 @@ def compare(options: argparse.Namespace) -> None:
                 f"expected --num-steps <= {described.num_steps}, half the rows, got "
                 f"{options.num_steps}"
             )
-        title = f"{options.data.stem}: {_named(table.label_name)} from {problem.dim} columns"
+        title = f"{options.data.stem}: {named(table.label_name)} from {problem.dim} columns"
+        title = title.replace("$", "\\$")
     else:
         foreign |= {name: "needs --data" for name in _OF_A_TABLE}
         settle(options, _DEFAULTS | _SYNTHETIC, foreign)
@@ -90,7 +92,7 @@ def compare(options: argparse.Namespace) -> None:
         more = f" and {more} more" if more > 0 else ""
         heading = [
             repr(described),
-            f"target: {_named(table.label_name)}; inputs: {shown}{more}",
+            f"target: {named(table.label_name)}; inputs: {shown}{more}",
             "standard errors are over runs; the ODE is a limit of many columns",
         ]
     else:
@@ -131,11 +133,6 @@ def _table(options: argparse.Namespace):
         header=options.header,
     ).scaled()
     return jaxdp.TabularRegression(table.inputs, table.labels), table
-
-
-def _named(column: str) -> str:
-    """A column's name in a sentence."""
-    return f"column {column}" if column.isdigit() else column
 
 
 def _plain(title: str) -> str:
