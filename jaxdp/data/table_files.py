@@ -63,21 +63,18 @@ def open_table(
     separator, start = _layout(path)
     frame = _parsed(path, separator, start, nrows=2, dtype=str)
     first, *below = [[cell.strip() for cell in row] for row in frame.to_numpy(object)]
-    # A header may be a comment, as NumPy writes it.
-    is_comment = first[0].startswith("# ") or (first[0] == "#" and separator == _BLANKS)
-    if is_comment:
-        first = [first[0].lstrip("# "), *first[1:]][separator == _BLANKS :]
-    elif header is None:
+    if first[0].startswith("# ") or (first[0] == "#" and separator == _BLANKS):
+        # A comment, as NumPy writes a header.
+        header, first = True, [first[0][2:].strip(), *first[1:]][separator == _BLANKS :]
+    if header is None:
         header = _is_header(first, below, named, may_be_bare)
-        if header is None:
-            raise ValueError(
-                f"{path}: the first line may be names or data; say which: header or no header"
-            )
-    if not (header or is_comment):
+    if header is None:
+        raise ValueError(f"{path}: the first line may be names or data; say header or no header")
+    if header:
+        names = [name or f"column {i}" for i, name in enumerate(first)]
+    else:
         names = [str(i) for i in range(len(first))]
-        return names, lambda texts: _columns(path, separator, start, names, texts)
-    names = [name or f"column {i}" for i, name in enumerate(first)]
-    return names, lambda texts: _columns(path, separator, start + 1, names, texts)
+    return names, lambda texts: _columns(path, separator, start + header, names, texts)
 
 
 def as_numbers(cells: Iterable[Any]) -> np.ndarray:
@@ -89,7 +86,7 @@ def as_numbers(cells: Iterable[Any]) -> np.ndarray:
         import pandas
 
     given = pandas.Series([_BOOLEANS.get(cell, cell) for cell in cells], dtype=object)
-    return pandas.to_numeric(given, errors="coerce").to_numpy(np.float64)
+    return np.asarray(pandas.to_numeric(given, errors="coerce"), np.float64)
 
 
 def place_of(wanted: str | int, num_columns: int) -> int | None:

@@ -4,12 +4,11 @@ import dataclasses
 import math
 import reprlib
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import issparse
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from jaxdp.core.checks import described, host_number, require_positive
@@ -35,14 +34,14 @@ PUBLIC_SEED = 20_220_501
 
 def training_data(
     estimator: Any, X: Any, y: Any, *, y_numeric: bool
-) -> tuple[Float[np.ndarray, "n dim"], np.ndarray, Sequence[Hashable]]:
+) -> tuple[Float[np.ndarray, "n dim"], np.ndarray, Sequence[str]]:
     """Inputs and labels as scikit-learn checks them, and what the columns are called.
 
     Their number and names are noted in the estimator. Both are made numbers first: scikit-learn's
     errors show what it cannot read.
 
     Returns:
-        Inputs, labels, and the labels of a data frame's columns, which are numbers of an array.
+        Inputs, labels, and the names of a data frame's columns; of an array their numbers.
 
     Raises:
         TypeError: a column of the inputs is text; it is named.
@@ -51,21 +50,21 @@ def training_data(
     labels: Any = real_array("y", y) if y_numeric and y is not None else y
     if np.asarray(labels).dtype.kind == "c":
         raise ValueError("Complex data not supported: expected real or text labels y")
-    validate_data(estimator, X, y, skip_check_array=True)
-    inputs, labels = check_X_y(
-        inputs, labels, dtype=np.float64, ensure_min_samples=2, estimator=estimator
-    )
+    validate_data(estimator, X, skip_check_array=True)
+    inputs, labels = check_X_y(inputs, labels, ensure_min_samples=2, estimator=estimator)
     names = getattr(X, "columns", range(inputs.shape[1]))
-    return inputs, labels, list(names)
+    return inputs, labels, [str(name) for name in names]
 
 
 def _real_rows(X: Any) -> Any:
     """The inputs in float64, two-dimensional; sparse ones are left to scikit-learn to refuse."""
+    from scipy.sparse import issparse
+
     if issparse(X):
         return X
     if np.asarray(X).dtype.kind == "c":
         raise ValueError("Complex data not supported: expected real numbers X")
-    inputs = real_array("X", X)
+    inputs = np.asarray(real_array("X", X), np.float64)
     if inputs.ndim != 2:
         raise ValueError(
             f"expected X of shape (rows, columns), got {inputs.shape}. Reshape your data: "
@@ -123,7 +122,7 @@ def learner_bound(estimator: Any) -> float:
     return math.inf if estimator.input_bound is None else estimator.input_bound
 
 
-def kernel_of(estimator: Any, names: Sequence[Hashable]) -> AbstractKernel:
+def kernel_of(estimator: Any, names: Sequence[str]) -> AbstractKernel:
     """The estimator's kernel on its inputs; every choice in it is free of the data.
 
     Args:
@@ -147,7 +146,7 @@ def kernel_of(estimator: Any, names: Sequence[Hashable]) -> AbstractKernel:
     return RangedKernel(kernel, *_ranges(given, names))
 
 
-def feature_map_of(estimator: Any, names: Sequence[Hashable]) -> AbstractFeatureMap | None:
+def feature_map_of(estimator: Any, names: Sequence[str]) -> AbstractFeatureMap | None:
     """The estimator's feature map, where it has one, of inputs in the given ranges."""
     given, features = estimator.input_range, estimator.feature_map
     if given is None or features is None:
@@ -162,7 +161,7 @@ def _check_bound(radius: Any) -> None:
 
 
 def _ranges(
-    given: Any, names: Sequence[Hashable]
+    given: Any, names: Sequence[str]
 ) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
     """Both ends of the range of every column, by name where they are labelled.
 
@@ -186,7 +185,7 @@ def _ranges(
         column = int((low < high).argmin())
         raise ValueError(
             f"expected input_range with low < high, got {low[column]} and {high[column]} in "
-            f"column {column}"
+            f"column {names[column]}"
         )
     are_lists = is_array or all(isinstance(end, (tuple, list)) for end in given)
     if are_lists and len(names) == 2 and low[0] < low[1] and high[0] < high[1]:
@@ -197,18 +196,18 @@ def _ranges(
     return low, high
 
 
-def _of_columns(end: Any, names: Sequence[Hashable], expected: str) -> Float[np.ndarray, " dim"]:
+def _of_columns(end: Any, names: Sequence[str], expected: str) -> Float[np.ndarray, " dim"]:
     if _is_labelled(end) and getattr(end, "ndim", 1) == 1:
         series = end.to_series() if hasattr(end, "dims") else end
-        labels = list(series if isinstance(series, Mapping) else series.index)
-        values = dict(series.items())
-        if len(values) == len(labels) and all(name in values for name in names):
+        labels = [str(label) for label, _ in series.items()]
+        values = dict(zip(labels, [value for _, value in series.items()], strict=True))
+        if len(values) == len(labels) and values.keys() >= set(names):
             end = [values[name] for name in names]
-        # A series that nobody gave names has the numbers from 0.
-        elif labels != list(range(len(names))):
+        # A series that was given no labels has the numbers from 0.
+        elif labels != [str(i) for i in range(len(names))]:
             raise ValueError(
                 f"{expected}, by the names of the columns where they are labelled, got labels "
-                f"{reprlib.repr(labels)} for columns {reprlib.repr(list(names))}"
+                f"{reprlib.repr(labels)} for columns {reprlib.repr(names)}"
             )
     try:
         numbers = np.asarray(end)
@@ -216,7 +215,8 @@ def _of_columns(end: Any, names: Sequence[Hashable], expected: str) -> Float[np.
             raise TypeError
         return np.broadcast_to(numbers.astype(np.float64), (len(names),))
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{expected}, got {_shown(end)}") from None
+        kind = type(error)
+    raise kind(f"{expected}, got {_shown(end)}")
 
 
 def _is_labelled(value: Any) -> bool:
@@ -256,5 +256,5 @@ def values_of(estimator: Any, X: Any) -> Float[np.ndarray, " m"]:
     ordered = in_order(X, estimator.release_.columns)
     if ordered is not X:
         inputs = _real_rows(ordered)
-    inputs = check_array(inputs, dtype=np.float64, input_name="X", estimator=estimator)
+    inputs = check_array(inputs, input_name="X", estimator=estimator)
     return np.asarray(estimator.release_(inputs), np.float64)

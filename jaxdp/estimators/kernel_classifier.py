@@ -162,7 +162,7 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose class is predicted."""
         # Compared here: scikit-learn's error about labels of another type shows them.
-        predicted, labels = self.predict(X), np.asarray(y)
+        predicted, labels = self.predict(X), np.asarray(y).ravel()
         require_shape("y", labels, predicted.shape)
         return float(np.average(predicted == labels, weights=sample_weight))
 

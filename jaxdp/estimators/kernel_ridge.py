@@ -38,8 +38,9 @@ class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
             the release does not mention. Predictions lie in [-T, T].
         input_bound: a public Euclidean norm to which longer rows are scaled down; needed where
             the kernel has no bound. Infinity says that public numbers have scaled them already.
-        input_range: (low, high), public ranges of the columns, each a number or one per column;
-            they are mapped to [-1, 1]. Instead of `input_bound`; without either, fit warns.
+        input_range: (low, high), public ranges of the columns, each a number or one per column,
+            by name where it is labelled (a series, a dictionary); they are mapped to [-1, 1].
+            Instead of `input_bound`; without either, fit warns.
         kernel: None for a Gaussian kernel of scale `input_bound`, or the root of the number of
             columns, which suits columns of about unit size.
         num_projections: M, how many random functions are fitted.
@@ -150,7 +151,7 @@ class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of the variance of `y` that is predicted, R^2."""
         # Made numbers here: an error of scikit-learn shows what it cannot read.
-        return super().score(X, real_array("y", y), sample_weight)
+        return super().score(X, np.atleast_1d(real_array("y", y)), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

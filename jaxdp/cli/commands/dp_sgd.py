@@ -19,7 +19,6 @@ _DEFAULTS = {
     "target": None,
     "drop": "",
     "drop_constant": False,
-    "header": None,
     "optimiser": "sgd",
     "sampling_rate": 0.1,
     "epsilon": 4.0,
