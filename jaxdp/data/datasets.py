@@ -126,26 +126,22 @@ def _read(
     labels = columns[label]
     if len(labels) == 0:
         raise ValueError(f"{path}: a header and no rows")
-    if labels.dtype.kind == "f":
-        pass
-    elif is_text_label:
-        labels = np.array([each.strip() for each in labels], object)
-    else:
+    is_text = labels.dtype.kind != "f"
+    if is_text and not is_text_label:
         raise ValueError(
             f"{path}: the target {names[label]!r} holds text; choose another or turn it into "
             "numbers"
         )
-    found = fault(names, columns, kept if is_text_label else [*kept, label])
+    found = fault(names, columns, kept if is_text else [*kept, label])
     if found is not None:
-        reason, places = found
-        remedy = "turn into numbers" if reason.endswith("text") else "fill or remove those rows"
+        reason, remedy, places = found
         places = [place for place in places if place != label]
         if not places:
             raise ValueError(f"{path}: {reason}; {remedy}")
         raise UnusableColumnsError(f"{path}: {reason}", places, otherwise=f"{remedy}, or ")
     return NumericTable(
         inputs=np.stack([columns[i] for i in kept], axis=1),
-        labels=labels,
+        labels=np.array([each.strip() for each in labels], object) if is_text else labels,
         input_names=tuple(names[i] for i in kept),
         label_name=names[label],
     )

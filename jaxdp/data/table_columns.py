@@ -55,7 +55,7 @@ def chosen_columns(
         ValueError: no such column, or none is left for the inputs.
     """
     dropped = {_place(name, names, path) for name in drop}
-    label = _place(len(names) - 1 if target is None else target, names, path)
+    label = len(names) - 1 if target is None else _place(target, names, path)
     if label in dropped:
         raise ValueError(f"{path}: column {names[label]!r} is both target and dropped")
     kept = [i for i in range(len(names)) if i != label and i not in dropped]
@@ -81,15 +81,19 @@ def _place(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
 
 def fault(
     names: Sequence[str], columns: Sequence[np.ndarray], used: Sequence[int]
-) -> tuple[str, list[int]] | None:
-    """What is wrong with the columns that are used, and with which; None of finite numbers.
+) -> tuple[str, str, list[int]] | None:
+    """What is wrong with the columns that are used, what helps, and which; None of finite numbers.
 
     All of them are named, so that one more try is enough, and no cell is shown: it may be private.
     """
     text = [i for i in used if columns[i].dtype.kind != "f"]
     if text:
         verb = "holds" if len(text) == 1 else "hold"
-        return f"{listed('column', [names[i] for i in text])} {verb} text", text
+        return (
+            f"{listed('column', [names[i] for i in text])} {verb} text",
+            "turn into numbers",
+            text,
+        )
     spoiled = [i for i in used if not np.all(np.abs(columns[i]) < LARGEST_VALUE)]
     if not spoiled:
         return None
@@ -97,6 +101,7 @@ def fault(
     return (
         f"{listed('column', [names[i] for i in spoiled])} with missing or infinite values "
         f"({missing.size} in the first, from data row {missing[0] + 1})",
+        "fill or remove those rows",
         spoiled,
     )
 

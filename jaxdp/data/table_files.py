@@ -63,9 +63,10 @@ def open_table(
     separator, start = _layout(path)
     frame = _parsed(path, separator, start, nrows=2, dtype=str)
     first, *below = [[cell.strip() for cell in row] for row in frame.to_numpy(object)]
-    if first[0].startswith("# ") or (first[0] == "#" and separator == _BLANKS):
+    if first[0].startswith("#" if separator == _BLANKS else "# "):
         # A comment, as NumPy writes a header.
-        header, first = True, [first[0][2:].strip(), *first[1:]][separator == _BLANKS :]
+        name = first[0].lstrip("# ")
+        header, first = True, [*filter(None, [name]), *first[1:]]
     if header is None:
         header = _is_header(first, below, named, may_be_bare)
     if header is None:
@@ -138,7 +139,7 @@ def _is_header(
     may_be_bare: bool,
 ) -> bool | None:
     """Whether the first line names the columns; None where that is not clear."""
-    if any(str(each) in first and place_of(each, len(first)) is None for each in named):
+    if any(str(each).strip() in first and place_of(each, len(first)) is None for each in named):
         return True
     kinds = _kinds(first)
     if "word" in kinds and {*kinds} <= {"word", "blank"}:
@@ -155,7 +156,7 @@ def _is_header(
         is_clear = {*kinds} <= _OF_DATA and ("number" in kinds or "number" not in below_kinds)
         return False if is_clear else None
     pairs = [*zip(kinds, below_kinds, strict=True)]
-    are_names = all(below in ("whole", "number") for kind, below in pairs if kind == "word")
+    are_names = all(under in ("whole", "number") for kind, under in pairs if kind == "word")
     are_years = {pair for pair in pairs if "word" not in pair} == {("whole", "number")}
     return are_names or are_years or None
 

@@ -142,6 +142,13 @@ def test_columns_are_found_by_name_and_by_place_where_that_is_said(tmp_path):
         read_inputs(_write(tmp_path, "400,410\n.1,.2\n"), ["0", "1"])
 
 
+def test_the_last_column_is_the_target_whatever_the_columns_are_called(tmp_path):
+    path = _write(tmp_path, "2,1,0\n" + ROWS)
+    table = read_table(path, header=True)
+    assert (table.input_names, table.label_name) == (("2", "1"), "0")
+    np.testing.assert_array_equal(table.labels, VALUES[:, 2])
+
+
 def test_a_name_that_stands_twice_is_refused_where_it_is_asked_for(tmp_path):
     path = _write(tmp_path, "a,a,c\n" + ROWS)
     for options in ({"target": "a"}, {"drop": ["a"]}):
