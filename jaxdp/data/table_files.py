@@ -22,7 +22,7 @@ _MISSING = ("", "-", "?", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "non
 _BOOLEANS = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 _BLANKS = r"\s+"
 _OF_DATA = {"whole", "number", "missing", "blank"}
-# Lines that hold the first two rows, of which a quoted cell may stand in several.
+# Lines and rows by which a table's layout is told.
 _HEAD = 100
 
 
@@ -43,7 +43,7 @@ def open_table(
         header: whether the first line of a text names the columns. None: it does where its cells
             are words, where one of them is in `named`, and where it is a comment.
         named: columns that the user asks for; one that can be a number of a column tells nothing.
-        may_be_bare: where that does not tell, whether the second line may: numbers alone are data,
+        may_be_bare: where that does not tell, whether the lines below may: numbers alone are data,
             words above numbers are names. A fit must not guess: it publishes the names.
 
     Returns:
@@ -61,7 +61,7 @@ def open_table(
         names, arrays = _read_npz(path)
         return names, lambda texts: arrays
     separator, start = _layout(path)
-    frame = _parsed(path, separator, start, nrows=2, dtype=str)
+    frame = _parsed(path, separator, start, nrows=_HEAD, dtype=str)
     first, *below = [[cell.strip() for cell in row] for row in frame.to_numpy(object)]
     if first[0].startswith("#" if separator == _BLANKS else "# "):
         # A comment, as NumPy writes a header.
@@ -155,6 +155,10 @@ def _is_header(
         # Whole numbers above measured ones may be years.
         is_clear = {*kinds} <= _OF_DATA and ("number" in kinds or "number" not in below_kinds)
         return False if is_clear else None
+    # A category stands in its column again, the column's name does not.
+    columns = zip(kinds, first, zip(*below, strict=True), strict=True)
+    if any(kind == "word" and cell in column for kind, cell, column in columns):
+        return False
     pairs = [*zip(kinds, below_kinds, strict=True)]
     are_names = all(under in ("whole", "number") for kind, under in pairs if kind == "word")
     are_years = {pair for pair in pairs if "word" not in pair} == {("whole", "number")}

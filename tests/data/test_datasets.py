@@ -113,13 +113,15 @@ def test_a_header_is_said_or_told_by_names_that_are_asked_for(
     [
         ("country,2019,2020\nAT,.5,1.5\nBE,2.5,.1\n", True),
         ("country,2019,2020\nAT,5,15\nBE,25,1\n", None),
-        ("5.1,3.5,setosa\n4.9,3.2,setosa\n", None),
+        ("5.1,3.5,setosa\n4.9,3.2,setosa\n", False),
+        ("39,Gov,77516\n50,Self,83311\n17,Gov,83312\n", False),
         ("39,Gov,77516\n50,Self,83311\n", None),
     ],
 )
 def test_words_and_numbers_above_words_are_names_where_that_is_clear(tmp_path, text, has_header):
     path = _write(tmp_path, text)
-    with pytest.raises(ValueError, match="holds text" if has_header else UNCLEAR):
+    messages = {True: "column 'country' holds text", False: "'[12]' holds text", None: UNCLEAR}
+    with pytest.raises(ValueError, match=messages[has_header]):
         read_table(path)
     with pytest.raises(ValueError, match=UNCLEAR):
         read_whole_table(path)
