@@ -173,7 +173,7 @@ def read_inputs(
     elif missing:
         raise ValueError(
             f"{path}: no {listed('column', missing)} among its {len(names)}; expected "
-            f"{listed('column', wanted)}, or as many columns and to be told that there is no header"
+            f"{listed('column', wanted)}, or as many by position where no header is said"
         )
     twice = [name for name in wanted if names.count(name) > 1]
     if twice:
