@@ -9,7 +9,7 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from jaxdp.core.checks import require_kind
+from jaxdp.core.checks import require_kind, require_shape
 from jaxdp.estimators.arguments import (
     budget_and_seeds,
     completed,
@@ -128,13 +128,13 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         needed = warn_before_data(self)
         if self.classes is None:
             warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=2)
-        inputs, labels = training_data(self, X, y, y_numeric=False)
+        inputs, labels, names = training_data(self, X, y, y_numeric=False)
         check_classification_targets(labels)
         self.classes_ = _all_classes(self.classes, labels)
         loss = _loss(self.loss, len(self.classes_))
         columns = columns_of(X, y, tuple(self.classes_))
         learner = PrivateKernelClassifier(
-            kernel=kernel_of(self, inputs.shape[1]),
+            kernel=kernel_of(self, names),
             num_projections=self.num_projections,
             num_features=self.num_features,
             loss=loss,
@@ -142,7 +142,7 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
             max_steps=self.max_steps,
             **({} if self.tolerance is None else {"tolerance": self.tolerance}),
             input_bound=learner_bound(self),
-            feature_map=feature_map_of(self),
+            feature_map=feature_map_of(self, names),
         )
         numbers = np.searchsorted(self.classes_, labels).astype(float)
         targets = numbers if isinstance(loss, Softmax) else 2 * numbers - 1
@@ -166,6 +166,13 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         scores = self.decision_function(X)
         places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[places]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class is predicted."""
+        # Compared here: scikit-learn's error about labels of another type shows them.
+        predicted, labels = self.predict(X), np.asarray(y).ravel()
+        require_shape("y", labels, predicted.shape)
+        return float(np.average(predicted == labels, weights=sample_weight))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -206,6 +213,6 @@ def _all_classes(given: tuple[Any, ...] | None, labels: np.ndarray) -> np.ndarra
     foreign = np.setdiff1d(found, classes)
     if len(foreign):
         raise ValueError(
-            f"expected labels of the classes {classes.tolist()}, got {foreign.tolist()[0]!r}"
+            f"expected labels of the classes {classes.tolist()}, got {len(foreign)} others"
         )
     return classes
