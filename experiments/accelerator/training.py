@@ -5,6 +5,7 @@ The number of steps is that of the repository's saved figure: few and long ones,
 paper takes many and short ones.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 
@@ -45,7 +46,10 @@ def _kernel_ridge(what: str, count: int, num_features: int) -> Row:
     inputs = draw.normal(size=(count, 10)).astype(np.float32) / 3
     labels = np.sin(3 * inputs[:, 0]) * inputs[:, 1]
     learner = jaxdp.kernels.PrivateKernelRidge(
-        kernel=jaxdp.kernels.Gaussian(1.0), num_features=num_features, label_bound=1.0
+        kernel=jaxdp.kernels.Gaussian(1.0),
+        num_features=num_features,
+        label_bound=1.0,
+        input_bound=math.inf,
     )
     budget = {"epsilon": 1.0, "delta": 1e-7, "public_seed": 0, "noise_seed": 2**200}
     start = time.perf_counter()
