@@ -51,8 +51,8 @@ _ASSUMPTIONS = (
     "errors, such as a tolerance that is not met, warnings and running times are not released",
 )
 _CERTIFIED = (
-    "proved in the arithmetic of the machine: the solver's certificate bounds its rounding, and "
-    "what is released has exactly the law of rounded normal noise"
+    "proved in the arithmetic of the machine, IEEE float64 on the host: the solver's certificate "
+    "bounds its rounding, and what is released has exactly the law of rounded normal noise"
 )
 
 
