@@ -124,14 +124,14 @@ def table(count, dim):
     rate = jaxdp.Polynomial(1.0, power=0.5)
     algorithm = jaxdp.OnePassDPSGD(rate, clip_scale=1.0, rho=1.0, num_steps=problem.num_steps)
     simulated = jaxdp.simulate(problem, algorithm, num_runs=16, key=jax.random.key(0))
-    return simulated.final_risk, jaxdp.predict(problem, algorithm).final_risk
+    return simulated.final_risk, jaxdp.predict(problem.surrogate, algorithm).final_risk
 
 
 def stream(dim, num_steps):
     problem = jaxdp.LinearRegression.power_law(dim, condition_number=100.0, label_noise=0.3)
     rate = jaxdp.Polynomial(1.0, power=0.5)
     algorithm = jaxdp.OnePassDPSGD(rate, clip_scale=1.0, rho=1.0, num_steps=num_steps)
-    simulators = jaxdp.Reduced(), jaxdp.HomogenizedSDE()
+    simulators = jaxdp.Iterates(), jaxdp.HomogenizedSDE()
     keys = {"num_runs": 4, "key": jax.random.key(0)}
     found = [jaxdp.simulate(problem, algorithm, simulator=one, **keys) for one in simulators]
     theories = jaxdp.CoupledODE(), jaxdp.Fluctuations(), jaxdp.DiscreteRecursion()
