@@ -130,7 +130,7 @@ def test_exponential_integrals_have_their_bounds_and_their_limit():
     assert float(mpmath.expint(-2, 0.5)) > 2 * np.exp(-0.5) / 0.5
 
 
-# Source: AC (186) to (192).
+# Source: AC (186) to (193).
 @pytest.mark.parametrize("power", [1.0, 2.0, 5.0])
 def test_the_linear_solution_of_a_steep_schedule_ends_below_its_powers(power):
     whole = 1 + power
