@@ -8,6 +8,7 @@ that show a fault, are listed at the end, and the exit status is 1.
 
 import argparse
 import importlib
+import importlib.metadata
 import json
 import math
 import os
@@ -111,13 +112,14 @@ def _run_here(options: argparse.Namespace) -> int:
         part.draw(rows).savefig(path.with_suffix(".png"), dpi=150)
     except ImportError as error:
         print(f"  no picture: {error}", flush=True)
-    return 0
+    sys.stdout.flush()
+    # What still compiles in a thread is not waited for.
+    os._exit(0)
 
 
 def _facts() -> dict[str, Any]:
     """What runs where."""
     import jax
-    import jaxlib
 
     device = jax.devices()[0]
     memory = (device.memory_stats() or {}).get("bytes_limit", math.nan)
@@ -126,7 +128,7 @@ def _facts() -> dict[str, Any]:
         "device_gigabytes": round(memory / 1e9, 1),
         "cores": os.cpu_count(),
         "jax": jax.__version__,
-        "jaxlib": jaxlib.__version__,
+        "jaxlib": importlib.metadata.version("jaxlib"),
         "products": jax.config.values["jax_default_matmul_precision"] or "the device's default",
         "date": time.strftime("%Y-%m-%d"),
     }

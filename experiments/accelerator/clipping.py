@@ -2,11 +2,12 @@
 
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import jax
 import jax.random as jr
 
-from experiments.accelerator.parts import Row, Setting, attempts, timed
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts, timed
 from experiments.benchmarks import clipping_tasks
 from experiments.benchmarks.clipping_tasks import Task
 from experiments.benchmarks.jax_clipping import jaxdp_sum, non_private
@@ -15,15 +16,14 @@ _BATCHES = (256, 2048, 8192)
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """Each model at each batch, small batches first: what is late is what is large."""
-    yield from attempts(setting, _calls(setting.is_smoke))
-
-
-def _calls(is_smoke: bool) -> Iterator[tuple[str, Callable[[], Row]]]:
-    for batch in (8,) if is_smoke else _BATCHES:
-        for name, make in _models(is_smoke).items():
+    """Each model at each batch, small batches first; all programs are compiled side by side."""
+    measurements = []
+    for batch in (8,) if setting.is_smoke else _BATCHES:
+        for name, make in _models(setting.is_smoke).items():
             what = f"{name}, batch {batch:,}"
-            yield what, functools.partial(_measured, what, make, batch)
+            prepare = functools.partial(_compiled, make, batch)
+            measurements.append(Measurement(what, functools.partial(_measured, what), prepare))
+    yield from attempts(setting, measurements, workers=8)
 
 
 def _models(is_smoke: bool) -> dict[str, Callable[[int], Task]]:
@@ -44,25 +44,36 @@ def _models(is_smoke: bool) -> dict[str, Callable[[int], Task]]:
 _TOKENS = (64, 32, 1000)
 
 
-def _measured(what: str, make: Callable[[int], Task], batch: int) -> Row:
-    """Both programs take turns; products are float32 in both."""
+class _Programs(NamedTuple):
+    """A batch, and the compiled plain and clipped sums of its gradients."""
+
+    task: Task
+    plain: Any
+    clipped: Any
+
+
+def _compiled(make: Callable[[int], Task], batch: int) -> _Programs:
     task = make(batch)
     arguments = task.weights, task.inputs, task.targets
-    programs, memory = {}, {}
+    # Products are float32 in both.
     with jax.default_matmul_precision("highest"):
-        for function in (non_private, jaxdp_sum):
-            lowered = jax.jit(functools.partial(function, task.loss)).lower(*arguments)
-            programs[function] = compiled = lowered.compile()
-            memory[function] = compiled.memory_analysis().temp_size_in_bytes
-    first, ours = timed(lambda: programs[jaxdp_sum](*arguments))
-    _, plain = timed(lambda: programs[non_private](*arguments))
-    _, again = timed(lambda: programs[jaxdp_sum](*arguments))
-    sizes = (
-        f"{memory[jaxdp_sum] / 1e6:.0f} MB of temporaries, {memory[non_private] / 1e6:.0f} plain"
-    )
-    note = f"{1e3 * min(ours, again):.3g} ms; {sizes}; B x P is {task.gradient_bytes / 1e6:.0f} MB"
-    ratio = min(ours, again) / plain
-    return Row(what, ratio, "x plain gradient", first_seconds=first, note=note)
+        programs = [
+            jax.jit(functools.partial(function, task.loss)).lower(*arguments).compile()
+            for function in (non_private, jaxdp_sum)
+        ]
+    return _Programs(task, *programs)
+
+
+def _measured(what: str, made: _Programs) -> Row:
+    """The programs take turns."""
+    task, plain, clipped = made
+    arguments = task.weights, task.inputs, task.targets
+    times = [timed(lambda one=one: one(*arguments))[1] for one in (clipped, plain, clipped, plain)]
+    ours, theirs = min(times[::2]), min(times[1::2])
+    held, beside = (one.memory_analysis().temp_size_in_bytes / 1e6 for one in (clipped, plain))
+    note = f"{1e3 * ours:.3g} ms; {held:.0f} MB of temporaries, {beside:.0f} plain; "
+    note += f"B x P is {task.gradient_bytes / 1e6:.0f} MB"
+    return Row(what, ours / theirs, "x plain gradient", note=note)
 
 
 def draw(found: list[Row]):

@@ -7,7 +7,7 @@ algorithm, not from its program: an engine at 10 % of its bound could be ten tim
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +16,7 @@ import jax.random as jr
 from jax.lax import Precision
 
 import jaxdp
-from experiments.accelerator.parts import Row, Setting, attempts, timed
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts, timed
 
 _DIM, _STEPS = 1000, 1000
 # Bytes of a float32.
@@ -75,13 +75,12 @@ def rows(setting: Setting) -> Iterator[Row]:
     yield from attempts(setting, _calls(setting.is_smoke, most))
 
 
-def _calls(is_smoke: bool, most: Ceilings) -> Iterator[tuple[str, Callable[[], Row]]]:
+def _calls(is_smoke: bool, most: Ceilings) -> Iterator[Measurement]:
     dim, steps = (50, 20) if is_smoke else (_DIM, _STEPS)
     for runs in (4,) if is_smoke else (10, 1000, 10_000, 100_000):
-        # Of a hundred thousand runs a tenth of the steps is long enough.
-        own = max(1, steps * min(1, 10_000 // runs) // 10) if runs > 10_000 else steps
         yield _one_pass(jaxdp.Reduced(), dim, steps, runs, most)
-        yield _one_pass(jaxdp.Iterates(), dim, own, runs, most)
+        # A step of many runs in all dimensions is long enough to be timed alone.
+        yield _one_pass(jaxdp.Iterates(), dim, max(20, steps * 1000 // max(runs, 1000)), runs, most)
     for cells in (100,) if is_smoke else (10_000, 1_000_000):
         yield _ode_grid(cells)
     for count in (40,) if is_smoke else (2000, 20_000):
@@ -101,7 +100,7 @@ def _one_pass(simulator, dim: int, steps: int, runs: int, most: Ceilings):
             problem, algorithm, key=jr.key(0), num_runs=runs, simulator=simulator, records=10
         ).final_risk
 
-    def row():
+    def row(_):
         first, seconds = timed(call)
         # Iterates: an input and a noise of each coordinate, the state read and written, two inner
         # products and two updates. Reduced: a label, and two chi-squares of two normals each.
@@ -110,7 +109,7 @@ def _one_pass(simulator, dim: int, steps: int, runs: int, most: Ceilings):
         share, bound = most.share(seconds, **{n: one * runs * steps for n, one in work.items()})
         return Row(what, runs / seconds, "runs/s", share, bound, first)
 
-    return what, row
+    return Measurement(what, row)
 
 
 def _ode_grid(cells: int):
@@ -127,11 +126,11 @@ def _ode_grid(cells: int):
         algorithm = jaxdp.OnePassDPSGD(schedule, cell[0], 1.0, 10_000)
         return jaxdp.predict(problem, algorithm, records=1).final_risk
 
-    def row():
+    def row(_):
         first, seconds = timed(lambda: risk(grid))
         return Row(what, side**2 / seconds, "cells/s", first_seconds=first)
 
-    return what, row
+    return Measurement(what, row)
 
 
 def features(count: int, width: int) -> jaxdp.FixedFeatures:
@@ -162,7 +161,7 @@ def _function_space(count: int, width: int, runs: int, most: Ceilings):
         keys: dict[str, Any] = {"key": jr.key(0), "num_runs": runs, "records": 10}
         return jaxdp.simulate(problem, algorithm, simulator=jaxdp.FunctionSpace(), **keys).risk
 
-    def row():
+    def row(_):
         first, seconds = timed(call)
         # A step multiplies all runs by the features and by their transpose.
         operations = 100 * 4 * count * width * runs
@@ -171,7 +170,7 @@ def _function_space(count: int, width: int, runs: int, most: Ceilings):
         )
         return Row(what, runs / seconds, "runs/s", share, bound, first)
 
-    return what, row
+    return Measurement(what, row)
 
 
 def _closure(count: int, width: int, most: Ceilings):
@@ -181,7 +180,7 @@ def _closure(count: int, width: int, most: Ceilings):
     def call():
         return jaxdp.predict(problem, algorithm, theory=jaxdp.GaussianClosure(), records=10).risk
 
-    def row():
+    def row(_):
         first, seconds = timed(call)
         # W S and W' diag(D) W of the leading 256 modes, a step.
         rank = min(256, width)
@@ -189,7 +188,7 @@ def _closure(count: int, width: int, most: Ceilings):
         share, bound = most.share(seconds, **work)
         return Row(what, 1 / seconds, "predictions/s", share, bound, first)
 
-    return what, row
+    return Measurement(what, row)
 
 
 def draw(found: list[Row]):

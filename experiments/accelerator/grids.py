@@ -7,7 +7,7 @@ import jax.random as jr
 import numpy as np
 
 import jaxdp
-from experiments.accelerator.parts import Row, Setting, attempts
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -15,7 +15,7 @@ def rows(setting: Setting) -> Iterator[Row]:
     yield from attempts(setting, _calls(setting.is_smoke))
 
 
-def _calls(is_smoke: bool) -> Iterator[tuple[str, Callable[[], Row]]]:
+def _calls(is_smoke: bool) -> Iterator[Measurement]:
     side, runs, dim, steps = (6, 8, 20, 20) if is_smoke else (1000, 1000, 1000, 1000)
     problem = jaxdp.LinearRegression.isotropic(dim=dim, label_noise=0.3)
 
@@ -39,7 +39,7 @@ def _calls(is_smoke: bool) -> Iterator[tuple[str, Callable[[], Row]]]:
 
 
 def _swept(what: str, function: Callable, axes: dict, count: int, unit: str):
-    def row():
+    def row(_):
         start = time.perf_counter()
         found = jaxdp.sweep(function, axes, key=jr.key(0), quiet=True)
         seconds = time.perf_counter() - start
@@ -52,7 +52,7 @@ def _swept(what: str, function: Callable, axes: dict, count: int, unit: str):
             is_wrong=lost > 0,
         )
 
-    return what, row
+    return Measurement(what, row)
 
 
 def draw(found: list[Row]):

@@ -10,8 +10,9 @@ import json
 import math
 import pathlib
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -81,26 +82,48 @@ def _seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def attempts(setting: Setting, calls: Iterator[tuple[str, Callable[[], Row]]]) -> Iterator[Row]:
-    """The row of each call, by its name; one that fails is a row that says why.
+class Measurement(NamedTuple):
+    """One row to be made.
+
+    Attributes:
+        what: as in its row.
+        measure: makes the row of what was prepared.
+        prepare: what may be done beside other work, such as compiling.
+    """
+
+    what: str
+    measure: Callable[[Any], Row]
+    prepare: Callable[[], Any] = lambda: None
+
+
+def attempts(
+    setting: Setting, measurements: Iterable[Measurement], *, workers: int = 1
+) -> Iterator[Row]:
+    """The row of each measurement; one that fails is a row that says why.
 
     Args:
-        setting: no call is begun after its deadline.
-        calls: what each measures, and the call.
+        setting: none is begun after its deadline.
+        measurements: in the order of their rows.
+        workers: threads that prepare. Compilation for an accelerator takes seconds for each
+            program and leaves both the accelerator and most cores idle.
     """
-    for what, call in calls:
+    pool = ThreadPoolExecutor(workers)
+    futures = [(one, pool.submit(one.prepare)) for one in measurements]
+    for one, future in futures:
         if setting.seconds_left() < 0:
-            yield Row(what, math.nan, "", note="not begun: the time was over")
+            future.cancel()
+            yield Row(one.what, math.nan, "", note="not begun: the time was over")
             continue
         try:
-            yield call()
-        except ImportError as error:
-            yield Row(what, math.nan, "", note=f"left out: {error}")
+            yield one.measure(future.result(timeout=setting.seconds_left()))
+        except (ImportError, TimeoutError) as error:
+            note = "not ready in time" if isinstance(error, TimeoutError) else f"left out: {error}"
+            yield Row(one.what, math.nan, "", note=note)
         except Exception as error:
             # One line of what may be a page of XLA's; a device without memory says so in its first.
             reason = next(iter(str(error).splitlines()), "")[:160]
             note = f"{type(error).__name__}: {reason}"
-            yield Row(what, math.nan, "", note=note, is_wrong=True)
+            yield Row(one.what, math.nan, "", note=note, is_wrong=True)
 
 
 def written(rows: list[Row], path: pathlib.Path, facts: dict[str, Any]) -> None:

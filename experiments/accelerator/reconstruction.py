@@ -8,7 +8,7 @@ repository are of 8 x 8 and 16 x 16 pixels.
 import functools
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import jax.random as jr
 import numpy as np
 
 from experiments.accelerator.engines import Ceilings, ceilings
-from experiments.accelerator.parts import Row, Setting, attempts, timed
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts, timed
 from experiments.data_reconstruction.natural_images import (
     Images,
     Model,
@@ -37,14 +37,14 @@ def rows(setting: Setting) -> Iterator[Row]:
     yield from attempts(setting, _calls(setting))
 
 
-def _calls(setting: Setting) -> Iterator[tuple[str, Callable[[], Row]]]:
+def _calls(setting: Setting) -> Iterator[Measurement]:
     smoke = setting.is_smoke
     side, few, many = (4, 2, 4) if smoke else (32, 10, 100)
     dim = 3 * side**2
     most, _ = ceilings(smoke)
     count = 10 * dim * many
     what = f"a pass of loss and gradient, n = {many}, d = {dim}, p = {count:,}"
-    yield what, lambda: _pass(what, many, dim, count, most)
+    yield Measurement(what, lambda _: _pass(what, many, dim, count, most))
     for ratio in (0.5, 10.0) if smoke else _RATIOS:
         yield _attack(setting, few, side, ratio, jax.nn.relu, "ReLU")
     for activation, name in ((jax.nn.relu, "ReLU"), (jnp.tanh, "tanh")):
@@ -83,7 +83,7 @@ def _attack(setting: Setting, count: int, side: int, ratio: float, activation, n
     source = "made-up images" if is_made_up else "CIFAR-10"
     what = f"{name}, n = {count}, {side} x {side} pixels, p = {ratio:g} d n = {num_features:,}"
 
-    def row():
+    def row(_):
         pictures = _pictures(count, side, is_made_up, setting.data)
         begun = time.perf_counter()
         model = _trained(pictures, num_features, activation)
@@ -101,7 +101,7 @@ def _attack(setting: Setting, count: int, side: int, ratio: float, activation, n
         )
         return Row(what, error, "error", note=note)
 
-    return what, row
+    return Measurement(what, row)
 
 
 def _trained(pictures: Pictures, num_features: int, activation) -> Model:

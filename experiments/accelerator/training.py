@@ -5,6 +5,7 @@ The number of steps is that of the repository's saved figure: few and long ones,
 paper takes many and short ones.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,7 +13,7 @@ import jax.random as jr
 import numpy as np
 
 import jaxdp
-from experiments.accelerator.parts import Row, Setting, attempts
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts
 from experiments.privacy_for_free.mnist_runs import (
     Budget,
     Digits,
@@ -30,11 +31,11 @@ def rows(setting: Setting) -> Iterator[Row]:
     yield from attempts(setting, _calls(setting))
 
 
-def _calls(setting: Setting) -> Iterator[tuple[str, Callable[[], Row]]]:
+def _calls(setting: Setting) -> Iterator[Measurement]:
     smoke = setting.is_smoke
     count = 2000 if smoke else 1_000_000
     what = f"PrivateKernelRidge, n = {count:,}, 10 inputs, 2,048 features, epsilon 1"
-    yield what, lambda: _kernel_ridge(what, count, 64 if smoke else 2048)
+    yield Measurement(what, lambda _: _kernel_ridge(what, count, 64 if smoke else 2048))
     for width in (8,) if smoke else (100, 1000, 10_000):
         yield _network(setting, width, exact, "full batches")
         yield _network(setting, width, _poisson, "Poisson batches of a tenth")
@@ -45,7 +46,10 @@ def _kernel_ridge(what: str, count: int, num_features: int) -> Row:
     inputs = draw.normal(size=(count, 10)).astype(np.float32) / 3
     labels = np.sin(3 * inputs[:, 0]) * inputs[:, 1]
     learner = jaxdp.kernels.PrivateKernelRidge(
-        kernel=jaxdp.kernels.Gaussian(1.0), num_features=num_features, label_bound=1.0
+        kernel=jaxdp.kernels.Gaussian(1.0),
+        num_features=num_features,
+        label_bound=1.0,
+        input_bound=math.inf,
     )
     budget = {"epsilon": 1.0, "delta": 1e-7, "public_seed": 0, "noise_seed": 2**200}
     start = time.perf_counter()
@@ -76,7 +80,7 @@ def _network(setting: Setting, width: int, make: Callable, which: str):
     steps, epsilon = (3 if setting.is_smoke else 200), 4.0
     what = f"network 784-{width}-10, {which}, {steps} steps, epsilon {epsilon:g}"
 
-    def row():
+    def row(_):
         digits = _digits(setting)
         count = len(digits.train.labels)
         task = Task(digits, width)
@@ -89,7 +93,7 @@ def _network(setting: Setting, width: int, make: Callable, which: str):
         note = f"test accuracy {found.test:.4f}, n = {count:,}; {source}; compilation included"
         return Row(what, seconds / steps, "s a step", note=note)
 
-    return what, row
+    return Measurement(what, row)
 
 
 def draw(found: list[Row]):

@@ -1,5 +1,6 @@
 """What a release costs: reads anything that can state what it makes public."""
 
+import dataclasses
 import math
 from fractions import Fraction
 from typing import Any
@@ -108,7 +109,8 @@ def account(thing: Any, *, delta: Any) -> Cost:
     if np.ndim(delta):
         raise ValueError(f"expected one delta, got shape {np.shape(delta)}; use vmap over account")
     check_delta(delta)
-    thing = release_of(thing)
+    # Through its constructor, whose checks a copy that set a field has gone by.
+    thing = dataclasses.replace(release_of(thing))
     for leaf in jax.tree.leaves((thing.mechanism, thing.published)):
         if np.ndim(leaf):
             raise ValueError(

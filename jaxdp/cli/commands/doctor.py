@@ -32,7 +32,7 @@ _RISK_TOLERANCE, _EPSILON_TOLERANCE = 2e-4, 1e-6
 # Of docs/known_faults.md: the first and the last version of jaxlib with a fault on CPUs, and which.
 _FAULTS = (
     ("0.10.0", "0.10.2", "vmapped decompositions can lock up a program of yours"),
-    ("0.10.2", "0.10.2", "sums of products with a constant matrix can be wrong"),
+    ("0.10.2", "0.11.2", "sums of products with a constant matrix can be wrong"),
 )
 # Products of this many numbers show the precision of the device's multiplication.
 _LENGTH = 256

@@ -152,6 +152,10 @@ class PoissonSampler(AbstractSampler):
         return tuple(part[order] for part in drawn)
 
     @property
+    def needs_one_key(self):
+        return False
+
+    @property
     def inclusion_probability(self):
         return self.sampling_rate
 
@@ -292,7 +296,8 @@ class PoissonSubsampledGaussian(AbstractMechanism):
         )
 
     def epsilon(self, delta, adjacency):
-        known, noise = concrete(delta), concrete(self.noise_multiplier)
+        known = concrete(delta)
+        noise = concrete(host_scalar("noise_multiplier", self.noise_multiplier))
         if known is None or noise is None:
             raise TypeError(
                 "expected concrete arguments, got traced ones: subsampling is accounted for on "
