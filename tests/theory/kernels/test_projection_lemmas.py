@@ -7,7 +7,7 @@ M columns (sample paths over the root of M), L_M = S S' and C_M = S' S.
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.stats import chi2
+from scipy.stats import chi2, wishart
 
 DIM, PATHS, ROWS, RIDGE = 40, 15, 60, 0.03
 EIGENVALUES = np.arange(1, DIM + 1.0) ** -2.0
@@ -265,11 +265,12 @@ def test_the_cut_off_targets_risk_is_as_stated_where_the_projection_is_as_close_
     inverse, kept = _ridged(OPERATOR, -0.5), []
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        spanned = _projection(rng, 10_000)
-        projected = spanned @ spanned.T
+        # L_M of 10,000 paths, by the law of their second moment.
+        moment = wishart.rvs(10_000, np.eye(DIM), random_state=rng) / 10_000
+        projected = np.sqrt(EIGENVALUES)[:, None] * moment * np.sqrt(EIGENVALUES)
         apart = inverse @ (projected - OPERATOR)
-        # Directions that the cut just takes off.
-        direction = rng.standard_normal(DIM) * (np.abs(EIGENVALUES / RIDGE - 0.75) < 0.25)
+        # The direction that the cut just takes off, of eigenvalue 1/36.
+        direction = (np.arange(DIM) == 5).astype(float)
         target = EIGENVALUES**source * direction
         # c_2 = 2 of the squared loss, whose excess risk is the squared distance.
         excess = np.sum((_cut_off(projected, target, 0.0) - target) ** 2)
