@@ -138,8 +138,8 @@ def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
             f"{sampler.num_records + 1} holds all"
         )
     unamplified = gaussian_noise_std(epsilon, delta, sensitivity=1.0, num_releases=num_steps)
-    upper, width = math.log(float(unamplified)), 0.5
-    # Batches that do not fit take a share of delta, for which that noise is too little.
+    upper, width = math.log(1.01 * float(unamplified)), 0.5
+    # That noise is too little if batches that do not fit take much of delta.
     while excess(upper) > 0:
         upper += width
     lower = upper - width

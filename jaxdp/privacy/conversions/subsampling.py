@@ -52,6 +52,8 @@ _LEAST_STEP = 1e-8
 _LARGEST_LOSS = 1e5
 # e to the minus this is far above the least number of float64.
 _LARGEST_EXPONENT = 600.0
+# What is taken off delta for failures: a much smaller share would be lost in its rounding.
+_LEAST_SHARE = 1e-6
 # Cells of a sweep and of a plan ask for the same budgets again.
 _remembered = functools.lru_cache(maxsize=1024)
 
@@ -113,7 +115,8 @@ def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str
             "expected concrete arguments, got traced ones: subsampling is accounted for on "
             "the host, outside jit, vmap and grad"
         )
-    left = float(delta) - math.fsum(run.failure for run in runs)
+    delta, failure = float(delta), math.fsum(run.failure for run in runs)
+    left = delta - max(failure, _LEAST_SHARE * delta) if failure > 0 else delta
     return _epsilon(_counted_together(runs), left, adjacency) if left > 0 else math.inf
 
 
