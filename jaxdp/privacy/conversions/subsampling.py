@@ -15,7 +15,9 @@ Three upper bounds are computed and the least is taken:
 - Renyi DP (dp_accounting): no grid, but loose;
 - privacy loss distributions (dp_accounting): within a few parts in a thousand, on a grid whose
   step follows from the parameters, so that its work is bounded. It is left out where it could not
-  be trusted, and the losses of runs that no common grid holds are bounded apart.
+  be trusted.
+
+For several runs the sum of their epsilons, each at a share of delta, is a fourth.
 """
 
 import collections
@@ -41,10 +43,11 @@ _ORDER_ROUNDING = 1e-12
 _GRID_ROUNDING = 1e-14
 # Points of the grid in one standard deviation of a step's loss, and in its whole range. Up to
 # 1000 points dp_accounting counts how many their composition has as an exact whole number, which
-# takes minutes for many steps. A range takes it a second for 2^18 points.
-_POINTS_OF_SPREAD, _LEAST_POINTS, _MOST_POINTS, _MOST_POINTS_OF_ALL = 16, 1100, 2**18, 2**21
-# Points of the composition: what is enough, and the most that it may have.
-_POINTS_OF_REACH, _MOST_OF_REACH = 2**21, 2**23
+# takes minutes for many steps; 2^18 points take it a second.
+_POINTS_OF_SPREAD, _LEAST_POINTS, _MOST_POINTS = 16, 1100, 2**18
+# Points in the ranges of all different runs, and in that of their composition: as many as are worth
+# their time, and the most.
+_MOST_POINTS_OF_ALL, _POINTS_OF_REACH, _MOST_POINTS_OF_REACH = 2**21, 2**21, 2**23
 _MOST_STEPS, _MOST_RUNS = 10**6, 64
 # Below this spacing rounding of a step's curve is no longer small beside its probabilities.
 _LEAST_STEP = 1e-8
@@ -154,11 +157,12 @@ def _epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) ->
     # Probability that a record is in any batch at all: beyond it nothing needs to be hidden.
     if delta >= -math.expm1(sum(run.num_steps * _log_left_out(run) for run in runs)):
         return 0.0
-    by_grid = grid_epsilon(runs, delta, adjacency)
-    if by_grid == math.inf and 1 < len(runs) <= _MOST_RUNS:
+    arguments = runs, delta, adjacency
+    bounds = [unamplified, renyi_epsilon(*arguments), grid_epsilon(*arguments)]
+    if 1 < len(runs) <= _MOST_RUNS:
         share = delta / len(runs)
-        by_grid = math.fsum(_epsilon((run,), share, adjacency) for run in runs)
-    return min(unamplified, renyi_epsilon(runs, delta, adjacency), by_grid)
+        bounds.append(math.fsum(_epsilon((run,), share, adjacency) for run in runs))
+    return min(bounds)
 
 
 def _log_left_out(run: SampledGaussian) -> float:
@@ -183,29 +187,28 @@ def renyi_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: st
 def grid_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
     """A bound on epsilon by privacy loss distributions; infinite where no grid is trusted."""
     accounting = _dp_accounting()
-    runs = tuple(_with_losses_of_some_size(run) for run in runs)
     step = _grid_step(runs)
     trusted = delta - _GRID_ROUNDING * sum(run.num_steps for run in runs)
     if step is None or trusted < delta / 2 or len(runs) > _MOST_RUNS:
         return math.inf
     accountant = accounting.pld.PLDAccountant(_relation(accounting, adjacency), step)
     for run in runs:
-        accountant.compose(_event(accounting, run))
+        accountant.compose(_event(accounting, _with_losses_up_to(_LEAST_POINTS * step, run)))
     with np.errstate(over="ignore"):
         epsilon = float(accountant.get_epsilon(trusted))
     if epsilon < _LARGEST_EXPONENT:
         return epsilon
-    # It is found there from sums of e^-loss, which have lost their digits by now.
+    # It was found from sums of e^-loss, which have lost their digits at such losses.
     return largest_within(
         lambda epsilon: -log_excess(accountant.get_delta(epsilon), trusted), strictly=True
     ) * (1 + 1e-12)
 
 
-def _with_losses_of_some_size(run: SampledGaussian) -> SampledGaussian:
-    """The run, or one with less noise, and so no less epsilon, whose losses a grid can hold."""
-    largest = math.log1p(math.expm1(_LEAST_POINTS * _LEAST_STEP) / run.sampling_rate)
-    # Solves 10 / s + 1 / (2 s^2) = largest.
-    noise = (10 + math.sqrt(100 + 2 * largest)) / (2 * largest)
+def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
+    """The run if its largest loss is that much, else one with less noise: no less epsilon."""
+    unsampled = _mixed(1 / run.sampling_rate, least)
+    # Solves 10 / s + 1 / (2 s^2) = unsampled.
+    noise = (10 + math.sqrt(100 + 2 * unsampled)) / (2 * unsampled)
     return run._replace(noise_multiplier=min(run.noise_multiplier, noise))
 
 
@@ -213,7 +216,7 @@ def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
     """Spacing of the privacy losses, or None where no grid of bounded size resolves them."""
     spreads, largests, reach = [], [], 0.0
     for rate, noise, num_steps, _ in runs:
-        precision = 1 / max(noise, 1e-6)
+        precision = 1 / min(max(noise, 1e-6), 1e12)
         # Ten standard deviations hold all but e^-50 of the noise.
         largest = _mixed(rate, 10 * precision + precision**2 / 2)
         spread = min(rate * math.sqrt(math.expm1(min(precision**2, 100))), precision)
@@ -227,10 +230,15 @@ def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
         largests.append(largest)
     if max(largests) > _LARGEST_LOSS or max(run.num_steps for run in runs) > _MOST_STEPS:
         return None
-    step = max(min(spreads) / _POINTS_OF_SPREAD, max(largests) / _MOST_POINTS, _LEAST_STEP)
-    step = min(max(step, reach / _POINTS_OF_REACH), min(largests) / _LEAST_POINTS)
-    is_bounded = sum(largests) <= _MOST_POINTS_OF_ALL * step and reach <= _MOST_OF_REACH * step
-    return step if is_bounded else None
+    # As coarse as serves every run, or as is needed to bound the work. Losses that are small on
+    # such a grid are then bounded by larger ones, of less noise.
+    wanted = max(min(spreads) / _POINTS_OF_SPREAD, reach / _POINTS_OF_REACH)
+    wanted = min(wanted, min(largests) / _LEAST_POINTS)
+    needed = max(max(largests) / _MOST_POINTS, sum(largests) / _MOST_POINTS_OF_ALL)
+    needed = max(needed, reach / _MOST_POINTS_OF_REACH)
+    if needed > max(largests) / _LEAST_POINTS:
+        return None
+    return max(wanted, needed, _LEAST_STEP)
 
 
 def _mixed(rate: float, loss: float) -> float:

@@ -315,6 +315,16 @@ def test_runs_cost_what_an_independent_composition_of_their_steps_says(runs, rea
     assert composed_epsilon(parts[1:], 1e-5, _ADDED) < least
 
 
+def test_runs_whose_losses_are_of_different_sizes_compose_too():
+    """On a grid of the largest losses the small ones would vanish."""
+    runs = [(0.05, 0.27, 5), (0.0034, 4.2, 99), (1.0, 3.3, 96)]
+    least, most = _bounds(runs, 1e-5, 80.0)
+    parts = [SampledGaussian(*run) for run in runs]
+    assert least <= composed_epsilon(parts, 1e-5, _ADDED) <= 1.003 * most < 1.01 * least
+    apart = sum(composed_epsilon([part], 1e-5 / 3, _ADDED) for part in parts)
+    assert apart > 1.1 * most
+
+
 def _run(num_steps, noise=1.0, **changes):
     return PoissonSubsampledGaussian(PoissonSampler(10_000, 0.01, **changes), noise, num_steps)
 
@@ -346,11 +356,12 @@ def test_overflow_is_paid_for_in_every_run():
         [(0.01, 1.5, 10**7)],
     ],
 )
-def test_runs_that_no_grid_holds_together_are_bounded_apart(others):
+def test_runs_that_no_grid_holds_together_cost_no_more_than_apart(others):
     runs = [SampledGaussian(*one) for one in [(0.01, 1.0, 1000), *others]]
     found = composed_epsilon(runs, 1e-5, _ADDED)
     most = sum(composed_epsilon([run], 1e-5 / len(runs), _ADDED) for run in runs)
-    assert composed_epsilon(runs[:1], 1e-5, _ADDED) <= found <= most * (1 + 1e-12)
+    # Another grid may bound the same losses a little better.
+    assert composed_epsilon(runs[:1], 1e-5, _ADDED) * (1 - 1e-3) <= found <= most * (1 + 1e-12)
 
 
 # Batches that do not fit.
