@@ -69,7 +69,7 @@ class SampledGaussian(NamedTuple):
             mechanism.
         noise_multiplier: standard deviation of the noise on a sum over the largest term, >= 0.
         num_steps: >= 1.
-        failure: probability with which the run is another one; it adds to delta.
+        failure: probability of what nothing is claimed of; it adds to delta.
     """
 
     sampling_rate: float
