@@ -95,8 +95,7 @@ def account(thing: Any, *, delta: Any) -> Cost:
 
     Raises:
         TypeError: `thing` does not state what it releases.
-        ValueError: delta is outside (0, 1) or below the release's `least_delta`, or one of the
-            two is a batch.
+        ValueError: delta is outside (0, 1), or one of the two is a batch.
         ImportError: a subsampled mechanism, and dp_accounting is not installed.
 
     Example:
@@ -117,13 +116,6 @@ def account(thing: Any, *, delta: Any) -> Cost:
                 f"expected one release, got a batch of shape {np.shape(leaf)}; "
                 "use vmap over account"
             )
-    asked, least = concrete(delta), concrete(thing.least_delta)
-    if asked is not None and least is not None and asked < least:
-        raise ValueError(
-            f"expected delta >= {float(least):.3g}, got {float(asked):g}: with this probability "
-            "one release of noise that is drawn in float32 betrays a record, at any epsilon; noise "
-            "that is certified (noise=jaxdp.privacy.SecretNoise()) has no such limit"
-        )
     mechanism, published = thing.mechanism, thing.published
     return Cost(
         epsilon=_plain(mechanism.epsilon(delta, thing.adjacency)),

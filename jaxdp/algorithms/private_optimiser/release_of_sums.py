@@ -84,13 +84,13 @@ def release_of_sums(
     follows = "all that follows from them"
     if has_average:
         follows += ", the average of the iterates included, at no further cost"
-    mechanism, least = sampler.mechanism(noise_multiplier, num_steps), 0.0
+    mechanism = sampler.mechanism(noise_multiplier, num_steps)
     is_certified = False
     if concrete(noise_multiplier) == 0:
         lines: tuple[str, ...] = (_NO_NOISE,)
     elif not isinstance(noise, SecretNoise):
-        least = least_delta(noise_multiplier, sampler)
-        lines = (_simulated(least * num_steps), _of_the_key(key))
+        beyond = num_steps * least_delta(noise_multiplier, sampler)
+        lines = (_simulated(min(1.0, beyond)), _of_the_key(key))
         if isinstance(noise, BufferedToeplitzNoise):
             lines = (_CORRELATED, *lines)
     elif (unproved := why_sums_are_unproved()) is not None:
@@ -106,7 +106,6 @@ def release_of_sums(
         mechanism=mechanism,
         assumptions=(*sampler.charges(num_steps), *_ASSUMPTIONS, *lines),
         is_certified=is_certified,
-        least_delta=least,
     )
 
 
