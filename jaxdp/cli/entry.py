@@ -84,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = [each for each in given if each != _NO_CACHE]
     if arguments is None:
         end_by_interrupts()
-        if len(asked) == len(given):
+        if len(asked) == len(given) and not _reads_rows(asked):
             _keep_programs()
     parser = _parser()
     if not asked:
@@ -106,6 +106,13 @@ def main(arguments: list[str] | None = None) -> int:
         for each in lines:
             print(f"jaxdp: {' '.join(each.split())}", file=sys.stderr)
     return status
+
+
+def _reads_rows(arguments: Sequence[str]) -> bool:
+    """Whether a command reads a table or data of the user, which its programs may hold."""
+    return arguments[:1] in (["fit"], ["predict"]) or any(
+        each.partition("=")[0] == "--data" for each in arguments
+    )
 
 
 def _keep_programs() -> None:

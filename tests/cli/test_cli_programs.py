@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from jaxdp.cli import programs
+from jaxdp.cli import entry, programs
 
 
 def _account(home, *more):
@@ -41,6 +41,21 @@ def test_a_folder_that_others_can_write_to_keeps_nothing(tmp_path):
     (line,) = said.stderr.splitlines()
     assert line.startswith("jaxdp: warning: no compiled program is kept: expected ")
     assert said.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_read"),
+    [
+        ("fit t.csv --target y", True),
+        ("predict m.npz t.csv", True),
+        ("compare --data t.csv", True),
+        ("compare --data=t.csv", True),
+        ("compare --dim 5", False),
+        ("", False),
+    ],
+)
+def test_programs_of_a_users_rows_are_not_kept(arguments, is_read):
+    assert entry._reads_rows(arguments.split()) == is_read
 
 
 def test_a_link_is_no_folder_of_the_user(tmp_path, monkeypatch):
