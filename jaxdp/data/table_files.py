@@ -122,7 +122,10 @@ def _layout(path: pathlib.Path) -> tuple[str, int]:
 
 def _separator(lines: list[str]) -> str:
     """The mark that parts the first two rows into as many cells, else one that parts the first."""
-    found = _BLANKS
+    found, two = _BLANKS, [line.split() for line in lines if line.strip()][:2]
+    if len(two) == 2 and len(two[1]) == 1:
+        # Blanks in the first row alone are part of the name of a single column.
+        found = ","
     for mark in ("\t", ";", ","):
         rows = filter(any, csv.reader(lines, delimiter=mark, skipinitialspace=True))
         first, *second = [len(row) for row in itertools.islice(rows, 2)] or [0]
@@ -146,11 +149,13 @@ def _is_header(
         return True
     if not (may_be_bare and below):
         return None
+    below_kinds = _kinds(below[0])
     # Data frames without names write the numbers of their columns, after a blank for the index.
     counted = [cell for cell in first if cell]
     if counted and counted == [str(i) for i in range(len(counted))]:
-        return True
-    below_kinds = _kinds(below[0])
+        # Above whole numbers they may be a row of them.
+        may_be_row = "" not in first and {*below_kinds} <= {"whole", "missing", "blank"}
+        return None if may_be_row else True
     if "word" not in kinds:
         # Whole numbers above measured ones may be years.
         is_clear = {*kinds} <= _OF_DATA and ("number" in kinds or "number" not in below_kinds)

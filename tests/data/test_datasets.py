@@ -263,3 +263,30 @@ def test_archives_that_are_no_tables_are_refused_by_the_name_of_the_file(tmp_pat
         path.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
         with pytest.raises(ValueError, match=r"table\.npz: not a readable \.npz"):
             read_table(path)
+
+
+@pytest.mark.parametrize("name", ["a b", '"a b"', "a, b", "# a b"])
+def test_a_single_column_may_have_blanks_in_its_name(tmp_path, name):
+    written = f'"{name}"' if "," in name else name
+    path = _write(tmp_path, f"{written}\n1.5\n2.5\n")
+    np.testing.assert_array_equal(read_inputs(path, [name.strip('"# ')]), [[1.5], [2.5]])
+
+
+@pytest.mark.parametrize(
+    ("first", "rows", "is_header"),
+    [
+        ("0", "1\n0\n1\n", None),
+        ("0,1", "1,1\n0,0\n", None),
+        ("0,1,2", "3,,1\n4,2,0\n", None),
+        ("0,1", ".5,1\n.2,0\n", True),
+        (",0,1", "0,1,1\n1,0,0\n", True),
+    ],
+)
+def test_counted_names_above_whole_numbers_may_be_a_row(tmp_path, first, rows, is_header):
+    path = _write(tmp_path, f"{first}\n{rows}")
+    wanted = [str(i) for i in range(len(first.strip(",").split(",")))]
+    if is_header is None:
+        with pytest.raises(ValueError, match=UNCLEAR):
+            read_inputs(path, wanted)
+    else:
+        assert len(read_inputs(path, wanted)) == 2
