@@ -129,8 +129,8 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         if self.classes is None:
             warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=2)
         inputs, labels, names = training_data(self, X, y, y_numeric=False)
-        check_classification_targets(labels)
         self.classes_ = _all_classes(self.classes, labels)
+        check_classification_targets(labels)
         loss = _loss(self.loss, len(self.classes_))
         columns = columns_of(X, y, tuple(self.classes_))
         learner = PrivateKernelClassifier(
@@ -194,16 +194,25 @@ def _loss(given: Any, num_classes: int) -> AbstractMarginLoss | Softmax:
     require_kind("loss", given, (AbstractMarginLoss, Softmax), expected)
     of = given.num_classes if isinstance(given, Softmax) else 2
     if of != num_classes:
-        raise ValueError(f"expected a loss of {num_classes} classes, got {given} of {of}")
+        raise ValueError(
+            f"expected a loss of {num_classes} classes, got {type(given).__name__} of {of}"
+        )
     return given
 
 
-def _all_classes(given: tuple[Any, ...] | None, labels: np.ndarray) -> np.ndarray:
+def _all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
     """The classes in ascending order.
 
     Raises:
+        TypeError: the classes are no sequence, or texts stand among other labels or classes.
         ValueError: there are fewer than two, one stands twice, or a label is none of them.
     """
+    if given is not None and np.ndim(given) != 1:
+        kind = type(given).__name__
+        raise TypeError(f"expected classes to be a list of labels, such as (0, 1), got {kind}")
+    for name, values in (("classes", given), ("labels", labels)):
+        if values is not None and not _are_alike(list(values)):
+            raise TypeError(f"expected {name} that are all texts or all numbers, got a mixture")
     found = np.unique(labels)
     classes = found if given is None else np.unique(np.asarray(given))
     if given is not None and len(classes) < np.size(given):
@@ -216,3 +225,9 @@ def _all_classes(given: tuple[Any, ...] | None, labels: np.ndarray) -> np.ndarra
             f"expected labels of the classes {classes.tolist()}, got {len(foreign)} others"
         )
     return classes
+
+
+def _are_alike(values: list[Any]) -> bool:
+    """Whether they are all texts, or all of one other kind that has an order."""
+    texts = [isinstance(value, str) for value in values]
+    return all(texts) or not (any(texts) or np.asarray(values).dtype == object)

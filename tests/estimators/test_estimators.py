@@ -339,6 +339,9 @@ def test_classes_that_are_read_off_the_labels_cost_infinity(classifier):
     assert given.cost_.epsilon == pytest.approx(5, rel=1e-6)
 
 
+SOME_MISSING = np.where(np.arange(ROWS) % 5 == 1, None, KINDS.astype(object))
+
+
 @pytest.mark.filterwarnings("ignore:epsilon is infinite")
 @pytest.mark.parametrize(
     ("classes", "labels", "message"),
@@ -348,11 +351,27 @@ def test_classes_that_are_read_off_the_labels_cost_infinity(classifier):
         (("up", "up"), KINDS, "expected classes that differ, got 2"),
         (("a", "b", "c"), KINDS, r"of the classes \['a', 'b', 'c'\], got 2 others"),
         (None, LABELS, "Unknown label type"),
+        ({0, 1}, KINDS, "expected classes to be a list of labels, .* got set"),
+        ("ab", KINDS, "expected classes to be a list of labels, .* got str"),
+        (("left", 1), KINDS, "expected classes that are all texts or all numbers"),
+        ((None, 1), KINDS, "expected classes that are all texts or all numbers"),
+        (("left", "right"), SOME_MISSING, "expected labels that are all texts or all numbers"),
     ],
-    ids=["one", "foreign", "equal", "three named", "numbers"],
+    ids=[
+        "one",
+        "foreign",
+        "equal",
+        "three named",
+        "numbers",
+        "a set",
+        "a text",
+        "mixed",
+        "none",
+        "missing labels",
+    ],
 )
 def test_other_classes_are_refused(classes, labels, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         _classifier(classes=classes).fit(INPUTS, labels)
 
 
