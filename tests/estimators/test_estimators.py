@@ -279,6 +279,14 @@ def test_columns_named_by_numbers_are_taken_by_name():
         found.predict(table.rename(columns={2019: 2018}))
 
 
+def test_classes_that_are_numbers_are_kept_as_texts():
+    import pandas
+
+    table = pandas.DataFrame(INPUTS, columns=["a", "b"])
+    found = _classifier(classes=(7, 3)).fit(table, np.where(KINDS == "left", 7, 3))
+    assert found.release_.columns == jaxdp.kernels.Columns(("a", "b"), None, ("3", "7"))
+
+
 def test_an_input_bound_is_the_scale_of_the_default_kernel():
     estimator = _ridge(input_bound=0.5).fit(INPUTS, LABELS)
     inner = estimator.release_.features.base

@@ -57,7 +57,7 @@ def columns_of(
     Args:
         inputs: a data frame, or rows without names.
         labels: a series, whose name is the label's, or labels without a name.
-        classes: the negative and the positive class, or all of more; kept where they are texts.
+        classes: the negative and the positive class, or all of more, as texts.
 
     Raises:
         TypeError: some names are texts, and others are not.
@@ -71,8 +71,7 @@ def columns_of(
         other = tuple(inputs.columns)[texts.index(False)]
         raise TypeError(f"expected names of columns that are all texts, got {other!r} too")
     label = getattr(labels, "name", None)
-    are_texts = classes is not None and all(isinstance(value, str) for value in classes)
-    kept = tuple(map(str, classes)) if classes is not None and are_texts else None
+    kept = None if classes is None else tuple(map(str, classes))
     return Columns(names, label if isinstance(label, str) else None, kept)
 
 
