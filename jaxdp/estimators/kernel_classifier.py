@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,9 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         needed = warn_before_data(self)
         if self.classes is None:
             warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=2)
+        if y is not None:
+            # Before scikit-learn, which cannot tell texts from what pandas has for missing ones.
+            _require_alike("labels", np.ravel(np.asarray(y)))
         inputs, labels, names = training_data(self, X, y, y_numeric=False)
         self.classes_ = _all_classes(self.classes, labels)
         check_classification_targets(labels)
@@ -204,15 +208,14 @@ def _all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
     """The classes in ascending order.
 
     Raises:
-        TypeError: the classes are no sequence, or texts stand among other labels or classes.
+        TypeError: the classes are no sequence, or texts stand among others.
         ValueError: there are fewer than two, one stands twice, or a label is none of them.
     """
     if given is not None and np.ndim(given) != 1:
         kind = type(given).__name__
         raise TypeError(f"expected classes to be a list of labels, such as (0, 1), got {kind}")
-    for name, values in (("classes", given), ("labels", labels)):
-        if values is not None and not _are_alike(list(values)):
-            raise TypeError(f"expected {name} that are all texts or all numbers, got a mixture")
+    if given is not None:
+        _require_alike("classes", given)
     found = np.unique(labels)
     classes = found if given is None else np.unique(np.asarray(given))
     if given is not None and len(classes) < np.size(given):
@@ -227,7 +230,10 @@ def _all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
     return classes
 
 
-def _are_alike(values: list[Any]) -> bool:
-    """Whether they are all texts, or all of one other kind that has an order."""
+def _require_alike(name: str, values: Iterable[Any]) -> None:
+    """Raise TypeError unless the values are all texts, or all of one other kind with an order."""
     texts = [isinstance(value, str) for value in values]
-    return all(texts) or not (any(texts) or np.asarray(values).dtype == object)
+    if not all(texts) and (any(texts) or np.asarray(list(values)).dtype == object):
+        raise TypeError(
+            f"expected {name} that are all texts or all numbers, got a mixture or missing ones"
+        )
