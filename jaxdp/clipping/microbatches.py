@@ -12,50 +12,54 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from jaxdp.clipping.two_part_sum import TwoPartSum, add, blocks_of
+from jaxdp.clipping.two_part_sum import TwoPartSum, blocks_of
 
 # Arrays with a leading batch axis, the last of which says which samples count.
 Batch = tuple[PyTree[Array], PyTree[Array], Array]
 
 
 def in_microbatches(
-    function: Callable[[Batch, int], tuple[dict[int, TwoPartSum], Array]], batch: Batch, size: int
+    function: Callable[..., tuple[dict[int, TwoPartSum], Array]], batch: Batch, size: int
 ) -> tuple[dict[int, TwoPartSum], Array]:
     """The sum of a function's first results over microbatches, and all of its second.
 
     Where a sample goes depends on its place and on the length of the batch, never on data.
 
     Args:
-        function: of a microbatch and of the number of blocks that it is to be summed in.
+        function: of a microbatch, of the number of blocks that it is to be summed in and of the
+            sum so far (None at first), to which it adds.
         batch: samples, clip norms (or None) and mask.
         size: the most samples in a microbatch.
     """
     length = len(batch[-1])
-    num_pieces = -(-length // min(size, length))
-    num_blocks, block = blocks_of(-(-length // num_pieces))
+    fewest = -(-length // min(size, length))
+    # Equal ones, if there are any of fair length, need no samples that stand in for missing ones.
+    number = next((n for n in range(fewest, 2 * fewest) if length % n == 0), fewest)
+    num_blocks, block = blocks_of(-(-length // number))
     size = num_blocks * block
-    missing = num_pieces * size - length
-    samples, clip_norm, mask = batch
-    if missing:
+
+    def piece(at: Any) -> Batch:
+        # Samples of a microbatch lie far apart, so that devices which share a batch share each of
+        # them. One is cut out at a time: all in a new order would be a second copy of the batch.
+        if number * size == length:
+            return jax.tree.map(
+                lambda leaf: lax.dynamic_index_in_dim(
+                    leaf.reshape(size, number, *leaf.shape[1:]), at, 1, keepdims=False
+                ),
+                batch,
+            )
+        places = number * jnp.arange(size) + at
         # The last sample stands in for the missing ones, masked out.
-        samples, clip_norm = jax.tree.map(
-            lambda leaf: jnp.concatenate([leaf, jnp.repeat(leaf[-1:], missing, axis=0)]),
-            (samples, clip_norm),
-        )
-        mask = jnp.concatenate([mask, jnp.zeros(missing, bool)])
-    batch = samples, clip_norm, mask
-    if num_pieces == 1:
-        total, norms = function(batch, num_blocks)
+        *rest, mask = jax.tree.map(lambda leaf: leaf[jnp.minimum(places, length - 1)], batch)
+        return (*rest, mask & (places < length))
+
+    if number == 1:
+        total, norms = function(piece(0), num_blocks, None)
         return total, norms[:length]
-    pieced = jax.tree.map(lambda leaf: leaf.reshape(num_pieces, size, *leaf.shape[1:]), batch)
 
-    def body(total: Any, piece: Batch):
-        added, norms = function(piece, num_blocks)
-        return {at: add(total[at], part) for at, part in added.items()}, norms
-
-    shapes = jax.eval_shape(
-        lambda piece: function(piece, num_blocks)[0], jax.tree.map(lambda p: p[0], pieced)
-    )
+    shapes = jax.eval_shape(lambda: function(piece(0), num_blocks, None)[0])
     start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    total, norms = lax.scan(body, start, pieced)
-    return total, norms.ravel()[:length]
+    total, norms = lax.scan(
+        lambda total, at: function(piece(at), num_blocks, total), start, jnp.arange(number)
+    )
+    return total, norms.T.ravel()[:length]

@@ -26,8 +26,8 @@ Held = TypeVar("Held")
 # The most records that are added in float32. The error of a block grows with the square of its
 # length, and shorter blocks cost time: at 128 a wide layer takes a quarter more.
 BLOCK_LENGTH = 256
-# The most blocks that are held at once, as far as they fill no more numbers than the second.
-_GROUP, _GROUP_NUMBERS = 8, 2**24
+# The most blocks that are held at once.
+GROUP = 8
 
 
 class TwoPartSum(eqx.Module):
@@ -108,6 +108,9 @@ def sum_of_blocks(
     held: Held,
     scale: Float[Array, " batch"],
     num_blocks: int,
+    *,
+    most: int,
+    total: TwoPartSum | None = None,
 ) -> TwoPartSum:
     """The sum over a batch, from a function that sums one block.
 
@@ -116,14 +119,17 @@ def sum_of_blocks(
         held: a pytree of arrays with a leading batch axis.
         scale: of every record.
         num_blocks: divides the batch; a multiple of 8 if it is more than 8.
+        most: how many numbers the blocks that are held at once may fill, if they are several.
+        total: what the sum is added to; None for nothing.
     """
     if num_blocks == 1:
-        total = of_block(held, scale)
-        return TwoPartSum(total, jnp.zeros_like(total))
+        block = of_block(held, scale)
+        part = TwoPartSum(block, jnp.zeros_like(block))
+        return part if total is None else add(total, part)
     length = len(scale) // num_blocks
     size = jax.eval_shape(of_block, *jax.tree.map(lambda x: x[:length], (held, scale))).size
-    group = min(num_blocks, _GROUP)
-    while group > 1 and (group * size > _GROUP_NUMBERS or num_blocks % group):
+    group = min(num_blocks, GROUP)
+    while group > 1 and (group * size > most or num_blocks % group):
         group -= 1
 
     def pieces(leaf):
@@ -136,6 +142,8 @@ def sum_of_blocks(
         return _of_few(jax.vmap(of_block)(*piece))
 
     first = of_group(jax.tree.map(lambda leaf: leaf[0], pieced))
+    if total is not None:
+        first = add(total, first)
     if group == num_blocks:
         return first
     rest = jax.tree.map(lambda leaf: leaf[1:], pieced)
@@ -145,8 +153,8 @@ def sum_of_blocks(
 def blocks_of(size: int) -> tuple[int, int]:
     """How many blocks of which length hold so many records, with the fewest places left over."""
     number = -(-size // BLOCK_LENGTH)
-    if number > _GROUP:
-        number = -(-number // _GROUP) * _GROUP
+    if number > GROUP:
+        number = -(-number // GROUP) * GROUP
     return number, -(-size // number)
 
 

@@ -15,6 +15,9 @@ product.
 """
 
 import abc
+import functools
+import math
+import string
 from typing import Any
 
 import jax
@@ -23,6 +26,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdp.clipping.ghost.program import Program
+from jaxdp.clipping.ghost.unfolding import is_unfoldable, num_unfolded
 from jaxdp.clipping.ghost.weight_gradient import (
     Capture,
     WeightGradient,
@@ -32,9 +36,11 @@ from jaxdp.clipping.ghost.weight_gradient import (
     widened,
 )
 from jaxdp.clipping.ghost.weight_uses import Use
+from jaxdp.clipping.two_part_sum import GROUP, TwoPartSum, sum_of_blocks
 
 # The most numbers whose squares are added in one sum.
 CHUNK = 1024
+_PRODUCTS = "dot_general", "conv_general_dilated"
 _ROW_MODES = (
     lax.GatherScatterMode.CLIP,
     lax.GatherScatterMode.FILL_OR_DROP,
@@ -52,6 +58,14 @@ class AbstractGhost(abc.ABC):
     def __init__(self, gradient: WeightGradient):
         self.gradient = gradient
 
+    def sizes(self) -> tuple[int, dict[int, int]]:
+        """How many numbers of a sample are stored, at a guess, and which its products have.
+
+        The latter are what products with the weight read and give, by value. Nothing, where no
+        more is stored than a cotangent.
+        """
+        return 0, {}
+
     @abc.abstractmethod
     def hold(self, captures: list[Capture]) -> Any:
         """What each sample's gradient is read from, with a leading batch axis."""
@@ -61,38 +75,128 @@ class AbstractGhost(abc.ABC):
         """The norms of the gradients that are held."""
 
     @abc.abstractmethod
-    def weighted_sum(self, held: Any, scale: Float[Array, " batch"]) -> Float[Array, "..."]:
-        """The sum over samples of scale times gradient, in the weight's shape."""
+    def weighted_sum(self, held: Any, scale: Float[Array, " batch"]) -> Float[Array, " size"]:
+        """The sum over samples of scale times gradient, as a vector."""
+
+    def in_the_weight(self, vector: Float[Array, " size"]) -> Float[Array, "..."]:
+        """A sum in the weight's shape."""
+        return vector.reshape(self.gradient.shape)
+
+    def total(
+        self,
+        held: Any,
+        scale: Float[Array, " batch"],
+        num_blocks: int,
+        *,
+        most: int,
+        total: TwoPartSum | None,
+    ) -> TwoPartSum:
+        """The sum over samples in blocks, added to another: see `sum_of_blocks`."""
+        return sum_of_blocks(self.weighted_sum, held, scale, num_blocks, most=most, total=total)
 
 
 class OuterProduct(AbstractGhost):
     """One matrix product at one position: the norm of the gradient is a product of norms."""
 
+    def __init__(self, gradient):
+        super().__init__(gradient)
+        (use,) = gradient.uses
+        self.shape = gradient.program.shapes[use.value].shape
+        side = use.step.operands.index(use.value)
+        contracted, batched = use.step.equation.params["dimension_numbers"]
+        names = string.ascii_lowercase[: len(self.shape)]
+        joined = zip(*((*c, *b) for c, b in zip(contracted, batched, strict=True)), strict=True)
+        shared = {pair[1 - side]: names[pair[side]] for pair in joined}
+        # Batch axes of the product (an ensemble of weights) have a gradient each.
+        self.batch = "".join(names[axis] for axis in batched[side])
+        own = [name for axis, name in enumerate(names) if axis not in contracted[side]]
+        self.of_inputs = "".join(shared[axis] for axis in sorted(shared))
+        self.of_cotangent = self.batch + "".join(name for name in own if name not in self.batch)
+        self.of_weight = names
+        # Along the weight's first axis it is cut into slices, and what is scaled is cut with it.
+        self.scales_inputs = bool(names) and names[0] not in self.of_cotangent
+
+    def sizes(self):
+        (use,) = self.gradient.uses
+        shapes = self.gradient.program.shapes
+        values = *use.captured, use.output
+        inputs, output = (shapes[value].size for value in values)
+        return inputs + 3 * output, dict(zip(values, (inputs, output), strict=True))
+
     def hold(self, captures):
         (capture,) = captures
-        return [Capture(jax.tree.map(flushed, capture.operands), capture.cotangent)]
+        (inputs,) = capture.operands.values()
+        return self._without_ones(flushed(inputs), self.of_inputs), self._without_ones(
+            capture.cotangent, self.of_cotangent
+        )
 
     def norms(self, held):
-        (capture,) = held
-        (use,) = self.gradient.uses
-        (inputs,) = capture.operands.values()
-        _, batched = use.step.equation.params["dimension_numbers"]
-        side = use.step.operands.index(use.value)
-        num_blocks, axes = len(batched[0]), batched[1 - side]
-        # Batch axes of the product (an ensemble of weights) have a gradient each.
-        inputs = jnp.moveaxis(inputs, [1 + axis for axis in axes], range(1, 1 + num_blocks))
-        blocks = inputs.shape[: 1 + num_blocks]
-        # Like `of_batch`; storing it so would double what a bias has in common with its weight.
-        cotangent = flushed(capture.cotangent)
+        inputs, cotangent = self._flushed(held)
+        places = [1 + self.of_inputs.index(name) for name in self.batch]
+        inputs = jnp.moveaxis(inputs, places, range(1, 1 + len(places)))
+        blocks = inputs.shape[: 1 + len(places)]
         norms = [length(values.reshape(*blocks, -1)) for values in (inputs, cotangent)]
         return length((norms[0] * norms[1]).reshape(blocks[0], -1))
 
     def weighted_sum(self, held, scale):
-        return self.gradient.of_batch(held, scale)
+        factors = [widened(values) for values in self._flushed(held)]
+        at = 0 if self.scales_inputs else 1
+        factors[at] = flushed(scaled(scale, factors[at]))
+        names = f"Z{self.of_inputs},Z{self.of_cotangent}->{self.of_weight}"
+        return jnp.einsum(names, *factors, precision=lax.Precision.HIGHEST).ravel()
+
+    def total(self, held, scale, num_blocks, *, most, total):
+        # Two copies of a wide weight in blocks are added faster than one, and leave room enough.
+        most = 2 * most
+        wanted = -(-min(num_blocks, GROUP) * math.prod(self.shape) // most)
+        first = self.shape[0] if self.shape else 1
+        number = next((n for n in range(wanted, 4 * wanted) if first % n == 0), 1)
+        sum_up = functools.partial(super().total, num_blocks=num_blocks, most=most)
+        if number == 1:
+            return sum_up(held, scale, total=total)
+
+        # All blocks of one slice of the weight after another: they stay in a processor's cache.
+        def of_slice(given):
+            at, so_far = given
+            return sum_up(self._slice(held, at, number), scale, total=so_far)
+
+        total = jax.tree.map(lambda part: part.reshape(number, -1), total)
+        return jax.tree.map(jnp.ravel, lax.map(of_slice, (jnp.arange(number), total)))
+
+    def in_the_weight(self, vector):
+        return self.gradient.through_view(vector.reshape(self.shape))
+
+    def _slice(self, held, at, number):
+        """What is held of one of so many slices of the weight along its first axis."""
+        size = self.shape[0] // number
+        axes = [names.find(self.of_weight[0]) for names in (self.of_inputs, self.of_cotangent)]
+        return tuple(
+            values if axis < 0 else lax.dynamic_slice_in_dim(values, at * size, size, 1 + axis)
+            for values, axis in zip(held, axes, strict=True)
+        )
+
+    def _flushed(self, held):
+        """Both factors: cotangents are not stored so, since a bias holds them as they are."""
+        return held[0], flushed(held[1])
+
+    def _without_ones(self, values, names):
+        """Without the axes of length one that the weight does not have."""
+        sizes = dict(zip(self.of_weight, self.shape, strict=True))
+        return values.reshape(len(values), *(sizes[name] for name in names))
 
 
 class Rows(AbstractGhost):
     """Rows of a table looked up by index: the cotangents of each row are summed and held."""
+
+    def sizes(self):
+        (use,) = self.gradient.uses
+        table, output = self._table(), self.gradient.program.shapes[use.output]
+        is_one_row = output.size * table.shape[0] == table.size
+        if is_one_row:
+            return 0, {}
+        # Cotangents, and what sorting whole numbers takes.
+        positions = output.size * table.shape[0] // table.size
+        return 4 * output.size + 8 * positions, {use.output: output.size}
 
     def hold(self, captures):
         (capture,) = captures
@@ -118,7 +222,12 @@ class Rows(AbstractGhost):
         cotangent = jnp.where(counts[..., None], cotangent.reshape(*rows.shape, -1), 0)
 
         def by_row(rows, cotangent):
-            first = jnp.argmax(rows[:, None] == rows[None, :], axis=1)
+            # Where each row stands first, without comparing all with all.
+            order = jnp.argsort(rows)
+            ordered, places = rows[order], jnp.arange(len(rows))
+            is_new = jnp.append(True, ordered[1:] != ordered[:-1])
+            starts = lax.cummax(jnp.where(is_new, places, 0))
+            first = jnp.zeros_like(order).at[order].set(order[starts])
             return jax.ops.segment_sum(widened(cotangent), first, len(rows))
 
         return rows, jax.vmap(by_row)(rows, cotangent)
@@ -132,7 +241,7 @@ class Rows(AbstractGhost):
         shape = self._table().shape
         table = jnp.zeros((shape[0], summed.shape[-1]), summed.dtype)
         added = scaled(scale, summed).reshape(-1, summed.shape[-1])
-        return table.at[rows.ravel()].add(added).reshape(shape)
+        return table.at[rows.ravel()].add(added).ravel()
 
     def _table(self):
         return self.gradient.program.shapes[self.gradient.uses[0].value]
@@ -141,11 +250,25 @@ class Rows(AbstractGhost):
 class Kept(AbstractGhost):
     """Gradients formed, once, and held."""
 
+    def sizes(self):
+        program, uses = self.gradient.program, self.gradient.uses
+        size = math.prod(self.gradient.shape)
+        products = [use for use in uses if use.step.contains(*_PRODUCTS)]
+        if not products and all(size <= program.shapes[u.output].size for u in uses):
+            return 0, {}
+        seen = {value: program.shapes[value].size for use in uses for value in use.captured}
+        for use in products or uses:
+            seen[use.output] = program.shapes[use.output].size
+            if is_unfoldable(use.step, use.value):
+                seen[use.captured[0]] = num_unfolded(use.step.equation)
+        return size + 3 * sum(seen.values()), seen
+
     def hold(self, captures):
-        return jax.vmap(self.gradient.of_sample)(captures)
+        # As vectors: loops over short last axes, as kernels have, are many times slower.
+        return jax.vmap(lambda capture: self.gradient.of_sample(capture).ravel())(captures)
 
     def norms(self, held):
-        return length(held.reshape(len(held), -1))
+        return length(held)
 
     def weighted_sum(self, held, scale):
         return weighted(scale, held)
@@ -206,9 +329,10 @@ def length(values: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
         missing = [(0, 0)] * (values.ndim - 1) + [(0, -size % number)]
         pieces = jnp.pad(values, missing) if size % number else values
         return length(length(pieces.reshape(*values.shape[:-1], number, -1)))
-    sizes = jnp.abs(widened(values))
-    largest = jnp.max(sizes, axis=-1, initial=0)
+    values = widened(values)
+    # An array of absolute values would be one more copy of a gradient for each sample.
+    largest = jnp.maximum(jnp.max(values, -1, initial=0), -jnp.min(values, -1, initial=0))
     # A compiler may divide by multiplying with 1 / unit, which must not underflow either.
     bounds = 2.0**-100, 2.0**100
     unit = jnp.where(jnp.isfinite(largest), jnp.clip(largest, *bounds), 1)
-    return unit * jnp.sqrt(jnp.sum(jnp.square(sizes / unit[..., None]), axis=-1))
+    return unit * jnp.sqrt(jnp.sum(jnp.square(values / unit[..., None]), axis=-1))

@@ -24,6 +24,15 @@ def is_unfoldable(step: Step, kernel: int) -> bool:
     )
 
 
+def num_unfolded(equation: JaxprEqn) -> int:
+    """How many numbers the unfolded patches of a convolution's inputs have."""
+    _, rhs_spec, out_spec = equation.params["dimension_numbers"]
+    kernel, output = equation.invars[1].aval.shape, equation.outvars[0].aval.shape
+    positions = math.prod(output) // output[out_spec[1]]
+    per_group = math.prod(kernel) // kernel[rhs_spec[0]]
+    return equation.params["feature_group_count"] * per_group * positions
+
+
 def kernel_gradient(
     equation: JaxprEqn,
     kernel: ShapedArray,

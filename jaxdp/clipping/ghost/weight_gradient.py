@@ -46,22 +46,15 @@ class WeightGradient:
         ]
         return sum(parts[1:], parts[0])
 
-    def of_batch(
-        self, captures: Sequence[Capture], scale: Float[Array, " batch"]
-    ) -> Float[Array, "..."]:
-        """The sum over a batch of scale times gradient, none of which is formed.
-
-        For a weight with one use, in a product, seen through a rearrangement.
-        """
-        (use,), (capture,) = self.uses, captures
-
-        def outputs(view):
-            return jax.vmap(lambda operands: self._output(use, view, operands))(capture.operands)
-
-        view = widened(self.known[use.value])
-        cotangent = flushed(scaled(scale, flushed(capture.cotangent)))
-        gradient = _pull(outputs, view, cotangent)
+    def through_view(self, gradient: Float[Array, "..."]) -> Float[Array, "..."]:
+        """From the gradient of the view in the only use to the weight's."""
+        (use,) = self.uses
         return self._through_view(use.view, use.value, gradient)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the weight."""
+        return self.program.shapes[self.program.weights[self.uses[0].view.weight]].shape
 
     def _of_use(self, use, capture):
         cotangent = widened(capture.cotangent)
