@@ -18,7 +18,7 @@ from jaxdp.clipping.two_part_sum import TwoPartSum, sum_of_blocks
 # Gradients that have to be formed fill at most this many numbers at a time.
 _FORMED_NUMBERS = 2**25
 # So little memory is not worth a loop.
-_FEW_NUMBERS = 2**14
+_FEW_BYTES = 2**16
 
 
 class Measured(NamedTuple):
@@ -69,8 +69,8 @@ class GhostPass:
             stored, values = ghost.sizes()
             each, seen = each + stored, seen | values
         products = num_samples * sum(seen.values())
-        weights = sum(weight.size for weight in self.weights)
-        if most * each <= max(products + 3 * weights, _FEW_NUMBERS):
+        weights = sum(weight.nbytes for weight in self.weights)
+        if most * each <= max(products + 3 * weights, _FEW_BYTES):
             return most
         # Two copies of the weights are the sum over microbatches, and one that of the next.
         return min(most, max(2, (products + weights) // each))

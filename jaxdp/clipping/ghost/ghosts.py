@@ -40,7 +40,6 @@ from jaxdp.clipping.two_part_sum import GROUP, TwoPartSum, sum_of_blocks
 
 # The most numbers whose squares are added in one sum.
 CHUNK = 1024
-_PRODUCTS = "dot_general", "conv_general_dilated"
 _ROW_MODES = (
     lax.GatherScatterMode.CLIP,
     lax.GatherScatterMode.FILL_OR_DROP,
@@ -59,10 +58,10 @@ class AbstractGhost(abc.ABC):
         self.gradient = gradient
 
     def sizes(self) -> tuple[int, dict[int, int]]:
-        """How many numbers of a sample are stored, at a guess, and which its products have.
+        """How many bytes are stored for a sample, at a guess, and those of each operand and output.
 
-        The latter are what products with the weight read and give, by value. Nothing, where no
-        more is stored than a cotangent.
+        The latter by value, since weights may share them. Nothing for what is added, whose
+        gradient is the cotangent.
         """
         return 0, {}
 
@@ -118,9 +117,8 @@ class OuterProduct(AbstractGhost):
 
     def sizes(self):
         (use,) = self.gradient.uses
-        shapes = self.gradient.program.shapes
         values = *use.captured, use.output
-        inputs, output = (shapes[value].size for value in values)
+        inputs, output = (self.gradient.bytes_of(value) for value in values)
         return inputs + 3 * output, dict(zip(values, (inputs, output), strict=True))
 
     def hold(self, captures):
@@ -191,12 +189,10 @@ class Rows(AbstractGhost):
     def sizes(self):
         (use,) = self.gradient.uses
         table, output = self._table(), self.gradient.program.shapes[use.output]
-        is_one_row = output.size * table.shape[0] == table.size
-        if is_one_row:
-            return 0, {}
+        num_rows = output.size * table.shape[0] // table.size
+        size = self.gradient.bytes_of(use.output)
         # Cotangents, and what sorting whole numbers takes.
-        positions = output.size * table.shape[0] // table.size
-        return 4 * output.size + 8 * positions, {use.output: output.size}
+        return 4 * size + 32 * num_rows, {use.output: size}
 
     def hold(self, captures):
         (capture,) = captures
@@ -251,17 +247,16 @@ class Kept(AbstractGhost):
     """Gradients formed, once, and held."""
 
     def sizes(self):
-        program, uses = self.gradient.program, self.gradient.uses
-        size = math.prod(self.gradient.shape)
-        products = [use for use in uses if use.step.contains(*_PRODUCTS)]
-        if not products and all(size <= program.shapes[u.output].size for u in uses):
+        uses = [use for use in self.gradient.uses if use.captured]
+        if not uses:
             return 0, {}
-        seen = {value: program.shapes[value].size for use in uses for value in use.captured}
-        for use in products or uses:
-            seen[use.output] = program.shapes[use.output].size
+        values = [value for use in uses for value in (*use.captured, use.output)]
+        seen = {value: self.gradient.bytes_of(value) for value in values}
+        for use in uses:
             if is_unfoldable(use.step, use.value):
-                seen[use.captured[0]] = num_unfolded(use.step.equation)
-        return size + 3 * sum(seen.values()), seen
+                inputs = self.gradient.program.shapes[use.captured[0]]
+                seen[use.captured[0]] = num_unfolded(use.step.equation) * inputs.dtype.itemsize
+        return 4 * math.prod(self.gradient.shape) + 3 * sum(seen.values()), seen
 
     def hold(self, captures):
         # As vectors: loops over short last axes, as kernels have, are many times slower.

@@ -56,6 +56,11 @@ class WeightGradient:
         """Of the weight."""
         return self.program.shapes[self.program.weights[self.uses[0].view.weight]].shape
 
+    def bytes_of(self, value: int) -> int:
+        """Of one of the program's values, for one sample."""
+        shape = self.program.shapes[value]
+        return shape.size * shape.dtype.itemsize
+
     def _of_use(self, use, capture):
         cotangent = widened(capture.cotangent)
         if is_unfoldable(use.step, use.value):
