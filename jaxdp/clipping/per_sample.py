@@ -26,6 +26,7 @@ from jaxdp.clipping.microbatches import in_microbatches
 from jaxdp.clipping.norm_clip import clip_factor
 from jaxdp.clipping.two_part_sum import TwoPartSum
 from jaxdp.core.checks import require_count
+from jaxdp.core.meshes import on_auto_axes
 
 
 def clipped_gradient_sum(
@@ -202,6 +203,7 @@ def _clipped_sum(
 
 
 @eqx.filter_jit
+@on_auto_axes
 def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
     program = trace_loss(loss, model, *batch)
     leaves, structure = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))

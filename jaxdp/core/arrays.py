@@ -10,6 +10,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import described, is_boolean
+from jaxdp.core.meshes import gathered
 
 # Of an array of NumPy.
 _MOST_AXES = 64
@@ -23,7 +24,8 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     Python numbers and whole numbers become the default float. A float64 array keeps its precision
     when x64 is enabled and becomes float32 otherwise, as everywhere in JAX. No result is weakly
     typed, as `jnp.asarray(2.0)` is: JAX compiles a program once for each combination of weak and
-    definite types, so that 2.0 and `numpy.float32(2.0)` would compile everything twice.
+    definite types, so that 2.0 and `numpy.float32(2.0)` would compile everything twice. What lies on
+    a mesh of Explicit axes is gathered on one device; over Auto axes it stays where it is.
 
     Args:
         value: what was given.
@@ -32,6 +34,7 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     Raises:
         TypeError: the value is not made of real numbers, or one True or False.
     """
+    value = gathered(value)
     leaves = list(_leaves(value))
     given = _known_numbers(value, leaves)
     if given is not None:

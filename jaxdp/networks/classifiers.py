@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxdp.core.checks import require_callable, require_count, require_key, require_real
 from jaxdp.core.keys import purpose_key
+from jaxdp.core.meshes import on_auto_axes
 
 _BATCH = 1000
 
@@ -118,6 +119,7 @@ def cross_entropy(
 
 
 @eqx.filter_jit
+@on_auto_axes
 def accuracy(
     model: eqx.nn.MLP, inputs: Float[Array, "records in"], labels: Int[Array, " records"]
 ) -> Float[Array, ""]:

@@ -20,6 +20,7 @@ from jaxdp.algorithms.private_optimiser.loss_gradient import require_gradient
 from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts
 from jaxdp.core.checks import concrete, require_kind, require_scalar
+from jaxdp.core.meshes import on_auto_axes
 
 # Between these, underflow and overflow are covered by the proof of the sums' sensitivity.
 _LEAST_CLIP_NORM, _LARGEST_CLIP_NORM = 2.0**-60, 2.0**60
@@ -92,6 +93,7 @@ def require_host_arrays(arrays: Any) -> None:
 
 
 @eqx.filter_jit
+@on_auto_axes
 def clipped_sum_over(
     loss: Callable[[Any, Any, Any], Float[Array, ""]],
     model: PyTree,
@@ -140,7 +142,7 @@ def moved(
     return eqx.combine(averaged, rest), OptimiserState(inner, count, iterate)
 
 
-moved_compiled = eqx.filter_jit(moved)
+moved_compiled = eqx.filter_jit(on_auto_axes(moved))
 
 
 def num_weights(model: PyTree) -> int:

@@ -42,6 +42,7 @@ from jaxdp.core.checks import (
     require_kind,
     require_real,
 )
+from jaxdp.core.meshes import on_auto_axes
 from jaxdp.core.progress import listener_of
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
@@ -304,6 +305,7 @@ def _advance_on_host(optimiser, loss, carried, inputs, targets, key, count, micr
 
 
 @eqx.filter_jit
+@on_auto_axes
 def _advance(optimiser, loss, carried, inputs, targets, key, count, microbatch_size):
     """`count` steps, a traced number of them."""
     arrays, static = eqx.partition(carried, eqx.is_array)
