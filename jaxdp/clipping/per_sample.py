@@ -17,7 +17,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from jaxdp.clipping.arguments import clip_norms, mask_of, refuse_varying, require_loss, weights_of
+from jaxdp.clipping.arguments import (
+    clip_norms,
+    mask_of,
+    records_of,
+    refuse_varying,
+    require_loss,
+    weights_of,
+)
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
 from jaxdp.clipping.ghost.mixing import refuse_mixing_layers
 from jaxdp.clipping.ghost.traced_loss import batch_size, trace_loss
@@ -143,8 +150,8 @@ def clipped_gradient_sum_in_parts(
         >>> total.in_float64().tolist(), norms.tolist()
         ([0.5, 0.5], [2.0, 2.0])
     """
-    size = batch_size(inputs, targets)
-    clip_norm = clip_norms(clip_norm, size)
+    inputs, targets = records_of(inputs, targets)
+    clip_norm = clip_norms(clip_norm, batch_size(inputs, targets))
     return _clipped_sum(loss, model, inputs, targets, clip_norm, mask, microbatch_size)
 
 
@@ -182,7 +189,8 @@ def per_sample_gradient_norms(
         >>> jaxdp.per_sample_gradient_norms(loss, model, inputs, targets).shape
         (8,)
     """
-    return _clipped_sum(loss, model, inputs, targets, None, mask, microbatch_size)[1]
+    records = records_of(inputs, targets)
+    return _clipped_sum(loss, model, *records, None, mask, microbatch_size)[1]
 
 
 def _clipped_sum(

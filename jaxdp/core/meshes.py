@@ -29,7 +29,9 @@ def on_auto_axes(function: Function) -> Function:
         arrays, rest = eqx.partition(arguments, eqx.is_array)
         meshes = map(_explicit_mesh, jax.tree.leaves(arrays))
         mesh = next((mesh for mesh in meshes if mesh is not None), None)
-        if mesh is None:
+        # Releases of JAX that make Auto axes by default need not have it.
+        auto_axes = getattr(jax.sharding, "auto_axes", None)
+        if mesh is None or auto_axes is None:
             return function(*arguments)
         others = []
 
@@ -44,7 +46,7 @@ def on_auto_axes(function: Function) -> Function:
             if kind == AxisType.Explicit
         )
         replicated = NamedSharding(mesh, PartitionSpec())
-        found = jax.sharding.auto_axes(of_arrays, axes=axes, out_sharding=replicated)(arrays)
+        found = auto_axes(of_arrays, axes=axes, out_sharding=replicated)(arrays)
         return eqx.combine(found, others[0])
 
     return wrapped
