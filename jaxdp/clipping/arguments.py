@@ -36,12 +36,14 @@ def records_of(inputs: PyTree[Any], targets: PyTree[Any]) -> tuple[PyTree[Array]
         TypeError: a leaf is none of these. The error names it and shows nothing of it.
     """
 
-    def as_array(path, leaf):
-        name = ("inputs", "targets")[path[0].idx] + jax.tree_util.keystr(path[1:])
-        return as_numbers(leaf, name)
+    def as_arrays(name, part):
+        return jax.tree_util.tree_map_with_path(
+            lambda path, leaf: as_numbers(leaf, name + jax.tree_util.keystr(path)),
+            part,
+            is_leaf=_is_list_of_scalars,
+        )
 
-    given = inputs, targets
-    return jax.tree_util.tree_map_with_path(as_array, given, is_leaf=_is_list_of_scalars)
+    return as_arrays("inputs", inputs), as_arrays("targets", targets)
 
 
 def _is_list_of_scalars(node: Any) -> bool:
