@@ -63,17 +63,20 @@ def clipped_gradient_sum(
     Args:
         loss: `loss(model, input, target)` of one sample, a scalar.
         model: any pytree; its inexact arrays are the weights.
-        inputs: a pytree of arrays with a leading batch axis, per-sample keys among them.
+        inputs: a pytree of arrays, tables or lists of numbers with a leading batch axis, and of
+            per-sample keys.
         targets: likewise.
         clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
         mask: which samples count; the others (padding) contribute zero and have norm 0.
-        microbatch_size: how many samples are differentiated at a time, to bound memory; it need
-            not divide the batch. Fewer where gradients that have to be formed would not fit. Below
-            256 it also bounds how many are added in float32: slower, and with less rounding.
+        microbatch_size: how many samples are differentiated at a time; it need not divide the
+            batch. Fewer where more would need more memory than what the products with the weights
+            read (convolutions unfolded) and give, and four copies of the weights. Below 256 it
+            also bounds how many are added in float32: with less rounding, and slower.
 
-    On several devices: under `jit` with the batch sharded over an axis of a mesh of Auto axes, or
-    under `shard_map(..., check_vma=False)` by `clipped_gradient_sum_in_parts` and
-    `jaxdp.clipping.sum_over_devices`; what a `psum` rounds is not bounded.
+    On several devices: under `jit` with the batch sharded over an axis of a mesh, or under
+    `shard_map(..., check_vma=False)` by `clipped_gradient_sum_in_parts` and
+    `jaxdp.clipping.sum_over_devices`; what a `psum` rounds is not bounded. Over Explicit axes the
+    sum and the norms are the same on every device, as `vmap(grad)` and a sum would be.
 
     Returns:
         The sum, in the structure of `eqx.filter(model, eqx.is_inexact_array)`, and the norms; both
@@ -83,8 +86,8 @@ def clipped_gradient_sum(
         ValueError: the loss is not a scalar, batch axes differ, a concrete clip norm is negative
             or NaN, clip norm or mask have the wrong shape, a layer mixes samples (BatchNorm), or an
             operation may (a named axis, `custom_vmap`, a callback that is given whole batches).
-        TypeError: there is no weight, one is complex, an input is not an array, or an argument is
-            of another kind.
+        TypeError: there is no weight, one is complex, an input is not of numbers, or an argument
+            is of another kind.
 
     Example:
         >>> import equinox as eqx
@@ -129,7 +132,8 @@ def clipped_gradient_sum_in_parts(
     Args:
         loss: `loss(model, input, target)` of one sample, a scalar.
         model: any pytree; its inexact arrays are the weights.
-        inputs: a pytree of arrays with a leading batch axis, per-sample keys among them.
+        inputs: a pytree of arrays, tables or lists of numbers with a leading batch axis, and of
+            per-sample keys.
         targets: likewise.
         clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
         mask: which samples count; the others (padding) contribute zero and have norm 0.
@@ -169,10 +173,11 @@ def per_sample_gradient_norms(
     Args:
         loss: `loss(model, input, target)` of one sample, a scalar.
         model: any pytree; its inexact arrays are the weights.
-        inputs: a pytree of arrays with a leading batch axis, per-sample keys among them.
+        inputs: a pytree of arrays, tables or lists of numbers with a leading batch axis, and of
+            per-sample keys.
         targets: likewise.
         mask: which samples count; the others (padding) have norm 0.
-        microbatch_size: how many samples are differentiated at a time, to bound memory.
+        microbatch_size: how many samples are differentiated at a time, as there.
 
     Returns:
         A norm for each sample, before any clipping.

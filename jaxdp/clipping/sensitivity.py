@@ -41,11 +41,11 @@ $\|f g\| \le X = C (1 + \rho)$, $\rho = \gamma_{525 \Lambda + 10}$. Records whos
 infinite or NaN are set to zero.
 
 (iii) *A block* of at most B records sums products of f and entries of g; for an outer product
-$(f \delta) x$, rounded once more. Every term is rounded at most B + 1 times, in whatever order, so
-each coordinate of the computed sum is within $\gamma_{B + 1} \sum_i |f_i g_i|$ of the exact one,
-and the whole within $\gamma_{B + 1} B X$. Two neighbours have the same blocks but one. Of that one
-the exact sums differ by X (2X if the record is replaced), and both computed sums err: together
-$X (1 + 2 B \gamma_{B + 1})$, or less than twice that.
+$(f \delta) x$ or $\delta (f x)$, rounded once more. Every term is rounded at most B + 1 times, in
+whatever order, so each coordinate of the computed sum is within $\gamma_{B + 1} \sum_i |f_i g_i|$
+of the exact one, and the whole within $\gamma_{B + 1} B X$. Two neighbours have the same blocks but
+one. Of that one the exact sums differ by X (2X if the record is replaced), and both computed sums
+err: together $X (1 + 2 B \gamma_{B + 1})$, or less than twice that.
 
 (iv) *Blocks are added* as pairs. Let $A = n X (1 + \gamma_{B + 1}) (1 + 2^{-20})$: no partial sum
 is longer. The error of `two_sum` is exact, of size at most u times its sum. Adding up to eight

@@ -15,17 +15,17 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
 
-def on_auto_axes(function: Function) -> Function:
+def on_auto_axes(function: Callable[..., Result]) -> Callable[..., Result]:
     """A function of pytrees that computes on Auto axes what it is given on Explicit ones.
 
     The arrays that it returns are then the same on every device of the mesh.
     """
 
     @functools.wraps(function)
-    def wrapped(*arguments: Any) -> Any:
+    def wrapped(*arguments: Any) -> Result:
         arrays, rest = eqx.partition(arguments, eqx.is_array)
         meshes = map(_explicit_mesh, jax.tree.leaves(arrays))
         mesh = next((mesh for mesh in meshes if mesh is not None), None)

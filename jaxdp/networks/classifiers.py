@@ -146,7 +146,8 @@ def accuracy(
         0.667
     """
     require_callable("model", model, "a model, a function of one input")
-    inputs, labels = as_numbers(inputs, "inputs"), as_numbers(labels, "labels")
+    inputs = jnp.asarray(as_numbers(inputs, "inputs"))
+    labels = jnp.asarray(as_numbers(labels, "labels"))
     if inputs.ndim < 2 or labels.shape != inputs.shape[:1]:
         raise ValueError(
             f"expected inputs of shape (records, ...) and one of labels each, got {inputs.shape} "

@@ -136,7 +136,10 @@ def train(
         optimiser: whose account is of one run; or the baseline without privacy.
         loss: of one record, as in `jaxdp.clipped_gradient_sum`.
         model: before the first step.
-        inputs: of all records, a pytree with a leading axis.
+        inputs: of all records, a pytree of arrays, tables or lists of numbers with a leading axis.
+            Keys of `jax.random.key` among them, for dropout, are folded with the number of the
+            step, so that a loss draws anew at every step; those of `jax.random.PRNGKey` look like
+            whole numbers, and stay as they are.
         targets: likewise.
         key: one for the run and for no other, secret in a real release: use
             `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
@@ -164,7 +167,8 @@ def train(
         ValueError: `record_at` does not increase within [0, num_steps], the metric returns other
             names or shapes than before, the loss has no gradient by any weight, or as from
             `PrivateOptimiser.step`.
-        TypeError: an argument is of another kind.
+        TypeError: an argument is of another kind; inputs or targets hold text, dates or other
+            things that are no numbers, nothing of which is shown.
 
     Example:
         >>> import jax, jaxdp, numpy as np, optax

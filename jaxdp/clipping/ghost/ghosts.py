@@ -18,7 +18,7 @@ import abc
 import functools
 import math
 import string
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -94,26 +94,46 @@ class AbstractGhost(abc.ABC):
         return sum_of_blocks(self.weighted_sum, held, scale, num_blocks, most=most, total=total)
 
 
+class _Axes(NamedTuple):
+    """The axes of a weight in one product, a letter each, and which of them the others have.
+
+    Attributes:
+        weight: of the view.
+        inputs: of the sample's operand, without its axes of length one.
+        cotangent: of the output's cotangent, without those too.
+        batch: which all three have: an ensemble of weights, each with a gradient of its own.
+    """
+
+    weight: str
+    inputs: str
+    cotangent: str
+    batch: str
+
+
 class OuterProduct(AbstractGhost):
     """One matrix product at one position: the norm of the gradient is a product of norms."""
 
-    def __init__(self, gradient):
-        super().__init__(gradient)
-        (use,) = gradient.uses
-        self.shape = gradient.program.shapes[use.value].shape
+    @functools.cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Of the weight's view."""
+        return self.gradient.program.shapes[self.gradient.uses[0].value].shape
+
+    @functools.cached_property
+    def axes(self) -> _Axes:
+        (use,) = self.gradient.uses
         side = use.step.operands.index(use.value)
         contracted, batched = use.step.equation.params["dimension_numbers"]
-        names = string.ascii_lowercase[: len(self.shape)]
-        joined = zip(*((*c, *b) for c, b in zip(contracted, batched, strict=True)), strict=True)
-        shared = {pair[1 - side]: names[pair[side]] for pair in joined}
-        # Batch axes of the product (an ensemble of weights) have a gradient each.
-        self.batch = "".join(names[axis] for axis in batched[side])
-        own = [name for axis, name in enumerate(names) if axis not in contracted[side]]
-        self.of_inputs = "".join(shared[axis] for axis in sorted(shared))
-        self.of_cotangent = self.batch + "".join(name for name in own if name not in self.batch)
-        self.of_weight = names
-        # Along the weight's first axis it is cut into slices, and what is scaled is cut with it.
-        self.scales_inputs = bool(names) and names[0] not in self.of_cotangent
+        letters = string.ascii_lowercase[: len(self.shape)]
+        joined = [(*c, *b) for c, b in zip(contracted, batched, strict=True)]
+        inputs = dict(zip(joined[1 - side], joined[side], strict=True))
+        batch = "".join(letters[axis] for axis in batched[side])
+        free = (axis for axis in range(len(self.shape)) if axis not in joined[side])
+        return _Axes(
+            weight=letters,
+            inputs="".join(letters[inputs[axis]] for axis in sorted(inputs)),
+            cotangent=batch + "".join(letters[axis] for axis in free),
+            batch=batch,
+        )
 
     def sizes(self):
         (use,) = self.gradient.uses
@@ -124,24 +144,33 @@ class OuterProduct(AbstractGhost):
     def hold(self, captures):
         (capture,) = captures
         (inputs,) = capture.operands.values()
-        return self._without_ones(flushed(inputs), self.of_inputs), self._without_ones(
-            capture.cotangent, self.of_cotangent
-        )
+        lengths = dict(zip(self.axes.weight, self.shape, strict=True))
+
+        def without_ones(values, axes):
+            return values.reshape(len(values), *(lengths[axis] for axis in axes))
+
+        # Cotangents are not stored flushed: a bias holds the same ones as they are.
+        cotangent = without_ones(capture.cotangent, self.axes.cotangent)
+        return without_ones(flushed(inputs), self.axes.inputs), cotangent
 
     def norms(self, held):
-        inputs, cotangent = self._flushed(held)
-        places = [1 + self.of_inputs.index(name) for name in self.batch]
+        inputs, cotangent = held[0], flushed(held[1])
+        places = [1 + self.axes.inputs.index(axis) for axis in self.axes.batch]
         inputs = jnp.moveaxis(inputs, places, range(1, 1 + len(places)))
         blocks = inputs.shape[: 1 + len(places)]
         norms = [length(values.reshape(*blocks, -1)) for values in (inputs, cotangent)]
         return length((norms[0] * norms[1]).reshape(blocks[0], -1))
 
     def weighted_sum(self, held, scale):
-        factors = [widened(values) for values in self._flushed(held)]
-        at = 0 if self.scales_inputs else 1
-        factors[at] = flushed(scaled(scale, factors[at]))
-        names = f"Z{self.of_inputs},Z{self.of_cotangent}->{self.of_weight}"
-        return jnp.einsum(names, *factors, precision=lax.Precision.HIGHEST).ravel()
+        axes, (inputs, cotangent) = self.axes, (held[0], flushed(held[1]))
+        # What is cut into slices is what is scaled: no scaled copy of the whole is made.
+        if axes.weight[:1] in axes.cotangent:
+            cotangent = flushed(scaled(scale, cotangent))
+        else:
+            inputs = flushed(scaled(scale, inputs))
+        formula = f"Z{axes.inputs},Z{axes.cotangent}->{axes.weight}"
+        factors = widened(inputs), widened(cotangent)
+        return jnp.einsum(formula, *factors, precision=lax.Precision.HIGHEST).ravel()
 
     def total(self, held, scale, num_blocks, *, most, total):
         # Two copies of a wide weight in blocks are added faster than one, and leave room enough.
@@ -149,14 +178,15 @@ class OuterProduct(AbstractGhost):
         wanted = -(-min(num_blocks, GROUP) * math.prod(self.shape) // most)
         first = self.shape[0] if self.shape else 1
         number = next((n for n in range(wanted, 4 * wanted) if first % n == 0), 1)
-        sum_up = functools.partial(super().total, num_blocks=num_blocks, most=most)
+        sum_up = functools.partial(sum_of_blocks, self.weighted_sum)
         if number == 1:
-            return sum_up(held, scale, total=total)
+            return sum_up(held, scale, num_blocks, most=most, total=total)
 
         # All blocks of one slice of the weight after another: they stay in a processor's cache.
         def of_slice(given):
             at, so_far = given
-            return sum_up(self._slice(held, at, number), scale, total=so_far)
+            part = self._slice(held, at, number)
+            return sum_up(part, scale, num_blocks, most=most, total=so_far)
 
         total = jax.tree.map(lambda part: part.reshape(number, -1), total)
         return jax.tree.map(jnp.ravel, lax.map(of_slice, (jnp.arange(number), total)))
@@ -166,21 +196,12 @@ class OuterProduct(AbstractGhost):
 
     def _slice(self, held, at, number):
         """What is held of one of so many slices of the weight along its first axis."""
-        size = self.shape[0] // number
-        axes = [names.find(self.of_weight[0]) for names in (self.of_inputs, self.of_cotangent)]
+        size, axes = self.shape[0] // number, (self.axes.inputs, self.axes.cotangent)
+        places = (1 + letters.find(self.axes.weight[0]) for letters in axes)
         return tuple(
-            values if axis < 0 else lax.dynamic_slice_in_dim(values, at * size, size, 1 + axis)
-            for values, axis in zip(held, axes, strict=True)
+            lax.dynamic_slice_in_dim(values, at * size, size, place) if place else values
+            for values, place in zip(held, places, strict=True)
         )
-
-    def _flushed(self, held):
-        """Both factors: cotangents are not stored so, since a bias holds them as they are."""
-        return held[0], flushed(held[1])
-
-    def _without_ones(self, values, names):
-        """Without the axes of length one that the weight does not have."""
-        sizes = dict(zip(self.of_weight, self.shape, strict=True))
-        return values.reshape(len(values), *(sizes[name] for name in names))
 
 
 class Rows(AbstractGhost):
@@ -254,8 +275,10 @@ class Kept(AbstractGhost):
         seen = {value: self.gradient.bytes_of(value) for value in values}
         for use in uses:
             if is_unfoldable(use.step, use.value):
-                inputs = self.gradient.program.shapes[use.captured[0]]
-                seen[use.captured[0]] = num_unfolded(use.step.equation) * inputs.dtype.itemsize
+                shapes = self.gradient.program.shapes
+                kernel, inputs = shapes[use.value], use.captured[0]
+                patches = num_unfolded(use.step.equation, kernel, shapes[use.output])
+                seen[inputs] = patches * shapes[inputs].dtype.itemsize
         return 4 * math.prod(self.gradient.shape) + 3 * sum(seen.values()), seen
 
     def hold(self, captures):

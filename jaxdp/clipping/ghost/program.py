@@ -70,9 +70,9 @@ class Step(NamedTuple):
     def evaluate(self, inputs: Sequence[Any]) -> list[Any]:
         """The values of `results` from those of `inputs`."""
         values = dict(zip(self.inputs, inputs, strict=True))
-        if self.name == "conv_general_dilated" and None not in self.operands:
-            lhs, rhs = (values[operand] for operand in self.operands)
-            return [channels_last(self.equation, lhs, rhs)]
+        operands = [values[operand] for operand in self.operands if operand is not None]
+        if self.name == "conv_general_dilated" and len(operands) == len(self.operands):
+            return [channels_last(self.equation, *operands)]
         # The same value may stand under two names.
         named = {
             variable: values[operand]

@@ -24,12 +24,11 @@ def is_unfoldable(step: Step, kernel: int) -> bool:
     )
 
 
-def num_unfolded(equation: JaxprEqn) -> int:
+def num_unfolded(equation: JaxprEqn, kernel: ShapedArray, output: ShapedArray) -> int:
     """How many numbers the unfolded patches of a convolution's inputs have."""
     _, rhs_spec, out_spec = equation.params["dimension_numbers"]
-    kernel, output = equation.invars[1].aval.shape, equation.outvars[0].aval.shape
-    positions = math.prod(output) // output[out_spec[1]]
-    per_group = math.prod(kernel) // kernel[rhs_spec[0]]
+    positions = output.size // output.shape[out_spec[1]]
+    per_group = kernel.size // kernel.shape[rhs_spec[0]]
     return equation.params["feature_group_count"] * per_group * positions
 
 

@@ -413,19 +413,6 @@ def test_keys_of_a_step_do_not_depend_on_how_one_came_to_it():
     assert len(np.unique(np.asarray(run.model))) > 3
 
 
-def test_arrays_of_whole_numbers_are_no_keys():
-    rows = jnp.ones((1, 40)), jnp.zeros((1, 2), jnp.uint32)
-    found = train(
-        _dropout(ONE, num_steps=3),
-        lambda w, x, y: jnp.sum(w * x[0]) + jnp.sum(x[1]).astype(float),
-        jnp.zeros(40),
-        rows,
-        jnp.zeros(1),
-        key=jr.key(0),
-    )
-    np.testing.assert_array_equal(found.model, -3.0)
-
-
 SECRET = "Angela"
 
 
