@@ -12,22 +12,21 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from jaxdp.clipping.two_part_sum import TwoPartSum, blocks_of
+from jaxdp.clipping.two_part_sum import TwoPartSum, add, blocks_of
 
 # Arrays with a leading batch axis, the last of which says which samples count.
 Batch = tuple[PyTree[Array], PyTree[Array], Array]
 
 
 def in_microbatches(
-    function: Callable[..., tuple[dict[int, TwoPartSum], Array]], batch: Batch, size: int
+    function: Callable[[Batch, int], tuple[dict[int, TwoPartSum], Array]], batch: Batch, size: int
 ) -> tuple[dict[int, TwoPartSum], Array]:
     """The sum of a function's first results over microbatches, and all of its second.
 
     Where a sample goes depends on its place and on the length of the batch, never on data.
 
     Args:
-        function: of a microbatch, of the number of blocks that it is to be summed in and of the
-            sum so far (None at first), to which it adds.
+        function: of a microbatch and of the number of blocks that it is to be summed in.
         batch: samples, clip norms (or None) and mask.
         size: the most samples in a microbatch.
     """
@@ -54,12 +53,14 @@ def in_microbatches(
         return (*rest, mask & (places < length))
 
     if number == 1:
-        total, norms = function(piece(0), num_blocks, None)
+        total, norms = function(piece(0), num_blocks)
         return total, norms[:length]
 
-    shapes = jax.eval_shape(lambda: function(piece(0), num_blocks, None)[0])
+    def body(total: Any, at: Any):
+        added, norms = function(piece(at), num_blocks)
+        return {at: add(total[at], part) for at, part in added.items()}, norms
+
+    shapes = jax.eval_shape(lambda: function(piece(0), num_blocks)[0])
     start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    total, norms = lax.scan(
-        lambda total, at: function(piece(at), num_blocks, total), start, jnp.arange(number)
-    )
+    total, norms = lax.scan(body, start, jnp.arange(number))
     return total, norms.T.ravel()[:length]

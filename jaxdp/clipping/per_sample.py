@@ -222,7 +222,7 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
     leaves, structure = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
     ghost_pass = GhostPass(program, leaves)
 
-    def clip(batch, num_blocks, total):
+    def clip(batch, num_blocks):
         samples, clip_norm, mask = batch
         measured = ghost_pass.measure(samples)
         norms = measured.norms
@@ -231,8 +231,7 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
         # A traced clip norm that is none (negative, NaN) lets nothing through.
         counts = mask & (clip_norm >= 0)
         scale = jnp.where(counts, clip_factor(norms, clip_norm.astype(norms.dtype)), 0)
-        total = ghost_pass.weighted_sum(measured, scale, num_blocks, total)
-        return total, jnp.where(mask, norms, 0)
+        return ghost_pass.weighted_sum(measured, scale, num_blocks), jnp.where(mask, norms, 0)
 
     microbatch_size = min(microbatch_size or len(mask), ghost_pass.largest_microbatch(len(mask)))
     batch = jax.tree.leaves(batch), clip_norm, mask

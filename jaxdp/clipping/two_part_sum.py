@@ -110,7 +110,6 @@ def sum_of_blocks(
     num_blocks: int,
     *,
     most: int,
-    total: TwoPartSum | None = None,
 ) -> TwoPartSum:
     """The sum over a batch, from a function that sums one block.
 
@@ -120,12 +119,10 @@ def sum_of_blocks(
         scale: of every record.
         num_blocks: divides the batch; a multiple of 8 if it is more than 8.
         most: how many numbers the blocks that are held at once may fill, if they are several.
-        total: what the sum is added to; None for nothing.
     """
     if num_blocks == 1:
-        block = of_block(held, scale)
-        part = TwoPartSum(block, jnp.zeros_like(block))
-        return part if total is None else add(total, part)
+        total = of_block(held, scale)
+        return TwoPartSum(total, jnp.zeros_like(total))
     length = len(scale) // num_blocks
     size = jax.eval_shape(of_block, *jax.tree.map(lambda x: x[:length], (held, scale))).size
     group = min(num_blocks, GROUP)
@@ -142,8 +139,6 @@ def sum_of_blocks(
         return _of_few(jax.vmap(of_block)(*piece))
 
     first = of_group(jax.tree.map(lambda leaf: leaf[0], pieced))
-    if total is not None:
-        first = add(total, first)
     if group == num_blocks:
         return first
     rest = jax.tree.map(lambda leaf: leaf[1:], pieced)

@@ -495,9 +495,10 @@ def _weights(model):
     return jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
 
 
-def test_formed_gradients_of_weights_not_covered_are_bounded_in_memory(monkeypatch):
-    loss, model, _, _ = FAMILIES["recurrent"]
-    batch = _batch("recurrent", 0)
+@pytest.mark.parametrize("family", ["recurrent", "several positions"])
+def test_formed_gradients_are_bounded_in_memory(family, monkeypatch):
+    loss, model, _, _ = FAMILIES[family]
+    batch = _batch(family, 0)
     sizes = []
     honest = GhostPass._backward
 
@@ -505,7 +506,9 @@ def test_formed_gradients_of_weights_not_covered_are_bounded_in_memory(monkeypat
         sizes.append(len(samples[0]))
         return honest(self, samples)
 
-    formed = sum(leaf.size for leaf in _weights(model.cell))
+    formed = sum(leaf.size for leaf in _weights(getattr(model, "cell", model)))
+    if family == "recurrent":
+        formed += model.last.bias.size
     monkeypatch.setattr(GhostPass, "_backward", watched)
     monkeypatch.setattr(ghost_pass, "_FORMED_NUMBERS", 3 * formed + 1)
     found = jaxdp.clipped_gradient_sum(lambda *sample: loss(*sample), model, *batch, clip_norm=0.5)

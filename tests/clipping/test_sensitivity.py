@@ -315,7 +315,7 @@ def _add_in_float32(patch):
         high = jax.tree.map(jnp.add, left.high, right.high)
         return TwoPartSum(high, jax.tree.map(jnp.zeros_like, high))
 
-    patch.setattr(two_part_sum, "add", plain)
+    patch.setattr(microbatches, "add", plain)
 
 
 def _forget_the_error(patch):

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
-from jaxdp.clipping.ghost.ghosts import choose_ghost, length
+from jaxdp.clipping.ghost.ghosts import Kept, choose_ghost, length
 from jaxdp.clipping.ghost.program import Program, Step, evaluate
 from jaxdp.clipping.ghost.weight_gradient import Capture, WeightGradient, weighted
 from jaxdp.clipping.ghost.weight_uses import find_uses
-from jaxdp.clipping.two_part_sum import TwoPartSum, sum_of_blocks
+from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum, sum_of_blocks
 
 # Gradients that have to be formed fill at most this many numbers at a time.
 _FORMED_NUMBERS = 2**25
@@ -54,7 +54,7 @@ class GhostPass:
         """How many of a batch's samples to differentiate at a time.
 
         As many as need no more memory than what the whole batch's products read and give, and a
-        few copies of the weights. Fewer where weights that are not covered have gradients to form.
+        few copies of the weights; fewer where gradients that have to be formed would not fit.
 
         One where the kernel of a convolution depends on the sample or on a weight not covered:
         batched, it becomes a grouped convolution, and some backends carry that out with products
@@ -62,7 +62,8 @@ class GhostPass:
         """
         if any(self._is_grouped(step) for step in self.program.steps):
             return 1
-        formed = sum(self.weights[position].size for position in self.found.not_covered)
+        kept = {at for at, ghost in self.ghosts.items() if isinstance(ghost, Kept)}
+        formed = sum(self.weights[position].size for position in kept | self.found.not_covered)
         most = min(num_samples, max(1, _FORMED_NUMBERS // max(1, formed)))
         each, seen = 0, {}
         for ghost in self.ghosts.values():
@@ -72,8 +73,10 @@ class GhostPass:
         weights = sum(weight.nbytes for weight in self.weights)
         if most * each <= max(products + 3 * weights, _FEW_BYTES):
             return most
-        # Two copies of the weights are the sum over microbatches, and one that of the next.
-        return min(most, max(2, (products + weights) // each))
+        # Two copies of the weights are the sum over microbatches, and one is that of the next; a
+        # microbatch of several blocks has three copies more.
+        one_block = min(BLOCK_LENGTH, max(2, (products + weights) // each))
+        return min(most, max(one_block, (products - 2 * weights) // each))
 
     def measure(self, samples: Sequence[Array]) -> Measured:
         """Run the backward pass and take the norms."""
@@ -91,16 +94,11 @@ class GhostPass:
         return Measured(jnp.where(jnp.isfinite(losses), norm, jnp.nan), held)
 
     def weighted_sum(
-        self,
-        measured: Measured,
-        scale: Float[Array, " batch"],
-        num_blocks: int,
-        total: dict[int, TwoPartSum] | None,
+        self, measured: Measured, scale: Float[Array, " batch"], num_blocks: int
     ) -> dict[int, TwoPartSum]:
         """By weight, the sum over samples of scale times gradient, as a vector, in equal blocks.
 
-        Samples that are not finite add nothing, whatever their scale. The sum is added to `total`,
-        if there is one.
+        Samples that are not finite add nothing, whatever their scale.
         """
         is_finite = jnp.isfinite(measured.norms)
         scale = jnp.where(is_finite, scale, 0)
@@ -112,8 +110,7 @@ class GhostPass:
             sum_up = functools.partial(sum_of_blocks, _weighted) if ghost is None else ghost.total
             # Blocks held at once fill no more than one copy of the weights, or what there is.
             most = max(weights, sum(leaf.size for leaf in jax.tree.leaves(values)) // 4)
-            so_far = None if total is None else total[position]
-            sums[position] = sum_up(values, scale, num_blocks, most=most, total=so_far)
+            sums[position] = sum_up(values, scale, num_blocks, most=most)
         return sums
 
     def in_the_weight(self, position: int, total: TwoPartSum) -> TwoPartSum:

@@ -82,16 +82,10 @@ class AbstractGhost(abc.ABC):
         return vector.reshape(self.gradient.shape)
 
     def total(
-        self,
-        held: Any,
-        scale: Float[Array, " batch"],
-        num_blocks: int,
-        *,
-        most: int,
-        total: TwoPartSum | None,
+        self, held: Any, scale: Float[Array, " batch"], num_blocks: int, *, most: int
     ) -> TwoPartSum:
-        """The sum over samples in blocks, added to another: see `sum_of_blocks`."""
-        return sum_of_blocks(self.weighted_sum, held, scale, num_blocks, most=most, total=total)
+        """The weighted sum in blocks: see `sum_of_blocks`."""
+        return sum_of_blocks(self.weighted_sum, held, scale, num_blocks, most=most)
 
 
 class _Axes(NamedTuple):
@@ -172,7 +166,7 @@ class OuterProduct(AbstractGhost):
         factors = widened(inputs), widened(cotangent)
         return jnp.einsum(formula, *factors, precision=lax.Precision.HIGHEST).ravel()
 
-    def total(self, held, scale, num_blocks, *, most, total):
+    def total(self, held, scale, num_blocks, *, most):
         # Two copies of a wide weight in blocks are added faster than one, and leave room enough.
         most = 2 * most
         wanted = -(-min(num_blocks, GROUP) * math.prod(self.shape) // most)
@@ -180,16 +174,13 @@ class OuterProduct(AbstractGhost):
         number = next((n for n in range(wanted, 4 * wanted) if first % n == 0), 1)
         sum_up = functools.partial(sum_of_blocks, self.weighted_sum)
         if number == 1:
-            return sum_up(held, scale, num_blocks, most=most, total=total)
+            return sum_up(held, scale, num_blocks, most=most)
 
         # All blocks of one slice of the weight after another: they stay in a processor's cache.
-        def of_slice(given):
-            at, so_far = given
-            part = self._slice(held, at, number)
-            return sum_up(part, scale, num_blocks, most=most, total=so_far)
+        def of_slice(at):
+            return sum_up(self._slice(held, at, number), scale, num_blocks, most=most)
 
-        total = jax.tree.map(lambda part: part.reshape(number, -1), total)
-        return jax.tree.map(jnp.ravel, lax.map(of_slice, (jnp.arange(number), total)))
+        return jax.tree.map(jnp.ravel, lax.map(of_slice, jnp.arange(number)))
 
     def in_the_weight(self, vector):
         return self.gradient.through_view(vector.reshape(self.shape))
