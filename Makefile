@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 # pytest's rewriting of the tests anew: six seconds of processor time at every start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: coverage demo docs notebooks results test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
+.PHONY: coverage demo docs lowest notebooks results test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
 
 $(STAMP): pyproject.toml
 	@echo "installing jaxdp, every extra and the tools of its tests into $(VENV) (JAX, matplotlib,"
@@ -62,6 +62,23 @@ test-all: $(STAMP)       ## the quick tests and the others
 	$(AS_USERS) $(PYTEST) -m "not slow or optimised"
 	$(SOONER) $(PYTEST) -m "slow and not optimised"
 
+# A file of each room. Warnings are of old packages about each other.
+LOW    := .venv-lowest
+LOWEST := $(addprefix tests/, core/test_trajectory.py data/test_datasets.py losses/test_losses.py \
+	schedules/test_schedules.py privacy/test_calibration.py clipping/test_per_sample.py \
+	problems/test_linear_model.py networks/test_classifiers.py algorithms/test_dp_gd.py \
+	simulation/test_driver.py theory/features/test_everyday.py kernels/ridge/test_ridge_rules.py \
+	attacks/test_reconstruction.py comparison/test_comparison.py planning/features/test_plan.py \
+	sweeps/test_sweep.py plots/test_plots.py estimators/test_estimators.py \
+	explorer/test_page.py cli/test_cli_fit.py)
+lowest:                  ## quick tests on the lowest versions of every package that are declared
+	$(PYTHON) -m venv $(LOW)
+	$(LOW)/bin/python -m pip install --quiet uv
+	$(LOW)/bin/uv pip install --quiet --python $(LOW)/bin/python --resolution lowest-direct \
+		--editable ".[all]" --group test
+	@$(LOW)/bin/python -m pip list --format freeze | grep -E "^(jax|jaxlib|equinox|diffrax|optax|numpy)="
+	$(SOONER) $(LOW)/bin/python -m pytest -n 2 --dist loadscope -m "not slow" -o filterwarnings= $(LOWEST)
+
 # Its own folder's pages, those that are made from docstrings and results, their links and formulas:
 # what is wrong in any is an error.
 docs: $(DOCS)            ## the documentation, in site/
@@ -86,7 +103,8 @@ types: $(DOCS)
 # What is found in seconds comes before what takes minutes. None of the first needs two processors.
 check: $(DOCS)           ## what a change has to pass
 	$(MAKE) --jobs 2 format lint types results docs
+	$(MAKE) lowest
 	$(MAKE) test-all
 
 clean:
-	rm -rf $(VENV) results site
+	rm -rf $(VENV) $(LOW) results site

@@ -83,6 +83,40 @@ def test_theory_and_simulation_never_see_each_other():
         assert other not in seen
 
 
+# LAPACK's operations. A vmapped one can lock up a CPU: core/numerics/one_at_a_time.py.
+LAPACK = {"cholesky", "cho_factor", "cho_solve", "eig", "eigh", "eigvals", "eigvalsh", "expm"}
+LAPACK |= {"inv", "lstsq", "lu", "pinv", "qr", "schur", "solve", "solve_triangular", "sqrtm", "svd"}
+JAXS_OWN = {"jnp.linalg", "jax.scipy.linalg", "lax.linalg"}
+
+
+def _unsafe_decompositions(text):
+    """Calls of JAX's decompositions in a file that do not go through `one_at_a_time`."""
+    tree = ast.parse(text)
+    safe = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("one_at_a_time")
+        for argument in node.args
+        for part in ast.walk(argument)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "jax.scipy.linalg":
+            yield ast.unparse(node)
+        is_call = isinstance(node, ast.Attribute) and node.attr in LAPACK and id(node) not in safe
+        if is_call and ast.unparse(node.value) in JAXS_OWN:
+            yield ast.unparse(node)
+
+
+def test_no_decomposition_in_a_program_can_lock_up():
+    for path in FILES:
+        unsafe = list(_unsafe_decompositions(path.read_text()))
+        assert not unsafe or path.stem == "one_at_a_time", f"{path}: {unsafe}"
+    assert list(_unsafe_decompositions("f = jax.vmap(jnp.linalg.qr)"))
+    assert list(_unsafe_decompositions("from jax.scipy.linalg import solve_triangular"))
+    assert not list(_unsafe_decompositions("f = jax.vmap(one_at_a_time(jnp.linalg.qr))"))
+    assert not list(_unsafe_decompositions("f = np.linalg.qr"))
+
+
 ROOMS = sorted({path.parent for path in FILES if path.parent != PACKAGE})
 
 

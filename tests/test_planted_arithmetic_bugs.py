@@ -40,8 +40,8 @@ def _small_seeds_are_tried(patch):
     test_estimators.test_a_noise_seed_that_can_be_guessed_costs_infinity(test_estimators._ridge)
 
 
-def _a_delta_below_the_floor_is_asked_for(patch):
-    test_secret_training.test_a_delta_below_the_tail_of_float32_is_refused_and_secret_noise_has_none()
+def _the_tail_is_read_in_the_cost(patch):
+    test_secret_training.test_a_cost_says_what_the_tail_of_float32_betrays_and_secret_noise_has_none()
 
 
 def _draws_near_a_turn_are_compared(patch):
@@ -118,7 +118,7 @@ PLANTED = {
         _noise_is_measured_against_the_rounding,
     ),
     "seeds not checked": (_take_any_seed, _small_seeds_are_tried),
-    "tail ignored": (_ignore_the_tail, _a_delta_below_the_floor_is_asked_for),
+    "tail ignored": (_ignore_the_tail, _the_tail_is_read_in_the_cost),
     "float64 trusted near a turn": (_trust_float64, _draws_near_a_turn_are_compared),
     "one noise for all sums of a seed": (_hide_all_sums_with_one_noise, _two_steps_are_compared),
 }

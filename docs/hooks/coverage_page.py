@@ -13,7 +13,7 @@ import citations
 import statements
 
 PAGE = citations.ROOT / "docs" / "coverage.md"
-STATES = ("function and test", "function", "test", "experiment", "reason", "missing")
+STATES = ("held", "partly", "experiment", "function", "reason", "missing")
 
 
 def page(papers: list[statements.Paper]) -> str:
@@ -27,19 +27,26 @@ def page(papers: list[statements.Paper]) -> str:
         "computed. What is wrong in print is in [Errata](ERRATA.md), and is implemented as it is "
         "right.",
         "",
-        "A *function* of jaxdp computes the statement; a *test* holds it, or a function that "
-        "computes it, to a reference; an *experiment* shows it by simulation. A *reason* says "
-        "why there is nothing to compute.",
+        "- *held*: a test sets it, or a function that computes it, beside a reference; an order "
+        "without constants beside its growth over sizes; what is wrong in print as it is right.",
+        "- *partly*: a test sees one side, one regime or a consequence of it. The row says which.",
+        "- *experiment*: runs of a figure show it, and no test; *function*: it is computed, and "
+        "not tested.",
+        "- *reason*: nothing computes it, and the row says why.",
         "",
-        f"| paper | statements | {' | '.join(STATES)} |",
-        f"|---|---|{'---|' * len(STATES)}",
+        "None is *missing* because none may be: a statement that nothing computes needs a reason. "
+        "So the last two columns count what the lists cannot hide: the equations that a paper "
+        "numbers, and those of them without a row. An equation of a proof has one if a line names "
+        "it; such rows stand below the statements and are not counted as statements.",
+        "",
+        f"| paper | statements | {' | '.join(STATES)} | equations | without a row |",
+        f"|---|---|{'---|' * len(STATES)}---|---|",
     ]
     for paper in papers:
         count = Counter(row.state for row in paper.statements)
-        numbers = " | ".join(str(count[state]) for state in STATES)
-        lines.append(
-            f"| [{paper.key}](#{paper.key.lower()}) | {len(paper.statements)} | {numbers} |"
-        )
+        numbers = [len(paper.statements), *(count[state] for state in STATES)]
+        numbers += [paper.equations, paper.equations_without_row]
+        lines.append(f"| [{paper.key}](#{paper.key.lower()}) | {' | '.join(map(str, numbers))} |")
     for paper in papers:
         lines += [
             "",
@@ -49,7 +56,7 @@ def page(papers: list[statements.Paper]) -> str:
             "",
             "| statement | says | where | state |",
             "|---|---|---|---|",
-            *(_row(row) for row in paper.statements),
+            *(_row(row) for row in (*paper.statements, *paper.steps)),
         ]
     return "\n".join(lines) + "\n"
 
@@ -57,7 +64,8 @@ def page(papers: list[statements.Paper]) -> str:
 def _row(row: statements.Statement) -> str:
     """A line of a table."""
     where = ", ".join(f"[{_called(place)}](../{place.path})" for place in row.places)
-    return f"| {row.name} | {row.says} | {where or row.reason} | {row.state} |"
+    state = f"partly: {row.part}" if row.state == "partly" else row.state
+    return f"| {row.name} | {row.says} | {where or row.reason} | {state} |"
 
 
 def _called(place: citations.Place) -> str:

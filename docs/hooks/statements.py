@@ -1,6 +1,8 @@
-"""The statements of the four papers, what each says, and why some cannot be computed.
+"""The statements of the four papers, what each says, and what of them is not held by a test.
 
-They are listed in `docs/coverage/<key>.toml`, in the order of the paper.
+They are listed in `docs/coverage/<key>.toml`, in the order of the paper. What stands there of a
+statement's state is only why nothing computes it, or what its tests leave out; the rest is read
+from where the tree names it.
 """
 
 import dataclasses
@@ -23,21 +25,25 @@ class Statement:
         name: in the paper, such as "Lemma 11, (18) to (20)"; its equations belong to it.
         says: half a line.
         reason: why nothing computes it; empty where something does or should.
+        part: what of it its tests hold, where that is not all of it; empty where it is.
         places: at which a line `Source:` names it.
     """
 
     name: str
     says: str
     reason: str
+    part: str
     places: tuple[citations.Place, ...]
 
     @property
     def state(self) -> str:
-        """Function, test, function and test, experiment, reason or missing."""
+        """Held, partly, experiment, function, reason or missing."""
         kinds = {place.kind for place in self.places}
-        if shown := [kind for kind in ("function", "test") if kind in kinds]:
-            return " and ".join(shown)
-        return "experiment" if kinds else "reason" if self.reason else "missing"
+        if "test" in kinds:
+            return "partly" if self.part else "held"
+        if kinds:
+            return "experiment" if "experiment" in kinds else "function"
+        return "reason" if self.reason else "missing"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,11 +54,22 @@ class Paper:
         key: AC, PF, PK or DR.
         title: of the paper.
         statements: in its order.
+        steps: equations of proofs that a line names and no statement has.
+        equations: how many the paper numbers.
     """
 
     key: str
     title: str
     statements: tuple[Statement, ...]
+    steps: tuple[Statement, ...]
+    equations: int
+
+    @property
+    def equations_without_row(self) -> int:
+        """How many of the paper's equations belong to no statement and are named by no line."""
+        rows = (*self.statements, *self.steps)
+        items = [item for row in rows for item in citations.items(row.name)]
+        return self.equations - sum(item.startswith("(") for item in items)
 
 
 def papers(
@@ -69,16 +86,17 @@ def papers(
         listed: the lists by key, unless those of the folder are to be read.
 
     Raises:
-        ValueError: a line names what no list has, or a reason is given for what is computed.
+        ValueError: a line names what no list has, or a list gives a reason for what is computed or
+            a part of what no test names.
     """
     cited = citations.everywhere() if cited is None else cited
     listed = {key: _read(key) for key in KEYS} if listed is None else listed
     known: set[tuple[str, str]] = set()
     found = []
     for key, data in listed.items():
-        strange = set(data["reasons"]) - set(data["statements"])
+        strange = (set(data["reasons"]) | set(data["partly"])) - set(data["statements"])
         if strange:
-            raise ValueError(f"{key} gives a reason for what it does not list: {sorted(strange)}")
+            raise ValueError(f"{key} says more of what it does not list: {sorted(strange)}")
         rows = []
         for name, says in data["statements"].items():
             parts = [(key, item) for item in citations.items(name)]
@@ -86,16 +104,21 @@ def papers(
                 raise ValueError(f"expected a statement of {key} that is listed once, got {name}")
             known |= set(parts)
             places = sorted({place for part in parts for place in cited.get(part, [])})
-            reason = data["reasons"].get(name, "")
+            reason, part = data["reasons"].get(name, ""), data["partly"].get(name, "")
             if reason and places:
                 raise ValueError(f"{key} {name} has a reason, and is computed by {places[0].name}")
-            rows.append(Statement(name, says, reason, tuple(places)))
-        for item in citations.items(data["equations"]):
+            if part and not _is_tested(places):
+                raise ValueError(f"{key} {name} is held in part, and no test names it")
+            part = part or _unnamed(parts, cited)
+            rows.append(Statement(name, says, reason, part, tuple(places)))
+        numbers = citations.items(data["equations"])
+        steps = []
+        for item in numbers:
             if (key, item) not in known:
                 known.add((key, item))
                 places = tuple(cited.get((key, item), ()))
-                rows += [Statement(item, _PROOF, "", places)] if places else []
-        found.append(Paper(key, data["title"], tuple(rows)))
+                steps += [Statement(item, _PROOF, "", "", places)] if places else []
+        found.append(Paper(key, data["title"], tuple(rows), tuple(steps), len(numbers)))
     # An appendix may be named like a section, which is no statement.
     unknown = sorted(name for name in set(cited) - known if not name[1].startswith("Appendix"))
     if unknown:
@@ -108,7 +131,24 @@ def papers(
     return found
 
 
+def _unnamed(
+    parts: list[tuple[str, str]], cited: dict[tuple[str, str], list[citations.Place]]
+) -> str:
+    """Which of several equations tests name, where they are not all of them.
+
+    The name of a lemma stands for its equations; equations alone stand for themselves.
+    """
+    tested = [part[1] for part in parts if _is_tested(cited.get(part, []))]
+    if len(tested) in (0, len(parts)) or any(not item.startswith("(") for _, item in parts):
+        return ""
+    return f"{', '.join(tested)} alone"
+
+
+def _is_tested(places: list[citations.Place]) -> bool:
+    return any(place.kind == "test" for place in places)
+
+
 def _read(key: str) -> dict:
     """The list of one paper."""
     data = tomllib.loads((FOLDER / f"{key}.toml").read_text(encoding="utf-8"))
-    return {"reasons": {}, **data}
+    return {"reasons": {}, "partly": {}, **data}

@@ -1,9 +1,14 @@
 """The abstract algorithms: what they do in one step, and what they release."""
 
 import abc
+import math
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.length import AbstractStepwise
@@ -43,7 +48,21 @@ class AbstractAlgorithm(AbstractStepwise):
     @property
     @abc.abstractmethod
     def is_valid(self) -> Bool[Array, ""]:
-        """Whether traced parameters keep what the constructor asks of concrete ones."""
+        """Whether the parameters, which may be traced, are what the constructor asks for."""
+
+    def _proved(self, mu: Any) -> Any:
+        """mu; infinite where a number of the description is none that its constructor takes.
+
+        A constructor cannot look at traced numbers, and a copy that sets a field goes by it: so the
+        numbers that there are now are looked at. A batch of mu is left for its mechanism to refuse.
+        """
+        if np.ndim(mu):
+            return mu
+        with jax.ensure_compile_time_eval():
+            is_valid = self.is_valid
+        if isinstance(is_valid, Tracer):
+            return jnp.where(is_valid, mu, jnp.inf)
+        return mu if is_valid else math.inf
 
     @abc.abstractmethod
     def release(self) -> Release:

@@ -12,7 +12,6 @@ via optimal private linear operators on adaptive streams", for one pass; the pro
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -240,27 +239,24 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
 
         **In the machine** M stands for $C^{-1}$, and C is to be read as the exact inverse of M's
         entries: `jaxdp.privacy.strategies.noise_mixing` enlarges M until the columns of that
-        inverse are proved to have norm at most 1. The M of a traced strategy is looked at here: if
-        a column may be longer, the claim is as many times rho; while it is traced, the release
-        says that it was not looked at.
+        inverse are proved to have norm at most 1. M is looked at again here, as it may come from a
+        traced strategy or have been set: if a column may be longer, the claim is as many times rho,
+        and infinite where nothing bounds it.
 
         Derived: the argument is that of Denisov, McMahan, Rush, Smith and Thakurta (2022) for a
         single participation, in trade-off functions. tests/algorithms/test_correlated_dp_sgd.py
         audits the pair that attains it.
         """
-        rho, unchecked = self.rho, ()
-        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
-            # A traced description out of its range has no guarantee.
-            rho = jnp.where(self.is_valid, rho, jnp.inf)
-        mixing = concrete(self._mixing)
-        if mixing is None:
+        unchecked = ()
+        if isinstance(self._mixing, Tracer):
             unchecked = (
-                "the strategy was traced, so that its inverse, as rounded, was not looked at: the "
-                "noise is larger by .2 % for that (1e-6 in float64)",
+                "the strategy was traced, so that its inverse was not looked at in float64: the "
+                "bound on its columns was computed in the strategy's own type",
             )
-        elif (longest := longest_column_of(mixing)) > 1:
-            known = concrete(rho)
-            rho = rho * longest if known is None else known * longest
+        rho = self._proved(self.rho)
+        if not np.ndim(rho):
+            known, longest = concrete(rho), longest_column_of(self._mixing)
+            rho = (rho if known is None else known) * longest
         return Release(
             what="one-pass DP-SGD with correlated noise, all iterates",
             adjacency=REPLACE_ONE,

@@ -8,6 +8,7 @@ together, every iterate included, are one Gaussian mechanism of $\mu = \sqrt{\et
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -217,13 +218,17 @@ class DPGD(AbstractFullBatchAlgorithm):
 
     @property
     def mu(self) -> float | Float[Array, ""]:
-        r"""$\sqrt{\eta T}/\sigma$, the Gaussian DP of all iterates together."""
+        r"""$\sqrt{\eta T}/\sigma$, the Gaussian DP of all iterates together.
+
+        Infinite where a number is none that the constructor takes.
+        """
         values = self.learning_rate, self.noise_scale, self.num_steps, self.clip_norm
         known = [concrete(value) for value in values]
         if all(value is not None and value.shape == () for value in known):
             rate, scale, steps, _ = (float(value) for value in known)  # pyright: ignore
-            return math.sqrt(rate * steps) / scale * (1 + ROUNDING) if scale > 0 else math.inf
-        # A description out of its range has no guarantee.
+            with jax.ensure_compile_time_eval():
+                is_private = scale > 0 and bool(self.is_valid)
+            return math.sqrt(rate * steps) / scale * (1 + ROUNDING) if is_private else math.inf
         is_private = self.is_valid & (self.noise_scale > 0)
         scale = jnp.where(is_private, self.noise_scale, 1)
         return jnp.where(is_private, jnp.sqrt(self.duration) / scale, jnp.inf)

@@ -9,9 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, ArrayLike, Float, Int
 
@@ -154,7 +152,9 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
     def is_valid(self):
         in_range = (self.rho > 0) & (self.clip_scale > 0) & (self.num_steps >= 1)
         noise_is_enough = jnp.isfinite(self.clip_scale) | jnp.isinf(self.rho)
-        return is_non_increasing(self.learning_rate) & in_range & noise_is_enough
+        known = concrete(self.num_steps)
+        steps = None if known is None or known.ndim else int(known)
+        return is_non_increasing(self.learning_rate, steps) & in_range & noise_is_enough
 
     def aspect_ratio(self, dim: int | Float[Array, ""]) -> Float[Array, ""]:
         r"""$\gamma = d/(KB)$, dimensions per sample."""
@@ -268,6 +268,7 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         **The shares.** With $S_j = \sum_{k \ge j} \sigma_k^2$ and $a_k = s_j\sigma_k^2/S_j$ (the
         best choice, by Cauchy and Schwarz) $\mu^2 = s_j^2/((2C/B)^2 S_j) = \eta_j^2/S_j$. By AC
         equation (2) the sum telescopes to $S_j = \eta_j^2/\rho^2$: $\mu = \rho$ for every record.
+        Where rounding lifts a rate, $\sigma_k^2$ is 0 and not negative, which adds to $S_j$.
         If $\eta_j = 0$ the record moves nothing, $X_K$ and $X'_K$ have one law. Where every
         gradient is clipped along one direction the maps are translations, and for the first
         record $\rho$ is attained; later ones are hidden by the noise before them as well.
@@ -278,10 +279,7 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         divergence of neighbours by quadrature, with the cap and without;
         tests/privacy/test_accounting.py audits the pair that attains it.
         """
-        rho = self.rho
-        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
-            # A traced description out of its range has no guarantee.
-            rho = jnp.where(self.is_valid, rho, jnp.inf)
+        rho = self._proved(self.rho)
         return Release(
             what="one-pass DP-SGD, last iterate",
             adjacency=REPLACE_ONE,

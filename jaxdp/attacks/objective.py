@@ -15,6 +15,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.attacks.base import AbstractTarget
+from jaxdp.core.numerics.one_at_a_time import solve_positive
 from jaxdp.core.numerics.precision import x64
 
 # Of the mean diagonal of the Gram matrix, in units of the rounding: enough for a factor to exist
@@ -120,14 +121,12 @@ def accumulate_products(target: AbstractTarget, inputs: Float[Array, "n dim"]) -
 
 def solve_coefficients(products: Products) -> Float[Array, "n outputs"]:
     r"""$\alpha = K^{-1}v$ by Cholesky."""
-    factor = jax.scipy.linalg.cho_factor(_ridged(products.gram))
-    return jax.scipy.linalg.cho_solve(factor, products.moments)
+    return solve_positive(_ridged(products.gram), products.moments)
 
 
 def ridged_inverse(gram: Float[Array, "n n"]) -> Float[Array, "n n"]:
     r"""$K^{-1}$, with the same ridge of the size of the rounding."""
-    factor = jax.scipy.linalg.cho_factor(_ridged(gram))
-    return jax.scipy.linalg.cho_solve(factor, jnp.eye(len(gram), dtype=gram.dtype))
+    return solve_positive(_ridged(gram), jnp.eye(len(gram), dtype=gram.dtype))
 
 
 def residual(features, parameters, coefficients) -> Float[Array, "rows outputs"]:

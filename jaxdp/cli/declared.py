@@ -1,10 +1,11 @@
-"""A table's ranges and classes, as they are declared on the command line.
+"""A table's columns, ranges and classes, as they are declared on the command line.
 
 All of it is checked before a fit, so that no budget is spent on what ends in an error.
 """
 
 import argparse
 import csv
+import io
 import math
 import pathlib
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from jaxdp.cli.sizes import check_sizes
 from jaxdp.data.datasets import NumericTable
+from jaxdp.data.table_files import as_numbers, open_table
 
 
 def check_fit(options: argparse.Namespace) -> None:
@@ -50,6 +52,15 @@ def _check_inputs(options: argparse.Namespace) -> None:
         )
 
 
+def listed_names(text: str) -> list[str]:
+    """Names with commas between; one with a comma in it stands in quotes, as in a CSV."""
+    rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
+    try:
+        return [name.strip() for row in rows for name in row if name.strip()]
+    except csv.Error:
+        raise ValueError(f"expected names with commas between, got {text!r}") from None
+
+
 def ranges(text: str, names: tuple[str, ...]) -> tuple[Any, Any]:
     """LOW:HIGH for all columns, or a file with a line `column,low,high` for each.
 
@@ -63,7 +74,7 @@ def ranges(text: str, names: tuple[str, ...]) -> tuple[Any, Any]:
         else:
             low, high = map(float, text.split(":"))
             known = dict.fromkeys(names, (low, high))
-    except (ValueError, csv.Error):
+    except ValueError:
         raise ValueError(
             f"expected --input-range LOW:HIGH, or a file with lines column,low,high, got {text!r}"
         ) from None
@@ -77,23 +88,28 @@ def ranges(text: str, names: tuple[str, ...]) -> tuple[Any, Any]:
                 f"expected --input-range with finite low < high of column {name!r}, got {low:g} "
                 f"and {high:g}"
             )
-    low, high = zip(*(known[name] for name in names), strict=True)
+    low, high = np.array([known[name] for name in names]).T
     return low, high
 
 
 def _range_file(path: pathlib.Path) -> dict[str, tuple[float, float]]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
-    rows = rows[1:] if rows and rows[0][1:] == ["low", "high"] else rows
-    return {name: (float(low), float(high)) for name, low, high in rows}
+    names, read = open_table(path, header=False)
+    columns, *ends = read(range(len(names)))
+    first = int([end[0] for end in ends] == ["low", "high"])
+    low, high = (as_numbers(end[first:]) for end in ends)
+    columns = [column.strip() for column in columns[first:]]
+    if len(set(columns)) < len(columns):
+        raise ValueError("a column stands twice")
+    return dict(zip(columns, zip(low, high, strict=True), strict=True))
 
 
 def two_classes(text: str) -> tuple[str, str]:
     """Both names, in the order in which the estimator has its classes."""
-    names = [name.strip() for name in text.split(",")]
-    if len(names) != 2 or not all(names):
+    names = listed_names(text)
+    if len(names) != 2:
         raise ValueError(f"expected two --classes with a comma between, got {text!r}")
-    if names[0] == names[1]:
+    first, second = as_numbers(names)
+    if names[0] == names[1] or first == second:
         raise ValueError(f"expected two classes that differ, got --classes {text}")
     low, high = sorted(names)
     return low, high
@@ -101,24 +117,12 @@ def two_classes(text: str) -> tuple[str, str]:
 
 def class_names(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
     """The label of each row as one of the two names; numbers are compared as numbers."""
-    labels, wanted = table.labels, np.array(classes, object)
-    if labels.dtype.kind == "f":
-        try:
-            wanted = np.array([float(name) for name in classes])
-        except ValueError:
-            raise ValueError(
-                f"expected --classes that the target holds, got {','.join(classes)} for the "
-                f"numbers of {table.label_name!r}"
-            ) from None
-        if wanted[0] == wanted[1]:
-            raise ValueError(f"expected two classes that differ, got --classes {','.join(classes)}")
-    else:
-        labels = np.array([str(label).strip() for label in labels], object)
-    is_class = labels[:, None] == wanted
+    is_class = table.labels[:, None] == np.array(classes, object)
+    is_class |= as_numbers(table.labels)[:, None] == as_numbers(classes)
     foreign = np.flatnonzero(~is_class.any(axis=1))
     if foreign.size:
         raise ValueError(
-            f"expected {classes[0]!r} or {classes[1]!r} in column {table.label_name!r}, data row "
-            f"{foreign[0] + 1}, got {labels[foreign[0]]!s}"
+            f"expected {classes[0]!r} or {classes[1]!r} in column {table.label_name!r}, got "
+            f"{foreign.size} other labels, the first in data row {foreign[0] + 1}"
         )
     return np.array(classes)[is_class.argmax(axis=1)]

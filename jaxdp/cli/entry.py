@@ -19,8 +19,11 @@ from jaxdp.cli.options.explore_options import add_explore
 from jaxdp.cli.options.model_options import add_models
 from jaxdp.cli.options.plan_options import add_plan
 from jaxdp.cli.options.shell_options import add_completion, add_doctor
+from jaxdp.cli.programs import keep_programs
 from jaxdp.core.files.interrupts import end_by_interrupts
 from jaxdp.core.version import installed_version
+
+_NO_CACHE = "--no-cache"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -76,13 +79,18 @@ def main(arguments: list[str] | None = None) -> int:
         >>> status, json.loads(said.getvalue())["cost"]["mu"]
         (0, 0.5)
     """
+    given = sys.argv[1:] if arguments is None else arguments
+    # Of the process, not of one command: it may stand anywhere.
+    asked = [each for each in given if each != _NO_CACHE]
     if arguments is None:
         end_by_interrupts()
+        if len(asked) == len(given) and not _reads_rows(asked):
+            _keep_programs()
     parser = _parser()
-    if not (sys.argv[1:] if arguments is None else arguments):
+    if not asked:
         parser.print_help()
         return 0
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(asked)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         status, line = _ended(options)
@@ -98,6 +106,21 @@ def main(arguments: list[str] | None = None) -> int:
         for each in lines:
             print(f"jaxdp: {' '.join(each.split())}", file=sys.stderr)
     return status
+
+
+def _reads_rows(arguments: Sequence[str]) -> bool:
+    """Whether a command reads a table or data of the user, which its programs may hold."""
+    return arguments[:1] in (["fit"], ["predict"]) or any(
+        each.partition("=")[0] == "--data" for each in arguments
+    )
+
+
+def _keep_programs() -> None:
+    try:
+        keep_programs()
+    except (OSError, RuntimeError) as error:
+        # Only a later run is slower for it.
+        print(f"jaxdp: warning: no compiled program is kept: {error}", file=sys.stderr)
 
 
 def _ended(options: argparse.Namespace) -> tuple[int, str]:
@@ -149,6 +172,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="jaxdp", description="Theory of differentially private learning.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=installed_version())
+    keeps = "use no compiled program of earlier runs, and keep none (JAXDP_CACHE_DIR: their folder)"
+    parser.add_argument(_NO_CACHE, action="store_true", help=keeps)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_compare(commands)
     add_plan(commands)

@@ -89,6 +89,11 @@ def simulate_named(name: str, problem, algorithm, key, num_runs: int, simulator=
     return dataclasses.replace(runs, label=name)
 
 
+def named(column: str) -> str:
+    """A column's name in a sentence."""
+    return f"column {column}" if column.isdigit() else column
+
+
 def write(
     options: argparse.Namespace,
     comparison: Comparison,

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxdp.cli.declared import listed_names
 from jaxdp.cli.sizes import check_sizes
 from jaxdp.data.datasets import NumericTable, read_table
 from jaxdp.data.standardisation import column_scaling
+from jaxdp.data.table_files import as_numbers
 
 _MOST_CLASSES = 100
 
@@ -37,7 +39,8 @@ def read_rows(options: argparse.Namespace, split_key, weights_key) -> TableRows:
     |phi|^2 has mean 1 over the training rows; with random features, over normal inputs.
 
     Args:
-        options: `data`, `target`, `drop`, `drop_constant`, `loss`, `num_features`, `activation`.
+        options: `data`, `target`, `drop`, `drop_constant`, `header`, `loss`, `num_features`,
+            `activation`.
         split_key: of the split.
         weights_key: of the weights of random features.
 
@@ -46,13 +49,13 @@ def read_rows(options: argparse.Namespace, split_key, weights_key) -> TableRows:
     """
     import jaxdp
 
-    drop = [name.strip() for name in options.drop.split(",") if name.strip()]
     is_of_numbers = options.loss == "squared"
     table = read_table(
         options.data,
         options.target,
-        drop=drop,
+        drop=listed_names(options.drop),
         drop_constant=options.drop_constant,
+        header=getattr(options, "header", None),
         is_text_label=not is_of_numbers,
     )
     if options.num_features is not None:
@@ -107,8 +110,11 @@ def _standardised(options: argparse.Namespace, table: NumericTable, train: np.nd
 
 
 def _classes(options: argparse.Namespace, table: NumericTable) -> tuple[np.ndarray, list[str]]:
-    """The number of each row's class, and what the classes are called."""
-    values, labels = np.unique(table.labels, return_inverse=True)
+    """The number of each row's class, and what the classes are called: labels as written."""
+    numbers = as_numbers(table.labels)
+    values, first, labels = np.unique(
+        table.labels if np.isnan(numbers).any() else numbers, return_index=True, return_inverse=True
+    )
     if options.loss == "logistic" and len(values) != 2:
         raise ValueError(
             f"{options.data}: expected two classes in the target {table.label_name!r} for "
@@ -120,7 +126,8 @@ def _classes(options: argparse.Namespace, table: NumericTable) -> tuple[np.ndarr
             f"{table.label_name!r} for --loss softmax, got {len(values)} values; --loss squared "
             "is for numbers"
         )
-    return labels, [value if isinstance(value, str) else f"{value:g}" for value in values]
+    names = table.labels[first]
+    return labels, [name if isinstance(name, str) else f"{name:g}" for name in names]
 
 
 def _features(inputs: np.ndarray, options: argparse.Namespace, key) -> np.ndarray:

@@ -13,10 +13,11 @@ divisions and square roots are right to 4u; what is below $2^{-126}$ in size may
 lose digits, which changes it by at most $2^{-126}$. That is so on CPUs and on GPUs; on TPUs
 products of the highest precision are made of bfloat16 pieces and are *not* covered. (c) The
 compiler does not reorder the additions of `two_sum`, and stores what a loop of unknown length
-returns; tests look at both. (d) The program treats the records of a batch each alone: the factor
-and the stored numbers of one record, and the order of each sum, are the same to the last bit
-whatever the other records are. Where a device adds in the order of arrival (some scatters on a
-GPU), that order must be fixed (XLA's `--xla_gpu_deterministic_ops=true`). (e) The loss is a
+returns; tests look at both, and `why_sums_are_unproved` at the first in each process that adds
+secret noise. (d) The program treats the records of a batch each alone: the factor and the stored
+numbers of one record, and the order of each sum, are the same to the last bit whatever the other
+records are. Where a device adds in the order of arrival (some scatters on a GPU), that order must
+be fixed (XLA's `--xla_gpu_deterministic_ops=true`). (e) The loss is a
 function of one record, which `trace_loss` checks as far as it can see.
 
 Write $\gamma_k = ku/(1 - ku)$; k roundings change a number by a factor in

@@ -8,10 +8,14 @@ differ in the sum of one block, as long as the others keep their places: that is
 is masked out or replaced, and in law if places are drawn at random
 (`PoissonSampler.sample_secretly`).
 
+A compiler that reorders additions takes the errors for zero. Sums of known value tell whether that
+of this process does (`why_sums_are_unproved`).
+
 Source: Knuth (1997), "The art of computer programming" 2, Section 4.2.2, Theorem B, for the error
 of an addition.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -28,6 +32,8 @@ Held = TypeVar("Held")
 BLOCK_LENGTH = 256
 # The most blocks that are held at once.
 GROUP = 8
+# Beside it float32 forgets 1 and rounds 3/2.
+_LARGE = 2.0**24
 
 
 class TwoPartSum(eqx.Module):
@@ -101,6 +107,66 @@ def sum_over_devices(part: TwoPartSum, axis_name: str) -> TwoPartSum:
     parts = jax.tree.map(lambda leaf: lax.all_gather(leaf, axis_name), part)
     first, rest = jax.tree.map(lambda leaf: leaf[0], parts), jax.tree.map(lambda x: x[1:], parts)
     return lax.scan(lambda total, part: (add(total, part), None), first, rest)[0]
+
+
+def why_sums_are_unproved(arrays: PyTree[Any] = ()) -> str | None:
+    """None where additions on these arrays' devices are those of the proof, else why they are not.
+
+    On each kind of device a program of sums with known values runs once in a process. It is made of
+    the functions that add up clipped gradients, and compiled as they are.
+
+    Args:
+        arrays: where they lie is where sums are computed; without any, on the default device.
+    """
+    leaves = [leaf for leaf in jax.tree.leaves(arrays) if isinstance(leaf, jax.Array)]
+    with jax.ensure_compile_time_eval():
+        leaves = leaves or [jnp.zeros(())]
+        devices = {device for leaf in leaves for device in leaf.sharding.addressable_devices}
+        kinds = {device.device_kind: device for device in sorted(devices, key=lambda one: -one.id)}
+        return next(filter(None, map(_why_unproved_on, kinds.values())), None)
+
+
+@functools.cache
+def _why_unproved_on(device: Any) -> str | None:
+    if device.platform == "tpu":
+        return (
+            "the bound on what rounding adds to one record is not proved for the products of a TPU "
+            "(jaxdp.clipping.sensitivity); use a CPU or a GPU"
+        )
+    rows = _known_rows()
+    # As arguments: a compiler evaluates sums of constants by itself, in another arithmetic.
+    given = jax.device_put((rows.astype(np.float32), np.ones(len(rows), np.float32)), device)
+    if np.array_equal(_known_sums(*given).in_float64(), rows.sum(axis=0)):
+        return None
+    return (
+        f"additions on this {device.platform} are not those of IEEE arithmetic: the compiler "
+        "drops their rounding errors, as XLA's --xla_cpu_enable_fast_math does, and one record "
+        "can then move a sum of clipped gradients many times as far as the clip norm; leave such "
+        "options out of XLA_FLAGS"
+    )
+
+
+def _known_rows() -> Float[np.ndarray, "blocks sums"]:
+    """Blocks of one record, two groups of them: their sums lose all small numbers in float32."""
+    place = np.arange(2 * _GROUP)
+    is_odd = place % 2 == 1
+    return np.stack(
+        [
+            np.where(place == 0, _LARGE, 1),
+            np.where(place == place[-1], _LARGE, 1),
+            np.where(is_odd, 1.5, _LARGE + 2 * place),
+            np.where(is_odd, -1, _LARGE * (1 - place % 4)),
+        ],
+        axis=1,
+    )
+
+
+@jax.jit
+def _known_sums(rows: Float[Array, "blocks sums"], scale: Float[Array, " blocks"]) -> TwoPartSum:
+    def of_block(rows, scale):
+        return jnp.sum(scale[:, None] * rows, axis=0)
+
+    return sum_of_blocks(of_block, rows, scale, len(rows))
 
 
 def sum_of_blocks(

@@ -26,6 +26,7 @@ _STREAMS = {
     "Reduced": 0xFFFF_0AD1,
     "RandomFeatures": 0xFFFF_5A3E,
     "reconstruct": 0xFFFF_2EC0,
+    "digest": 0xFFFF_D16E,
     "gradient SDE": 0xFFFF_F5E7,
     "unseen features": 0xFFFF_F5EE,
     "posterior": 0xFFFF_9057,

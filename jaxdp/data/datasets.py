@@ -1,6 +1,6 @@
 """Reading a user's table: which column is the label, which are inputs, and whether both are usable.
 
-Each error is one line that says which column or row it is about and what to do.
+Each error is one line that says which column it is about and what to do, and shows no cell.
 """
 
 import pathlib
@@ -9,18 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxdp.data.standardisation import LARGEST_VALUE
-from jaxdp.data.table_columns import (
-    UnusableColumnsError,
-    chosen_columns,
-    listed,
-    require_numbers,
-)
-from jaxdp.data.table_files import read_columns
+from jaxdp.data.table_columns import UnusableColumnsError, chosen_columns, fault, listed
+from jaxdp.data.table_files import open_table
 
 
 class NumericTable(NamedTuple):
-    """A table of numbers (float64) with one column set apart as the label."""
+    """A table of numbers (float64) with one column set apart as the label.
+
+    Labels that are asked for as texts are objects: a text without blanks around it each.
+    """
 
     inputs: np.ndarray
     labels: np.ndarray
@@ -38,146 +35,151 @@ def read_table(
     path: str | pathlib.Path,
     target: str | int | None = None,
     *,
-    drop: Sequence[str] = (),
+    drop: Sequence[str | int] = (),
     drop_constant: bool = False,
+    header: bool | None = None,
     is_text_label: bool = False,
 ) -> NumericTable:
-    """Read a table of numbers from text (comma or white space) or from an NPZ file.
+    """Read a table of numbers from text (commas, semicolons, white space) or from an NPZ file.
 
     Args:
-        path: the file, as `table_files.read_columns` takes it.
+        path: the file.
         target: name of the label's column, or its number from 0, negative from the end; None is
             the last column, or "labels".
         drop: names or numbers of columns to leave out.
         drop_constant: whether to leave out columns that never vary, instead of refusing them.
-        is_text_label: whether the labels may be texts; they come without blanks around them.
+        header: whether the first line of a text names the columns. None tells by the first lines:
+            words, words above numbers, and what is asked for by name are names, numbers alone are
+            data; where that is not clear, the table is refused.
+        is_text_label: whether the labels are texts; they come as they are written.
 
     Raises:
         ValueError: the file cannot be read, or the table is not of varying finite numbers.
     """
-    path = pathlib.Path(path)
-    names, columns = read_columns(path)
-    label, kept = chosen_columns(path, names, columns, target, drop)
-    is_text = is_text_label and columns[label].dtype.kind != "f"
-    require_numbers(path, names, columns, kept if is_text else [*kept, label], label)
-    rows = len(columns[label])
-    constant = [i for i in kept if rows > 1 and columns[i].max() == columns[i].min()]
-    if constant and not drop_constant:
+    table = _read(path, target, drop, header, is_text_label, may_be_bare=True)
+    rows, names = len(table.labels), table.input_names
+    varies = (table.inputs != table.inputs[0]).any(axis=0) | (rows == 1)
+    if not (drop_constant or varies.all()):
+        constant = [name for name, does in zip(names, varies, strict=True) if not does]
         raise UnusableColumnsError(
-            f"{path}: {listed('column', [names[i] for i in constant])} never "
-            f"{'varies' if len(constant) == 1 else 'vary'}",
-            constant,
+            f"{path}: {listed('column', constant)} never {'vary' if constant[1:] else 'varies'}",
             is_constant=True,
         )
-    kept = [i for i in kept if i not in constant]
-    if not kept:
-        raise ValueError(f"{path}: no input column that varies besides {names[label]!r}")
-    needed = 2 * (len(kept) + 2)
+    if not varies.any():
+        raise ValueError(f"{path}: no input column that varies besides {table.label_name!r}")
+    needed = 2 * (varies.sum() + 2)
     if rows < needed:
         raise UnusableColumnsError(
-            f"{path}: too few rows: {rows} for {len(kept)} columns, at least {needed} needed",
+            f"{path}: too few rows: {rows} for {varies.sum()} columns, at least {needed} needed",
             otherwise="add rows, or ",
         )
-    if is_text:
-        columns[label] = _texts(path, names[label], columns[label])
-    if np.all(columns[label] == columns[label][0]):
-        raise ValueError(f"{path}: the target {names[label]!r} never varies; choose another")
-    return NumericTable(
-        inputs=np.stack([columns[i] for i in kept], axis=1),
-        labels=columns[label],
-        input_names=tuple(names[i] for i in kept),
-        label_name=names[label],
-    )
+    missing = np.flatnonzero(table.labels == "")
+    if missing.size:
+        raise ValueError(
+            f"{path}: the target {table.label_name!r} with missing values ({missing.size}, from "
+            f"data row {missing[0] + 1}); fill or remove those rows"
+        )
+    if np.all(table.labels == table.labels[0]):
+        raise ValueError(f"{path}: the target {table.label_name!r} never varies; choose another")
+    kept = tuple(name for name, does in zip(names, varies, strict=True) if does)
+    return table._replace(inputs=table.inputs[:, varies], input_names=kept)
 
 
 def read_whole_table(
     path: str | pathlib.Path,
     target: str | int | None = None,
     *,
-    drop: Sequence[str] = (),
-    header: bool = True,
+    drop: Sequence[str | int] = (),
+    header: bool | None = None,
     is_text_label: bool = False,
 ) -> NumericTable:
     """A table for a private learner: nothing is decided by how its values vary.
 
-    Whether there is a header is said, not guessed, and constant columns stay: which rows and
-    columns are used does not depend on what the cells hold. What cannot be used is refused, and
-    that refusal is outside any guarantee.
+    No record is taken for a header, and constant columns stay: which rows and columns are used
+    does not depend on what the cells hold. What cannot be used is refused, and that refusal is
+    outside any guarantee.
 
     Args:
-        path, target, drop: as `read_table`.
-        header: whether the first line of a text names the columns.
-        is_text_label: whether the labels may be texts; they come as they are written.
+        path, target, drop, is_text_label: as `read_table`.
+        header: likewise, but of None a first line with numbers in it is refused, unless a name
+            that is asked for stands in it.
 
     Raises:
         ValueError: the file cannot be read, or the inputs (or labels) are not finite numbers.
     """
+    return _read(path, target, drop, header, is_text_label, may_be_bare=False)
+
+
+def _read(
+    path: str | pathlib.Path,
+    target: str | int | None,
+    drop: Sequence[str | int],
+    header: bool | None,
+    is_text_label: bool,
+    may_be_bare: bool,
+) -> NumericTable:
     path = pathlib.Path(path)
-    names, columns = read_columns(path, header=header)
-    label, kept = chosen_columns(path, names, columns, target, drop)
-    require_numbers(path, names, columns, kept if is_text_label else [*kept, label], label)
+    named = [*drop, *([] if target is None else [target])]
+    names, read = open_table(path, header=header, named=named, may_be_bare=may_be_bare)
+    label, kept = chosen_columns(path, names, target, drop)
+    columns = read([label] if is_text_label else [])
+    labels = columns[label]
+    if len(labels) == 0:
+        raise ValueError(f"{path}: a header and no rows")
+    is_text = labels.dtype.kind != "f"
+    if is_text and not is_text_label:
+        raise ValueError(
+            f"{path}: the target {names[label]!r} holds text; choose another or turn it into "
+            "numbers"
+        )
+    found = fault(names, columns, kept if is_text else [*kept, label])
+    if found is not None:
+        reason, remedy, places = found
+        places = [place for place in places if place != label]
+        if not places:
+            raise ValueError(f"{path}: {reason}; {remedy}")
+        raise UnusableColumnsError(f"{path}: {reason}", places, otherwise=f"{remedy}, or ")
     return NumericTable(
         inputs=np.stack([columns[i] for i in kept], axis=1),
-        labels=columns[label],
+        labels=np.array([each.strip() for each in labels], object) if is_text else labels,
         input_names=tuple(names[i] for i in kept),
         label_name=names[label],
     )
 
 
-def read_inputs(path: str | pathlib.Path, wanted: Sequence[str]) -> np.ndarray:
+def read_inputs(
+    path: str | pathlib.Path, wanted: Sequence[str], *, header: bool | None = None
+) -> np.ndarray:
     """The named columns of a table, in the order asked for; it may have others.
-
-    Where either the table or those asked for have numbers instead of names, as many columns as
-    are asked for are taken by position.
 
     Args:
         path: the file.
-        wanted: names of the columns.
+        wanted: names of the columns; numbers from 0 where they have none.
+        header: whether the first line of a text names the columns. None: it does where `wanted`
+            are names, else as `read_table`. Of a table without names, and for numbers in place of
+            names, as many columns as are wanted are taken by position.
 
     Raises:
         ValueError: the file cannot be read, a column is missing, or a cell is no finite number.
     """
     path = pathlib.Path(path)
-    names, columns = read_columns(path)
+    is_nameless = list(wanted) == [str(i) for i in range(len(wanted))]
+    if header is None and not is_nameless:
+        header = True
+    names, read = open_table(path, header=header, may_be_bare=True)
     missing = [name for name in wanted if name not in names]
-    is_nameless = _is_numbered(names) or _is_numbered(wanted)
-    if missing and is_nameless and len(wanted) == len(names):
+    if len(names) == len(wanted) and (header is False or (is_nameless and missing)):
         names = list(wanted)
     elif missing:
-        shown = f"{len(names)} without names" if _is_numbered(names) else listed("column", names)
         raise ValueError(
-            f"{path}: no {listed('column', missing)}; expected "
-            f"{listed('column', list(wanted))}, got {shown}"
+            f"{path}: no {listed('column', missing)} among its {len(names)}; expected "
+            f"{listed('column', wanted)}, or as many by position where no header is said"
         )
-    chosen = [columns[names.index(name)] for name in wanted]
-    for name, column in zip(wanted, chosen, strict=True):
-        numbers = column if column.dtype.kind == "f" else np.array(list(map(_number, column)))
-        spoiled = np.flatnonzero(~(np.abs(numbers) < LARGEST_VALUE))
-        if spoiled.size:
-            raise ValueError(
-                f"{path}: expected a number in column {name!r}, data row {spoiled[0] + 1}, "
-                f"got {column[spoiled[0]]!s}"
-            )
-    return np.stack(chosen, axis=1).astype(np.float64)
-
-
-def _texts(path: pathlib.Path, name: str, cells: np.ndarray) -> np.ndarray:
-    """The cells of a label as texts without blanks around them; all have to be there."""
-    missing = np.flatnonzero([not isinstance(cell, str) or not cell.strip() for cell in cells])
-    if missing.size:
-        raise ValueError(
-            f"{path}: the target {name!r} with missing values ({missing.size}, from data row "
-            f"{missing[0] + 1}); fill or remove those rows"
-        )
-    return np.array([cell.strip() for cell in cells], object)
-
-
-def _is_numbered(names: Sequence[str]) -> bool:
-    return list(names) == [str(i) for i in range(len(names))]
-
-
-def _number(cell: object) -> float:
-    try:
-        return float(cell)  # pyright: ignore[reportArgumentType]
-    except (TypeError, ValueError):
-        return np.nan
+    twice = [name for name in wanted if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"{path}: {listed('column', twice)} more than once")
+    columns, used = read([]), [names.index(name) for name in wanted]
+    found = fault(names, columns, used)
+    if found is not None:
+        raise ValueError(f"{path}: expected finite numbers; {found[0]}")
+    return np.stack([columns[i] for i in used], axis=1)

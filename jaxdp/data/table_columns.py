@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxdp.data.standardisation import LARGEST_VALUE
-from jaxdp.data.table_files import is_number
+from jaxdp.data.table_files import place_of
 
 _MOST_NAMED = 5
 
@@ -41,89 +41,72 @@ class UnusableColumnsError(ValueError):
 
 
 def chosen_columns(
-    path: pathlib.Path,
-    names: list[str],
-    columns: list[np.ndarray],
-    target: str | int | None,
-    drop: Sequence[str],
+    path: pathlib.Path, names: list[str], target: str | int | None, drop: Sequence[str | int]
 ) -> tuple[int, list[int]]:
-    """Positions of the label and of the inputs.
+    """Places of the label and of the inputs.
 
     Args:
         path: of the file, for messages.
         names: of all columns.
-        columns: their cells.
         target: name or number of the label; None is the last.
         drop: names or numbers of columns that are neither.
 
     Raises:
-        ValueError: no such column, none is left for the inputs, or there are no rows.
+        ValueError: no such column, or none is left for the inputs.
     """
-    dropped = {_column(name, names, path) for name in drop}
-    label = _column(len(names) - 1 if target is None else target, names, path)
+    dropped = {_place(name, names, path) for name in drop}
+    label = len(names) - 1 if target is None else _place(target, names, path)
     if label in dropped:
         raise ValueError(f"{path}: column {names[label]!r} is both target and dropped")
     kept = [i for i in range(len(names)) if i != label and i not in dropped]
     if not kept:
         raise ValueError(f"{path}: no input column besides the target {names[label]!r}")
-    if len(columns[label]) == 0:
-        raise ValueError(f"{path}: a header and no rows")
     return label, kept
 
 
-def _column(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
-    """Position of a column given by name or by number."""
-    if str(wanted) in names:
-        return names.index(str(wanted))
-    try:
-        position = int(wanted)
-    except ValueError:
-        position = len(names)
-    if not -len(names) <= position < len(names):
+def _place(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
+    """The place of a column given by name or, where none has it for a name, by number."""
+    name = str(wanted).strip()
+    if names.count(name) > 1:
+        raise ValueError(f"{path}: the name {name!r} stands {names.count(name)} times; rename it")
+    place = names.index(name) if name in names else place_of(name, len(names))
+    if place is None:
         shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
         raise ValueError(
-            f"{path}: no column {str(wanted)!r}; there are {len(names)}: {shown} (or by number "
+            f"{path}: no column {name!r}; there are {len(names)}: {shown} (or by number "
             f"from 0 to {len(names) - 1})"
         )
-    return position % len(names)
+    return place
 
 
-def require_numbers(
-    path: pathlib.Path, names: list[str], columns: list[np.ndarray], used: list[int], label: int
-) -> None:
-    """Refuse text, then missing values, naming every column so that one more try is enough."""
+def fault(
+    names: Sequence[str], columns: Sequence[np.ndarray], used: Sequence[int]
+) -> tuple[str, str, list[int]] | None:
+    """What is wrong with the columns that are used, what helps, and which; None of finite numbers.
+
+    All of them are named, so that one more try is enough, and no cell is shown: it may be private.
+    """
     text = [i for i in used if columns[i].dtype.kind != "f"]
-    if label in text:
-        raise ValueError(
-            f"{path}: the target {names[label]!r} holds {_example(columns[label])}; choose another "
-            "or turn it into numbers"
-        )
     if text:
-        raise UnusableColumnsError(
-            f"{path}: {listed('column', [names[i] for i in text])} hold"
-            f"{'s' if len(text) == 1 else ''} text, for example {_example(columns[text[0]])}",
+        verb = "holds" if len(text) == 1 else "hold"
+        return (
+            f"{listed('column', [names[i] for i in text])} {verb} text",
+            "turn into numbers",
             text,
-            otherwise="turn into numbers, or ",
         )
     spoiled = [i for i in used if not np.all(np.abs(columns[i]) < LARGEST_VALUE)]
-    if spoiled:
-        missing = np.flatnonzero(~(np.abs(columns[spoiled[0]]) < LARGEST_VALUE))
-        kept = [i for i in spoiled if i != label]
-        reason = (
-            f"{path}: {listed('column', [names[i] for i in spoiled])} with missing or infinite "
-            f"values ({missing.size} in the first, from data row {missing[0] + 1})"
-        )
-        if not kept:
-            raise ValueError(f"{reason}; fill or remove those rows")
-        raise UnusableColumnsError(reason, kept, otherwise="fill or remove those rows, or ")
+    if not spoiled:
+        return None
+    missing = np.flatnonzero(~(np.abs(columns[spoiled[0]]) < LARGEST_VALUE))
+    return (
+        f"{listed('column', [names[i] for i in spoiled])} with missing or infinite values "
+        f"({missing.size} in the first, from data row {missing[0] + 1})",
+        "fill or remove those rows",
+        spoiled,
+    )
 
 
-def _example(column: np.ndarray) -> str:
-    """The first cell that is no number."""
-    return repr(next((cell for cell in column if not is_number(str(cell))), column[0]))
-
-
-def listed(noun: str, names: list[str]) -> str:
+def listed(noun: str, names: Sequence[str]) -> str:
     """The names in words, the first of them where there are many."""
     shown = ", ".join(repr(name) for name in names[:_MOST_NAMED])
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""

@@ -1,129 +1,223 @@
-"""Columns of a user's file: comma or white space, with or without header, or NPZ.
+"""Columns of a user's file: text with commas, semicolons, tabs or blanks between, or NPZ.
 
-Each error is one line that says which column or row it is about and what to do.
+The text is read by pandas, of which only the layout is told: what stands between the cells, and
+whether the first line names the columns. A cell is a number where pandas reads one. Each error is
+one line about the file, a column or a row, and shows no cell: cells may be private.
 """
 
 import csv
+import itertools
 import pathlib
 import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from jaxdp.core.extras import require_extra
 
-_MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
+# What stands for a missing number; a column of texts is taken as it is written.
+_MISSING = ("", "-", "?", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "none", "None")
+# pandas takes a column of these for booleans.
+_BOOLEANS = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
+_BLANKS = r"\s+"
+_OF_DATA = {"whole", "number", "missing", "blank"}
+# Lines and rows by which a table's layout is told.
+_HEAD = 100
 
 
-def read_columns(
-    path: str | pathlib.Path, *, header: bool | None = None
-) -> tuple[list[str], list[np.ndarray]]:
-    """Names and columns of a file, each of float64 or, where a cell is no number, of objects.
+def open_table(
+    path: str | pathlib.Path,
+    *,
+    header: bool | None = None,
+    named: Iterable[str | int] = (),
+    may_be_bare: bool = False,
+) -> tuple[list[str], Callable[[Collection[int]], list[np.ndarray]]]:
+    """A file's columns: what they are called, and a function that reads them.
 
-    Text may begin with a header line. An NPZ file, read without pickles, holds one array per
-    column, or a two-dimensional "inputs" (or "x") and a one-dimensional "labels" (or "y").
+    An NPZ file, read without pickles, holds one array per column, or a two-dimensional "inputs" (or
+    "x") and a one-dimensional "labels" (or "y").
 
     Args:
         path: the file.
-        header: whether the first line of a text names the columns; None tells from the first two
-            lines whether it does. Columns without names are called by their numbers from 0.
+        header: whether the first line of a text names the columns. None: it does where its cells
+            are words, where one of them is in `named`, and where it is a comment.
+        named: columns that the user asks for; one that can be a number of a column tells nothing.
+        may_be_bare: where that does not tell, whether the lines below may: numbers alone are data,
+            words above numbers are names. A fit must not guess: it publishes the names.
+
+    Returns:
+        The names, which are numbers from 0 where there are none. The function takes the places of
+        columns that are wanted as they are written; the others are float64, or objects where a
+        cell is no number.
 
     Raises:
-        ValueError: the file cannot be read.
+        ValueError: the file cannot be read, or it has to be said whether there is a header.
     """
     path = pathlib.Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
-    return _read_npz(path) if path.suffix == ".npz" else _read_text(path, header)
+    if path.suffix == ".npz":
+        names, arrays = _read_npz(path)
+        return names, lambda texts: arrays
+    separator, start = _layout(path)
+    frame = _parsed(path, separator, start, nrows=_HEAD, dtype=str)
+    first, *below = [[cell.strip() for cell in row] for row in frame.to_numpy(object)]
+    if first[0].startswith("#" if separator == _BLANKS else "# "):
+        # A comment, as NumPy writes a header.
+        name = first[0].lstrip("# ")
+        header, first = True, [*filter(None, [name]), *first[1:]]
+    if header is None:
+        header = _is_header(first, below, named, may_be_bare)
+    if header is None:
+        raise ValueError(f"{path}: the first line may be names or data; say header or no header")
+    if header:
+        names = [name or f"column {i}" for i, name in enumerate(first)]
+    else:
+        names = [str(i) for i in range(len(first))]
+    return names, lambda texts: _columns(path, separator, start + header, names, texts)
 
 
-def _read_text(path: pathlib.Path, has_header: bool | None) -> tuple[list[str], list[np.ndarray]]:
+def as_numbers(cells: Iterable[Any]) -> np.ndarray:
+    """The numbers that pandas reads in cells, float64; NaN where it reads none.
+
+    True and false are 1 and 0, as in a column of them.
+    """
     with require_extra("pandas", "data", "reading a table"):
         import pandas
 
-    separator, header, skipped = _layout(path, has_header)
+    given = pandas.Series([_BOOLEANS.get(cell, cell) for cell in cells], dtype=object)
+    return np.asarray(pandas.to_numeric(given, errors="coerce"), np.float64)
+
+
+def place_of(wanted: str | int, num_columns: int) -> int | None:
+    """The column that a number stands for, negative from the end; None where it is no number."""
+    if not re.fullmatch("-?[0-9]+", str(wanted)):
+        return None
+    place = int(wanted)
+    return place % num_columns if -num_columns <= place < num_columns else None
+
+
+def _layout(path: pathlib.Path) -> tuple[str, int]:
+    """What stands between cells, and the number of the line that the first row begins in."""
     try:
-        frame = pandas.read_csv(
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            numbered = ((i, line) for i, line in enumerate(file) if line.strip())
+            start, line = next(numbered, (0, ""))
+            # Excel writes a line such as sep=; before the table.
+            said = re.fullmatch(r'"?sep=(.)"?\s*', line, re.IGNORECASE)
+            if said:
+                start, line = next(numbered, (0, ""))
+            if line:
+                lines = [line, *itertools.islice(file, _HEAD)]
+                return said[1] if said else _separator(lines), start
+        reason = "the file is empty"
+    except UnicodeDecodeError:
+        reason = "not a text file in UTF-8; give a CSV, a text table or an .npz"
+    except csv.Error as error:
+        reason = f"not a table ({error})"
+    # Not in the handler: the error that it handles may show a cell, and would be chained.
+    raise ValueError(f"{path}: {reason}")
+
+
+def _separator(lines: list[str]) -> str:
+    """The mark that parts the first two rows into as many cells, else one that parts the first."""
+    found = _BLANKS
+    for mark in ("\t", ";", ","):
+        rows = filter(any, csv.reader(lines, delimiter=mark, skipinitialspace=True))
+        first, *second = [len(row) for row in itertools.islice(rows, 2)] or [0]
+        if first > 1 and second in ([], [first]):
+            return mark
+        found = mark if first > 1 else found
+    return found
+
+
+def _is_header(
+    first: Sequence[str],
+    below: Sequence[Sequence[str]],
+    named: Iterable[str | int],
+    may_be_bare: bool,
+) -> bool | None:
+    """Whether the first line names the columns; None where that is not clear."""
+    if any(str(each).strip() in first and place_of(each, len(first)) is None for each in named):
+        return True
+    kinds = _kinds(first)
+    if "word" in kinds and {*kinds} <= {"word", "blank"}:
+        return True
+    if not (may_be_bare and below):
+        return None
+    # Data frames without names write the numbers of their columns, after a blank for the index.
+    counted = [cell for cell in first if cell]
+    if counted and counted == [str(i) for i in range(len(counted))]:
+        return True
+    below_kinds = _kinds(below[0])
+    if "word" not in kinds:
+        # Whole numbers above measured ones may be years.
+        is_clear = {*kinds} <= _OF_DATA and ("number" in kinds or "number" not in below_kinds)
+        return False if is_clear else None
+    # A category stands in its column again, the column's name does not.
+    columns = zip(kinds, first, zip(*below, strict=True), strict=True)
+    if any(kind == "word" and cell in column for kind, cell, column in columns):
+        return False
+    pairs = [*zip(kinds, below_kinds, strict=True)]
+    are_names = all(under in ("whole", "number") for kind, under in pairs if kind == "word")
+    are_years = {pair for pair in pairs if "word" not in pair} == {("whole", "number")}
+    return are_names or are_years or None
+
+
+def _kinds(cells: Sequence[str]) -> list[str]:
+    """What each cell is; a word has a letter in it, a date or digits with blanks is "other"."""
+    numbers = ~np.isnan(as_numbers(cells))
+    return [_kind(cell, is_number) for cell, is_number in zip(cells, numbers, strict=True)]
+
+
+def _kind(cell: str, is_number: bool) -> str:
+    if cell in _MISSING:
+        return "missing" if cell else "blank"
+    if is_number:
+        return "whole" if re.fullmatch("-?[0-9]+", cell) else "number"
+    return "word" if any(map(str.isalpha, cell)) else "other"
+
+
+def _parsed(path: pathlib.Path, separator: str, start: int, **options: Any) -> Any:
+    """A data frame of the rows from a line on, as pandas reads them."""
+    with require_extra("pandas", "data", "reading a table"):
+        import pandas
+
+    try:
+        return pandas.read_csv(
             path,
-            sep=separator or r"\s+",
+            sep=separator,
             header=None,
-            skiprows=skipped,
+            skiprows=start,
             skipinitialspace=True,
-            na_values=sorted(_MISSING),
+            keep_default_na=False,
             encoding="utf-8-sig",
             low_memory=False,
+            **options,
         )
     except pandas.errors.EmptyDataError:
-        raise ValueError(f"{path}: a header and no rows") from None
-    except (pandas.errors.ParserError, UnicodeDecodeError) as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise ValueError(f"{path}: rows of unequal length or not text ({reason})") from None
-    names = header or [str(i) for i in range(frame.shape[1])]
-    if len(names) != frame.shape[1]:
+        reason = "a header and no rows"
+    except UnicodeDecodeError:
+        reason = "not a text file in UTF-8"
+    except pandas.errors.ParserError as error:
+        reason = f"rows of unequal length ({str(error).strip().splitlines()[-1]})"
+    raise ValueError(f"{path}: {reason}")
+
+
+def _columns(
+    path: pathlib.Path, separator: str, start: int, names: list[str], texts: Collection[int]
+) -> list[np.ndarray]:
+    missing = {i: _MISSING for i in range(len(names)) if i not in texts}
+    frame = _parsed(path, separator, start, dtype=dict.fromkeys(texts, str), na_values=missing)
+    if frame.shape[1] != len(names):
         raise ValueError(
             f"{path}: the header names {len(names)} columns, the first row has {frame.shape[1]}"
         )
     columns = [frame.iloc[:, i].to_numpy() for i in range(len(names))]
-    return names, [
-        column.astype(np.float64) if column.dtype.kind in "fiub" else column.astype(object)
-        for column in columns
+    return [
+        column.astype(np.float64 if column.dtype.kind in "fiub" else object) for column in columns
     ]
-
-
-def _layout(
-    path: pathlib.Path, has_header: bool | None
-) -> tuple[str | None, list[str] | None, int]:
-    """The separator (None is white space), the header's names or None, lines to skip.
-
-    A header may be a comment, as NumPy writes it.
-    """
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            numbered = ((i, line.strip()) for i, line in enumerate(file) if line.strip())
-            lines = [line for line, _ in zip(numbered, "12", strict=False)]
-    except UnicodeDecodeError:
-        raise ValueError(
-            f"{path}: not a text file in UTF-8; give a CSV, a text table or an .npz"
-        ) from None
-    if not lines:
-        raise ValueError(f"{path}: the file is empty")
-    number, text = lines[0]
-    is_comment = text.startswith("#")
-    text = text.lstrip("# ")
-    separator = _separator(text)
-    try:
-        first = _cells(text, separator)
-        below = _cells(lines[1][1], separator) if len(lines) > 1 else []
-    except csv.Error as error:
-        raise ValueError(f"{path}: not a table ({error})") from None
-    if has_header is False:
-        return separator, None, 0
-    if has_header and all(_is_written_number(cell) for cell in first):
-        raise ValueError(f"{path}: expected a line of column names, got numbers: {text[:40]!r}")
-    words = [i for i, cell in enumerate(first) if not is_number(cell)]
-    # A row of data may hold text as well; a header's words have numbers below them.
-    # Data frames without names write the numbers of their columns, after a blank for the index.
-    counted = [cell for cell in first if cell]
-    is_counted = len(first) > 1 and counted == [str(i) for i in range(len(counted))]
-    is_header = is_comment or len(words) == len(first) or (is_counted and len(lines) > 1)
-    if words and len(below) == len(first):
-        is_header |= all(is_number(below[i]) for i in words)
-    if not (has_header or is_header):
-        return separator, None, 0
-    names = [name or f"column {i}" for i, name in enumerate(first)]
-    return separator, names, number + 1
-
-
-def _separator(line: str) -> str | None:
-    """A comma, semicolon or tab outside quotes; None is any white space."""
-    bare = re.sub(r'"[^"]*"', "", line)
-    found = next((mark for mark in (",", ";") if mark in bare), None)
-    has_spaces_within = any(" " in cell.strip() for cell in bare.split("\t"))
-    return "\t" if found is None and "\t" in bare and has_spaces_within else found
-
-
-def _cells(line: str, separator: str | None) -> list[str]:
-    row = next(csv.reader([line], delimiter=separator)) if separator else line.split()
-    return [cell.strip().strip('"') for cell in row]
 
 
 def _read_npz(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
@@ -159,16 +253,3 @@ def _read_npz(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise ValueError(f"{path}: arrays of unequal length: {shapes}")
     return names, columns
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell is a number, or one of the marks of a missing one."""
-    try:
-        float(cell)
-    except ValueError:
-        return cell.lower() in _MISSING
-    return True
-
-
-def _is_written_number(cell: str) -> bool:
-    return is_number(cell) and cell.lower() not in _MISSING

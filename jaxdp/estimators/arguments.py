@@ -4,13 +4,14 @@ import dataclasses
 import math
 import reprlib
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from jaxdp.core.checks import host_number, require_positive
+from jaxdp.core.checks import described, host_number, require_positive
 from jaxdp.estimators.earlier_steps import learnt_steps
 from jaxdp.kernels import (
     AbstractFeatureMap,
@@ -23,8 +24,9 @@ from jaxdp.kernels import (
 )
 from jaxdp.kernels.base import require_feature_map, require_kernel
 from jaxdp.kernels.features.public_features import is_placed
+from jaxdp.kernels.release.columns import in_order
 from jaxdp.kernels.release.fit_arguments import check_seeds
-from jaxdp.kernels.release.table_inputs import require_no_text
+from jaxdp.kernels.release.table_inputs import real_array
 
 # Published with every release; not a number that somebody would choose as a secret.
 PUBLIC_SEED = 20_220_501
@@ -32,18 +34,43 @@ PUBLIC_SEED = 20_220_501
 
 def training_data(
     estimator: Any, X: Any, y: Any, *, y_numeric: bool
-) -> tuple[Float[np.ndarray, "n dim"], np.ndarray]:
-    """As scikit-learn checks them; the number and the names of the columns are noted.
+) -> tuple[Float[np.ndarray, "n dim"], np.ndarray, Sequence[str]]:
+    """Inputs and labels as scikit-learn checks them, and what the columns are called.
+
+    Their number and names are noted in the estimator. Both are made numbers first: scikit-learn's
+    errors show what it cannot read.
+
+    Returns:
+        Inputs, labels, and the names of a data frame's columns; of an array their numbers.
 
     Raises:
         TypeError: a column of the inputs is text; it is named.
     """
-    require_no_text("X", X)
-    checked: Any = validate_data(
-        estimator, X, y, dtype=np.float64, y_numeric=y_numeric, ensure_min_samples=2
-    )
-    inputs, labels = checked
-    return inputs, labels
+    inputs = _real_rows(X)
+    labels: Any = real_array("y", y) if y_numeric and y is not None else y
+    if np.asarray(labels).dtype.kind == "c":
+        raise ValueError("Complex data not supported: expected real or text labels y")
+    validate_data(estimator, X, skip_check_array=True)
+    inputs, labels = check_X_y(inputs, labels, ensure_min_samples=2, estimator=estimator)
+    names = getattr(X, "columns", range(inputs.shape[1]))
+    return inputs, labels, [str(name) for name in names]
+
+
+def _real_rows(X: Any) -> Any:
+    """The inputs in float64, two-dimensional; sparse ones are left to scikit-learn to refuse."""
+    from scipy.sparse import issparse
+
+    if issparse(X):
+        return X
+    if np.asarray(X).dtype.kind == "c":
+        raise ValueError("Complex data not supported: expected real numbers X")
+    inputs = np.asarray(real_array("X", X), np.float64)
+    if inputs.ndim != 2:
+        raise ValueError(
+            f"expected X of shape (rows, columns), got {inputs.shape}. Reshape your data: "
+            "X.reshape(-1, 1) makes one column, X.reshape(1, -1) one row"
+        )
+    return inputs
 
 
 def warn_before_data(estimator: Any) -> tuple[str, ...]:
@@ -95,8 +122,12 @@ def learner_bound(estimator: Any) -> float:
     return math.inf if estimator.input_bound is None else estimator.input_bound
 
 
-def kernel_of(estimator: Any, dim: int) -> AbstractKernel:
+def kernel_of(estimator: Any, names: Sequence[str]) -> AbstractKernel:
     """The estimator's kernel on its inputs; every choice in it is free of the data.
+
+    Args:
+        estimator: with its arguments.
+        names: of the columns.
 
     Raises:
         ValueError, TypeError: it, the bound or the ranges are not as described.
@@ -108,20 +139,20 @@ def kernel_of(estimator: Any, dim: int) -> AbstractKernel:
         _check_bound(radius)
     if kernel is None:
         is_scale = radius is not None and math.isfinite(radius)
-        kernel = Gaussian(radius if is_scale else math.sqrt(dim))
+        kernel = Gaussian(radius if is_scale else math.sqrt(len(names)))
     if given is None:
         return kernel
     require_kernel(kernel)
-    return RangedKernel(kernel, *_ranges(given, dim))
+    return RangedKernel(kernel, *_ranges(given, names))
 
 
-def feature_map_of(estimator: Any) -> AbstractFeatureMap | None:
+def feature_map_of(estimator: Any, names: Sequence[str]) -> AbstractFeatureMap | None:
     """The estimator's feature map, where it has one, of inputs in the given ranges."""
     given, features = estimator.input_range, estimator.feature_map
     if given is None or features is None:
         return features
     require_feature_map("feature_map", features)
-    return RangeScaling(features, *_ranges(given, features.dim))
+    return RangeScaling(features, *_ranges(given, names))
 
 
 def _check_bound(radius: Any) -> None:
@@ -129,40 +160,75 @@ def _check_bound(radius: Any) -> None:
     require_positive("input_bound", host_number("input_bound", radius), infinite=True)
 
 
-def _ranges(given: Any, dim: int) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
-    """Both ends of the range of every column.
+def _ranges(
+    given: Any, names: Sequence[str]
+) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
+    """Both ends of the range of every column, by name where they are labelled.
 
     Raises:
         TypeError: it is no pair, or not of numbers.
-        ValueError: an end has another number of columns, or a range is empty.
+        ValueError: an end has another number of columns or lacks one, a range is empty, or lists
+            of two columns may be lows and highs as well as a range for each.
     """
     expected = (
         "expected input_range to be (low, high), each a number or one for each of the "
-        f"{dim} columns"
+        f"{len(names)} columns"
     )
-    is_sequence = isinstance(given, (tuple, list)) or np.ndim(given) > 0
+    is_array = hasattr(given, "shape") and not _is_labelled(given) and given.ndim > 0
+    is_sequence = isinstance(given, (tuple, list)) or is_array
     if not is_sequence or len(given) != 2:
-        raise TypeError(f"{expected}, got {reprlib.repr(given)}")
-    low, high = (_of_columns(end, dim, expected) for end in given)
+        raise TypeError(f"{expected}, got {_shown(given)}")
+    low, high = (_of_columns(end, names, expected) for end in given)
     if not (np.isfinite(low) & np.isfinite(high)).all():
-        raise ValueError(f"expected finite numbers in input_range, got {reprlib.repr(given)}")
+        raise ValueError(f"expected finite numbers in input_range, got {_shown(given)}")
     if not (low < high).all():
         column = int((low < high).argmin())
         raise ValueError(
             f"expected input_range with low < high, got {low[column]} and {high[column]} in "
-            f"column {column}"
+            f"column {names[column]}"
+        )
+    are_lists = is_array or all(isinstance(end, (tuple, list)) for end in given)
+    if are_lists and len(names) == 2 and low[0] < low[1] and high[0] < high[1]:
+        raise ValueError(
+            f"{expected}; {_shown(given)} may also be a range for each of two columns: give low "
+            "and high as NumPy arrays, or by name"
         )
     return low, high
 
 
-def _of_columns(end: Any, dim: int, expected: str) -> Float[np.ndarray, " dim"]:
+def _of_columns(end: Any, names: Sequence[str], expected: str) -> Float[np.ndarray, " dim"]:
+    if _is_labelled(end) and getattr(end, "ndim", 1) == 1:
+        series = end.to_series() if hasattr(end, "dims") else end
+        labels = [str(label) for label, _ in series.items()]
+        values = dict(zip(labels, [value for _, value in series.items()], strict=True))
+        if len(values) == len(labels) and values.keys() >= set(names):
+            end = [values[name] for name in names]
+        # A series that was given no labels has the numbers from 0.
+        elif labels != [str(i) for i in range(len(names))]:
+            raise ValueError(
+                f"{expected}, by the names of the columns where they are labelled, got labels "
+                f"{reprlib.repr(labels)} for columns {reprlib.repr(names)}"
+            )
     try:
         numbers = np.asarray(end)
         if numbers.dtype.kind in "US":
             raise TypeError
-        return np.broadcast_to(numbers.astype(np.float64), (dim,))
+        return np.broadcast_to(numbers.astype(np.float64), (len(names),))
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{expected}, got {reprlib.repr(end)}") from None
+        kind = type(error)
+    raise kind(f"{expected}, got {_shown(end)}")
+
+
+def _is_labelled(value: Any) -> bool:
+    """Whether the entries have names: a dictionary, a series of pandas, an array of xarray."""
+    # Lists have a method of the name index.
+    has_index = not callable(getattr(value, "index", len))
+    return isinstance(value, Mapping) or has_index or hasattr(value, "dims")
+
+
+def _shown(given: Any) -> str:
+    """Ranges are public; an array may be the records, given in their place."""
+    return described(given) if hasattr(given, "shape") else reprlib.repr(given)
 
 
 def budget_and_seeds(estimator: Any) -> dict[str, Any]:
@@ -182,8 +248,13 @@ def budget_and_seeds(estimator: Any) -> dict[str, Any]:
     }
 
 
-def values_of(estimator: Any, X: Any) -> Float[np.ndarray, " m"]:
+def values_of(estimator: Any, X: Any) -> Float[np.ndarray, "m ..."]:
     """The released function at new inputs, which must be like those of the fit."""
     check_is_fitted(estimator)
-    inputs = validate_data(estimator, X, dtype=np.float64, reset=False)
+    inputs = _real_rows(X)
+    validate_data(estimator, X, skip_check_array=True, reset=False)
+    ordered = in_order(X, estimator.release_.columns)
+    if ordered is not X:
+        inputs = _real_rows(ordered)
+    inputs = check_array(inputs, input_name="X", estimator=estimator)
     return np.asarray(estimator.release_(inputs), np.float64)

@@ -1,5 +1,7 @@
 """Private classification by a kernel as an estimator."""
 
+import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,7 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from jaxdp.core.checks import require_kind
+from jaxdp.core.checks import require_kind, require_shape
 from jaxdp.estimators.arguments import (
     budget_and_seeds,
     completed,
@@ -26,10 +28,11 @@ from jaxdp.kernels import (
 )
 from jaxdp.kernels.release.columns import columns_of
 from jaxdp.losses import AbstractMarginLoss, Logistic, Softmax
-from jaxdp.privacy import Cost
+from jaxdp.privacy import Cost, Release, Unproved
 
 _CLASSES_READ = (
-    "which values the label takes was read from the data; it is taken to be public knowledge"
+    "the classes are read off the labels, so that what is released names a class which one record "
+    "alone may have: give classes=, which are public"
 )
 
 
@@ -40,12 +43,12 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         epsilon, delta, input_bound, input_range: as `DPKernelRidge`.
         kernel, num_projections, num_features, feature_map: likewise.
         random_state, noise_seed: likewise.
-        classes: the labels, public. None reads them from `y`: `cost_` then says that they are
-            taken to be known.
+        classes: the labels, public. None reads them off `y`: nothing is private then, and the
+            epsilon of `cost_` is infinite.
         loss: of two classes a margin loss of `jaxdp.losses`: `Logistic()` (None) or `HuberHinge`;
             of more `Softmax(k)` (None), which two may have too.
         ridge: lambda > 0; a smaller one than privacy needs is raised. None for the data-free rule.
-        max_steps: of the solver; None for the bound that is known to be enough.
+        max_steps: of Newton's method, which gradient steps follow; None for the learner's own.
         tolerance: of the gradient's norm, which costs extra noise; None for the learner's own.
 
     Attributes:
@@ -115,21 +118,23 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
             y: labels of two classes or more, one a row.
 
         Warns:
-            UserWarning: as `DPKernelRidge.fit`.
+            UserWarning: as `DPKernelRidge.fit`; or no classes are given.
 
         Raises:
             ValueError, TypeError: data or arguments are not as described, or there are fewer than
                 two classes, or not as many as the loss has.
-            RuntimeError: the solver did not reach its tolerance; nothing is released.
+            RuntimeError: the loss is not convex or bounded as it states.
         """
         needed = warn_before_data(self)
-        inputs, labels = training_data(self, X, y, y_numeric=False)
+        if self.classes is None:
+            warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=2)
+        inputs, labels, names = training_data(self, X, y, y_numeric=False)
         check_classification_targets(labels)
         self.classes_ = _all_classes(self.classes, labels)
         loss = _loss(self.loss, len(self.classes_))
         columns = columns_of(X, y, tuple(self.classes_))
         learner = PrivateKernelClassifier(
-            kernel=kernel_of(self, inputs.shape[1]),
+            kernel=kernel_of(self, names),
             num_projections=self.num_projections,
             num_features=self.num_features,
             loss=loss,
@@ -137,12 +142,15 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
             max_steps=self.max_steps,
             **({} if self.tolerance is None else {"tolerance": self.tolerance}),
             input_bound=learner_bound(self),
-            feature_map=feature_map_of(self),
+            feature_map=feature_map_of(self, names),
         )
         numbers = np.searchsorted(self.classes_, labels).astype(float)
         targets = numbers if isinstance(loss, Softmax) else 2 * numbers - 1
         release = learner.fit(inputs, targets, **budget_and_seeds(self))
-        needed += () if self.classes is not None else (_CLASSES_READ,)
+        if self.classes is None:
+            stated = release.statement
+            nothing = Release(stated.what, stated.adjacency, Unproved(_CLASSES_READ))
+            release = dataclasses.replace(release, statement=nothing)
         self.release_ = completed(release, columns, needed)
         self.cost_: Cost = self.release_.cost
         return self
@@ -158,6 +166,13 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         scores = self.decision_function(X)
         places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[places]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class is predicted."""
+        # Compared here: scikit-learn's error about labels of another type shows them.
+        predicted, labels = self.predict(X), np.asarray(y).ravel()
+        require_shape("y", labels, predicted.shape)
+        return float(np.average(predicted == labels, weights=sample_weight))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -198,6 +213,6 @@ def _all_classes(given: tuple[Any, ...] | None, labels: np.ndarray) -> np.ndarra
     foreign = np.setdiff1d(found, classes)
     if len(foreign):
         raise ValueError(
-            f"expected labels of the classes {classes.tolist()}, got {foreign.tolist()[0]!r}"
+            f"expected labels of the classes {classes.tolist()}, got {len(foreign)} others"
         )
     return classes

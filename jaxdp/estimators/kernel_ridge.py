@@ -24,6 +24,7 @@ from jaxdp.kernels import (
     PrivateKernelRidge,
 )
 from jaxdp.kernels.release.columns import columns_of
+from jaxdp.kernels.release.table_inputs import real_array
 from jaxdp.privacy import Cost
 
 
@@ -37,8 +38,9 @@ class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
             the release does not mention. Predictions lie in [-T, T].
         input_bound: a public Euclidean norm to which longer rows are scaled down; needed where
             the kernel has no bound. Infinity says that public numbers have scaled them already.
-        input_range: (low, high), public ranges of the columns, each a number or one per column;
-            they are mapped to [-1, 1]. Instead of `input_bound`; without either, fit warns.
+        input_range: (low, high), public ranges of the columns, each a number or one per column,
+            by name where it is labelled (a series, a dictionary); they are mapped to [-1, 1].
+            Instead of `input_bound`; without either, fit warns.
         kernel: None for a Gaussian kernel of scale `input_bound`, or the root of the number of
             columns, which suits columns of about unit size.
         num_projections: M, how many random functions are fitted.
@@ -124,17 +126,17 @@ class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
             ValueError, TypeError: data or arguments are not as described.
         """
         needed = warn_before_data(self)
-        inputs, labels = training_data(self, X, y, y_numeric=True)
+        inputs, labels, names = training_data(self, X, y, y_numeric=True)
         columns = columns_of(X, y)
         learner = PrivateKernelRidge(
-            kernel=kernel_of(self, inputs.shape[1]),
+            kernel=kernel_of(self, names),
             num_projections=self.num_projections,
             num_features=self.num_features,
             label_bound=self.label_bound,
             ridge=self.ridge,
             intercept_share=self.intercept_share,
             input_bound=learner_bound(self),
-            feature_map=feature_map_of(self),
+            feature_map=feature_map_of(self, names),
             residual_bound=self.residual_bound,
         )
         release = learner.fit(inputs, labels, **budget_and_seeds(self))
@@ -145,6 +147,11 @@ class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Float[np.ndarray, " m"]:
         """The released function at new inputs."""
         return values_of(self, X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the variance of `y` that is predicted, R^2."""
+        # Made numbers here: an error of scikit-learn shows what it cannot read.
+        return super().score(X, np.atleast_1d(real_array("y", y)), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -8,6 +8,7 @@ their constants. Paper: PK Assumption 6, which lets second derivatives jump: the
 
 import abc
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,10 @@ class AbstractLipschitzLoss(AbstractDescription):
     @abc.abstractmethod
     def curvature_at(
         self, predictions: Float[np.ndarray, "n ..."], labels: Float[np.ndarray, " n"]
-    ) -> Float[np.ndarray, "n ..."]:
-        r"""$\partial^2\ell/\partial f^2$; where it jumps, any value in between.
+    ) -> Callable[[Float[np.ndarray, "n ..."]], Float[np.ndarray, "n ..."]]:
+        r"""Multiplication of small changes of f by $\partial^2\ell/\partial f^2$.
 
-        Of several outputs a matrix for each prediction.
+        Where the second derivative jumps, any value in between.
         """
 
 

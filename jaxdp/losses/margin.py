@@ -5,6 +5,7 @@ Here they are evaluated in float64 NumPy on the host, as a minimiser that is rel
 """
 
 import abc
+import functools
 
 import equinox as eqx
 import numpy as np
@@ -56,7 +57,7 @@ class AbstractMarginLoss(AbstractLipschitzLoss):
         return labels * self.slope_of_margin(labels * predictions)
 
     def curvature_at(self, predictions, labels):
-        return self.curvature_of_margin(labels * predictions)
+        return functools.partial(np.multiply, self.curvature_of_margin(labels * predictions))
 
 
 class HuberHinge(AbstractMarginLoss):

@@ -6,6 +6,7 @@ the losses are the absolute and the quantile loss themselves.
 """
 
 import abc
+import functools
 
 import equinox as eqx
 import numpy as np
@@ -44,7 +45,7 @@ class AbstractResidualLoss(AbstractLipschitzLoss):
         return self.slope_of_residual(predictions - labels)
 
     def curvature_at(self, predictions, labels):
-        return self.curvature_of_residual(predictions - labels)
+        return functools.partial(np.multiply, self.curvature_of_residual(predictions - labels))
 
 
 class SmoothedAbsolute(AbstractResidualLoss):

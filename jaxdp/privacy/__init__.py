@@ -9,6 +9,8 @@ from jaxdp.privacy.accounting import account as account
 from jaxdp.privacy.audits.one_run import audit_one_run as audit_one_run
 from jaxdp.privacy.audits.one_run import num_correct_guesses as num_correct_guesses
 from jaxdp.privacy.audits.one_run import one_run_epsilon as one_run_epsilon
+from jaxdp.privacy.audits.scores import audit_scores as audit_scores
+from jaxdp.privacy.audits.scores import audit_scores_mu as audit_scores_mu
 from jaxdp.privacy.audits.two_data_sets import audit as audit
 from jaxdp.privacy.audits.two_data_sets import audit_mu as audit_mu
 from jaxdp.privacy.batches.base import AbstractSampler as AbstractSampler
@@ -83,6 +85,8 @@ __all__ = [
     "audit",
     "audit_mu",
     "audit_one_run",
+    "audit_scores",
+    "audit_scores_mu",
     "calibrated_noise_multiplier",
     "compose",
     "composed_mu",

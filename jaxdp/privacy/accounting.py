@@ -1,5 +1,6 @@
 """What a release costs: reads anything that can state what it makes public."""
 
+import dataclasses
 import math
 from fractions import Fraction
 from typing import Any
@@ -94,8 +95,7 @@ def account(thing: Any, *, delta: Any) -> Cost:
 
     Raises:
         TypeError: `thing` does not state what it releases.
-        ValueError: delta is outside (0, 1) or below the release's `least_delta`, or one of the
-            two is a batch.
+        ValueError: delta is outside (0, 1), or one of the two is a batch.
         ImportError: a subsampled mechanism, and dp_accounting is not installed.
 
     Example:
@@ -108,20 +108,14 @@ def account(thing: Any, *, delta: Any) -> Cost:
     if np.ndim(delta):
         raise ValueError(f"expected one delta, got shape {np.shape(delta)}; use vmap over account")
     check_delta(delta)
-    thing = release_of(thing)
+    # Through its constructor, whose checks a copy that set a field has gone by.
+    thing = dataclasses.replace(release_of(thing))
     for leaf in jax.tree.leaves((thing.mechanism, thing.published)):
         if np.ndim(leaf):
             raise ValueError(
                 f"expected one release, got a batch of shape {np.shape(leaf)}; "
                 "use vmap over account"
             )
-    asked, least = concrete(delta), concrete(thing.least_delta)
-    if asked is not None and least is not None and asked < least:
-        raise ValueError(
-            f"expected delta >= {float(least):.3g}, got {float(asked):g}: with this probability "
-            "one release of noise that is drawn in float32 betrays a record, at any epsilon; noise "
-            "that is certified (noise=jaxdp.privacy.SecretNoise()) has no such limit"
-        )
     mechanism, published = thing.mechanism, thing.published
     return Cost(
         epsilon=_plain(mechanism.epsilon(delta, thing.adjacency)),

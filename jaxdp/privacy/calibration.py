@@ -98,8 +98,8 @@ def calibrated_noise_multiplier(
         The standard deviation of the noise on a sum over the clip norm.
 
     Raises:
-        ValueError: an argument is out of its range, or the batches that the sampler truncates
-            use up delta.
+        ValueError: an argument is out of its range, or delta is below the probability that the
+            sampler has to leave records out.
         ImportError: dp_accounting is needed and not installed.
 
     Example:
@@ -131,15 +131,18 @@ def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
             least_found = min(least_found, multiplier)
         return min(max(math.log(max(found, 1e-300) / epsilon), -5), 5)
 
-    unamplified = gaussian_noise_std(epsilon, delta, sensitivity=1.0, num_releases=num_steps)
-    # The share of delta that truncated batches take is not in the bound without subsampling.
-    upper = math.log(1.01 * float(unamplified))
-    if excess(upper) > 0:
+    if sampler.mechanism(math.inf, num_steps).epsilon(delta, sampler.adjacency) > epsilon:
         raise ValueError(
-            f"expected a sampler whose truncated batches leave some of delta = {delta} at "
-            f"epsilon = {epsilon}, got capacity {sampler.capacity}"
+            f"expected delta above the probability that one of {num_steps} batches holds more than "
+            f"the sampler's capacity of {sampler.capacity}, got {delta}; capacity="
+            f"{sampler.num_records + 1} holds all"
         )
-    lower, width = upper - 0.5, 0.5
+    unamplified = gaussian_noise_std(epsilon, delta, sensitivity=1.0, num_releases=num_steps)
+    upper, width = math.log(1.01 * float(unamplified)), 0.5
+    # That noise is too little if batches that do not fit take much of delta.
+    while excess(upper) > 0:
+        upper += width
+    lower = upper - width
     while excess(lower) <= 0 and lower > _LEAST_LOG_MULTIPLIER:
         upper, width = lower, 2 * width
         lower = upper - width

@@ -6,6 +6,7 @@ that holds the mechanism.
 """
 
 import abc
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from jaxdp.core.checks import concrete, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
+from jaxdp.privacy.conversions.subsampling import SampledGaussian, composed_epsilon
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon
 
 _Scalar = float | Float[Array, ""]
@@ -53,6 +55,11 @@ class AbstractMechanism(eqx.Module):
     def assumptions(self) -> tuple[str, ...]:
         """What the mechanism itself needs, in words."""
 
+    @property
+    def sampled(self) -> SampledGaussian | None:
+        """The run of noisy sums over Poisson samples that it is no worse than, or None."""
+        return None
+
     @abc.abstractmethod
     def epsilon(self, delta: Any, adjacency: str) -> Any:
         """The smallest epsilon at delta that is proved; infinite where none is."""
@@ -85,6 +92,11 @@ class GaussianMechanism(AbstractMechanism):
     @property
     def proved(self):
         return Proved(self.mu, self.mu * self.mu / 2)
+
+    @property
+    def sampled(self):
+        is_nothing = concrete(self.mu) is not None and self.mu == 0
+        return SampledGaussian(1.0, math.inf if is_nothing else 1 / self.mu, 1)
 
     @property
     def adjacencies(self):
@@ -131,8 +143,10 @@ class ZeroConcentrated(AbstractMechanism):
 class Composition(AbstractMechanism):
     r"""Several mechanisms on the same data, each free to look at what came before it.
 
-    Gaussians add their $\mu^2$; what is zCDP adds its z (Bun and Steinke 2016, Lemma 1.7). What
-    is neither gets an equal share of delta, as do all the others together, and the epsilons add.
+    Gaussians add their $\mu^2$; what is zCDP adds its z (Bun and Steinke 2016, Lemma 1.7). Sums
+    over Poisson batches compose their privacy losses, with those of Gaussians if these are all
+    that is zCDP. What is none of that gets an equal share of delta, as does each of the groups
+    above, and the epsilons add.
 
     Args:
         mechanisms: one or more.
@@ -183,10 +197,26 @@ class Composition(AbstractMechanism):
             return gaussian_epsilon(mu, delta)
         if zcdp is not None:
             return zcdp_epsilon(zcdp, delta)
-        together = [part for part in self.mechanisms if part.proved.zcdp is not None]
-        parts = [part for part in self.mechanisms if part.proved.zcdp is None]
-        parts += [Composition(tuple(together))] if together else []
-        return _sum([part.epsilon(delta / len(parts), adjacency) for part in parts])
+        concentrated = [part for part in self._parts if part.proved.zcdp is not None]
+        others = [part for part in self._parts if part.proved.zcdp is None]
+        alone = [part for part in others if part.sampled is None]
+        runs = [part.sampled for part in others if part.sampled is not None]
+        gaussians = [part.sampled for part in concentrated if part.sampled is not None]
+        if runs and len(gaussians) == len(concentrated):
+            runs += gaussians
+        elif concentrated:
+            alone.append(Composition(tuple(concentrated)))
+        share = delta / (len(alone) + bool(runs))
+        epsilons = [part.epsilon(share, adjacency) for part in alone]
+        return _sum(epsilons + ([composed_epsilon(runs, share, adjacency)] if runs else []))
+
+    @property
+    def _parts(self) -> list[AbstractMechanism]:
+        """The mechanisms, and those of compositions among them."""
+        nested = (
+            part._parts if isinstance(part, Composition) else [part] for part in self.mechanisms
+        )
+        return list(itertools.chain.from_iterable(nested))
 
 
 class Unproved(AbstractMechanism):

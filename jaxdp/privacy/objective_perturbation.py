@@ -65,7 +65,7 @@ class AbstractObjectivePerturbation(AbstractMechanism):
     )
 
     def __check_init__(self):
-        # A file's numbers come without the converters.
+        # A file's numbers come without the converters, and those of a copy may have been set.
         for name in ("shift", "log_jacobian", "approximation_mu"):
             host_scalar(name, getattr(self, name))
 
@@ -107,6 +107,7 @@ class AbstractObjectivePerturbation(AbstractMechanism):
                 "expected concrete arguments, got traced ones: objective perturbation is accounted "
                 "for on the host, outside jit, vmap and grad"
             )
+        AbstractObjectivePerturbation.__check_init__(self)
         delta = float(delta)
         if self._delta_beyond(0.0) <= delta:
             return self.log_jacobian

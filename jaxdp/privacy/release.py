@@ -2,7 +2,6 @@
 
 import abc
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -84,7 +83,6 @@ class Release(eqx.Module):
         is_certified: whether the proof holds in the arithmetic of the machine, noise and sums
             included. Otherwise the noise is simulated: what is proved is proved of the exact
             normal numbers that it stands for.
-        least_delta: below it no epsilon is true of the noise as it is drawn.
 
     Raises:
         ValueError: the adjacency is unknown, or the mechanism is not proved for it.
@@ -103,9 +101,6 @@ class Release(eqx.Module):
     assumptions: tuple[str, ...] = eqx.field(static=True, default=())
     published: AbstractClaim | None = None
     is_certified: bool = eqx.field(static=True, default=False)
-    least_delta: _Scalar = eqx.field(
-        converter=lambda value: host_scalar("least_delta", value), default=0.0
-    )
 
     def __check_init__(self):
         require_kind("what", self.what, str, "a text")
@@ -180,11 +175,4 @@ def compose(*things: Any) -> Release:
         mechanism=Composition(tuple(release.mechanism for release in releases)),
         assumptions=tuple(dict.fromkeys(lines)),
         is_certified=all(release.is_certified for release in releases),
-        least_delta=_largest([release.least_delta for release in releases]),
     )
-
-
-def _largest(values: Sequence[Any]) -> Any:
-    if any(concrete(value) is None for value in values):
-        return jnp.stack([jnp.asarray(value, float) for value in values]).max()
-    return max(values)

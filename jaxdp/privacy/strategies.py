@@ -19,10 +19,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.core.checks import concrete, require_count, require_real, require_scalar
+from jaxdp.core.numerics.one_at_a_time import inverse_of_lower, one_at_a_time
+from jaxdp.core.numerics.precision import full_products
 
 # Beyond 1 by more than this a column is not of norm 1 to rounding, in float32 or float64.
 _ROUNDING = 1e-5
@@ -126,11 +127,17 @@ def check_strategy(strategy: Any, num_steps: int) -> None:
 
 
 def is_strategy(strategy: Float[Array, "steps steps"]) -> Bool[Array, ""]:
-    """Whether a traced matrix is what `check_strategy` asks of a concrete one."""
-    is_lower = jnp.all(jnp.triu(strategy, 1) == 0)
-    is_short = jnp.all(jnp.sum(strategy**2, axis=0) <= (1 + _ROUNDING) ** 2)
-    positive = jnp.all(jnp.diagonal(strategy) > 0)
-    return is_lower & is_short & positive & jnp.all(jnp.isfinite(strategy))
+    """Whether a matrix, which may be traced, is what `check_strategy` asks for.
+
+    A strategy is kept in its own type, so that a column may have become longer by its rounding.
+    """
+    known = concrete(strategy)
+    numpy: Any = jnp if known is None else np
+    matrix = strategy if known is None else known
+    is_lower = numpy.all(numpy.triu(matrix, 1) == 0)
+    is_short = numpy.all(numpy.sum(matrix**2, axis=0) <= (1 + 2 * _ROUNDING) ** 2)
+    positive = numpy.all(numpy.diagonal(matrix) > 0)
+    return is_lower & is_short & positive & numpy.all(numpy.isfinite(matrix))
 
 
 def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
@@ -141,8 +148,9 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
     in float64, rounded to its type, and then made larger by one factor until all columns of its
     inverse are proved to have norm at most 1: by about 1e-12, in float32 by about 1e-6 where C is
     well conditioned. Columns that are longer than 1 by rounding are covered in the same way. A
-    traced matrix is inverted in its own type, and its noise is .2 % larger (1e-6 in float64): that
-    is not proved, but far above the rounding of matrices whose inverse has entries up to a hundred.
+    traced matrix is inverted in its own type, and its noise is .2 % larger (1e-6 in float64): far
+    above the rounding of matrices whose inverse has entries up to a hundred, and what that does not
+    cover is charged for (`longest_column_of`).
 
     Derived: test_the_mixing_as_rounded_keeps_every_column_below_one.
 
@@ -155,7 +163,7 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
     """
     if isinstance(strategy, Tracer):
         matrix = jnp.asarray(strategy).astype(dtype)
-        inverse = solve_triangular(matrix, jnp.eye(len(matrix), dtype=dtype), lower=True)
+        inverse = one_at_a_time(inverse_of_lower)(matrix)
         norms = jnp.sqrt(jnp.sum(matrix**2, axis=0))
         margin = _TRACED_MARGIN[jnp.dtype(dtype).itemsize]
         return jnp.tril(inverse) * jnp.maximum(jnp.max(norms), 1) * (1 + margin)
@@ -178,25 +186,34 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
     )
 
 
-def longest_column_of(mixing: Float[Any, "steps steps"]) -> float:
-    r"""A bound on the norms of the columns of $C = M^{-1}$ that holds for every way of rounding.
+def longest_column_of(mixing: Float[Any, "steps steps"]) -> Any:
+    r"""A bound of at least 1 on the norms of the columns of $C = M^{-1}$, whatever the rounding.
 
-    Infinite where M is so near to a singular matrix that nothing is proved.
+    Infinite where M is so near to a singular matrix that nothing is proved. It is computed in
+    float64; for a traced M in its own type.
 
     With any $\hat C$ and $F = I - \hat CM$ it is $M^{-1} = (I - F)^{-1}\hat C$, so that a column is
     at most $|\hat Ce_j|/(1 - \|F\|)$ long. An entry of F is a sum of at most K + 1 products and is
     computed to $(K + 2)u$ times the sum of their sizes, u the unit of rounding (Higham (2002),
     section 3.1).
     """
+    if isinstance(mixing, Tracer):
+        inverse = jnp.tril(one_at_a_time(inverse_of_lower)(mixing))
+        return jnp.maximum(1, _column_bound(jnp, mixing, inverse))
     matrix = np.asarray(mixing, np.float64)
-    count, unit = len(matrix), float(np.finfo(np.float64).eps)
     if not (np.all(np.isfinite(matrix)) and np.diag(matrix).min() > 0):
         return np.inf
-    inverse = np.tril(np.linalg.inv(matrix))
-    rest = np.linalg.norm(np.eye(count) - inverse @ matrix)
-    sizes = np.linalg.norm(np.abs(inverse) @ np.abs(matrix) + np.eye(count))
-    error = float(rest + (count + 2) * unit * sizes) * (1 + 4 * count**2 * unit)
-    if not error < 0.5:
-        return np.inf
-    longest = float(np.linalg.norm(inverse, axis=0).max())
-    return longest * (1 + 2 * count * unit) / (1 - error)
+    return max(1.0, float(_column_bound(np, matrix, np.tril(np.linalg.inv(matrix)))))
+
+
+def _column_bound(numpy: Any, matrix: Any, inverse: Any) -> Any:
+    """The bound of `longest_column_of`, by a matrix that is nearly the inverse."""
+    count, unit = len(matrix), float(np.finfo(matrix.dtype).eps)
+    with full_products():
+        rest = numpy.linalg.norm(numpy.eye(count, dtype=matrix.dtype) - inverse @ matrix)
+        sizes = numpy.abs(inverse) @ numpy.abs(matrix) + numpy.eye(count, dtype=matrix.dtype)
+    error = (rest + (count + 2) * unit * numpy.linalg.norm(sizes)) * (1 + 4 * count**2 * unit)
+    longest = numpy.linalg.norm(inverse, axis=0).max() * (1 + 2 * count * unit)
+    # Written so that NaN proves nothing.
+    is_proved = error < 0.5
+    return numpy.where(is_proved, longest / numpy.where(is_proved, 1 - error, 1), numpy.inf)

@@ -17,15 +17,16 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxdp.core.checks import concrete
 from jaxdp.core.description import AbstractDescription
 
 # Points of time that are always looked at, and that a traced schedule is.
 _POINTS, _TRACED_POINTS = 4001, 257
 # Steps that are looked at one by one, a quarter of a second's work, and how many at once.
 MOST_STEPS, _BLOCK = 2**22, 2**16
-# By how much rounding may lift a constant rate, in all.
-_ROUNDING = 1e-5
+# By how many units of rounding a rate may be above an earlier one. At a step they are of the rate
+# itself, as `OnePassDPSGD` takes a rise of four from one step to the next for none; at a time they
+# are of the largest rate, which is of the size of the terms that a formula adds up.
+_ROUNDINGS = 3
 
 
 class AbstractSchedule(AbstractDescription):
@@ -86,18 +87,28 @@ def require_non_increasing(schedule: AbstractSchedule, num_steps: int | None = N
         ...     print(str(error).partition(",")[0])
         expected a non-increasing learning rate
     """
+    fault = _fault(schedule, num_steps)
+    if fault is not None:
+        raise ValueError(fault)
+
+
+def _fault(schedule: AbstractSchedule, num_steps: int | None) -> str | None:
+    """Where a schedule of concrete parameters increases or is negative, in words, if it does."""
     with jax.ensure_compile_time_eval():
         time = np.linspace(0, 1, _POINTS)
-        rates = concrete(schedule(jnp.asarray(time, float)))
-        if rates is None:
-            return
-        _require_falling(rates, time, "t = {:.4g}")
-        if num_steps is None or schedule.is_falling:
-            return
+        rates = schedule(jnp.asarray(time, float))
+        if isinstance(rates, Tracer):
+            return None
+        fault, _ = _fault_among(rates, time, "t = {:.4g}", of_steps=False)
+        if fault is not None or num_steps is None or schedule.is_falling:
+            return fault
         lowest = None
         for steps in _blocks_of_steps(num_steps):
-            rates = np.asarray(schedule.at_step(jnp.asarray(steps), num_steps), np.float64)
-            lowest = _require_falling(rates, steps, "step {}", lowest)
+            rates = schedule.at_step(jnp.asarray(steps), num_steps)
+            fault, lowest = _fault_among(rates, steps, "step {}", lowest, of_steps=True)
+            if fault is not None:
+                return fault
+    return None
 
 
 def _blocks_of_steps(num_steps: int) -> Iterator[Int[np.ndarray, " steps"]]:
@@ -108,41 +119,51 @@ def _blocks_of_steps(num_steps: int) -> Iterator[Int[np.ndarray, " steps"]]:
         yield 1 + places * (num_steps - 1) // max(count - 1, 1)
 
 
-def _require_falling(
-    rates: np.ndarray, at: np.ndarray, place: str, before: tuple[float, str] | None = None
-) -> tuple[float, str]:
-    """Raise ValueError where a rate is no number, negative, or above an earlier one.
+def _slack(rates: Float[Array, " points"]) -> float:
+    """The share of a rate by which rounding in its type may lift it, in float32's at most."""
+    return _ROUNDINGS * float(min(jnp.finfo(rates.dtype).eps, jnp.finfo(jnp.float32).eps))
+
+
+def _fault_among(
+    found: Float[Array, " points"],
+    at: np.ndarray,
+    place: str,
+    before: tuple[float, str] | None = None,
+    *,
+    of_steps: bool,
+) -> tuple[str | None, tuple[float, str]]:
+    """Where a rate is no number, negative, or above an earlier one; and the lowest so far.
 
     Args:
-        rates: in the order of time.
+        found: the rates, in the order of time.
         at: the time or step of each.
         place: a template that names one of them.
         before: the lowest rate of earlier blocks, and where it was.
+        of_steps: whether these are the rates of steps.
 
     Returns:
-        The lowest rate so far, and where it was.
+        The fault in words, or None; the lowest rate so far, and where it was.
     """
+    rates, (bound, where) = np.asarray(found, np.float64), before or (np.inf, "")
     is_wrong = ~np.isfinite(rates) | (rates < 0)
     if is_wrong.any():
         worst = int(np.argmax(is_wrong))
-        raise ValueError(
-            f"expected a finite learning rate >= 0 on [0, 1], got {rates[worst]} at "
-            f"{place.format(at[worst])}"
-        )
-    bound, where = before or (np.inf, "")
+        fault = f"expected a finite learning rate >= 0 on [0, 1], got {rates[worst]}"
+        return f"{fault} at {place.format(at[worst])}", (bound, where)
     lowest = np.minimum(np.minimum.accumulate(rates), bound)
-    if (rates > lowest * (1 + _ROUNDING)).any():
-        worst = int(np.argmax(rates / np.maximum(lowest, np.finfo(float).tiny)))
-        since = int(np.argmin(rates[: worst + 1]))
-        if rates[since] < bound:
-            bound, where = rates[since], place.format(at[since])
-        raise ValueError(
-            "expected a non-increasing learning rate, because the private noise has the variance "
-            f"(eta_k^2 - eta_(k+1)^2) / rho^2; got {bound:.6g} at {where} and "
-            f"{rates[worst]:.6g} at {place.format(at[worst])}"
-        )
-    least = int(np.argmin(rates))
-    return before if rates[least] >= bound and before else (rates[least], place.format(at[least]))
+    risen = rates - lowest - _slack(found) * (lowest if of_steps else rates.max())
+    worst = int(np.argmax(risen))
+    least = int(np.argmin(rates[: worst + 1] if risen[worst] > 0 else rates))
+    if rates[least] < bound:
+        bound, where = float(rates[least]), place.format(at[least])
+    if not risen[worst] > 0:
+        return None, (bound, where)
+    fault = (
+        "expected a non-increasing learning rate, because the private noise has the variance "
+        f"(eta_k^2 - eta_(k+1)^2) / rho^2; got {bound:.8g} at {where} and "
+        f"{rates[worst]:.8g} at {place.format(at[worst])}"
+    )
+    return fault, (bound, where)
 
 
 def is_checked(schedule: AbstractSchedule, num_steps: Any) -> bool:
@@ -167,14 +188,18 @@ def is_checked(schedule: AbstractSchedule, num_steps: Any) -> bool:
     return not is_traced and int(num_steps) <= MOST_STEPS
 
 
-def is_non_increasing(schedule: AbstractSchedule) -> Bool[Array, ""]:
-    """Whether a schedule, whose parameters may be traced, does not rise on a grid of times.
+def is_non_increasing(
+    schedule: AbstractSchedule, num_steps: int | None = None
+) -> Bool[Array, ""] | bool:
+    """Whether a schedule, whose parameters may be traced, does not rise.
 
     Args:
         schedule: whose parameters may be traced.
+        num_steps: how many steps are made, to look at all that `require_non_increasing` looks at
+            where the parameters are concrete; None for a grid of times alone.
 
     Returns:
-        Whether the rates on the grid are finite, >= 0 and nowhere above an earlier one.
+        Whether the rates there are finite, >= 0 and nowhere above an earlier one.
 
     Example:
         >>> import jaxdp
@@ -182,6 +207,9 @@ def is_non_increasing(schedule: AbstractSchedule) -> Bool[Array, ""]:
         >>> bool(is_non_increasing(jaxdp.Polynomial(3.0, power=0.5)))
         True
     """
+    if num_steps is not None and _fault(schedule, num_steps) is not None:
+        return False
     rates = schedule(jnp.linspace(0, 1, _TRACED_POINTS))
     lowest = lax.cummin(rates)
-    return jnp.all(jnp.isfinite(rates) & (rates >= 0) & (rates <= lowest * (1 + _ROUNDING)))
+    has_fallen = rates <= lowest + _slack(rates) * jnp.max(rates)
+    return jnp.all(jnp.isfinite(rates) & (rates >= 0) & has_fallen)

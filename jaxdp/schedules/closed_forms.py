@@ -220,8 +220,10 @@ class PiecewiseLinear(AbstractSchedule):
 
     @property
     def is_falling(self):
-        values = concrete(self.values)
-        return values is not None and bool(np.all(np.diff(values) <= 0))
+        knots, values = concrete(self.knots), concrete(self.values)
+        if knots is None or values is None:
+            return False
+        return bool(np.all(np.diff(knots) > 0) and np.all(np.diff(values) <= 0))
 
     @property
     def is_constant(self):

@@ -65,6 +65,15 @@ def test_poisson_batches_cost_what_the_library_says(capsys):
     assert found["cost"]["adjacency"] == "zero-out-one"
 
 
+def test_an_everyday_budget_of_many_records_is_answered(capsys):
+    pytest.importorskip("dp_accounting")
+    options = ["--num-steps", "300", "--num-records", "50000", "--sampling-rate", ".02"]
+    found = _cost(capsys, "dp-sgd", "--epsilon", "8", "--delta", "1e-6", *options)
+    assert 7.99 < found["cost"]["epsilon"] <= 8
+    assert not found["cost"]["is_certified"]
+    assert "simulated noise" in " ".join(found["cost"]["assumptions"])
+
+
 def test_the_text_begins_with_the_noise_rounded_toward_privacy(capsys):
     status, out, err = _run(capsys, "one-pass", "--epsilon", "2")
     assert (status, err) == (0, "")

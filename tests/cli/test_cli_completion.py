@@ -40,7 +40,7 @@ def test_bash_completes(capsys, tmp_path):
         return _completed(script, tmp_path, *words)
 
     names = [command.name for command in _commands(_parser())]
-    assert set(completed("jaxdp", "")) == {*names, "-h", "--help", "--version"}
+    assert set(completed("jaxdp", "")) == {*names, "-h", "--help", "--no-cache", "--version"}
     assert completed("jaxdp", "co") == ["compare", "completion"]
     assert completed("jaxdp", "compare", "--label") == ["--label-noise"]
     assert completed("jaxdp", "compare", "--optimiser", "") == [

@@ -23,6 +23,7 @@ def test_the_plan_is_printed_drawn_and_can_be_pasted(capsys, tmp_path):
     assert (status, err) == (0, "")
     for words in (
         "Plan for 10,000 samples at epsilon 2, delta 1e-05",
+        "neighbours differ in one record that is replaced (replace-one)",
         "Error bar:",
         "A naive choice",
         "without privacy",
@@ -35,6 +36,7 @@ def test_the_plan_is_printed_drawn_and_can_be_pasted(capsys, tmp_path):
     # The closed form of `floor`: ln(R0 / R) + (zeta^2 / 2)(1 / R - 1 / R0) = n / d.
     assert found["floor"] == pytest.approx(4.831e-4, rel=1e-3)
     assert found["cost"]["epsilon"] == pytest.approx(2, abs=1e-6)
+    assert found["cost"]["adjacency"] == "replace-one"
     # A naive choice is a constant rate at clip scale 1, and no rate on a finer grid is better.
     problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
     naive = found["naive"]

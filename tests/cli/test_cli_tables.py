@@ -212,7 +212,7 @@ def test_without_its_options_the_command_is_what_it_was(capsys, tmp_path):
         ("three.csv", ["--loss", "logistic"], "got 3 values; --loss softmax is for more"),
         ("three.csv", ["--loss", "softmax", "--optimiser", "adam"], "of Adam no loss of several"),
         ("text.csv", [], "column 'a' holds text"),
-        ("kinds.csv", ["--target", "kind"], "the target 'kind' holds 'high'"),
+        ("kinds.csv", ["--target", "kind"], "the target 'kind' holds text"),
         ("constant.csv", [], "column 'b' never varies; leave out columns with --drop-constant"),
         ("same.csv", [], "the target 'y' never varies"),
         ("holes.csv", [], "column 'a' with missing or infinite values (1 in the first, from data"),

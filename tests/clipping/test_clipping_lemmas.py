@@ -1,5 +1,6 @@
 """AC's lemmas on clipped moments, capped steps, bounded paths and exponential integrals."""
 
+import jax
 import mpmath
 import numpy as np
 import pytest
@@ -45,6 +46,28 @@ def test_below_the_cap_no_step_is_capped_and_at_the_cap_half_are():
     # (79) as printed, 2 exp(-c t) for every t, asks for a c that falls with d.
     shares = [-np.log(chi2.sf(d + t, d) / 2) / t for d in (1e2, 1e4, 1e6) for t in [np.sqrt(2 * d)]]
     assert shares[0] > 5 * shares[1] > 25 * shares[2]
+
+
+# Source: AC Lemma 17, (82).
+@pytest.mark.parametrize("clip", [1.0, 2.0, 3.0])
+def test_the_noise_of_all_steps_is_the_diffusions_up_to_the_square_of_the_clip_over_n(clip):
+    num_steps = dim = 1000
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(1.0, power=1.0), clip, 0.5, num_steps)
+    steps = np.arange(1, num_steps)
+    # eta~^2 = (1 - t)^2 has the second derivative 2 everywhere, and sigma~^2 = 2 (1 - t) / rho^2.
+    noise_std = jax.vmap(lambda step: algorithm.noise_std(step, dim))
+    added = np.asarray(noise_std(steps), np.float64) ** 2
+    diffused = 4 * dim * clip**2 * 2 * (1 - steps / num_steps) / (0.5**2 * num_steps**3)
+    # Half of 4 d c^2 (sigma_k^2 - sigma~^2 / n^3) times the trace of the Hessian of q.
+    right = clip**2 * 2 / (0.5**2 * num_steps)
+    printed = 2 * 2 / (0.5**2 * num_steps)
+    # q = u' (I - z)^(-1) u has the Hessian 2 / (1 - z): z = -2 and the largest norm allowed.
+    for hessian in (2 / 3, 1.0):
+        found = abs(np.sum(added - diffused)) / 2 * hessian * dim
+        assert found == pytest.approx(hessian * right, rel=3e-3)
+        assert found < right
+        # In print the square of the clip is left out: at gamma = 1 too small from c = 2 on.
+        assert (found > printed) == (clip >= 2)
 
 
 # Source: AC Lemma 19.
@@ -107,7 +130,7 @@ def test_exponential_integrals_have_their_bounds_and_their_limit():
     assert float(mpmath.expint(-2, 0.5)) > 2 * np.exp(-0.5) / 0.5
 
 
-# Source: AC (186) to (192).
+# Source: AC (186) to (193).
 @pytest.mark.parametrize("power", [1.0, 2.0, 5.0])
 def test_the_linear_solution_of_a_steep_schedule_ends_below_its_powers(power):
     whole = 1 + power

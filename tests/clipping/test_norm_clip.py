@@ -22,7 +22,7 @@ def test_a_zero_gradient_is_left_alone():
     assert jax.grad(lambda norm: NormClip(1.0).factor(norm, 10))(0.0) == 0
 
 
-# Source: AC (16), (17).
+# Source: AC (16), (17), (21), (22).
 def test_moments_are_those_of_a_clipped_residual():
     clip, variance = NormClip(0.8), 1.7
     residuals = np.sqrt(variance) * np.random.default_rng(0).normal(size=(200_000,))

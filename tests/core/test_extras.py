@@ -33,8 +33,8 @@ CALLS = {
         "data",
     ),
     "from jaxdp.data.datasets import read_table; read_table('t.csv', None)": ("pandas", "data"),
-    "from jaxdp.privacy.batches.subsampling import renyi_epsilon;"
-    "renyi_epsilon(.1, 1., 9, 1e-5, 'zero-out-one')": ("dp_accounting", "privacy"),
+    "from jaxdp.privacy.conversions.subsampling import subsampled_gaussian_epsilon;"
+    "subsampled_gaussian_epsilon(.1, 1., 9, 1e-5, 'zero-out-one')": ("dp_accounting", "privacy"),
 }
 _COMMANDS = {
     "compare --out o": ("matplotlib", "plots"),

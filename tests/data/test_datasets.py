@@ -5,7 +5,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from jaxdp.data.datasets import read_table
+from jaxdp.data.datasets import read_inputs, read_table, read_whole_table
 
 VALUES = np.round(np.random.default_rng(0).normal(size=(30, 3)), 4)
 ROWS = "\n".join(",".join(map(str, row)) for row in VALUES)
@@ -64,6 +64,100 @@ def test_target_by_name_and_by_number_and_dropped_columns(tmp_path):
     np.testing.assert_array_equal(read_table(path, 0).labels, VALUES[:, 0])
 
 
+UNCLEAR = "the first line may be names or data; say header or no header"
+WHOLE = "\n".join(",".join(map(str, row)) for row in np.rint(9 * VALUES).astype(int))
+
+
+@pytest.mark.parametrize(
+    ("first", "rows", "options", "study", "fit"),
+    [
+        ("a,b,c", ROWS, {}, True, True),
+        ("a,,c", ROWS, {}, True, True),
+        ("2019,2020,2021", ROWS, {}, None, None),
+        ("2019,2020,2021", ROWS, {"target": "2021"}, True, True),
+        ("2019,2020,2021", ROWS, {"target": 2021}, True, True),
+        ("2019,2020,2021", ROWS, {"drop": ["2020"]}, True, True),
+        ("2019,2020,2021", WHOLE, {"drop": [2020]}, True, True),
+        ("2019,2020,2021", ROWS, {"header": True}, True, True),
+        ("2019,2020,2021", ROWS, {"header": False}, False, False),
+        # Numbers of columns tell nothing of names.
+        ("2,1,0", WHOLE, {"target": "2", "drop": [1]}, False, None),
+        ("2,1,0", WHOLE, {"target": "2", "drop": [1], "header": True}, True, True),
+        ("0,1,2", ROWS, {}, True, None),
+        ("0.5,-1,2", ROWS, {}, False, None),
+        ("400,410,fat", ROWS, {}, True, None),
+        ("400,410,fat", WHOLE, {}, True, None),
+        ("400,410,fat", ROWS, {"target": "fat"}, True, True),
+        ("2020-01,2020-02,2020-03", ROWS, {}, None, None),
+        ("1 000,2 000,3 000", ROWS, {}, None, None),
+        ("# 1,2,3", ROWS, {}, True, True),
+    ],
+)
+def test_a_header_is_said_or_told_by_names_that_are_asked_for(
+    tmp_path, first, rows, options, study, fit
+):
+    """Whether the first line is a header for a study and for a fit; None where both refuse."""
+    path = _write(tmp_path, f"{first}\n{rows}")
+    for read, is_header in ((read_table, study), (read_whole_table, fit)):
+        if is_header is None:
+            with pytest.raises(ValueError, match=UNCLEAR):
+                read(path, **options)
+        else:
+            table = read(path, **options)
+            assert len(table.labels) == len(VALUES) + (not is_header)
+            assert (table.label_name in first.split(",")) or not is_header
+
+
+@pytest.mark.parametrize(
+    ("text", "has_header"),
+    [
+        ("country,2019,2020\nAT,.5,1.5\nBE,2.5,.1\n", True),
+        ("country,2019,2020\nAT,5,15\nBE,25,1\n", None),
+        ("5.1,3.5,setosa\n4.9,3.2,setosa\n", False),
+        ("39,Gov,77516\n50,Self,83311\n17,Gov,83312\n", False),
+        ("39,Gov,77516\n50,Self,83311\n", None),
+    ],
+)
+def test_words_and_numbers_above_words_are_names_where_that_is_clear(tmp_path, text, has_header):
+    path = _write(tmp_path, text)
+    messages = {True: "column 'country' holds text", False: "'[12]' holds text", None: UNCLEAR}
+    with pytest.raises(ValueError, match=messages[has_header]):
+        read_table(path)
+    with pytest.raises(ValueError, match=UNCLEAR):
+        read_whole_table(path)
+
+
+def test_columns_are_found_by_name_and_by_place_where_that_is_said(tmp_path):
+    path = _write(tmp_path, "30,20,x\n1,2,z\n3,4,w\n")
+    np.testing.assert_array_equal(read_inputs(path, ["20", "30"]), [[2, 1], [4, 3]])
+    path = _write(tmp_path, "1,2\n3,4\n")
+    with pytest.raises(ValueError, match="no columns '20', '30' among its 2"):
+        read_inputs(path, ["20", "30"])
+    np.testing.assert_array_equal(read_inputs(path, ["20", "30"], header=False), [[1, 2], [3, 4]])
+    with pytest.raises(ValueError, match="no columns '20', '30', '40' among its 2"):
+        read_inputs(path, ["20", "30", "40"], header=False)
+    # Of a function without names: the table's own names are no data.
+    np.testing.assert_array_equal(read_inputs(path, ["0", "1"]), [[1, 2], [3, 4]])
+    path = _write(tmp_path, "b,a\n1,2\n3,4\n")
+    np.testing.assert_array_equal(read_inputs(path, ["0", "1"]), [[1, 2], [3, 4]])
+    with pytest.raises(ValueError, match=UNCLEAR):
+        read_inputs(_write(tmp_path, "400,410\n.1,.2\n"), ["0", "1"])
+
+
+def test_the_last_column_is_the_target_whatever_the_columns_are_called(tmp_path):
+    path = _write(tmp_path, "2,1,0\n" + ROWS)
+    table = read_table(path, header=True)
+    assert (table.input_names, table.label_name) == (("2", "1"), "0")
+    np.testing.assert_array_equal(table.labels, VALUES[:, 2])
+
+
+def test_a_name_that_stands_twice_is_refused_where_it_is_asked_for(tmp_path):
+    path = _write(tmp_path, "a,a,c\n" + ROWS)
+    for options in ({"target": "a"}, {"drop": ["a"]}):
+        with pytest.raises(ValueError, match="the name 'a' stands 2 times; rename it"):
+            read_table(path, **options)
+
+
 def test_reads_npz_of_columns_and_of_blocks(tmp_path):
     np.savez(tmp_path / "blocks.npz", inputs=VALUES[:, :2], labels=VALUES[:, 2])
     np.savez(tmp_path / "columns.npz", a=VALUES[:, 0], b=VALUES[:, 1], y=VALUES[:, 2])
@@ -103,12 +197,13 @@ def test_constant_columns_are_left_out_when_asked(tmp_path):
         (
             "a,b,c\n1,red,3\n" + ROWS,
             {},
-            "column 'b' holds text, for example 'red'; .*drop=\\[\"1\"\\]$",
+            "column 'b' holds text; .*drop=\\[\"1\"\\]$",
         ),
         ("a,b,c\nx,red,3\n" + ROWS, {}, "columns 'a', 'b' hold text.*drop=\\[\"0\", \"1\"\\]$"),
-        ("a,b,c\n1,2,red\n" + ROWS, {}, "the target 'c' holds 'red'; choose another"),
+        ("a,b,c\n1,2,red\n" + ROWS, {}, "the target 'c' holds text; choose another"),
         ("a,b,c\n", {}, "a header and no rows"),
-        ("a,b,c\n1,2,3,4\n" + ROWS, {}, "header names 3 columns, the first row has 4"),
+        ("a,b,c\n1,2,3,4\n" + ROWS, {}, "rows of unequal length .*3 fields in line 2, saw 4"),
+        ("a,b,c\n1,2\n3,4\n", {}, "header names 3 columns, the first row has 2"),
         ("a,b,c\n1,2,3", {}, "too few rows: 1 for 2 columns"),
         ("a,b,c\n1,1e308,3\n" + ROWS, {}, "column 'b' with missing or infinite"),
         ("a,b,c\n" + ROWS + "\n1,2,3,4", {}, "rows of unequal length"),

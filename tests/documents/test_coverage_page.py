@@ -11,10 +11,12 @@ LISTED = {
         "equations": "(4.1) to (4.3)",
         "statements": {"Lemma B.1, (4.3)": "a bound", "Theorem 2": "a law", "Figure 1": "a curve"},
         "reasons": {"Figure 1": "no data"},
+        "partly": {},
     }
 }
 HERE = citations.Place("jaxdp/core/keys.py", "jaxdp.core.keys.purpose_key")
 THERE = citations.Place("tests/core/test_keys.py", "test_keys_differ")
+RUN = citations.Place("experiments/rounding.py", "rounding")
 
 
 @pytest.mark.parametrize(
@@ -85,20 +87,44 @@ def test_a_range_that_is_none_is_an_error(text):
 def test_states_are_what_the_places_are():
     cited = {("PF", "(4.3)"): [HERE], ("PF", "Lemma B.1"): [THERE]}
     (paper,) = statements.papers(cited, LISTED)
-    assert [row.state for row in paper.statements] == ["function and test", "missing", "reason"]
+    assert [row.state for row in paper.statements] == ["held", "missing", "reason"]
     assert coverage_page.missing([paper]) == ["PF Theorem 2"]
     text = coverage_page.page([paper])
     assert (
         "| Lemma B.1, (4.3) | a bound | [`jaxdp.core.keys.purpose_key`](../jaxdp/core/keys.py), "
-        "[test_keys_differ](../tests/core/test_keys.py) | function and test |" in text
+        "[test_keys_differ](../tests/core/test_keys.py) | held |" in text
     )
     assert "| Figure 1 | a curve | no data | reason |" in text
+    for place, state in ((HERE, "function"), (RUN, "experiment"), (THERE, "held")):
+        (paper,) = statements.papers({("PF", "Theorem 2"): [HERE, place]}, LISTED)
+        assert paper.statements[1].state == state
 
 
-def test_an_equation_of_a_proof_that_is_named_gets_a_row():
+def test_what_a_test_leaves_out_makes_a_statement_held_in_part():
+    (listed,) = LISTED.values()
+    data = {"PF": listed | {"partly": {"Theorem 2": "one side"}}}
+    cited = {("PF", "Theorem 2"): [THERE]}
+    (paper,) = statements.papers(cited, data)
+    assert paper.statements[1].state == "partly"
+    assert "| partly: one side |" in coverage_page.page([paper])
+    with pytest.raises(ValueError, match="PF Theorem 2 is held in part, and no test names it"):
+        statements.papers({("PF", "Theorem 2"): [HERE, RUN]}, data)
+    # Equations that stand alone have to be named one and all; a lemma's name stands for its own.
+    data["PF"] |= {"statements": {"(4.1), (4.2)": "a law", "Lemma 1, (4.3)": "a"}, "partly": {}}
+    cited = {("PF", "(4.1)"): [THERE], ("PF", "(4.2)"): [HERE], ("PF", "Lemma 1"): [THERE]}
+    (paper,) = statements.papers(cited, data | {"PF": data["PF"] | {"reasons": {}}})
+    assert [row.state for row in paper.statements] == ["partly", "held"]
+    assert paper.statements[0].part == "(4.1) alone"
+
+
+def test_an_equation_of_a_proof_that_is_named_gets_a_row_and_the_others_are_counted():
     (paper,) = statements.papers({("PF", "(4.2)"): [THERE]}, LISTED)
-    assert [row.name for row in paper.statements if row.places] == ["(4.2)"]
-    assert "| (4.2) | a step of a proof" in coverage_page.page([paper])
+    assert [row.name for row in paper.steps] == ["(4.2)"]
+    assert not any(row.places for row in paper.statements)
+    text = coverage_page.page([paper])
+    assert "| (4.2) | a step of a proof" in text
+    # Three statements, of which none is held, and (4.1) of three equations.
+    assert "| [PF](#pf) | 3 | 0 | 0 | 0 | 0 | 1 | 2 | 3 | 1 |" in text
 
 
 @pytest.mark.parametrize(
@@ -123,11 +149,11 @@ def test_a_mistyped_number_and_an_idle_reason_are_errors(cited, message):
     ],
 )
 def test_a_statement_is_listed_once_under_a_name(listed, message):
-    data = {"PF": {"title": "", "equations": "", "statements": listed, "reasons": {}}}
+    data = {"PF": LISTED["PF"] | {"equations": "", "statements": listed, "reasons": {}}}
     with pytest.raises(ValueError, match=message):
         statements.papers({}, data)
     data["PF"] |= {"statements": {"Lemma 1": "a"}, "reasons": {"Lemma 2": "b"}}
-    with pytest.raises(ValueError, match="a reason for what it does not list"):
+    with pytest.raises(ValueError, match="says more of what it does not list"):
         statements.papers({}, data)
 
 

@@ -201,6 +201,84 @@ def test_public_ranges_are_mapped_to_the_unit_cube():
     np.testing.assert_array_equal(*ranged.release_.features(beyond))
 
 
+def _labelled(kind, values):
+    import pandas
+    import xarray
+
+    return {
+        "series": lambda: pandas.Series(values),
+        "dictionary": lambda: values,
+        "array of xarray": lambda: xarray.DataArray([*values.values()], {"name": [*values]}),
+    }[kind]()
+
+
+@pytest.mark.parametrize("kind", ["series", "dictionary", "array of xarray"])
+@pytest.mark.parametrize("names", [["age", "share"], [2020, 2019], [400.5, 410.0]])
+def test_labelled_ranges_go_by_the_names_of_the_columns(kind, names):
+    import pandas
+
+    table = pandas.DataFrame(INPUTS * [50, 0.5], columns=names)
+    low, high = np.array([-50, -0.5]), np.array([50, 0.5])
+    by_place = _ridge(input_range=(low, high)).fit(table, LABELS)
+    # The lines of a book of columns, in an order of its own and with one more.
+    ends = [_labelled(kind, {names[1]: end[1], "more": 7, names[0]: end[0]}) for end in (low, high)]
+    by_name = _ridge(input_range=tuple(ends)).fit(table, LABELS)
+    rows = INPUTS[:20] * [50, 0.5]
+    expected = np.asarray(by_place.release_.features(rows))
+    np.testing.assert_array_equal(by_name.release_.features(rows), expected)
+    swapped = _ridge(input_range=(low[::-1], high[::-1])).fit(table, LABELS)
+    assert np.abs(np.asarray(swapped.release_.features(rows)) - expected).max() > 0.01
+    one = _ridge(input_range=(-50, ends[1])).fit(table, LABELS)
+    np.testing.assert_array_equal(one.release_.features.base.base.low, [-50, -50])
+    for end, columns in ((_labelled(kind, {names[0]: 1, "more": 2}), table), (ends[1], INPUTS)):
+        with pytest.raises(
+            ValueError, match=r"by the names .* where they are labelled, got labels"
+        ):
+            _ridge(input_range=(-60, end)).fit(columns, LABELS)
+
+
+def test_a_series_without_labels_goes_by_place():
+    import pandas
+
+    table = pandas.DataFrame(INPUTS, columns=["a", "b"])
+    found = _ridge(input_range=(-1, pandas.Series([1, 2]))).fit(table, LABELS)
+    np.testing.assert_array_equal(found.release_.features.base.base.high, [1, 2])
+
+
+@pytest.mark.parametrize("made", [list, tuple, np.array], ids=["list", "tuple", "array"])
+def test_ranges_of_two_columns_that_may_be_lows_and_highs_as_well_are_refused(made):
+    for inner in ((-1, 1), (0, 10)), ([-1, 1], [0, 10]):
+        with pytest.raises(ValueError, match="may also be a range for each of two columns"):
+            _ridge(input_range=made(inner)).fit(INPUTS, LABELS)
+    # One of the two readings has an empty range, or the ends are arrays.
+    for low, high in ([0, 0], [10, 100]), ([-1, -1], [1, 1]), (np.array([-1, 1]), np.array([0, 9])):
+        found = _ridge(input_range=(low, high)).fit(INPUTS, LABELS)
+        np.testing.assert_array_equal(found.release_.features.base.base.low, low)
+
+
+def test_ranges_in_one_piece_are_refused():
+    import pandas
+
+    book = pandas.DataFrame({"low": [0, 1], "high": [1, 9]}, index=["a", "b"])
+    for given in (book, book.T, book.low, {"a": (0, 1), "b": (1, 9)}, {"low": 0, "high": 1}):
+        with pytest.raises(TypeError, match=r"expected input_range to be \(low, high\)"):
+            _ridge(input_range=given).fit(INPUTS, LABELS)
+
+
+def test_columns_named_by_numbers_are_taken_by_name():
+    import pandas
+
+    table = pandas.DataFrame(INPUTS, columns=[2020, 2019])
+    found = _ridge().fit(table, LABELS)
+    assert found.release_.columns.inputs == ("2020", "2019")
+    expected = found.predict(table)
+    np.testing.assert_array_equal(found.predict(table[[2019, 2020]]), expected)
+    np.testing.assert_array_equal(found.release_(table[[2019, 2020]]), found.release_(INPUTS))
+    np.testing.assert_array_equal(found.release_(table.rename(columns=str)), found.release_(INPUTS))
+    with pytest.raises(ValueError, match="without '2019' and with '2018' besides"):
+        found.predict(table.rename(columns={2019: 2018}))
+
+
 def test_an_input_bound_is_the_scale_of_the_default_kernel():
     estimator = _ridge(input_bound=0.5).fit(INPUTS, LABELS)
     inner = estimator.release_.features.base
@@ -242,21 +320,33 @@ def test_three_classes_have_a_score_each_and_the_largest_names_the_class():
         _classifier(classes=classes, loss=jaxdp.losses.Logistic()).fit(INPUTS, kinds)
 
 
-def test_classes_that_are_read_from_the_labels_are_an_assumption(classifier):
-    assert not any("read from the data" in line for line in classifier.cost_.assumptions)
-    found = _classifier(classes=None).fit(INPUTS, KINDS)
-    assert any("read from the data" in line for line in found.cost_.assumptions)
-    assert found.cost_.epsilon == classifier.cost_.epsilon
-    np.testing.assert_array_equal(found.classes_, classifier.classes_)
+@pytest.mark.usefixtures("callers_line")
+def test_classes_that_are_read_off_the_labels_cost_infinity(classifier):
+    # The class of one record, which its neighbour lacks, is one of the released function's.
+    kinds = KINDS.astype(object)
+    kinds[3] = "rare"
+    for labels, classes in ((KINDS, ["left", "right"]), (kinds, ["left", "rare", "right"])):
+        with pytest.warns(UserWarning, match="epsilon is infinite: .* give classes=") as seen:
+            found = _classifier(classes=None).fit(INPUTS, labels)
+        assert [warning.filename for warning in seen] == [__file__]
+        assert found.classes_.tolist() == classes
+        assert (found.cost_.epsilon, found.cost_.is_certified) == (math.inf, False)
+        assert found.cost_ == found.release_.cost
+        assert "read off the labels" in str(found.cost_)
+    # Where they are given, a table without one of them has the same budget.
+    given = _classifier(classes=("left", "rare", "right")).fit(INPUTS, KINDS)
+    assert given.classes_.tolist() == classes
+    assert given.cost_.epsilon == pytest.approx(5, rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:epsilon is infinite")
 @pytest.mark.parametrize(
     ("classes", "labels", "message"),
     [
         (None, np.zeros(ROWS, int), "expected two classes or more, got 1"),
-        (("left", "up"), KINDS, r"of the classes \['left', 'up'\], got 'right'"),
+        (("left", "up"), KINDS, r"of the classes \['left', 'up'\], got 1 others"),
         (("up", "up"), KINDS, "expected classes that differ, got 2"),
-        (("a", "b", "c"), KINDS, r"of the classes \['a', 'b', 'c'\], got 'left'"),
+        (("a", "b", "c"), KINDS, r"of the classes \['a', 'b', 'c'\], got 2 others"),
         (None, LABELS, "Unknown label type"),
     ],
     ids=["one", "foreign", "equal", "three named", "numbers"],

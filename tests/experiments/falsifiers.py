@@ -252,6 +252,9 @@ _FREE = {
         ("minutes", filled("seconds", 1.2 * 600, part="curves")),
     ],
     "fig04_mnist_hyperparameters": [
+        ("optimal T falls", constant("error", "curve")),
+        ("region (4)", turned("heat", "heat_time")),
+        ("region (1)", at("heat", 3, clip_norm=-1, heat_time=-1)),
         ("minimum in between", constant("error", "time")),
         ("of one another", _narrowest_is_late),
         ("exact calibration", at("error", 3, curve=-1)),

@@ -198,15 +198,12 @@ def test_runs_and_algorithms_compose_as_their_releases_do():
         compose(algorithm, "another")
 
 
-def test_a_delta_below_what_the_noise_can_hold_is_refused():
-    release = Release("a sum", "replace-one", GaussianMechanism(1.0), least_delta=1e-5)
-    assert jaxdp.account(release, delta=1e-5).mu == 1.0
-    with pytest.raises(ValueError, match="expected delta >= 1e-05, got 9e-06"):
-        jaxdp.account(release, delta=9e-6)
-    whole = compose(
-        release, Release("a mean", "replace-one", GaussianMechanism(1.0), is_certified=True)
-    )
-    assert (whole.least_delta, whole.is_certified) == (1e-5, False)
+def test_what_is_composed_is_certified_if_all_parts_are():
+    mechanism = GaussianMechanism(1.0)
+    certified = Release("a mean", "replace-one", mechanism, is_certified=True)
+    simulated = Release("a sum", "replace-one", mechanism)
+    assert compose(certified, certified).is_certified
+    assert not compose(certified, simulated).is_certified
 
 
 def test_wrong_things_are_refused():

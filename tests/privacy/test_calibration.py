@@ -4,15 +4,20 @@ import math
 
 import jax
 import numpy as np
+import optax
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import jaxdp
 from jaxdp.privacy import (
     Composition,
+    FixedSizeBatches,
     GaussianMechanism,
     PoissonSampler,
     PoissonSubsampledGaussian,
+    SecretNoise,
+    ShuffledEpochs,
     ZeroConcentrated,
     calibrated_noise_multiplier,
     gaussian_noise_std,
@@ -117,6 +122,59 @@ def test_subsampled_noise_keeps_the_budget_and_wastes_little(epsilon, delta, num
     assert spent(found) <= epsilon < spent(found * (1 - 1e-3))
 
 
+def test_batches_that_hardly_fit_get_the_noise_that_is_left():
+    """Most of delta goes to batches that do not fit."""
+    sampler = PoissonSampler(50, 0.9, capacity=49)
+    delta = 1.001 * sampler.overflow_probability
+    found = calibrated_noise_multiplier(1.0, delta, sampler=sampler, num_steps=1)
+    assert found > 2 * gaussian_noise_std(1.0, delta, sensitivity=1.0)
+    spent = PoissonSubsampledGaussian(sampler, found, 1).epsilon(delta, _ADDED)
+    assert 0.99 < spent <= 1
+
+
+@pytest.mark.parametrize(
+    ("sampler", "num_steps"),
+    [
+        (PoissonSampler(20_000, 0.01), 30),
+        (PoissonSampler(200, 0.5), 3),
+        (PoissonSampler(200, 1.0), 7),
+        (ShuffledEpochs(200, 10), 50),
+        (FixedSizeBatches(200, 10), 50),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.01, 1e-3), (1.0, 1e-12), (8.0, 1e-6), (60.0, 1e-5), (1e3, 1e-8)]
+)
+def test_every_budget_that_is_calibrated_is_stated_of_either_noise(
+    sampler, num_steps, epsilon, delta
+):
+    settings = {"clip_norm": 1.0, "num_steps": num_steps, "sampler": sampler}
+    simulated = jaxdp.PrivateOptimiser.calibrated(optax.sgd(0.1), epsilon, delta, **settings)
+    cost = jaxdp.account(simulated, delta=delta)
+    assert epsilon * (1 - 1e-3) <= cost.epsilon <= epsilon
+    assert not cost.is_certified
+    certified = jaxdp.account(simulated.replace(noise=SecretNoise()), delta=delta)
+    assert (certified.epsilon, certified.is_certified) == (cost.epsilon, True)
+
+
+def test_large_budgets_have_the_noise_that_they_need():
+    """Noise .2943 has an epsilon of 99.9, by an account of its own (test_subsampling.py)."""
+    sampler = PoissonSampler(2000, 0.05)
+    found = calibrated_noise_multiplier(99.9, 1e-5, sampler=sampler, num_steps=200)
+    assert found == pytest.approx(0.2943, rel=1e-3)
+    sampler = PoissonSampler(2000, 0.01)
+    assert calibrated_noise_multiplier(1e3, 1e-8, sampler=sampler, num_steps=30) < 0.06
+
+
+def test_tiny_budgets_of_many_steps_are_amplified():
+    """sqrt(T) q / s is about mu, a Gaussian's."""
+    sampler, num_steps = PoissonSampler(2000, 0.01), 10_000
+    found = calibrated_noise_multiplier(0.01, 1e-8, sampler=sampler, num_steps=num_steps)
+    about = gaussian_noise_std(0.01, 1e-8, sensitivity=0.01, num_releases=num_steps)
+    assert found == pytest.approx(about, rel=0.02)
+
+
 def test_without_subsampling_it_is_the_exact_gaussian():
     sampler = PoissonSampler(100, 1.0)
     found = calibrated_noise_multiplier(1.0, 1e-5, sampler=sampler, num_steps=9)
@@ -126,8 +184,10 @@ def test_without_subsampling_it_is_the_exact_gaussian():
 
 def test_impossible_budgets_are_refused():
     crowded = PoissonSampler(10_000, 0.01, capacity=100)
-    with pytest.raises(ValueError, match="truncated batches leave some of delta"):
+    with pytest.raises(ValueError, match=r"capacity of 100, got 1e-05; capacity=10001 holds all"):
         calibrated_noise_multiplier(1.0, 1e-5, sampler=crowded, num_steps=10)
+    roomy = PoissonSampler(10_000, 0.01, capacity=10_001)
+    assert calibrated_noise_multiplier(1.0, 1e-5, sampler=roomy, num_steps=10) < math.inf
     for wrong in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="0 < epsilon < infinity"):
             calibrated_noise_multiplier(wrong, 1e-5, sampler=_SAMPLER, num_steps=10)

@@ -100,12 +100,34 @@ def test_gaussians_add_their_squares_and_the_rest_composes_in_zcdp(mus, z):
 
 
 def test_what_is_not_zcdp_shares_delta():
-    sampled = PoissonSubsampledGaussian(_SAMPLER, 2.0, 50)
-    found = Composition((sampled, GaussianMechanism(0.3), GaussianMechanism(0.4))).epsilon(
-        1e-5, "zero-out-one"
+    alone = ObjectivePerturbation(0.2, 0.25, 0.002)
+    found = Composition((alone, GaussianMechanism(0.3), GaussianMechanism(0.4))).epsilon(
+        1e-5, REPLACE_ONE
     )
-    parts = sampled.epsilon(5e-6, "zero-out-one") + gaussian_epsilon(0.5, 5e-6)
+    parts = alone.epsilon(5e-6, REPLACE_ONE) + gaussian_epsilon(0.5, 5e-6)
     assert found == pytest.approx(parts, rel=1e-9)
+    sampled = PoissonSubsampledGaussian(_SAMPLER, 2.0, 50)
+    mixed = Composition((sampled, GaussianMechanism(0.3), ZeroConcentrated(0.2), sampled))
+    twice = PoissonSubsampledGaussian(_SAMPLER, 2.0, 100)
+    parts = twice.epsilon(5e-6, "zero-out-one") + zcdp_epsilon(0.245, 5e-6)
+    assert mixed.epsilon(1e-5, "zero-out-one") == pytest.approx(parts, rel=1e-9)
+
+
+def test_gaussians_and_sums_over_poisson_batches_compose_their_losses():
+    sampled = PoissonSubsampledGaussian(_SAMPLER, 2.0, 50)
+    gaussians = GaussianMechanism(0.3), GaussianMechanism(0.4)
+    found = Composition((sampled, *gaussians)).epsilon(1e-5, "zero-out-one")
+    apart = sampled.epsilon(5e-6, "zero-out-one") + gaussian_epsilon(0.5, 5e-6)
+    assert gaussian_epsilon(0.5, 1e-5) < found < 0.95 * apart
+    # A sampled step is at most a step without sampling.
+    assert found < gaussian_epsilon(math.hypot(0.5, math.sqrt(50) / 2), 1e-5)
+    # Without sampling the sum of squares is exact.
+    always = PoissonSubsampledGaussian(PoissonSampler(1000, 1.0, capacity=1001), 2.0, 4)
+    exact = Composition((always, *gaussians)).epsilon(1e-5, "zero-out-one")
+    assert exact == pytest.approx(gaussian_epsilon(math.sqrt(1.25), 1e-5), rel=1e-12)
+    assert Composition((sampled, Unproved("no"))).epsilon(1e-5, "zero-out-one") == math.inf
+    noiseless = Composition((sampled, GaussianMechanism(math.inf)))
+    assert noiseless.epsilon(1e-5, "zero-out-one") == math.inf
 
 
 def test_mechanisms_may_be_traced():

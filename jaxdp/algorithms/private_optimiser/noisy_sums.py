@@ -18,7 +18,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from jaxdp.clipping import TwoPartSum
+from jaxdp.clipping.two_part_sum import TwoPartSum, why_sums_are_unproved
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
 
 _LARGEST_INTEGER = 2.0**61
@@ -56,8 +56,12 @@ def with_secret_noise(
         noise: its source.
 
     Raises:
-        ValueError: the noise is so little that 64-bit integers do not hold the sum in its unit.
+        ValueError: the noise is so little that 64-bit integers do not hold the sum in its unit, or
+            sums are not proved on the device that made this one.
     """
+    unproved = why_sums_are_unproved(total)
+    if unproved is not None:
+        raise ValueError(f"expected sums with a proved bound for noise=SecretNoise(): {unproved}")
     unit = grid_unit(std)
     if bound > _LARGEST_INTEGER * unit:
         raise ValueError(

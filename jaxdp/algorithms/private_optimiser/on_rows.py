@@ -108,7 +108,8 @@ class OptimiserOnRows(AbstractRowsAlgorithm):
     def release(self):
         sums = self.sampler, self.noise_multiplier, int(self.num_steps)
         has_average = self.average is not None
-        return release_of_sums(*sums, noise=self.noise, key=None, has_average=has_average)
+        given = {"noise": self.noise, "sensitivity": self.sensitivity, "key": None}
+        return release_of_sums(*sums, **given, has_average=has_average)
 
     def init(self, parameters):
         inner = eqx.filter_vmap(lambda one: self.transformation.init(one))(parameters)

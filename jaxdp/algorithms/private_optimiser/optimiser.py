@@ -35,6 +35,7 @@ from jaxdp.algorithms.private_optimiser.optimiser_steps import (
     OptimiserState,
     clip_norm_of,
     clipped_sum_over,
+    digest_of_run,
     moved,
     moved_compiled,
     num_weights,
@@ -268,7 +269,8 @@ class PrivateOptimiser(AbstractTrainable):
         inner = self.transformation.init(weights)
         iterate = None if self.average is None else jax.tree.map(jnp.asarray, weights)
         buffers = None if self._correlated is None else self._correlated.start(weights)
-        return OptimiserState(inner, jnp.zeros((), jnp.int32), iterate, buffers)
+        digest = jnp.zeros(2, jnp.uint32) if self.sampler.needs_one_key else None
+        return OptimiserState(inner, jnp.zeros((), jnp.int32), iterate, buffers, digest)
 
     def iterate(self, model: PyTree, state: OptimiserState) -> PyTree:
         """The model at which the next gradients are taken: with an average, not the one released.
@@ -327,9 +329,9 @@ class PrivateOptimiser(AbstractTrainable):
 
         For sums that `step` does not make, over several devices for example. The account holds
         if they are `clipped_gradient_sum_in_parts` or `clipped_gradient_sum` at this clip norm
-        over this sampler's batches (with secret noise those of `sample_secretly`), added by
-        `jaxdp.clipping.sum_over_devices` where there are several parts: what a `psum` rounds is
-        not covered.
+        over this sampler's batches of this key (with secret noise those of `sample_secretly`),
+        added by `jaxdp.clipping.sum_over_devices` where there are several parts: what a `psum`
+        rounds is not covered.
 
         Args:
             gradient_sum: the sum, in two parts or rounded, of gradients at `iterate(model, state)`,
@@ -340,30 +342,34 @@ class PrivateOptimiser(AbstractTrainable):
                 number at every step, since the proof has one scale for all of them.
 
         Raises:
-            ValueError: all steps that are accounted for have been made, or secret noise is asked
-                for under `jit`.
+            ValueError: all steps that are accounted for have been made, the key is another than
+                before where one is needed, or secret noise is asked for under `jit` or where sums
+                are not proved (XLA's fast math, a TPU).
         """
         weights_of(model)
         made = steps_made(state, self.num_steps)
         self.iterate(model, state)
         if self._secret is not None:
             require_host_arrays((self.learning_rate, gradient_sum, model, state, key))
+        digest, is_valid = None, self.transformation.is_valid
+        if self.sampler.needs_one_key:
+            digest, is_same = digest_of_run(state, key)
+            is_valid &= is_same
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
         noisy, buffers = self._noisy_sum(gradient_sum, made, state.buffers, key=key, **sizes)
         mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
-        is_valid = self.transformation.is_valid
         for part in (self.average, self._correlated):
             if part is not None:
                 is_valid &= part.is_valid
         if isinstance(is_valid, Tracer):
-            # A traced rate out of its range leaves no weights, as it leaves no simulated risk.
+            # A traced rate out of its range leaves no weights, as it leaves no simulated risk; nor
+            # does a traced key that is not the one of the steps before.
             mean = jax.tree.map(lambda leaf: jnp.where(is_valid, leaf, jnp.nan), mean)
         apply = moved if self._secret is None else moved_compiled
         length = None if self.average is None else jnp.asarray(self.num_steps, jnp.int32)
-        new = apply(self.transformation, mean, model, state, self.average, length)
-        if buffers is not None:
-            after = new[1]
-            new = new[0], OptimiserState(after.inner, after.num_released, after.iterate, buffers)
+        moved_model, after = apply(self.transformation, mean, model, state, self.average, length)
+        kept = after.inner, after.num_released, after.iterate
+        new = moved_model, OptimiserState(*kept, buffers, digest)
         if concrete(made) is not None:
             return new
         # A traced loop that goes on for too long is given nothing more.
@@ -443,11 +449,13 @@ class PrivateOptimiser(AbstractTrainable):
         Args:
             key: that of the run, for the assumptions to say how many bits a guess has to find.
         """
+        clip_norm_of(self.clip_norm)
         return release_of_sums(
             self.sampler,
             self.noise_multiplier,
             int(self.num_steps),
             noise=self.noise,
+            sensitivity=self.sensitivity,
             key=key,
             has_average=self.average is not None,
         )

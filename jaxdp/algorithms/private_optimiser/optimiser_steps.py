@@ -10,17 +10,18 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import optax
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.loss_gradient import require_gradient
 from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts
-from jaxdp.core.checks import concrete, require_kind, require_scalar
-from jaxdp.core.keys import numbered_key
+from jaxdp.core.checks import concrete, require_key, require_kind, require_scalar
+from jaxdp.core.keys import numbered_key, stream_key
 from jaxdp.core.meshes import on_auto_axes
 
 # Between these, underflow and overflow are covered by the proof of the sums' sensitivity.
@@ -37,6 +38,8 @@ class OptimiserState(eqx.Module):
             released as the model; None where they are the model's.
         buffers: of past noise, where the noise of the steps is correlated. They are secret: with
             them a state is no post-processing of what was released.
+        key_digest: of the key whose batches the account is of, zero before the first step; None
+            where every step may have a key of its own.
 
     Example:
         >>> import jaxdp, numpy as np, optax
@@ -51,6 +54,7 @@ class OptimiserState(eqx.Module):
     num_released: Int[Array, ""]
     iterate: PyTree[Array] | None = None
     buffers: PyTree[Array] | None = None
+    key_digest: UInt32[Array, " words"] | None = None
 
 
 def clip_norm_of(value: Any) -> Any:
@@ -79,13 +83,30 @@ def steps_made(state: Any, num_steps: int | Int[Array, ""]) -> Int[Array, ""]:
     return state.num_released
 
 
-def require_host_arrays(arrays: Any) -> None:
-    """Raise ValueError where secret noise cannot be added, or the sums are not proved."""
-    if jax.default_backend() == "tpu":
+def digest_of_run(state: OptimiserState, key: Key[Array, ""]) -> tuple[Array, Bool[Array, ""]]:
+    """The digest of a key, and whether it is that of the steps before.
+
+    Raises:
+        ValueError: it is known to be another, or the state has none.
+    """
+    require_key(key)
+    if state.key_digest is None:
         raise ValueError(
-            "expected a CPU or a GPU with noise=SecretNoise(), got a TPU: the bound on the "
-            "sums' rounding is not proved for its products (jaxdp.clipping.sensitivity)"
+            "expected a state of this optimiser's init, which holds a digest of the run's key, got "
+            "one without"
         )
+    digest = jr.bits(stream_key(key, "digest"), state.key_digest.shape, jnp.uint32)
+    is_same = (state.num_released == 0) | jnp.all(digest == state.key_digest)
+    if not isinstance(is_same, Tracer) and not is_same:
+        raise ValueError(
+            "expected the key of the steps before: one key orders the records of an epoch, and "
+            "with another a record may be in more batches than are accounted for; got another key"
+        )
+    return digest, is_same
+
+
+def require_host_arrays(arrays: Any) -> None:
+    """Raise ValueError where secret noise cannot be added: under `jit`, `vmap` and `grad`."""
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arrays)):
         raise ValueError(
             "expected a call outside jit, vmap and grad with noise=SecretNoise(), got traced "

@@ -2,15 +2,19 @@
 
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
 import scipy
 from jaxtyping import Array, Key
 
+from jaxdp.clipping.two_part_sum import why_sums_are_unproved
 from jaxdp.core.checks import concrete
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
+from jaxdp.privacy.mechanisms import Unproved
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_key import key_entropy_bits
 from jaxdp.privacy.secret.secret_noise import SecretNoise
@@ -25,6 +29,10 @@ _ASSUMPTIONS = (
     "the loss of a record depends on that record alone; losses, norms, batches and exceptions that "
     "a loss raises are not released",
 )
+_ONE_KEY = (
+    "the batches of all steps are drawn from one key, else a record may be in more of them; step, "
+    "update and train refuse a second key"
+)
 _NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as they are"
 _CORRELATED = (
     "the noise is correlated over the steps and scaled by its sensitivity, so that all steps cost "
@@ -33,9 +41,10 @@ _CORRELATED = (
 )
 _CERTIFIED = (
     "proved in the arithmetic of the machine: the noise covers what rounding adds to one record's "
-    "part of the sums, on a CPU, or a GPU with --xla_gpu_deterministic_ops=true "
-    "(jaxdp.clipping.sensitivity says what is assumed of them), and what is released has exactly "
-    "the law of rounded normal noise",
+    "part of the sums, and what is released has exactly the law of rounded normal noise",
+    "that arithmetic is IEEE's, on a CPU, or a GPU with --xla_gpu_deterministic_ops=true "
+    "(jaxdp.clipping.sensitivity says what is assumed of them); no option such as XLA's "
+    "--xla_cpu_enable_fast_math reorders additions, which known sums test once in this process",
     "the sums are those of step, or of clipped_gradient_sum_in_parts over the sampler's batches, "
     "and each is released once",
 )
@@ -47,6 +56,7 @@ def release_of_sums(
     num_steps: int,
     *,
     noise: SecretNoise | BufferedToeplitzNoise | None,
+    sensitivity: Any,
     key: Key[Array, ""] | None,
     has_average: bool = False,
 ) -> Release:
@@ -58,6 +68,7 @@ def release_of_sums(
             of that where a record is replaced.
         num_steps: how many sums.
         noise: None where it is simulated, and independent from step to step.
+        sensitivity: that correlated noise is multiplied by.
         key: of the run, if it is known.
         has_average: whether an average of the iterates is released as the model.
 
@@ -66,26 +77,35 @@ def release_of_sums(
     """
     if isinstance(noise, BufferedToeplitzNoise):
         _require_one_batch_a_record(sampler, num_steps)
+        # A traced noise, or one that was set afterwards, may be multiplied by less than it needs.
+        needed = noise.sensitivity(num_steps)
+        numpy: Any = jnp if any(concrete(each) is None for each in (needed, sensitivity)) else np
+        noise_multiplier = noise_multiplier * numpy.minimum(1, sensitivity / needed)
     follows = "all that follows from them"
     if has_average:
         follows += ", the average of the iterates included, at no further cost"
-    mechanism, least = sampler.mechanism(noise_multiplier, num_steps), 0.0
+    mechanism = sampler.mechanism(noise_multiplier, num_steps)
+    is_certified = False
     if concrete(noise_multiplier) == 0:
         lines: tuple[str, ...] = (_NO_NOISE,)
     elif not isinstance(noise, SecretNoise):
-        least = least_delta(noise_multiplier, sampler)
-        lines = (_simulated(least * num_steps), _of_the_key(key))
+        beyond = num_steps * least_delta(noise_multiplier, sampler)
+        lines = (_simulated(min(1.0, beyond)), _of_the_key(key))
         if isinstance(noise, BufferedToeplitzNoise):
             lines = (_CORRELATED, *lines)
+    elif (unproved := why_sums_are_unproved()) is not None:
+        mechanism, lines = Unproved(unproved), ()
     else:
         mechanism, lines = noise.proved(mechanism), noise.assumptions(*_CERTIFIED)
+        is_certified = not noise.is_guessable
+    if sampler.needs_one_key and concrete(noise_multiplier) != 0:
+        lines = (*lines, _ONE_KEY)
     return Release(
         what=f"{num_steps} noisy sums of clipped gradients and {follows}",
         adjacency=sampler.adjacency,
         mechanism=mechanism,
         assumptions=(*sampler.charges(num_steps), *_ASSUMPTIONS, *lines),
-        is_certified=isinstance(noise, SecretNoise) and not noise.is_guessable,
-        least_delta=least,
+        is_certified=is_certified,
     )
 
 

@@ -39,7 +39,8 @@ class AbstractTrainable(AbstractStepwise):
             key: one for the whole run and for no other, secret (`jaxdp.privacy.secret_key()`);
                 batches and noise of each step are drawn from it and from the number of the step.
                 With secret noise only the order of `ShuffledEpochs` and the batches of
-                `FixedSizeBatches` are; the baseline draws nothing.
+                `FixedSizeBatches` are; the baseline draws nothing. Where the account needs one key
+                (`ShuffledEpochs`) another is refused; traced, it leaves no numbers.
             microbatch_size: as in `jaxdp.clipped_gradient_sum`. Below 256 it also makes the noise
                 that covers rounding less.
 
@@ -47,8 +48,9 @@ class AbstractTrainable(AbstractStepwise):
 
         Raises:
             ValueError: there are not as many records as the sampler draws from, all steps that
-                are accounted for have been made, the loss has no gradient by any weight, or
-                secret noise is asked for under `jit`.
+                are accounted for have been made, the key is another than before where one is
+                needed, the loss has no gradient by any weight, or secret noise is asked for under
+                `jit` or where sums are not proved (XLA's fast math, a TPU).
         """
         return self.counted_step(
             loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size

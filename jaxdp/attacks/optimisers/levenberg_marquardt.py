@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -15,6 +14,7 @@ from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending, on
 from jaxdp.attacks.optimisers.normal_equations import normal_equations
 from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_positive
+from jaxdp.core.numerics.one_at_a_time import solve_positive
 
 # Of the normal matrix: 67 MB in float32.
 _MOST_UNKNOWNS = 4096
@@ -204,8 +204,7 @@ def _step(target, state: _State, limits: _Limits) -> _State:
         number, damping, _, _ = trial
         damping = jnp.where(number == 0, damping, _GROWTH * damping)
         shifted = matrix + jnp.diag(jnp.repeat(damping * curvature, dim))
-        factor = jax.scipy.linalg.cho_factor(shifted, lower=True)
-        step = jax.scipy.linalg.cho_solve(factor, slope).reshape(count, dim)
+        step = solve_positive(shifted, slope).reshape(count, dim)
         moved = jnp.where(is_free[:, None], onto_sphere(state.inputs + step), state.inputs)
         return number + 1, damping, moved, relative_loss(target, moved)
 

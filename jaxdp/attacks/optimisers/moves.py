@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from jaxdp.attacks.base import AbstractTarget
 from jaxdp.attacks.objective import accumulate_products, residual, ridged_inverse
 from jaxdp.attacks.optimisers.base import onto_sphere
+from jaxdp.core.numerics.one_at_a_time import one_at_a_time
 
 # What leaving out rows may cost, of the loss that nobody minds and of that before. With the right
 # signs more: the errors of rows that are nearly found are larger where they stand on their own.
@@ -230,7 +231,8 @@ def _pointed(target, inputs, coefficients):
     blocks = jnp.arange(target.num_blocks)
     total, _ = lax.scan(power, jnp.zeros((outputs, outputs), inputs.dtype), blocks)
     # The combination of the outputs that most of the residual lies in.
-    combination = jnp.linalg.eigh(total)[1][:, -1] if outputs > 1 else jnp.ones(1, inputs.dtype)
+    eigh = one_at_a_time(jnp.linalg.eigh)
+    combination = eigh(total)[1][:, -1] if outputs > 1 else jnp.ones(1, inputs.dtype)
 
     def pull(total, index):
         block = target.block(index)

@@ -20,6 +20,7 @@ from jaxdp.attacks.base import AbstractBlock, AbstractTarget
 from jaxdp.attacks.objective import block_products, residual, solve_coefficients
 from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.core.keys import numbered_key
+from jaxdp.core.numerics.one_at_a_time import solve_positive
 
 # Of the mean curvature: below the square of the smallest coefficient that matters.
 _LEAST_CURVATURE = 1e-9
@@ -138,5 +139,4 @@ def _solve_curvature(curvature, pulled, is_free, damping):
     own = jnp.diag(curvature)
     mean = jnp.sum(own) / jnp.sum(is_free)
     added = damping * own + jnp.where(is_free[:, 0], _LEAST_CURVATURE, 1) * mean
-    factor = jax.scipy.linalg.cho_factor(curvature + jnp.diag(added))
-    return jax.scipy.linalg.cho_solve(factor, pulled)
+    return solve_positive(curvature + jnp.diag(added), pulled)

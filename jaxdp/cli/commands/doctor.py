@@ -29,6 +29,11 @@ PREDICTED_RISK = 0.0972088555
 # Of 1-GDP at delta = 1e-5: the root of Phi(1/2 - e) - exp(e) Phi(-1/2 - e) = delta.
 GAUSSIAN_EPSILON = 4.3771780957
 _RISK_TOLERANCE, _EPSILON_TOLERANCE = 2e-4, 1e-6
+# Of docs/known_faults.md: the first and the last version of jaxlib with a fault on CPUs, and which.
+_FAULTS = (
+    ("0.10.0", "0.10.2", "vmapped decompositions can lock up a program of yours"),
+    ("0.10.2", "0.11.2", "sums of products with a constant matrix can be wrong"),
+)
 # Products of this many numbers show the precision of the device's multiplication.
 _LENGTH = 256
 
@@ -57,6 +62,7 @@ def doctor(options: argparse.Namespace) -> int:
     """Print what was found; 1 where a number of the self-test is wrong, else 0."""
     packages, optional = _versions(_CORE), _optional()
     devices, precision, cache = _devices(), _precision(), _cache()
+    faults = known_faults(packages["jaxlib"])
     start = time.monotonic()
     answers = _answers()
     seconds = time.monotonic() - start
@@ -70,6 +76,7 @@ def doctor(options: argparse.Namespace) -> int:
             "devices": devices,
             "precision": precision,
             "compilation_cache": cache,
+            "known_faults": faults,
             "optional": optional,
             "self_test": [{**answer._asdict(), "is_right": answer.is_right} for answer in answers],
             "self_test_seconds": seconds,
@@ -84,6 +91,7 @@ def doctor(options: argparse.Namespace) -> int:
         Explanation("Precision", _rows(precision)),
         Explanation("Compilation cache", _rows(cache)),
         Explanation("Optional packages", tuple(map(_optional_row, optional)), _advice(optional)),
+        *([Explanation("Known faults of jaxlib on CPUs", _rows(faults))] if faults else []),
         Explanation(f"Self-test, {seconds:.1f} s", tuple(map(_answer_row, answers))),
     ]
     print("\n".join(map(as_text, tables)))
@@ -119,6 +127,20 @@ def _optional() -> list[dict[str, Any]]:
             extras.setdefault(match[1], []).append(match[2])
     versions = _versions(extras)
     return [{"package": name, "version": versions[name], "extras": extras[name]} for name in extras]
+
+
+def known_faults(jaxlib: str | None) -> dict[str, str]:
+    """The faults of a version of jaxlib that docs/known_faults.md describes, by their versions."""
+    number = _number(jaxlib or "0")
+    return {
+        first if first == last else f"{first} to {last}": fault
+        for first, last, fault in _FAULTS
+        if _number(first) <= number <= _number(last)
+    }
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 def _devices() -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ import math
 import warnings
 from typing import Any
 
-from jaxdp.cli.output import COMPARE_FILES, seeded_keys, settle, simulate_named, write
+from jaxdp.cli.output import COMPARE_FILES, named, seeded_keys, settle, simulate_named, write
 from jaxdp.cli.sizes import check_sizes, check_steps
 
 _MOST_NAMED = 12
@@ -52,14 +52,14 @@ def compare(options: argparse.Namespace) -> None:
     predicted = jaxdp.predict(problem, algorithm)
     simulated = simulate_named("simulated", problem, algorithm, key, options.num_runs)
     comparison = jaxdp.compare(simulated, predicted)
-    table, name = rows.table, _named(rows.table.label_name)
+    table, name = rows.table, named(rows.table.label_name)
     with warnings.catch_warnings():
         # Of runs that diverged: the table says how many.
         warnings.simplefilter("ignore", RuntimeWarning)
         figure = plot_comparison(
             simulated,
             predicted,
-            title=f"{options.data.stem}: {name} by {_described(options)}",
+            title=f"{options.data.stem}: {name} by {_described(options)}".replace("$", "\\$"),
             time_label="epochs",
             risk_label="test loss",
         )
@@ -165,9 +165,9 @@ def _clip_norm(loss) -> float:
 def _average(options: argparse.Namespace):
     import jaxdp
 
-    named = {None: None, "polyak": jaxdp.PolyakAverage(), "tail": jaxdp.TailAverage()}
-    if options.average in named:
-        return named[options.average]
+    known = {None: None, "polyak": jaxdp.PolyakAverage(), "tail": jaxdp.TailAverage()}
+    if options.average in known:
+        return known[options.average]
     try:
         return jaxdp.ExponentialAverage(float(options.average))
     except ValueError:
@@ -204,7 +204,7 @@ def _heading(options: argparse.Namespace, rows, numbers: dict[str, Any]) -> list
     kind = "" if options.num_features is None else f" by {options.activation} features"
     lines = [
         f"{options.data.stem}: {_described(options)}; test losses ({options.loss})",
-        f"target: {_named(table.label_name)}; inputs: {shown}",
+        f"target: {named(table.label_name)}; inputs: {shown}",
         f"{problem.num_train} rows trained on, {problem.num_test} held out; "
         f"{problem.num_features} weights{kind}, one of them the intercept",
         f"learning rate {options.learning_rate:.4g}, clip norm {options.clip_norm:.4g} (rows have "
@@ -238,8 +238,3 @@ def _described(options: argparse.Namespace) -> str:
         else f"Poisson batches of rate {options.sampling_rate:g}"
     )
     return f"DP-{options.optimiser}, {batches}, {options.num_steps} steps"
-
-
-def _named(column: str) -> str:
-    """A column's name in a sentence."""
-    return f"column {column}" if column.isdigit() else column

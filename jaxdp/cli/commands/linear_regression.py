@@ -5,6 +5,7 @@ import dataclasses
 
 from jaxdp.cli.output import (
     COMPARE_FILES,
+    named,
     seeded_keys,
     settle,
     simulate_named,
@@ -17,7 +18,7 @@ _MOST_NAMED = 12
 _MOST_SPREAD = 100
 _DEFAULTS = {"peak": 3.0, "power": 0.5, "clip_scale": 1.0, "rho": 1.0, "delta": 1e-5}
 _SYNTHETIC = {"dim": 1000, "label_noise": 0.3, "condition_number": 1.0}
-_OF_A_TABLE = {"target": None, "drop": "", "drop_constant": False}
+_OF_A_TABLE = {"target": None, "drop": "", "drop_constant": False, "header": None}
 _OF_FEATURES = ("num_train", "num_test", "epsilon", "duration")
 
 
@@ -42,7 +43,8 @@ def compare(options: argparse.Namespace) -> None:
                 f"expected --num-steps <= {described.num_steps}, half the rows, got "
                 f"{options.num_steps}"
             )
-        title = f"{options.data.stem}: {_named(table.label_name)} from {problem.dim} columns"
+        title = f"{options.data.stem}: {named(table.label_name)} from {problem.dim} columns"
+        title = title.replace("$", "\\$")
     else:
         foreign |= {name: "needs --data" for name in _OF_A_TABLE}
         settle(options, _DEFAULTS | _SYNTHETIC, foreign)
@@ -90,7 +92,7 @@ def compare(options: argparse.Namespace) -> None:
         more = f" and {more} more" if more > 0 else ""
         heading = [
             repr(described),
-            f"target: {_named(table.label_name)}; inputs: {shown}{more}",
+            f"target: {named(table.label_name)}; inputs: {shown}{more}",
             "standard errors are over runs; the ODE is a limit of many columns",
         ]
     else:
@@ -120,18 +122,17 @@ def _synthetic(options: argparse.Namespace):
 def _table(options: argparse.Namespace):
     """The table as a problem, and as it was read."""
     import jaxdp
+    from jaxdp.cli.declared import listed_names
     from jaxdp.data.datasets import read_table
 
-    drop = [name.strip() for name in options.drop.split(",") if name.strip()]
     table = read_table(
-        options.data, options.target, drop=drop, drop_constant=options.drop_constant
+        options.data,
+        options.target,
+        drop=listed_names(options.drop),
+        drop_constant=options.drop_constant,
+        header=options.header,
     ).scaled()
     return jaxdp.TabularRegression(table.inputs, table.labels), table
-
-
-def _named(column: str) -> str:
-    """A column's name in a sentence."""
-    return f"column {column}" if column.isdigit() else column
 
 
 def _plain(title: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.cli.declared import check_fit, class_names, ranges, two_classes
+from jaxdp.cli.declared import check_fit, class_names, listed_names, ranges, two_classes
 from jaxdp.cli.files import check_files, check_writable
 from jaxdp.cli.output import as_json, described_options
 from jaxdp.core.files.whole_files import claimed, write_whole
@@ -76,8 +76,8 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, "ReleasedFunctio
     table = read_whole_table(
         options.data,
         options.target,
-        drop=[name for name in options.drop.split(",") if name],
-        header=not options.no_header,
+        drop=listed_names(options.drop),
+        header=options.header,
         is_text_label=options.classify,
     )
     _check_table(options.data, table)
@@ -94,7 +94,7 @@ def predict(options: argparse.Namespace) -> None:
     release = load(options.model)
     known = release.columns
     names = known.inputs if known else tuple(map(str, range(release.features.dim)))
-    values = np.asarray(release(read_inputs(options.data, names)))
+    values = np.asarray(release(read_inputs(options.data, names, header=options.header)))
     cells = _cells(values, known.classes if known else None)
     if options.out is not None:
         text = io.StringIO(newline="")

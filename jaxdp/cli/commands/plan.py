@@ -65,7 +65,12 @@ def _answer(options: argparse.Namespace) -> tuple[list[str], dict[str, Any], Any
         "naive": naive,
         "sensitivities": {name: each._asdict() for name, each in found.sensitivities.items()},
         "assumptions": list(found.assumptions),
-        "cost": {"epsilon": cost.epsilon, "delta": cost.delta, "mu": cost.mu},
+        "cost": {
+            "epsilon": cost.epsilon,
+            "delta": cost.delta,
+            "mu": cost.mu,
+            "adjacency": cost.adjacency,
+        },
     }
     lines += [
         str(found).rstrip(),

@@ -31,6 +31,7 @@ _OF_LINEAR_REGRESSION = (
     "target",
     "drop",
     "drop_constant",
+    "header",
 )
 
 

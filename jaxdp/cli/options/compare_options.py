@@ -60,8 +60,9 @@ def add_compare(commands) -> None:
     add = adder(compare.add_argument_group("a table"))
     add("--data", type=pathlib.Path, help="text or .npz")
     add("--target", help="its label column, by name or number [the last]")
-    add("--drop", help="columns to leave out, by name or number, with commas between")
+    add("--drop", help="columns to leave out, by name or number, with commas between, as in a CSV")
     add("--drop-constant", action="store_true", help="leave out columns that never vary")
+    add_header(add)
     add = adder(compare.add_argument_group("random features, or fixed rows of a table"))
     add("--num-features", type=_whole_or_inf, help="width p, or inf; of a table [its columns]")
     add("--num-train", type=int, help="training rows n [800; the others of a table]")
@@ -91,6 +92,15 @@ def adder(group):
         group.add_argument(flag, default=argparse.SUPPRESS, **settings)
 
     return add
+
+
+def add_header(add) -> None:
+    """Add `--header` and `--no-header` by a function that adds an option."""
+    add(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        help="whether the first line names the columns [told by names that are asked for]",
+    )
 
 
 def _whole_or_inf(text: str) -> int | None:

@@ -3,6 +3,8 @@
 import argparse
 import pathlib
 
+from jaxdp.cli.options.compare_options import add_header
+
 _PUBLIC = """\
 Public, and not to be chosen by looking at the data: every option; the number of rows; the names of
 the columns, which the model file keeps; their ranges. Neighbouring tables differ in one row. The
@@ -37,10 +39,12 @@ def _add_fit(commands) -> None:
         fit.add_argument(flag, default=settings.pop("default", argparse.SUPPRESS), **settings)
 
     add("--target", default=None, help="the label column, by name or number [the last]")
-    add("--drop", default="", help="columns to leave out, by name or number, commas between")
-    fit.add_argument(
-        "--no-header", action="store_true", help="the first line is data; columns have numbers"
+    add(
+        "--drop",
+        default="",
+        help="columns to leave out, by name or number, commas between, as in a CSV",
     )
+    add_header(fit.add_argument)
     add("--epsilon", type=float, required=True, help="of the budget, > 0")
     add("--delta", type=float, required=True, help="of the budget, in (0, 1)")
     add("--label-bound", type=float, help="the target is clipped to -T..T, public")
@@ -75,13 +79,14 @@ def _add_predict(commands) -> None:
         help="evaluate a function that `jaxdp fit` saved",
         description=(
             "The saved function at the rows of a table: columns by name (others are ignored), or "
-            "by position where the table has no names."
+            "by position where the model or, with --no-header, the table has no names."
         ),
         allow_abbrev=False,
     )
     add = predict.add_argument
     add("model", type=pathlib.Path, help="a file of jaxdp fit")
     add("data", type=pathlib.Path, help="a table with the columns of the fit")
+    add_header(add)
     add("--out", type=pathlib.Path, help="CSV to write [standard output]")
     add("--json", action="store_true", help="print one JSON object")
     predict.set_defaults(command=_predict)

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from jaxdp.core.checks import require_count, require_key
 from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.numerics.one_at_a_time import one_at_a_time
 from jaxdp.kernels.base import AbstractFeatureMap, require_kernel
 from jaxdp.kernels.functions.fourier import FourierFeatures
 from jaxdp.kernels.functions.stationary import AbstractRadialKernel
@@ -89,7 +90,8 @@ class OrthogonalFeatures(AbstractFeatureMap):
 
 def _haar(num: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "num dim dim"]:
     """Independent orthogonal matrices, uniform on the group."""
-    basis, upper = jnp.linalg.qr(jr.normal(key, (num, dim, dim), jnp.float32))
+    normals = jr.normal(key, (num, dim, dim), jnp.float32)
+    basis, upper = jax.vmap(one_at_a_time(jnp.linalg.qr))(normals)
     # QR fixes signs by a rule of its own: without them the law is not invariant.
     signs = jnp.sign(jax.vmap(jnp.diagonal)(upper))
     return basis * jnp.where(signs == 0, 1, signs)[:, None, :]

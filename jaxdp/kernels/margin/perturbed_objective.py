@@ -2,11 +2,12 @@ r"""The objective whose minimiser is released: its value, its derivatives, and t
 
 The noise on the released coefficients has to hide how far they are from the exact minimiser, which
 the gradient's norm tells; so the rounding of the gradient in float64 is bounded here. All is
-computed on the host, a block of rows at a time, in float64 whatever the features' type.
+computed on the host; value and gradient a block of rows at a time, in float64 whatever the type of
+the features.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import equinox as eqx
@@ -41,6 +42,8 @@ class PerturbedObjective(eqx.Module):
         linear_term: b.
         input_bound: B.
         label_bound: T, of labels that a residual f - y is made of; 0 where none is.
+        linear_bound: of the norm of b, known before b was drawn, so that what is made of it tells
+            nothing of b; 0 for none. A norm that is larger counts as it is.
     """
 
     features: Float[np.ndarray, "n outputs"]
@@ -50,6 +53,7 @@ class PerturbedObjective(eqx.Module):
     linear_term: _Vector
     input_bound: float
     label_bound: float = 0.0
+    linear_bound: float = 0.0
 
     def at(self, coefficients: _Vector) -> Point:
         """The objective and its gradient."""
@@ -64,19 +68,22 @@ class PerturbedObjective(eqx.Module):
         gradient = slope_sum / n + self.ridge * coefficients + self.linear_term / n
         return Point(coefficients, float(value), gradient)
 
-    def curvature(self, coefficients: _Vector) -> Float[np.ndarray, "coefficients coefficients"]:
-        """The second derivative; where it jumps, one between its limits."""
-        total = np.zeros((len(coefficients), len(coefficients)))
-        for rows, labels in self._blocks():
-            predictions = self._predictions(rows, coefficients)
-            weights = self.loss.curvature_at(predictions, labels)
-            if weights.ndim == 1:
-                # A product with its own transpose takes half the work.
-                scaled = np.sqrt(weights)[:, None] * rows
-                total += scaled.T @ scaled
-            else:
-                _add_blocks(total, rows, weights)
-        return total / len(self.labels) + self.ridge * np.eye(len(coefficients))
+    def curvature_at(self, coefficients: _Vector) -> Callable[[_Vector], _Vector]:
+        """Multiplication by the second derivative; where it jumps, by one between its limits.
+
+        In the features' own type, all rows at once: it serves directions alone, on which nothing
+        that is proved rests, and widening the features would take most of the time.
+        """
+        rows, dtype = self.features, self.features.dtype
+        predictions = self._predictions(rows, coefficients.astype(dtype))
+        slope_changes = self.loss.curvature_at(predictions, self.labels)
+
+        def times(direction: _Vector) -> _Vector:
+            changes = slope_changes(self._predictions(rows, direction.astype(dtype)))
+            total = (rows.T @ changes.astype(dtype)).ravel().astype(np.float64)
+            return total / len(self.labels) + self.ridge * direction
+
+        return times
 
     def gradient_norm(self, point: Point) -> float:
         """A bound on the norm of the true gradient: the computed one and its rounding."""
@@ -102,23 +109,33 @@ class PerturbedObjective(eqx.Module):
         outputs = loss.num_outputs or 0
         slopes = loss.smoothness * predictions + (64 + outputs) * _UNIT * loss.lipschitz
         sums = self._gamma(min(n, _ROWS) + math.ceil(n / _ROWS)) * loss.lipschitz
-        terms = loss.lipschitz * bound + self.ridge * norm + self._linear_norm / n
+        terms = loss.lipschitz * bound + self.ridge * norm + self._pull
         return 1.01 * ((slopes + sums) * bound + 8 * _UNIT * terms)
 
     @property
     def coefficient_bound(self) -> float:
-        r"""A bound on the minimiser's norm that depends on b and the constants alone.
+        r"""A bound on the norm of the minimiser, and of points no worse and no farther than zero.
 
-        $\lambda\|\beta\| \le c_1B + \|b\|/n$ as the gradient is zero, and, as the loss is not
-        negative, $\frac\lambda2\|\beta\|^2 - \|\beta\|\|b\|/n \le \ell(y, 0)$, which for a convex
-        loss of a residual is largest at y = T or -T.
+        The minimiser's distance from zero is at most $(c_1B + \|b\|/n)/\lambda$, as its gradient is
+        zero, and points no farther from it have at most twice that norm. Where the objective is no
+        larger than at zero, $\frac\lambda2\|\beta\|^2 - \|\beta\|\|b\|/n \le \ell(y, 0)$, as the
+        loss is not negative; for a convex loss of a residual that is largest at y = T or -T.
         """
-        pull = self._linear_norm / len(self.labels)
+        pull = self._pull
         ends = np.asarray([-self.label_bound, self.label_bound])
         nothing = self._predictions(np.zeros((2, self.features.shape[1])), 0 * self.linear_term)
         start = float(np.max(self.loss.value_at(nothing, ends)))
         lipschitz = self.loss.lipschitz * self.input_bound + pull
-        return min(lipschitz, pull + math.sqrt(pull**2 + 2 * self.ridge * start)) / self.ridge
+        return min(2 * lipschitz, pull + math.sqrt(pull**2 + 2 * self.ridge * start)) / self.ridge
+
+    @property
+    def least_tolerance(self) -> float:
+        r"""Eight times the gradient's rounding at `coefficient_bound`: $8\rho$.
+
+        The least bound on the gradient's norm that is met for every data set, in the arithmetic of
+        the machine (`num_gradient_steps`).
+        """
+        return 8 * self.gradient_rounding(self.coefficient_bound)
 
     @property
     def smoothness(self) -> float:
@@ -135,20 +152,52 @@ class PerturbedObjective(eqx.Module):
         $\sqrt{2/\lambda}$ times its root of the minimiser; the extrapolated point, whose gradient
         is looked at, within three times that.
         """
-        smoothness, ridge = self.smoothness, self.ridge
-        pull = self.loss.lipschitz * self.input_bound + self._linear_norm / len(self.labels)
+        condition = self.smoothness / self.ridge
         # Logarithms of each: their product may overflow.
-        ratio = 2 * math.log(3 * smoothness / ridge) + math.log1p(smoothness / ridge)
-        ratio += 2 * (math.log(pull) - math.log(tolerance))
-        return 1 + math.ceil(math.sqrt(smoothness / ridge) * max(ratio, 1.0))
+        ratio = 2 * math.log(3 * condition) + math.log1p(condition) + self._log_excess(tolerance)
+        return 1 + math.ceil(math.sqrt(condition) * max(ratio, 1.0))
+
+    def num_gradient_steps(self, tolerance: float) -> int:
+        r"""How many gradient steps from zero are enough in the arithmetic of the machine.
+
+        $1 + \frac43\kappa \ln(\frac52 \kappa G^2/\tau^2)$ for tolerances $\tau \ge 8\rho$, with
+        $G = c_1B + \|b\|/n$, at least the gradient's norm at zero, and $\rho$ the rounding in
+        `least_tolerance`.
+
+        *Proof.* A step of the machine leads to $\beta - (g + e)/L$, g the true gradient. In e are
+        the gradient's rounding, $\rho$ at most, and that of the step, L times
+        $u\|\beta\| + 2.1u\|g + e\|/L$: terms of `gradient_rounding`, below $1.5\rho$. So
+        $\|e\| \le 2.5\rho \le 0.32\tau$. As long as the certificate is above $\tau$,
+        $\|g\| \ge 0.7\tau$ and $\|e\| \le \|g\|/2$. Then the objective falls by
+
+        $$ \frac{\|g\|^2 - \|e\|^2}{2L} \ge \frac{3\|g\|^2}{8L} \ge \frac{3}{4\kappa}(J - J^*), $$
+
+        as gradients are Lipschitz and J strongly convex ($\|g\|^2 \ge 2\lambda(J - J^*)$), and no
+        point is worse than zero. The distance to the minimiser, $G/\lambda$ at most in the
+        beginning, shrinks by $1 - 1/\kappa$ and grows by $\|e\|/L$, and does not exceed that. So
+        $\rho$ is the largest rounding on the way. $J - J^*$ begins at $G^2/(2\lambda)$ at most and
+        is $\|g\|^2/(2L) \ge \tau^2/(5L)$ at least.
+
+        Derived: test_objective_solver has rounding of the largest size, against every step.
+        """
+        condition = self.smoothness / self.ridge
+        ratio = math.log(2.5 * condition) + self._log_excess(tolerance)
+        return 1 + math.ceil(4 / 3 * condition * max(ratio, 1.0))
+
+    def _log_excess(self, tolerance: float) -> float:
+        r"""$\ln(G^2/\tau^2)$, of a bound on the gradient at zero over the tolerance."""
+        largest = self.loss.lipschitz * self.input_bound + self._pull
+        return 2 * (math.log(largest) - math.log(tolerance))
 
     def _predictions(self, rows: np.ndarray, coefficients: _Vector) -> np.ndarray:
         outputs = self.loss.num_outputs
         return rows @ (coefficients if outputs is None else coefficients.reshape(-1, outputs))
 
     @property
-    def _linear_norm(self) -> float:
-        return float(np.linalg.norm(self.linear_term))
+    def _pull(self) -> float:
+        r"""A bound on $\|b\|/n$."""
+        norm = float(np.linalg.norm(self.linear_term))
+        return max(norm, self.linear_bound) / len(self.labels)
 
     @staticmethod
     def _gamma(terms: int) -> float:
@@ -158,19 +207,3 @@ class PerturbedObjective(eqx.Module):
         for start in range(0, len(self.labels), _ROWS):
             rows = slice(start, start + _ROWS)
             yield np.asarray(self.features[rows], np.float64), self.labels[rows]
-
-
-def _add_blocks(
-    total: Float[np.ndarray, "coefficients coefficients"],
-    rows: Float[np.ndarray, "n outputs"],
-    weights: Float[np.ndarray, "n k k"],
-) -> None:
-    """Add the sum over the rows of $zz^T$ times a matrix each, of all pairs of outputs."""
-    size, outputs = rows.shape[1], weights.shape[1]
-    blocks = total.reshape(size, outputs, size, outputs)
-    for first in range(outputs):
-        for second in range(first + 1):
-            product = rows.T @ (weights[:, first, second, None] * rows)
-            blocks[:, first, :, second] += product
-            if second != first:
-                blocks[:, second, :, first] += product.T

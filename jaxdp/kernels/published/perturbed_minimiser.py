@@ -145,4 +145,4 @@ def proved_mechanism(
 
 def least_tolerance(objective: PerturbedObjective) -> float:
     """The tolerance of the published minimisers: what rounding leaves, or less than matters."""
-    return max(_TOLERANCE, 4 * objective.gradient_rounding(objective.coefficient_bound))
+    return max(_TOLERANCE, objective.least_tolerance)

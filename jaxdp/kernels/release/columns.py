@@ -4,6 +4,7 @@ Names and types of columns are the table's schema: public, and published with wh
 are read off any data frame that has `.columns` (pandas, polars), without importing either.
 """
 
+import numbers
 from typing import Any
 
 import equinox as eqx
@@ -52,7 +53,7 @@ class Columns(eqx.Module):
 def columns_of(
     inputs: Any, labels: Any = None, classes: tuple[Any, ...] | None = None
 ) -> Columns | None:
-    """What the columns of a data frame are called; None for arrays, and for numbered columns.
+    """What the columns of a data frame are called; None for arrays, and for columns 0, 1, 2, ....
 
     Args:
         inputs: a data frame, or rows without names.
@@ -90,7 +91,8 @@ def in_order(inputs: Any, columns: Columns | None) -> Any:
             f"expected inputs with the columns of the fit, {', '.join(columns.inputs)}, got a "
             f"table {' and '.join(found) or 'in which a name stands twice'}"
         )
-    return inputs[list(columns.inputs)]
+    labels = dict(zip(names, inputs.columns, strict=True))
+    return inputs[[labels[name] for name in columns.inputs]]
 
 
 def _names(inputs: Any) -> tuple[str, ...] | None:
@@ -100,7 +102,10 @@ def _names(inputs: Any) -> tuple[str, ...] | None:
     names = tuple(found)
     texts = [isinstance(name, str) for name in names]
     if not any(texts):
-        return None
+        # Years, wavelengths, ...: in a file of the table they are texts.
+        are_numbers = all(isinstance(name, numbers.Real) for name in names)
+        is_counted = names == tuple(range(len(names)))
+        return tuple(map(str, names)) if are_numbers and not is_counted else None
     if not all(texts):
         other = names[texts.index(False)]
         raise TypeError(f"expected names of columns that are all texts, got {other!r} too")

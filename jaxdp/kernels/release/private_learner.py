@@ -69,7 +69,7 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
         Raises:
             ValueError, TypeError: an argument is out of its range, or not finite.
             NotCoveredError: the kernel has no such random features.
-            RuntimeError: a minimiser was not found to its tolerance; nothing is released.
+            RuntimeError: the loss is not convex or bounded as it states.
         """
         request = FitRequest.checked(
             inputs,

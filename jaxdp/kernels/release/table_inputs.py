@@ -1,6 +1,6 @@
 """Tables as users hold them, checked: finite real numbers in every column, on the host.
 
-A column of text is refused by its name. No error shows a cell of text: cells are private data.
+A column of text is refused by its name. No error shows a cell: cells are private data.
 """
 
 import math
@@ -96,11 +96,14 @@ def real_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
     try:
         if is_number:
             return array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     column = _first_column(value, _is_no_number)
     came = f"a {array.dtype}" if column is None else f"other things in column {column!r}"
-    raise TypeError(f"expected {name} of real numbers, got {came}")
+    raise TypeError(
+        f"expected {name} of real numbers, got {came}: the argument must be free of strings and of "
+        "all else that is no number"
+    )
 
 
 def require_no_text(name: str, value: Any) -> None:
@@ -158,6 +161,6 @@ def _is_text(cell: Any) -> bool:
 def _is_no_number(cell: Any) -> bool:
     try:
         float(cell)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return True
     return False

@@ -54,8 +54,8 @@ _ASSUMPTIONS = (
     "errors, warnings and running times are not released",
 )
 _CERTIFIED = (
-    "proved in the arithmetic of the machine: sums are exact, and what is released has exactly the "
-    "law of rounded normal noise"
+    "proved in the arithmetic of the machine, IEEE float64 on the host: sums are exact, and what "
+    "is released has exactly the law of rounded normal noise"
 )
 
 

@@ -21,6 +21,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.core.arrays import float_dtype
+from jaxdp.core.numerics.one_at_a_time import cholesky
 from jaxdp.losses.gaussian.nodes import contrasts, normal_nodes
 
 # No slope is longer than the root of two, so that a larger limit clips nothing either.
@@ -143,7 +144,7 @@ def root_of(covariance, floor) -> Float[Array, "*batch contrasts contrasts"]:
     """Cholesky's root of the covariance with the floor added to its diagonal."""
     identity = jnp.eye(covariance.shape[-1], dtype=covariance.dtype)
     floor = floor[..., None, None] * lax.broadcast_to_rank(identity, floor.ndim + 2)
-    return jnp.linalg.cholesky(covariance + floor)
+    return cholesky(covariance + floor)
 
 
 def floor_of(gaps) -> float:

@@ -77,6 +77,11 @@ class OnePassPlan(AbstractExplained, eqx.Module):
         return float(self.predicted.final_risk)
 
     @property
+    def adjacency(self) -> str:
+        """Who the neighbours are for whom the budget holds."""
+        return self.algorithm.release().adjacency
+
+    @property
     def clip_norm(self) -> float | None:
         """The clip norm, the clip scale times the root of `dim`; None where `dim` is."""
         scale = float(self.algorithm.clip_scale)
@@ -103,6 +108,7 @@ class OnePassPlan(AbstractExplained, eqx.Module):
             f"Plan for {int(one.num_steps):,} samples at {self._budget}",
             f"{self._clipping}; learning rate {first:.4g} to {last:.4g}, in units of 1/number of "
             "steps",
+            f"neighbours differ in one record that is replaced ({self.adjacency})",
             f"predicted risk {self.final_risk:.5g} by the {self.predicted.label}; without privacy "
             f"{self.floor:.5g} at best",
         ]
@@ -155,6 +161,7 @@ class OnePassPlan(AbstractExplained, eqx.Module):
                 rows.append(Row(name, f"{asked:g}", "of the budget"))
         rows += [
             Row("rho", f"{float(one.rho):.5g}", "Gaussian DP parameter mu of the release"),
+            Row("adjacency", self.adjacency, "who the neighbours are"),
             Row("clip_scale", f"{float(one.clip_scale):.4g}", "clip norm over sqrt(dim)"),
         ]
         if self.clip_norm is not None:

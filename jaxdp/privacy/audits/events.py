@@ -54,11 +54,13 @@ class Event(NamedTuple):
     is_swapped: bool
     weights: tuple[float, float]
 
-    def counts(self, first: np.ndarray, second: np.ndarray) -> tuple[int, int]:
-        """How often it came under the input where it is thought likelier, and under the other."""
+    def counts(self, first: np.ndarray, second: np.ndarray) -> tuple[int, int, tuple[int, int]]:
+        """How often it came where it is thought likelier and where not, and in how many trials."""
         likelier, other = (second, first) if self.is_swapped else (first, second)
-        high, low = int(np.sum(likelier > self.threshold)), int(np.sum(other > self.threshold))
-        return (high, low) if self.is_above else (len(first) - high, len(first) - low)
+        high, low = (
+            int(np.sum((scores > self.threshold) == self.is_above)) for scores in (likelier, other)
+        )
+        return high, low, (len(likelier), len(other))
 
 
 def choose_event(
@@ -66,7 +68,7 @@ def choose_event(
     first: np.ndarray,
     second: np.ndarray,
     *,
-    num_counted: int,
+    num_counted: tuple[int, int],
     error: float,
 ) -> Event | None:
     """The event that promises the highest bound, or None when none promises any.
@@ -78,30 +80,40 @@ def choose_event(
     Args:
         measure: what events are chosen for.
         first: scores on the first input.
-        second: as many scores on the second.
+        second: scores on the second.
         num_counted: trials to come, on each input.
         error: what the bound to come may spend.
     """
     seen = np.unique(np.concatenate([first, second]))
     # Above the number before a score is the same as at or above that score.
     thresholds = np.unique(np.concatenate([seen, np.nextafter(seen, -np.inf)]))
-    num_trials, best, event = len(first), -np.inf, None
+    lengths = len(first), len(second)
     above = [
-        num_trials - np.searchsorted(np.sort(scores), thresholds, side="right")
-        for scores in (first, second)
+        length - np.searchsorted(np.sort(scores), thresholds, side="right")
+        for scores, length in zip((first, second), lengths, strict=True)
     ]
     sigmas = -scipy.special.ndtri(min(error, _LARGEST_ERROR))
-    slack = sigmas * np.sqrt(1 / num_trials + 1 / num_counted)
+    slacks = [sigmas * np.sqrt(1 / n + 1 / m) for n, m in zip(lengths, num_counted, strict=True)]
+    best, event = -np.inf, None
     for is_above in (True, False):
-        counts = above if is_above else [num_trials - count for count in above]
+        shares = [
+            ((count if is_above else length - count) + 1) / (length + 2)
+            for count, length in zip(above, lengths, strict=True)
+        ]
         for is_swapped in (False, True):
-            p, q = ((count + 1) / (num_trials + 2) for count in counts[:: -1 if is_swapped else 1])
+            order = (1, 0) if is_swapped else (0, 1)
+            p, q = (shares[place] for place in order)
+            # Standard errors that one trial would give.
             p_slope, q_slope = measure.slopes(p, q)
-            p_error, q_error = p_slope * np.sqrt(p * (1 - p)), q_slope * np.sqrt(q * (1 - q))
-            promised = measure.value(p, q) - slack * np.hypot(p_error, q_error)
+            errors = p_slope * np.sqrt(p * (1 - p)), q_slope * np.sqrt(q * (1 - q))
+            slack = np.hypot(errors[0] * slacks[order[0]], errors[1] * slacks[order[1]])
+            promised = measure.value(p, q) - slack
             index = np.argmax(promised)
             if promised[index] > best:
                 best = promised[index]
-                weights = float(p_error[index]), float(q_error[index])
-                event = Event(float(thresholds[index]), is_above, is_swapped, weights)
+                high, low = (
+                    float(one[index]) / math.sqrt(num_counted[place])
+                    for one, place in zip(errors, order, strict=True)
+                )
+                event = Event(float(thresholds[index]), is_above, is_swapped, (high, low))
     return event

@@ -1,10 +1,11 @@
 r"""Audits: how private a mechanism is not, by a lower bound that holds with stated confidence.
 
-A mechanism is run many times on two neighbouring inputs. An event of its score is chosen on some
-of the runs; on the others it is counted under both inputs, and the two counts together bound the
-privacy parameter from below. Papers: Jagielski, Ullman and Oprea (2020), "Auditing differentially
-private machine learning"; Nasr et al. (2023), "Tight auditing of differentially private machine
-learning". Left out: finding the two inputs. An audit proves no privacy: it can only refute.
+A mechanism is run many times on two neighbouring inputs, and what its scores show is computed
+(`scores`). A mechanism that JAX can trace is compiled, and its runs are made in batches; any other,
+such as training with secret noise, is called once for each key. Papers: Jagielski, Ullman and Oprea
+(2020), "Auditing differentially private machine learning"; Nasr et al. (2023), "Tight auditing of
+differentially private machine learning". Left out: finding the two inputs. An audit proves no
+privacy: it can only refute.
 """
 
 from collections.abc import Callable
@@ -18,18 +19,19 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.checks import (
-    host_number,
-    require_callable,
-    require_count,
-    require_host,
-    require_key,
+from jaxdp.core.checks import require_callable, require_count, require_host, require_key
+from jaxdp.core.keys import numbered_key, run_keys
+from jaxdp.privacy.audits.events import Epsilon, Mu
+from jaxdp.privacy.audits.scores import (
+    bound_of,
+    require_audit_delta,
+    require_confidence,
+    require_enough,
 )
-from jaxdp.core.keys import run_keys
-from jaxdp.privacy.audits.events import Epsilon, Mu, choose_event
-from jaxdp.privacy.audits.two_proportions import lower_bound
 
-_SELECTION_SHARE = 0.25
+# Runs by which a compiled mechanism is compared with itself; the second where no score varies.
+_FEW, _MANY = 4, 64
+_ROUNDING = 1e-3
 
 
 def audit(
@@ -51,7 +53,9 @@ def audit(
     minus infinity.
 
     Args:
-        mechanism: (data, key) -> scalar score, traceable.
+        mechanism: (data, key) -> scalar score. One that JAX can trace is compiled. One that it
+            cannot, or whose random numbers do not all come from its key (NumPy's, or those of
+            `SecretNoise`), is called once a run.
         first: an input, a pytree of arrays.
         second: its neighbour, in the sense of the guarantee that is put to the test.
         num_trials: runs on each of the two; a quarter of them choose the event.
@@ -59,7 +63,7 @@ def audit(
             best at a large delta.
         confidence: in (0, 1).
         key: used up by the runs.
-        batch_size: runs that are in memory together.
+        batch_size: compiled runs that are in memory together.
 
     Returns:
         The bound; 0.0 when none is shown.
@@ -80,7 +84,6 @@ def audit(
         >>> 0.5 < bound < gaussian_epsilon(2.0, 0.1)
         True
     """
-    require_confidence(confidence)
     require_audit_delta(delta)
     measure = Epsilon(float(delta))
     return _audit(measure, mechanism, first, second, num_trials, confidence, key, batch_size)
@@ -106,13 +109,13 @@ def audit_mu(
     rate, are replaced by `lower_bound`'s joint region.
 
     Args:
-        mechanism: (data, key) -> scalar score, traceable.
+        mechanism: (data, key) -> scalar score, as of `audit`.
         first: an input, a pytree of arrays.
         second: its neighbour, in the sense of the guarantee that is put to the test.
         num_trials: runs on each of the two; a quarter of them choose the event.
         confidence: in (0, 1).
         key: used up by the runs.
-        batch_size: runs that are in memory together.
+        batch_size: compiled runs that are in memory together.
 
     Returns:
         The bound; 0.0 when none is shown.
@@ -128,54 +131,60 @@ def audit_mu(
         >>> 1.5 < bound < 2.0
         True
     """
-    require_confidence(confidence)
     return _audit(Mu(), mechanism, first, second, num_trials, confidence, key, batch_size)
 
 
-def require_confidence(confidence: float) -> None:
-    """Raise ValueError unless confidence lies strictly between 0 and 1."""
-    if not 0 < host_number("confidence", confidence) < 1:
-        raise ValueError(f"expected 0 < confidence < 1, got {confidence}")
-
-
-def require_audit_delta(delta: float) -> None:
-    """Raise ValueError unless 0 <= delta < 1: pure differential privacy can be audited too."""
-    if not 0 <= host_number("delta", delta) < 1:
-        raise ValueError(f"expected 0 <= delta < 1, got {delta}")
-
-
 def _audit(measure, mechanism, first, second, num_trials, confidence, key, batch_size) -> float:
+    require_confidence(confidence)
     require_key(key)
     require_callable("mechanism", mechanism, "a function of data and key")
     require_host("first and second", (first, second))
     num_trials = require_count("num_trials", num_trials)
     batch_size = require_count("batch_size", batch_size)
-    num_chosen_on = max(1, round(_SELECTION_SHARE * num_trials))
-    num_counted, error = num_trials - num_chosen_on, 1 - confidence
-    best = lower_bound(measure.value, num_counted, 0, num_counted, weights=(1, 1), error=error)
-    if not best > 0:
-        raise ValueError(
-            f"expected enough trials to show something at confidence {confidence}, got num_trials "
-            f"= {num_trials}: even scores that never overlap would not"
-        )
-    scores = []
-    for data, data_key in zip((first, second), jr.split(key), strict=True):
-        data = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, float) else x, data)
-        found = _scores(mechanism, data, data_key, num_trials, batch_size)
-        scores.append(_ordered(found))
-    first, second = scores
-    event = choose_event(
-        measure, first[:num_chosen_on], second[:num_chosen_on], num_counted=num_counted, error=error
+    require_enough(measure, (num_trials, num_trials), confidence)
+    first_scores, second_scores = (
+        _scores(mechanism, data, data_key, num_trials, batch_size)
+        for data, data_key in zip((first, second), jr.split(key), strict=True)
     )
-    if event is None:
-        return 0.0
-    high, low = event.counts(first[num_chosen_on:], second[num_chosen_on:])
-    shown = lower_bound(measure.value, high, low, num_counted, weights=event.weights, error=error)
-    return max(0.0, shown)
+    return bound_of(measure, first_scores, second_scores, confidence)
+
+
+def _scores(mechanism, data, key, num_trials: int, batch_size: int) -> np.ndarray:
+    """The score of every run: compiled, where that gives what the mechanism gives by itself."""
+    arrays = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, float) else x, data)
+    data = jax.tree.map(lambda x: np.float64(x) if isinstance(x, float) else x, data)
+
+    def run_on(plain, stop):
+        places = range(len(plain), min(stop, num_trials))
+        runs = (_scalar(mechanism(data, numbered_key(key, place))) for place in places)
+        return [*plain, *(float(np.asarray(score)) for score in runs)]
+
+    # Before anything is traced: an error of the mechanism is raised as it is.
+    plain = run_on([], _FEW)
+    try:
+        found = _compiled_scores(mechanism, arrays, key, num_trials, batch_size)
+        found = np.asarray(found).astype(np.float64)
+    except Exception:
+        # Mostly what NumPy, secret noise or an `if` make of traced values. Whatever it was, the
+        # mechanism has run without being traced.
+        return np.asarray(run_on(plain, num_trials))
+    if np.all((found == found[0]) | np.isnan(found)):
+        # A coin that is thrown while a mechanism is traced is thrown once, for all runs.
+        plain = run_on(plain, _MANY)
+    if _is_close(found[: len(plain)], np.asarray(plain), found):
+        return found
+    return np.asarray(run_on(plain, num_trials))
+
+
+def _is_close(found: np.ndarray, plain: np.ndarray, scores: np.ndarray) -> bool:
+    """Whether runs that share their keys differ by rounding alone, beside how much scores vary."""
+    finite = scores[np.isfinite(scores)]
+    spread = np.median(np.abs(finite - np.median(finite))) if finite.size else 0.0
+    return np.allclose(found, plain, rtol=_ROUNDING, atol=_ROUNDING * spread, equal_nan=True)
 
 
 @eqx.filter_jit
-def _scores(mechanism, data, key, num_trials, batch_size):
+def _compiled_scores(mechanism, data, key, num_trials, batch_size):
     # Batches of one size, so that the mechanism is compiled once; a few runs more than asked for.
     num_batches = -(-num_trials // batch_size)
     batch_size = -(-num_trials // num_batches)
@@ -195,10 +204,3 @@ def _scalar(score):
             f"expected the mechanism to return a scalar score, got shape {jnp.shape(score)}"
         )
     return score
-
-
-def _ordered(scores: Array) -> np.ndarray:
-    """Scores in float64, NaN as the lowest value and kept apart from minus infinity."""
-    known = np.asarray(scores).astype(np.float64)
-    # Not the lowest float: the one below it has to be finite too.
-    return np.where(np.isnan(known), -np.inf, np.maximum(known, np.finfo(np.float64).min / 2))

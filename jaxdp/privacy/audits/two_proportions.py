@@ -23,12 +23,12 @@ def lower_bound(
     value: Callable[[Any, Any], Any],
     high_count: float,
     low_count: float,
-    num_trials: int,
+    num_trials: int | tuple[int, int],
     *,
     weights: tuple[float, float],
     error: float,
 ) -> float:
-    r"""A bound from below on value(p, q), from X ~ Binomial(n, p) and Y ~ Binomial(n, q).
+    r"""A bound from below on value(p, q), from X ~ Binomial(n, p) and Y ~ Binomial(m, q).
 
     With probability at least 1 - `error`, whatever p and q are, it does not exceed value(p, q).
 
@@ -45,11 +45,12 @@ def lower_bound(
         value: non-decreasing in its first argument, non-increasing in its second; on arrays.
         high_count: X.
         low_count: Y.
-        num_trials: n, the same for both.
+        num_trials: n and m; one number where they are equal.
         weights: how much each count's error matters, up to a factor; not chosen by looking at
             these counts. Best are the standard errors that they give to the value.
         error: in (0, 1).
     """
+    high_trials, low_trials = np.broadcast_to(num_trials, 2)
     high_weight, low_weight = _normalised(weights)
     reserve = scipy.special.ndtri(_RESERVE * error)
     joint = scipy.special.ndtri((1 - 2 * _RESERVE) * error)
@@ -59,9 +60,9 @@ def lower_bound(
     # Clopper-Pearson: P_p[X' >= x] and P_q[Y' > y] are beta distribution functions of p and q.
     least, most = np.zeros(_NUM_CELLS + 1), np.ones(_NUM_CELLS + 1)
     if high_count > 0:
-        least = _beta_quantile(high_count, num_trials - high_count + 1, high_levels)
-    if low_count < num_trials:
-        most = _beta_quantile(low_count + 1, num_trials - low_count, -low_levels)
+        least = _beta_quantile(high_count, high_trials - high_count + 1, high_levels)
+    if low_count < low_trials:
+        most = _beta_quantile(low_count + 1, low_trials - low_count, -low_levels)
     # A probability that rounds to 1 is not known to be 1.
     return float(np.min(value(np.minimum(least[1:], _BELOW_ONE), most[:-1])))
 

@@ -89,6 +89,11 @@ class AbstractSampler(AbstractDescription):
         """
 
     @property
+    def needs_one_key(self) -> bool:
+        """Whether the account holds only where one key draws the batches of all steps of a run."""
+        return True
+
+    @property
     @abc.abstractmethod
     def inclusion_probability(self) -> float:
         """Of a given record in a batch, as far as an adversary cannot know it."""

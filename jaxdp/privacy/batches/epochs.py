@@ -53,6 +53,11 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
         is_real = places < self.num_records
         return jnp.where(is_real, order[jnp.where(is_real, places, 0)], 0), is_real
 
+    @property
+    def needs_one_key(self):
+        # With a new order in every step a record could be in every batch of an epoch.
+        return self.steps_per_epoch > 1
+
     def uses(self, num_steps):
         """How many epochs are begun."""
         return -(-num_steps // self.steps_per_epoch)

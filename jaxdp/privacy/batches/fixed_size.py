@@ -39,6 +39,10 @@ class FixedSizeBatches(AbstractUnamplifiedSampler):
         drawn = jr.permutation(key, jnp.arange(self.num_records))[: self.capacity]
         return drawn, jnp.ones(self.capacity, bool)
 
+    @property
+    def needs_one_key(self):
+        return False
+
     def uses(self, num_steps):
         """All of them: a record may be drawn in every step."""
         return num_steps

@@ -28,7 +28,7 @@ from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.batches.base import AbstractSampler, InclusionMoments, require_step
-from jaxdp.privacy.batches.subsampling import subsampled_gaussian_epsilon
+from jaxdp.privacy.conversions.subsampling import SampledGaussian, composed_epsilon
 from jaxdp.privacy.mechanisms import AbstractMechanism, GaussianMechanism, Proved
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
@@ -152,6 +152,10 @@ class PoissonSampler(AbstractSampler):
         return tuple(part[order] for part in drawn)
 
     @property
+    def needs_one_key(self):
+        return False
+
+    @property
     def inclusion_probability(self):
         return self.sampling_rate
 
@@ -199,11 +203,18 @@ class PoissonSubsampledGaussian(AbstractMechanism):
     r"""Noisy sums of clipped terms over batches of a Poisson sampler.
 
     A step that draws more than the sampler's capacity leaves records out. With $\tau$ the
-    probability of that, the T batches differ from untruncated ones with probability at most
-    $T\tau$, so both laws are within $T\tau$ in total variation of the untruncated ones, for which
-    $\epsilon$ holds at $\delta_0$; hence it holds here at
-    $\delta_0 + T\tau(1 + e^\epsilon)$. Source: Chua et al. (2024), *Scalable DP-SGD: Shuffling
-    vs. Poisson Subsampling*, on truncated batches; the proof is the sentence above.
+    probability of that, $\epsilon$ holds at $\delta_0 + T\tau$ where it holds at $\delta_0$ for
+    batches without a limit.
+
+    Proof. Let $N_t$ others be drawn in step t, whose coins have one law on both neighbours. Where
+    $N_t$ is below the capacity nothing is left out, with the record or without it. Where it is not,
+    let the coin of the record be seen too. If it is not drawn the step is the same on both
+    neighbours; that it is drawn in any such step has probability $T\tau$ at most, and is all that
+    is lost. Given the coins that are seen and that this does not happen, $\epsilon$ holds at
+    $\delta_0$; and $\sup_S P(S) - e^\epsilon Q(S)$ of two mixtures with the same weights is at
+    most the mean of its values. Derived: test_truncated_batches_cost_what_enumeration_says.
+    Chua et al. (2024), *Scalable DP-SGD: Shuffling vs. Poisson Subsampling*, have
+    $T\tau(1 + e^\epsilon)$, for any way of leaving records out.
 
     Amplification is proved for add-or-remove-one and zero-out-one, where one record moves a sum
     by the clip norm at most, and for no other way of making batches.
@@ -283,37 +294,19 @@ class PoissonSubsampledGaussian(AbstractMechanism):
 
     def _least_delta(self) -> str:
         """Up to which delta nothing is left for epsilon, in words, unless that is negligible."""
-        used_up = min(1.0, 2 * self.num_steps * self.sampler.overflow_probability)
+        used_up = min(1.0, self.sampled.failure)
         if used_up < _NEGLIGIBLE_DELTA:
             return ""
         return (
-            f", all of it up to delta = {used_up:.1e} at least, where epsilon is infinite: give "
-            "the sampler a larger capacity"
+            f", all of it up to delta = {used_up:.1e}, where epsilon is infinite: give the sampler "
+            "a larger capacity"
         )
 
-    def epsilon(self, delta, adjacency):
-        known, noise = concrete(delta), concrete(self.noise_multiplier)
-        if known is None or noise is None:
-            raise TypeError(
-                "expected concrete arguments, got traced ones: subsampling is accounted for on "
-                "the host, outside jit, vmap and grad"
-            )
-        return self._epsilon(float(noise), float(known), adjacency)
-
-    def _epsilon(self, noise_multiplier: float, delta: float, adjacency: str) -> float:
+    @property
+    def sampled(self):
         overflow = self.num_steps * self.sampler.overflow_probability
-        # A first guess that costs nothing and nearly always is enough.
-        share = 1e-6 * delta if overflow > 0 else 0.0
-        while share < delta:
-            epsilon = subsampled_gaussian_epsilon(
-                self.sampler.sampling_rate,
-                noise_multiplier,
-                self.num_steps,
-                delta - share,
-                adjacency,
-            )
-            needed = overflow * (1 + math.exp(min(epsilon, 700)))
-            if needed <= share or epsilon == math.inf:
-                return epsilon
-            share = 1.001 * needed
-        return math.inf
+        noise = host_scalar("noise_multiplier", self.noise_multiplier)
+        return SampledGaussian(self.sampler.sampling_rate, noise, self.num_steps, overflow)
+
+    def epsilon(self, delta, adjacency):
+        return composed_epsilon((self.sampled,), delta, adjacency)

@@ -51,7 +51,7 @@ class AbstractUnamplifiedSampler(AbstractSampler):
 
     @abc.abstractmethod
     def uses(self, num_steps: int) -> int:
-        """The most batches, of the first `num_steps`, that one record can be in."""
+        """The most batches, of the first `num_steps` of one key, that one record can be in."""
 
     @property
     def batch_size(self) -> int:

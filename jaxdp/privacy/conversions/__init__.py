@@ -1,1 +1,1 @@
-"""From one guarantee to another: Gaussian DP, zCDP and (epsilon, delta)."""
+"""From one guarantee to another: Gaussian DP, zCDP, sampling and (epsilon, delta)."""

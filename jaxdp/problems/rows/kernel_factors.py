@@ -10,6 +10,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import is_on_accelerator
+from jaxdp.core.numerics.one_at_a_time import one_at_a_time
 
 # Of the entries of a kernel of infinite width, relative to the largest.
 KERNEL_ACCURACY = 1e-11
@@ -126,7 +127,7 @@ def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, "
     empty = jnp.zeros((steps, num_rows), factor.dtype)
     basis, image, _ = jax.lax.fori_loop(0, steps, step, (empty, empty, start))
     projected = _product(basis, image.T)
-    return jnp.linalg.eigvalsh((projected + projected.T) / 2)[-1] * size**2
+    return one_at_a_time(jnp.linalg.eigvalsh)((projected + projected.T) / 2)[-1] * size**2
 
 
 def _product(left, right):

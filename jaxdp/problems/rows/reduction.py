@@ -5,6 +5,7 @@ where a Gram matrix would lose the small directions. Where there are many, the G
 conditioned and several times cheaper.
 """
 
+import functools
 from collections.abc import Callable
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import require_finite
+from jaxdp.core.numerics.one_at_a_time import one_at_a_time
 from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.problems.rows.kernel_factors import split_factor
 
@@ -60,6 +62,7 @@ def _reduced_by_qr(problem: AbstractFeatureProblem) -> ReducedFeatures:
     if train.shape[1] <= train.shape[0]:
         factors = train, test, jnp.zeros((test.shape[0], 0), train.dtype)
     else:
-        upper = jnp.linalg.qr(jnp.concatenate([train, test]).T, mode="r")
+        decompose = one_at_a_time(functools.partial(jnp.linalg.qr, mode="r"))
+        upper = decompose(jnp.concatenate([train, test]).T)
         factors = split_factor(upper.T, train.shape[0])
     return ReducedFeatures(*factors, problem.train_labels, problem.test_labels, problem.loss)

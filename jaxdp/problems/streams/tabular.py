@@ -13,6 +13,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Int, Shaped
 
 from jaxdp.core.arrays import as_float, as_wide_float
+from jaxdp.core.numerics.one_at_a_time import one_at_a_time
 from jaxdp.data.standardisation import standardise
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
 from jaxdp.problems.streams.covariance_basis import covariance_basis
@@ -161,7 +162,7 @@ class TabularRegression(AbstractLinearModelProblem):
         count = rows - self.num_steps
         covariance = _matmul(whitened.T, whitened) / count
         correlation = _matmul(whitened.T, labels) / count
-        values, vectors = jnp.linalg.eigh(covariance)
+        values, vectors = one_at_a_time(jnp.linalg.eigh)(covariance)
         seen = values > _SEEN
         inverse = jnp.where(seen, 1 / jnp.where(seen, values, 1), 0)
         optimum = _matmul(vectors, inverse * _matmul(vectors.T, correlation))

@@ -6,6 +6,7 @@ the eigenvalues of the kernel $K = LL^\top$. Only W appears, never its columns d
 singular values, so null modes need no care.
 """
 
+import functools
 import math
 
 import equinox as eqx
@@ -19,6 +20,7 @@ from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
+from jaxdp.core.numerics.one_at_a_time import one_at_a_time
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.losses import (
@@ -128,7 +130,9 @@ def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
     else:
         rows, columns = reduced.train_factor.shape
         # More columns than rows leave null modes, which carry noise to the test rows.
-        _, roots, transposed = jnp.linalg.svd(reduced.train_factor, full_matrices=columns > rows)
+        is_wide = columns > rows
+        svd = one_at_a_time(functools.partial(jnp.linalg.svd, full_matrices=is_wide))
+        _, roots, transposed = svd(reduced.train_factor)
         eigenvalues = jnp.pad(roots**2, (0, max(0, columns - rows)))
         factor = product(reduced.train_factor, transposed.T)
         test_factor = product(reduced.test_factor, transposed.T)
@@ -157,7 +161,7 @@ def explicit_modes(problem: AbstractFeatureProblem) -> KernelModes:
     """
     train, test = problem.train_features(), problem.test_features()
     return KernelModes(
-        eigenvalues=jnp.linalg.eigvalsh(product(train.T, train))[::-1],
+        eigenvalues=one_at_a_time(jnp.linalg.eigvalsh)(product(train.T, train))[::-1],
         factor=train,
         pull=product(train.T, problem.train_labels),
         test_factor=test,

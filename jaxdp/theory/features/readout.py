@@ -81,7 +81,7 @@ def _variances(factor: Float[Array, "rows rank"], leading: Float[Array, "rank ra
 
     S stands on the left. At the start it is nothing but zeros, and on the right of a product whose
     entries are summed up XLA's library for CPUs reads a matrix of one number wrongly (jaxlib
-    0.10.2): the number, and then whatever follows it in memory.
+    0.10.2 to 0.11.2, docs/known_faults.md): the number, and then whatever follows it in memory.
     """
     return jnp.sum(product(leading, factor.T) * factor.T, axis=0)
 

@@ -56,7 +56,8 @@ def test_value_gradient_and_curvature_belong_together(loss):
         slopes.append((above.value - below.value) / (2 * step))
         curvatures.append((above.gradient - below.gradient) / (2 * step))
     np.testing.assert_allclose(objective.at(point).gradient, slopes, atol=1e-8)
-    np.testing.assert_allclose(objective.curvature(point), curvatures, atol=1e-5 * loss.smoothness)
+    found = [objective.curvature_at(point)(axis) for axis in np.eye(size)]
+    np.testing.assert_allclose(found, curvatures, atol=1e-5 * loss.smoothness)
 
 
 def _wide_gradient(objective, coefficients):
@@ -101,8 +102,8 @@ def test_the_minimum_is_certified_and_the_one_that_another_solver_finds(loss, mo
         options={"gtol": 1e-9},
     )
     assert np.linalg.norm(found.coefficients - other.x) <= 1e-6 / objective.ridge
-    # Where there are too many coefficients for Newton's steps.
-    monkeypatch.setattr(objective_solver, "_MOST_FOR_NEWTON", 0)
+    # Without Newton's steps.
+    monkeypatch.setattr(objective_solver, "_NEWTON_STEPS", 0)
     slow = minimise(objective, tolerance=1e-8)
     assert found.num_steps < slow.num_steps <= objective.num_accelerated_steps(1e-8)
 
@@ -217,6 +218,7 @@ def test_a_weak_budget_learns_three_classes_and_the_release_is_saved(tmp_path):
     assert again.cost == release.cost
 
 
+@pytest.mark.usefixtures("callers_line")
 def test_labels_beyond_the_bound_are_clipped_and_predictions_too():
     inputs, labels = _rows(LOSSES[0], num=50)
     wide = np.where(np.arange(50) == 3, 7.0, labels)

@@ -1,4 +1,4 @@
-"""The minimiser: where it is, that its certificate holds, and that it ends."""
+"""The minimiser: where it is, that its certificate holds, and that it ends on every table."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from jaxdp.kernels.margin import objective_solver
 from jaxdp.kernels.margin.objective_solver import minimise, newton_step
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
-from jaxdp.losses import HuberHinge, Logistic
+from jaxdp.losses import Huber, HuberHinge, Logistic, Softmax
 
 LOSSES = [Logistic(), HuberHinge(0.5), HuberHinge(0.01)]
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -73,7 +73,8 @@ def test_value_gradient_and_curvature_belong_together(loss):
         slopes.append((above.value - below.value) / (2 * step))
         curvatures.append((above.gradient - below.gradient) / (2 * step))
     np.testing.assert_allclose(objective.at(point).gradient, slopes, atol=1e-8)
-    np.testing.assert_allclose(objective.curvature(point), curvatures, atol=1e-5 * loss.smoothness)
+    found = [objective.curvature_at(point)(axis) for axis in np.eye(4)]
+    np.testing.assert_allclose(found, curvatures, atol=1e-5 * loss.smoothness)
 
 
 def test_blocks_of_rows_add_up_and_float32_features_are_widened():
@@ -127,15 +128,123 @@ def test_a_step_that_overshoots_is_shortened():
     rows = np.asarray([[1.0]])
     objective = PerturbedObjective(rows, np.ones(1), Logistic(), 1e-4, np.asarray([0.9]), 1.0)
     point = objective.at(np.asarray([12.0]))
-    full = point.coefficients - point.gradient / objective.curvature(point.coefficients)[0]
+    full = point.coefficients - point.gradient / objective.curvature_at(point.coefficients)(
+        np.ones(1)
+    )
     taken = newton_step(objective, point)
     assert abs(taken.coefficients[0]) < abs(full[0])
     assert taken.value < point.value
 
 
-def test_a_tolerance_that_is_not_met_is_an_error():
-    with pytest.raises(RuntimeError, match="in 1 steps: nothing is released"):
-        minimise(_objective(Logistic()), tolerance=1e-9, max_steps=1)
+# Tables at the ends of what a loss's constants allow: all rows one, none, or a direction each.
+_TABLES = {
+    "one row": np.full((30, 4), 0.5),
+    "nothing": np.zeros((30, 4)),
+    "a row for each direction": np.eye(4)[np.arange(30) % 4],
+    "small directions": np.eye(4)[np.arange(30) % 4] * [1.0, 1e-2, 1e-4, 1e-6],
+}
+
+
+def _extreme(rows, loss, *, flipped, ridge=1e-2, noise=0.3):
+    labels = np.ones(30) if loss.num_outputs is None else np.arange(30.0) % loss.num_outputs
+    # A neighbour: the first record's label is another.
+    labels[0] = (-1.0 if loss.num_outputs is None else 1.0) if flipped else labels[0]
+    b = noise * np.random.default_rng(1).normal(size=4 * (loss.num_outputs or 1))
+    label_bound = float(isinstance(loss, Huber))
+    return PerturbedObjective(rows, labels, loss, ridge, b, 1.0, label_bound)
+
+
+each_extreme_loss = pytest.mark.parametrize(
+    "loss", [Logistic(), HuberHinge(0.2), Softmax(3), Huber(0.2)], ids=lambda loss: type(loss)
+)
+
+
+@pytest.mark.parametrize("max_steps", [1, 2, None])
+@each_extreme_loss
+def test_no_table_keeps_the_tolerance_from_being_met(loss, max_steps):
+    for rows in _TABLES.values():
+        for flipped in (False, True):
+            objective = _extreme(rows, loss, flipped=flipped)
+            found = minimise(objective, tolerance=1e-9, max_steps=max_steps)
+            assert objective.gradient_norm(objective.at(found.coefficients)) <= 1e-9
+
+
+@each_extreme_loss
+def test_gradient_steps_alone_meet_the_least_tolerance_in_the_number_stated(loss, monkeypatch):
+    monkeypatch.setattr(objective_solver, "_NEWTON_STEPS", 0)
+    monkeypatch.setattr(PerturbedObjective, "num_accelerated_steps", lambda *_: 0)
+    for rows in _TABLES.values():
+        objective = _extreme(rows, loss, flipped=True, ridge=1e-1)
+        tolerance = objective.least_tolerance
+        assert 1e-15 < tolerance < 1e-11
+        found = minimise(objective, tolerance=tolerance)
+        assert found.gradient_norm <= tolerance
+        assert found.num_steps <= objective.num_gradient_steps(tolerance)
+        assert np.linalg.norm(found.coefficients) <= objective.coefficient_bound
+        # In exact arithmetic the steps multiply distances by 1 - 1/kappa where there are no rows.
+        if not rows.any():
+            assert found.num_steps > objective.num_gradient_steps(tolerance) / 4
+
+
+def test_gradient_steps_meet_eight_times_any_rounding(monkeypatch):
+    # Rounding as large as is allowed for, and against every step: nothing but the bound is left.
+    monkeypatch.setattr(objective_solver, "_NEWTON_STEPS", 0)
+    monkeypatch.setattr(PerturbedObjective, "num_accelerated_steps", lambda *_: 0)
+    monkeypatch.setattr(PerturbedObjective, "gradient_rounding", lambda *_: 1e-5)
+    true, generator = PerturbedObjective.at, np.random.default_rng(2)
+
+    def against(gradient):
+        return -gradient / np.linalg.norm(gradient)
+
+    def anywhere(gradient):
+        direction = generator.normal(size=gradient.shape)
+        return direction / np.linalg.norm(direction)
+
+    for direction in (against, anywhere):
+
+        def rounded(self, coefficients, direction=direction):
+            point = true(self, coefficients)
+            return point._replace(gradient=point.gradient + 1e-5 * direction(point.gradient))
+
+        monkeypatch.setattr(PerturbedObjective, "at", rounded)
+        for rows in _TABLES.values():
+            objective = _extreme(rows, HuberHinge(0.1), flipped=True, ridge=0.1)
+            tolerance = objective.least_tolerance
+            assert tolerance == pytest.approx(8e-5)
+            found = minimise(objective, tolerance=tolerance)
+            assert np.linalg.norm(true(objective, found.coefficients).gradient) <= tolerance
+            assert found.num_steps <= objective.num_gradient_steps(tolerance)
+
+
+def test_ten_classes_need_products_and_no_curvature_of_all_coefficients(monkeypatch):
+    # A matrix of all 5,000 coefficients would be 200 MB, and take 5,000 products with it.
+    passes, curvature_at = [], PerturbedObjective.curvature_at
+
+    def counted(self, coefficients):
+        times = curvature_at(self, coefficients)
+        return lambda direction: passes.append(direction) or times(direction)
+
+    monkeypatch.setattr(PerturbedObjective, "curvature_at", counted)
+    rng = np.random.default_rng(0)
+    # Singular values that decay, as those of a kernel's features do.
+    features = rng.normal(size=(600, 500)) * np.geomspace(1, 1e-3, 500)
+    features /= np.linalg.norm(features, axis=1).max() * 1.0001
+    labels = (rng.normal(size=600) + 9 * features[:, 0]).round().clip(-4, 5) + 4
+    noise = 600 * 1e-4 * rng.normal(size=5000)
+    given = features.astype(np.float32), labels, Softmax(10), 1e-4, noise, 1.0
+    objective = PerturbedObjective(*given)
+    found = minimise(objective, tolerance=1e-9)
+    assert found.num_steps <= 12
+    assert 20 < len(passes) < 200
+
+
+def test_a_loss_that_is_not_what_it_states_is_an_error(monkeypatch):
+    # Its slope changes ten times as fast, and steps of the stated length go nowhere.
+    monkeypatch.setattr(HuberHinge, "smoothness", 0.05)
+    monkeypatch.setattr(objective_solver, "_NEWTON_STEPS", 0)
+    objective = _extreme(_TABLES["one row"], HuberHinge(0.05), flipped=False)
+    with pytest.raises(RuntimeError, match=r"bounded as it states, got HuberHinge"):
+        minimise(objective, tolerance=1e-9)
 
 
 def test_wrong_arguments_are_refused():

@@ -263,13 +263,10 @@ def test_sampling_lowers_the_limit_where_nothing_is_clipped():
 
 def test_a_larger_budget_is_no_worse_and_next_to_none_teaches_nothing():
     options = {"num_steps": 20, "sampling_rate": 1.0}
-    risks = [_plan(epsilon=one, **options).chosen.risk for one in (1e-3, 1.0, 8.0, 40.0)]
+    risks = [_plan(epsilon=one, **options).chosen.risk for one in (1e-3, 1.0, 8.0, 40.0, 1e3)]
     assert risks == sorted(risks, reverse=True)
     np.testing.assert_allclose(risks[0], AT_ZERO, rtol=0.01)
     assert risks[-1] < 0.8 * AT_ZERO
-    # With so little noise its end betrays a record, whatever epsilon is.
-    with pytest.raises(ValueError, match="expected delta >= 1, got"):
-        _plan(epsilon=1e3, **options)
 
 
 def test_full_batches_of_replace_one_have_twice_the_noise_and_say_so():

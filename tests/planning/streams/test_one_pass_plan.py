@@ -161,7 +161,10 @@ def test_what_is_printed_says_what_is_assumed_and_can_be_pasted():
     assert text == repr(plan)
     for words in ("taken as known", "not covered by rho", "when halved", "without privacy"):
         assert words in text
-    first, second, *_ = text.splitlines()
+    first, second, third, *_ = text.splitlines()
+    assert third == "neighbours differ in one record that is replaced (replace-one)"
+    assert plan.adjacency == jaxdp.account(plan.algorithm, delta=DELTA).adjacency == "replace-one"
+    assert "replace-one" in plan._repr_html_()
     assert first == "Plan for 1,000 samples at rho = 1 in Gaussian DP"
     scale = float(plan.algorithm.clip_scale)
     assert second.startswith(

@@ -1,16 +1,27 @@
 """Audits: how often they fail, how much they find, and what they are told to refuse."""
 
 import chex
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import optax
 import pytest
 from helpers import FALSE_ALARM
 from privacy.worst_case import OneRecord
 from scipy.stats import binom, norm
 
 import jaxdp
-from jaxdp.privacy import audit, audit_mu, gaussian_epsilon, gaussian_mu
+from jaxdp.algorithms import train
+from jaxdp.privacy import (
+    PoissonSampler,
+    SecretNoise,
+    ShuffledEpochs,
+    audit,
+    audit_mu,
+    gaussian_epsilon,
+    gaussian_mu,
+)
 
 
 def _gaussian(shift, key):
@@ -242,3 +253,141 @@ def test_wrong_arguments_are_refused():
     for score in (lambda shift, key: (shift, shift), lambda shift, key: shift + 1j):
         with pytest.raises(TypeError, match=r"expected .* real scalar score"):
             call(score)
+
+
+# Mechanisms that are not traced.
+
+
+def _calls(function):
+    """The function, and the kinds of what it was called with."""
+    kinds = []
+
+    def called(data, key):
+        kinds.append(isinstance(key, jax.core.Tracer))
+        return function(data, key)
+
+    return called, kinds
+
+
+def _noise_of_numpy():
+    rng = np.random.default_rng(0)
+    return lambda data, key: float(data + rng.normal())
+
+
+def _array_of_numpy():
+    rng = np.random.default_rng(1)
+    # JAX traces it without a word, as a mechanism whose noise is one number for all runs.
+    return lambda data, key: data + rng.normal()
+
+
+def _added_to_that_of_jax():
+    rng = np.random.default_rng(2)
+    return lambda data, key: data + 0.6 * rng.normal() + 0.8 * jr.normal(key)
+
+
+def _seeded_by_the_key():
+    return lambda data, key: data + np.random.default_rng(int(jr.bits(key))).normal()
+
+
+def _with_an_if():
+    return lambda data, key: data + jr.normal(key) if jr.uniform(key) >= 0 else 0.0
+
+
+def _secret():
+    return lambda data, key: data + SecretNoise().normals((), "noise")
+
+
+UNTRACEABLE = {
+    "NumPy": _noise_of_numpy,
+    "NumPy in an array": _array_of_numpy,
+    "NumPy and JAX": _added_to_that_of_jax,
+    "seeded by the key": _seeded_by_the_key,
+    "with an if": _with_an_if,
+    "secret": _secret,
+}
+
+
+@pytest.mark.parametrize("name", UNTRACEABLE)
+def test_a_mechanism_that_is_not_a_traceable_function_of_its_key_runs_once_a_key(name):
+    mechanism, kinds = _calls(UNTRACEABLE[name]())
+    settings = {"num_trials": 800, "confidence": 1 - 1e-3}
+    found = audit_mu(mechanism, 0.0, 2.0, **settings, key=jr.key(0))
+    assert 1.4 < found <= 2
+    assert kinds.count(False) == 2 * 800
+    assert audit_mu(mechanism, 1.0, 1.0, **settings, key=jr.key(1)) == 0
+
+
+def test_a_coin_of_numpy_is_thrown_in_every_run():
+    rng = np.random.default_rng(3)
+
+    def mechanism(bit, key):
+        return bit ^ (rng.random() < 0.25)
+
+    found = audit(mechanism, False, True, num_trials=2000, delta=0.0, key=jr.key(0))
+    assert 0.7 * np.log(3) <= found <= np.log(3)
+
+
+def test_what_can_be_traced_is_compiled_and_noise_that_was_forgotten_is_found():
+    for function, most in ((_gaussian, 8), (lambda data, key: jnp.sin(data), 128)):
+        mechanism, kinds = _calls(function)
+        found = audit_mu(mechanism, 0.0, 2.0, num_trials=5000, key=jr.key(0))
+        assert found > 1.5
+        assert 0 < kinds.count(False) <= most
+        assert kinds.count(True) == 1
+
+
+@pytest.mark.parametrize("data", [0.0, 1.0])
+def test_an_error_of_the_mechanism_is_raised_as_it_is(data):
+    class BrokenError(Exception):
+        pass
+
+    def mechanism(given, key):
+        if given == data:
+            raise BrokenError("no score today")
+        return float(given)
+
+    with pytest.raises(BrokenError, match="no score today"):
+        audit(mechanism, 0.0, 1.0, num_trials=100, delta=0.01, key=jr.key(0))
+
+    def later(given, key):
+        later.calls += 1
+        if later.calls > 60:
+            raise BrokenError("no more scores")
+        return float(given)
+
+    later.calls = 0
+    with pytest.raises(BrokenError, match="no more scores"):
+        audit_mu(later, 0.0, 1.0, num_trials=100, key=jr.key(0))
+
+
+def _first_weight(weights, x, y):
+    return weights @ x
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [PoissonSampler(10, 1.0), pytest.param(ShuffledEpochs(10, 10), marks=pytest.mark.slow)],
+    ids=["poisson", "epochs"],
+)
+def test_certified_training_is_audited(sampler):
+    optimiser = jaxdp.PrivateOptimiser(
+        optax.sgd(1.0),
+        clip_norm=1.0,
+        noise_multiplier=1.0,
+        num_steps=1,
+        sampler=sampler,
+        noise=SecretNoise(),
+    )
+
+    def released(rows, key):
+        run = train(optimiser, _first_weight, jnp.zeros(2), rows, jnp.zeros(10), key=key)
+        return -run.model[0]
+
+    zeros = np.zeros((10, 2))
+    first, second = (
+        np.where(np.arange(10)[:, None] == 0, row, zeros) for row in ([5.0, 0], [-5.0, 0])
+    )
+    other = second if sampler.adjacency == "replace-one" else zeros
+    claim = jaxdp.account(optimiser, delta=0.1).mu
+    settings = {"num_trials": 200, "confidence": 1 - 1e-3, "key": jr.key(0)}
+    assert 0.4 * claim < audit_mu(released, first, other, **settings) <= claim

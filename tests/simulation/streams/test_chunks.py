@@ -12,6 +12,6 @@ def test_even_chunks_cover_a_range_and_fit(longest, numbers_per_step):
     count, size = even_chunks(longest, numbers_per_step)
     assert count * size >= longest > (count - 1) * size
     assert size <= chunks._CHUNK_STEPS
-    assert size == 1 or size * numbers_per_step <= chunks._CHUNK_NUMBERS
+    assert size == 1 or size * numbers_per_step <= chunks._numbers_of_a_draw()
     # Less than a step is padded in each chunk.
     assert count * size - longest < count

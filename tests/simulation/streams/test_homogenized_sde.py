@@ -52,6 +52,36 @@ def test_mean_risk_is_the_coupled_equations(power):
         assert_agrees(_algorithm(peak=4.0, power=power))
 
 
+def _largest_gaps(dim, rho=1.0):
+    """sqrt(n) times the largest gap on the way between a run and an independent path; 120 pairs."""
+    problem = jaxdp.LinearRegression.isotropic(dim, label_noise=0.3)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 1.0, 1.0, 10 * dim)
+    runs = jaxdp.simulate(
+        problem, algorithm, key=jr.key(1), num_runs=120, simulator=jaxdp.Reduced()
+    )
+    sde, other = jaxdp.HomogenizedSDE(num_steps=500), algorithm.replace(rho=rho)
+    paths = jaxdp.simulate(problem, other, key=jr.key(2), num_runs=120, simulator=sde)
+    return np.sqrt(10 * dim) * np.abs(np.asarray(runs.risk) - np.asarray(paths.risk)).max(axis=1)
+
+
+# Source: AC Theorem 4, (4).
+@pytest.mark.parametrize("dims", [(25, 100), pytest.param((25, 400), marks=pytest.mark.slow)])
+def test_the_largest_gap_of_two_paths_falls_as_one_over_the_root_of_the_samples(dims):
+    def growth(rho):
+        """Of the scaled gaps from the first dimension to the last, and its standard error."""
+        gaps = [_largest_gaps(dim, rho) for dim in dims]
+        error = np.sqrt(sum(np.var(each, ddof=1) / len(each) for each in gaps))
+        return gaps[1].mean() - gaps[0].mean(), error, gaps[0].mean()
+
+    more, error, first = growth(rho=1.0)
+    assert abs(more) < 4 * error
+    # Paths themselves are seen, and not their means alone, whose gap is far smaller.
+    assert 1.5 < first < 2.0
+    # Between laws that differ the gap does not fall, and grows when it is scaled.
+    more, error, _ = growth(rho=0.7)
+    assert more > 5 * error
+
+
 @pytest.mark.long_runs
 @pytest.mark.slow
 def test_clipped_fraction_is_the_predicted_one():

@@ -1,6 +1,7 @@
 """Exponents in n at a fixed epsilon beside those in n epsilon, of orders and of predicted risks.
 
-Source: PK Theorems 10, 11, 17, 18 and 19.
+Orders only show that what reads exponents off a risk finds those that are written in it; risks of
+learners that are run are in `test_simulated_rates`.
 """
 
 import math
@@ -32,7 +33,7 @@ from jaxdp.theory import (
     ],
     ids=["Theorem 10", "Theorems 11 and 19", "Theorem 17", "Theorem 18"],
 )
-def test_a_fixed_epsilon_shows_the_public_exponent_and_a_fixed_n_the_private_one(rate):
+def test_of_an_order_both_exponents_are_read_off_as_they_are_written(rate):
     public = local_exponents(rate.excess_risk, 1e60, epsilon=1.0)
     assert public.fixed_epsilon == pytest.approx(rate.decay.samples, rel=1e-3)
     assert public.fixed_samples == pytest.approx(0.0, abs=1e-3)
@@ -41,6 +42,7 @@ def test_a_fixed_epsilon_shows_the_public_exponent_and_a_fixed_n_the_private_one
     assert rate.decay.privacy > rate.decay.samples + 0.01
 
 
+# Source: PK Theorem 11.
 @pytest.mark.slow
 def test_the_tuned_ridge_shows_theorem_11_in_n_and_the_filtered_rate_in_n_epsilon():
     source, capacity = 0.75, 0.5
@@ -62,6 +64,7 @@ def test_the_tuned_ridge_shows_theorem_11_in_n_and_the_filtered_rate_in_n_epsilo
     assert private.fixed_samples > printed.privacy + 0.03
 
 
+# Source: PK Theorem 10.
 def test_the_canonical_estimator_shows_both_exponents_of_theorem_10():
     source, capacity = 0.55, 0.3
     index = np.arange(1, 10**5 + 1.0)

@@ -112,7 +112,7 @@ def test_large_clips_cost_their_square_in_the_private_term_only():
         assert loud[-1] < 2 * loud[1]
 
 
-# Source: AC (103).
+# Source: AC (103), (194), (195).
 def test_a_power_of_ln_ln_loses_no_power_of_the_logarithm():
     # (103), (194), (195): alpha = ln ln(1/gamma).
     gamma = np.asarray([1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7])

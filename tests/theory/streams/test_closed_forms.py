@@ -130,7 +130,7 @@ def _predicted(power, initial_risk, product, gamma, rho):
     return found[0].time, [np.asarray(each.risk, np.float64) for each in found]
 
 
-# Source: AC (116) to (118), (128) to (133), (159).
+# Source: AC (116) to (119), (128) to (133), (145), (159).
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.3, 3.0])
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])

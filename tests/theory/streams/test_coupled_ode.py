@@ -229,7 +229,7 @@ def test_capped_fraction_matches_simulation():
 BOUNDS = [jaxdp.LowerBound(), jaxdp.TightLowerBound(), jaxdp.TightUpperBound(), jaxdp.UpperBound()]
 
 
-# Source: AC Lemma 15, (5), (65).
+# Source: AC Lemma 15, (5) = (42) = (60) = (66), (64), (65).
 @pytest.mark.slow
 def test_bounds_are_ordered():
     problem = jaxdp.LinearRegression.power_law(30, condition_number=4.0, label_noise=0.3)

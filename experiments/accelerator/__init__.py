@@ -1,0 +1,1 @@
+"""Everything worth measuring on an accelerator: `python -m experiments.accelerator`."""

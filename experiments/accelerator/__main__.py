@@ -1,0 +1,170 @@
+"""`python -m experiments.accelerator`: all that is worth measuring on an accelerator, in minutes.
+
+Each part runs in a process of its own, within a time of its own, and writes its rows as they come:
+DIR/<part>.json, and DIR/<part>.png when it ends. DIR/accelerator.md, all tables, is written again
+after each part. What a part leaves of its time goes to those after it. Parts that failed, or rows
+that show a fault, are listed at the end, and the exit status is 1.
+"""
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from typing import Any
+
+from experiments.accelerator.parts import Row, Setting, as_table, written
+
+# In the order of their worth, with their shares of the time.
+PARTS = {
+    "known_numbers": ("Is it right there?", 0.2),
+    "clipping": ("Clipped gradient sums", 0.2),
+    "engines": ("Simulators and theories", 0.22),
+    "grids": ("Sweeps", 0.1),
+    "reconstruction": ("Reconstruction at the paper's size", 0.18),
+    "training": ("Digits at the paper's size, and a million rows", 0.1),
+}
+OUT = pathlib.Path("experiments", "results", "accelerator")
+# Of the process that says what runs where.
+_FACTS = "facts"
+# A process that does not end by itself is given this much longer than its time.
+_GRACE = 5.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the parts; 1 if one failed or found a fault."""
+    options = _options(arguments)
+    if options.part == _FACTS:
+        print(_in_words(_facts()))
+        return 0
+    if options.part:
+        return _run_here(options)
+    out: pathlib.Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    names = [options.only] if options.only else list(PARTS)
+    begun, left = time.monotonic(), {name: PARTS[name][1] for name in names}
+    # Not here: whoever asks a GPU what it is takes most of its memory, and keeps it.
+    subprocess.run(_command(_FACTS), check=False)
+    failed = {}
+    for name in names:
+        remaining = options.seconds - (time.monotonic() - begun)
+        seconds = remaining * left[name] / sum(left.values())
+        del left[name]
+        reason = _run_part(name, options, seconds)
+        if reason:
+            failed[name] = reason
+        print(f"{name}: {reason or 'done'}", flush=True)
+        (out / "accelerator.md").write_text(page(out))
+    for name, reason in failed.items():
+        print(f"{name} failed: {reason}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m experiments.accelerator", description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="seconds each, on any device")
+    parser.add_argument("--only", choices=PARTS, metavar="PART", help=f"one of {', '.join(PARTS)}")
+    parser.add_argument("--seconds", type=float, default=540.0, help="for all parts [%(default)s]")
+    parser.add_argument("--out", type=pathlib.Path, default=OUT, help="folder [%(default)s]")
+    parser.add_argument("--data", type=pathlib.Path, help="folder with cifar10/ and mnist/")
+    parser.add_argument("--part", choices=[_FACTS, *PARTS], help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def _run_part(name: str, options: argparse.Namespace, seconds: float) -> str | None:
+    """Run a part in its process; why it failed, or None."""
+    words = [*_command(name), "--seconds", f"{seconds:.1f}", "--out", str(options.out)]
+    words += ["--smoke"] * options.smoke + (["--data", str(options.data)] if options.data else [])
+    path = options.out / f"{name}.json"
+    path.unlink(missing_ok=True)
+    try:
+        done = subprocess.run(words, timeout=max(seconds, 0) + _GRACE, check=False)
+    except subprocess.TimeoutExpired:
+        return f"ended after {seconds:.0f} s"
+    if done.returncode:
+        return f"its process ended with {done.returncode}"
+    faults = [row["what"] for row in json.loads(path.read_text())["rows"] if row["is_wrong"]]
+    return f"wrong: {'; '.join(faults)}" if faults else None
+
+
+def _command(part: str) -> list[str]:
+    return [sys.executable, "-m", "experiments.accelerator", "--part", part]
+
+
+def _run_here(options: argparse.Namespace) -> int:
+    """A part, in this process."""
+    begun = time.monotonic()
+    part = importlib.import_module(f"experiments.accelerator.{options.part}")
+    setting = Setting(options.smoke, options.data, begun + options.seconds)
+    path, rows = options.out / f"{options.part}.json", []
+    facts = _facts()
+    written(rows, path, facts)
+    for row in part.rows(setting):
+        rows.append(row)
+        written(rows, path, {**facts, "seconds": time.monotonic() - begun})
+        print(f"  {row.what}: {row.value:.4g} {row.unit} {row.note}".rstrip(), flush=True)
+    try:
+        part.draw(rows).savefig(path.with_suffix(".png"), dpi=150)
+    except ImportError as error:
+        print(f"  no picture: {error}", flush=True)
+    sys.stdout.flush()
+    # What still compiles in a thread is not waited for.
+    os._exit(0)
+
+
+def _facts() -> dict[str, Any]:
+    """What runs where."""
+    import jax
+
+    device = jax.devices()[0]
+    memory = (device.memory_stats() or {}).get("bytes_limit", math.nan)
+    return {
+        "device": f"{len(jax.devices())} x {device.device_kind} ({device.platform})",
+        "device_gigabytes": round(memory / 1e9, 1),
+        "cores": os.cpu_count(),
+        "jax": jax.__version__,
+        "jaxlib": importlib.metadata.version("jaxlib"),
+        "products": jax.config.values["jax_default_matmul_precision"] or "the device's default",
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def _in_words(facts: dict[str, Any]) -> str:
+    return (
+        f"{facts['device']}, {facts['device_gigabytes']} GB, {facts['cores']} cores beside it; jax "
+        f"{facts['jax']}, jaxlib {facts['jaxlib']}; products: {facts['products']}; {facts['date']}"
+    )
+
+
+def page(out: pathlib.Path) -> str:
+    """All tables; parts that have not run are empty and say so."""
+    lines = ["# On an accelerator", "", _PREFACE]
+    for name, (title, _) in PARTS.items():
+        path = out / f"{name}.json"
+        lines += ["", f"## {title}", ""]
+        if not path.exists():
+            lines.append("Not run yet.")
+            continue
+        found = json.loads(path.read_text())
+        rows = [Row(**row) for row in found.pop("rows")]
+        lines += [f"{_in_words(found)}.", "", as_table(rows)]
+        if path.with_suffix(".png").exists():
+            lines += ["", f"![{title}]({name}.png)"]
+    return "\n".join(lines) + "\n"
+
+
+_PREFACE = (
+    "Written by `python -m experiments.accelerator`. Times are medians after the first call, which "
+    "includes compilation. A share is of the least time in which the device could copy the bytes, "
+    "do the arithmetic or draw the normals that the algorithm needs, at the speeds measured just "
+    "before; it says how far an engine could still go. A row in bold is a fault."
+)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""Clipped gradient sums of the benchmark's models against the plain gradient of the same batch."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.random as jr
+
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts, timed
+from experiments.benchmarks import clipping_tasks
+from experiments.benchmarks.clipping_tasks import Task
+from experiments.benchmarks.jax_clipping import jaxdp_sum, non_private
+
+_BATCHES = (256, 2048, 8192)
+
+
+def rows(setting: Setting) -> Iterator[Row]:
+    """Each model at each batch, small batches first; all programs are compiled side by side."""
+    measurements = []
+    for batch in (8,) if setting.is_smoke else _BATCHES:
+        for name, make in _models(setting.is_smoke).items():
+            what = f"{name}, batch {batch:,}"
+            prepare = functools.partial(_compiled, make, batch)
+            measurements.append(Measurement(what, functools.partial(_measured, what), prepare))
+    yield from attempts(setting, measurements, workers=8)
+
+
+def _models(is_smoke: bool) -> dict[str, Callable[[int], Task]]:
+    """Of the benchmark, and a wider MLP, as `clipping_tasks` makes them for a batch."""
+    width, wide, channels, tokens = (
+        (8, 16, 2, (8, 4, 10)) if is_smoke else (1000, 4000, 16, _TOKENS)
+    )
+    keys = jr.split(jr.key(0), 4)
+    return {
+        f"MLP 784-{width}-10": lambda batch: clipping_tasks.mlp(batch, width, key=keys[0]),
+        "CNN": lambda batch: clipping_tasks.cnn(batch, channels, key=keys[1]),
+        "attention": lambda batch: clipping_tasks.attention(batch, *tokens, key=keys[2]),
+        f"MLP 784-{wide}-10": lambda batch: clipping_tasks.mlp(batch, wide, key=keys[3]),
+    }
+
+
+# Width, tokens and words of the benchmark's attention.
+_TOKENS = (64, 32, 1000)
+
+
+class _Programs(NamedTuple):
+    """A batch, and the compiled plain and clipped sums of its gradients."""
+
+    task: Task
+    plain: Any
+    clipped: Any
+
+
+def _compiled(make: Callable[[int], Task], batch: int) -> _Programs:
+    task = make(batch)
+    arguments = task.weights, task.inputs, task.targets
+    # Products are float32 in both.
+    with jax.default_matmul_precision("highest"):
+        programs = [
+            jax.jit(functools.partial(function, task.loss)).lower(*arguments).compile()
+            for function in (non_private, jaxdp_sum)
+        ]
+    return _Programs(task, *programs)
+
+
+def _measured(what: str, made: _Programs) -> Row:
+    """The programs take turns."""
+    task, plain, clipped = made
+    arguments = task.weights, task.inputs, task.targets
+    times = [timed(lambda one=one: one(*arguments))[1] for one in (clipped, plain, clipped, plain)]
+    ours, theirs = min(times[::2]), min(times[1::2])
+    held, beside = (one.memory_analysis().temp_size_in_bytes / 1e6 for one in (clipped, plain))
+    note = f"{1e3 * ours:.3g} ms; {held:.0f} MB of temporaries, {beside:.0f} plain; "
+    note += f"B x P is {task.gradient_bytes / 1e6:.0f} MB"
+    return Row(what, ours / theirs, "x plain gradient", note=note)
+
+
+def draw(found: list[Row]):
+    """Time over that of the plain gradient, a curve for each model over the batch."""
+    from matplotlib.figure import Figure
+
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for row in found:
+        name, _, batch = row.what.rpartition(", batch ")
+        if row.value == row.value:
+            curves.setdefault(name, []).append((int(batch.replace(",", "")), row.value))
+    figure = Figure(figsize=(6.0, 3.4), layout="constrained")
+    axes = figure.subplots()
+    styles = zip(curves.items(), ("#0072B2", "#D55E00", "#009E73", "#CC79A7"), strict=False)
+    for ((name, points), color), marker in zip(styles, "osD^", strict=False):
+        axes.plot(*zip(*points, strict=True), marker=marker, color=color, label=name)
+    axes.axhline(1, color="#777777", linewidth=0.8)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("batch")
+    axes.set_ylabel("time over that of the plain gradient")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize="small")
+    return figure

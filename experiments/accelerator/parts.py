@@ -1,0 +1,154 @@
+"""What a part of the accelerator's command is: rows that come one by one, and a picture of them.
+
+A part is a module with `rows(setting)`, a generator of `Row`s, and `draw(rows)`, a figure of them.
+It runs in a process of its own, which writes what it has after every row: what is late or fails
+loses nothing that came before.
+"""
+
+import dataclasses
+import json
+import math
+import pathlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """How a part is to be run.
+
+    Attributes:
+        is_smoke: sizes of seconds, for any device.
+        data: folder with `cifar10/` and `mnist/`; None where there is none.
+        deadline: of `time.monotonic`, after which no row is begun.
+    """
+
+    is_smoke: bool
+    data: pathlib.Path | None
+    deadline: float
+
+    def seconds_left(self) -> float:
+        """Until the deadline; below zero after it."""
+        return self.deadline - time.monotonic()
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One measurement.
+
+    Attributes:
+        what: the engine and its size, in words.
+        value: what was measured, in `unit`; NaN where it failed.
+        unit: of the value.
+        share: of what the device could do at most; NaN where no bound is known.
+        bound: what bounds it.
+        first_seconds: of the first call, compilation included.
+        note: anything else, or why it failed.
+        is_wrong: whether the row shows a fault.
+    """
+
+    what: str
+    value: float
+    unit: str
+    share: float = math.nan
+    bound: str = ""
+    first_seconds: float = math.nan
+    note: str = ""
+    is_wrong: bool = False
+
+
+def timed(call: Callable[[], Any], *, seconds: float = 1.0, most: int = 20) -> tuple[float, float]:
+    """Seconds of the first call, and the median of those after it.
+
+    Args:
+        call: returns arrays, which are waited for.
+        seconds: for the calls after the first, together; there is at least one.
+        most: calls after the first.
+    """
+    first, times = _seconds(call), []
+    while not times or (sum(times) < seconds and len(times) < most):
+        times.append(_seconds(call))
+    return first, float(np.median(times))
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    jax.block_until_ready(call())
+    return time.perf_counter() - start
+
+
+class Measurement(NamedTuple):
+    """One row to be made.
+
+    Attributes:
+        what: as in its row.
+        measure: makes the row of what was prepared.
+        prepare: what may be done beside other work, such as compiling.
+    """
+
+    what: str
+    measure: Callable[[Any], Row]
+    prepare: Callable[[], Any] = lambda: None
+
+
+def attempts(
+    setting: Setting, measurements: Iterable[Measurement], *, workers: int = 1
+) -> Iterator[Row]:
+    """The row of each measurement; one that fails is a row that says why.
+
+    Args:
+        setting: none is begun after its deadline.
+        measurements: in the order of their rows.
+        workers: threads that prepare. Compilation for an accelerator takes seconds for each
+            program and leaves both the accelerator and most cores idle.
+    """
+    pool = ThreadPoolExecutor(workers)
+    futures = [(one, pool.submit(one.prepare)) for one in measurements]
+    for one, future in futures:
+        if setting.seconds_left() < 0:
+            future.cancel()
+            yield Row(one.what, math.nan, "", note="not begun: the time was over")
+            continue
+        try:
+            yield one.measure(future.result(timeout=setting.seconds_left()))
+        except (ImportError, TimeoutError) as error:
+            note = "not ready in time" if isinstance(error, TimeoutError) else f"left out: {error}"
+            yield Row(one.what, math.nan, "", note=note)
+        except Exception as error:
+            # One line of what may be a page of XLA's; a device without memory says so in its first.
+            reason = next(iter(str(error).splitlines()), "")[:160]
+            note = f"{type(error).__name__}: {reason}"
+            yield Row(one.what, math.nan, "", note=note, is_wrong=True)
+
+
+def written(rows: list[Row], path: pathlib.Path, facts: dict[str, Any]) -> None:
+    """Write rows, whole or not at all.
+
+    Args:
+        rows: those that there are.
+        path: of the JSON file.
+        facts: of the run.
+    """
+    text = json.dumps({**facts, "rows": [dataclasses.asdict(row) for row in rows]}, indent=1)
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(text + "\n")
+    unfinished.replace(path)
+
+
+def as_table(rows: list[Row]) -> str:
+    """Rows in Markdown."""
+    head = ["", "", "of the device's bound", "first call, s", ""]
+    cells = [head, ["---"] * len(head), *([row.what, *_cells(row)] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def _cells(row: Row) -> list[str]:
+    value = "" if math.isnan(row.value) else f"{row.value:.4g} {row.unit}".strip()
+    share = "" if math.isnan(row.share) else f"{row.share:.1%} ({row.bound})"
+    first = "" if math.isnan(row.first_seconds) else f"{row.first_seconds:.1f}"
+    return [value, share, first, f"**{row.note}**" if row.is_wrong else row.note]

@@ -1,0 +1,110 @@
+r"""Decompositions of matrices whose batches cannot lock up a CPU.
+
+JAX computes decompositions and triangular solves on a CPU by LAPACK. Of a batch, jaxlib 0.10 hands
+the matrices to the threads that the program itself runs on, and one of these threads waits until
+they are done. Where a program has as many such batches under way as there are threads (two on two
+cores: those of training rows and of test rows), all threads wait and none is left to compute: the
+program never ends (docs/known_faults.md). A single matrix is decomposed by the thread that asks for
+it. On CPUs a batch is therefore a loop over its matrices here, with the same results to the bit, in
+about the time that one thread needs; on GPUs and TPUs a batch stays one operation.
+
+No other module of jaxdp calls `jnp.linalg` or `jax.scipy.linalg` for a decomposition or a solve:
+test_architecture looks.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+
+def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of single matrices that may be vmapped, and then loops over them on a CPU.
+
+    Derivatives are those of `function` itself: vmapped, they are batches again, so that what is
+    differentiated inside a program needs a rule of its own, as `cholesky` has.
+
+    Args:
+        function: of arrays without leading axes, made of LAPACK's operations.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def single(*values):
+        return function(*values)
+
+    @single.def_vmap
+    def batched(size, is_batched, *values):
+        def in_turn(*values):
+            own = [value for value, has_axis in zip(values, is_batched, strict=True) if has_axis]
+
+            def one(own):
+                rest = iter(own)
+                pairs = zip(values, is_batched, strict=True)
+                return single(*(next(rest) if has_axis else value for value, has_axis in pairs))
+
+            return lax.map(one, own)
+
+        axes = tuple(0 if has_axis else None for has_axis in is_batched)
+        found = lax.platform_dependent(*values, cpu=in_turn, default=jax.vmap(function, axes))
+        return found, jax.tree.map(lambda _: True, found)
+
+    # JAX differentiates no function with a batching rule in reverse.
+    differentiable = jax.custom_jvp(single)
+
+    @differentiable.defjvp
+    def derivative(primals, tangents):
+        return jax.jvp(function, primals, tangents)
+
+    return differentiable
+
+
+@jax.custom_jvp
+def cholesky(matrix: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
+    r"""Cholesky's lower root L of positive definite matrices, $LL^\top$; NaN where one is not.
+
+    Its derivative is $\dot L = L\,\Phi(L^{-1}\dot A L^{-\top})$, $\Phi$ being the lower triangle
+    with half of the diagonal, in products of matrices and an inverse that is not differentiated, so
+    that batches of derivatives are safe too. Derived: test_roots_and_their_derivatives.
+    """
+    return _over_leading_axes(jnp.linalg.cholesky, matrix)
+
+
+@cholesky.defjvp
+def _cholesky_derivative(primals, tangents):
+    ((matrix,), (change,)) = primals, tangents
+    root = cholesky(matrix)
+    inverse = _over_leading_axes(inverse_of_lower, root)
+    # Of a matrix that is not symmetric, LAPACK is given the symmetric part.
+    change = (change + jnp.swapaxes(change, -1, -2)) / 2
+    moved = _product(_product(inverse, change), jnp.swapaxes(inverse, -1, -2))
+    half = jnp.tril(moved) - jnp.eye(matrix.shape[-1], dtype=matrix.dtype) * moved / 2
+    return root, _product(root, half)
+
+
+def solve_positive(matrix: Float[Array, "n n"], right: Float[Array, "n ..."]) -> Array:
+    r"""The solution $A^{-1}b$ for a positive definite A, by Cholesky."""
+    return one_at_a_time(_solve_positive)(matrix, right)
+
+
+def _solve_positive(matrix, right):
+    return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(matrix), right)
+
+
+def _over_leading_axes(function, matrices):
+    flat = matrices.reshape(-1, *matrices.shape[-2:])
+    found = jax.vmap(one_at_a_time(function))(flat)
+    return found.reshape(*matrices.shape[:-2], *found.shape[-2:])
+
+
+def inverse_of_lower(root: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The inverse of one lower triangular matrix."""
+    identity = jnp.eye(len(root), dtype=root.dtype)
+    return jax.scipy.linalg.solve_triangular(root, identity, lower=True)
+
+
+def _product(left, right):
+    return jnp.matmul(left, right, precision=Precision.HIGHEST)

@@ -1,0 +1,268 @@
+r"""epsilon of Poisson-subsampled Gaussians, by accountants that exist and by an exact bound.
+
+Every step releases a sum of clipped terms, C at most each, over a Poisson sample, with noise of
+standard deviation `noise_multiplier` times C. Neighbours differ by one term that is there or not:
+add-or-remove-one and zero-out-one, where one term moves the sum by C at most. The pair N(0, s^2)
+against (1 - q) N(0, s^2) + q N(1, s^2), s the noise multiplier, then dominates. Source: Zhu, Dong
+and Wang (2022), Theorem 11, and Theorem 10 there: pairs that dominate steps which follow one
+another, each free to look at those before it, compose. Under replace-one no such pair is proved
+here: it is left out.
+
+Three upper bounds are computed and the least is taken:
+
+- as if every record were in every batch: exact, and finite for any noise. Subsampling mixes it
+  with a mechanism that sees nothing of the record, and mixing never adds privacy loss;
+- Renyi DP (dp_accounting): no grid, but loose;
+- privacy loss distributions (dp_accounting): within a few parts in a thousand, on a grid whose
+  step follows from the parameters, so that its work is bounded. It is left out where it could not
+  be trusted.
+
+For several runs the sum of their epsilons, each at a share of delta, is a fourth.
+"""
+
+import collections
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxdp.core.checks import concrete
+from jaxdp.core.extras import require_extra
+from jaxdp.privacy.conversions.bisection import largest_within, log_excess
+from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
+
+# Integer orders: their sums have positive terms only.
+_ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]
+# What a Renyi divergence may lose to rounding in one step.
+_ORDER_ROUNDING = 1e-12
+# Each step's delta is known to a few units in the last place of 1, and its Fourier transform adds
+# about as much. Derived: replacing one step by another whose curve is d higher raises the
+# composed curve by d at most. Ten times what tests/privacy/conversions/test_subsampling.py sees.
+_GRID_ROUNDING = 1e-14
+# Points of the grid in one standard deviation of a step's loss, and in its whole range. Up to
+# 1000 points dp_accounting counts how many their composition has as an exact whole number, which
+# takes minutes for many steps; 2^18 points take it a second.
+_POINTS_OF_SPREAD, _LEAST_POINTS, _MOST_POINTS = 16, 1100, 2**18
+# Points in the ranges of all different runs, and in that of their composition: as many as are worth
+# their time, and the most.
+_MOST_POINTS_OF_ALL, _POINTS_OF_REACH, _MOST_POINTS_OF_REACH = 2**21, 2**21, 2**23
+_MOST_STEPS, _MOST_RUNS = 10**6, 64
+# Below this spacing rounding of a step's curve is no longer small beside its probabilities.
+_LEAST_STEP = 1e-8
+# Up to which loss of a step grids were compared with exact values.
+_LARGEST_LOSS = 1e5
+# e to the minus this is far above the least number of float64.
+_LARGEST_EXPONENT = 600.0
+# What is taken off delta for failures: a much smaller share would be lost in its rounding.
+_LEAST_SHARE = 1e-6
+# Cells of a sweep and of a plan ask for the same budgets again.
+_remembered = functools.lru_cache(maxsize=1024)
+
+
+class SampledGaussian(NamedTuple):
+    """A run of noisy sums over Poisson samples of terms of norm 1 at most.
+
+    Attributes:
+        sampling_rate: q in (0, 1], the probability of one record in one step; 1 for a Gaussian
+            mechanism.
+        noise_multiplier: standard deviation of the noise on a sum over the largest term, >= 0.
+        num_steps: >= 1.
+        failure: probability of what nothing is claimed of; it adds to delta.
+    """
+
+    sampling_rate: float
+    noise_multiplier: Any
+    num_steps: int
+    failure: float = 0.0
+
+
+def subsampled_gaussian_epsilon(
+    sampling_rate: float, noise_multiplier: float, num_steps: int, delta: float, adjacency: str
+) -> float:
+    """An upper bound on epsilon at delta of one run, on the host; exact without subsampling.
+
+    Args:
+        sampling_rate, noise_multiplier, num_steps: of the `SampledGaussian`.
+        delta, adjacency: as for `composed_epsilon`.
+
+    Raises:
+        ImportError: dp_accounting is not installed.
+    """
+    run = SampledGaussian(sampling_rate, noise_multiplier, num_steps)
+    return composed_epsilon((run,), delta, adjacency)
+
+
+def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
+    """An upper bound on epsilon at delta of runs that follow one another, on the host.
+
+    Steps of one kind are counted together, whatever run they are of, so that a run in parts costs
+    what the whole does.
+
+    Args:
+        runs: at least one; each may be chosen by what those before it released.
+        delta: in (0, 1).
+        adjacency: "add-or-remove-one" or "zero-out-one".
+
+    Returns:
+        Infinity where the runs' failures use delta up.
+
+    Raises:
+        TypeError: a noise multiplier or delta is traced.
+        ImportError: dp_accounting is not installed.
+    """
+    values = [concrete(value) for value in (delta, *(run.noise_multiplier for run in runs))]
+    if any(value is None for value in values):
+        raise TypeError(
+            "expected concrete arguments, got traced ones: subsampling is accounted for on "
+            "the host, outside jit, vmap and grad"
+        )
+    delta, failure = float(delta), math.fsum(run.failure for run in runs)
+    left = delta - max(failure, _LEAST_SHARE * delta) if failure > 0 else delta
+    return _epsilon(_counted_together(runs), left, adjacency) if left > 0 else math.inf
+
+
+def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian, ...]:
+    """One run for every rate and noise, in one order; Gaussian mechanisms are one together."""
+    counts = collections.Counter()
+    for run in runs:
+        counts[run.sampling_rate, run.noise_multiplier] += run.num_steps
+    together = [
+        SampledGaussian(rate, noise, count) for (rate, noise), count in sorted(counts.items())
+    ]
+    sampled = [run for run in together if run.sampling_rate < 1]
+    whole = [run for run in together if run.sampling_rate == 1]
+    if len(whole) > 1:
+        mu = _unamplified_mu(whole)
+        whole = [SampledGaussian(1.0, 1 / mu if mu > 0 else math.inf, 1)]
+    return *sampled, *whole
+
+
+def _unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
+    """mu as if every record were in every batch."""
+    return composed_mu(
+        *(
+            math.sqrt(run.num_steps) / run.noise_multiplier if run.noise_multiplier else math.inf
+            for run in runs
+        )
+    )
+
+
+@_remembered
+def _epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
+    unamplified = gaussian_epsilon(_unamplified_mu(runs), delta)
+    if unamplified == 0 or all(run.sampling_rate == 1 for run in runs):
+        return unamplified
+    # Probability that a record is in any batch at all: beyond it nothing needs to be hidden.
+    if delta >= -math.expm1(sum(run.num_steps * _log_left_out(run) for run in runs)):
+        return 0.0
+    arguments = runs, delta, adjacency
+    bounds = [unamplified, renyi_epsilon(*arguments), grid_epsilon(*arguments)]
+    if 1 < len(runs) <= _MOST_RUNS:
+        share = delta / len(runs)
+        bounds.append(math.fsum(_epsilon((run,), share, adjacency) for run in runs))
+    return min(bounds)
+
+
+def _log_left_out(run: SampledGaussian) -> float:
+    return math.log1p(-run.sampling_rate) if run.sampling_rate < 1 else -math.inf
+
+
+@_remembered
+def renyi_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
+    """A bound on epsilon by Renyi DP; infinite where the noise is too small for its sums."""
+    accounting = _dp_accounting()
+    if any(run.noise_multiplier < 1e-3 for run in runs):
+        return math.inf
+    accountant = accounting.rdp.RdpAccountant(_ORDERS, _relation(accounting, adjacency))
+    for run in runs:
+        accountant.compose(_event(accounting, run))
+    rounding = _ORDER_ROUNDING * sum(run.num_steps for run in runs)
+    accountant.compose(accounting.ZCDpEvent(rho=0.0, xi=rounding))
+    return float(accountant.get_epsilon(delta))
+
+
+@_remembered
+def grid_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
+    """A bound on epsilon by privacy loss distributions; infinite where no grid is trusted."""
+    accounting = _dp_accounting()
+    step = _grid_step(runs)
+    trusted = delta - _GRID_ROUNDING * sum(run.num_steps for run in runs)
+    if step is None or trusted < delta / 2 or len(runs) > _MOST_RUNS:
+        return math.inf
+    accountant = accounting.pld.PLDAccountant(_relation(accounting, adjacency), step)
+    for run in runs:
+        accountant.compose(_event(accounting, _with_losses_up_to(_LEAST_POINTS * step, run)))
+    with np.errstate(over="ignore"):
+        epsilon = float(accountant.get_epsilon(trusted))
+    if epsilon < _LARGEST_EXPONENT:
+        return epsilon
+    # It was found from sums of e^-loss, which have lost their digits at such losses.
+    return largest_within(
+        lambda epsilon: -log_excess(accountant.get_delta(epsilon), trusted), strictly=True
+    ) * (1 + 1e-12)
+
+
+def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
+    """The run if its largest loss is that much, else one with less noise: no less epsilon."""
+    unsampled = _mixed(1 / run.sampling_rate, least)
+    # Solves 10 / s + 1 / (2 s^2) = unsampled.
+    noise = (10 + math.sqrt(100 + 2 * unsampled)) / (2 * unsampled)
+    return run._replace(noise_multiplier=min(run.noise_multiplier, noise))
+
+
+def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
+    """Spacing of the privacy losses, or None where no grid of bounded size resolves them."""
+    spreads, largests, reach = [], [], 0.0
+    for rate, noise, num_steps, _ in runs:
+        precision = 1 / min(max(noise, 1e-6), 1e12)
+        # Ten standard deviations hold all but e^-50 of the noise.
+        largest = _mixed(rate, 10 * precision + precision**2 / 2)
+        spread = min(rate * math.sqrt(math.expm1(min(precision**2, 100))), precision)
+        # Of steps that draw the record: rare losses that are large.
+        drawn = math.sqrt(rate) * _mixed(rate, precision + precision**2 / 2)
+        variance = num_steps * max(spread, drawn) ** 2
+        # dp_accounting keeps all but 1e-15 of a composition, by Chernoff bounds of these orders.
+        order = min(max(math.sqrt(70 / variance), 0.5 / largest), 10 / largest)
+        reach += variance * order + 70 / order
+        spreads.append(spread)
+        largests.append(largest)
+    if max(largests) > _LARGEST_LOSS or max(run.num_steps for run in runs) > _MOST_STEPS:
+        return None
+    # As coarse as serves every run, or as is needed to bound the work. Losses that are small on
+    # such a grid are then bounded by larger ones, of less noise.
+    wanted = max(min(spreads) / _POINTS_OF_SPREAD, reach / _POINTS_OF_REACH)
+    wanted = min(wanted, min(largests) / _LEAST_POINTS)
+    needed = max(max(largests) / _MOST_POINTS, sum(largests) / _MOST_POINTS_OF_ALL)
+    needed = max(needed, reach / _MOST_POINTS_OF_REACH)
+    if needed > max(largests) / _LEAST_POINTS:
+        return None
+    return max(wanted, needed, _LEAST_STEP)
+
+
+def _mixed(rate: float, loss: float) -> float:
+    """log(1 - q + q e^loss)."""
+    return loss + math.log(rate) if loss > 100 else math.log1p(rate * math.expm1(loss))
+
+
+def _event(accounting: Any, run: SampledGaussian) -> Any:
+    gaussian = accounting.GaussianDpEvent(run.noise_multiplier)
+    sampled = accounting.PoissonSampledDpEvent(run.sampling_rate, gaussian)
+    return accounting.SelfComposedDpEvent(sampled, run.num_steps)
+
+
+def _relation(accounting: Any, adjacency: str) -> Any:
+    relations = accounting.NeighboringRelation
+    return {
+        "add-or-remove-one": relations.ADD_OR_REMOVE_ONE,
+        "zero-out-one": relations.REPLACE_SPECIAL,
+    }[adjacency]
+
+
+def _dp_accounting() -> Any:
+    with require_extra("dp_accounting", "privacy", "accounting for subsampling"):
+        import dp_accounting
+        import dp_accounting.pld
+        import dp_accounting.rdp
+    return dp_accounting

@@ -1,0 +1,263 @@
+"""A cost is that of the numbers which a description has, however they came into it.
+
+A constructor looks at concrete numbers. Traced ones, which come out of `jit` or `vmap` as concrete
+ones, and those that `equinox.tree_at` sets, it has not seen.
+"""
+
+from fractions import Fraction
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import jaxdp
+from jaxdp.core.numerics.precision import x64
+from jaxdp.privacy import (
+    BufferedToeplitzNoise,
+    GaussianMechanism,
+    ObjectivePerturbation,
+    PoissonSampler,
+    PoissonSubsampledGaussian,
+    Release,
+    SecretNoise,
+    ShuffledEpochs,
+    square_root_strategy,
+)
+
+DELTA = 1e-3
+
+
+def _mu(thing):
+    return jaxdp.account(thing, delta=DELTA).mu
+
+
+def _taken_out(make, *numbers):
+    """The second of three descriptions that `vmap` over their constructor made."""
+    batch = jax.vmap(make)(*(jnp.stack([jnp.asarray(x, float)] * 3) for x in numbers))
+    return jax.tree.map(lambda leaf: leaf[1], batch)
+
+
+def _one_pass(rate, **changes):
+    return jaxdp.OnePassDPSGD(rate, **{"clip_scale": 1.0, "rho": 0.7, "num_steps": 50} | changes)
+
+
+def _descent(**changes):
+    given = {"learning_rate": 0.02, "clip_norm": 1.0, "num_steps": 50, "noise_scale": 2.0}
+    return jaxdp.DPGD(**given | changes)
+
+
+def _correlated(strategy, **changes):
+    given = {"clip_scale": 0.5, "rho": 1.5, "batch_size": 10}
+    return jaxdp.CorrelatedDPSGD(np.ones(len(strategy)), strategy=strategy, **given | changes)
+
+
+def _optimiser(**changes):
+    given = {"clip_norm": 1.0, "noise_multiplier": 4.0, "num_steps": 20}
+    given |= {"sampler": ShuffledEpochs(20, 1), "noise": BufferedToeplitzNoise([-0.1], [0.8])}
+    return jaxdp.PrivateOptimiser(optax.sgd(1.0), **given | changes)
+
+
+PIECES = [0.0, 0.5, 1.0]
+STRATEGY = square_root_strategy(4, 0.2)
+
+# What a constructor refuses where it can look: makers of one description, and its numbers.
+OUT_OF_RANGE = {
+    "a rise": (lambda v: _one_pass(jaxdp.PiecewiseLinear(PIECES, v)), [1.0, 2.0, 3.0]),
+    "a rise at the end": (lambda v: _one_pass(jaxdp.PiecewiseLinear(PIECES, v)), [2.0, 1.0, 1.1]),
+    "a negative power": (lambda p: _one_pass(jaxdp.Polynomial(1.0, power=p)), -0.5),
+    "a negative knee": (lambda k: _one_pass(jaxdp.Hyperbolic(1.0, knee=k)), -2.0),
+    "a negative rate": (lambda v: _one_pass(jaxdp.Constant(v)), -1.0),
+    "a negative rho": (lambda r: _one_pass(1.0, rho=r), -1.0),
+    "no rho": (lambda r: _one_pass(1.0, rho=r), np.nan),
+    "no clip": (lambda c: _one_pass(1.0, clip_scale=c), np.inf),
+    "descent: rate": (lambda r: _descent(learning_rate=r), -0.02),
+    "descent: clip": (lambda c: _descent(clip_norm=c), np.inf),
+    "descent: negative clip": (lambda c: _descent(clip_norm=c), -1.0),
+    "descent: noise": (lambda s: _descent(noise_scale=s), -2.0),
+    "descent: no number": (lambda s: _descent(noise_scale=s), np.nan),
+    "correlated: rho": (lambda r: _correlated(STRATEGY, rho=r), -1.5),
+    "correlated: clip": (lambda c: _correlated(STRATEGY, clip_scale=c), np.inf),
+    "correlated: long columns": (_correlated, 1.1 * STRATEGY),
+    "correlated: above the diagonal": (_correlated, STRATEGY.T),
+    "correlated: singular": (_correlated, np.tril(np.ones((4, 4)), -1) / 2 + 1e-20 * np.eye(4)),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_what_a_constructor_would_refuse_costs_infinity_traced_and_taken_out(name):
+    make, numbers = OUT_OF_RANGE[name]
+    with pytest.raises(ValueError, match="expected"):
+        make(np.asarray(numbers, float))
+    assert jax.jit(lambda x: _mu(make(x)))(jnp.asarray(numbers, float)) == np.inf
+    taken = _taken_out(make, numbers)
+    assert (_mu(taken), jaxdp.account(taken, delta=DELTA).epsilon) == (np.inf, np.inf)
+
+
+IN_RANGE = {
+    "one pass": (lambda v: _one_pass(jaxdp.PiecewiseLinear(PIECES, v)), [3.0, 2.0, 2.0], 0.7),
+    "constant": (lambda r: _one_pass(1.0, rho=r), 0.5, 0.5),
+    "no noise": (lambda r: _one_pass(1.0, clip_scale=np.inf, rho=r), np.inf, np.inf),
+    "descent": (lambda r: _descent(learning_rate=r), 0.02, 0.5),
+    "correlated": (_correlated, STRATEGY, 1.5),
+    "optimiser": (lambda z: _optimiser(noise_multiplier=z), 5.0, 0.4),
+}
+
+
+@pytest.mark.parametrize("name", IN_RANGE)
+def test_what_it_would_take_costs_the_same_however_it_was_made(name):
+    make, numbers, mu = IN_RANGE[name]
+    for thing in (make(np.asarray(numbers, float)), _taken_out(make, numbers)):
+        assert _mu(thing) == pytest.approx(mu, rel=1e-6)
+    assert float(jax.jit(lambda x: _mu(make(x)))(jnp.asarray(numbers, float))) == pytest.approx(mu)
+
+
+SET = {
+    "rate": (_one_pass(3.0), lambda a: a.learning_rate.value, -1.0),
+    "values": (
+        _one_pass(jaxdp.PiecewiseLinear(PIECES, [3.0, 2.0, 1.0])),
+        lambda a: a.learning_rate.values,
+        jnp.asarray([3.0, 1.0, 2.0]),
+    ),
+    "rho": (_one_pass(3.0), lambda a: a.rho, -1.0),
+    "clip": (_one_pass(3.0), lambda a: a.clip.scale, jnp.inf),
+    "descent's rate": (_descent(), lambda a: a.learning_rate, jnp.nan),
+    "descent's clip": (_descent(), lambda a: a.clip_norm, jnp.inf),
+    "mixing": (_correlated(STRATEGY), lambda a: a._mixing, 0 * STRATEGY),
+}
+
+
+@pytest.mark.parametrize("name", SET)
+def test_a_number_out_of_its_range_that_is_set_costs_infinity(name):
+    thing, where, number = SET[name]
+    assert _mu(thing) < np.inf
+    assert _mu(eqx.tree_at(where, thing, jnp.asarray(number))) == np.inf
+
+
+@pytest.mark.parametrize("rise", [9e-6, 1e-6, 6e-7])
+@pytest.mark.parametrize("num_steps", [10, 1000])
+def test_a_callable_that_rises_by_more_than_its_rounding_is_refused(rise, num_steps):
+    for rate in (lambda t: 1 + rise * t, lambda t: 1 + rise * (t > 0.65)):
+        with pytest.raises(ValueError, match="expected a non-increasing learning rate"):
+            _one_pass(rate, num_steps=num_steps)
+
+
+def test_rounding_is_that_of_the_rates_type_and_leaves_no_step_without_noise():
+    with x64():
+        for rise in (1e-7, 1e-14):
+            with pytest.raises(ValueError, match="expected a non-increasing learning rate"):
+                _one_pass(lambda t, rise=rise: 1 + rise * t)
+    # Two units of float32 up and down from step to step, as a function that rounds has them.
+    algorithm = _one_pass(lambda t: 1 + 2.4e-7 * (jnp.floor(100 * t) % 2), num_steps=100)
+    stds = np.asarray(algorithm.noise_std(jnp.arange(1, 101), 4), np.float64)
+    assert np.isfinite(stds).all()
+    # No record has less noise after its step than it is charged for.
+    rates = np.asarray(algorithm.learning_rate.at_step(jnp.arange(1, 101), 100), np.float64)
+    after = np.sqrt(np.cumsum(stds[::-1] ** 2)[::-1])
+    assert np.all(2 * np.sqrt(4) * rates / 100 <= 0.7 * after * (1 + 1e-6))
+
+
+@pytest.mark.parametrize("num_steps", [7, 100, 4000])
+def test_what_falls_steeply_is_taken_with_the_rounding_of_its_terms(num_steps):
+    knots, values = np.array([0.0, 0.3, 0.57, 1.0]), np.array([3.0, 2.9999, 1e-3, 9e-4])
+    pieces = jaxdp.PiecewiseLinear(knots, values)
+    for rate in (pieces, lambda t: jnp.interp(t, jnp.asarray(knots), jnp.asarray(values))):
+        algorithm = _one_pass(rate, num_steps=num_steps)
+        assert _mu(algorithm) == pytest.approx(0.7)
+        assert np.isfinite(algorithm.noise_std(jnp.arange(1, num_steps + 1), 4)).all()
+    made = jax.jit(lambda v: _mu(_one_pass(jaxdp.PiecewiseLinear(knots, v), num_steps=num_steps)))
+    assert float(made(jnp.asarray(values))) == pytest.approx(0.7)
+
+
+def test_a_mixing_that_is_set_costs_what_its_noise_hides():
+    algorithm = _correlated(STRATEGY)
+    less = eqx.tree_at(lambda a: a._mixing, algorithm, algorithm.mixing / 3)
+    assert _mu(less) == pytest.approx(3 * 1.5, rel=1e-6)
+    assert _mu(eqx.tree_at(lambda a: a._mixing, algorithm, 3 * algorithm.mixing)) == 1.5
+
+
+def _exact_inverse(lower):
+    """The columns of the inverse of a lower triangular matrix, by exact substitution."""
+    rows = [[Fraction(float(x)) for x in row] for row in lower]
+    columns = []
+    for place in range(len(rows)):
+        column = []
+        for row, numbers in enumerate(rows):
+            known = sum((a * b for a, b in zip(numbers, column, strict=False)), Fraction(0))
+            column.append(((row == place) - known) / numbers[row])
+        columns.append([float(x) for x in column])
+    return columns
+
+
+@pytest.mark.parametrize("smallest", [1.0, 0.1, 1e-3, 1e-6])
+def test_a_traced_strategy_costs_at_least_what_its_inverse_as_rounded_does(smallest):
+    strategy = np.tril(np.ones((6, 6)), -1) + smallest * np.eye(6)
+    strategy /= np.linalg.norm(strategy, axis=0)
+    traced = float(jax.jit(lambda s: _mu(_correlated(s)))(jnp.asarray(strategy)))
+    mixing = np.asarray(jax.jit(_correlated)(jnp.asarray(strategy)).mixing, np.float64)
+    columns = _exact_inverse(mixing) if np.isfinite(mixing).all() else [[np.inf]]
+    assert traced >= 1.5 * max(map(np.linalg.norm, columns)) * (1 - 1e-6)
+    # Well conditioned, it costs rho and no more.
+    if smallest == 1:
+        assert traced == 1.5
+
+
+@pytest.mark.parametrize(
+    ("where", "number"),
+    [
+        (lambda o: o.noise.scales, jnp.asarray([-0.19])),
+        (lambda o: o.noise.scales, jnp.asarray([0.9])),
+        (lambda o: o.noise.decays, jnp.asarray([0.88])),
+        (lambda o: o.sensitivity, 0.25),
+        (lambda o: o.noise, BufferedToeplitzNoise([0.5, -0.3], [0.9, 0.2])),
+    ],
+)
+def test_correlated_noise_that_is_set_costs_what_it_then_hides(where, number):
+    optimiser = _optimiser()
+    changed = eqx.tree_at(where, optimiser, number)
+    # The matrix C of the noise as it will be added, of which every step makes a row.
+    scales, decays = (np.asarray(x, float) for x in (changed.noise.scales, changed.noise.decays))
+    inverse, powers = np.eye(20), np.arange(20)
+    for scale, decay in zip(scales, decays, strict=True):
+        for lag in powers[1:]:
+            inverse += np.diag(np.full(20 - lag, scale * decay ** (lag - 1)), -lag)
+    hidden = np.linalg.norm(np.linalg.inv(inverse)[:, 0]) / float(changed.sensitivity)
+    assert _mu(changed) == pytest.approx(0.5 * max(hidden, 1), rel=1e-6)
+    assert (_mu(changed) > 0.501) or hidden <= 1.001
+    with pytest.raises(ValueError, match="grows without bound"):
+        _mu(eqx.tree_at(lambda o: o.noise.scales, optimiser, jnp.asarray([-0.9])))
+
+
+@pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
+@pytest.mark.parametrize("number", [0.0, -1.0, np.inf, np.nan, 2.0**61])
+def test_a_clip_norm_outside_the_proof_is_not_accounted_for(noise, number):
+    optimiser = _optimiser(noise=noise, sampler=PoissonSampler(20, 0.5))
+    with pytest.raises(ValueError, match="expected clip_norm > 0"):
+        _mu(eqx.tree_at(lambda o: o.clip_norm, optimiser, number))
+    for multiplier in (-1.0, np.nan):
+        with pytest.raises(ValueError, match="expected noise_multiplier >= 0"):
+            _mu(eqx.tree_at(lambda o: o.noise_multiplier, optimiser, multiplier))
+    without = eqx.tree_at(lambda o: o.noise_multiplier, optimiser, 0.0)
+    cost = jaxdp.account(without, delta=DELTA)
+    assert (cost.epsilon, cost.is_certified) == (np.inf, False)
+
+
+def test_a_statement_is_checked_again_when_it_is_read():
+    poisson = PoissonSubsampledGaussian(PoissonSampler(20, 1.0), 4.0, 20)
+    release = Release("a sum", "replace-one", GaussianMechanism(1.0))
+    with pytest.raises(ValueError, match="expected an adjacency for which PoissonSubsampled"):
+        _mu(eqx.tree_at(lambda r: r.mechanism, release, poisson))
+    objective = ObjectivePerturbation(1.0, 0.1)
+    edits = (
+        (poisson, lambda m: m.noise_multiplier),
+        (objective, lambda m: m.log_jacobian),
+        (objective, lambda m: m.shift),
+        (GaussianMechanism(1.0), lambda m: m.mu),
+    )
+    for mechanism, where in edits:
+        for number in (-1.0, np.nan):
+            wrong = eqx.tree_at(where, mechanism, number)
+            with pytest.raises(ValueError, match=">= 0, got"):
+                _mu(Release("a sum", mechanism.adjacencies[-1], wrong))

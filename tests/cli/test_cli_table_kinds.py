@@ -1,0 +1,227 @@
+"""Tables as people have them: `fit`, `predict` and `compare` read the same columns of each."""
+
+import contextlib
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from helpers import run_cli
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jaxdp.cli.commands.linear_regression import _table
+from jaxdp.cli.entry import _parser
+
+SMALL = ["--num-projections", "20", "--num-features", "32"]
+BUDGET = ["--epsilon", "50", "--delta", "1e-5", "--input-range=0:10"]
+RANDOM = np.random.default_rng(0)
+INPUTS = np.round(RANDOM.uniform(0.1, 10, (256, 2)), 3) + 0.0001
+LABELS = np.round(np.sin(INPUTS[:, 0] / 3) / 2, 5)
+KINDS = INPUTS[:, 0] > 5
+
+
+def _text(names, *columns, mark=",", first=""):
+    """A table as a program would write it: with quotes where there have to be some."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=mark, lineterminator="\r\n")
+    writer.writerows(([names] if names else []) + [*zip(*columns, strict=True)])
+    return (first + text.getvalue()).encode()
+
+
+def _blanks(names, *columns):
+    return _text(names, *columns).replace(b",", b"  ")
+
+
+# What the columns are called, and how the file is written.
+FILES = {
+    "words": (["a", "b", "y"], _text),
+    "years": (["2019", "2020", "2021"], _text),
+    "wavelengths and a word": (["400", "410", "fat"], _text),
+    "floats": (["400.5", "410.25", "420.125"], _text),
+    "dates": (["2020-01", "2020-02", "y"], _text),
+    "marks of missing cells": (["-", "NA", "none"], _text),
+    "truths": (["true", "FALSE", "y"], _text),
+    "separators": (["a, b", "c;d", "y\tz"], _text),
+    "quotes and line breaks": (['say "a"', "b\nc", 'y\n"'], _text),
+    "dollars": (["$x$", "\\frac{$", "y"], _text),
+    "a line sep=": (["a,b", "c", "y"], lambda *args: _text(*args, mark=";", first="sep=;\r\n")),
+    "a byte order mark": (["a", "b", "y"], lambda *args: _text(*args, mark=";", first="\ufeff")),
+    "tabs": (["a b", "c", "y"], lambda *args: _text(*args, mark="\t")),
+    "blanks": (["a", "b", "y"], _blanks),
+    "NumPy's comment": (["a", "b", "y"], lambda *args: b"# " + _blanks(*args)),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_fit_predict_and_compare_read_the_same_columns(capsys, tmp_path, kind):
+    names, write = FILES[kind]
+    table, model = tmp_path / "table.csv", tmp_path / "model.npz"
+    table.write_bytes(write(names, *INPUTS.T, LABELS))
+    fit = ["fit", table, *BUDGET, *SMALL, "--target", names[2], "--label-bound", "1"]
+    status, out, err = run_cli(capsys, *fit, "--out", model, "--json")
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    assert (found["rows"], found["inputs"], found["target"]) == (256, names[:2], names[2])
+    options = _parser().parse_args(["compare", "--data", str(table), "--target", names[2]])
+    vars(options).update(drop="", drop_constant=False, header=None)
+    _, compared = _table(options)
+    assert (compared.input_names, compared.label_name) == (tuple(names[:2]), names[2])
+    assert len(compared.labels) == 256
+    # By name: the columns in another order, and one more in front of them.
+    table.write_bytes(write([names[1], "more", names[0]], INPUTS[:9, 1], KINDS[:9], INPUTS[:9, 0]))
+    status, out, err = run_cli(capsys, "predict", model, table)
+    assert (status, err) == (0, "")
+    by_name = np.array(out.split()[1:], float)
+    bare = _blanks if kind == "NumPy's comment" else write
+    table.write_bytes(bare(None, *INPUTS[:9].T))
+    status, out, err = run_cli(capsys, "predict", model, table)
+    assert (status, err.count("\n")) == (2, 1)
+    status, out, _ = run_cli(capsys, "predict", model, table, "--no-header")
+    by_place = np.array(out.split()[1:], float)
+    assert (status, len(by_place)) == (0, 9)
+    np.testing.assert_allclose(by_name, by_place, rtol=1e-5)
+    # The order matters: by their places they would be others.
+    assert np.ptp(by_place) > 0.1
+
+
+@pytest.mark.parametrize("name", ["a, b", 'say "a"', "two\nlines", " a "])
+def test_names_in_a_list_are_quoted_as_in_a_table(capsys, tmp_path, name):
+    (tmp_path / "table.csv").write_bytes(_text([name, "c", "y"], *INPUTS.T, LABELS))
+    fit = ["fit", tmp_path / "table.csv", *BUDGET, *SMALL, "--label-bound", "1", "--json"]
+    quoted = '"' + name.replace('"', '""') + '"'
+    status, out, _ = run_cli(capsys, *fit, "--drop", quoted, "--out", tmp_path / "model.npz")
+    assert (status, json.loads(out)["inputs"]) == (0, ["c"])
+
+
+def test_a_file_of_ranges_is_read_as_a_table_is(capsys, tmp_path):
+    (tmp_path / "table.csv").write_bytes(_text(["a, b", "2019", "y"], *INPUTS.T, LABELS))
+    fit = ["fit", tmp_path / "table.csv", *BUDGET[:4], *SMALL, "--label-bound", "1", "--header"]
+    fit += ["--out", tmp_path / "model.npz", "--input-range", tmp_path / "ranges.csv"]
+    rows = ["2019", "a, b", "y"], [0, 1, 2], [20, 11, 12]
+    (tmp_path / "ranges.csv").write_bytes(_text(None, *rows, mark=";", first="\ufeffsep=;\r\n"))
+    status, _, err = run_cli(capsys, *fit)
+    assert (status, err) == (0, "")
+    (tmp_path / "model.npz").unlink()
+    for low, message in (("1_0", "low < high of column '2019', got nan"), (30, "got 30 and 20")):
+        (tmp_path / "ranges.csv").write_bytes(_text(None, rows[0], [low, 1, 2], rows[2]))
+        status, _, err = run_cli(capsys, *fit)
+        assert (status, message in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "classes"),
+    [
+        ("+", "-", "+,-"),
+        ("drug", "none", "drug,none"),
+        ("EU", "NA", "EU,NA"),
+        ("yes", "?", "yes,?"),
+        ("nan", "null", "nan,null"),
+        ("TRUE", "FALSE", "TRUE,FALSE"),
+        ("true", "false", "true,false"),
+        ("True", "False", "true,false"),
+        ("True", "False", "1,0"),
+        ("1.0", "0.0", "1,0"),
+        (" yes", "no ", "yes,no"),
+        ("a, b", 'c "d"', '"a, b","c ""d"""'),
+        ("1_0", "10", "1_0,10"),
+    ],
+)
+def test_labels_come_as_they_are_written(capsys, tmp_path, high, low, classes):
+    table, model = tmp_path / "table.csv", tmp_path / "model.npz"
+    table.write_bytes(_text(["a", "b", "y"], *INPUTS.T, np.where(KINDS, high, low)))
+    fit = ["fit", table, *BUDGET, *SMALL, "--classify", f"--classes={classes}", "--out", model]
+    status, _, err = run_cli(capsys, *fit)
+    assert (status, err) == (0, "")
+    status, out, _ = run_cli(capsys, "predict", model, table, "--json")
+    names = next(csv.reader([classes]))
+    agree = np.array(json.loads(out)["class"]) == np.where(KINDS, *names)
+    assert (status, agree.mean() > 0.85) == (0, True)
+
+
+def test_a_missing_label_is_no_class_called_nan(capsys, tmp_path):
+    table = tmp_path / "table.csv"
+    labels = np.where(KINDS, "nan", "no")
+    labels[7] = ""
+    table.write_bytes(_text(["a", "b", "y"], *INPUTS.T, labels))
+    fit = ["fit", table, *BUDGET, *SMALL, "--classify", "--classes=nan,no"]
+    status, _, err = run_cli(capsys, *fit, "--out", tmp_path / "model.npz")
+    assert (status, "column 'y', got 1 other labels, the first in data row 8" in err) == (2, True)
+
+
+@pytest.mark.parametrize("cell", ["1_0", "1\u00a00", "\u00a01", "1 0", "1,0", "\u0661", "0x1"])
+def test_digits_with_marks_in_them_are_text_for_all_commands(capsys, tmp_path, cell):
+    table, model = tmp_path / "table.csv", tmp_path / "model.npz"
+    fit = ["fit", table, *BUDGET, *SMALL, "--label-bound", "1", "--out", model]
+    table.write_bytes(_text(["a", "b", "y"], *INPUTS.T, LABELS))
+    assert run_cli(capsys, *fit)[0] == 0
+    inputs = INPUTS.astype(str).astype(object)
+    inputs[3, 1] = cell
+    table.write_bytes(_text(["a", "b", "y"], *inputs.T, LABELS))
+    out = ["--out", tmp_path / "other.npz"]
+    for command in ([*fit, *out], ["predict", model, table], ["compare", "--data", table]):
+        status, _, err = run_cli(capsys, *command)
+        assert (status, "column 'b' holds text" in err) == (2, True)
+
+
+SECRET = "731zq"
+# What a cell that nobody is to see may look like; each has a part of the secret in it.
+CELLS = st.one_of(
+    st.sampled_from(
+        ["731.25", "7_31", "731 25", "731,25", "2731-07-31", "731e999", "731j", "True"]
+    ),
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=4).map(
+        lambda text: f"{text}{SECRET}{text}"
+    ),
+)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    cell=CELLS,
+    place=st.tuples(st.sampled_from([0, 5]), st.sampled_from([0, 1, 2])),
+    names=st.sampled_from([["a", "b", "y"], ["2019", "2020", "2021"], None]),
+    mark=st.sampled_from([",", ";", "\t"]),
+    given_options=st.sampled_from([[], ["--no-header"]]),
+)
+def test_no_error_or_warning_of_a_command_shows_a_cell(
+    tmp_path_factory, private_models, cell, place, names, mark, given_options
+):
+    folder = tmp_path_factory.mktemp("cells")
+    rows = [list(row) for row in zip(*INPUTS[:40].T, np.where(KINDS[:40], "hi", "lo"), strict=True)]
+    rows[place[0]][place[1]] = cell
+    table = folder / "table.csv"
+    table.write_bytes(_text(names, *zip(*rows, strict=True), mark=mark))
+    out = ["--out", folder / "never.npz"]
+    commands = [
+        ["fit", table, *BUDGET, *SMALL, "--label-bound", "1", *out],
+        ["fit", table, *BUDGET, *SMALL, "--classify", "--classes", "hi,up", *out],
+        *(["predict", model, table] for model in private_models),
+        ["compare", "--data", table, "--num-runs", "0", "--out", folder],
+        ["compare", "--data", table, "--loss", "logistic", "--num-runs", "0", "--out", folder],
+    ]
+    for command in commands:
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            status = _main([*command, *given_options])
+        assert status in (0, 2)
+        assert not any(part in said.getvalue() for part in ("731", "7_31", "zq"))
+
+
+def _main(arguments):
+    from jaxdp import cli
+
+    return cli.main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def private_models(tmp_path_factory):
+    """A model that knows names, and one that does not."""
+    folder = tmp_path_factory.mktemp("models")
+    for names, given_options in ((["a", "b", "y"], []), (None, ["--no-header"])):
+        table = folder / "table.csv"
+        table.write_bytes(_text(names, *INPUTS.T, LABELS))
+        fit = ["fit", table, *BUDGET, *SMALL, "--label-bound", "1", *given_options]
+        assert _main([*fit, "--out", folder / f"model{len(given_options)}.npz"]) == 0
+    return [folder / "model0.npz", folder / "model1.npz"]
