@@ -1,4 +1,4 @@
-"""Sums over a batch that is cut into microbatches, and these into blocks.
+"""Sums over a batch that is cut into microbatches and into blocks, whichever are larger.
 
 Where a sample goes depends on its place in the batch alone, never on data. So if one record is
 replaced or masked out, only one block changes, as `sensitivity` needs.
@@ -12,14 +12,17 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from jaxdp.clipping.two_part_sum import TwoPartSum, add, blocks_of
+from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum, add, blocks_of
 
 # Arrays with a leading batch axis, the last of which says which samples count.
 Batch = tuple[PyTree[Array], PyTree[Array], Array]
 
 
 def in_microbatches(
-    function: Callable[[Batch, int], tuple[dict[int, TwoPartSum], Array]], batch: Batch, size: int
+    function: Callable[[Batch, int], tuple[dict[int, TwoPartSum], Array]],
+    batch: Batch,
+    size: int,
+    longest: int = BLOCK_LENGTH,
 ) -> tuple[dict[int, TwoPartSum], Array]:
     """The sum of a function's first results over microbatches, and all of its second.
 
@@ -29,6 +32,7 @@ def in_microbatches(
         function: of a microbatch and of the number of blocks that it is to be summed in.
         batch: samples, clip norms (or None) and mask.
         size: the most samples in a microbatch.
+        longest: the most samples in a block, which may be made of several microbatches.
     """
     length = len(batch[-1])
     fewest = -(-length // min(size, length))
@@ -36,6 +40,8 @@ def in_microbatches(
     number = next((n for n in range(fewest, 2 * fewest) if length % n == 0), fewest)
     num_blocks, block = blocks_of(-(-length // number))
     size = num_blocks * block
+    most_in_block = max(1, longest // size)
+    in_block = max(n for n in range(1, most_in_block + 1) if number % n == 0)
 
     def piece(at: Any) -> Batch:
         # Samples of a microbatch lie far apart, so that devices which share a batch share each of
@@ -52,15 +58,33 @@ def in_microbatches(
         *rest, mask = jax.tree.map(lambda leaf: leaf[jnp.minimum(places, length - 1)], batch)
         return (*rest, mask & (places < length))
 
-    if number == 1:
-        total, norms = function(piece(0), num_blocks)
-        return total, norms[:length]
+    def each(at: Any):
+        return function(piece(at), num_blocks)
+
+    def in_a_block(places: Any):
+        return _added_up(
+            each, places, lambda total, part: TwoPartSum(total.high + part.high, part.low)
+        )
+
+    places = jnp.arange(number).reshape(-1, in_block)
+    total, norms = _added_up(in_a_block, places, add)
+    return total, norms.reshape(number, size).T.ravel()[:length]
+
+
+def _added_up(
+    function: Callable[[Any], tuple[dict[int, TwoPartSum], Array]],
+    places: Any,
+    join: Callable[[TwoPartSum, TwoPartSum], TwoPartSum],
+) -> tuple[dict[int, TwoPartSum], Array]:
+    """The sum of a function's first results, one after another, and all of its second."""
+    if len(places) == 1:
+        total, norms = function(places[0])
+        return total, norms[None]
 
     def body(total: Any, at: Any):
-        added, norms = function(piece(at), num_blocks)
-        return {at: add(total[at], part) for at, part in added.items()}, norms
+        added, norms = function(at)
+        return {position: join(total[position], part) for position, part in added.items()}, norms
 
-    shapes = jax.eval_shape(lambda: function(piece(0), num_blocks)[0])
+    shapes = jax.eval_shape(lambda: function(places[0])[0])
     start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    total, norms = lax.scan(body, start, jnp.arange(number))
-    return total, norms.T.ravel()[:length]
+    return lax.scan(body, start, places)

@@ -31,7 +31,7 @@ from jaxdp.clipping.ghost.traced_loss import batch_size, trace_loss
 from jaxdp.clipping.ghost.weight_gradient import widened
 from jaxdp.clipping.microbatches import in_microbatches
 from jaxdp.clipping.norm_clip import clip_factor
-from jaxdp.clipping.two_part_sum import TwoPartSum
+from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum
 from jaxdp.core.checks import require_count
 from jaxdp.core.meshes import on_auto_axes
 
@@ -233,9 +233,10 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
         scale = jnp.where(counts, clip_factor(norms, clip_norm.astype(norms.dtype)), 0)
         return ghost_pass.weighted_sum(measured, scale, num_blocks), jnp.where(mask, norms, 0)
 
+    longest = min(microbatch_size or len(mask), BLOCK_LENGTH)
     microbatch_size = min(microbatch_size or len(mask), ghost_pass.largest_microbatch(len(mask)))
     batch = jax.tree.leaves(batch), clip_norm, mask
-    sums, norms = in_microbatches(clip, batch, microbatch_size)
+    sums, norms = in_microbatches(clip, batch, microbatch_size, longest)
     if clip_norm is None:
         return None, norms
     parts = [

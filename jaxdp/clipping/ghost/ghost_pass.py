@@ -73,9 +73,10 @@ class GhostPass:
         weights = sum(weight.nbytes for weight in self.weights)
         if most * each <= max(products + 3 * weights, _FEW_BYTES):
             return most
-        # Two copies of the weights are the sum over microbatches, and one is that of the next; a
-        # microbatch of several blocks has three copies more.
-        one_block = min(BLOCK_LENGTH, max(2, (products + weights) // each))
+        # A copy of the weights is the sum of a block; two are that of all blocks, if they are
+        # several, and two more that of a microbatch of several.
+        copies = 1 if num_samples <= BLOCK_LENGTH else 0
+        one_block = min(BLOCK_LENGTH, max(2, (products + copies * weights) // each))
         return min(most, max(one_block, (products - 2 * weights) // each))
 
     def measure(self, samples: Sequence[Array]) -> Measured:

@@ -13,6 +13,9 @@ from jaxdp.clipping.ghost.program import Program, Step
 from jaxdp.clipping.ghost.unfolding import is_unfoldable, kernel_gradient
 from jaxdp.clipping.ghost.weight_uses import Use, View, is_narrow
 
+# So few samples are scaled and added one by one.
+_FEW = 8
+
 
 class Capture(eqx.Module):
     """What a backward pass knows of one use, for one sample or for a batch.
@@ -120,6 +123,9 @@ def flushed(values: Array) -> Array:
 
 def weighted(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> Array:
     """The sum over samples of scale times values."""
+    if len(values) <= _FEW:
+        # In one pass with what it is added to, where a product would be stored first.
+        return sum(part * widened(row) for part, row in zip(scale, values, strict=True))
     return jnp.tensordot(scale, widened(values), 1, precision=lax.Precision.HIGHEST)
 
 
