@@ -148,7 +148,7 @@ def _why_unproved_on(device: Any) -> str | None:
 
 def _known_rows() -> Float[np.ndarray, "blocks sums"]:
     """Blocks of one record, two groups of them: their sums lose all small numbers in float32."""
-    place = np.arange(2 * _GROUP)
+    place = np.arange(2 * GROUP)
     is_odd = place % 2 == 1
     return np.stack(
         [
@@ -166,7 +166,7 @@ def _known_sums(rows: Float[Array, "blocks sums"], scale: Float[Array, " blocks"
     def of_block(rows, scale):
         return jnp.sum(scale[:, None] * rows, axis=0)
 
-    return sum_of_blocks(of_block, rows, scale, len(rows))
+    return sum_of_blocks(of_block, rows, scale, len(rows), most=rows.size)
 
 
 def sum_of_blocks(
