@@ -17,8 +17,9 @@ from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum, sum_of_blocks
 
 # Gradients that have to be formed fill at most this many numbers at a time.
 _FORMED_NUMBERS = 2**25
-# So little memory is not worth a loop.
-_FEW_BYTES = 2**16
+# So little memory is not worth a loop: on a GPU, where each turn is many launches, a gigabyte.
+_FEW_BYTES = {"cpu": 2**16}
+_FEW_BYTES_OF_OTHERS = 2**30
 
 
 class Measured(NamedTuple):
@@ -71,7 +72,8 @@ class GhostPass:
             each, seen = each + stored, seen | values
         products = num_samples * sum(seen.values())
         weights = sum(weight.nbytes for weight in self.weights)
-        if most * each <= max(products + 3 * weights, _FEW_BYTES):
+        few = _FEW_BYTES.get(jax.default_backend(), _FEW_BYTES_OF_OTHERS)
+        if most * each <= max(products + 3 * weights, few):
             return most
         # A copy of the weights is the sum of a block; two are that of all blocks, if they are
         # several, and two more that of a microbatch of several.
