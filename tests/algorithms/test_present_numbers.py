@@ -231,6 +231,18 @@ def test_correlated_noise_that_is_set_costs_what_it_then_hides(where, number):
 
 
 @pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
+def test_independent_noise_that_is_multiplied_by_less_costs_more(noise):
+    optimiser = _optimiser(noise=noise)
+    for number, mu in ((0.25, 2.0), (1.0, 0.5), (3.0, 0.5)):
+        changed = eqx.tree_at(lambda o: o.sensitivity, optimiser, number)
+        assert changed.noise_std_of_sum == 4 * number
+        assert _mu(changed) == pytest.approx(mu)
+    for number in (-1.0, np.nan):
+        with pytest.raises(ValueError, match="expected noise_multiplier >= 0"):
+            _mu(eqx.tree_at(lambda o: o.sensitivity, optimiser, number))
+
+
+@pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
 @pytest.mark.parametrize("number", [0.0, -1.0, np.inf, np.nan, 2.0**61])
 def test_a_clip_norm_outside_the_proof_is_not_accounted_for(noise, number):
     optimiser = _optimiser(noise=noise, sampler=PoissonSampler(20, 0.5))
