@@ -144,6 +144,11 @@ def test_a_callable_that_rises_by_more_than_its_rounding_is_refused(rise, num_st
             _one_pass(rate, num_steps=num_steps)
 
 
+def test_a_rise_of_small_rates_is_one_beside_large_rates_too():
+    with pytest.raises(ValueError, match="expected a non-increasing learning rate"):
+        _one_pass(lambda t: jnp.where(t < 0.5, 1.0, jnp.where(t < 0.75, 1e-6, 1.01e-6)))
+
+
 def test_rounding_is_that_of_the_rates_type_and_leaves_no_step_without_noise():
     with x64():
         for rise in (1e-7, 1e-14):
