@@ -17,6 +17,7 @@ import jaxdp
 from jaxdp.core.numerics.precision import x64
 from jaxdp.privacy import (
     BufferedToeplitzNoise,
+    Composition,
     GaussianMechanism,
     ObjectivePerturbation,
     PoissonSampler,
@@ -24,6 +25,7 @@ from jaxdp.privacy import (
     Release,
     SecretNoise,
     ShuffledEpochs,
+    ZeroConcentrated,
     square_root_strategy,
 )
 
@@ -278,3 +280,9 @@ def test_a_statement_is_checked_again_when_it_is_read():
             wrong = eqx.tree_at(where, mechanism, number)
             with pytest.raises(ValueError, match=">= 0, got"):
                 _mu(Release("a sum", mechanism.adjacencies[-1], wrong))
+    # A sum would hide what one of several takes off.
+    parts = Composition((ZeroConcentrated(1.0), ZeroConcentrated(2.0)))
+    with pytest.raises(ValueError, match="expected zcdp >= 0, got -1"):
+        _mu(
+            Release("sums", "replace-one", eqx.tree_at(lambda m: m.mechanisms[0].zcdp, parts, -1.0))
+        )
