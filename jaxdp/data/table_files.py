@@ -122,7 +122,10 @@ def _layout(path: pathlib.Path) -> tuple[str, int]:
 
 def _separator(lines: list[str]) -> str:
     """The mark that parts the first two rows into as many cells, else one that parts the first."""
-    found = _BLANKS
+    found, two = _BLANKS, [line.split() for line in lines if line.strip()][:2]
+    if len(two) == 2 and len(two[0]) > len(two[1]) == 1:
+        # Blanks in the first row alone are part of the name of a single column.
+        found = ","
     for mark in ("\t", ";", ","):
         rows = filter(any, csv.reader(lines, delimiter=mark, skipinitialspace=True))
         first, *second = [len(row) for row in itertools.islice(rows, 2)] or [0]

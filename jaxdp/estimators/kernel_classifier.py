@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -129,9 +130,12 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         needed = warn_before_data(self)
         if self.classes is None:
             warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=2)
+        if y is not None:
+            # Before scikit-learn, which cannot tell texts from what pandas has for missing ones.
+            _require_alike("labels", np.ravel(np.asarray(y)))
         inputs, labels, names = training_data(self, X, y, y_numeric=False)
-        check_classification_targets(labels)
         self.classes_ = _all_classes(self.classes, labels)
+        check_classification_targets(labels)
         loss = _loss(self.loss, len(self.classes_))
         columns = columns_of(X, y, tuple(self.classes_))
         learner = PrivateKernelClassifier(
@@ -196,16 +200,24 @@ def _loss(given: Any, num_classes: int) -> AbstractMarginLoss | Softmax:
     require_kind("loss", given, (AbstractMarginLoss, Softmax), expected)
     of = given.num_classes if isinstance(given, Softmax) else 2
     if of != num_classes:
-        raise ValueError(f"expected a loss of {num_classes} classes, got {given} of {of}")
+        raise ValueError(
+            f"expected a loss of {num_classes} classes, got {type(given).__name__} of {of}"
+        )
     return given
 
 
-def _all_classes(given: tuple[Any, ...] | None, labels: np.ndarray) -> np.ndarray:
+def _all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
     """The classes in ascending order.
 
     Raises:
+        TypeError: the classes are no sequence, or texts stand among others.
         ValueError: there are fewer than two, one stands twice, or a label is none of them.
     """
+    if given is not None and np.ndim(given) != 1:
+        kind = type(given).__name__
+        raise TypeError(f"expected classes to be a list of labels, such as (0, 1), got {kind}")
+    if given is not None:
+        _require_alike("classes", given)
     found = np.unique(labels)
     classes = found if given is None else np.unique(np.asarray(given))
     if given is not None and len(classes) < np.size(given):
@@ -218,3 +230,12 @@ def _all_classes(given: tuple[Any, ...] | None, labels: np.ndarray) -> np.ndarra
             f"expected labels of the classes {classes.tolist()}, got {len(foreign)} others"
         )
     return classes
+
+
+def _require_alike(name: str, values: Iterable[Any]) -> None:
+    """Raise TypeError unless the values are all texts, or all of one other kind with an order."""
+    texts = [isinstance(value, str) for value in values]
+    if not all(texts) and (any(texts) or np.asarray(list(values)).dtype == object):
+        raise TypeError(
+            f"expected {name} that are all texts or all numbers, got a mixture or missing ones"
+        )

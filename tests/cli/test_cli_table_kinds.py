@@ -150,6 +150,19 @@ def test_a_missing_label_is_no_class_called_nan(capsys, tmp_path):
     assert (status, "column 'y', got 1 other labels, the first in data row 8" in err) == (2, True)
 
 
+def test_a_record_of_a_class_alone_is_not_taken_for_names(capsys, tmp_path):
+    table = tmp_path / "table.csv"
+    rows = _text(None, *INPUTS.T, np.where(KINDS, "rare", "no"))
+    table.write_bytes(b",,rare\r\n" + rows)
+    fit = ["fit", table, *BUDGET, *SMALL, "--classify", "--classes=rare,no"]
+    fit += ["--out", tmp_path / "model.npz"]
+    status, _, err = run_cli(capsys, *fit)
+    assert (status, "called 'rare', as one of the classes is" in err) == (2, True)
+    table.write_bytes(b"a,b,rare\r\n" + rows)
+    status, _, err = run_cli(capsys, *fit, "--header")
+    assert (status, err) == (0, "")
+
+
 @pytest.mark.parametrize("cell", ["1_0", "1\u00a00", "\u00a01", "1 0", "1,0", "\u0661", "0x1"])
 def test_digits_with_marks_in_them_are_text_for_all_commands(capsys, tmp_path, cell):
     table, model = tmp_path / "table.csv", tmp_path / "model.npz"

@@ -5,6 +5,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -202,7 +203,6 @@ def test_public_ranges_are_mapped_to_the_unit_cube():
 
 
 def _labelled(kind, values):
-    import pandas
     import xarray
 
     return {
@@ -215,8 +215,6 @@ def _labelled(kind, values):
 @pytest.mark.parametrize("kind", ["series", "dictionary", "array of xarray"])
 @pytest.mark.parametrize("names", [["age", "share"], [2020, 2019], [400.5, 410.0]])
 def test_labelled_ranges_go_by_the_names_of_the_columns(kind, names):
-    import pandas
-
     table = pandas.DataFrame(INPUTS * [50, 0.5], columns=names)
     low, high = np.array([-50, -0.5]), np.array([50, 0.5])
     by_place = _ridge(input_range=(low, high)).fit(table, LABELS)
@@ -238,8 +236,6 @@ def test_labelled_ranges_go_by_the_names_of_the_columns(kind, names):
 
 
 def test_a_series_without_labels_goes_by_place():
-    import pandas
-
     table = pandas.DataFrame(INPUTS, columns=["a", "b"])
     found = _ridge(input_range=(-1, pandas.Series([1, 2]))).fit(table, LABELS)
     np.testing.assert_array_equal(found.release_.features.base.base.high, [1, 2])
@@ -257,8 +253,6 @@ def test_ranges_of_two_columns_that_may_be_lows_and_highs_as_well_are_refused(ma
 
 
 def test_ranges_in_one_piece_are_refused():
-    import pandas
-
     book = pandas.DataFrame({"low": [0, 1], "high": [1, 9]}, index=["a", "b"])
     for given in (book, book.T, book.low, {"a": (0, 1), "b": (1, 9)}, {"low": 0, "high": 1}):
         with pytest.raises(TypeError, match=r"expected input_range to be \(low, high\)"):
@@ -266,8 +260,6 @@ def test_ranges_in_one_piece_are_refused():
 
 
 def test_columns_named_by_numbers_are_taken_by_name():
-    import pandas
-
     table = pandas.DataFrame(INPUTS, columns=[2020, 2019])
     found = _ridge().fit(table, LABELS)
     assert found.release_.columns.inputs == ("2020", "2019")
@@ -277,6 +269,12 @@ def test_columns_named_by_numbers_are_taken_by_name():
     np.testing.assert_array_equal(found.release_(table.rename(columns=str)), found.release_(INPUTS))
     with pytest.raises(ValueError, match="without '2019' and with '2018' besides"):
         found.predict(table.rename(columns={2019: 2018}))
+
+
+def test_classes_that_are_numbers_are_kept_as_texts():
+    table = pandas.DataFrame(INPUTS, columns=["a", "b"])
+    found = _classifier(classes=(7, 3)).fit(table, np.where(KINDS == "left", 7, 3))
+    assert found.release_.columns == jaxdp.kernels.Columns(("a", "b"), None, ("3", "7"))
 
 
 def test_an_input_bound_is_the_scale_of_the_default_kernel():
@@ -339,6 +337,10 @@ def test_classes_that_are_read_off_the_labels_cost_infinity(classifier):
     assert given.cost_.epsilon == pytest.approx(5, rel=1e-6)
 
 
+SOME_MISSING = np.where(np.arange(ROWS) % 5 == 1, None, KINDS.astype(object))
+NO_NUMBERS = np.where(np.arange(ROWS) % 5 == 1, None, np.arange(ROWS) % 2)
+
+
 @pytest.mark.filterwarnings("ignore:epsilon is infinite")
 @pytest.mark.parametrize(
     ("classes", "labels", "message"),
@@ -348,11 +350,35 @@ def test_classes_that_are_read_off_the_labels_cost_infinity(classifier):
         (("up", "up"), KINDS, "expected classes that differ, got 2"),
         (("a", "b", "c"), KINDS, r"of the classes \['a', 'b', 'c'\], got 2 others"),
         (None, LABELS, "Unknown label type"),
+        ({0, 1}, KINDS, "expected classes to be a list of labels, .* got set"),
+        ("ab", KINDS, "expected classes to be a list of labels, .* got str"),
+        (("left", 1), KINDS, "expected classes that are all texts or all numbers"),
+        ((None, 1), KINDS, "expected classes that are all texts or all numbers"),
+        (("left", "right"), SOME_MISSING, "expected labels that are all texts or all numbers"),
+        (
+            ("left", "right"),
+            pandas.Series(SOME_MISSING, dtype="string"),
+            "expected labels that are all texts or all numbers, got a mixture or missing ones",
+        ),
+        ((0, 1), NO_NUMBERS, "expected labels that are all texts or all numbers"),
     ],
-    ids=["one", "foreign", "equal", "three named", "numbers"],
+    ids=[
+        "one",
+        "foreign",
+        "equal",
+        "three named",
+        "numbers",
+        "a set",
+        "a text",
+        "mixed",
+        "none",
+        "missing texts",
+        "missing texts of pandas",
+        "missing numbers",
+    ],
 )
 def test_other_classes_are_refused(classes, labels, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         _classifier(classes=classes).fit(INPUTS, labels)
 
 
@@ -531,8 +557,6 @@ def test_a_grid_search_chooses_among_fits():
 
 @pytest.mark.slow
 def test_column_names_of_a_frame_are_kept_and_asked_for(ridge):
-    import pandas
-
     frame = pandas.DataFrame(INPUTS, columns=["a", "b"])
     named = _ridge().fit(frame, LABELS)
     assert list(named.feature_names_in_) == ["a", "b"]

@@ -142,6 +142,12 @@ def _classified(options: argparse.Namespace, table: NumericTable) -> "ReleasedFu
     from jaxdp.kernels import Columns
 
     classes = two_classes(options.classes)
+    if options.header is None and table.label_name in classes:
+        # The label of a record without numbers, which a model's file would publish.
+        raise ValueError(
+            f"{options.data}: the target is called {table.label_name!r}, as one of the classes is: "
+            "the first line may be names or data; say header or no header"
+        )
     columns = Columns(table.input_names, table.label_name, classes)
     labels = class_names(table, classes)
     learner = DPKernelClassifier(classes=classes, **_given(options, table))

@@ -4,7 +4,6 @@ Names and types of columns are the table's schema: public, and published with wh
 are read off any data frame that has `.columns` (pandas, polars), without importing either.
 """
 
-import numbers
 from typing import Any
 
 import equinox as eqx
@@ -58,55 +57,60 @@ def columns_of(
     Args:
         inputs: a data frame, or rows without names.
         labels: a series, whose name is the label's, or labels without a name.
-        classes: the negative and the positive class, or all of more; kept where they are texts.
+        classes: the negative and the positive class, or all of more, as texts.
 
     Raises:
         TypeError: some names are texts, and others are not.
         ValueError: a name stands twice, the label's among the inputs included.
     """
     names = _names(inputs)
-    if names is None:
+    if names is None or _is_counted(inputs.columns):
         return None
+    texts = [isinstance(name, str) for name in inputs.columns]
+    if any(texts) and not all(texts):
+        other = tuple(inputs.columns)[texts.index(False)]
+        raise TypeError(f"expected names of columns that are all texts, got {other!r} too")
     label = getattr(labels, "name", None)
-    are_texts = classes is not None and all(isinstance(value, str) for value in classes)
-    kept = tuple(map(str, classes)) if classes is not None and are_texts else None
+    kept = None if classes is None else tuple(map(str, classes))
     return Columns(names, label if isinstance(label, str) else None, kept)
 
 
 def in_order(inputs: Any, columns: Columns | None) -> Any:
     """A data frame's columns in the order of the fit; rows without names stay as they are.
 
+    Columns that had no names at the fit are taken to be called 0, 1, 2, ...: a frame with these
+    names in another order is put in this one, and one with other names is taken by position, as is
+    a frame whose columns are only counted.
+
     Raises:
         ValueError: a column of the fit is missing, or there is one more.
     """
-    names = None if columns is None else _names(inputs)
-    if columns is None or names is None or names == columns.inputs:
+    names = _names(inputs)
+    if names is None:
         return inputs
-    missing = [name for name in columns.inputs if name not in names]
-    more = [name for name in names if name not in columns.inputs]
-    if missing or more or len(names) != len(columns.inputs):
+    wanted = columns.inputs if columns is not None else tuple(map(str, range(len(names))))
+    is_nameless = columns is None or _is_counted(inputs.columns)
+    if names == wanted or (is_nameless and {*names} != {*wanted}):
+        return inputs
+    missing = [name for name in wanted if name not in names]
+    more = [name for name in names if name not in wanted]
+    if missing or more or len(names) != len(wanted):
         found = [f"without {', '.join(map(repr, missing))}"] if missing else []
         found += [f"with {', '.join(map(repr, more))} besides"] if more else []
         raise ValueError(
-            f"expected inputs with the columns of the fit, {', '.join(columns.inputs)}, got a "
+            f"expected inputs with the columns of the fit, {', '.join(wanted)}, got a "
             f"table {' and '.join(found) or 'in which a name stands twice'}"
         )
     labels = dict(zip(names, inputs.columns, strict=True))
-    return inputs[[labels[name] for name in columns.inputs]]
+    return inputs[[labels[name] for name in wanted]]
 
 
 def _names(inputs: Any) -> tuple[str, ...] | None:
+    """The names of a table's columns as texts: years, dates, ... are texts in a file of it."""
     found = getattr(inputs, "columns", None)
-    if found is None or num_axes(inputs) != 2:
-        return None
-    names = tuple(found)
-    texts = [isinstance(name, str) for name in names]
-    if not any(texts):
-        # Years, wavelengths, ...: in a file of the table they are texts.
-        are_numbers = all(isinstance(name, numbers.Real) for name in names)
-        is_counted = names == tuple(range(len(names)))
-        return tuple(map(str, names)) if are_numbers and not is_counted else None
-    if not all(texts):
-        other = names[texts.index(False)]
-        raise TypeError(f"expected names of columns that are all texts, got {other!r} too")
-    return tuple(map(str, names))
+    return None if found is None or num_axes(inputs) != 2 else tuple(map(str, found))
+
+
+def _is_counted(names: Any) -> bool:
+    """Whether they are the numbers that a data frame counts columns without names by."""
+    return tuple(names) == tuple(range(len(names)))

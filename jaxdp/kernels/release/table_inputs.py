@@ -99,7 +99,9 @@ def real_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
     except (TypeError, ValueError, OverflowError):
         pass
     column = _first_column(value, _is_no_number)
-    came = f"a {array.dtype}" if column is None else f"other things in column {column!r}"
+    # Missing cells of pandas' own are found in a whole frame alone: a column of it has NaN there.
+    other = "missing values or other things" if array.dtype == object else f"a {array.dtype}"
+    came = other if column is None else f"other things in column {column!r}"
     raise TypeError(
         f"expected {name} of real numbers, got {came}: the argument must be free of strings and of "
         "all else that is no number"
@@ -149,7 +151,7 @@ def _as_objects(value: Any) -> np.ndarray:
 
 
 def _has(cells: np.ndarray, is_foreign: Any) -> bool:
-    if cells.dtype.kind not in "OUSM":
+    if cells.dtype.kind not in "OUSMm":
         return False
     return any(is_foreign(cell) for cell in cells.ravel().tolist())
 

@@ -5,6 +5,7 @@ import json
 import math
 
 import numpy as np
+import pandas
 import pytest
 
 from jaxdp import kernels, losses
@@ -65,6 +66,31 @@ def test_a_release_takes_the_columns_of_a_frame_by_name(name):
     more = Frame(a=TABLE[:, 0], b=TABLE[:, 1], c=LABELS)
     with pytest.raises(ValueError, match="with 'c' besides"):
         release(more)
+
+
+@pytest.mark.parametrize(
+    ("fitted", "given"),
+    [
+        ([0, 1], [1, 0]),
+        ([1, 0], [0, 1]),
+        ([2019, 2020], [2020, 2019]),
+        ([("x", 2019), ("x", 2020)], [("x", 2020), ("x", 2019)]),
+        (pandas.to_datetime(["2020-01", "2020-02"]), pandas.to_datetime(["2020-02", "2020-01"])),
+    ],
+    ids=["counted", "counted backwards", "years", "pairs", "dates"],
+)
+def test_names_of_every_kind_are_found_in_another_order(fitted, given):
+    release = RIDGE.fit(pandas.DataFrame(TABLE, columns=fitted), LABELS, **BUDGET)
+    backwards = pandas.DataFrame(TABLE[:, ::-1], columns=given)
+    np.testing.assert_array_equal(release(backwards), release(TABLE))
+    assert np.abs(np.asarray(release(TABLE[:, ::-1])) - np.asarray(release(TABLE))).max() > 1e-3
+
+
+def test_columns_without_names_are_taken_by_position():
+    nameless = RIDGE.fit(TABLE, LABELS, **BUDGET)
+    np.testing.assert_array_equal(nameless(FRAME), nameless(TABLE))
+    named = RIDGE.fit(FRAME, LABELS, **BUDGET)
+    np.testing.assert_array_equal(named(pandas.DataFrame(TABLE)), named(TABLE))
 
 
 def test_names_are_saved_and_a_file_of_the_version_before_is_read(tmp_path):
@@ -133,3 +159,16 @@ def test_labels_and_objects_that_are_no_numbers_are_refused():
     cells[3, 1] = 1j
     with pytest.raises(TypeError, match="got other things in column 1"):
         real_array("inputs", cells)
+
+
+@pytest.mark.parametrize(
+    ("cells", "came"),
+    [
+        (pandas.array([1, None], dtype="Int64"), "missing values or other things"),
+        (pandas.to_timedelta([1, 2], unit="D"), "other things in column 'length'"),
+    ],
+    ids=["missing", "lengths of time"],
+)
+def test_cells_of_pandas_that_are_no_numbers_are_named(cells, came):
+    with pytest.raises(TypeError, match=f"expected inputs of real numbers, got {came}"):
+        real_array("inputs", pandas.DataFrame({"length": cells, "b": [1.0, 2.0]}))
