@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import require_count, require_shape
-from jaxdp.core.numerics.precision import x64
+from jaxdp.core.numerics.precision import in_float64
 from jaxdp.kernels.base import AbstractKernel
 
 ROWS = 2048
@@ -97,14 +97,14 @@ def blockwise(
 def host_gram(
     kernel: AbstractKernel, first: Float[np.ndarray, "n dim"], second: Float[np.ndarray, "m dim"]
 ) -> Float[np.ndarray, "n m"]:
-    """The kernel in float64, whatever precision JAX is set to.
+    """The kernel in float64, whatever precision JAX is set to; on a TPU, which has none, by the host.
 
     The kernel's own numbers (its scale) stay as they were given, in float32 by default.
 
     Raises:
         ValueError: a value is not finite.
     """
-    with x64():
+    with in_float64():
         gram = np.asarray(kernel(_wide(first), _wide(second)), np.float64)
     return _finite(gram)
 
@@ -113,7 +113,7 @@ def host_diagonal(
     kernel: AbstractKernel, inputs: Float[np.ndarray, "n dim"]
 ) -> Float[np.ndarray, " n"]:
     """k(x, x) of every row; as `host_gram`."""
-    with x64():
+    with in_float64():
         diagonal = np.asarray(_diagonal(kernel, _wide(inputs)), np.float64)
     return _finite(diagonal)
 
