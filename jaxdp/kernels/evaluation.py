@@ -97,8 +97,9 @@ def blockwise(
 def host_gram(
     kernel: AbstractKernel, first: Float[np.ndarray, "n dim"], second: Float[np.ndarray, "m dim"]
 ) -> Float[np.ndarray, "n m"]:
-    """The kernel in float64, whatever precision JAX is set to; on a TPU, which has none, by the host.
+    """The kernel in float64, whatever precision JAX is set to.
 
+    It is computed on JAX's default device, and on the host where that is a TPU, which has none.
     The kernel's own numbers (its scale) stay as they were given, in float32 by default.
 
     Raises:
