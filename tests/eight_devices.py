@@ -152,6 +152,80 @@ def optimiser():
     return {"gap": _largest_gap(step(weight, *spread), alone), "moved": _largest_gap(alone, weight)}
 
 
+def explicit_axes():
+    """What is given on a mesh of Explicit axes, with and without that mesh as the context's."""
+    inputs, labels = jr.normal(jr.key(0), (BATCH, 5)), jr.normal(jr.key(1), (BATCH,))
+    weight, key = jnp.ones(5), jr.key(5)
+    optimisers = {
+        noise: jaxdp.PrivateOptimiser(
+            optax.adam(0.1),
+            clip_norm=1.0,
+            noise_multiplier=1e-3,
+            num_steps=2,
+            sampler=jaxdp.privacy.PoissonSampler(BATCH, 0.5),
+            noise=noise,
+        )
+        for noise in (None, jaxdp.privacy.SecretNoise(2**128 + 7))
+    }
+    optimiser, secret = optimisers.values()
+    baseline = jaxdp.algorithms.NonPrivateOptimiser(optax.sgd(0.1), 2)
+    ridge = jaxdp.kernels.PrivateKernelRidge(
+        jaxdp.kernels.Gaussian(0.5), num_projections=5, label_bound=9.0, input_bound=1.0
+    )
+    function = ridge.fit(inputs, labels, epsilon=1.0, delta=1e-5, public_seed=1, noise_seed=2**130)
+
+    def loss(weight, x, y):
+        return (weight @ x - y) ** 2
+
+    def convolved(kernel, x, y):
+        return jnp.sum(jnp.tanh(jax.lax.conv(x[None], kernel, (1,), "SAME"))) * y
+
+    def dropped(weight, x, y):
+        return loss(weight, x[0] * jr.bernoulli(x[1], 0.5, (5,)), y)
+
+    def features(inputs, labels):
+        return jaxdp.FixedFeatures.from_arrays(inputs, labels, inputs, labels)
+
+    def trained(optimiser, loss=loss):
+        return lambda x, y: jaxdp.algorithms.train(optimiser, loss, weight, x, y, key=key).model
+
+    calls = {
+        "sum": lambda x, y: jaxdp.clipped_gradient_sum(loss, weight, x, y, clip_norm=0.5),
+        "compiled sum": jax.jit(
+            lambda x, y: jaxdp.clipped_gradient_sum(loss, weight, x, y, clip_norm=0.5)
+        ),
+        "convolution": lambda x, y: jaxdp.clipped_gradient_sum(
+            convolved, jnp.ones((2, 1, 3)), x[:, None], y, clip_norm=0.5
+        ),
+        "norms": lambda x, y: jaxdp.per_sample_gradient_norms(loss, weight, x, y),
+        "step": lambda x, y: optimiser.step(loss, weight, optimiser.init(weight), x, y, key=key)[0],
+        "train": trained(optimiser),
+        "train with secret noise": trained(secret),
+        "train without noise": trained(baseline),
+        "train with dropout": lambda x, y: trained(baseline, dropped)(
+            (x, jax.device_put(jr.split(jr.key(3), BATCH), y.sharding)), y
+        ),
+        "simulate": lambda x, y: jaxdp.simulate(features(x, y), optimiser, key=key).risk,
+        "predict": lambda x, y: jaxdp.predict(features(x, y), optimiser).risk,
+        "table": lambda x, y: jaxdp.LinearRegression.from_data(x, y).spectrum,
+        "kernel": lambda x, y: function(x),
+        "fit": lambda x, y: (
+            ridge.fit(x, y, epsilon=1.0, delta=1e-5, public_seed=1, noise_seed=2**130).coefficients
+        ),
+        "accuracy": lambda x, y: jaxdp.networks.accuracy(lambda row: row, x, jnp.argmax(x, 1)),
+    }
+    explicit = jax.make_mesh((8,), ("batch",), axis_types=(AxisType.Explicit,))
+    spread = [jax.device_put(x, NamedSharding(explicit, P("batch"))) for x in (inputs, labels)]
+    found = {}
+    for name, call in calls.items():
+        alone = call(inputs, labels)
+        found[name] = [_largest_gap(call(*spread), alone)]
+        with jax.set_mesh(explicit):
+            found[name].append(_largest_gap(call(*spread), alone))
+        assert max(np.max(np.abs(leaf)) for leaf in jax.tree.leaves(alone)) > 0.01, name
+    return found
+
+
 def _predicted(key, peak, clip_scale):
     problem = jaxdp.LinearRegression.isotropic(40, label_noise=0.3)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), clip_scale, 1.0, 200)
@@ -190,6 +264,7 @@ if __name__ == "__main__":
         "clipping": clipping(),
         "sums_in_parts": sums_in_parts(),
         "optimiser": optimiser(),
+        "explicit_axes": explicit_axes(),
         "sweeps": sweeps(),
     }
     json.dump(found, sys.stdout)

@@ -59,6 +59,20 @@ def test_a_private_step_does_not_see_the_devices(found):
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        *("sum", "compiled sum", "convolution", "norms", "step", "train"),
+        *("train with secret noise", "train without noise", "train with dropout", "simulate"),
+        *("predict", "table", "kernel", "fit", "accuracy"),
+    ],
+)
+def test_explicit_axes_change_nothing(found, name):
+    alone, in_a_context = found["explicit_axes"][name]
+    assert alone < 1e-5
+    assert in_a_context < 1e-5
+
+
+@pytest.mark.parametrize(
     ("name", "runs", "rounding"),
     # An adaptive solver keeps four digits in float32, and may place its steps by the last one.
     [("predicted", 15, 1e-4), ("simulated", 30, 1e-6)],

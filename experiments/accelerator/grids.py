@@ -11,7 +11,7 @@ from experiments.accelerator.parts import Measurement, Row, Setting, attempts
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """Both sweeps, each made twice: the second has its programs compiled anew, and nothing kept."""
+    """Both sweeps, compilation included."""
     yield from attempts(setting, _calls(setting.is_smoke))
 
 

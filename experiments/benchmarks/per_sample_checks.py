@@ -4,6 +4,7 @@ import numpy as np
 import xarray
 
 from experiments import harness
+from experiments.benchmarks import clipping_memory
 from experiments.benchmarks.jax_clipping import JAXDP, NON_PRIVATE, VMAPPED
 from experiments.harness import Check
 
@@ -41,8 +42,11 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """A table for each model."""
-    tables = "\n\n".join(_table(dataset, model) for model in dataset.model.data)
+    """A table for each model, and one of memory by kind of weight."""
+    tables = [_table(dataset, model) for model in dataset.model.data]
+    if "memory" in dataset:
+        tables.append(clipping_memory.table(dataset))
+    joined = "\n\n".join(tables)
     kept = (
         "The process keeps the memory that a call frees; as glibc comes, buffers of tens of "
         "megabytes are faulted in anew by each call, which can triple the times of those that "
@@ -60,7 +64,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "comes and with the fastest of three sizes of micro-batches. opacus forms the gradients "
         "of convolutions under ghost clipping too; it has no layer that computes the attention "
         "used here, so torch is left out there.\n\n"
-        f"With {dataset.attrs['libraries']}.\n\n{tables}"
+        f"With {dataset.attrs['libraries']}.\n\n{joined}"
     )
 
 

@@ -18,7 +18,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from experiments import harness
-from experiments.benchmarks import clipping_tasks, jax_clipping, timing, torch_clipping
+from experiments.benchmarks import (
+    clipping_memory,
+    clipping_tasks,
+    jax_clipping,
+    timing,
+    torch_clipping,
+)
 from experiments.benchmarks.clipping_tasks import LeftOut, Prepared, Task
 from experiments.benchmarks.jax_clipping import JAXDP, NON_PRIVATE
 from experiments.benchmarks.per_sample_checks import TOLERANCE, ratios_of, shown_times
@@ -35,7 +41,8 @@ class Config:
 
     A candidate takes part in all `rounds`, or in as many as fit into `seconds`: at least 3, or 1
     if a single call takes longer than that. Programs that need more than `most_bytes` are left
-    out. A model without batches is not measured.
+    out. A model without batches is not measured, nor is the memory of each kind of weight without
+    `memory_batches`.
     """
 
     candidates: tuple[str, ...] = tuple(CANDIDATES)
@@ -51,6 +58,7 @@ class Config:
     seconds: float = 10.0
     most_bytes: float = 12e9
     keep_memory: bool = True
+    memory_batches: tuple[int, ...] = (64, 256, 1024)
 
     smoke = harness.size(
         candidates=tuple(jax_clipping.CANDIDATES),
@@ -64,6 +72,7 @@ class Config:
         num_words=10,
         rounds=3,
         keep_memory=False,
+        memory_batches=(),
     )
 
 
@@ -109,6 +118,8 @@ def run(config: Config) -> xarray.Dataset:
                 notes[i, j], calls[j] = prepared.note, prepared.call
         for j, times in timing.alternate(calls, config.rounds, config.seconds).items():
             dataset.seconds[i, j] = times
+    if config.memory_batches:
+        dataset = dataset.assign(clipping_memory.measured(config.memory_batches))
     units = {"seconds": "s", "temporary_bytes": "bytes", "disagreement": "relative to the norm"}
     return harness.in_units(dataset.assign(note=(cell, notes.astype(str))), **units)
 

@@ -27,6 +27,7 @@ from jaxdp.core.checks import (
     require_real,
     require_shape,
 )
+from jaxdp.core.meshes import gathered
 from jaxdp.core.numerics.precision import full_products
 from jaxdp.core.progress import listener_of
 from jaxdp.losses import Squared
@@ -234,7 +235,7 @@ def _records(model, inputs: Any, labels: Any) -> tuple[Array, Array]:
     """Inputs and labels as arrays that fit the model."""
     require_real("inputs", inputs)
     require_real("labels", labels)
-    inputs, labels = jnp.asarray(inputs, float), jnp.asarray(labels, float)
+    inputs, labels = (jnp.asarray(gathered(rows), float) for rows in (inputs, labels))
     require_shape("inputs", inputs, (None, None))
     require_finite("inputs", inputs)
     require_finite("labels", labels)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from jaxdp.core.arrays import as_numbers
 from jaxdp.core.checks import concrete, is_boolean, require_callable
 
 
@@ -26,6 +27,32 @@ def require_loss(loss: Any) -> None:
         raise TypeError(
             f"expected loss to be a function of model, input and target, got one of {signature}"
         ) from None
+
+
+def records_of(inputs: PyTree[Any], targets: PyTree[Any]) -> tuple[PyTree[Array], PyTree[Array]]:
+    """Inputs and targets with tables and lists of numbers turned into arrays.
+
+    Raises:
+        TypeError: a leaf is none of these. The error names it and shows nothing of it.
+    """
+
+    def as_arrays(name, part):
+        return jax.tree_util.tree_map_with_path(
+            lambda path, leaf: as_numbers(leaf, name + jax.tree_util.keystr(path)),
+            part,
+            is_leaf=_is_list_of_scalars,
+        )
+
+    return as_arrays("inputs", inputs), as_arrays("targets", targets)
+
+
+def _is_list_of_scalars(node: Any) -> bool:
+    """A list that holds no array, which as a pytree would have no batch axis."""
+    if not isinstance(node, (list, tuple)):
+        return False
+    leaves = jax.tree.leaves(node, is_leaf=lambda leaf: leaf is None)
+    arrays = (isinstance(leaf, jax.Array) or getattr(leaf, "shape", ()) for leaf in leaves)
+    return bool(leaves) and not any(arrays)
 
 
 def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:

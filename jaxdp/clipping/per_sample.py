@@ -17,15 +17,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from jaxdp.clipping.arguments import clip_norms, mask_of, refuse_varying, require_loss, weights_of
+from jaxdp.clipping.arguments import (
+    clip_norms,
+    mask_of,
+    records_of,
+    refuse_varying,
+    require_loss,
+    weights_of,
+)
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
 from jaxdp.clipping.ghost.mixing import refuse_mixing_layers
 from jaxdp.clipping.ghost.traced_loss import batch_size, trace_loss
 from jaxdp.clipping.ghost.weight_gradient import widened
 from jaxdp.clipping.microbatches import in_microbatches
 from jaxdp.clipping.norm_clip import clip_factor
-from jaxdp.clipping.two_part_sum import TwoPartSum
+from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum
 from jaxdp.core.checks import require_count
+from jaxdp.core.meshes import on_auto_axes
 
 
 def clipped_gradient_sum(
@@ -55,17 +63,20 @@ def clipped_gradient_sum(
     Args:
         loss: `loss(model, input, target)` of one sample, a scalar.
         model: any pytree; its inexact arrays are the weights.
-        inputs: a pytree of arrays with a leading batch axis, per-sample keys among them.
+        inputs: a pytree of arrays, tables or lists of numbers with a leading batch axis, and of
+            per-sample keys.
         targets: likewise.
         clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
         mask: which samples count; the others (padding) contribute zero and have norm 0.
-        microbatch_size: how many samples are differentiated at a time, to bound memory; it need
-            not divide the batch. Fewer where gradients that have to be formed would not fit. Below
-            256 it also bounds how many are added in float32: slower, and with less rounding.
+        microbatch_size: how many samples are differentiated at a time; it need not divide the
+            batch. Fewer where more would need more memory than what the products with the weights
+            read (convolutions unfolded) and give, and four copies of the weights. Below 256 it
+            also bounds how many are added in float32: with less rounding, and slower.
 
-    On several devices: under `jit` with the batch sharded over an axis of a mesh of Auto axes, or
-    under `shard_map(..., check_vma=False)` by `clipped_gradient_sum_in_parts` and
-    `jaxdp.clipping.sum_over_devices`; what a `psum` rounds is not bounded.
+    On several devices: under `jit` with the batch sharded over an axis of a mesh, or under
+    `shard_map(..., check_vma=False)` by `clipped_gradient_sum_in_parts` and
+    `jaxdp.clipping.sum_over_devices`; what a `psum` rounds is not bounded. Over Explicit axes the
+    sum and the norms are the same on every device, as `vmap(grad)` and a sum would be.
 
     Returns:
         The sum, in the structure of `eqx.filter(model, eqx.is_inexact_array)`, and the norms; both
@@ -75,8 +86,8 @@ def clipped_gradient_sum(
         ValueError: the loss is not a scalar, batch axes differ, a concrete clip norm is negative
             or NaN, clip norm or mask have the wrong shape, a layer mixes samples (BatchNorm), or an
             operation may (a named axis, `custom_vmap`, a callback that is given whole batches).
-        TypeError: there is no weight, one is complex, an input is not an array, or an argument is
-            of another kind.
+        TypeError: there is no weight, one is complex, an input is not of numbers, or an argument
+            is of another kind.
 
     Example:
         >>> import equinox as eqx
@@ -121,7 +132,8 @@ def clipped_gradient_sum_in_parts(
     Args:
         loss: `loss(model, input, target)` of one sample, a scalar.
         model: any pytree; its inexact arrays are the weights.
-        inputs: a pytree of arrays with a leading batch axis, per-sample keys among them.
+        inputs: a pytree of arrays, tables or lists of numbers with a leading batch axis, and of
+            per-sample keys.
         targets: likewise.
         clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
         mask: which samples count; the others (padding) contribute zero and have norm 0.
@@ -142,8 +154,8 @@ def clipped_gradient_sum_in_parts(
         >>> total.in_float64().tolist(), norms.tolist()
         ([0.5, 0.5], [2.0, 2.0])
     """
-    size = batch_size(inputs, targets)
-    clip_norm = clip_norms(clip_norm, size)
+    inputs, targets = records_of(inputs, targets)
+    clip_norm = clip_norms(clip_norm, batch_size(inputs, targets))
     return _clipped_sum(loss, model, inputs, targets, clip_norm, mask, microbatch_size)
 
 
@@ -161,10 +173,11 @@ def per_sample_gradient_norms(
     Args:
         loss: `loss(model, input, target)` of one sample, a scalar.
         model: any pytree; its inexact arrays are the weights.
-        inputs: a pytree of arrays with a leading batch axis, per-sample keys among them.
+        inputs: a pytree of arrays, tables or lists of numbers with a leading batch axis, and of
+            per-sample keys.
         targets: likewise.
         mask: which samples count; the others (padding) have norm 0.
-        microbatch_size: how many samples are differentiated at a time, to bound memory.
+        microbatch_size: how many samples are differentiated at a time, as there.
 
     Returns:
         A norm for each sample, before any clipping.
@@ -181,7 +194,8 @@ def per_sample_gradient_norms(
         >>> jaxdp.per_sample_gradient_norms(loss, model, inputs, targets).shape
         (8,)
     """
-    return _clipped_sum(loss, model, inputs, targets, None, mask, microbatch_size)[1]
+    records = records_of(inputs, targets)
+    return _clipped_sum(loss, model, *records, None, mask, microbatch_size)[1]
 
 
 def _clipped_sum(
@@ -202,6 +216,7 @@ def _clipped_sum(
 
 
 @eqx.filter_jit
+@on_auto_axes
 def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
     program = trace_loss(loss, model, *batch)
     leaves, structure = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
@@ -218,13 +233,16 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
         scale = jnp.where(counts, clip_factor(norms, clip_norm.astype(norms.dtype)), 0)
         return ghost_pass.weighted_sum(measured, scale, num_blocks), jnp.where(mask, norms, 0)
 
-    microbatch_size = min(microbatch_size or len(mask), ghost_pass.largest_microbatch)
+    longest = min(microbatch_size or len(mask), BLOCK_LENGTH)
+    microbatch_size = min(microbatch_size or len(mask), ghost_pass.largest_microbatch(len(mask)))
     batch = jax.tree.leaves(batch), clip_norm, mask
-    sums, norms = in_microbatches(clip, batch, microbatch_size)
+    sums, norms = in_microbatches(clip, batch, microbatch_size, longest)
     if clip_norm is None:
         return None, norms
     parts = [
-        sums[position] if position in sums else TwoPartSum(_zeros(leaf), _zeros(leaf))
+        ghost_pass.in_the_weight(position, sums[position])
+        if position in sums
+        else TwoPartSum(_zeros(leaf), _zeros(leaf))
         for position, leaf in enumerate(leaves)
     ]
     total = TwoPartSum(

@@ -42,20 +42,20 @@ $\|f g\| \le X = C (1 + \rho)$, $\rho = \gamma_{525 \Lambda + 10}$. Records whos
 infinite or NaN are set to zero.
 
 (iii) *A block* of at most B records sums products of f and entries of g; for an outer product
-$(f \delta) x$, rounded once more. Every term is rounded at most B + 1 times, in whatever order, so
-each coordinate of the computed sum is within $\gamma_{B + 1} \sum_i |f_i g_i|$ of the exact one,
-and the whole within $\gamma_{B + 1} B X$. Two neighbours have the same blocks but one. Of that one
-the exact sums differ by X (2X if the record is replaced), and both computed sums err: together
-$X (1 + 2 B \gamma_{B + 1})$, or less than twice that.
+$(f \delta) x$ or $\delta (f x)$, rounded once more. Every term is rounded at most B + 1 times, in
+whatever order, so each coordinate of the computed sum is within $\gamma_{B + 1} \sum_i |f_i g_i|$
+of the exact one, and the whole within $\gamma_{B + 1} B X$. Two neighbours have the same blocks but
+one. Of that one the exact sums differ by X (2X if the record is replaced), and both computed sums
+err: together $X (1 + 2 B \gamma_{B + 1})$, or less than twice that.
 
 (iv) *Blocks are added* as pairs. Let $A = n X (1 + \gamma_{B + 1}) (1 + 2^{-20})$: no partial sum
 is longer. The error of `two_sum` is exact, of size at most u times its sum. Adding up to eight
 blocks at once rounds their errors and partial sums of those, at most eight times, each at most
 $8 u A$ in norm: $8 u^2 A$ a block. Adding two pairs rounds twice, $5 u^2 A$ at most, and where the
-second pair is one block its low part is zero and $2 u^2 A$ is enough. Every microbatch is one
-block, or is made of blocks of at least 128 records. So the whole is within $4 n u^2 A$ of the sum
-of the computed blocks; every other device (`sum_over_devices`) adds $5 u^2 A$. Twice that for the
-two neighbours.
+second pair is one block its low part is zero and $2 u^2 A$ is enough. Every microbatch is a block
+or part of one, or is made of blocks of at least 128 records. So the whole is within $4 n u^2 A$ of
+the sum of the computed blocks; every other device (`sum_over_devices`) adds $5 u^2 A$. Twice that
+for the two neighbours.
 
 (v) *Underflow* changes a coordinate by at most $2^{-126}$ in each of at most 32 operations a
 record: $64 n \sqrt d\, 2^{-126}$ for both neighbours, at most $n \sqrt d\, 2^{-60}$ times C. It

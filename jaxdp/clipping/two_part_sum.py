@@ -30,8 +30,8 @@ Held = TypeVar("Held")
 # The most records that are added in float32. The error of a block grows with the square of its
 # length, and shorter blocks cost time: at 128 a wide layer takes a quarter more.
 BLOCK_LENGTH = 256
-# The most blocks that are held at once, as far as they fill no more numbers than the second.
-_GROUP, _GROUP_NUMBERS = 8, 2**24
+# The most blocks that are held at once.
+GROUP = 8
 # Beside it float32 forgets 1 and rounds 3/2.
 _LARGE = 2.0**24
 
@@ -148,7 +148,7 @@ def _why_unproved_on(device: Any) -> str | None:
 
 def _known_rows() -> Float[np.ndarray, "blocks sums"]:
     """Blocks of one record, two groups of them: their sums lose all small numbers in float32."""
-    place = np.arange(2 * _GROUP)
+    place = np.arange(2 * GROUP)
     is_odd = place % 2 == 1
     return np.stack(
         [
@@ -166,7 +166,7 @@ def _known_sums(rows: Float[Array, "blocks sums"], scale: Float[Array, " blocks"
     def of_block(rows, scale):
         return jnp.sum(scale[:, None] * rows, axis=0)
 
-    return sum_of_blocks(of_block, rows, scale, len(rows))
+    return sum_of_blocks(of_block, rows, scale, len(rows), most=rows.size)
 
 
 def sum_of_blocks(
@@ -174,6 +174,8 @@ def sum_of_blocks(
     held: Held,
     scale: Float[Array, " batch"],
     num_blocks: int,
+    *,
+    most: int,
 ) -> TwoPartSum:
     """The sum over a batch, from a function that sums one block.
 
@@ -182,14 +184,15 @@ def sum_of_blocks(
         held: a pytree of arrays with a leading batch axis.
         scale: of every record.
         num_blocks: divides the batch; a multiple of 8 if it is more than 8.
+        most: how many numbers the blocks that are held at once may fill, if they are several.
     """
     if num_blocks == 1:
         total = of_block(held, scale)
         return TwoPartSum(total, jnp.zeros_like(total))
     length = len(scale) // num_blocks
     size = jax.eval_shape(of_block, *jax.tree.map(lambda x: x[:length], (held, scale))).size
-    group = min(num_blocks, _GROUP)
-    while group > 1 and (group * size > _GROUP_NUMBERS or num_blocks % group):
+    group = min(num_blocks, GROUP)
+    while group > 1 and (group * size > most or num_blocks % group):
         group -= 1
 
     def pieces(leaf):
@@ -211,8 +214,8 @@ def sum_of_blocks(
 def blocks_of(size: int) -> tuple[int, int]:
     """How many blocks of which length hold so many records, with the fewest places left over."""
     number = -(-size // BLOCK_LENGTH)
-    if number > _GROUP:
-        number = -(-number // _GROUP) * _GROUP
+    if number > GROUP:
+        number = -(-number // GROUP) * GROUP
     return number, -(-size // number)
 
 

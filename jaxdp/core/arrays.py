@@ -1,6 +1,7 @@
 """Turning what a user types into floating-point arrays."""
 
 import contextlib
+import numbers
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import described, is_boolean
+from jaxdp.core.meshes import gathered
 
 # Of an array of NumPy.
 _MOST_AXES = 64
@@ -23,7 +25,8 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     Python numbers and whole numbers become the default float. A float64 array keeps its precision
     when x64 is enabled and becomes float32 otherwise, as everywhere in JAX. No result is weakly
     typed, as `jnp.asarray(2.0)` is: JAX compiles a program once for each combination of weak and
-    definite types, so that 2.0 and `numpy.float32(2.0)` would compile everything twice.
+    definite types, so that 2.0 and `numpy.float32(2.0)` would compile everything twice. An
+    array on a mesh of Explicit axes is gathered on one device; over Auto axes it stays spread.
 
     Args:
         value: what was given.
@@ -32,6 +35,7 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     Raises:
         TypeError: the value is not made of real numbers, or one True or False.
     """
+    value = gathered(value)
     leaves = list(_leaves(value))
     given = _known_numbers(value, leaves)
     if given is not None:
@@ -94,6 +98,55 @@ def _leaves(value: Any, depth: int = 0):
             yield from _leaves(part, depth + 1)
     else:
         yield value
+
+
+def as_numbers(value: Any, name: str) -> Array | np.ndarray:
+    """Rows of numbers as an array of a type that JAX has; arrays of JAX as they are, keys too.
+
+    Whole numbers and truth values stay what they are. What a table leaves out is NaN.
+
+    Args:
+        value: an array, a table or a list.
+        name: of the argument, for the error.
+
+    Raises:
+        TypeError: it is something else. The error says of what kind, and shows nothing of what may
+            be private.
+    """
+    if isinstance(value, jax.Array):
+        return value
+    if isinstance(value, np.ma.MaskedArray):
+        raise _no_numbers(name, "a masked one: fill in what is missing first")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        raise _no_numbers(name, "rows of different lengths") from None
+    if not array.ndim and not isinstance(value, (np.ndarray, np.generic)):
+        raise TypeError(f"expected {name} to be an array, got {type(value).__name__}")
+    if array.dtype.kind == "O":
+        array = _of_objects(array, name, is_table=hasattr(value, "to_numpy"))
+    # The types of eight and sixteen bits that NumPy does not know have a letter of their own.
+    if array.dtype.kind not in "biufc" and not jnp.issubdtype(array.dtype, jnp.floating):
+        kinds = {"U": "text", "T": "text", "S": "bytes", "V": "named fields"}
+        raise _no_numbers(name, kinds.get(array.dtype.kind, str(array.dtype)))
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _of_objects(array: np.ndarray, name: str, *, is_table: bool) -> np.ndarray:
+    """Numbers that NumPy holds as objects of Python, in a type of their own."""
+
+    def is_missing(item):
+        return is_table and type(item).__name__ in ("NoneType", "NAType")
+
+    cells = array.ravel().tolist()
+    for item in cells:
+        if not isinstance(item, (numbers.Real, np.bool_)) and not is_missing(item):
+            raise _no_numbers(name, f"objects of type {type(item).__name__}")
+    return np.array([np.nan if is_missing(item) else item for item in cells]).reshape(array.shape)
+
+
+def _no_numbers(name: str, came: str) -> TypeError:
+    return TypeError(f"expected {name} to be an array of numbers, got {came}")
 
 
 def as_wide_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import require_count, require_shape
+from jaxdp.core.meshes import gathered
 from jaxdp.core.numerics.precision import in_float64
 from jaxdp.kernels.base import AbstractKernel
 
@@ -48,7 +49,7 @@ def row_blocks(
     """
     if not callable(function) or isinstance(function, type):
         raise TypeError(f"expected function to be a feature map or a function, got {function!r}")
-    table: Any = inputs if hasattr(inputs, "ndim") else np.asarray(inputs)
+    table: Any = gathered(inputs) if hasattr(inputs, "ndim") else np.asarray(inputs)
     require_shape("inputs", table, (None, None))
     rows = min(require_count("rows", rows), 1 << max(len(table) - 1, 0).bit_length())
     waiting = None

@@ -13,8 +13,10 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from jaxdp.core.checks import require_callable, require_count, require_key, require_real
+from jaxdp.core.arrays import as_numbers
+from jaxdp.core.checks import require_callable, require_count, require_key
 from jaxdp.core.keys import purpose_key
+from jaxdp.core.meshes import on_auto_axes
 
 _BATCH = 1000
 
@@ -117,7 +119,6 @@ def cross_entropy(
     return optax.softmax_cross_entropy_with_integer_labels(model(input), label)
 
 
-@eqx.filter_jit
 def accuracy(
     model: eqx.nn.MLP, inputs: Float[Array, "records in"], labels: Int[Array, " records"]
 ) -> Float[Array, ""]:
@@ -145,17 +146,21 @@ def accuracy(
         0.667
     """
     require_callable("model", model, "a model, a function of one input")
-    require_real("inputs", inputs)
-    require_real("labels", labels)
-
-    def is_right(record):
-        logits = model(record[0])
-        return (jnp.argmax(logits) == record[1]) & jnp.all(jnp.isfinite(logits))
-
-    inputs, labels = jnp.asarray(inputs), jnp.asarray(labels)
+    inputs = jnp.asarray(as_numbers(inputs, "inputs"))
+    labels = jnp.asarray(as_numbers(labels, "labels"))
     if inputs.ndim < 2 or labels.shape != inputs.shape[:1]:
         raise ValueError(
             f"expected inputs of shape (records, ...) and one of labels each, got {inputs.shape} "
             f"and {labels.shape}"
         )
+    return _accuracy(model, inputs, labels)
+
+
+@eqx.filter_jit
+@on_auto_axes
+def _accuracy(model, inputs, labels):
+    def is_right(record):
+        logits = model(record[0])
+        return (jnp.argmax(logits) == record[1]) & jnp.all(jnp.isfinite(logits))
+
     return jnp.mean(lax.map(is_right, (inputs, labels), batch_size=_BATCH), dtype=float)

@@ -52,7 +52,7 @@ from jaxdp.algorithms.transformations.transformation import (
     refuse_losses,
 )
 from jaxdp.clipping import TwoPartSum, sensitivity_excess
-from jaxdp.clipping.arguments import weights_of
+from jaxdp.clipping.arguments import records_of, weights_of
 from jaxdp.clipping.ghost.traced_loss import batch_size
 from jaxdp.core.checks import concrete, require_count, require_key, require_kind
 from jaxdp.core.keys import numbered_key, purpose_key
@@ -294,6 +294,7 @@ class PrivateOptimiser(AbstractTrainable):
     def counted_step(self, loss, model, state, inputs, targets, *, key, microbatch_size=None):
         require_key(key)
         weights_of(model)
+        inputs, targets = records_of(inputs, targets)
         num_records = batch_size(inputs, targets)
         if num_records != self.sampler.num_records:
             raise ValueError(
@@ -309,7 +310,7 @@ class PrivateOptimiser(AbstractTrainable):
             batch = self.sampler.sample_secretly(int(made), noise=self._secret, key=key)
         clip_norm = jnp.asarray(self.clip_norm, float)
         total, dropped = clipped_sum_over(
-            loss, iterate, inputs, targets, batch, clip_norm, microbatch_size
+            loss, iterate, inputs, targets, batch, made, clip_norm, microbatch_size
         )
         new = self.update(total, model, state, key=key, microbatch_size=microbatch_size)
         return *new, dropped

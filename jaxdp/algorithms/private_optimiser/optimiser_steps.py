@@ -21,7 +21,8 @@ from jaxdp.algorithms.private_optimiser.loss_gradient import require_gradient
 from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts
 from jaxdp.core.checks import concrete, require_key, require_kind, require_scalar
-from jaxdp.core.keys import stream_key
+from jaxdp.core.keys import numbered_key, stream_key
+from jaxdp.core.meshes import on_auto_axes
 
 # Between these, underflow and overflow are covered by the proof of the sums' sensitivity.
 _LEAST_CLIP_NORM, _LARGEST_CLIP_NORM = 2.0**-60, 2.0**60
@@ -113,19 +114,39 @@ def require_host_arrays(arrays: Any) -> None:
         )
 
 
+def with_keys_of(records: PyTree[Array], step: Int[Array, ""]) -> PyTree[Array]:
+    """Records whose keys are those of one step: what a loss draws from them is drawn anew.
+
+    A record's key at a step is made from its own key and the number of the step alone, so a run
+    that is resumed draws what one without a break does, and the gradient is still a function of
+    that record.
+    """
+
+    def at_step(leaf):
+        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return leaf
+        keys = jax.vmap(lambda key: numbered_key(key, step))(leaf.ravel())
+        return keys.reshape(leaf.shape)
+
+    return jax.tree.map(at_step, records)
+
+
 @eqx.filter_jit
+@on_auto_axes
 def clipped_sum_over(
     loss: Callable[[Any, Any, Any], Float[Array, ""]],
     model: PyTree,
     inputs: PyTree[Array],
     targets: PyTree[Array],
     batch: tuple[Int[Array, " capacity"], Bool[Array, " capacity"]],
+    step: Int[Array, ""],
     clip_norm: Float[Array, ""],
     microbatch_size: int | None,
 ) -> tuple[TwoPartSum, Int[Array, ""]]:
     """The sum of the clipped gradients of a batch, and how many of them were not finite."""
     indices, mask = batch
     records = jax.tree.map(lambda leaf: jnp.asarray(leaf)[indices], (inputs, targets))
+    records = with_keys_of(records, step)
     total, norms = clipped_gradient_sum_in_parts(
         loss, model, *records, clip_norm=clip_norm, mask=mask, microbatch_size=microbatch_size
     )
@@ -162,7 +183,7 @@ def moved(
     return eqx.combine(averaged, rest), OptimiserState(inner, count, iterate)
 
 
-moved_compiled = eqx.filter_jit(moved)
+moved_compiled = eqx.filter_jit(on_auto_axes(moved))
 
 
 def num_weights(model: PyTree) -> int:

@@ -33,7 +33,8 @@ class AbstractTrainable(AbstractStepwise):
             loss: of one record, as in `jaxdp.clipped_gradient_sum`.
             model: before the step.
             state: that of `init`, or of the step before.
-            inputs: of all records of the data set, a pytree with a leading axis.
+            inputs: of all records of the data set, a pytree with a leading axis. Keys of
+                `jax.random.key` among them are folded with the number of the step, as in `train`.
             targets: likewise.
             key: one for the whole run and for no other, secret (`jaxdp.privacy.secret_key()`);
                 batches and noise of each step are drawn from it and from the number of the step.

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from jaxdp.algorithms.length import Length
 from jaxdp.algorithms.private_optimiser.loss_gradient import require_gradient
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.optimiser_steps import with_keys_of
 from jaxdp.algorithms.private_optimiser.trainable import AbstractTrainable
 from jaxdp.algorithms.private_optimiser.training_result import Training
 from jaxdp.algorithms.transformations.transformation import (
@@ -30,7 +31,7 @@ from jaxdp.algorithms.transformations.transformation import (
     rate_of,
 )
 from jaxdp.clipping import clipped_gradient_sum
-from jaxdp.clipping.arguments import require_loss, weights_of
+from jaxdp.clipping.arguments import records_of, require_loss, weights_of
 from jaxdp.clipping.ghost.traced_loss import batch_size
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import (
@@ -42,6 +43,7 @@ from jaxdp.core.checks import (
     require_kind,
     require_real,
 )
+from jaxdp.core.meshes import on_auto_axes
 from jaxdp.core.progress import listener_of
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
@@ -84,22 +86,24 @@ class NonPrivateOptimiser(AbstractTrainable):
         return Transformation(self.optimiser, self.learning_rate, self.num_steps)
 
     def init(self, model):
-        return self.transformation.init(weights_of(model))
+        return self.transformation.init(weights_of(model)), jnp.zeros((), jnp.int32)
 
     def counted_step(self, loss, model, state, inputs, targets, *, key, microbatch_size=None):
         require_key(key)
+        inner, made = state
+        records = with_keys_of(jax.tree.map(jnp.asarray, records_of(inputs, targets)), made)
         total, norms = clipped_gradient_sum(
-            loss, model, inputs, targets, clip_norm=jnp.inf, microbatch_size=microbatch_size
+            loss, model, *records, clip_norm=jnp.inf, microbatch_size=microbatch_size
         )
-        require_gradient(loss, model, inputs, targets)
-        num_records = batch_size(inputs, targets)
+        require_gradient(loss, model, *records)
+        num_records = batch_size(*records)
         weights, rest = eqx.partition(model, eqx.is_inexact_array)
         mean = jax.tree.map(
             lambda leaf, weight: (leaf / num_records).astype(weight.dtype), total, weights
         )
-        updates, state = self.transformation.update(mean, state, weights)
+        updates, inner = self.transformation.update(mean, inner, weights)
         moved = eqx.combine(optax.apply_updates(weights, updates), rest)
-        return moved, state, jnp.sum(~jnp.isfinite(norms), dtype=jnp.int32)
+        return moved, (inner, made + 1), jnp.sum(~jnp.isfinite(norms), dtype=jnp.int32)
 
 
 def train(
@@ -132,7 +136,10 @@ def train(
         optimiser: whose account is of one run; or the baseline without privacy.
         loss: of one record, as in `jaxdp.clipped_gradient_sum`.
         model: before the first step.
-        inputs: of all records, a pytree with a leading axis.
+        inputs: of all records, a pytree of arrays, tables or lists of numbers with a leading axis.
+            Keys of `jax.random.key` among them, for dropout, are folded with the number of the
+            step, so that a loss draws anew at every step; those of `jax.random.PRNGKey` look like
+            whole numbers, and stay as they are.
         targets: likewise.
         key: one for the run and for no other, secret in a real release: use
             `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
@@ -160,7 +167,8 @@ def train(
         ValueError: `record_at` does not increase within [0, num_steps], the metric returns other
             names or shapes than before, the loss has no gradient by any weight, or as from
             `PrivateOptimiser.step`.
-        TypeError: an argument is of another kind.
+        TypeError: an argument is of another kind; inputs or targets hold text, dates or other
+            things that are no numbers, nothing of which is shown.
 
     Example:
         >>> import jax, jaxdp, numpy as np, optax
@@ -192,12 +200,7 @@ def train(
         steps and steps[-1] > num_steps
     ):
         raise ValueError(f"expected record_at to increase within [0, {num_steps}], got {steps}")
-    for name, part in (("inputs", inputs), ("targets", targets)):
-        for leaf in jax.tree.leaves(part):
-            # An array may hold keys, for dropout.
-            if not eqx.is_array(leaf):
-                require_real(name, leaf)
-    inputs, targets = jax.tree.map(jnp.asarray, (inputs, targets))
+    inputs, targets = jax.tree.map(jnp.asarray, records_of(inputs, targets))
     # What cannot be accounted for is refused before the data are used.
     statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
     state, records, done = optimiser.init(model), [], 0
@@ -304,6 +307,7 @@ def _advance_on_host(optimiser, loss, carried, inputs, targets, key, count, micr
 
 
 @eqx.filter_jit
+@on_auto_axes
 def _advance(optimiser, loss, carried, inputs, targets, key, count, microbatch_size):
     """`count` steps, a traced number of them."""
     arrays, static = eqx.partition(carried, eqx.is_array)

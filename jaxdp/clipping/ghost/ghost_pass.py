@@ -1,5 +1,6 @@
 """One backward pass over a batch that stops where weights meet samples."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,13 +10,16 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxdp.clipping.ghost.ghosts import Kept, choose_ghost, length
-from jaxdp.clipping.ghost.program import Program, Step
+from jaxdp.clipping.ghost.program import Program, Step, evaluate
 from jaxdp.clipping.ghost.weight_gradient import Capture, WeightGradient, weighted
 from jaxdp.clipping.ghost.weight_uses import find_uses
-from jaxdp.clipping.two_part_sum import TwoPartSum, sum_of_blocks
+from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum, sum_of_blocks
 
 # Gradients that have to be formed fill at most this many numbers at a time.
 _FORMED_NUMBERS = 2**25
+# So little memory is not worth a loop: on a GPU, where each turn is many launches, a gigabyte.
+_FEW_BYTES = {"cpu": 2**16}
+_FEW_BYTES_OF_OTHERS = 2**30
 
 
 class Measured(NamedTuple):
@@ -47,9 +51,11 @@ class GhostPass:
             for position, uses in self.found.by_weight().items()
         }
 
-    @property
-    def largest_microbatch(self) -> int:
-        """How many samples to differentiate at a time: as formed gradients fit in memory.
+    def largest_microbatch(self, num_samples: int) -> int:
+        """How many of a batch's samples to differentiate at a time.
+
+        As many as need no more memory than what the whole batch's products read and give, and a
+        few copies of the weights; fewer where gradients that have to be formed would not fit.
 
         One where the kernel of a convolution depends on the sample or on a weight not covered:
         batched, it becomes a grouped convolution, and some backends carry that out with products
@@ -59,19 +65,32 @@ class GhostPass:
             return 1
         kept = {at for at, ghost in self.ghosts.items() if isinstance(ghost, Kept)}
         formed = sum(self.weights[position].size for position in kept | self.found.not_covered)
-        return max(1, _FORMED_NUMBERS // max(1, formed))
+        most = min(num_samples, max(1, _FORMED_NUMBERS // max(1, formed)))
+        each, seen = 0, {}
+        for ghost in self.ghosts.values():
+            stored, values = ghost.sizes()
+            each, seen = each + stored, seen | values
+        products = num_samples * sum(seen.values())
+        weights = sum(weight.nbytes for weight in self.weights)
+        few = _FEW_BYTES.get(jax.default_backend(), _FEW_BYTES_OF_OTHERS)
+        if most * each <= max(products + 3 * weights, few):
+            return most
+        # A copy of the weights is the sum of a block; two are that of all blocks, if they are
+        # several, and two more that of a microbatch of several.
+        copies = 1 if num_samples <= BLOCK_LENGTH else 0
+        one_block = min(BLOCK_LENGTH, max(2, (products + copies * weights) // each))
+        return min(most, max(one_block, (products - 2 * weights) // each))
 
     def measure(self, samples: Sequence[Array]) -> Measured:
         """Run the backward pass and take the norms."""
         losses, captures, held = self._backward(samples)
+        held = {at: gradient.reshape(len(gradient), -1) for at, gradient in held.items()}
         for position, ghost in self.ghosts.items():
             held[position] = ghost.hold(captures[position])
         # From here on norms and sums read the same stored numbers.
         held = settled(held, jnp.isfinite(losses))
         norms = [
-            self.ghosts[position].norms(values)
-            if position in self.ghosts
-            else length(values.reshape(len(values), -1))
+            self.ghosts[position].norms(values) if position in self.ghosts else length(values)
             for position, values in held.items()
         ]
         norm = length(jnp.stack(norms, -1)) if norms else jnp.zeros(losses.shape)
@@ -80,7 +99,7 @@ class GhostPass:
     def weighted_sum(
         self, measured: Measured, scale: Float[Array, " batch"], num_blocks: int
     ) -> dict[int, TwoPartSum]:
-        """By weight, the sum over samples of scale times gradient, in equal blocks.
+        """By weight, the sum over samples of scale times gradient, as a vector, in equal blocks.
 
         Samples that are not finite add nothing, whatever their scale.
         """
@@ -88,11 +107,20 @@ class GhostPass:
         scale = jnp.where(is_finite, scale, 0)
         # Zero times infinity is NaN: both factors of every product are cleaned.
         held = settled(measured.held, is_finite)
-        sums = {}
+        weights, sums = sum(weight.size for weight in self.weights), {}
         for position, values in held.items():
-            of_block = self.ghosts[position].weighted_sum if position in self.ghosts else _weighted
-            sums[position] = sum_of_blocks(of_block, values, scale, num_blocks)
+            ghost = self.ghosts.get(position)
+            sum_up = functools.partial(sum_of_blocks, _weighted) if ghost is None else ghost.total
+            # Blocks held at once fill no more than one copy of the weights, or what there is.
+            most = max(weights, sum(leaf.size for leaf in jax.tree.leaves(values)) // 4)
+            sums[position] = sum_up(values, scale, num_blocks, most=most)
         return sums
+
+    def in_the_weight(self, position: int, total: TwoPartSum) -> TwoPartSum:
+        """A sum of `weighted_sum` in its weight's shape."""
+        if position in self.ghosts:
+            return jax.tree.map(self.ghosts[position].in_the_weight, total)
+        return jax.tree.map(lambda part: part.reshape(self.weights[position].shape), total)
 
     def _is_grouped(self, step: Step) -> bool:
         """Whether a batch of samples makes a grouped convolution of the step."""
@@ -145,7 +173,15 @@ class GhostPass:
         def one(sample):
             return jax.value_and_grad(loss, has_aux=True)((zeros, formed), sample)
 
-        (losses, operands), (cotangents, formed) = jax.vmap(one)(list(samples))
+        samples, whole = list(samples), jax.vmap(one)
+        if any(step.contains("conv_general_dilated") for step in program.steps):
+            # Those of the derivative too, which only a second trace shows.
+            closed, shapes = jax.make_jaxpr(whole, return_shape=True)(samples)
+            found = evaluate(closed, jax.tree.leaves(samples))
+            found = jax.tree.unflatten(jax.tree.structure(shapes), found)
+        else:
+            found = whole(samples)
+        (losses, operands), (cotangents, formed) = found
         captures = {
             position: [
                 Capture({value: operands[value] for value in use.captured}, cotangents[use.output])

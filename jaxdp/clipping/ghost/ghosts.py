@@ -15,7 +15,10 @@ product.
 """
 
 import abc
-from typing import Any
+import functools
+import math
+import string
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +26,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdp.clipping.ghost.program import Program
+from jaxdp.clipping.ghost.unfolding import is_unfoldable, num_unfolded
 from jaxdp.clipping.ghost.weight_gradient import (
     Capture,
     WeightGradient,
@@ -32,6 +36,7 @@ from jaxdp.clipping.ghost.weight_gradient import (
     widened,
 )
 from jaxdp.clipping.ghost.weight_uses import Use
+from jaxdp.clipping.two_part_sum import GROUP, TwoPartSum, sum_of_blocks
 
 # The most numbers whose squares are added in one sum.
 CHUNK = 1024
@@ -52,6 +57,14 @@ class AbstractGhost(abc.ABC):
     def __init__(self, gradient: WeightGradient):
         self.gradient = gradient
 
+    def sizes(self) -> tuple[int, dict[int, int]]:
+        """How many bytes are stored for a sample, at a guess, and those of each operand and output.
+
+        The latter by value, since weights may share them. Nothing for what is added, whose
+        gradient is the cotangent.
+        """
+        return 0, {}
+
     @abc.abstractmethod
     def hold(self, captures: list[Capture]) -> Any:
         """What each sample's gradient is read from, with a leading batch axis."""
@@ -61,38 +74,137 @@ class AbstractGhost(abc.ABC):
         """The norms of the gradients that are held."""
 
     @abc.abstractmethod
-    def weighted_sum(self, held: Any, scale: Float[Array, " batch"]) -> Float[Array, "..."]:
-        """The sum over samples of scale times gradient, in the weight's shape."""
+    def weighted_sum(self, held: Any, scale: Float[Array, " batch"]) -> Float[Array, " size"]:
+        """The sum over samples of scale times gradient, as a vector."""
+
+    def in_the_weight(self, vector: Float[Array, " size"]) -> Float[Array, "..."]:
+        """A sum in the weight's shape."""
+        return vector.reshape(self.gradient.shape)
+
+    def total(
+        self, held: Any, scale: Float[Array, " batch"], num_blocks: int, *, most: int
+    ) -> TwoPartSum:
+        """The weighted sum in blocks: see `sum_of_blocks`."""
+        return sum_of_blocks(self.weighted_sum, held, scale, num_blocks, most=most)
+
+
+class _Axes(NamedTuple):
+    """The axes of a weight in one product, a letter each, and which of them the others have.
+
+    Attributes:
+        weight: of the view.
+        inputs: of the sample's operand, without its axes of length one.
+        cotangent: of the output's cotangent, without those too.
+        batch: which all three have: an ensemble of weights, each with a gradient of its own.
+    """
+
+    weight: str
+    inputs: str
+    cotangent: str
+    batch: str
 
 
 class OuterProduct(AbstractGhost):
     """One matrix product at one position: the norm of the gradient is a product of norms."""
 
+    @functools.cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Of the weight's view."""
+        return self.gradient.program.shapes[self.gradient.uses[0].value].shape
+
+    @functools.cached_property
+    def axes(self) -> _Axes:
+        (use,) = self.gradient.uses
+        side = use.step.operands.index(use.value)
+        contracted, batched = use.step.equation.params["dimension_numbers"]
+        letters = string.ascii_lowercase[: len(self.shape)]
+        joined = [(*c, *b) for c, b in zip(contracted, batched, strict=True)]
+        inputs = dict(zip(joined[1 - side], joined[side], strict=True))
+        batch = "".join(letters[axis] for axis in batched[side])
+        free = (axis for axis in range(len(self.shape)) if axis not in joined[side])
+        return _Axes(
+            weight=letters,
+            inputs="".join(letters[inputs[axis]] for axis in sorted(inputs)),
+            cotangent=batch + "".join(letters[axis] for axis in free),
+            batch=batch,
+        )
+
+    def sizes(self):
+        (use,) = self.gradient.uses
+        values = *use.captured, use.output
+        inputs, output = (self.gradient.bytes_of(value) for value in values)
+        return inputs + 3 * output, dict(zip(values, (inputs, output), strict=True))
+
     def hold(self, captures):
         (capture,) = captures
-        return [Capture(jax.tree.map(flushed, capture.operands), capture.cotangent)]
+        (inputs,) = capture.operands.values()
+        lengths = dict(zip(self.axes.weight, self.shape, strict=True))
+
+        def without_ones(values, axes):
+            return values.reshape(len(values), *(lengths[axis] for axis in axes))
+
+        # Cotangents are not stored flushed: a bias holds the same ones as they are.
+        cotangent = without_ones(capture.cotangent, self.axes.cotangent)
+        return without_ones(flushed(inputs), self.axes.inputs), cotangent
 
     def norms(self, held):
-        (capture,) = held
-        (use,) = self.gradient.uses
-        (inputs,) = capture.operands.values()
-        _, batched = use.step.equation.params["dimension_numbers"]
-        side = use.step.operands.index(use.value)
-        num_blocks, axes = len(batched[0]), batched[1 - side]
-        # Batch axes of the product (an ensemble of weights) have a gradient each.
-        inputs = jnp.moveaxis(inputs, [1 + axis for axis in axes], range(1, 1 + num_blocks))
-        blocks = inputs.shape[: 1 + num_blocks]
-        # Like `of_batch`; storing it so would double what a bias has in common with its weight.
-        cotangent = flushed(capture.cotangent)
+        inputs, cotangent = held[0], flushed(held[1])
+        places = [1 + self.axes.inputs.index(axis) for axis in self.axes.batch]
+        inputs = jnp.moveaxis(inputs, places, range(1, 1 + len(places)))
+        blocks = inputs.shape[: 1 + len(places)]
         norms = [length(values.reshape(*blocks, -1)) for values in (inputs, cotangent)]
         return length((norms[0] * norms[1]).reshape(blocks[0], -1))
 
     def weighted_sum(self, held, scale):
-        return self.gradient.of_batch(held, scale)
+        axes, (inputs, cotangent) = self.axes, (held[0], flushed(held[1]))
+        # What is cut into slices is what is scaled: no scaled copy of the whole is made.
+        if axes.weight[:1] in axes.cotangent:
+            cotangent = flushed(scaled(scale, cotangent))
+        else:
+            inputs = flushed(scaled(scale, inputs))
+        formula = f"Z{axes.inputs},Z{axes.cotangent}->{axes.weight}"
+        factors = widened(inputs), widened(cotangent)
+        return jnp.einsum(formula, *factors, precision=lax.Precision.HIGHEST).ravel()
+
+    def total(self, held, scale, num_blocks, *, most):
+        # Two copies of a wide weight in blocks are added faster than one, and leave room enough.
+        most = 2 * most
+        wanted = -(-min(num_blocks, GROUP) * math.prod(self.shape) // most)
+        first = self.shape[0] if self.shape else 1
+        number = next((n for n in range(wanted, 4 * wanted) if first % n == 0), 1)
+        sum_up = functools.partial(sum_of_blocks, self.weighted_sum)
+        if number == 1:
+            return sum_up(held, scale, num_blocks, most=most)
+
+        # All blocks of one slice of the weight after another: they stay in a processor's cache.
+        def of_slice(at):
+            return sum_up(self._slice(held, at, number), scale, num_blocks, most=most)
+
+        return jax.tree.map(jnp.ravel, lax.map(of_slice, jnp.arange(number)))
+
+    def in_the_weight(self, vector):
+        return self.gradient.through_view(vector.reshape(self.shape))
+
+    def _slice(self, held, at, number):
+        """What is held of one of so many slices of the weight along its first axis."""
+        size, axes = self.shape[0] // number, (self.axes.inputs, self.axes.cotangent)
+        places = (1 + letters.find(self.axes.weight[0]) for letters in axes)
+        return tuple(
+            lax.dynamic_slice_in_dim(values, at * size, size, place) if place else values
+            for values, place in zip(held, places, strict=True)
+        )
 
 
 class Rows(AbstractGhost):
     """Rows of a table looked up by index: the cotangents of each row are summed and held."""
+
+    def sizes(self):
+        (use,) = self.gradient.uses
+        table, output = self._table(), self.gradient.program.shapes[use.output]
+        num_rows = output.size * table.shape[0] // table.size
+        size = self.gradient.bytes_of(use.output)
+        # Cotangents, and what sorting whole numbers takes.
+        return 4 * size + 32 * num_rows, {use.output: size}
 
     def hold(self, captures):
         (capture,) = captures
@@ -118,7 +230,12 @@ class Rows(AbstractGhost):
         cotangent = jnp.where(counts[..., None], cotangent.reshape(*rows.shape, -1), 0)
 
         def by_row(rows, cotangent):
-            first = jnp.argmax(rows[:, None] == rows[None, :], axis=1)
+            # Where each row stands first, without comparing all with all.
+            order = jnp.argsort(rows)
+            ordered, places = rows[order], jnp.arange(len(rows))
+            is_new = jnp.append(True, ordered[1:] != ordered[:-1])
+            starts = lax.cummax(jnp.where(is_new, places, 0))
+            first = jnp.zeros_like(order).at[order].set(order[starts])
             return jax.ops.segment_sum(widened(cotangent), first, len(rows))
 
         return rows, jax.vmap(by_row)(rows, cotangent)
@@ -132,7 +249,7 @@ class Rows(AbstractGhost):
         shape = self._table().shape
         table = jnp.zeros((shape[0], summed.shape[-1]), summed.dtype)
         added = scaled(scale, summed).reshape(-1, summed.shape[-1])
-        return table.at[rows.ravel()].add(added).reshape(shape)
+        return table.at[rows.ravel()].add(added).ravel()
 
     def _table(self):
         return self.gradient.program.shapes[self.gradient.uses[0].value]
@@ -141,11 +258,26 @@ class Rows(AbstractGhost):
 class Kept(AbstractGhost):
     """Gradients formed, once, and held."""
 
+    def sizes(self):
+        uses = [use for use in self.gradient.uses if use.captured]
+        if not uses:
+            return 0, {}
+        values = [value for use in uses for value in (*use.captured, use.output)]
+        seen = {value: self.gradient.bytes_of(value) for value in values}
+        for use in uses:
+            if is_unfoldable(use.step, use.value):
+                shapes = self.gradient.program.shapes
+                kernel, inputs = shapes[use.value], use.captured[0]
+                patches = num_unfolded(use.step.equation, kernel, shapes[use.output])
+                seen[inputs] = patches * shapes[inputs].dtype.itemsize
+        return 4 * math.prod(self.gradient.shape) + 3 * sum(seen.values()), seen
+
     def hold(self, captures):
-        return jax.vmap(self.gradient.of_sample)(captures)
+        # As vectors: loops over short last axes, as kernels have, are many times slower.
+        return jax.vmap(lambda capture: self.gradient.of_sample(capture).ravel())(captures)
 
     def norms(self, held):
-        return length(held.reshape(len(held), -1))
+        return length(held)
 
     def weighted_sum(self, held, scale):
         return weighted(scale, held)
@@ -206,9 +338,10 @@ def length(values: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
         missing = [(0, 0)] * (values.ndim - 1) + [(0, -size % number)]
         pieces = jnp.pad(values, missing) if size % number else values
         return length(length(pieces.reshape(*values.shape[:-1], number, -1)))
-    sizes = jnp.abs(widened(values))
-    largest = jnp.max(sizes, axis=-1, initial=0)
+    values = widened(values)
+    # An array of absolute values would be one more copy of a gradient for each sample.
+    largest = jnp.maximum(jnp.max(values, -1, initial=0), -jnp.min(values, -1, initial=0))
     # A compiler may divide by multiplying with 1 / unit, which must not underflow either.
     bounds = 2.0**-100, 2.0**100
     unit = jnp.where(jnp.isfinite(largest), jnp.clip(largest, *bounds), 1)
-    return unit * jnp.sqrt(jnp.sum(jnp.square(sizes / unit[..., None]), axis=-1))
+    return unit * jnp.sqrt(jnp.sum(jnp.square(values / unit[..., None]), axis=-1))

@@ -24,6 +24,14 @@ def is_unfoldable(step: Step, kernel: int) -> bool:
     )
 
 
+def num_unfolded(equation: JaxprEqn, kernel: ShapedArray, output: ShapedArray) -> int:
+    """How many numbers the unfolded patches of a convolution's inputs have."""
+    _, rhs_spec, out_spec = equation.params["dimension_numbers"]
+    positions = output.size // output.shape[out_spec[1]]
+    per_group = kernel.size // kernel.shape[rhs_spec[0]]
+    return equation.params["feature_group_count"] * per_group * positions
+
+
 def kernel_gradient(
     equation: JaxprEqn,
     kernel: ShapedArray,

@@ -13,6 +13,9 @@ from jaxdp.clipping.ghost.program import Program, Step
 from jaxdp.clipping.ghost.unfolding import is_unfoldable, kernel_gradient
 from jaxdp.clipping.ghost.weight_uses import Use, View, is_narrow
 
+# So few samples are scaled and added one by one.
+_FEW = 8
+
 
 class Capture(eqx.Module):
     """What a backward pass knows of one use, for one sample or for a batch.
@@ -46,22 +49,20 @@ class WeightGradient:
         ]
         return sum(parts[1:], parts[0])
 
-    def of_batch(
-        self, captures: Sequence[Capture], scale: Float[Array, " batch"]
-    ) -> Float[Array, "..."]:
-        """The sum over a batch of scale times gradient, none of which is formed.
-
-        For a weight with one use, in a product, seen through a rearrangement.
-        """
-        (use,), (capture,) = self.uses, captures
-
-        def outputs(view):
-            return jax.vmap(lambda operands: self._output(use, view, operands))(capture.operands)
-
-        view = widened(self.known[use.value])
-        cotangent = flushed(scaled(scale, flushed(capture.cotangent)))
-        gradient = _pull(outputs, view, cotangent)
+    def through_view(self, gradient: Float[Array, "..."]) -> Float[Array, "..."]:
+        """From the gradient of the view in the only use to the weight's."""
+        (use,) = self.uses
         return self._through_view(use.view, use.value, gradient)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the weight."""
+        return self.program.shapes[self.program.weights[self.uses[0].view.weight]].shape
+
+    def bytes_of(self, value: int) -> int:
+        """Of one of the program's values, for one sample."""
+        shape = self.program.shapes[value]
+        return shape.size * shape.dtype.itemsize
 
     def _of_use(self, use, capture):
         cotangent = widened(capture.cotangent)
@@ -122,6 +123,9 @@ def flushed(values: Array) -> Array:
 
 def weighted(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> Array:
     """The sum over samples of scale times values."""
+    if len(values) <= _FEW:
+        # In one pass with what it is added to, where a product would be stored first.
+        return sum(part * widened(row) for part, row in zip(scale, values, strict=True))
     return jnp.tensordot(scale, widened(values), 1, precision=lax.Precision.HIGHEST)
 
 

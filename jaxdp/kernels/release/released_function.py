@@ -17,6 +17,7 @@ from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.display.values import in_words
+from jaxdp.core.meshes import gathered
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows, require_feature_map
 from jaxdp.kernels.evaluation import blockwise
 from jaxdp.kernels.release.columns import Columns, in_order
@@ -117,7 +118,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         parts = self.features, self.coefficients, self.intercept, self.label_bound
         if isinstance(inputs, Tracer):
             return _values(*parts, inputs)
-        table = in_order(inputs, self.columns)
+        table = gathered(in_order(inputs, self.columns))
         if not isinstance(table, Array):
             table = real_array("inputs", table)
         require_shape("inputs", table, (None, self.features.dim))

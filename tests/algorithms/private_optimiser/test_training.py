@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
+import pandas as pd
 import pytest
-from helpers import programs_compiled
+from helpers import assert_mean_close, programs_compiled
 
 import jaxdp
 from jaxdp.algorithms.private_optimiser import training
@@ -349,3 +350,147 @@ def test_the_baseline_needs_a_key_as_any_other():
             LABELS,
             key=jr.PRNGKey(0),
         )
+
+
+def _kept(weight, x, y):
+    """Linear in the weights, with a mask drawn from a record's key; the gradient is the mask."""
+    return jnp.sum(weight * x[0] * jr.bernoulli(x[1], 0.5, weight.shape))
+
+
+def _dropout(sampler, num_steps=20, noise=None):
+    return jaxdp.PrivateOptimiser(
+        optax.sgd(1.0),
+        clip_norm=1e3,
+        noise_multiplier=0.0 if noise is None else 1e-9,
+        num_steps=num_steps,
+        sampler=sampler,
+        noise=noise,
+    )
+
+
+ONE = jaxdp.privacy.FixedSizeBatches(1, 1)
+WITH_KEY = jnp.ones((1, 40)), jr.split(jr.key(9), 1)
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [
+        _dropout(ONE),
+        _dropout(ShuffledEpochs(1, 1)),
+        _dropout(ONE, noise=jaxdp.privacy.SecretNoise()),
+        NonPrivateOptimiser(optax.sgd(1.0), 20),
+    ],
+    ids=["batches", "epochs", "secret noise", "baseline"],
+)
+def test_what_a_loss_draws_from_a_records_key_is_drawn_anew_at_every_step(optimiser):
+    run = train(optimiser, _kept, jnp.zeros(40), WITH_KEY, jnp.zeros(1), key=jr.key(0))
+    times = -np.asarray(run.model)
+    # Of 20 steps with probability 1/2, each of 40 weights on its own.
+    assert_mean_close(times, 10.0)
+    assert 1.5 < times.std() < 3.0
+
+
+def test_keys_of_a_step_do_not_depend_on_how_one_came_to_it():
+    inputs, targets = (jnp.ones((6, 40)), jr.split(jr.key(9), 6)), jnp.zeros(6)
+    optimiser = _dropout(PoissonSampler(6, 0.5), num_steps=5)
+    weights = jnp.zeros(40)
+    model, state = weights, optimiser.init(weights)
+    for step in range(5):
+        if step == 2:
+            # As from a checkpoint.
+            model, state = jax.tree.map(np.asarray, (model, state))
+            state = jax.tree.map(jnp.asarray, state)
+        model, state = optimiser.step(_kept, model, state, inputs, targets, key=jr.key(0))
+    whole = train(optimiser, _kept, weights, inputs, targets, key=jr.key(0))
+    np.testing.assert_array_equal(whole.model, model)
+    # Keys among the targets, and several for a record, are those of the step too.
+    many = jr.split(jr.key(9), (6, 2))
+
+    def by_target(weight, x, y):
+        return jnp.sum(weight * x * jr.bernoulli(y[1], 0.5, weight.shape))
+
+    run = train(optimiser, by_target, weights, inputs[0], many, key=jr.key(0))
+    assert len(np.unique(np.asarray(run.model))) > 3
+
+
+SECRET = "Angela"
+
+
+def _linear(weight, x, y):
+    return (weight @ x - y) ** 2
+
+
+def _fitted(inputs, targets):
+    sampler = jaxdp.privacy.FixedSizeBatches(4, 2)
+    optimiser = jaxdp.PrivateOptimiser(
+        SGD, clip_norm=1.0, noise_multiplier=1.0, num_steps=2, sampler=sampler
+    )
+    return train(optimiser, _linear, jnp.zeros(2), inputs, targets, key=jr.key(0)).model
+
+
+ROWS, ANSWERS = np.arange(8.0, dtype=np.float32).reshape(4, 2), np.arange(4.0, dtype=np.float32)
+NO_NUMBERS = {
+    "text": (np.array([SECRET] * 4), "text"),
+    "list of text": ([SECRET] * 4, "text"),
+    "objects": (np.array([SECRET] * 4, object), "objects of type str"),
+    "numbers among text": (np.array([1.0, SECRET] * 2, object), "objects of type str"),
+    "bytes": (np.array([SECRET.encode()] * 4), "bytes"),
+    "dates": (np.array(["2020-01-01"] * 4, "datetime64[D]"), "datetime64"),
+    "durations": (np.array([3] * 4, "timedelta64[D]"), "timedelta64"),
+    "series of text": (pd.Series([SECRET] * 4), "objects of type str"),
+    "categories": (pd.Series([SECRET] * 4, dtype="category"), "objects of type str"),
+    "series of dates": (pd.Series(pd.date_range("2020", periods=4)), "datetime64"),
+    "nothing": ([None] * 4, "objects of type NoneType"),
+    "nothing beside numbers": (np.array([1.0, None] * 2, object), "objects of type NoneType"),
+    "ragged": ([[1.0, 2.0], [3.0]] * 2, "rows of different lengths"),
+    "ragged objects": (np.array([np.zeros(2), np.zeros(3)] * 2, object), "objects of type ndarray"),
+    "masked": (np.ma.array(ANSWERS, mask=[0, 1, 0, 0]), "a masked one"),
+    "fields": (np.zeros(4, [("age", float)]), "named fields"),
+}
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_rows_that_are_no_numbers_are_refused_without_a_word_of_them(name):
+    value, came = NO_NUMBERS[name]
+    for argument, given in (("inputs", (value, ANSWERS)), ("targets", (ROWS, value))):
+        expected = rf"^expected {argument} to be an array of numbers, got {came}"
+        with pytest.raises(TypeError, match=expected) as caught:
+            _fitted(*given)
+        assert SECRET not in str(caught.value)
+    with pytest.raises(TypeError, match="expected targets to be an array of numbers"):
+        jaxdp.clipped_gradient_sum(_linear, jnp.zeros(2), ROWS, value, clip_norm=1.0)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets"),
+    [
+        (pd.DataFrame(ROWS), pd.Series(ANSWERS, index=list("abcd"))),
+        (pd.DataFrame(ROWS).astype(object), pd.Series(ANSWERS).astype("Float32")),
+        (ROWS.tolist(), ANSWERS.tolist()),
+        (ROWS.astype(object), tuple(ANSWERS)),
+        (ROWS.astype(">f4"), range(4)),
+    ],
+    ids=["frame", "objects", "lists", "array of objects", "other byte order"],
+)
+def test_tables_and_lists_of_numbers_are_arrays(inputs, targets):
+    expected = _fitted(ROWS, ANSWERS)
+    np.testing.assert_array_equal(_fitted(inputs, targets), expected)
+    sums = [
+        jaxdp.clipped_gradient_sum(_linear, jnp.zeros(2), *rows, clip_norm=1.0)[0]
+        for rows in ((inputs, targets), (ROWS, ANSWERS))
+    ]
+    np.testing.assert_array_equal(*sums)
+
+
+def test_what_a_table_leaves_out_is_a_record_that_is_dropped():
+    frame = pd.DataFrame({"age": pd.array([1, None, 3, 4], dtype="Int64"), "height": ANSWERS})
+    with pytest.warns(UserWarning, match="were not finite"):
+        _fitted(frame, ANSWERS)
+
+
+def test_labels_in_a_table_stay_whole_numbers():
+    # A cross-entropy takes no others.
+    found = train(
+        _private(), cross_entropy, _model(), pd.DataFrame(INPUTS), list(LABELS), key=jr.key(7)
+    )
+    _assert_weights(found.model, _weights(_train(_private()).model))
