@@ -37,9 +37,9 @@ result names the commit, and holds the fingerprint of what the smoke version gav
 `python -m experiments.report --check` says which results are not of today's code, and the tests
 compare the fingerprints.
 
-Where a time names no device, it is of two processor cores. A result from a GPU or a TPU is saved by
-the same command (`--paper --out experiments/results/PAPER`; `--code COMMIT` where the tree was
-copied without its repository), and its time names the device.
+Where a time names no device, it is of two processor cores. A result of a GPU or a TPU is saved by
+the same command, at the usual size or, with `--paper` and `--out`, at the paper's; its time names
+the device. `--code` names the commit of a tree that was copied without its repository.
 
 {earlier}
 

@@ -15,6 +15,7 @@ ROOT = HERE.parents[1]
 _WIDE = """
 import numpy as np
 from jaxdp.attacks import RandomFeaturesTarget, reconstruct, span_residual
+from jaxdp.core.numerics.precision import x64
 from jaxdp.kernels import Gaussian, NystromFeatures
 draw = np.random.default_rng(0).normal
 landmarks = draw(size=(5, 2)).astype(np.float32)
@@ -27,7 +28,7 @@ jaxdp.OnePassDPSGD(lambda time: 2 + jnp.cos(time), clip_scale=1.0, rho=1.0, num_
 _WRONG = {
     "schur": "jax.jit(jax.lax.linalg.schur)(jnp.eye(3))",
     "eig": "jnp.linalg.eig(jnp.eye(3))",
-    "wide": "with jax.enable_x64(True):\n    jax.jit(lambda wide: wide + 1)(jnp.ones(3))",
+    "wide": "with x64():\n    jax.jit(lambda wide: wide + 1)(jnp.ones(3))",
     # As a sweep compiles.
     "lowered": "jax.jit(jax.lax.linalg.schur).lower(jnp.eye(2))",
 }
