@@ -344,31 +344,38 @@ def rows(setting: Setting) -> Iterator[Row]:
         for name in names
     ]
     yield from attempts(setting, groups, workers=len(groups))
-    yield from attempts(setting, [Measurement("equal bits twice", lambda _: _repeated())])
+    repeated = functools.partial(_repeated, _norms if setting.is_smoke else _engines)
+    yield from attempts(setting, [Measurement("equal bits twice", lambda _: repeated())])
 
 
-def _repeated() -> Row:
+def _norms() -> dict[str, Any]:
+    """Of per-sample gradients."""
+    return {
+        name: jaxdp.clipped_gradient_sum(*given, clip_norm=1.0)[1] for name, *given in _batches()
+    }
+
+
+def _engines() -> dict[str, Any]:
+    """What simulators and theories return, and the norms."""
+    problem = jaxdp.LinearRegression.isotropic(50, label_noise=0.3)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 100)
+    found: dict[str, Any] = {"CoupledODE": jaxdp.predict(problem, algorithm).risk}
+    for simulator in (jaxdp.Iterates(), jaxdp.Reduced(), jaxdp.HomogenizedSDE()):
+        given = {"num_runs": 4, "simulator": simulator, "records": 5}
+        runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), **given)
+        found[type(simulator).__name__] = runs.risk
+    rows = _rows(losses.Squared(), 0)
+    descent = jaxdp.DPGD(0.2, 0.5, 40, 0.5)
+    found["FunctionSpace"] = jaxdp.simulate(rows, descent, key=jr.key(0), num_runs=4).risk
+    found["GaussianClosure"] = jaxdp.predict(rows, descent).risk
+    return found | _norms()
+
+
+def _repeated(made: Callable[[], dict[str, Any]]) -> Row:
     """The same calls twice, compiled anew in between, compared to the bit."""
-
-    def made() -> dict[str, Any]:
-        problem = jaxdp.LinearRegression.isotropic(50, label_noise=0.3)
-        algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 100)
-        found: dict[str, Any] = {"CoupledODE": jaxdp.predict(problem, algorithm).risk}
-        for simulator in (jaxdp.Iterates(), jaxdp.Reduced(), jaxdp.HomogenizedSDE()):
-            given = {"num_runs": 4, "simulator": simulator, "records": 5}
-            runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), **given)
-            found[type(simulator).__name__] = runs.risk
-        rows = _rows(losses.Squared(), 0)
-        descent = jaxdp.DPGD(0.2, 0.5, 40, 0.5)
-        found["FunctionSpace"] = jaxdp.simulate(rows, descent, key=jr.key(0), num_runs=4).risk
-        found["GaussianClosure"] = jaxdp.predict(rows, descent).risk
-        for name, *given in _batches():
-            found[name] = jaxdp.clipped_gradient_sum(*given, clip_norm=1.0)[1]
-        return {name: np.asarray(value) for name, value in found.items()}
-
-    first = made()
+    first = jax.device_get(made())
     jax.clear_caches()
-    second = made()
+    second = jax.device_get(made())
     others = [name for name in first if not np.array_equal(first[name], second[name])]
     note = f"not of {', '.join(others)}" if others else f"of {len(first)} engines"
     return Row("equal bits twice", float(not others), "", note=note, is_wrong=bool(others))

@@ -146,11 +146,12 @@ def _is_header(
         return True
     if not (may_be_bare and below):
         return None
-    # Data frames without names write the numbers of their columns, after a blank for the index.
+    below_kinds = _kinds(below[0])
+    # Data frames without names write the numbers of their columns, after a blank for the index. A
+    # row of data may be the same numbers: of whole ones, or one alone, that is not clear.
     counted = [cell for cell in first if cell]
     if counted and counted == [str(i) for i in range(len(counted))]:
-        return True
-    below_kinds = _kinds(below[0])
+        return "" in first or ("number" in below_kinds and len(counted) > 1) or None
     if "word" not in kinds:
         # Whole numbers above measured ones may be years.
         is_clear = {*kinds} <= _OF_DATA and ("number" in kinds or "number" not in below_kinds)

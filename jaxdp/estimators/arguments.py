@@ -258,3 +258,8 @@ def values_of(estimator: Any, X: Any) -> Float[np.ndarray, "m ..."]:
         inputs = _real_rows(ordered)
     inputs = check_array(inputs, input_name="X", estimator=estimator)
     return np.asarray(estimator.release_(inputs), np.float64)
+
+
+def score_numbers(name: str, values: Any) -> np.ndarray | None:
+    """Labels or weights as numbers: errors of scikit-learn show what it cannot read."""
+    return None if values is None else np.atleast_1d(real_array(name, values))

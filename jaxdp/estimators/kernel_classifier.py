@@ -16,6 +16,7 @@ from jaxdp.estimators.arguments import (
     feature_map_of,
     kernel_of,
     learner_bound,
+    score_numbers,
     training_data,
     values_of,
     warn_before_data,
@@ -172,7 +173,8 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         # Compared here: scikit-learn's error about labels of another type shows them.
         predicted, labels = self.predict(X), np.asarray(y).ravel()
         require_shape("y", labels, predicted.shape)
-        return float(np.average(predicted == labels, weights=sample_weight))
+        weights = score_numbers("sample_weight", sample_weight)
+        return float(np.average(predicted == labels, weights=weights))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -12,6 +12,7 @@ from jaxdp.estimators.arguments import (
     feature_map_of,
     kernel_of,
     learner_bound,
+    score_numbers,
     training_data,
     values_of,
     warn_before_data,
@@ -24,7 +25,6 @@ from jaxdp.kernels import (
     PrivateKernelRidge,
 )
 from jaxdp.kernels.release.columns import columns_of
-from jaxdp.kernels.release.table_inputs import real_array
 from jaxdp.privacy import Cost
 
 
@@ -150,8 +150,8 @@ class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of the variance of `y` that is predicted, R^2."""
-        # Made numbers here: an error of scikit-learn shows what it cannot read.
-        return super().score(X, np.atleast_1d(real_array("y", y)), sample_weight)
+        weights = score_numbers("sample_weight", sample_weight)
+        return super().score(X, score_numbers("y", y), weights)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -91,7 +91,9 @@ class GaussianMechanism(AbstractMechanism):
 
     @property
     def proved(self):
-        return Proved(self.mu, self.mu * self.mu / 2)
+        # Looked at again: in a copy it may have been set.
+        mu = host_scalar("mu", self.mu)
+        return Proved(mu, mu * mu / 2)
 
     @property
     def sampled(self):
@@ -126,7 +128,8 @@ class ZeroConcentrated(AbstractMechanism):
 
     @property
     def proved(self):
-        return Proved(None, self.zcdp)
+        # Looked at again: in a copy it may have been set, and a sum would hide it.
+        return Proved(None, host_scalar("zcdp", self.zcdp))
 
     @property
     def adjacencies(self):

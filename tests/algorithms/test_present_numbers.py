@@ -17,6 +17,7 @@ import jaxdp
 from jaxdp.core.numerics.precision import x64
 from jaxdp.privacy import (
     BufferedToeplitzNoise,
+    Composition,
     GaussianMechanism,
     ObjectivePerturbation,
     PoissonSampler,
@@ -24,6 +25,7 @@ from jaxdp.privacy import (
     Release,
     SecretNoise,
     ShuffledEpochs,
+    ZeroConcentrated,
     square_root_strategy,
 )
 
@@ -144,6 +146,11 @@ def test_a_callable_that_rises_by_more_than_its_rounding_is_refused(rise, num_st
             _one_pass(rate, num_steps=num_steps)
 
 
+def test_a_rise_of_small_rates_is_one_beside_large_rates_too():
+    with pytest.raises(ValueError, match="expected a non-increasing learning rate"):
+        _one_pass(lambda t: jnp.where(t < 0.5, 1.0, jnp.where(t < 0.75, 1e-6, 1.01e-6)))
+
+
 def test_rounding_is_that_of_the_rates_type_and_leaves_no_step_without_noise():
     with x64():
         for rise in (1e-7, 1e-14):
@@ -231,6 +238,18 @@ def test_correlated_noise_that_is_set_costs_what_it_then_hides(where, number):
 
 
 @pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
+def test_independent_noise_that_is_multiplied_by_less_costs_more(noise):
+    optimiser = _optimiser(noise=noise)
+    for number, mu in ((0.25, 2.0), (1.0, 0.5), (3.0, 0.5)):
+        changed = eqx.tree_at(lambda o: o.sensitivity, optimiser, number)
+        assert changed.noise_std_of_sum == 4 * number
+        assert _mu(changed) == pytest.approx(mu)
+    for number in (-1.0, np.nan):
+        with pytest.raises(ValueError, match="expected noise_multiplier >= 0"):
+            _mu(eqx.tree_at(lambda o: o.sensitivity, optimiser, number))
+
+
+@pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
 @pytest.mark.parametrize("number", [0.0, -1.0, np.inf, np.nan, 2.0**61])
 def test_a_clip_norm_outside_the_proof_is_not_accounted_for(noise, number):
     optimiser = _optimiser(noise=noise, sampler=PoissonSampler(20, 0.5))
@@ -261,3 +280,9 @@ def test_a_statement_is_checked_again_when_it_is_read():
             wrong = eqx.tree_at(where, mechanism, number)
             with pytest.raises(ValueError, match=">= 0, got"):
                 _mu(Release("a sum", mechanism.adjacencies[-1], wrong))
+    # A sum would hide what one of several takes off.
+    parts = Composition((ZeroConcentrated(1.0), ZeroConcentrated(2.0)))
+    with pytest.raises(ValueError, match="expected zcdp >= 0, got -1"):
+        _mu(
+            Release("sums", "replace-one", eqx.tree_at(lambda m: m.mechanisms[0].zcdp, parts, -1.0))
+        )

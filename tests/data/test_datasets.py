@@ -66,6 +66,7 @@ def test_target_by_name_and_by_number_and_dropped_columns(tmp_path):
 
 UNCLEAR = "the first line may be names or data; say header or no header"
 WHOLE = "\n".join(",".join(map(str, row)) for row in np.rint(9 * VALUES).astype(int))
+INDEXED = "\n".join(f"{place},{row}" for place, row in enumerate(WHOLE.splitlines()))
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,10 @@ WHOLE = "\n".join(",".join(map(str, row)) for row in np.rint(9 * VALUES).astype(
         ("2,1,0", WHOLE, {"target": "2", "drop": [1]}, False, None),
         ("2,1,0", WHOLE, {"target": "2", "drop": [1], "header": True}, True, True),
         ("0,1,2", ROWS, {}, True, None),
+        (",0,1,2", INDEXED, {}, True, None),
+        # These may be a row of data.
+        ("0,1,2", WHOLE, {}, None, None),
+        ("0,1,2", WHOLE, {"header": False}, False, False),
         ("0.5,-1,2", ROWS, {}, False, None),
         ("400,410,fat", ROWS, {}, True, None),
         ("400,410,fat", WHOLE, {}, True, None),
@@ -140,8 +145,14 @@ def test_columns_are_found_by_name_and_by_place_where_that_is_said(tmp_path):
     np.testing.assert_array_equal(read_inputs(path, ["0", "1"]), [[1, 2], [3, 4]])
     path = _write(tmp_path, "b,a\n1,2\n3,4\n")
     np.testing.assert_array_equal(read_inputs(path, ["0", "1"]), [[1, 2], [3, 4]])
+    # What may be the numbers of columns may be a row.
+    for text in ("400,410\n.1,.2\n", "0,1\n1,0\n"):
+        with pytest.raises(ValueError, match=UNCLEAR):
+            read_inputs(_write(tmp_path, text), ["0", "1"])
+    path = _write(tmp_path, "0\n.5\n1\n")
     with pytest.raises(ValueError, match=UNCLEAR):
-        read_inputs(_write(tmp_path, "400,410\n.1,.2\n"), ["0", "1"])
+        read_inputs(path, ["0"])
+    np.testing.assert_array_equal(read_inputs(path, ["0"], header=False), [[0], [0.5], [1]])
 
 
 def test_the_last_column_is_the_target_whatever_the_columns_are_called(tmp_path):

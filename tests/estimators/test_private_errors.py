@@ -119,6 +119,7 @@ def test_no_error_or_warning_shows_a_cell_or_a_label(fitted, cell):
             calls += [(known.release_, table), (known.score, table, labels)]
         for column in _columns(kind, cell):
             calls += [(_made(kind).fit, INPUTS, column), (known.score, INPUTS, column)]
+            calls += [(known.score, INPUTS, labels, column)]
         for call in calls:
             assert not [line for line in _said(*call) if "731" in line or "zq" in line]
 

@@ -68,19 +68,20 @@ def release_of_sums(
             of that where a record is replaced.
         num_steps: how many sums.
         noise: None where it is simulated, and independent from step to step.
-        sensitivity: that correlated noise is multiplied by.
+        sensitivity: that the noise is multiplied by: 1, or that of correlated noise.
         key: of the run, if it is known.
         has_average: whether an average of the iterates is released as the model.
 
     Raises:
         NotCoveredError: the noise is correlated, and a record may be in several batches.
     """
+    needed = 1.0
     if isinstance(noise, BufferedToeplitzNoise):
         _require_one_batch_a_record(sampler, num_steps)
-        # A traced noise, or one that was set afterwards, may be multiplied by less than it needs.
         needed = noise.sensitivity(num_steps)
-        numpy: Any = jnp if any(concrete(each) is None for each in (needed, sensitivity)) else np
-        noise_multiplier = noise_multiplier * numpy.minimum(1, sensitivity / needed)
+    # A traced noise, or what was set afterwards, may be multiplied by less than it needs.
+    numpy: Any = jnp if any(concrete(each) is None for each in (needed, sensitivity)) else np
+    noise_multiplier = noise_multiplier * numpy.minimum(1, sensitivity / needed)
     follows = "all that follows from them"
     if has_average:
         follows += ", the average of the iterates included, at no further cost"

@@ -6,6 +6,7 @@ read off the table would make every record's features depend on every other reco
 """
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -30,6 +31,18 @@ from jaxdp.kernels.base import (
     require_kernel,
 )
 from jaxdp.kernels.functions.dot_product import IdentityFeatures
+
+
+def _in_order(ends: Any) -> Float[Array, " dim"]:
+    """Ends of ranges in the order of the columns; labelled ones may stand in another."""
+    labels = getattr(ends, "index", None)
+    # Lists have a method of that name. A series that was given no labels has the numbers from 0.
+    if labels is not None and not callable(labels) and list(labels) != list(range(len(ends))):
+        raise TypeError(
+            "expected ends of ranges as an array in the order of the columns, got labelled ones: "
+            "input_range of jaxdp.estimators goes by names"
+        )
+    return as_float(ends)
 
 
 class ClippedFeatures(AbstractFeatureMap):
@@ -129,10 +142,11 @@ class RangeScaling(AbstractInputScaling):
 
     Args:
         base: z, on $[-1, 1]^d$.
-        low, high: the ranges, (d,), known without the data.
+        low, high: the ranges, (d,), in the order of the columns, known without the data.
 
     Raises:
         ValueError: not d finite numbers each, or a range is empty.
+        TypeError: they are labelled, as a series of pandas is.
 
     Example:
         >>> import numpy as np
@@ -142,8 +156,8 @@ class RangeScaling(AbstractInputScaling):
         [[0.5, 0.0], [1.0, -1.0]]
     """
 
-    low: Float[Array, " dim"] = eqx.field(converter=as_float)
-    high: Float[Array, " dim"] = eqx.field(converter=as_float)
+    low: Float[Array, " dim"] = eqx.field(converter=_in_order)
+    high: Float[Array, " dim"] = eqx.field(converter=_in_order)
 
     def __check_init__(self):
         require_feature_map("base", self.base)
@@ -176,10 +190,11 @@ class RangedKernel(AbstractKernel):
 
     Args:
         kernel: k.
-        low, high: the ranges, (d,), known without the data.
+        low, high: the ranges, (d,), in the order of the columns, known without the data.
 
     Raises:
         ValueError: not d finite numbers each, or a range is empty.
+        TypeError: they are labelled, as a series of pandas is.
 
     Example:
         >>> import numpy as np
@@ -191,8 +206,8 @@ class RangedKernel(AbstractKernel):
     """
 
     kernel: AbstractKernel
-    low: Float[Array, " dim"] = eqx.field(converter=as_float)
-    high: Float[Array, " dim"] = eqx.field(converter=as_float)
+    low: Float[Array, " dim"] = eqx.field(converter=_in_order)
+    high: Float[Array, " dim"] = eqx.field(converter=_in_order)
 
     def __check_init__(self):
         require_kernel(self.kernel)

@@ -51,6 +51,8 @@ _MOST_POINTS_OF_ALL, _POINTS_OF_REACH, _MOST_POINTS_OF_REACH = 2**21, 2**21, 2**
 _MOST_STEPS, _MOST_RUNS = 10**6, 64
 # Below this spacing rounding of a step's curve is no longer small beside its probabilities.
 _LEAST_STEP = 1e-8
+# More noise than this is counted as this much.
+_LARGEST_NOISE = 1e12
 # Up to which loss of a step grids were compared with exact values.
 _LARGEST_LOSS = 1e5
 # e to the minus this is far above the least number of float64.
@@ -101,7 +103,8 @@ def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str
     what the whole does.
 
     Args:
-        runs: at least one; each may be chosen by what those before it released.
+        runs: at least one; what each of them sums may depend on what those before it released, but
+            its rate, noise and number of steps may not.
         delta: in (0, 1).
         adjacency: "add-or-remove-one" or "zero-out-one".
 
@@ -177,7 +180,9 @@ def renyi_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: st
         return math.inf
     accountant = accounting.rdp.RdpAccountant(_ORDERS, _relation(accounting, adjacency))
     for run in runs:
-        accountant.compose(_event(accounting, run))
+        # Of more noise the square may overflow.
+        noise = min(run.noise_multiplier, _LARGEST_NOISE)
+        accountant.compose(_event(accounting, run._replace(noise_multiplier=noise)))
     rounding = _ORDER_ROUNDING * sum(run.num_steps for run in runs)
     accountant.compose(accounting.ZCDpEvent(rho=0.0, xi=rounding))
     return float(accountant.get_epsilon(delta))
@@ -216,7 +221,7 @@ def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
     """Spacing of the privacy losses, or None where no grid of bounded size resolves them."""
     spreads, largests, reach = [], [], 0.0
     for rate, noise, num_steps, _ in runs:
-        precision = 1 / min(max(noise, 1e-6), 1e12)
+        precision = 1 / min(max(noise, 1e-6), _LARGEST_NOISE)
         # Ten standard deviations hold all but e^-50 of the noise.
         largest = _mixed(rate, 10 * precision + precision**2 / 2)
         spread = min(rate * math.sqrt(math.expm1(min(precision**2, 100))), precision)

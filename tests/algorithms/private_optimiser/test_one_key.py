@@ -72,9 +72,10 @@ ONE, FRESH = [jr.key(0)] * STEPS, list(jr.split(jr.key(0), STEPS))
 
 
 def test_with_fresh_keys_a_record_is_in_more_batches_than_are_accounted_for():
-    for sampler in (EPOCHS, InTurn(RECORDS, 4)):
-        assert sampler.uses(STEPS) == _most_batches(sampler, ONE) == 1
-        assert _most_batches(sampler, FRESH) > 1
+    halves = ShuffledEpochs(RECORDS, RECORDS // 2)
+    for sampler, steps in ((EPOCHS, STEPS), (halves, 2), (InTurn(RECORDS, 4), STEPS)):
+        assert sampler.uses(steps) == _most_batches(sampler, ONE[:steps]) == 1
+        assert _most_batches(sampler, FRESH[:steps]) > 1
         assert sampler.needs_one_key
 
 

@@ -67,6 +67,22 @@ def test_wrong_arguments_are_named():
             make()
 
 
+def test_labelled_ranges_are_not_taken_by_position():
+    import pandas
+
+    book = pandas.DataFrame({"low": np.zeros(3), "high": np.ones(3)}, index=["c", "a", "b"])
+    made = (
+        (lambda *ends: kernels.RangeScaling(PATHS, *ends)),
+        (lambda *ends: kernels.RangedKernel(BASES[0], *ends)),
+    )
+    for make in made:
+        for ends in ((book.low, book.high), (np.zeros(3), book.high)):
+            with pytest.raises(TypeError, match="in the order of the columns, got labelled ones"):
+                make(*ends)
+        plain = book.reset_index()
+        np.testing.assert_array_equal(make(plain.low, plain.high).high, np.ones(3))
+
+
 @pytest.mark.parametrize("base", BASES, ids=["Gaussian", "InnerProduct"])
 def test_a_ranged_kernel_is_the_kernel_of_the_scaled_inputs(base):
     kernel = kernels.RangedKernel(base, LOW, HIGH)

@@ -103,6 +103,12 @@ def test_the_minimiser_lies_within_its_bound():
                 objective = _objective(loss, num=100, dim=4, ridge=ridge, noise=noise)
                 found = minimise(objective, tolerance=1e-7)
                 assert np.linalg.norm(found.coefficients) <= objective.coefficient_bound + 1e-6
+    # Where there are no rows, points no worse than zero are up to twice as far.
+    for noise in (0.3, 3e3):
+        flat = _extreme(_TABLES["nothing"], Logistic(), flipped=False, noise=noise)
+        opposite = 2 * minimise(flat, tolerance=1e-9).coefficients
+        assert flat.at(opposite).value == pytest.approx(flat.at(0 * opposite).value, abs=1e-6)
+        assert 1 < flat.coefficient_bound / np.linalg.norm(opposite) < (8 if noise < 1 else 1.01)
 
 
 @each_loss

@@ -352,6 +352,7 @@ def test_overflow_is_paid_for_in_every_run():
     [
         [(0.5, 0.003, 10)],
         [(1.0, 1e9, 1)],
+        [(0.02, 1e200, 1), (1.0, math.inf, 1)],
         [(1e-9, 0.0, 1)],
         [(0.01, 1.5, 10**7)],
     ],
@@ -362,6 +363,15 @@ def test_runs_that_no_grid_holds_together_cost_no_more_than_apart(others):
     most = sum(composed_epsilon([run], 1e-5 / len(runs), _ADDED) for run in runs)
     # Another grid may bound the same losses a little better.
     assert composed_epsilon(runs[:1], 1e-5, _ADDED) * (1 - 1e-3) <= found <= most * (1 + 1e-12)
+
+
+def test_what_several_runs_betray_adds_up_where_no_grid_holds_them():
+    """Without noise delta is the probability that any of the steps draws the record."""
+    runs = [SampledGaussian(9e-6, 0.0, 1), SampledGaussian(4e-6, 0.0, 2)]
+    assert all(composed_epsilon([run], 1e-5, _ADDED) == 0 for run in runs)
+    assert composed_epsilon(runs, 1e-5, _ADDED) == math.inf
+    assert composed_epsilon(runs, 1.69e-5, _ADDED) == math.inf
+    assert composed_epsilon(runs, 1.7e-5, _ADDED) == 0
 
 
 # Batches that do not fit.
