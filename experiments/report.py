@@ -37,6 +37,10 @@ result names the commit, and holds the fingerprint of what the smoke version gav
 `python -m experiments.report --check` says which results are not of today's code, and the tests
 compare the fingerprints.
 
+Where a time names no device, it is of two processor cores. A result of a GPU or a TPU is saved by
+the same command, at the usual size or, with `--paper` and `--out`, at the paper's; its time names
+the device. `--code` names the commit of a tree that was copied without its repository.
+
 {earlier}
 
 {machines}
@@ -162,9 +166,12 @@ def _machines(saved: dict[str, xarray.Dataset]) -> str:
 
 
 def _duration(dataset: xarray.Dataset) -> str:
+    """How long a result took, and on what if that was not the processor's cores."""
     # What was trained in earlier stretches took its time too.
     seconds = max(dataset.attrs["seconds"], dataset.attrs.get("training_seconds", 0))
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    device = dataset.attrs["device"]
+    return time if device.endswith("(cpu)") else f"{time} on {device}"
 
 
 if __name__ == "__main__":

@@ -3,12 +3,22 @@
 import contextlib
 import io
 import json
+import os
 import pathlib
+import subprocess
+import sys
 import tempfile
+
+import jax
 
 from experiments import made_up, registry
 from experiments.harness import command, differences, fingerprint, read
 from experiments.harness.fingerprints import ROUNDING, Fingerprint
+
+_ON_THE_CPU = (
+    "import json, sys; from experiments import smoke;"
+    "print(json.dumps(smoke.fingerprint_of(sys.argv[1])))"
+)
 
 
 def run(entry: registry.Entry, folder: pathlib.Path) -> int:
@@ -34,12 +44,19 @@ def run(entry: registry.Entry, folder: pathlib.Path) -> int:
 def fingerprint_of(name: str) -> Fingerprint | None:
     """The fingerprint of a figure with the code as it is; None of a benchmark, which measures time.
 
+    It is of the code, not of a device: an accelerator's process leaves it to one of the CPU.
+
     Args:
         name: in the registry; what is not in it has no fingerprint.
     """
     entry = next((one for one in registry.FIGURES if one.name == name), None)
     if entry is None:
         return None
+    if jax.default_backend() != "cpu":
+        environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+        words = [sys.executable, "-c", _ON_THE_CPU, name]
+        done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True)
+        return json.loads(done.stdout.splitlines()[-1])
     # Its verdicts are not those of the run that asked.
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         run(entry, pathlib.Path(folder))

@@ -9,6 +9,7 @@ what today's code gives is seen by running the smoke version, which the slow tes
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import xarray
@@ -28,8 +29,9 @@ def why_stale(entry: registry.Entry, saved: xarray.Dataset) -> str | None:
         saved: its result.
     """
     figure, facts = entry.load(), saved.attrs
-    if changed := _changed(json.loads(facts["config"]), figure.Config()):
-        return f"its configuration has changed since: {changed}"
+    changed = [_changed(json.loads(facts["config"]), size) for size in sizes(figure)]
+    if all(changed):
+        return f"its configuration has changed since: {changed[0]}"
     if "commit" not in facts:
         return "made outside of a repository: of which code is not known"
     for made, key in (("made", "commit"), ("draws runs made", "runs_commit")):
@@ -45,6 +47,12 @@ def why_stale(entry: registry.Entry, saved: xarray.Dataset) -> str | None:
     if changed := _changed(stored["config"], figure.Config.smoke()):
         return f"its smoke version has changed since: {changed}"
     return None
+
+
+def sizes(figure: ModuleType) -> list[Any]:
+    """The configurations that a saved result may be of: the usual one, and the paper's if any."""
+    paper = [figure.Config.paper()] if "paper" in vars(figure.Config) else []
+    return [figure.Config(), *paper]
 
 
 def fingerprint_of(saved: xarray.Dataset) -> Fingerprint | None:

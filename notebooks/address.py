@@ -18,30 +18,41 @@ import urllib.parse
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 _INSTALL = """\
-# Installs jaxdp where it is missing. jax and jaxlib stay exactly as they are on this machine.
+# Installs jaxdp where it is missing. jax and jaxlib stay exactly as they are on this machine: what
+# pip would put in their place is built for CPUs alone.
 try:
     import jaxdp
 except ImportError:
+    import contextlib
     import importlib.metadata
     import pathlib
     import subprocess
     import sys
     import tempfile
 
-    versions = {{found.name: found.version for found in importlib.metadata.distributions()}}
-    pins = [f"{{name}}=={{versions[name]}}" for name in ("jax", "jaxlib") if name in versions]
+    pins = []
+    for name in ("jax", "jaxlib"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            pins.append(f"{{name}}=={{importlib.metadata.version(name)}}")
     with tempfile.TemporaryDirectory() as folder:
         constraints = pathlib.Path(folder, "constraints.txt")
         constraints.write_text("\\n".join(pins))
-        subprocess.run(
+        pip = subprocess.run(
             [
-                *(sys.executable, "-m", "pip", "install", "--quiet"),
+                *(sys.executable, "-m", "pip", "install"),
                 *("--constraint", str(constraints)),
                 "jaxdp-lab[notebooks] @ git+{address}",
             ],
-            check=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
+    here = " and ".join(pins) or "no jax"
+    if pip.returncode:
+        said = f"no jaxdp beside {{here}}; where jax is too old, upgrade it for this accelerator"
+        raise RuntimeError(f"{{said}}\\n{{pip.stdout[-2000:]}}") from None
     importlib.invalidate_caches()
+    print("jaxdp was installed;", f"{{here}} as before" if pins else "jax with it, for CPUs alone")
 """
 
 

@@ -16,9 +16,9 @@ import pathlib
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, NoReturn
 
-from experiments.accelerator.parts import Row, Setting, as_table, written
+from experiments.accelerator.parts import Row, Setting, as_table, in_one_line, written
 
 # In the order of their worth, with their shares of the time.
 PARTS = {
@@ -39,13 +39,14 @@ _GRACE = 5.0
 def main(arguments: list[str] | None = None) -> int:
     """Run the parts; 1 if one failed or found a fault."""
     options = _options(arguments)
-    if options.part == _FACTS:
-        print(_in_words(_facts()))
-        return 0
     if options.part:
-        return _run_here(options)
+        _run_here(options)
     out: pathlib.Path = options.out
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(in_one_line(error), file=sys.stderr)
+        return 1
     names = [options.only] if options.only else list(PARTS)
     begun, left = time.monotonic(), {name: PARTS[name][1] for name in names}
     # Not here: whoever asks a GPU what it is takes most of its memory, and keeps it.
@@ -55,11 +56,14 @@ def main(arguments: list[str] | None = None) -> int:
         remaining = options.seconds - (time.monotonic() - begun)
         seconds = remaining * left[name] / sum(left.values())
         del left[name]
-        reason = _run_part(name, options, seconds)
+        try:
+            reason = _run_part(name, options, seconds)
+            (out / "accelerator.md").write_text(page(out))
+        except OSError as error:
+            reason = in_one_line(error)
         if reason:
             failed[name] = reason
         print(f"{name}: {reason or 'done'}", flush=True)
-        (out / "accelerator.md").write_text(page(out))
     for name, reason in failed.items():
         print(f"{name} failed: {reason}", file=sys.stderr)
     return 1 if failed else 0
@@ -83,7 +87,9 @@ def _run_part(name: str, options: argparse.Namespace, seconds: float) -> str | N
     words += ["--code", options.code]
     words += ["--smoke"] * options.smoke + (["--data", str(options.data)] if options.data else [])
     path = options.out / f"{name}.json"
-    path.unlink(missing_ok=True)
+    # Nor is a picture of an earlier run shown beside the rows of this one.
+    for old in (path, path.with_suffix(".png")):
+        old.unlink(missing_ok=True)
     try:
         done = subprocess.run(words, timeout=max(seconds, 0) + _GRACE, check=False)
     except subprocess.TimeoutExpired:
@@ -98,8 +104,25 @@ def _command(part: str) -> list[str]:
     return [sys.executable, "-m", "experiments.accelerator", "--part", part]
 
 
-def _run_here(options: argparse.Namespace) -> int:
-    """A part, in this process."""
+def _run_here(options: argparse.Namespace) -> NoReturn:
+    """A part, or what runs where, in this process, which ends with it."""
+    status = 0
+    try:
+        if options.part == _FACTS:
+            print(_in_words(_facts()))
+        else:
+            _run(options)
+    except Exception as error:
+        print(f"  {in_one_line(error)}", file=sys.stderr)
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # What still compiles in a thread is not waited for.
+    os._exit(status)
+
+
+def _run(options: argparse.Namespace) -> None:
+    """Write the rows of a part as they come, and its picture."""
     begun = time.monotonic()
     part = importlib.import_module(f"experiments.accelerator.{options.part}")
     setting = Setting(options.smoke, options.data, begun + options.seconds)
@@ -114,9 +137,6 @@ def _run_here(options: argparse.Namespace) -> int:
         part.draw(rows).savefig(path.with_suffix(".png"), dpi=150)
     except ImportError as error:
         print(f"  no picture: {error}", flush=True)
-    sys.stdout.flush()
-    # What still compiles in a thread is not waited for.
-    os._exit(0)
 
 
 def _facts() -> dict[str, Any]:

@@ -120,10 +120,15 @@ def attempts(
             note = "not ready in time" if isinstance(error, TimeoutError) else f"left out: {error}"
             yield Row(one.what, math.nan, "", note=note)
         except Exception as error:
-            # One line of what may be a page of XLA's; a device without memory says so in its first.
-            reason = next(iter(str(error).splitlines()), "")[:160]
-            note = f"{type(error).__name__}: {reason}"
-            yield Row(one.what, math.nan, "", note=note, is_wrong=True)
+            yield Row(one.what, math.nan, "", note=in_one_line(error), is_wrong=True)
+
+
+def in_one_line(error: Exception) -> str:
+    """An error's kind and the first line of what may be a page of XLA's.
+
+    A device without memory says so in its first.
+    """
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')[:160]}"
 
 
 def written(rows: list[Row], path: pathlib.Path, facts: dict[str, Any]) -> None:

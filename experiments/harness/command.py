@@ -75,6 +75,7 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
     # Before the work, so that a folder that cannot be made costs nothing.
     out.mkdir(parents=True, exist_ok=True)
     smoke = {} if options.size == "smoke" else _fingerprint(name)
+    code = {"commit": options.code} if options.code and found.commit is None else {}
     config = getattr(figure.Config, options.size)() if options.size else figure.Config()
     given = {name: getattr(options, name) for name in folders}
     started = time.perf_counter()
@@ -88,7 +89,7 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
         "config": json.dumps(dataclasses.asdict(config)),
         "seconds": seconds,
     }
-    return _shown(figure, save(dataset, path, facts | smoke), path)
+    return _shown(figure, save(dataset, path, facts | smoke | code), path)
 
 
 def _shown(figure: ModuleType, saved: xarray.Dataset, path: pathlib.Path) -> int:
@@ -127,6 +128,7 @@ def _parser(figure: ModuleType, module: str) -> tuple[argparse.ArgumentParser, d
         type=pathlib.Path,
         help=f"folder to write to [{usual}; {smoke} or {paper} for those sizes]",
     )
+    parser.add_argument("--code", help="commit of a tree that was copied without its repository")
     _, *folders = inspect.signature(figure.run).parameters.values()
     for folder in folders:
         parser.add_argument(

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from jaxdp.attacks.base import AbstractTarget
 from jaxdp.core.checks import host_array, require_kind
-from jaxdp.core.numerics.precision import x64
+from jaxdp.core.numerics.precision import in_float64
 
 # Held at once, for all rows.
 _BLOCK_FEATURES = 16384
@@ -144,7 +144,8 @@ def span_residual(
     $\frac1{n\sqrt p}\sum_i |P^\perp_{\hat\Phi}\,\varphi(x_i)|$; for p <= n independent features
     span everything, and it is 0. Source: DR (167), with p features and n rows for networks too.
     One triangular factor of all 2 n rows' features is updated block after block: features are
-    never in memory whole, and no digits are lost to squares.
+    never in memory whole, and no digits are lost to squares. Features are computed in float64, on
+    a TPU, which has none, by the host.
 
     Args:
         true_inputs, found_inputs: (n, d), in any order.
@@ -188,11 +189,11 @@ def span_residual(
 
 def _feature_blocks(target, inputs) -> Iterator[Float[np.ndarray, "rows features"]]:
     """All features of the inputs in float64, some of them at a time."""
-    with x64():
+    with in_float64():
         wide, rows = target.widened().in_blocks(_BLOCK_FEATURES), jnp.asarray(inputs, jnp.float64)
     for index in range(wide.num_blocks):
         # Entered for each block: between two of them the caller runs.
-        with x64():
+        with in_float64():
             features = np.asarray(_block_features(wide, jnp.asarray(index), rows))
         yield features
 

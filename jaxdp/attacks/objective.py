@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.attacks.base import AbstractTarget
 from jaxdp.core.numerics.one_at_a_time import solve_positive
-from jaxdp.core.numerics.precision import x64
+from jaxdp.core.numerics.precision import in_float64
 
 # Of the mean diagonal of the Gram matrix, in units of the rounding: enough for a factor to exist
 # where two rows coincide, and below what the residual sees.
@@ -96,8 +96,8 @@ def relative_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Floa
 
 
 def checked_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> float:
-    """The loss computed in float64, in blocks, whatever the target's precision."""
-    with x64():
+    """The loss in float64, in blocks, whatever the target's precision; on a TPU by the host."""
+    with in_float64():
         wide = target.widened().in_blocks(_WIDE_ROWS)
         return float(_jitted_loss(wide, jnp.asarray(inputs, jnp.float64)))
 

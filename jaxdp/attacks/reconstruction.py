@@ -36,7 +36,8 @@ class Reconstruction(AbstractExplained, eqx.Module):
     Attributes:
         inputs: the rows of the best start, on the sphere of radius $\sqrt d$; known ones first, as
             they were given.
-        loss: $\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$ there, computed in float64.
+        loss: $\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$ there, in float64; on a
+            TPU, which has none, computed by the host.
         converged: whether that loss is at most the tolerance.
         num_passes: full-pass equivalents, of all starts.
         status: why the best start ended; `CONVERGED` where `converged` is true, and only there.

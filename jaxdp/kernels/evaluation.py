@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.checks import require_count, require_shape
 from jaxdp.core.meshes import gathered
-from jaxdp.core.numerics.precision import x64
+from jaxdp.core.numerics.precision import in_float64
 from jaxdp.kernels.base import AbstractKernel
 
 ROWS = 2048
@@ -100,12 +100,13 @@ def host_gram(
 ) -> Float[np.ndarray, "n m"]:
     """The kernel in float64, whatever precision JAX is set to.
 
+    It is computed on JAX's default device, and on the host where that is a TPU, which has none.
     The kernel's own numbers (its scale) stay as they were given, in float32 by default.
 
     Raises:
         ValueError: a value is not finite.
     """
-    with x64():
+    with in_float64():
         gram = np.asarray(kernel(_wide(first), _wide(second)), np.float64)
     return _finite(gram)
 
@@ -114,7 +115,7 @@ def host_diagonal(
     kernel: AbstractKernel, inputs: Float[np.ndarray, "n dim"]
 ) -> Float[np.ndarray, " n"]:
     """k(x, x) of every row; as `host_gram`."""
-    with x64():
+    with in_float64():
         diagonal = np.asarray(_diagonal(kernel, _wide(inputs)), np.float64)
     return _finite(diagonal)
 

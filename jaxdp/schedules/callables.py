@@ -19,7 +19,7 @@ from jax.core import Tracer
 
 from jaxdp.core.checks import concrete, require_count, require_positive
 from jaxdp.core.display.values import called
-from jaxdp.core.numerics.precision import x64
+from jaxdp.core.numerics.precision import on_host
 from jaxdp.schedules.base import AbstractSchedule
 from jaxdp.schedules.closed_forms import Constant
 
@@ -242,7 +242,7 @@ def _share_lost(schedule: AbstractSchedule) -> float | None:
 
     In float64, because in float32 the cosine of a thousand steps is constant over its first.
     """
-    with jax.ensure_compile_time_eval(), x64(True):
+    with jax.ensure_compile_time_eval(), on_host():
         rates = concrete(schedule(jnp.linspace(0.0, 1.0, 2)))
     if rates is None or not rates[0] > 0:
         return None

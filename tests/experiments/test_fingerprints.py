@@ -1,12 +1,15 @@
 """Fingerprints see a change of a result's code, and not another machine's rounding."""
 
+import dataclasses
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import xarray
 
-from experiments import registry, rounding, staleness
+from experiments import registry, rounding, smoke, staleness
 from experiments.harness import differences, fingerprint
 
 
@@ -96,6 +99,36 @@ def _result(entry, **facts):
 def test_a_result_is_stale_without_running_it(facts, words):
     assert staleness.why_stale(_ENTRY, _result(_ENTRY)) is None
     assert words in staleness.why_stale(_ENTRY, _result(_ENTRY, **facts))
+
+
+def test_a_result_of_the_papers_size_is_the_figures_result():
+    entry = registry.entry("regenerated")
+    paper = entry.load().Config.paper()
+    config = json.dumps(staleness.as_saved(paper))
+    assert staleness.why_stale(entry, _result(entry, config=config)) is None
+    other = json.dumps(staleness.as_saved(dataclasses.replace(paper, seed=paper.seed + 1)))
+    assert "changed since" in staleness.why_stale(entry, _result(entry, config=other))
+
+
+def test_a_fingerprint_is_of_the_cpu_wherever_the_result_is_made(monkeypatch):
+    def run(words, *, env, **options):
+        assert words[0] == sys.executable
+        assert words[-1] == _ENTRY.name
+        assert env["JAX_PLATFORMS"] == "cpu"
+        return subprocess.CompletedProcess(words, 0, b'a line\n{"config": {}}\n')
+
+    monkeypatch.setattr(smoke.jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(smoke.subprocess, "run", run)
+    assert smoke.fingerprint_of(_ENTRY.name) == {"config": {}}
+
+
+@pytest.mark.slow
+def test_a_process_of_the_cpu_gives_the_fingerprint(monkeypatch):
+    here = smoke.fingerprint_of(_ENTRY.name)
+    monkeypatch.setattr(smoke.jax, "default_backend", lambda: "gpu")
+    there = smoke.fingerprint_of(_ENTRY.name)
+    assert smoke.changes(_ENTRY.name, there, here) == []
+    assert there["config"] == here["config"]
 
 
 def test_a_benchmark_has_no_fingerprint(monkeypatch):

@@ -173,6 +173,16 @@ def test_a_modified_tree_is_refused_but_for_the_smoke_version(tmp_path, capsys, 
     assert len(runs) == 2
 
 
+@pytest.mark.parametrize(("commit", "named"), [(None, "def"), ("abc", "abc")])
+def test_a_copy_without_a_repository_is_told_its_commit(commit, named, tmp_path, monkeypatch):
+    _at_hand(monkeypatch, commit)
+    monkeypatch.setattr(
+        sys.modules["experiments.harness.results"], "sources", lambda: Sources(commit, ())
+    )
+    assert harness.command(_figure(True), ["--out", str(tmp_path), "--code", "def"]) == 0
+    assert harness.read(tmp_path / "figure.nc").attrs["commit"] == named
+
+
 def test_what_is_saved_is_drawn_again_and_nothing_runs(tmp_path):
     assert harness.command(_figure(True), ["--smoke", "--out", str(tmp_path)]) == 0
     (tmp_path / "figure.png").unlink()

@@ -38,3 +38,13 @@ def on_host() -> Iterator[None]:
         place = contextlib.nullcontext()
     with x64(), place:
         yield
+
+
+def in_float64() -> contextlib.AbstractContextManager[Any]:
+    """A context in which JAX computes in float64, for arrays that may be large.
+
+    It computes on its default device, except where that is a TPU: what is called float64 there is
+    two float32 numbers, of fewer digits and a smaller range, and lacks some operations. The host
+    computes instead.
+    """
+    return on_host() if jax.default_backend() == "tpu" else x64()
