@@ -58,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         del left[name]
         try:
             reason = _run_part(name, options, seconds)
+            _draw(name, out / f"{name}.json")
             (out / "accelerator.md").write_text(page(out))
         except OSError as error:
             reason = in_one_line(error)
@@ -122,7 +123,7 @@ def _run_here(options: argparse.Namespace) -> NoReturn:
 
 
 def _run(options: argparse.Namespace) -> None:
-    """Write the rows of a part as they come, and its picture."""
+    """Write the rows of a part as they come."""
     begun = time.monotonic()
     part = importlib.import_module(f"experiments.accelerator.{options.part}")
     setting = Setting(options.smoke, options.data, begun + options.seconds)
@@ -133,8 +134,15 @@ def _run(options: argparse.Namespace) -> None:
         rows.append(row)
         written(rows, path, {**facts, "seconds": time.monotonic() - begun})
         print(f"  {row.what}: {row.value:.4g} {row.unit} {row.note}".rstrip(), flush=True)
+
+
+def _draw(name: str, path: pathlib.Path) -> None:
+    """A picture of the rows that a part has left, be it late or not."""
+    rows = [Row(**row) for row in json.loads(path.read_text())["rows"]] if path.exists() else []
     try:
-        part.draw(rows).savefig(path.with_suffix(".png"), dpi=150)
+        part = importlib.import_module(f"experiments.accelerator.{name}")
+        if rows:
+            part.draw(rows).savefig(path.with_suffix(".png"), dpi=150)
     except ImportError as error:
         print(f"  no picture: {error}", flush=True)
 

@@ -196,14 +196,17 @@ def draw(found: list[Row]):
     from matplotlib.figure import Figure
 
     measured = [row for row in found if row.share == row.share]
-    figure = Figure(figsize=(7.5, 0.6 + 0.28 * max(len(measured), 3)), layout="constrained")
+    figure = Figure(figsize=(9.0, 0.6 + 0.28 * max(len(measured), 3)), layout="constrained")
     axes = figure.subplots()
     names = [f"{row.what} ({row.bound})" for row in measured]
     bars = axes.barh(names, [100 * row.share for row in measured], color="#0072B2", height=0.6)
     axes.bar_label(bars, [f"{row.value:.3g} {row.unit}" for row in measured], padding=4, fontsize=8)
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.margins(x=0.3)
+    # Room for the labels behind the longest bars.
+    axes.set_xlim(right=2000)
+    axes.set_xticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
+    axes.minorticks_off()
     axes.tick_params(labelsize=8)
     axes.set_xlabel("% of what the device's speed allows at most")
     axes.spines[["top", "right"]].set_visible(False)

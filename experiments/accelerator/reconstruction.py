@@ -136,6 +136,10 @@ def draw(found: list[Row]):
         places, errors = np.asarray(sorted(points)).T
         axes.loglog(places, np.maximum(errors, 1e-9), marker=marker, label=f"{name} pixels")
     axes.axvline(1, color="#777777", linewidth=0.8)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low / 2, 2 * high)
+    axes.set_xticks(_RATIOS, [f"{ratio:g}" for ratio in _RATIOS])
+    axes.minorticks_off()
     axes.set_xlabel("features p, in units of d n")
     axes.set_ylabel("reconstruction error")
     axes.spines[["top", "right"]].set_visible(False)

@@ -108,9 +108,10 @@ def draw(found: list[Row]):
             kind, width = row.what.split(", ")[1], int(row.what.split("-")[1])
             curves.setdefault(kind, []).append((width, row.value))
     for (kind, points), marker in zip(curves.items(), "os", strict=False):
-        axes.loglog(*zip(*sorted(points), strict=True), marker=marker, label=kind)
+        axes.semilogx(*zip(*sorted(points), strict=True), marker=marker, label=kind)
     axes.set_xlabel("hidden units")
-    axes.set_ylabel("seconds a step, compilation included")
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("seconds a step, with compilation", fontsize="small")
     axes.spines[["top", "right"]].set_visible(False)
     if curves:
         axes.legend(frameon=False, fontsize="small")
