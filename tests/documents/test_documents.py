@@ -59,8 +59,6 @@ FOREIGN = {
     "vmap",
     "xarray",
 }
-# A change says what a name was replaced by.
-REMOVED = {"CHANGELOG.md": {"secret_normals"}}
 _FILE = re.compile(r"[\w./*-]*\.(py|md|csv|json|nc|npz|png|toml|ipynb|txt|yml|cff|claim)")
 
 
@@ -138,8 +136,7 @@ def _leads_somewhere(path: str) -> bool:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_names_in_documents_exist(name):
-    unknown = unknown_names((ROOT / name).read_text())
-    assert unknown - REMOVED.get(name, set()) == set()
+    assert unknown_names((ROOT / name).read_text()) == set()
 
 
 @pytest.mark.parametrize(
@@ -164,12 +161,6 @@ def test_right_names_commands_and_files_pass():
         "`jaxdp.Trajectory.risk`, jaxdp.theory.CoupledODE, `--drop a`, `LinearRegression`"
     )
     assert unknown_names(text) == set()
-
-
-def test_a_removed_name_is_removed_and_still_told_of():
-    for document, names in REMOVED.items():
-        assert not names & _defined()
-        assert all(name in (ROOT / document).read_text() for name in names)
 
 
 # A history may tell of files that are gone.
