@@ -217,11 +217,10 @@ def summary(dataset: xarray.Dataset) -> str:
         f".1; SciPy timed on {dataset.attrs['subset']} of them and scaled, in one process; jaxdp "
         f"compiled, on {dataset.attrs['devices']} CPU devices, float64 where it is not said "
         "otherwise. Errors are of max(1, R) on the same subset. Under `vmap` all cells go at the "
-        "pace of the slowest; batches (`jax.lax.map` with a `batch_size`) are of cells in the order "
-        "of the clip scale times the capped rate. Output perturbation, one "
-        "smooth stretch without a cap or a noise term, is easier for SciPy, and the factor "
-        "smaller. float32 cannot keep 1e-6 "
-        "where gradient and noise nearly balance; its own promise is 1e-4.\n\n"
+        "pace of the slowest; batches (`jax.lax.map` with a `batch_size`) are of cells in the "
+        "order of the clip scale times the capped rate. Output perturbation, one smooth stretch "
+        "without a cap or a noise term, is easier for SciPy, and the factor smaller. float32 "
+        "cannot keep 1e-6 where gradient and noise nearly balance; its own promise is 1e-4.\n\n"
         + harness.table(head, rows)
     )
 
