@@ -56,6 +56,7 @@ class Reduced(AbstractSimulator):
     It covers linear regression on Gaussian inputs whose covariance has few distinct eigenvalues,
     and labels that follow one direction of isotropic ones (`LogisticRegression`, by
     `jaxdp.simulation.streams.overlap_chain`). It has no parameters to return.
+    Memory beside the result: 500 numbers a run.
 
     Example:
         >>> import jax, jaxdp

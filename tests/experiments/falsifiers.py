@@ -528,9 +528,9 @@ _SPEED = {
     ],
     "ode_grid": [
         ("alpha = 0:", scaled("seconds", 0.03, candidate=_SCIPY)),
-        ("alpha = 0:", scaled("error", 7e3, candidate=["jaxdp"])),
+        ("alpha = 0:", scaled("error", 7e3, candidate=["jaxdp, in batches of 100"])),
         ("alpha = 0.5:", scaled("seconds", 0.008, candidate=_SCIPY)),
-        ("alpha = 0.5:", scaled("error", 2.5, candidate=["jaxdp"])),
+        ("alpha = 0.5:", scaled("error", 10, candidate=["jaxdp, in batches of 100"])),
     ],
     "per_sample_clipping": [
         *((f"{model}{rest}", _slow(5, "jaxdp")) for model in _MODELS for rest in _BOUNDS[model]),

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import jaxdp
-from jaxdp.schedules import as_schedule, base, require_non_increasing
+from jaxdp.schedules import as_schedule, base, is_non_increasing, require_non_increasing
 
 # Each with the same function in NumPy.
 SCHEDULES = [
@@ -337,3 +337,27 @@ def test_a_release_says_where_not_every_step_was_looked_at(monkeypatch):
 def test_increasing_negative_and_singular_schedules_are_refused(function, message):
     with pytest.raises(ValueError, match=message):
         require_non_increasing(as_schedule(function))
+
+
+def _is_right(make, parameter):
+    """Whether a schedule of a traced parameter is found not to rise, and what is held for it."""
+    program = jax.jit(jax.vmap(lambda value: is_non_increasing(make(value))))
+    compiled = program.lower(np.full(1000, parameter, np.float32)).compile()
+    return bool(compiled(np.full(1000, parameter, np.float32))[0]), compiled.memory_analysis()
+
+
+@pytest.mark.parametrize(
+    ("make", "right", "wrong"),
+    [
+        (jaxdp.Constant, [3.0, 1e-9], [-3.0, np.inf, np.nan]),
+        (lambda power: jaxdp.Polynomial(3.0, power), [0.0, 0.1, 2.0], [-1e-4, -2.0, np.nan]),
+        (lambda peak: jaxdp.Polynomial(peak, 0.5), [3.0], [-3.0, np.inf]),
+        (lambda knee: jaxdp.Hyperbolic(3.0, knee), [0.1, 9.0], [-0.01, -0.5, -1.0, -2.0, -500.0]),
+    ],
+)
+def test_a_formula_that_falls_is_looked_at_in_few_places(make, right, wrong):
+    for parameter, expected in [(one, True) for one in right] + [(one, False) for one in wrong]:
+        found, memory = _is_right(make, parameter)
+        assert found == expected
+        # A float for each of 257 times would be a thousand bytes a cell.
+        assert memory.temp_size_in_bytes < 200 * 1000

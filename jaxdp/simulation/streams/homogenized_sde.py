@@ -44,7 +44,8 @@ class HomogenizedSDE(AbstractSimulator):
 
     The mean risk has a step-size bias of relative order $\tilde\eta^2 / \text{num\_steps}$. Beyond
     the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations. Of
-    `LogisticRegression` it is `jaxdp.simulation.streams.signal_sde`.
+    `LogisticRegression` it is `jaxdp.simulation.streams.signal_sde`. Memory beside the result: 20
+    numbers a run for each distinct eigenvalue.
 
     Args:
         num_steps: steps of the path over [0, 1], rounded up to a whole number per record.

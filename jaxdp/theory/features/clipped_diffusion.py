@@ -38,7 +38,8 @@ class ClippedDiffusion(AbstractTheory):
     r"""Expected test error of the diffusion PF (3.5), clipping included: `GaussianClosure`'s limit.
 
     Learning rate and steps enter through $\tau = \eta T$ and the noise only: the cost does not
-    grow with T, and `num_steps` may be traced in forward and reverse mode.
+    grow with T, and `num_steps` may be traced in forward and reverse mode. Memory: 25 n^2 numbers,
+    and n^2 more for each record (rank^2 where that is less).
 
     Args:
         rank: how many leading modes keep their covariances in full, as for `GaussianClosure`.

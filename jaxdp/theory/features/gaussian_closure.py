@@ -79,7 +79,8 @@ class GaussianClosure(AbstractTheory):
     from nothing to 80 % clipped, and within 5 % for batches that share out an epoch.
 
     Costs T steps of O(n rank^2 + n r) after one eigendecomposition, and as much again three times
-    for the spread; for very many steps of DP-GD `ClippedDiffusion` is cheaper. Without the spread
+    for the spread; for very many steps of DP-GD `ClippedDiffusion` is cheaper. Memory is 15 n^2
+    numbers, and with the spread the moments of every step beside. Without the spread
     `jax.grad` with respect to learning rate, clip norm or noise keeps records + T/records copies of
     the moments, with it T and more; a traced `num_steps` of `DPGD` can be differentiated through
     forward only.

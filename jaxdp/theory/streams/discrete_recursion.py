@@ -31,8 +31,9 @@ from jaxdp.theory.streams.signal_recursion import recurse_signal
 class DiscreteRecursion(AbstractTheory):
     """The coupled equations of one-pass DP-SGD in K finite steps.
 
-    Exact, as d grows, for batches proportional to d. Costs K steps. With a traced `num_steps` it
-    can be differentiated forward only. Of `LogisticRegression` it follows overlap and norm
+    Exact, as d grows, for batches proportional to d. Costs K steps, and memory of a thousand
+    numbers and 5 more for each mode and record. With a traced `num_steps` it can be differentiated
+    forward only. Of `LogisticRegression` it follows overlap and norm
     (`jaxdp.theory.streams.signal_recursion`).
 
     Example:

@@ -61,9 +61,9 @@ class Fluctuations(AbstractTheory):
     r"""`CoupledODE` with `std`, the predicted standard deviation of the risk over runs.
 
     Any spectrum; the state is the covariance of the distinct eigenvalues' energies, so that a step
-    of the solver costs the square of their number. The mean stays that of the coupled equations,
-    whose gap is O(1/d); the standard deviation is right to O(1/d) of itself. Batches are taken as
-    small against d. `final_std` includes the last step's noise.
+    of the solver costs the square of their number, and memory is 20 times that. The mean stays that
+    of the coupled equations, whose gap is O(1/d); the standard deviation is right to O(1/d) of
+    itself. Batches are taken as small against d. `final_std` includes the last step's noise.
 
     Args:
         adjoint: how diffrax differentiates the solution, as in `CoupledODE`.

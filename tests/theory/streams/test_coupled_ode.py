@@ -157,6 +157,17 @@ def test_agrees_with_an_independent_solution(name):
     np.testing.assert_allclose(predicted.final_risk, expected[-1] + jump, atol=1e-6)
 
 
+# The noise to come makes the state 10^5 times the risk, which rises a thousandfold in the first
+# hundredth: a first step guessed from the state's size jumps over that, and is 8e-5 off there.
+def test_a_start_that_the_noise_to_come_hides_is_followed():
+    case = CASES["square root"] | dict(gamma=0.1, rho=1.0, zeta=0.3, clip=10.0)
+    case |= dict(schedule=jaxdp.Polynomial(221.0, 0.5), rate=lambda t: 221 * np.sqrt(1 - t))
+    case |= dict(slope=lambda s, speed: 221.0**2 * speed)
+    with jax.enable_x64():
+        predicted = jaxdp.predict(*_described(case)).check()
+    np.testing.assert_allclose(predicted.risk, _reference(case, predicted.time), rtol=1e-6)
+
+
 @_each_case(32)
 def test_float32_keeps_four_digits(name):
     case = CASES[name]
