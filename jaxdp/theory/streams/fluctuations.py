@@ -34,11 +34,12 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, in_jax
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.theory.base import AbstractTheory
@@ -91,7 +92,8 @@ class Fluctuations(AbstractTheory):
         return require_plain_one_pass(problem, algorithm)
 
     def predict(self, problem, algorithm, *, records):
-        shares = jnp.asarray(problem.blocks.sizes, float) / problem.dim
+        sizes = np.asarray(problem.blocks.sizes, jnp.result_type(float))
+        shares = in_jax(sizes / problem.dim)
         traced, time = recorded_pass(algorithm, records)
         return _solve(eigen_modes(problem), shares, traced, time, self.adjoint)
 

@@ -39,11 +39,12 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, in_jax, in_numpy
 from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.losses import HalfSquared
@@ -124,21 +125,26 @@ def eigen_modes(problem: LinearRegression) -> Modes:
     R = (1/d) sum lambda_i D_i and is wrong by hundreds of standard errors in simulation.
     """
     blocks, dim = problem.blocks, problem.dim
-    sizes = jnp.asarray(blocks.sizes, blocks.eigenvalues.dtype)
-    weights = blocks.eigenvalues * sizes / dim
+    spectrum, eigenvalues, squared = in_numpy(
+        (problem.spectrum, blocks.eigenvalues, blocks.squared_target)
+    )
+    sizes = np.asarray(blocks.sizes, eigenvalues.dtype)
+    # Divided as XLA divides by a scalar, to the bit.
+    share = 1 / np.asarray(dim, eigenvalues.dtype)
+    weights = in_jax(eigenvalues * sizes * share)
     return Modes(
         descent=blocks.eigenvalues,
         diffusion=blocks.eigenvalues,
-        initial=dim * blocks.squared_target / (2 * sizes),
+        initial=in_jax(dim * squared / (2 * sizes)),
         weights=weights,
         readout=weights,
-        dim=jnp.asarray(dim, problem.spectrum.dtype),
+        dim=in_jax(np.asarray(dim, spectrum.dtype)),
         label_noise=problem.label_noise,
-        mean_square=jnp.mean(problem.spectrum**2),
+        mean_square=in_jax((spectrum**2).mean()),
         slope_bound=None if isinstance(problem.loss, HalfSquared) else problem.loss.slope_bound,
         scales=problem.input_scales,
-        is_valid=problem.is_valid & blocks.is_valid,
-        quadratics={"distance": 2 * sizes / dim},
+        is_valid=in_jax(problem.is_valid & in_numpy(blocks.is_valid)),
+        quadratics={"distance": in_jax(2 * sizes * share)},
         curvature_bound=problem.loss.curvature_bound,
     )
 
