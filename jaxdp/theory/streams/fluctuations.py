@@ -45,7 +45,7 @@ from jaxdp.core.trajectory import Trajectory
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_plain_one_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, require_adjoint, solve
-from jaxdp.theory.streams.modes import Modes, as_trajectory, eigen_modes
+from jaxdp.theory.streams.modes import Modes, are_valid, as_trajectory, eigen_modes
 from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
 
 
@@ -95,7 +95,9 @@ class Fluctuations(AbstractTheory):
         sizes = np.asarray(problem.blocks.sizes, jnp.result_type(float))
         shares = in_jax(sizes / problem.dim)
         traced, time = recorded_pass(algorithm, records)
-        return _solve(eigen_modes(problem), shares, traced, time, self.adjoint)
+        modes = eigen_modes(problem)
+        is_valid = are_valid(modes, algorithm)
+        return _solve(modes, shares, traced, time, is_valid, self.adjoint)
 
 
 class _Flow(NamedTuple):
@@ -157,7 +159,7 @@ class _Flow(NamedTuple):
 
 
 @eqx.filter_jit
-def _solve(modes, shares, algorithm, time, adjoint) -> Trajectory:
+def _solve(modes, shares, algorithm, time, is_valid, adjoint) -> Trajectory:
     dtype = float_dtype(modes, algorithm)
     time, shares = time.astype(dtype), shares.astype(dtype)
     learning_rate = OnePassRate.of(
@@ -219,6 +221,7 @@ def _solve(modes, shares, algorithm, time, adjoint) -> Trajectory:
     return as_trajectory(
         modes,
         algorithm,
+        is_valid=is_valid,
         time=time,
         risk=risk,
         final_risk=risk[-1] + jnp.sum(modes.descent * added) * learning_rate.last_square,

@@ -214,10 +214,16 @@ def capped_fraction(
     )
 
 
+def are_valid(modes: Modes, algorithm: OnePassDPSGD) -> Bool[Array, ""]:
+    """Whether the parameters of both are in their ranges; known ones are looked at on the host."""
+    return in_jax(in_numpy(modes.is_valid) & algorithm.is_valid)
+
+
 def as_trajectory(
     modes: Modes,
     algorithm: OnePassDPSGD,
     *,
+    is_valid: Bool[Array, ""],
     time: Float[Array, " records"],
     risk: Float[Array, " records"],
     final_risk: Float[Array, ""],
@@ -231,10 +237,11 @@ def as_trajectory(
     """A prediction as a Trajectory, with the shares of samples clipped and capped so far.
 
     Args:
+        is_valid: of modes and algorithm.
         quadratics: the modes' observables at the records.
     """
     return prediction(
-        modes.is_valid & algorithm.is_valid,
+        is_valid,
         time=time,
         risk=risk,
         final_risk=final_risk,
