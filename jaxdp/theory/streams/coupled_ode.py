@@ -26,7 +26,7 @@ from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_gaussian_pass, require_one_pass
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, require_adjoint, solve
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, adjoint_for, require_adjoint, solve
 from jaxdp.theory.streams.gradient_moments import gradient_moments
 from jaxdp.theory.streams.modes import (
     Modes,
@@ -157,6 +157,7 @@ def integrate(
 ) -> Trajectory:
     """The trajectory of a theory's modes."""
     is_valid = are_valid(modes, algorithm)
+    adjoint = adjoint_for(adjoint, modes, algorithm)
     trajectory = _solve(modes, *recorded_pass(algorithm, records), is_valid, adjoint)
     return dataclasses.replace(trajectory, label=label)
 

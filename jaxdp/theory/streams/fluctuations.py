@@ -44,7 +44,7 @@ from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_plain_one_pass
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, require_adjoint, solve
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, adjoint_for, require_adjoint, solve
 from jaxdp.theory.streams.modes import Modes, are_valid, as_trajectory, eigen_modes
 from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
 
@@ -97,7 +97,8 @@ class Fluctuations(AbstractTheory):
         traced, time = recorded_pass(algorithm, records)
         modes = eigen_modes(problem)
         is_valid = are_valid(modes, algorithm)
-        return _solve(modes, shares, traced, time, is_valid, self.adjoint)
+        adjoint = adjoint_for(self.adjoint, modes, algorithm)
+        return _solve(modes, shares, traced, time, is_valid, adjoint)
 
 
 class _Flow(NamedTuple):

@@ -131,21 +131,25 @@ def eigen_modes(problem: LinearRegression) -> Modes:
     sizes = np.asarray(blocks.sizes, eigenvalues.dtype)
     # Divided as XLA divides by a scalar, to the bit.
     share = 1 / np.asarray(dim, eigenvalues.dtype)
-    weights = in_jax(eigenvalues * sizes * share)
+    found = in_jax(
+        {
+            "initial": dim * squared / (2 * sizes),
+            "weights": eigenvalues * sizes * share,
+            "dim": np.asarray(dim, spectrum.dtype),
+            "mean_square": (spectrum**2).mean(),
+            "is_valid": problem.is_valid & in_numpy(blocks.is_valid),
+            "quadratics": {"distance": 2 * sizes * share},
+        }
+    )
     return Modes(
         descent=blocks.eigenvalues,
         diffusion=blocks.eigenvalues,
-        initial=in_jax(dim * squared / (2 * sizes)),
-        weights=weights,
-        readout=weights,
-        dim=in_jax(np.asarray(dim, spectrum.dtype)),
+        readout=found["weights"],
         label_noise=problem.label_noise,
-        mean_square=in_jax((spectrum**2).mean()),
         slope_bound=None if isinstance(problem.loss, HalfSquared) else problem.loss.slope_bound,
         scales=problem.input_scales,
-        is_valid=in_jax(problem.is_valid & in_numpy(blocks.is_valid)),
-        quadratics={"distance": in_jax(2 * sizes * share)},
         curvature_bound=problem.loss.curvature_bound,
+        **found,
     )
 
 
