@@ -79,7 +79,8 @@ def _squares(target, member, num_blocks: int) -> Float[Array, " blocks"]:
 
 def _traced_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
     """The blocks of a traced spectrum, rising: equal values are neighbours once it is sorted."""
-    order = jnp.argsort(spectrum)
+    # One block is in any order, and a sort is compiled as long as all the rest.
+    order = np.arange(len(spectrum)) if len(sizes) == 1 else jnp.argsort(spectrum)
     member = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     values = spectrum[order]
     firsts = values[np.cumsum((0, *sizes[:-1]))]

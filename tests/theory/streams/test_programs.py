@@ -1,6 +1,5 @@
 """What is known is computed on the host: numbers of another shape compile hardly a program."""
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np
