@@ -61,12 +61,12 @@ class Listener:
         self.found, self.importing = 0, 0.0
         self.started = time.perf_counter(), time.process_time()
 
-    def _on_duration(self, event: str, seconds: float, **_) -> None:
+    def _on_duration(self, event: str, duration_secs: float, **_) -> None:
         now = time.perf_counter()
         if event in _TRACING:
-            self.tracing.append((now - seconds, now))
+            self.tracing.append((now - duration_secs, now))
         elif event == _COMPILING:
-            self.compiling.append((now - seconds, now))
+            self.compiling.append((now - duration_secs, now))
 
     def _on_event(self, event: str, **_) -> None:
         self.found += event == _FOUND
