@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from jaxdp.core.arrays import in_jax
 from jaxdp.core.checks import concrete, require_count
 from jaxdp.core.description import AbstractDescription
 
@@ -35,7 +36,7 @@ class AbstractStepwise(AbstractDescription):
         return eqx.tree_at(
             lambda tree: tree._length,
             self,
-            jnp.asarray(self.num_steps),
+            in_jax(self.num_steps),
             is_leaf=lambda node: isinstance(node, Length),
         )
 

@@ -5,6 +5,7 @@ $\rho$-GDP for every non-increasing schedule. Left out: gradients of several out
 clipped on their joint norm, for which the capped step is not known to be non-expansive.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Update
 from jaxdp.algorithms.budget import largest_rho, noise_ratio, require_enough_noise
 from jaxdp.algorithms.length import Length, as_length
 from jaxdp.clipping import NormClip
-from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import (
     concrete,
     require_count,
@@ -150,8 +151,9 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
 
     @property
     def is_valid(self):
-        in_range = (self.rho > 0) & (self.clip_scale > 0) & (self.num_steps >= 1)
-        noise_is_enough = jnp.isfinite(self.clip_scale) | jnp.isinf(self.rho)
+        rho, clip_scale, num_steps = in_numpy((self.rho, self.clip_scale, self.num_steps))
+        in_range = (rho > 0) & (clip_scale > 0) & (num_steps >= 1)
+        noise_is_enough = (clip_scale < math.inf) | (rho == math.inf)
         known = concrete(self.num_steps)
         steps = None if known is None or known.ndim else int(known)
         return is_non_increasing(self.learning_rate, steps) & in_range & noise_is_enough

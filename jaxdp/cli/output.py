@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from jaxdp.cli.files import check_writable, write_picture, write_text
 from jaxdp.comparison import Comparison
 from jaxdp.core.extras import require_extra
@@ -161,7 +163,7 @@ def _text_of_path(value: Any) -> Any:
 
 
 def _floats(values) -> list[float]:
-    return [float(value) for value in values]
+    return np.asarray(values, np.float64).tolist()
 
 
 def _without_nan(value: Any) -> Any:

@@ -2,10 +2,11 @@
 
 import warnings
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from jaxdp.comparison.result import Comparison, exit_lines
+from jaxdp.core.arrays import in_jax
 from jaxdp.core.checks import require_host, require_kind
 from jaxdp.core.trajectory import Status, Trajectory
 
@@ -84,7 +85,7 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
     mean, error = _mean_and_error(np.asarray(simulated.risk)[well])
     final_mean, final_error = _mean_and_error(np.asarray(simulated.final_risk)[well])
     for prediction in predictions:
-        start = float(prediction.risk[0])
+        start = float(np.asarray(prediction.risk)[0])
         if _are_apart(mean[0], error[0], start):
             warnings.warn(
                 f"the runs start at risk {mean[0]:.4g}, and {prediction.label or 'a prediction'} "
@@ -147,12 +148,16 @@ def average(runs: Trajectory) -> Trajectory:
     well = np.asarray(runs.status) == Status.OK
     if not well.any():
         raise ValueError("expected at least one run that ended well; all of them failed")
+    risk, final_risk, observables = jax.tree.map(
+        lambda values: np.asarray(values)[well].mean(axis=0),
+        (runs.risk, runs.final_risk, runs.observables),
+    )
     return Trajectory(
         time=runs.time,
-        risk=runs.risk[well].mean(axis=0),
-        final_risk=runs.final_risk[well].mean(),
-        status=jnp.asarray(int(Status.OK)),
-        observables={name: values[well].mean(axis=0) for name, values in runs.observables.items()},
+        risk=in_jax(risk),
+        final_risk=in_jax(final_risk),
+        status=in_jax(np.asarray(int(Status.OK))),
+        observables=in_jax(observables),
         label=runs.label,
     )
 

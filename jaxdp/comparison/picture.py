@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jaxdp.comparison.coinciding import coinciding, distinct, name_of
+from jaxdp.core.arrays import in_numpy
 from jaxdp.core.checks import require_kind
 from jaxdp.core.pictures.figures import given_axes, new_figure
 from jaxdp.core.trajectory import Status, Trajectory
@@ -84,6 +85,7 @@ def plot_comparison(
         'Figure'
     """
     _check(simulated, predictions, beside)
+    simulated, predictions, beside = in_numpy((simulated, predictions, tuple(beside)))
     ends = float(simulated.time[-1])
     everything = (simulated, *predictions, *beside)
 

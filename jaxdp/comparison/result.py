@@ -184,13 +184,14 @@ def exit_lines(predictions: tuple[Trajectory, ...]) -> list[str]:
 
 def _at(prediction: Trajectory, places: list[int]) -> list[float]:
     """The risk at some records, and the released iterate's."""
-    return [*(float(prediction.risk[place]) for place in places), float(prediction.final_risk)]
+    return [*np.asarray(prediction.risk, np.float64)[places], float(prediction.final_risk)]
 
 
 def _final_std(prediction: Trajectory) -> float:
     """Of the released iterate's risk; the last one where nothing else is said."""
     assert prediction.std is not None
-    return float(prediction.std[-1] if prediction.final_std is None else prediction.final_std)
+    std, final_std = prediction.std, prediction.final_std
+    return float(np.asarray(std)[-1] if final_std is None else final_std)
 
 
 def _in_sigmas(sigmas):

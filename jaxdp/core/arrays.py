@@ -4,6 +4,7 @@ import contextlib
 import numbers
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -154,6 +155,29 @@ def as_wide_float(value: Any, name: str = "real numbers") -> Float[Array, "*shap
     array = as_float(value, name)
     with contextlib.nullcontext() if isinstance(array, Tracer) else jax.ensure_compile_time_eval():
         return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+
+
+def in_numpy(tree: Any) -> Any:
+    """The pytree with NumPy's arrays in place of JAX's, or as it is where one of them is traced.
+
+    Operators and methods that both have then compute on the host what is known: on JAX's arrays
+    each operation would be a program, compiled anew for every shape.
+    """
+    leaves = jax.tree.leaves(tree)
+    if any(isinstance(leaf, Tracer) for leaf in leaves):
+        return tree
+    return jax.tree.map(lambda leaf: np.asarray(leaf) if eqx.is_array(leaf) else leaf, tree)
+
+
+def in_jax(tree: Any) -> Any:
+    """The pytree with JAX's arrays in place of NumPy's and of Python's numbers, concrete under jit.
+
+    Unlike `jax.numpy.asarray` it compiles no program for every shape.
+    """
+    with jax.ensure_compile_time_eval():
+        return jax.tree.map(
+            lambda leaf: leaf if isinstance(leaf, jax.Array) else jax.device_put(leaf), tree
+        )
 
 
 def plain_number(value: Any) -> Any:

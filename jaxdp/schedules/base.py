@@ -10,6 +10,7 @@ import abc
 from collections.abc import Iterator
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,7 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxdp.core.arrays import as_float, in_jax
 from jaxdp.core.description import AbstractDescription
 
 # Points of time that are always looked at, and that a traced schedule is.
@@ -87,28 +89,39 @@ def require_non_increasing(schedule: AbstractSchedule, num_steps: int | None = N
         ...     print(str(error).partition(",")[0])
         expected a non-increasing learning rate
     """
-    fault = _fault(schedule, num_steps)
+    fault, _ = _looked_at(schedule, num_steps)
     if fault is not None:
         raise ValueError(fault)
 
 
-def _fault(schedule: AbstractSchedule, num_steps: int | None) -> str | None:
-    """Where a schedule of concrete parameters increases or is negative, in words, if it does."""
+def _looked_at(schedule: AbstractSchedule, num_steps: int | None) -> tuple[str | None, bool]:
+    """Where a schedule increases or is negative, in words, and whether its rates are concrete."""
     with jax.ensure_compile_time_eval():
         time = np.linspace(0, 1, _POINTS)
-        rates = schedule(jnp.asarray(time, float))
+        rates = _rates_at_times(schedule, as_float(time))
         if isinstance(rates, Tracer):
-            return None
+            return None, False
         fault, _ = _fault_among(rates, time, "t = {:.4g}", of_steps=False)
         if fault is not None or num_steps is None or schedule.is_falling:
-            return fault
+            return fault, True
         lowest = None
         for steps in _blocks_of_steps(num_steps):
-            rates = schedule.at_step(jnp.asarray(steps), num_steps)
+            rates = _rates_at_steps(schedule, *in_jax((steps, num_steps)))
             fault, lowest = _fault_among(rates, steps, "step {}", lowest, of_steps=True)
             if fault is not None:
-                return fault
-    return None
+                return fault, True
+    return None, True
+
+
+# One program each: by themselves a formula's operations are a program apiece.
+@eqx.filter_jit
+def _rates_at_times(schedule, time):
+    return schedule(time)
+
+
+@eqx.filter_jit
+def _rates_at_steps(schedule, steps, num_steps):
+    return schedule.at_step(steps, num_steps)
 
 
 def _blocks_of_steps(num_steps: int) -> Iterator[Int[np.ndarray, " steps"]]:
@@ -207,8 +220,9 @@ def is_non_increasing(
         >>> bool(is_non_increasing(jaxdp.Polynomial(3.0, power=0.5)))
         True
     """
-    if num_steps is not None and _fault(schedule, num_steps) is not None:
-        return False
+    fault, is_known = _looked_at(schedule, num_steps)
+    if is_known:
+        return fault is None
     time = jnp.linspace(0, 1, _TRACED_POINTS)
     if schedule.is_falling:
         # Parameters out of range make such a formula rise all along, or negative, or no number; a

@@ -23,11 +23,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Bool, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.pair import require_pair
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, in_jax, in_numpy
 from jaxdp.core.checks import concrete
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.counter_normals import key_words
@@ -108,7 +108,8 @@ class Reduced(AbstractSimulator):
         if isinstance(problem, AbstractSignalProblem):
             runs = OverlapRuns(problem, algorithm, *numbers)
         else:
-            runs = _RadialRuns(problem, algorithm, *numbers)
+            are_valid = problem.is_valid & in_numpy(problem.blocks.is_valid) & algorithm.is_valid
+            runs = _RadialRuns(problem, algorithm, *numbers, in_jax(are_valid))
         return drive(runs, ranges, keep_parameters=False, progress=progress)
 
 
@@ -121,10 +122,12 @@ class _RadialRuns(AbstractRuns):
     num_runs: int = eqx.field(static=True)
     longest: int = eqx.field(static=True)
     is_noisy: bool = eqx.field(static=True)
+    # Found on the host where it can be, and not by the programs of the runs.
+    are_valid: Bool[Array, ""]
 
     @property
     def is_valid(self):
-        return self.problem.is_valid & self.problem.blocks.is_valid & self.algorithm.is_valid
+        return self.are_valid
 
     def begin(self):
         streams, state, reading = _begin(self.problem, self.algorithm, self.key, self.num_runs)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import diffrax
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxdp.core.checks import require_kind
@@ -85,6 +86,19 @@ def require_adjoint(adjoint: Any) -> None:
         TypeError: it is not one of diffrax's adjoints.
     """
     require_kind("adjoint", adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
+
+
+def adjoint_for(adjoint: diffrax.AbstractAdjoint, *given: PyTree) -> diffrax.AbstractAdjoint:
+    """The adjoint; where nothing is traced one without checkpoints, which JAX traces sooner.
+
+    What is known is not differentiated. The steps are the same, to the bit.
+
+    Args:
+        given: all that the solution depends on.
+    """
+    is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given))
+    has_checkpoints = isinstance(adjoint, diffrax.RecursiveCheckpointAdjoint)
+    return diffrax.ForwardMode() if has_checkpoints and not is_traced else adjoint
 
 
 def solve(

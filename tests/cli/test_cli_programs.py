@@ -1,6 +1,7 @@
 """The command line keeps compiled programs where its user alone can write, or none."""
 
 import os
+import pathlib
 import stat
 import subprocess
 import sys
@@ -56,6 +57,15 @@ def test_a_folder_that_others_can_write_to_keeps_nothing(tmp_path):
 )
 def test_programs_of_a_users_rows_are_not_kept(arguments, is_read):
     assert entry._reads_rows(arguments.split()) == is_read
+
+
+def test_the_demo_keeps_its_programs():
+    makefile = pathlib.Path(__file__).parents[2] / "Makefile"
+    _, _, after = makefile.read_text().partition("\ndemo:")
+    command, *arguments = after.splitlines()[1].split()
+    assert command == "$(BIN)/jaxdp"
+    assert not entry._reads_rows(arguments)
+    assert entry._NO_CACHE not in arguments
 
 
 def test_a_link_is_no_folder_of_the_user(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from jaxdp.theory.solver import (
     EVEN,
     SLOW_AT_THE_END,
     Tolerances,
+    adjoint_for,
     prediction,
     require_adjoint,
     solve,
@@ -181,3 +182,13 @@ def test_an_adjoint_is_one_of_diffrax():
     require_adjoint(diffrax.ForwardMode())
     with pytest.raises(TypeError, match="expected adjoint"):
         require_adjoint("backward")
+
+
+def test_only_what_is_traced_is_solved_with_checkpoints():
+    chosen = diffrax.RecursiveCheckpointAdjoint()
+    traced = []
+    jax.jit(lambda rate: traced.append(adjoint_for(chosen, {"rate": rate}, 1.0)))(2.0)
+    assert traced == [chosen]
+    assert adjoint_for(chosen, {"rate": jnp.ones(2)}, 1.0) == diffrax.ForwardMode()
+    direct = diffrax.DirectAdjoint()
+    assert adjoint_for(direct, 2.0) is direct

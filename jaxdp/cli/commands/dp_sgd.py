@@ -39,7 +39,7 @@ def compare(options: argparse.Namespace) -> None:
     """Predict, simulate, tabulate and draw."""
     import jaxdp
     from jaxdp.cli.table_rows import read_rows
-    from jaxdp.plots import plot_comparison
+    from jaxdp.comparison.picture import plot_comparison
 
     _settle(options)
     split_key, weights_key, key = seeded_keys(options, 3, *COMPARE_FILES)

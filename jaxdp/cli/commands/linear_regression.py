@@ -26,7 +26,7 @@ def compare(options: argparse.Namespace) -> None:
     """Simulate, predict, tabulate and draw."""
     import jaxdp
     from jaxdp.comparison import average
-    from jaxdp.plots import plot_comparison
+    from jaxdp.comparison.picture import plot_comparison
 
     foreign = {name: "needs --num-features, or --optimiser with --data" for name in _OF_FEATURES}
     is_table = "data" in options

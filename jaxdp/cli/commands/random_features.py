@@ -39,8 +39,8 @@ def compare(options: argparse.Namespace) -> None:
     """The algorithm, both diffusions, and every theory on one problem."""
     import jaxdp
     from jaxdp.comparison import average
+    from jaxdp.comparison.picture import plot_comparison
     from jaxdp.core.checks import require_count
-    from jaxdp.plots import plot_comparison
 
     settle(
         options,

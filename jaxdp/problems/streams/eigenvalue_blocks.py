@@ -13,7 +13,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, in_jax
 
 
 class Blocks(eqx.Module):
@@ -52,7 +52,7 @@ def blocks_of(
     """
     if multiplicities is None:
         ones = (1,) * len(spectrum)
-        return Blocks(spectrum, ones, target**2, jnp.asarray(True))
+        return Blocks(spectrum, ones, target**2, in_jax(np.True_))
     of = _traced_blocks if isinstance(spectrum, Tracer) else _known_blocks
     return of(spectrum, target, multiplicities)
 
@@ -67,7 +67,8 @@ def _known_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
             f"made with, got some that come {_few(counts.tolist())} times; use "
             "problem.replace(spectrum=...), which groups them anew"
         )
-    return Blocks(as_float(values), sizes, _squares(target, member, len(sizes)), jnp.asarray(True))
+    squared = _squares(target, member, len(sizes))
+    return Blocks(as_float(values), sizes, squared, in_jax(np.True_))
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -78,7 +79,8 @@ def _squares(target, member, num_blocks: int) -> Float[Array, " blocks"]:
 
 def _traced_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
     """The blocks of a traced spectrum, rising: equal values are neighbours once it is sorted."""
-    order = jnp.argsort(spectrum)
+    # One block is in any order, and a sort is compiled as long as all the rest.
+    order = np.arange(len(spectrum)) if len(sizes) == 1 else jnp.argsort(spectrum)
     member = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     values = spectrum[order]
     firsts = values[np.cumsum((0, *sizes[:-1]))]

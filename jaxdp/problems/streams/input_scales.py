@@ -14,7 +14,7 @@ import numpy as np
 from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float, Key
 
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, in_numpy
 from jaxdp.core.checks import concrete
 from jaxdp.core.description import AbstractDescription
 
@@ -53,10 +53,11 @@ class InputScales(AbstractDescription):
     @property
     def is_valid(self) -> Bool[Array, ""]:
         """Whether traced values and weights keep what the constructor asks of concrete ones."""
-        in_range = jnp.all(self.values > 0) & jnp.all(self.weights >= 0)
-        sums = jnp.sum(self.weights), jnp.sum(self.weights * self.values)
+        values, weights = in_numpy((self.values, self.weights))
+        in_range = (values > 0).all() & (weights >= 0).all()
+        sums = weights.sum(), (weights * values).sum()
         # Of traced float32 numbers the sums are known to rounding.
-        are_one = [jnp.abs(total - 1) < 10 * _TOLERANCE for total in sums]
+        are_one = [abs(total - 1) < 10 * _TOLERANCE for total in sums]
         return in_range & are_one[0] & are_one[1]
 
     def draw(self, key: Key[Array, ""]) -> Float[Array, ""]:

@@ -8,13 +8,14 @@ import math
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, ArrayLike, Float, Shaped
 
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, in_numpy
 from jaxdp.core.checks import (
     concrete,
     require_count,
@@ -198,8 +199,9 @@ class LinearRegression(AbstractLinearModelProblem):
     @classmethod
     def _flat(cls, spectrum, label_noise, initial_risk, scales, loss) -> "LinearRegression":
         require_positive("initial_risk", initial_risk)
-        length = jnp.sqrt(2 * as_float(initial_risk) / len(spectrum))
-        target = length * np.ones(len(spectrum))
+        square = 2 * in_numpy(as_float(initial_risk)) / len(spectrum)
+        root = jnp.sqrt if isinstance(square, jax.Array) else np.sqrt
+        target = root(square) * np.ones(len(spectrum))
         return cls(spectrum, target, label_noise, input_scales=scales, loss=loss)
 
     @property
@@ -228,13 +230,15 @@ class LinearRegression(AbstractLinearModelProblem):
 
     @property
     def is_valid(self):
+        spectrum, target, label_noise, slope_bound = in_numpy(
+            (self.spectrum, self.target, self.label_noise, self.loss.slope_bound)
+        )
         # The mean of a traced float32 spectrum is known to rounding.
-        mean_is_one = jnp.abs(jnp.mean(self.spectrum) - 1) < 10 * _MEAN_TOLERANCE
-        positive = jnp.all(self.spectrum >= 0) & (self.label_noise >= 0)
-        positive &= self.loss.slope_bound > 0
+        mean_is_one = abs(spectrum.mean() - 1) < 10 * _MEAN_TOLERANCE
+        positive = (spectrum >= 0).all() & (label_noise >= 0) & (slope_bound > 0)
         if self.input_scales is not None:
-            positive &= self.input_scales.is_valid
-        return mean_is_one & positive & jnp.all(jnp.isfinite(self.target))
+            positive = positive & self.input_scales.is_valid
+        return mean_is_one & positive & (abs(target) < math.inf).all()
 
     def prepare(self, key):
         return None

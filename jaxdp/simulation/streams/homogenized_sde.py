@@ -11,6 +11,7 @@ Inputs of random scale and Huber's loss change the two factors (`mean_gradient` 
 AC Theorem 4 is a law of large numbers: means agree with Algorithm 1, standard deviations do not.
 """
 
+import functools
 from typing import Any
 
 import diffrax
@@ -24,7 +25,7 @@ from jaxtyping import Array, Float, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.pair import require_pair
-from jaxdp.core.arrays import float_dtype, plain_number
+from jaxdp.core.arrays import float_dtype, in_jax, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
 from jaxdp.core.trajectory import Trajectory
@@ -82,13 +83,14 @@ class HomogenizedSDE(AbstractSimulator):
         num_steps = length_of_pass(problem, algorithm)
         ranges = ranges_of(num_steps, records, progress)
         per_record = -(-self.num_steps // (len(ranges.steps) - 1))
-        # Apart from the keys of other simulators, so that two of them can share a key.
-        keys = run_keys(stream_key(key, "HomogenizedSDE"), num_runs)
+        keys = _keys(key, num_runs)
         times = ranges.steps / num_steps
-        paths = signal_paths if isinstance(problem, AbstractSignalProblem) else _paths
-        trajectory = announced(
-            paths(problem, algorithm, keys, times, ranges.slots, per_record), progress
-        )
+        if isinstance(problem, AbstractSignalProblem):
+            paths = signal_paths(problem, algorithm, keys, times, ranges.slots, per_record)
+        else:
+            is_valid = in_jax(problem.is_valid & algorithm.is_valid)
+            paths = _paths(problem, algorithm, is_valid, keys, times, ranges.slots, per_record)
+        trajectory = announced(paths, progress)
         return (
             trajectory
             if keep_parameters
@@ -127,8 +129,14 @@ class _PrivateNoisePath(diffrax.AbstractPath):
         return jnp.sqrt(drop) * normal
 
 
+@functools.partial(jax.jit, static_argnums=1)
+def _keys(key, num_runs: int):
+    # Apart from the keys of other simulators, so that two of them can share a key.
+    return run_keys(stream_key(key, "HomogenizedSDE"), num_runs)
+
+
 @eqx.filter_jit
-def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajectory:
+def _paths(problem, algorithm, is_valid, keys, times, slots, per_record: int) -> Trajectory:
     """Paths over increasing times; record j is the state at times[slots[j]]."""
     dtype = float_dtype(problem, algorithm)
     dim, schedule = problem.dim, algorithm.learning_rate
@@ -198,7 +206,7 @@ def _paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajector
     risks, clipped, final_risk, parameters, stopped = jax.vmap(one_run)(keys)
     time = times[slots]
     return trajectory_of(
-        is_valid=problem.is_valid & algorithm.is_valid,
+        is_valid=is_valid,
         time=time,
         risk=risks,
         final_risk=final_risk,

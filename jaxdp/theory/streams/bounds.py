@@ -7,8 +7,11 @@ lambda_max tr(Sigma) where <= is meant; the bounds themselves stand.
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
+from jaxdp.core.arrays import in_jax, in_numpy
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.streams.coupled_ode import AbstractModalTheory
 from jaxdp.theory.streams.modes import Modes, eigen_modes
@@ -37,7 +40,7 @@ class UpperBound(AbstractModalTheory):
         return "upper bound"
 
     def modes(self, problem):
-        spectrum = problem.spectrum
+        spectrum = in_numpy(problem.spectrum)
         return _single(problem, descent=spectrum.min(), diffusion=spectrum.max())
 
 
@@ -63,7 +66,8 @@ class LowerBound(AbstractModalTheory):
         return "lower bound"
 
     def modes(self, problem):
-        return _single(problem, descent=problem.spectrum.max(), diffusion=jnp.ones(()))
+        one = np.ones((), jnp.result_type(float))
+        return _single(problem, descent=in_numpy(problem.spectrum).max(), diffusion=one)
 
 
 class TightUpperBound(AbstractModalTheory):
@@ -120,12 +124,15 @@ class TightLowerBound(AbstractModalTheory):
 
 def _single(problem: LinearRegression, *, descent, diffusion) -> Modes:
     """One mode that is the risk itself."""
-    one = jnp.ones(1, problem.spectrum.dtype)
+    one = in_jax(np.ones(1, problem.spectrum.dtype))
+    descent, diffusion, initial = in_jax(
+        tuple(each[None] for each in (descent, diffusion, in_numpy(_initial_risk(problem))))
+    )
     return dataclasses.replace(
         eigen_modes(problem),
-        descent=descent[None],
-        diffusion=diffusion[None],
-        initial=_initial_risk(problem)[None],
+        descent=descent,
+        diffusion=diffusion,
+        initial=initial,
         weights=one,
         readout=one,
         quadratics={},
@@ -147,4 +154,9 @@ def _beside_coupled(problem: LinearRegression, *, descent) -> Modes:
 
 
 def _initial_risk(problem: LinearRegression):
-    return jnp.sum(problem.blocks.eigenvalues * problem.blocks.squared_target) / 2
+    return _half_of_sum(problem.blocks.eigenvalues, problem.blocks.squared_target)
+
+
+@jax.jit
+def _half_of_sum(eigenvalues, squares):
+    return jnp.sum(eigenvalues * squares) / 2

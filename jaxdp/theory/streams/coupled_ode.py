@@ -26,10 +26,11 @@ from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_gaussian_pass, require_one_pass
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, require_adjoint, solve
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, adjoint_for, require_adjoint, solve
 from jaxdp.theory.streams.gradient_moments import gradient_moments
 from jaxdp.theory.streams.modes import (
     Modes,
+    are_valid,
     as_trajectory,
     checked_quadratics,
     direction_modes,
@@ -161,12 +162,14 @@ def integrate(
     label: str = "",
 ) -> Trajectory:
     """The trajectory of a theory's modes."""
-    trajectory = _solve(modes, *recorded_pass(algorithm, records), adjoint)
+    is_valid = are_valid(modes, algorithm)
+    adjoint = adjoint_for(adjoint, modes, algorithm)
+    trajectory = _solve(modes, *recorded_pass(algorithm, records), is_valid, adjoint)
     return dataclasses.replace(trajectory, label=label)
 
 
 @eqx.filter_jit
-def _solve(modes, algorithm, time, adjoint) -> Trajectory:
+def _solve(modes, algorithm, time, is_valid, adjoint) -> Trajectory:
     dtype = float_dtype(modes, algorithm)
     time = time.astype(dtype)
     values, _ = modes.levels(dtype)
@@ -203,6 +206,7 @@ def _solve(modes, algorithm, time, adjoint) -> Trajectory:
     return as_trajectory(
         modes,
         algorithm,
+        is_valid=is_valid,
         time=time,
         risk=risk,
         # AC Proposition 5: the noise of the last step, which comes after time 1.

@@ -92,6 +92,7 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
     return as_trajectory(
         modes,
         algorithm,
+        is_valid=modes.is_valid & algorithm.is_valid,
         time=(at_record / jnp.asarray(count, float)).astype(dtype),
         risk=risk,
         final_risk=risk[-1] + last_noise,

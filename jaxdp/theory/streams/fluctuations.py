@@ -34,17 +34,18 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, in_jax
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_plain_one_pass
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, require_adjoint, solve
-from jaxdp.theory.streams.modes import Modes, as_trajectory, eigen_modes
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, adjoint_for, require_adjoint, solve
+from jaxdp.theory.streams.modes import Modes, are_valid, as_trajectory, eigen_modes
 from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
 
 
@@ -91,9 +92,13 @@ class Fluctuations(AbstractTheory):
         return require_plain_one_pass(problem, algorithm)
 
     def predict(self, problem, algorithm, *, records):
-        shares = jnp.asarray(problem.blocks.sizes, float) / problem.dim
+        sizes = np.asarray(problem.blocks.sizes, jnp.result_type(float))
+        shares = in_jax(sizes / problem.dim)
         traced, time = recorded_pass(algorithm, records)
-        return _solve(eigen_modes(problem), shares, traced, time, self.adjoint)
+        modes = eigen_modes(problem)
+        is_valid = are_valid(modes, algorithm)
+        adjoint = adjoint_for(self.adjoint, modes, algorithm)
+        return _solve(modes, shares, traced, time, is_valid, adjoint)
 
 
 class _Flow(NamedTuple):
@@ -155,7 +160,7 @@ class _Flow(NamedTuple):
 
 
 @eqx.filter_jit
-def _solve(modes, shares, algorithm, time, adjoint) -> Trajectory:
+def _solve(modes, shares, algorithm, time, is_valid, adjoint) -> Trajectory:
     dtype = float_dtype(modes, algorithm)
     time, shares = time.astype(dtype), shares.astype(dtype)
     learning_rate = OnePassRate.of(
@@ -217,6 +222,7 @@ def _solve(modes, shares, algorithm, time, adjoint) -> Trajectory:
     return as_trajectory(
         modes,
         algorithm,
+        is_valid=is_valid,
         time=time,
         risk=risk,
         final_risk=risk[-1] + jnp.sum(modes.descent * added) * learning_rate.last_square,

@@ -39,11 +39,12 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.core.arrays import as_float
+from jaxdp.core.arrays import as_float, in_jax, in_numpy
 from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.losses import HalfSquared
@@ -124,22 +125,31 @@ def eigen_modes(problem: LinearRegression) -> Modes:
     R = (1/d) sum lambda_i D_i and is wrong by hundreds of standard errors in simulation.
     """
     blocks, dim = problem.blocks, problem.dim
-    sizes = jnp.asarray(blocks.sizes, blocks.eigenvalues.dtype)
-    weights = blocks.eigenvalues * sizes / dim
+    spectrum, eigenvalues, squared = in_numpy(
+        (problem.spectrum, blocks.eigenvalues, blocks.squared_target)
+    )
+    sizes = np.asarray(blocks.sizes, eigenvalues.dtype)
+    # Divided as XLA divides by a scalar, to the bit.
+    share = 1 / np.asarray(dim, eigenvalues.dtype)
+    found = in_jax(
+        {
+            "initial": dim * squared / (2 * sizes),
+            "weights": eigenvalues * sizes * share,
+            "dim": np.asarray(dim, spectrum.dtype),
+            "mean_square": (spectrum**2).mean(),
+            "is_valid": problem.is_valid & in_numpy(blocks.is_valid),
+            "quadratics": {"distance": 2 * sizes * share},
+        }
+    )
     return Modes(
         descent=blocks.eigenvalues,
         diffusion=blocks.eigenvalues,
-        initial=dim * blocks.squared_target / (2 * sizes),
-        weights=weights,
-        readout=weights,
-        dim=jnp.asarray(dim, problem.spectrum.dtype),
+        readout=found["weights"],
         label_noise=problem.label_noise,
-        mean_square=jnp.mean(problem.spectrum**2),
         slope_bound=None if isinstance(problem.loss, HalfSquared) else problem.loss.slope_bound,
         scales=problem.input_scales,
-        is_valid=problem.is_valid & blocks.is_valid,
-        quadratics={"distance": 2 * sizes / dim},
         curvature_bound=problem.loss.curvature_bound,
+        **found,
     )
 
 
@@ -208,10 +218,16 @@ def capped_fraction(
     )
 
 
+def are_valid(modes: Modes, algorithm: OnePassDPSGD) -> Bool[Array, ""]:
+    """Whether the parameters of both are in their ranges; known ones are looked at on the host."""
+    return in_jax(in_numpy(modes.is_valid) & algorithm.is_valid)
+
+
 def as_trajectory(
     modes: Modes,
     algorithm: OnePassDPSGD,
     *,
+    is_valid: Bool[Array, ""],
     time: Float[Array, " records"],
     risk: Float[Array, " records"],
     final_risk: Float[Array, ""],
@@ -225,10 +241,11 @@ def as_trajectory(
     """A prediction as a Trajectory, with the shares of samples clipped and capped so far.
 
     Args:
+        is_valid: of modes and algorithm.
         quadratics: the modes' observables at the records.
     """
     return prediction(
-        modes.is_valid & algorithm.is_valid,
+        is_valid,
         time=time,
         risk=risk,
         final_risk=final_risk,

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.core.arrays import in_jax, in_numpy
 from jaxdp.core.recording import record_steps
 from jaxdp.schedules import AbstractSchedule
 from jaxdp.theory.solver import Instant, Tolerances
@@ -33,9 +34,10 @@ def recorded_pass(
 
     With a traced length one compiled solver serves every number of steps.
     """
-    count = jnp.asarray(algorithm.num_steps, float)
-    time = jnp.asarray(record_steps(algorithm.num_steps, records)) / count
-    return algorithm.with_traced_length(), time
+    traced, dtype = algorithm.with_traced_length(), jnp.result_type(float)
+    steps = record_steps(algorithm.num_steps, records).astype(dtype)
+    # Divided as XLA divides by a scalar, to the bit.
+    return traced, in_jax(steps * (1 / in_numpy(traced.num_steps).astype(dtype)))
 
 
 class OnePassRate(NamedTuple):

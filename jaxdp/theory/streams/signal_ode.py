@@ -27,7 +27,14 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, prediction, solve
+from jaxdp.theory.solver import (
+    SLOW_AT_THE_END,
+    Instant,
+    Tolerances,
+    adjoint_for,
+    prediction,
+    solve,
+)
 from jaxdp.theory.streams.capped_rate import capped_share
 from jaxdp.theory.streams.one_pass_rate import MAX_STEPS, OnePassRate, recorded_pass
 
@@ -48,6 +55,7 @@ def integrate_signal(
     adjoint: diffrax.AbstractAdjoint,
 ) -> Trajectory:
     """The predicted trajectory; observables "overlap" and "norm_squared" beside the shares."""
+    adjoint = adjoint_for(adjoint, problem, algorithm)
     return _solve(problem, *recorded_pass(algorithm, records), adjoint)
 
 
