@@ -6,6 +6,7 @@ even here. Each row runs the figure as that command does and says which of its c
 
 import dataclasses
 import importlib
+import math
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -53,6 +54,8 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 def _figure(setting: Setting, what: str, module: str, size: str, given: dict[str, Any]):
     def row(_):
+        if setting.data is None and not (setting.is_smoke and module.startswith("data_")):
+            return Row(what, math.nan, "", note="left out: --data names no folder")
         figure = importlib.import_module(f"experiments.{module}")
         size_of = figure.Config.smoke if setting.is_smoke else getattr(figure.Config, size, None)
         config = size_of() if size_of else figure.Config()

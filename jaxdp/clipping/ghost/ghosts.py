@@ -270,7 +270,9 @@ class Kept(AbstractGhost):
                 kernel, inputs = shapes[use.value], use.captured[0]
                 patches = num_unfolded(use.step.equation, kernel, shapes[use.output])
                 seen[inputs] = patches * shapes[inputs].dtype.itemsize
-        return 4 * math.prod(self.gradient.shape) + 3 * sum(seen.values()), seen
+        # The gradient, what it is formed from, and half as much again, measured on networks of each
+        # kind of layer: not all of it is there at once.
+        return 4 * math.prod(self.gradient.shape) + 3 * sum(seen.values()) // 2, seen
 
     def hold(self, captures):
         # As vectors: loops over short last axes, as kernels have, are many times slower.
