@@ -84,7 +84,7 @@ lowest:                  ## quick tests on the lowest versions of every package 
 docs: $(DOCS)            ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-results: $(STAMP)        ## is every saved result of today's code, or declared to be of earlier?
+results: $(STAMP)        ## is every saved result of today's configuration?
 	$(BIN)/python -m experiments.report --check
 
 coverage: $(STAMP)       ## docs/coverage.md: every statement of the papers, and where it is computed
