@@ -34,7 +34,7 @@ notebooks: $(STAMP)      ## execute the notebooks into docs/tutorials, pictures 
 	$(BIN)/python notebooks/executed.py
 
 # Programs are compiled sooner, without most of XLA's optimisations and by its older generator
-# (tests/compiled.py); or as users' are, whatever the environment says.
+# (tests/conftest.py); or as users' are, whatever the environment says.
 SOONER   := JAX_DISABLE_MOST_OPTIMIZATIONS=1
 AS_USERS := JAX_DISABLE_MOST_OPTIMIZATIONS=0
 
@@ -107,4 +107,4 @@ check: $(DOCS)           ## what a change has to pass
 	$(MAKE) test-all
 
 clean:
-	rm -rf $(VENV) $(LOW) results site
+	rm -rf $(VENV) $(LOW) results site $${XDG_CACHE_HOME:-$$HOME/.cache}/jaxdp-tests

@@ -34,7 +34,7 @@ _AGREEMENT = RTOL / 10
 _MEASURED = ("s", "B")
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy")
 # The processor's own instructions, and older ones on one thread in programs that are not optimised.
-_ROUNDINGS = (
+_ROUNDINGS: tuple[dict[str, str], ...] = (
     {},
     {
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
@@ -127,7 +127,7 @@ def _apart(one: Mapping[str, Any], other: Mapping[str, Any], rtol: float) -> lis
     ]
 
 
-def _of_a_process(name: str, rounding: Mapping[str, str]) -> Fingerprint:
+def _of_a_process(name: str, rounding: dict[str, str]) -> Fingerprint:
     """The fingerprint that a process of the CPU with these variables of its environment prints."""
     words = [sys.executable, "-m", "experiments.smoke", name]
     environment = os.environ | {"JAX_PLATFORMS": "cpu"} | rounding
