@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 # pytest's rewriting of the tests anew: six seconds of processor time at every start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: coverage demo docs lowest notebooks results test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
+.PHONY: coverage demo docs lowest notebooks results test test-slow test-seeds test-shapes test-all format lint types check clean
 
 $(STAMP): pyproject.toml
 	@echo "installing jaxdp, every extra and the tools of its tests into $(VENV) (JAX, matplotlib,"
@@ -53,9 +53,6 @@ test-seeds: $(STAMP)     ## the quick tests under twenty other seeds, which take
 
 test-shapes: $(STAMP)    ## the quick tests, arrays held to the shapes in jaxdp's annotations
 	$(PYTEST) -m "not slow" --check-shapes
-
-test-profile: $(STAMP)   ## the quick tests, and what each costs
-	$(PYTEST) -m "not slow" --profile
 
 # The quick tests, which `make test` runs on programs that are compiled sooner, run on users' here.
 test-all: $(STAMP)       ## the quick tests and the others

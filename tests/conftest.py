@@ -51,7 +51,6 @@ from entropy import KnownEntropy, shift_seeds
 from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
 from jaxtyping import install_import_hook
-from profiling import Profile
 
 # Each compiled program keeps some memory maps, six as a rule; Linux ends a process, by a
 # segmentation fault in the compiler, that wants more than 65,530. To count them takes as long as a
@@ -196,9 +195,6 @@ def pytest_addoption(parser):
     parser.addoption(
         "--check-shapes", action="store_true", help="check arrays against jaxdp's annotations"
     )
-    parser.addoption(
-        "--profile", action="store_true", help="print what each test costs, compilation apart"
-    )
 
 
 def pytest_configure(config):
@@ -209,8 +205,6 @@ def pytest_configure(config):
         atexit.register(os._exit, 0)
     if config.getoption("check_shapes"):
         install_import_hook("jaxdp", "shapes.checked")
-    if config.getoption("profile"):
-        config.pluginmanager.register(Profile())
     offset = config.getoption("seed_offset")
     shift_seeds(offset)
     # To compile takes longer than any deadline, and the examples are the same in every run.
