@@ -4,6 +4,7 @@ With `--check` nothing is written: it says which results are not of today's code
 """
 
 import argparse
+import json
 import pathlib
 import sys
 
@@ -11,8 +12,7 @@ import xarray
 
 from experiments import registry
 from experiments.harness import RESULTS, Check, read, table
-from experiments.papers import PAPERS
-from experiments.report_papers import figures_of_paper
+from experiments.papers import PAPERS, Paper, PaperFigure
 from experiments.staleness import problems, why_stale
 
 _PAGE = """\
@@ -94,7 +94,7 @@ def _paper(
     """The section of a paper: its figures, ours, their claims, and each with its picture."""
     entries = [entry for entry in registry.ENTRIES if entry.paper == paper]
     shown = [entry for entry in entries if entry.name in saved]
-    parts = [f"## {PAPERS[paper].title}", figures_of_paper(PAPERS[paper], saved, checks)]
+    parts = [f"## {PAPERS[paper].title}", _figures(PAPERS[paper], saved, checks)]
     rows = [[entry.name, entry.shows, entry.paper_size or ""] for entry in entries]
     parts.append(table(["module", "what it shows", "`--paper`"], rows))
     if shown:
@@ -104,6 +104,47 @@ def _paper(
         picture = f"![{name}]({folder}/{entry.paper}/{name}.png)"
         parts += [f"### {name}", picture, entry.load().summary(dataset)]
     return "\n\n".join(part for part in parts if part)
+
+
+def _figures(paper: Paper, saved: dict[str, xarray.Dataset], checks: dict[str, list[Check]]) -> str:
+    """Every figure of a paper as a table, where it is made and what came out; "" of no paper."""
+    rows = [
+        [
+            f"{paper.key} Figure {one.number}",
+            f"[{one.module}](#{one.module})" if one.module in saved else one.module,
+            _size(one, saved[one.module]) if one.module in saved else "not run",
+            one.paper_size,
+            _verdict(one, checks.get(one.module, [])),
+        ]
+        for one in paper.figures
+    ]
+    head = ["figure of the paper", "here", "size here", "size in the paper", "verdict"]
+    return table(head, rows) if rows else ""
+
+
+def _size(figure: PaperFigure, saved: xarray.Dataset) -> str:
+    """The size of the saved result: its configuration in the words of the table."""
+    config = json.loads(saved.attrs["config"])
+    return figure.size.format(**{name: _written(value) for name, value in config.items()})
+
+
+def _written(value: object) -> object:
+    """Lists that are written as a sentence has them, and read as lists."""
+    return _Listed(value) if isinstance(value, list) else value
+
+
+class _Listed(list):
+    @property
+    def last(self) -> object:
+        return self[-1]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self))
+
+
+def _verdict(figure: PaperFigure, checks: list[Check]) -> str:
+    held = sum(bool(check.holds) for check in checks)
+    return f"{figure.verdict}; {held} of {len(checks)} claims hold" if checks else figure.verdict
 
 
 def _claims(
