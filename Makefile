@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 # pytest's rewriting of the tests anew: six seconds of processor time at every start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: coverage demo docs lowest notebooks results test test-slow test-seeds test-shapes test-profile test-all format lint types check clean
+.PHONY: coverage demo docs lowest notebooks results test test-slow test-seeds test-shapes test-all format lint types check clean
 
 $(STAMP): pyproject.toml
 	@echo "installing jaxdp, every extra and the tools of its tests into $(VENV) (JAX, matplotlib,"
@@ -34,7 +34,7 @@ notebooks: $(STAMP)      ## execute the notebooks into docs/tutorials, pictures 
 	$(BIN)/python notebooks/executed.py
 
 # Programs are compiled sooner, without most of XLA's optimisations and by its older generator
-# (tests/compiled.py); or as users' are, whatever the environment says.
+# (tests/conftest.py); or as users' are, whatever the environment says.
 SOONER   := JAX_DISABLE_MOST_OPTIMIZATIONS=1
 AS_USERS := JAX_DISABLE_MOST_OPTIMIZATIONS=0
 
@@ -53,9 +53,6 @@ test-seeds: $(STAMP)     ## the quick tests under twenty other seeds, which take
 
 test-shapes: $(STAMP)    ## the quick tests, arrays held to the shapes in jaxdp's annotations
 	$(PYTEST) -m "not slow" --check-shapes
-
-test-profile: $(STAMP)   ## the quick tests, and what each costs
-	$(PYTEST) -m "not slow" --profile
 
 # The quick tests, which `make test` runs on programs that are compiled sooner, run on users' here.
 test-all: $(STAMP)       ## the quick tests and the others
@@ -84,7 +81,7 @@ lowest:                  ## quick tests on the lowest versions of every package 
 docs: $(DOCS)            ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-results: $(STAMP)        ## is every saved result of today's code, or declared to be of earlier?
+results: $(STAMP)        ## is every saved result of today's configuration?
 	$(BIN)/python -m experiments.report --check
 
 coverage: $(STAMP)       ## docs/coverage.md: every statement of the papers, and where it is computed
@@ -107,4 +104,4 @@ check: $(DOCS)           ## what a change has to pass
 	$(MAKE) test-all
 
 clean:
-	rm -rf $(VENV) $(LOW) results site
+	rm -rf $(VENV) $(LOW) results site $${XDG_CACHE_HOME:-$$HOME/.cache}/jaxdp-tests

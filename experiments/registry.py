@@ -1,8 +1,4 @@
-"""Every figure and benchmark: one line each. A new one is a module, a line here and its falsifiers.
-
-A falsifier is a change of a result of which one of the claims is false; the tests ask for one for
-each claim.
-"""
+"""Every figure and benchmark: one line each. A new one is a module and a line here."""
 
 import importlib
 import pathlib

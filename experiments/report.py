@@ -4,17 +4,16 @@ With `--check` nothing is written: it says which results are not of today's code
 """
 
 import argparse
+import json
 import pathlib
 import sys
 
 import xarray
 
-from experiments import registry, smoke
+from experiments import registry
 from experiments.harness import RESULTS, Check, read, table
-from experiments.harness.fingerprints import Fingerprint
-from experiments.papers import PAPERS
-from experiments.report_papers import figures_of_paper
-from experiments.staleness import is_earlier, other_packages, problems, why_earlier
+from experiments.papers import PAPERS, Paper, PaperFigure
+from experiments.staleness import problems, why_stale
 
 _PAGE = """\
 # Experiments
@@ -33,15 +32,13 @@ claims, tables and bands are those of `harness/`. `registry.py` lists all figure
 papers'.
 
 A result belongs to the code that made it. A run refuses a modified tree, except with `--smoke`; its
-result names the commit, and holds the fingerprint of what the smoke version gave there.
-`python -m experiments.report --check` says which results are not of today's code, and the tests
-compare the fingerprints.
+result names the commit, and holds the fingerprint of its smoke version: what that gave there.
+`python -m experiments.report --check` says which results are of another configuration than today's,
+and with `--fingerprints`, as the slow tests do, of which the smoke version gives other numbers.
 
 Where a time names no device, it is of two processor cores. A result of a GPU or a TPU is saved by
 the same command, at the usual size or, with `--paper` and `--out`, at the paper's; its time names
 the device. `--code` names the commit of a tree that was copied without its repository.
-
-{earlier}
 
 {machines}
 
@@ -52,7 +49,7 @@ the device. `--code` names the commit of a tree that was copied without its repo
 def main(arguments: list[str] | None = None) -> int:
     """Write README.md beside the results' folder; the exit status is 1 if a claim is false.
 
-    With `--check` it is 1 if a result is stale and not declared so.
+    With `--check` it is 1 if a result is missing or not of today's code.
     """
     parser = argparse.ArgumentParser(prog="python -m experiments.report", description=__doc__)
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
@@ -69,8 +66,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"{folder}: no results; run a figure's command first")
     saved = {path.stem: read(path) for path in paths}
     if options.check:
-        lines = problems(saved, _numbers if options.fingerprints else None)
-        print("\n".join([*lines, _count(saved)]))
+        lines = problems(saved, with_numbers=options.fingerprints)
+        compared = "compared" if options.fingerprints else "left to --fingerprints"
+        print("\n".join([*lines, f"{len(saved)} results; numbers of smoke versions {compared}"]))
         return 1 if lines else 0
     text, holds = page(saved, folder.name)
     (folder.parent / "README.md").write_text(text)
@@ -86,9 +84,7 @@ def page(saved: dict[str, xarray.Dataset], folder: str) -> tuple[str, bool]:
     """
     checks = {name: registry.entry(name).load().checks(saved[name]) for name in saved}
     parts = [_paper(paper, saved, checks, folder) for paper in PAPERS]
-    text = _PAGE.format(
-        earlier=_earlier(saved), machines=_machines(saved), papers="\n\n".join(parts)
-    )
+    text = _PAGE.format(machines=_machines(saved), papers="\n\n".join(parts))
     return text, all(check.holds for found in checks.values() for check in found)
 
 
@@ -98,18 +94,57 @@ def _paper(
     """The section of a paper: its figures, ours, their claims, and each with its picture."""
     entries = [entry for entry in registry.ENTRIES if entry.paper == paper]
     shown = [entry for entry in entries if entry.name in saved]
-    parts = [f"## {PAPERS[paper].title}", figures_of_paper(PAPERS[paper], saved, checks)]
+    parts = [f"## {PAPERS[paper].title}", _figures(PAPERS[paper], saved, checks)]
     rows = [[entry.name, entry.shows, entry.paper_size or ""] for entry in entries]
     parts.append(table(["module", "what it shows", "`--paper`"], rows))
     if shown:
         parts.append(_claims(shown, saved, checks))
     for entry in shown:
         dataset, name = saved[entry.name], entry.name
-        words = [f"### {name}", f"![{name}]({folder}/{entry.paper}/{name}.png)"]
-        if (why := why_earlier(entry, dataset)) is not None:
-            words.append(f"*From earlier code*: {why}.")
-        parts += [*words, entry.load().summary(dataset)]
+        picture = f"![{name}]({folder}/{entry.paper}/{name}.png)"
+        parts += [f"### {name}", picture, entry.load().summary(dataset)]
     return "\n\n".join(part for part in parts if part)
+
+
+def _figures(paper: Paper, saved: dict[str, xarray.Dataset], checks: dict[str, list[Check]]) -> str:
+    """Every figure of a paper as a table, where it is made and what came out; "" of no paper."""
+    rows = [
+        [
+            f"{paper.key} Figure {one.number}",
+            f"[{one.module}](#{one.module})" if one.module in saved else one.module,
+            _size(one, saved[one.module]) if one.module in saved else "not run",
+            one.paper_size,
+            _verdict(one, checks.get(one.module, [])),
+        ]
+        for one in paper.figures
+    ]
+    head = ["figure of the paper", "here", "size here", "size in the paper", "verdict"]
+    return table(head, rows) if rows else ""
+
+
+def _size(figure: PaperFigure, saved: xarray.Dataset) -> str:
+    """The size of the saved result: its configuration in the words of the table."""
+    config = json.loads(saved.attrs["config"])
+    return figure.size.format(**{name: _written(value) for name, value in config.items()})
+
+
+def _written(value: object) -> object:
+    """Lists that are written as a sentence has them, and read as lists."""
+    return _Listed(value) if isinstance(value, list) else value
+
+
+class _Listed(list):
+    @property
+    def last(self) -> object:
+        return self[-1]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self))
+
+
+def _verdict(figure: PaperFigure, checks: list[Check]) -> str:
+    held = sum(bool(check.holds) for check in checks)
+    return f"{figure.verdict}; {held} of {len(checks)} claims hold" if checks else figure.verdict
 
 
 def _claims(
@@ -122,37 +157,13 @@ def _claims(
     for entry in shown:
         name, dataset = entry.name, saved[entry.name]
         first = [f"[{name}](#{name})", f"`{dataset.attrs['command']}`", _duration(dataset)]
-        is_old = why_earlier(entry, dataset) is not None
+        is_old = why_stale(entry, dataset) is not None
         first.append("**from earlier code**" if is_old else dataset.attrs["commit"])
         for check in checks[name]:
             texts = (text.replace("|", "\\|") for text in (check.claim, check.obtained))
             rows.append([*first, *texts, "true" if check.holds else "**false**"])
             first = [""] * len(first)
     return table(["figure", "command", "time", "code", "expected", "obtained", "verdict"], rows)
-
-
-def _earlier(saved: dict[str, xarray.Dataset]) -> str:
-    """The results that are of earlier code, with the reason."""
-    found = {name: why_earlier(registry.entry(name), one) for name, one in saved.items()}
-    lines = [f"- [{name}](#{name}): {why}." for name, why in found.items() if why is not None]
-    if not lines:
-        return "No result is from earlier code."
-    return "\n".join([f"From earlier code are {len(lines)} of {len(saved)} results:", "", *lines])
-
-
-def _count(saved: dict[str, xarray.Dataset]) -> str:
-    declared = sum(is_earlier(name, dataset) for name, dataset in saved.items())
-    return f"{len(saved)} results, {declared} of them declared to be of earlier code"
-
-
-def _numbers(name: str, stored: Fingerprint) -> list[str]:
-    """What today's code gives otherwise; nothing where other packages cannot tell."""
-    if (packages := other_packages(stored)) is not None:
-        print(f"{name}: not compared, for its fingerprint is of other packages: {packages}")
-        return []
-    print(f"{name}: running its smoke version", file=sys.stderr)
-    found = smoke.fingerprint_of(name)
-    return [] if found is None else smoke.changes(name, stored, found)
 
 
 def _machines(saved: dict[str, xarray.Dataset]) -> str:

@@ -1,24 +1,18 @@
-"""Smoke versions of the figures, on made-up data where they read data, and what they give."""
+"""Smoke versions of the figures, on made-up data where they read data.
+
+`python -m experiments.smoke FIGURE` prints the numbers of one, as this process rounds.
+"""
 
 import contextlib
 import io
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-import jax
-
 from experiments import made_up, registry
-from experiments.harness import command, differences, fingerprint, read
-from experiments.harness.fingerprints import ROUNDING, Fingerprint
-
-_ON_THE_CPU = (
-    "import json, sys; from experiments import smoke;"
-    "print(json.dumps(smoke.fingerprint_of(sys.argv[1])))"
-)
+from experiments.harness import command, fingerprint, read
+from experiments.harness.fingerprints import Fingerprint
 
 
 def run(entry: registry.Entry, folder: pathlib.Path) -> int:
@@ -41,34 +35,17 @@ def run(entry: registry.Entry, folder: pathlib.Path) -> int:
         return command(entry.load(), ["--smoke", "--out", str(folder), *words])
 
 
-def fingerprint_of(name: str) -> Fingerprint | None:
-    """The fingerprint of a figure with the code as it is; None of a benchmark, which measures time.
-
-    It is of the code, not of a device: an accelerator's process leaves it to one of the CPU.
-
-    Args:
-        name: in the registry; what is not in it has no fingerprint.
-    """
-    entry = next((one for one in registry.FIGURES if one.name == name), None)
-    if entry is None:
-        return None
-    if jax.default_backend() != "cpu":
-        environment = os.environ | {"JAX_PLATFORMS": "cpu"}
-        words = [sys.executable, "-c", _ON_THE_CPU, name]
-        done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True)
-        return json.loads(done.stdout.splitlines()[-1])
-    # Its verdicts are not those of the run that asked.
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        run(entry, pathlib.Path(folder))
-        return fingerprint(read(pathlib.Path(folder, f"{name}.nc")))
-
-
-def changes(name: str, stored: Fingerprint, found: Fingerprint) -> list[str]:
-    """What the code of today gives otherwise than the code of a saved result, a line each.
+def numbers(name: str) -> Fingerprint:
+    """The fingerprint of a figure's smoke version, which this process runs.
 
     Args:
         name: of the figure.
-        stored: with the result.
-        found: today, by the same packages.
     """
-    return differences(stored, found, json.loads(ROUNDING.read_text()).get(name, {}))
+    # Its verdicts are not those of the run that asked.
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        run(registry.entry(name), pathlib.Path(folder))
+        return fingerprint(read(pathlib.Path(folder, f"{name}.nc")))
+
+
+if __name__ == "__main__":
+    print(json.dumps(numbers(sys.argv[1])))

@@ -163,20 +163,7 @@ def test_the_files_and_folders_of_a_room_import_each_other_in_one_direction(room
     assert circle is None, " imports ".join(circle)
 
 
-def test_the_front_door_holds_no_logic():
-    tree = ast.parse((PACKAGE / "__init__.py").read_text())
-    docstring, *rest = tree.body
-    assert isinstance(docstring, ast.Expr)
-    *imports, typed, homes, names, getter, lister = rest
-    assert all(isinstance(node, ast.ImportFrom) for node in imports)
-    assert ast.unparse(homes).startswith("_HOMES = {")
-    assert ast.unparse(names).startswith("__all__ = [")
-    # What needs an optional package, for type checkers and on demand.
-    assert ast.unparse(typed).splitlines()[0] == "if TYPE_CHECKING:"
-    assert isinstance(getter, ast.FunctionDef)
-    assert getter.name == "__getattr__"
-    assert isinstance(lister, ast.FunctionDef)
-    assert lister.name == "__dir__"
+def test_type_checkers_are_told_of_what_the_front_door_opens():
     import jaxdp
 
     for name in ON_DEMAND:
@@ -184,10 +171,12 @@ def test_the_front_door_holds_no_logic():
         assert getattr(jaxdp, name).__name__ == f"jaxdp.{name}"
     with pytest.raises(AttributeError, match="nothing_of_this_name"):
         _ = jaxdp.nothing_of_this_name
-    # Type checkers are told of the same names from the same modules.
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
     told = {
         (node.module, alias.name)
-        for node in typed.body
+        for part in tree.body
+        if isinstance(part, ast.If)
+        for node in part.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }

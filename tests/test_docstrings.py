@@ -11,6 +11,7 @@ import re
 import textwrap
 from typing import Any
 
+import pytest
 from public_names import PUBLIC
 
 import jaxdp
@@ -150,29 +151,21 @@ def _explained(count: int, key: Any = None) -> int:
     return count
 
 
-def _without(*words: str):
-    """`_explained` with something taken out of its docstring."""
-
-    def function(count: int, key: Any = None) -> int:
-        return count
-
-    doc = _explained.__doc__ or ""
-    for word in words:
-        assert word in doc
-        doc = doc.replace(word, "")
-    function.__doc__ = doc
-    return function
-
-
-def _untyped_function(count, key: Any = None):
-    return count
-
-
-def test_what_is_missing_is_noticed():
+@pytest.mark.parametrize(
+    ("without", "complaint"),
+    [
+        ("key: which.", "not explained: key"),
+        ("Returns:", "no Returns"),
+        ("Example:", "no Example"),
+        (_explained.__doc__, "no docstring"),
+    ],
+)
+def test_what_is_missing_is_noticed(without, complaint, monkeypatch):
     assert complaints(_explained) == []
-    assert complaints(_without("key: which.")) == ["not explained: key"]
-    assert complaints(_without("Returns:")) == ["no Returns"]
-    assert complaints(_without("Example:")) == ["no Example"]
-    assert complaints(_without(_explained.__doc__ or "")) == ["no docstring"]
-    _untyped_function.__doc__ = _explained.__doc__
-    assert complaints(_untyped_function) == ["without a type: count, return"]
+    monkeypatch.setattr(_explained, "__doc__", _explained.__doc__.replace(without, ""))
+    assert complaints(_explained) == [complaint]
+
+
+def test_a_missing_type_is_noticed(monkeypatch):
+    monkeypatch.setattr(_explained, "__annotations__", {"key": Any})
+    assert complaints(_explained) == ["without a type: count, return"]

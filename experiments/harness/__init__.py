@@ -3,15 +3,18 @@
 Colours, axes and bands are in `experiments.harness.drawing`.
 """
 
-from experiments.harness.averages import over_runs, standard_error
-from experiments.harness.checks import Check, claims_of
 from experiments.harness.command import command, main, track
-from experiments.harness.datasets import dataset, empty, in_units
-from experiments.harness.fingerprints import differences, fingerprint
-from experiments.harness.markdown import table
+from experiments.harness.datasets import (
+    dataset,
+    empty,
+    in_units,
+    over_runs,
+    standard_error,
+)
+from experiments.harness.figures import Check, claims_of, size, table
+from experiments.harness.fingerprints import fingerprint
 from experiments.harness.processes import spread
 from experiments.harness.results import RESULTS, provenance, read, save
-from experiments.harness.sizes import size
 
 __all__ = [
     "RESULTS",
@@ -19,7 +22,6 @@ __all__ = [
     "claims_of",
     "command",
     "dataset",
-    "differences",
     "empty",
     "fingerprint",
     "in_units",

@@ -10,7 +10,6 @@ of the figure's smoke version beside its numbers. `--smoke` does neither.
 
 import argparse
 import dataclasses
-import importlib
 import inspect
 import json
 import pathlib
@@ -22,6 +21,7 @@ from typing import TypeVar
 
 import xarray
 
+from experiments.harness.fingerprints import fingerprint_of
 from experiments.harness.results import RESULTS, read, save
 from experiments.harness.sources import refusal, sources
 
@@ -74,7 +74,8 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
         parser.error(f"expected --{missing[0]}: {figure.FOLDERS[missing[0]]}")
     # Before the work, so that a folder that cannot be made costs nothing.
     out.mkdir(parents=True, exist_ok=True)
-    smoke = {} if options.size == "smoke" else _fingerprint(name)
+    smoke = None if options.size == "smoke" else fingerprint_of(name)
+    numbers = {"fingerprint": json.dumps(smoke)} if smoke else {}
     code = {"commit": options.code} if options.code and found.commit is None else {}
     config = getattr(figure.Config, options.size)() if options.size else figure.Config()
     given = {name: getattr(options, name) for name in folders}
@@ -89,7 +90,7 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
         "config": json.dumps(dataclasses.asdict(config)),
         "seconds": seconds,
     }
-    return _shown(figure, save(dataset, path, facts | smoke | code), path)
+    return _shown(figure, save(dataset, path, facts | numbers | code), path)
 
 
 def _shown(figure: ModuleType, saved: xarray.Dataset, path: pathlib.Path) -> int:
@@ -99,14 +100,6 @@ def _shown(figure: ModuleType, saved: xarray.Dataset, path: pathlib.Path) -> int
     for claim, holds in verdicts.items():
         print(f"{'true ' if holds else 'FALSE'}  {claim}")
     return 0 if all(verdicts.values()) else 1
-
-
-def _fingerprint(name: str) -> dict[str, str]:
-    """What the smoke version of a figure gives today, for the attributes of its result."""
-    # Imported here: these know the figures, which import this module.
-    smoke = importlib.import_module("experiments.smoke")
-    found = smoke.fingerprint_of(name)
-    return {"fingerprint": json.dumps(found)} if found else {}
 
 
 def _parser(figure: ModuleType, module: str) -> tuple[argparse.ArgumentParser, dict[str, bool]]:

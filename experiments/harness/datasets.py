@@ -1,10 +1,11 @@
-"""Labelled arrays: a figure says its axes once, and which of them each variable has."""
+"""Labelled arrays, whose axes a figure says once, and averages over independent runs."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import xarray
+from jaxtyping import ArrayLike
 
 Axes = Mapping[str, Any]
 Dims = str | tuple[str, ...]
@@ -51,6 +52,18 @@ def in_units(dataset: xarray.Dataset, **units: str) -> xarray.Dataset:
     for name, unit in units.items():
         dataset[name].attrs["units"] = unit
     return dataset
+
+
+def over_runs(runs: ArrayLike) -> dict[str, np.ndarray]:
+    """Mean, standard deviation and standard error of the mean along the leading axis (ddof 1)."""
+    values = np.asarray(runs, np.float64)
+    std = values.std(axis=0, ddof=1)
+    return {"mean": values.mean(axis=0), "std": std, "standard_error": std / len(values) ** 0.5}
+
+
+def standard_error(values: xarray.DataArray, axis: str) -> xarray.DataArray:
+    """Standard error of the mean along an axis of independent runs (ddof 1); NaN is no run."""
+    return values.std(axis, ddof=1) / values.count(axis) ** 0.5
 
 
 def _tuple(dims: Dims) -> tuple[str, ...]:

@@ -6,35 +6,46 @@ square, a mean with weights that change from entry to entry (the order counts), 
 logarithm of what is not zero (small entries count as much as large ones). All but the last are
 compared relative to the root mean square.
 
-Two processors round differently, and an attack of a thousand steps makes much of it. So a number is
-compared to `RTOL` only where it does not change by that when rounding does: other instructions,
-another number of threads, other optimisations of the compiler. How far it changes is measured by
-`python -m experiments.rounding` and lies in `rounding.json`. Other versions of JAX or of NumPy are
-not compared at all, nor is what a figure says in seconds or in bytes: how long something took and
-how much memory a process had are other numbers each time.
+Two processors round differently, and an attack of a thousand steps makes much of it. So the smoke
+version is run twice for the fingerprint that is saved, by processes that round differently, and
+what they do not agree on is left out of it. So is what a figure says in seconds or in bytes, which
+is another number each time. Numbers of other versions of JAX or of NumPy are not compared at all.
 """
 
 import hashlib
 import importlib.metadata
 import json
 import math
-import pathlib
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray
 
-RTOL = 1e-6
-ROUNDING = pathlib.Path(__file__).parents[1] / "rounding.json"
+from experiments import registry
+
+RTOL = 1e-5
+# Two processes that round differently agree to this, so that a third agrees to RTOL.
+_AGREEMENT = RTOL / 10
 # Units of what is measured of the machine, not computed by the code.
 _MEASURED = ("s", "B")
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy")
-_STATISTICS = ("mean", "square", "wave", "log")
+# The processor's own instructions, and older ones on one thread in programs that are not optimised.
+_ROUNDINGS: tuple[dict[str, str], ...] = (
+    {},
+    {
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+    },
+)
 
 Fingerprint = dict[str, Any]
-# By variable and by statistic; None for what says nothing.
-Rounding = Mapping[str, Mapping[str, float | None] | None]
 
 
 def fingerprint(dataset: xarray.Dataset) -> Fingerprint:
@@ -43,17 +54,42 @@ def fingerprint(dataset: xarray.Dataset) -> Fingerprint:
     Args:
         dataset: what `save` returned of a smoke version.
     """
-    units = {str(name): one.attrs.get("units") for name, one in dataset.variables.items()}
     return {
         "config": json.loads(dataset.attrs["config"]),
         "packages": versions(),
-        "measured": sorted(name for name, unit in units.items() if unit in _MEASURED),
         "variables": {
-            name: _numbers(dataset.variables[name].values)
-            for name, unit in units.items()
-            if unit not in _MEASURED
+            str(name): _numbers(variable.values)
+            for name, variable in dataset.variables.items()
+            if variable.attrs.get("units") not in _MEASURED
         },
     }
+
+
+def fingerprint_of(name: str) -> Fingerprint | None:
+    """The fingerprint of a figure with the code as it is; None of a benchmark, which measures time.
+
+    It is of the code, not of a device: the smoke version runs on the CPU.
+
+    Args:
+        name: in the registry; what is not in it has no fingerprint.
+    """
+    if name not in [one.name for one in registry.FIGURES]:
+        return None
+    one, other = (_of_a_process(name, rounding) for rounding in _ROUNDINGS)
+    return agreed(one, other)
+
+
+def agreed(one: Fingerprint, other: Fingerprint) -> Fingerprint:
+    """The first fingerprint without the numbers that rounding moves, as the second one shows."""
+    kept = {
+        name: {
+            key: value
+            for key, value in numbers.items()
+            if key not in _apart(numbers, other["variables"].get(name, {}), _AGREEMENT)
+        }
+        for name, numbers in one["variables"].items()
+    }
+    return one | {"variables": kept}
 
 
 def versions() -> dict[str, str]:
@@ -61,68 +97,42 @@ def versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in _PACKAGES}
 
 
-def differences(
-    stored: Fingerprint,
-    found: Fingerprint,
-    rounding: Rounding | None = None,
-) -> list[str]:
+def differences(stored: Fingerprint, found: Fingerprint) -> list[str]:
     """What differs by more than rounding explains, a line each.
 
     Args:
-        stored: with a result.
+        stored: with a result; what it leaves out of a variable is not compared.
         found: with today's code.
-        rounding: by how much numbers change with rounding, by variable and statistic, where that
-            is more than `RTOL`.
     """
-    rounding = rounding or {}
-    # A result may be older than the unit of what it measured.
-    now = found["variables"]
-    before = {
-        name: one for name, one in stored["variables"].items() if name not in found["measured"]
-    }
+    before, now = stored["variables"], found["variables"]
     lines = [f"{name}: only one of the two has it" for name in sorted(set(before) ^ set(now))]
     if stored["config"] != found["config"]:
         lines.append("the smoke version's configuration")
-    for name in sorted(before.keys() & now.keys()):
-        bounds = rounding.get(name, {})
-        if bounds is None:
-            continue
-        one, other = before[name], now[name]
-        if not alike(one, other):
-            lines.append(f"{name}: {_exact(one)}, now {_exact(other)}")
-            continue
-        for statistic, distance in distances(one, other).items():
-            bound = bounds.get(statistic, RTOL)
-            if bound is not None and not distance <= bound:
-                lines.append(
-                    f"{name}: {statistic} {one[statistic]:.9g}, now {other[statistic]:.9g}, "
-                    f"{distance:.1e} apart, where {bound:.0e} is rounding"
-                )
+    for name in sorted(set(before) & set(now)):
+        for key in _apart(before[name], now[name], RTOL):
+            lines.append(f"{name}: {key} {before[name][key]}, now {now[name].get(key)}")
     return lines
 
 
-def alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two variables have the same shape, as many finite numbers, and the same words."""
-    return _exact(one) == _exact(other)
+def _apart(one: Mapping[str, Any], other: Mapping[str, Any], rtol: float) -> list[str]:
+    """The entries of a variable's numbers that are others in the second, to that tolerance."""
+    # A mean that is zero but for rounding is small beside the numbers that it is a mean of.
+    size = max(one.get("square", 0.0), other.get("square", 0.0))
+    tolerances = {"mean": rtol * size, "square": rtol * size, "wave": rtol * size, "log": rtol}
+    return [
+        key
+        for key, value in one.items()
+        if value != other.get(key)
+        and not (key in tolerances and abs(value - other.get(key, math.inf)) <= tolerances[key])
+    ]
 
 
-def distances(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float]:
-    """How far apart the numbers of two variables that are `alike` are, relative to their size.
-
-    Args:
-        one: of `Fingerprint["variables"]`.
-        other: of another fingerprint's.
-    """
-    if "words" in one:
-        return {}
-    size = max(one["square"], other["square"])
-    scales = dict.fromkeys(_STATISTICS, size) | {"log": 1.0}
-    gaps = {name: abs(one[name] - other[name]) for name in _STATISTICS}
-    return {name: gap / scales[name] if gap else 0.0 for name, gap in gaps.items()}
-
-
-def _exact(variable: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in variable.items() if key not in _STATISTICS}
+def _of_a_process(name: str, rounding: dict[str, str]) -> Fingerprint:
+    """The fingerprint that a process of the CPU with these variables of its environment prints."""
+    words = [sys.executable, "-m", "experiments.smoke", name]
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"} | rounding
+    done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _numbers(values: np.ndarray) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import sys
 import time
 
 import pytest
-from compiled import VARIABLE
 
 from jaxdp.cli import entry
 from jaxdp.core.files import interrupts, module_run
@@ -93,7 +92,7 @@ def test_only_the_command_itself_handles_signals(arguments, original, expected):
 def test_ctrl_c_at_any_time_ends_a_comparison_without_a_traceback_or_a_crash(tmp_path, monkeypatch):
     """At the times of its imports, its first compilations, its runs and its picture."""
     # Every one of them compiles its programs.
-    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
     chosen, small = random.Random(0), ["--dim", "100", "--num-runs", "4"]
     ended = []
     for number in range(6):

@@ -7,86 +7,42 @@ import importlib
 import json
 import re
 
+import helpers
 import pytest
 from pages import PAGES, ROOT
 
-DOCUMENTS = (*PAGES, "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "experiments/README.md")
-# Of Python, of other projects, and of names that a reader is to make up.
-FOREIGN = {
-    "jaxdp_tolerance",
-    "jnp",
-    "JAX_COMPILATION_CACHE_DIR",
-    "notebooks",
-    "adam",
-    "answer",
-    "Abstract",
-    "Dataset",
-    "MLP",
-    "Linear",
-    "Module",
-    "MyTheory",
-    "ProcessPoolExecutor",
-    "Sequential",
-    "FALSE_ALARM",
-    "ThreadPoolExecutor",
-    "helpers",
-    "badge",
-    "bash",
-    "cluster",
-    "dataclasses",
-    "custom_vmap",
-    "distributed",
-    "docs",
-    "equinox",
-    "entropy",
-    "exercise",
-    "eqx",
-    "error_if",
-    "filter_vmap",
-    "get_context",
-    "grad",
-    "install",
-    "multiprocessing",
-    "randbits",
-    "np",
-    "plt",
-    "savefig",
-    "secrets",
-    "site",
-    "tree_at",
-    "shard_map",
-    "venv",
-    "vmap",
-    "xarray",
-}
+# A history may tell of what is gone.
+DOCUMENTS = sorted({*PAGES, "SECURITY.md", "CONTRIBUTING.md", "experiments/README.md"})
+# Of Python and of other projects, and names that a reader is to make up.
+FOREIGN = {"Abstract", "MyTheory", "cluster", "distributed", "error_if", "exercise", "plt"}
+FOREIGN |= {"randbits", "secrets", "venv"}
 _FILE = re.compile(r"[\w./*-]*\.(py|md|csv|json|nc|npz|png|toml|ipynb|txt|yml|cff|claim)")
 
 
 @functools.cache
-def _defined() -> frozenset[str]:
-    """All names of jaxdp and its experiments, arguments and keys of tables among them."""
+def _known() -> frozenset[str]:
+    """All names in the code of the tree, arguments, keys and those of other packages among them."""
     names = {"jaxdp", *dir(builtins)}
-    # Reference cases have the names of their files.
-    names |= {path.stem for path in (ROOT / "docs").rglob("*.json")}
-    for folder in ("jaxdp", "experiments"):
-        for path in (ROOT / folder).rglob("*.py"):
-            names |= {path.stem, path.parent.name}
-            for node in ast.walk(ast.parse(path.read_text())):
-                names |= _names_made_by(node)
-    # Cases that other implementations are checked with, and what their files hold.
+    for folder in ("jaxdp", "experiments", "notebooks", "docs"):
+        for path in (ROOT / folder).rglob("*"):
+            names |= {path.stem, path.name}
+            if path.suffix == ".py":
+                for node in ast.walk(ast.parse(path.read_text())):
+                    names |= _names_in(node)
+    # Cases that other implementations are checked with, and what tests share.
     for path in (ROOT / "docs" / "reference_cases").glob("*.json"):
-        names |= {path.stem, *json.loads(path.read_text())}
-    return frozenset(names)
+        names |= set(json.loads(path.read_text()))
+    return frozenset(names | {"helpers", *vars(helpers)})
 
 
-def _names_made_by(node: ast.AST) -> set[str]:
+def _names_in(node: ast.AST) -> set[str]:
     match node:
-        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name):
             return {name}
-        case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+        case ast.arg(arg=name) | ast.keyword(arg=str(name)) | ast.Attribute(attr=name):
             return {name}
-        case ast.Attribute(attr=name, ctx=ast.Store()):
-            return {name}
+        case ast.alias(name=name, asname=other):
+            return {*name.split("."), other or name}
         case ast.Constant(value=str(name)) if name.isidentifier():
             return {name}
     return set()
@@ -111,10 +67,10 @@ def _names_used_in(span: str) -> set[str]:
 
 
 def unknown_names(text: str) -> set[str]:
-    """Names between backticks that nothing defines, and `jaxdp.x.y` that leads nowhere."""
+    """Names between backticks that no code knows, and `jaxdp.x.y` that leads nowhere."""
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     used = [_names_used_in(span) for span in re.findall(r"`([^`\n]+)`", prose)]
-    unknown = set().union(*used) - _defined() - FOREIGN
+    unknown = set().union(*used) - _known() - FOREIGN
     paths = re.findall(r"(?<![\w/.-])jaxdp(?:\.[A-Za-z_]\w*)+(?!\.?[\w/])", text)
     return unknown | {path for path in set(paths) if not _leads_somewhere(path)}
 
@@ -147,7 +103,6 @@ def test_names_in_documents_exist(name):
         ("ask `CoupledODEs()` for it", "CoupledODEs"),
         ("take `reconstruct(target, 3, kee=key)`", "kee"),
         ("see `found.no_such_field`", "no_such_field"),
-        ("`SecretNoise` in place of `secret_normals`", "secret_normals"),
         ("```python\njaxdp.simulated(problem)\n```", "jaxdp.simulated"),
     ],
 )
@@ -163,12 +118,10 @@ def test_right_names_commands_and_files_pass():
     assert unknown_names(text) == set()
 
 
-# A history may tell of files that are gone.
-CURRENT = sorted(set(DOCUMENTS) - {"CHANGELOG.md"})
 PATH = re.compile(r"(?<![\w/.-])(?:jaxdp|tests|experiments|notebooks|docs)/[\w/.]*\w")
 
 
-@pytest.mark.parametrize("document", CURRENT)
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_path_that_a_document_names_is_one_of_the_tree(document):
     named = PATH.findall((ROOT / document).read_text())
     assert [path for path in named if not (ROOT / path).exists()] == []

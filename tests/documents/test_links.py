@@ -53,14 +53,3 @@ def test_every_link_leads_to_a_file_and_a_heading(document):
 )
 def test_a_link_to_nowhere_is_noticed(text, broken):
     assert broken_links(text, ROOT / "docs") == broken
-
-
-def test_readme_is_one_page_with_ten_ways_on():
-    text = (ROOT / "README.md").read_text()
-    assert len(text.splitlines()) <= 150
-    table = text.partition("| I want to ... | use |\n|---|---|\n")[2].partition("\n\n")[0]
-    rows = table.splitlines()
-    assert len(rows) == 10
-    assert all(len(_LINK.findall(row)) == 1 and "](docs/" in row for row in rows)
-    for needed in ("make demo", "make test", "docs/assets/compare.png", "SECURITY.md", "CITATION"):
-        assert needed in text

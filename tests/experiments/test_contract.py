@@ -1,30 +1,25 @@
 """What every figure and benchmark of the registry promises, asked of each of them."""
 
+import contextlib
 import dataclasses
 import functools
 import inspect
+import itertools
 import json
 import pathlib
 import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
-from falsifiers import FALSIFIERS, MET
+import xarray
 from matplotlib.figure import Figure
 
 import experiments
-from experiments import made_up, registry, report, smoke, staleness
+from experiments import made_up, registry, report, smoke
 from experiments.harness import fingerprint, read
-from experiments.harness.fingerprints import ROUNDING
-from experiments.staleness import (
-    as_saved,
-    fingerprint_of,
-    is_earlier,
-    other_packages,
-    problems,
-    why_stale,
-)
+from experiments.staleness import as_saved, changed_numbers, fingerprint_in, problems
 
 _FOLDER = pathlib.Path(experiments.__file__).parent
 _LAST_LINE = "\nharness.main(__name__)\n"
@@ -90,15 +85,12 @@ def test_a_module_has_its_config_run_claims_and_plot(entry):
 
 
 @_EVERY
-def test_a_saved_result_is_of_the_config_as_it_is_and_says_how_it_was_made(entry):
+def test_a_saved_result_says_how_it_was_made(entry):
     attrs = _saved(entry.name).attrs
     assert attrs["module"] == entry.module
     assert attrs["command"].startswith(f"python -m {entry.module}")
     assert attrs["seconds"] > 0
     assert {"jaxdp", "jax", "device", "platform"} <= set(attrs)
-    saved = json.loads(attrs["config"])
-    sizes = [as_saved(size) for size in staleness.sizes(entry.load())]
-    assert saved in sizes or is_earlier(entry.name, _saved(entry.name))
 
 
 @_EVERY
@@ -112,26 +104,50 @@ def test_claims_are_those_of_the_checks_and_hold_of_a_figures_saved_result(entry
     assert all(claims.values()) or entry in registry.BENCHMARKS, claims
 
 
+def _other_data(dataset):
+    """The dataset with one fact or one variable changed: what refutes most claims first."""
+    for name, value in dataset.attrs.items():
+        if isinstance(value, (int, float, np.number)):
+            yield from (dataset.assign_attrs({name: factor * value}) for factor in (0, 10))
+    numbers = [name for name, one in dataset.data_vars.items() if one.dtype.kind in "fiub"]
+    axes = [(dataset[name], axis) for name in numbers for axis in dataset[name].dims]
+
+    def changed(one, values):
+        return dataset.assign({one.name: one.copy(data=np.broadcast_to(values, one.shape))})
+
+    def along(axis, factors):
+        return xarray.DataArray(factors, dims=axis)
+
+    for factor, name in itertools.product((0.5, 2), numbers):
+        yield dataset.assign({name: factor * dataset[name]})
+    for one, axis in axes:
+        yield changed(one, np.flip(one.values, one.get_axis_num(axis)))
+    for one, axis in axes:
+        rising = along(axis, np.geomspace(1, 10, one.sizes[axis]))
+        yield changed(one, (one * rising).transpose(*one.dims))
+    for one, axis in axes:
+        yield changed(one, one.values.mean(one.get_axis_num(axis), keepdims=True))
+    for value, name in itertools.product((0.0, 1.0), numbers):
+        yield dataset.assign({name: dataset[name].where(dataset[name].isnull(), value)})
+    for factor, (one, axis) in itertools.product((0.1, 10), axes):
+        for place in range(min(8, one.sizes[axis])):
+            here = along(axis, np.where(np.arange(one.sizes[axis]) == place, factor, 1))
+            yield changed(one, (one * here).transpose(*one.dims))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
 @_EVERY
-def test_every_claim_is_false_of_data_that_do_not_bear_it_out(entry):
-    figure, dataset, refuted = entry.load(), _saved(entry.name), set()
-    if entry.name in MET:
-        dataset = MET[entry.name](dataset)
-        claims = figure.claims(dataset)
-    else:
-        claims = {check.claim: check.holds for check in _checks(entry.name)}
-    assert all(claims.values()), claims
-    for words, change in FALSIFIERS[entry.name]:
-        (name,) = (claim for claim in claims if words in claim)
-        changed = figure.claims(change(dataset))
-        assert changed[name] is False, (words, name)
-        refuted.add(name)
-    assert refuted == set(claims), "a claim without a falsifier"
-
-
-def test_no_falsifier_is_of_a_figure_that_is_not():
-    assert set(FALSIFIERS) == {entry.name for entry in registry.ENTRIES}
-    assert set(MET) <= {entry.name for entry in registry.BENCHMARKS}
+def test_every_claim_is_false_of_some_other_data(entry):
+    figure, dataset = entry.load(), _saved(entry.name)
+    open_claims = {check.claim for check in _checks(entry.name) if check.holds}
+    for other in _other_data(dataset):
+        # What cannot be judged says nothing.
+        with contextlib.suppress(Exception):
+            found = figure.claims(other)
+            open_claims -= {claim for claim in open_claims if found.get(claim) is False}
+        if not open_claims:
+            return
+    raise AssertionError(f"nothing that was tried makes these false: {open_claims}")
 
 
 def test_the_report_has_a_row_for_every_claim():
@@ -271,42 +287,33 @@ def test_a_smoke_version_writes_its_files_and_its_claims_hold(tried, entry):
         assert check.claim.replace("|", "\\|") in text
 
 
-def test_every_saved_result_is_of_todays_code_or_declared_to_be_earlier():
+def test_every_saved_result_is_of_todays_code():
     assert problems({entry.name: _saved(entry.name) for entry in registry.ENTRIES}) == []
 
 
 @_EVERY_SMOKE_VERSION
 def test_a_smoke_version_gives_the_numbers_stored_with_the_result(tried, entry, request):
-    saved = _saved(entry.name)
-    stored = fingerprint_of(saved)
-    if stored is None:
-        assert is_earlier(entry.name, saved)
-        pytest.skip("the result has no fingerprint, and is declared to be of earlier code")
     if request.config.getoption("seed_offset"):
         pytest.skip("other seeds give other numbers")
-    if (packages := other_packages(stored)) is not None:
-        pytest.skip(f"the fingerprint is of other packages: {packages}")
+    saved = _saved(entry.name)
     folder, _ = tried(entry)
     found = fingerprint(read(folder / f"{entry.name}.nc"))
-    changes = smoke.changes(entry.name, stored, found)
-    if is_earlier(entry.name, saved):
-        assert changes or why_stale(entry, saved), "declared to be of earlier code, and is not"
-    else:
-        assert not changes, f"{entry.name} is stale: run `{saved.attrs['command']}`"
+    changed = changed_numbers(fingerprint_in(saved), found)
+    if changed is None:
+        pytest.skip("the fingerprint is of other packages")
+    assert not changed, f"{entry.name} is stale: run `{saved.attrs['command']}`"
 
 
-def test_what_rounding_moves_leaves_numbers_of_every_figure_to_compare():
-    found = json.loads(ROUNDING.read_text())
-    assert set(found) <= {entry.name for entry in registry.FIGURES}
+# All that it computes is the end of an attack of hundreds of steps, which no two processors share.
+_CHAOTIC = {"regenerated"}
+
+
+def test_a_number_of_every_figure_is_compared():
     for entry in registry.FIGURES:
+        if entry.name in _CHAOTIC:
+            continue
         saved = _saved(entry.name)
-        stored, moved = fingerprint_of(saved), found.get(entry.name, {})
-        assert stored is not None or is_earlier(entry.name, saved)
-        # Of what was measured, not of its axes.
-        compared = [
-            name
-            for name, one in (stored or {"variables": {}})["variables"].items()
-            if name in saved.data_vars and "mean" in one
-            if (bounds := moved.get(name, {})) is not None and bounds.get("mean", 0) is not None
-        ]
-        assert compared or stored is None, f"nothing of {entry.name} is compared"
+        stored = fingerprint_in(saved)["variables"]
+        # Of what was computed, not of its axes.
+        compared = [name for name, one in stored.items() if "mean" in one]
+        assert set(compared) & set(saved.data_vars), f"nothing of {entry.name} is compared"

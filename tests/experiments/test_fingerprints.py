@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import xarray
 
-from experiments import registry, rounding, smoke, staleness
-from experiments.harness import differences, fingerprint
+from experiments import registry, smoke, staleness
+from experiments.harness import fingerprint, fingerprints
+from experiments.harness.fingerprints import agreed, differences
 
 
 def _dataset(risk, name="a"):
@@ -24,10 +25,10 @@ _RISK = np.array([3.0, 1e-6, np.nan, 5.0])
 @pytest.mark.parametrize(
     "changed",
     [
-        _dataset(_RISK * (1 + 3e-6)),
+        _dataset(_RISK * (1 + 3e-5)),
         # The order, a small entry, what is finite, the shape, a word.
         _dataset(_RISK[[3, 1, 2, 0]]),
-        _dataset(_RISK + np.array([0, 1e-10, 0, 0])),
+        _dataset(_RISK + np.array([0, 1e-9, 0, 0])),
         _dataset([3.0, 1e-6, 2.0, 5.0]),
         _dataset(_RISK[:3]),
         _dataset(_RISK, "b"),
@@ -41,34 +42,30 @@ def test_a_fingerprint_sees_what_changes(changed):
     assert differences(stored, fingerprint(changed))
 
 
-def test_seconds_and_bytes_are_not_compared_even_with_results_that_do_not_name_their_units():
-    def measured(units, factor=1.0):
-        took, peak = ({"units": one} if units else {} for one in ("s", "B"))
-        columns = {"took": ("run", [factor, 2.0], took), "peak": ("run", [1e9, factor], peak)}
+def test_seconds_and_bytes_are_not_compared():
+    def measured(factor):
+        columns = {"took": ("run", [factor, 2.0], {"units": "s"})}
+        columns["peak"] = ("run", [1e9, factor], {"units": "B"})
         return fingerprint(_dataset(_RISK).assign(columns))
 
-    for stored in (measured(True), measured(False)):
-        assert differences(stored, measured(True, 3.0)) == []
-    assert differences(measured(False), measured(False, 3.0))
-    moved = fingerprint(_dataset(_RISK * 2))
-    assert differences(measured(True), moved) == differences(fingerprint(_dataset(_RISK)), moved)
+    assert differences(measured(1.0), measured(3.0)) == []
 
 
-def test_numbers_that_rounding_moves_are_compared_as_far_as_it_moves_them():
-    runs = [fingerprint(_dataset(_RISK * (1 + shift))) for shift in (0, 2e-5, -1e-5)]
-    bounds = rounding.measured(runs)
-    # The numbers lie 3e-5 apart, the mean with weights somewhat less.
-    assert bounds == {"risk": dict.fromkeys(("mean", "square", "log"), 1e-3) | {"wave": 1e-4}}
-    moved = fingerprint(_dataset(_RISK * (1 + 1e-4)))
-    assert differences(runs[0], moved)
-    assert differences(runs[0], moved, bounds) == []
-    assert differences(runs[0], fingerprint(_dataset(_RISK * 1.01)), bounds)
-    # A chaotic variable says nothing, nor does one of which other entries are finite.
-    chaotic = [fingerprint(_dataset(_RISK * factor)) for factor in (1, 1.5)]
-    assert set(rounding.measured(chaotic)["risk"].values()) == {None}
-    other = fingerprint(_dataset([3.0, 1e-6, 2.0, 5.0]))
-    assert rounding.measured([runs[0], other]) == {"risk": None}
-    assert rounding.measured(runs[:1] * 2) == {}
+def test_what_two_roundings_do_not_agree_on_is_not_compared():
+    one, other = (fingerprint(_dataset(_RISK * factor)) for factor in (1, 1 + 1e-4))
+    assert agreed(one, fingerprint(_dataset(_RISK * (1 + 1e-7)))) == one
+    kept = agreed(one, other)
+    assert set(kept["variables"]["risk"]) == {"shape", "finite"}
+    assert kept["variables"]["name"] == one["variables"]["name"]
+    assert differences(one, other)
+    assert differences(kept, other) == []
+    assert differences(kept, fingerprint(_dataset(_RISK[:3])))
+    # Of one number that moves beside many that do not, the others are still compared.
+    moved = fingerprint(_dataset(_RISK + np.array([0, 1e-10, 0, 0])))
+    kept = agreed(one, moved)
+    assert set(one["variables"]["risk"]) - set(kept["variables"]["risk"]) == {"log"}
+    assert differences(kept, moved) == []
+    assert differences(kept, other)
 
 
 _ENTRY = registry.entry("fig01_clipped_moments")
@@ -90,8 +87,6 @@ def _result(entry, **facts):
     [
         ({"config": json.dumps({"num_points": 3})}, "configuration has changed since: highest"),
         ({"commit": None}, "outside of a repository"),
-        ({"commit": "abc-dirty"}, "modified tree of abc"),
-        ({"runs_commit": "abd-dirty"}, "draws runs made from a modified tree of abd"),
         ({"fingerprint": None}, "no fingerprint"),
         ({"fingerprint": json.dumps({"config": {}})}, "smoke version has changed since"),
     ],
@@ -110,59 +105,50 @@ def test_a_result_of_the_papers_size_is_the_figures_result():
     assert "changed since" in staleness.why_stale(entry, _result(entry, config=other))
 
 
-def test_a_fingerprint_is_of_the_cpu_wherever_the_result_is_made(monkeypatch):
-    def run(words, *, env, **options):
-        assert words[0] == sys.executable
-        assert words[-1] == _ENTRY.name
-        assert env["JAX_PLATFORMS"] == "cpu"
-        return subprocess.CompletedProcess(words, 0, b'a line\n{"config": {}}\n')
+def test_a_fingerprint_is_of_two_roundings_on_the_cpu_wherever_the_result_is_made(monkeypatch):
+    started = []
 
-    monkeypatch.setattr(smoke.jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(smoke.subprocess, "run", run)
-    assert smoke.fingerprint_of(_ENTRY.name) == {"config": {}}
+    def run(words, *, env, **options):
+        started.append(words)
+        assert env["JAX_PLATFORMS"] == "cpu"
+        risk = {"mean": 1.0, "log": float(len(started)), "square": 1.0}
+        printed = json.dumps({"config": {}, "variables": {"risk": risk}})
+        return subprocess.CompletedProcess(words, 0, f"a line\n{printed}\n")
+
+    monkeypatch.setattr(fingerprints.subprocess, "run", run)
+    found = fingerprints.fingerprint_of(_ENTRY.name)
+    assert found == {"config": {}, "variables": {"risk": {"mean": 1.0, "square": 1.0}}}
+    assert started == 2 * [[sys.executable, "-m", "experiments.smoke", _ENTRY.name]]
+    # A benchmark measures time, and what is not in the registry is nothing to judge.
+    assert fingerprints.fingerprint_of("simulators") is None
+    assert fingerprints.fingerprint_of("figure") is None
+    assert len(started) == 2
 
 
 @pytest.mark.slow
-def test_a_process_of_the_cpu_gives_the_fingerprint(monkeypatch):
-    here = smoke.fingerprint_of(_ENTRY.name)
-    monkeypatch.setattr(smoke.jax, "default_backend", lambda: "gpu")
-    there = smoke.fingerprint_of(_ENTRY.name)
-    assert smoke.changes(_ENTRY.name, there, here) == []
-    assert there["config"] == here["config"]
+def test_processes_give_the_fingerprint_of_this_one():
+    found = fingerprints.fingerprint_of(_ENTRY.name)
+    assert found["variables"]["mu"].keys() >= {"mean", "square", "wave", "log"}
+    assert differences(found, smoke.numbers(_ENTRY.name)) == []
 
 
-def test_a_benchmark_has_no_fingerprint(monkeypatch):
-    monkeypatch.setattr(registry, "BENCHMARKS", (_ENTRY,))
-    assert staleness.why_stale(_ENTRY, _result(_ENTRY, fingerprint=None)) is None
-    assert staleness.why_stale(_ENTRY, _result(_ENTRY, commit="abc-dirty"))
-
-
-def test_stale_results_are_declared_and_no_others(monkeypatch):
+def test_results_that_are_missing_or_stale_are_named(monkeypatch):
     monkeypatch.setattr(registry, "ENTRIES", (_ENTRY,))
-    name, earlier = _ENTRY.name, {}
-    monkeypatch.setattr(staleness, "EARLIER", earlier)
-    good, dirty = _result(_ENTRY), _result(_ENTRY, commit="abc-dirty")
+    name, good = _ENTRY.name, _result(_ENTRY)
     assert staleness.problems({name: good}) == []
     assert staleness.problems({}) == [f"{name}: no saved result"]
-    (line,) = staleness.problems({name: dirty})
-    assert "run `python -m it` from a committed tree" in line
-    assert staleness.why_earlier(_ENTRY, dirty) == "made from a modified tree of abc"
-    earlier[name] = ("abc-dirty", "it takes days")
-    assert staleness.problems({name: dirty}) == []
-    assert staleness.why_earlier(_ENTRY, dirty) == "it takes days"
-    # It was run again.
-    (line,) = staleness.problems({name: good})
-    assert "remove it" in line
-
-
-def test_numbers_make_a_result_stale_and_a_declaration_needless(monkeypatch):
-    monkeypatch.setattr(registry, "ENTRIES", (_ENTRY,))
-    name, earlier = _ENTRY.name, {}
-    monkeypatch.setattr(staleness, "EARLIER", earlier)
-    saved = {name: _result(_ENTRY)}
-    assert staleness.problems(saved, lambda name, stored: []) == []
-    (line,) = staleness.problems(saved, lambda name, stored: ["mu: mean 1, now 2"])
-    assert "mu: mean 1, now 2; run" in line
-    earlier[name] = ("abc", "its numbers have moved")
-    assert staleness.problems(saved, lambda name, stored: ["mu: mean 1, now 2"]) == []
-    assert "remove it" in staleness.problems(saved, lambda name, stored: [])[0]
+    (line,) = staleness.problems({name: _result(_ENTRY, config=json.dumps({}))})
+    assert "changed since" in line
+    assert line.endswith("run `python -m it` from a committed tree")
+    small = json.loads(good.attrs["fingerprint"])
+    monkeypatch.setattr(staleness.smoke, "numbers", lambda name: small)
+    assert staleness.problems({name: good}, with_numbers=True) == []
+    moved = small | {"variables": {"mu": {"mean": 2.0}}}
+    monkeypatch.setattr(staleness.smoke, "numbers", lambda name: moved)
+    (line,) = staleness.problems({name: good}, with_numbers=True)
+    assert "mu: only one of the two has it; run" in line
+    # What a benchmark measures is another number each time.
+    monkeypatch.setattr(registry, "BENCHMARKS", (_ENTRY,))
+    monkeypatch.setattr(registry, "FIGURES", ())
+    bare = _result(_ENTRY, fingerprint=None)
+    assert staleness.problems({name: bare}, with_numbers=True) == []
