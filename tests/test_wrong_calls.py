@@ -169,8 +169,6 @@ CALLS = [
     (networks.accuracy, {"inputs": INPUTS, "labels": [0] * 4}, "model", [None, "network"]),
     (networks.num_parameters, {}, "model", ["network"]),
     (jaxdp.hermite_coefficients, {"max_order": 2}, "activation", [None, "tanh"]),
-    (theory.minimax_rate, RATES, "source", ["1", None]),
-    (theory.undersmoothed_rate, RATES, "power", ["1", None]),
     (theory.predicted_excess_risk, {"ridge": 0.1}, "spectrum", [None, theory.KernelSpectrum]),
     (theory.predicted_excess_risk, {"spectrum": SPECTRUM, "ridge": 0.1}, "noise", [None, 0.1]),
     (
@@ -206,8 +204,6 @@ def test_an_argument_of_the_wrong_kind_is_named(call, good, name, wrong):
             ),
             "epsilon",
         ),
-        (lambda value: theory.minimax_rate(value, 0.5), "source"),
-        (lambda value: theory.linear_risk_order(10.0, value), "arguments"),
         (lambda value: theory.KernelSpectrum(jnp.ones(2) * value, np.ones(2)), "eigenvalues"),
         (lambda value: privacy.reconstruction_bound(1.0, value), "baseline"),
         (lambda value: jaxdp.LinearRegression.from_data(INPUTS * value, TARGETS), "inputs"),

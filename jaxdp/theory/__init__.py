@@ -23,38 +23,11 @@ from jaxdp.theory.features.modewise_closure import ModewiseClosure as ModewiseCl
 from jaxdp.theory.features.unclipped import GradientFlow as GradientFlow
 from jaxdp.theory.features.unclipped import OrnsteinUhlenbeck as OrnsteinUhlenbeck
 from jaxdp.theory.features.unclipped import UnclippedRecursion as UnclippedRecursion
-from jaxdp.theory.kernels.error_bounds import ErrorOrders as ErrorOrders
-from jaxdp.theory.kernels.error_bounds import projection_error_orders as projection_error_orders
-from jaxdp.theory.kernels.error_bounds import sample_path_bound as sample_path_bound
-from jaxdp.theory.kernels.error_bounds import truncation_level as truncation_level
-from jaxdp.theory.kernels.filtered_rates import filtered_noise_rate as filtered_noise_rate
-from jaxdp.theory.kernels.filtered_rates import undersmoothed_rate as undersmoothed_rate
-from jaxdp.theory.kernels.linear_rates import linear_risk_order as linear_risk_order
-from jaxdp.theory.kernels.linear_rates import (
-    lipschitz_linear_risk_order as lipschitz_linear_risk_order,
-)
-from jaxdp.theory.kernels.lower_bounds import PrivateLowerBound as PrivateLowerBound
-from jaxdp.theory.kernels.lower_bounds import fluctuation_constants as fluctuation_constants
-from jaxdp.theory.kernels.lower_bounds import (
-    private_lipschitz_lower_bound as private_lipschitz_lower_bound,
-)
-from jaxdp.theory.kernels.lower_bounds import private_lower_bound as private_lower_bound
-from jaxdp.theory.kernels.margin_convexity import local_convexity as local_convexity
-from jaxdp.theory.kernels.measured_rates import LocalExponents as LocalExponents
-from jaxdp.theory.kernels.measured_rates import local_exponents as local_exponents
-from jaxdp.theory.kernels.rates import KernelRate as KernelRate
-from jaxdp.theory.kernels.rates import functional_perturbation_rate as functional_perturbation_rate
-from jaxdp.theory.kernels.rates import lipschitz_rate as lipschitz_rate
-from jaxdp.theory.kernels.rates import minimax_rate as minimax_rate
-from jaxdp.theory.kernels.rates import random_feature_rate as random_feature_rate
-from jaxdp.theory.kernels.rates import random_projection_rate as random_projection_rate
 from jaxdp.theory.kernels.ridge_equivalent import ExcessRisk as ExcessRisk
 from jaxdp.theory.kernels.ridge_equivalent import ReleaseNoise as ReleaseNoise
-from jaxdp.theory.kernels.risk import canonical_excess_risk as canonical_excess_risk
 from jaxdp.theory.kernels.risk import predicted_excess_risk as predicted_excess_risk
 from jaxdp.theory.kernels.risk import tuned_excess_risk as tuned_excess_risk
 from jaxdp.theory.kernels.spectrum import KernelSpectrum as KernelSpectrum
-from jaxdp.theory.kernels.spectrum import compatibility as compatibility
 from jaxdp.theory.kernels.spectrum import effective_dimension as effective_dimension
 from jaxdp.theory.reconstruction.assumptions import ActivationReport as ActivationReport
 from jaxdp.theory.reconstruction.assumptions import assumption_2 as assumption_2
@@ -109,23 +82,19 @@ __all__ = [
     "CoupledODE",
     "DiscreteRecursion",
     "DiscreteVolterra",
-    "ErrorOrders",
     "ExcessRisk",
     "ExcessRiskBound",
     "FiniteDimension",
     "Fluctuations",
     "GaussianClosure",
     "GradientFlow",
-    "KernelRate",
     "KernelSpectrum",
     "LeaveOneOut",
-    "LocalExponents",
     "LowerBound",
     "ModewiseClosure",
     "NearDuplicates",
     "OrnsteinUhlenbeck",
     "PolynomialRate",
-    "PrivateLowerBound",
     "ReleaseNoise",
     "SpanCoefficients",
     "StatedOrders",
@@ -134,27 +103,16 @@ __all__ = [
     "UnclippedRecursion",
     "UpperBound",
     "assumption_2",
-    "canonical_excess_risk",
     "coefficient_gaps",
-    "compatibility",
     "duplicate_limit",
     "effective_dimension",
     "excess_risk_assumptions",
     "excess_risk_bound",
-    "filtered_noise_rate",
     "fitted_constants",
-    "fluctuation_constants",
-    "functional_perturbation_rate",
     "last_iterate_reconstruction_errors",
     "leave_one_out",
-    "linear_risk_order",
-    "lipschitz_linear_risk_order",
-    "lipschitz_rate",
-    "local_convexity",
-    "local_exponents",
     "local_reconstruction_errors",
     "membership_mu",
-    "minimax_rate",
     "mixed_parity",
     "mu_at_reconstruction_error",
     "near_duplicates",
@@ -167,19 +125,11 @@ __all__ = [
     "polynomial_rate",
     "predict",
     "predicted_excess_risk",
-    "private_lipschitz_lower_bound",
-    "private_lower_bound",
-    "projection_error_orders",
-    "random_feature_rate",
-    "random_projection_rate",
     "reconstruction_constant",
     "released_direction_error",
     "row_error_lower_bound",
-    "sample_path_bound",
     "span_coefficients",
     "stated_orders",
-    "truncation_level",
     "tuned_excess_risk",
     "typical_membership_mu",
-    "undersmoothed_rate",
 ]

@@ -8,16 +8,18 @@ import math
 import numpy as np
 import pytest
 
-from jaxdp.losses import HuberHinge
-from jaxdp.theory import (
-    linear_risk_order,
-    lipschitz_linear_risk_order,
+from experiments.statements.private_kernel_learning.error_bounds import (
     local_convexity,
     projection_error_orders,
-    random_projection_rate,
     sample_path_bound,
     truncation_level,
 )
+from experiments.statements.private_kernel_learning.rates import (
+    linear_risk_order,
+    lipschitz_linear_risk_order,
+    random_projection_rate,
+)
+from jaxdp.losses import HuberHinge
 
 
 def test_no_sample_path_of_many_exceeds_its_bound_and_chaining_is_what_it_costs():
@@ -201,37 +203,3 @@ def test_a_lipschitz_loss_has_the_private_part_of_the_squared_one():
         # It solves lambda = sqrt M / (n eps) for M = N(lambda), at the smaller of both bounds.
         ridge = min(math.sqrt(rank) / 1e4, (trace / 1e8) ** (1 / 3))
         assert ridge == pytest.approx(math.sqrt(min(trace / ridge, rank)) / 1e4, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: sample_path_bound(0, 1, failure=0.1, radius=1, steepness=1), "num_paths"),
-        (lambda: sample_path_bound(1, 1, failure=0.0, radius=1, steepness=1), "failure"),
-        (lambda: sample_path_bound(1, 1, failure=0.1, radius=0, steepness=1), "radius"),
-        (
-            lambda: truncation_level(
-                10, failure=0.1, source=0.4, radius=1, noise_std=1, noise_scale=1
-            ),
-            "source",
-        ),
-        (lambda: local_convexity((1, 1), (0.5, 1), (0.6, 0.7), 3), "a < 0 < b"),
-        (lambda: local_convexity((1, 1), (-1, 1), (-2, 0), 3), "target"),
-        (lambda: local_convexity((1, 1), (-1, 1), (0, 0.5), 1), "reach"),
-        (lambda: lipschitz_linear_risk_order(10, 0.0), "epsilon"),
-        (
-            lambda: projection_error_orders(
-                num_samples=10,
-                num_projections=math.inf,
-                ridge=1,
-                effective_dimension=1,
-                source=0.5,
-                epsilon=1,
-            ),
-            "finite num_projections",
-        ),
-    ],
-)
-def test_wrong_arguments_are_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

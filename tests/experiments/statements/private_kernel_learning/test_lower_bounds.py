@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from helpers import assert_mean_close
 
-from jaxdp.theory import (
-    KernelSpectrum,
+from experiments.statements.private_kernel_learning.lower_bounds import (
     canonical_excess_risk,
     fluctuation_constants,
-    minimax_rate,
     private_lipschitz_lower_bound,
     private_lower_bound,
 )
+from experiments.statements.private_kernel_learning.rates import minimax_rate
+from jaxdp.theory import KernelSpectrum
 
 # E|sqrt 2 cos| of a uniform phase.
 FLAT = 2 * math.sqrt(2) / math.pi
@@ -181,33 +181,30 @@ def test_a_bounded_power_of_the_kernel_keeps_its_eigenfunctions_from_hiding():
         assert least == pytest.approx(1 / bound, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"source": 0.4}, "source"),
-        ({"num_samples": 0}, "num_samples"),
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"delta": 1.0}, "delta"),
-        ({"radius": -1.0}, "radius"),
-        ({"kernel_bound": 0.0}, "kernel_bound"),
-        ({"eigenvalues": [1.0, 0.0]}, "eigenvalues"),
-        ({"modulus_means": [1.0, 1.5]}, "modulus_means"),
-        ({"modulus_means": [1.0]}, "modulus_means"),
-        ({"kernel_bound": 1.2}, "sum of at most"),
-        ({"kernel_bound": 1e300}, "float64 holds the squares"),
-        ({"radius": 1e200}, "float64 holds the squares"),
-        ({"eigenvalues": [0.5, 1.0]}, "from the largest down"),
-    ],
-)
-def test_wrong_arguments_are_refused(changed, message):
-    good = {"source": 0.5, "num_samples": 10, "epsilon": 1.0, "delta": 0.0, "kernel_bound": 1.3}
-    good |= {"eigenvalues": [1.0, 0.5], "modulus_means": [1.0, 1.0]} | changed
-    for bound in (private_lower_bound, private_lipschitz_lower_bound):
-        with pytest.raises(ValueError, match=message):
-            bound(**good)
+def test_the_canonical_estimator_has_the_risk_of_its_literal_steps():
+    """PK section 4.1 with the right sensitivity: averages of y phi_l(x), and noise."""
+    frequencies = np.arange(1.0, 128.0)
+    eigenvalues = np.append(1.0, np.repeat((2 * frequencies) ** -2, 2))
+    coefficients = (eigenvalues / eigenvalues.sum()) ** 0.7 / np.sqrt(np.arange(1.0, 256.0))
+    basis = _basis(np.arange(256) / 256, 255)
+    values = basis @ coefficients
+    terms, rows, size, random, risks = 9, 400, 0.02, np.random.default_rng(6), []
+    for _ in range(800):
+        places = random.integers(256, size=rows)
+        labels = values[places] + 0.5 * random.choice([-1.0, 1.0], rows)
+        averages = basis[places, :terms].T @ labels / rows
+        found = basis[:, :terms] @ (averages + size * random.normal(size=terms))
+        risks.append(np.mean((found - values) ** 2))
 
+    def total(noise):
+        return canonical_excess_risk(
+            KernelSpectrum(eigenvalues, coefficients**2),
+            num_terms=terms,
+            num_samples=rows,
+            label_noise=0.5,
+            noise=noise,
+        ).total
 
-@pytest.mark.parametrize("embedding", [-1.0, math.inf, math.nan])
-def test_an_embedding_out_of_range_is_refused(embedding):
-    with pytest.raises(ValueError, match="embedding"):
-        fluctuation_constants([0.5], [0.9], embedding)
+    assert_mean_close(risks, total(size))
+    with pytest.raises(AssertionError):
+        assert_mean_close(risks, total(4 / 3 * size))

@@ -1,15 +1,15 @@
-r"""Bounds that hold with high probability: sample paths, truncated labels, the learner's errors.
+r"""PK's bounds of a learner's errors, and the two quantities of the features and the loss in them.
 
-PK Lemmas 12 to 14 and Theorem 38. Lemma 12 has its universal constants here; those of the errors
-are left at 1, so that these are orders, of which each term can be looked at.
+Lemmas 12 to 14, Theorem 38, Assumption 9 and Lemma 77. Lemma 12 has its universal constants here;
+those of the errors are left at 1, so that each term of these orders can be looked at.
 """
 
 import math
 from typing import NamedTuple
 
+import numpy as np
 import scipy
-
-from jaxdp.core.checks import host_number, require_count, require_host, require_positive
+from jaxtyping import ArrayLike, Float
 
 
 def sample_path_bound(
@@ -21,7 +21,7 @@ def sample_path_bound(
     kernel_bound: float = 1.0,
     steepness: float,
 ) -> float:
-    r"""H, which no one of M Gaussian-process paths exceeds anywhere on a ball, but for chance t.
+    r"""Bound H on M Gaussian-process paths over a ball, exceeded with probability t at most.
 
     For kernels with $k(x, x) \le \kappa^2$ and $k(x, x) - k(x, x') \le c_k\|x - x'\|$ (PK
     Assumption 5). Two values of a path differ by $s = \sqrt{2c_k\|x - x'\|}$ at most in standard
@@ -46,24 +46,7 @@ def sample_path_bound(
 
     Returns:
         H.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range.
-
-    Example:
-        >>> from jaxdp.theory import sample_path_bound
-        >>> print(f"{sample_path_bound(100, 1, failure=0.05, radius=1.0, steepness=0.5):.1f}")
-        43.4
     """
-    require_host("arguments", (num_paths, dim, failure, radius, kernel_bound, steepness))
-    num_paths, dim = require_count("num_paths", num_paths), require_count("dim", dim)
-    for name, value in (
-        ("radius", radius),
-        ("kernel_bound", kernel_bound),
-        ("steepness", steepness),
-    ):
-        require_positive(name, value)
-    _check_failure(failure)
     reach = 4 * radius * steepness
 
     def entropy(size: float) -> float:
@@ -84,7 +67,7 @@ def truncation_level(
     noise_scale: float,
     kernel_bound: float = 1.0,
 ) -> float:
-    r"""T, a bound that no label exceeds but for chance t: a data-free rule for `label_bound`.
+    r"""Bound T on all n labels, exceeded with probability t at most; it does not read the data.
 
     $T = \kappa^{2r}R + \sqrt{2\ln(2n/t)}\,\sigma + B\ln(2n/t)$ for targets $L^rg$, $\|g\| \le R$,
     whose noise has mean 0 and $E|y - f(x)|^p \le \frac12p!B^{p-2}\sigma^2$ for p >= 2 (PK
@@ -102,27 +85,7 @@ def truncation_level(
 
     Returns:
         T.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range.
-
-    Example:
-        >>> from jaxdp.theory import truncation_level
-        >>> given = {"source": 0.5, "radius": 1.0, "noise_std": 0.1, "noise_scale": 0.1}
-        >>> print(f"{truncation_level(1000, failure=0.05, **given):.2f}")
-        2.52
     """
-    require_host("arguments", (num_samples, failure, source, radius, noise_std, noise_scale))
-    num_samples = require_count("num_samples", num_samples)
-    _check_failure(failure)
-    _check_source(source)
-    for name, value in (
-        ("radius", radius),
-        ("noise_std", noise_std),
-        ("noise_scale", noise_scale),
-        ("kernel_bound", kernel_bound),
-    ):
-        require_positive(name, value)
     excess = math.log(2 * num_samples / failure)
     signal = kernel_bound ** (2 * source) * radius
     return signal + math.sqrt(2 * excess) * noise_std + noise_scale * excess
@@ -136,13 +99,6 @@ class ErrorOrders(NamedTuple):
         projection: M paths in place of the kernel.
         bias: of the ridge.
         privacy: of the noise; 0 without.
-
-    Example:
-        >>> from jaxdp.theory import projection_error_orders
-        >>> given = {"num_samples": 10_000, "num_projections": 50, "ridge": 0.01}
-        >>> found = projection_error_orders(**given, effective_dimension=5.0, source=0.5)
-        >>> print(f"{found.bias:.3f}, {found.total:.3f}")
-        0.100, 0.155
     """
 
     sampling: float
@@ -185,30 +141,7 @@ def projection_error_orders(
 
     Returns:
         The orders of the parts.
-
-    Raises:
-        ValueError: an argument is out of its range.
-
-    Example:
-        >>> from jaxdp.theory import projection_error_orders
-        >>> given = {"num_samples": 10_000, "num_projections": 50, "ridge": 0.01, "source": 0.5}
-        >>> found = projection_error_orders(**given, effective_dimension=5.0, epsilon=1.0)
-        >>> print(f"{found.privacy:.4f}")
-        0.0092
     """
-    require_host("arguments", (num_samples, num_projections, ridge, effective_dimension, epsilon))
-    _check_source(source)
-    for name, value in (
-        ("num_samples", num_samples),
-        ("ridge", ridge),
-        ("effective_dimension", effective_dimension),
-        ("path_bound", path_bound),
-    ):
-        require_positive(name, value)
-    for name, value in (("num_projections", num_projections), ("epsilon", epsilon)):
-        require_positive(name, value, infinite=True)
-    if math.isinf(num_projections) and not math.isinf(epsilon):
-        raise ValueError("expected finite num_projections where there is noise, got inf")
     n, root = num_samples, math.sqrt(ridge)
     statistical = math.sqrt(effective_dimension / n)
     privacy = 0.0
@@ -224,11 +157,62 @@ def projection_error_orders(
     )
 
 
-def _check_failure(failure: float) -> None:
-    if not 0 < host_number("failure", failure) <= 1:
-        raise ValueError(f"expected failure in (0, 1], got {failure}")
+def local_convexity(
+    curvatures: tuple[float, float],
+    corner: tuple[float, float],
+    target: tuple[float, float],
+    reach: float,
+) -> float:
+    r"""Local convexity $c_{lsc}$ of a loss with a curved middle, for predictions within a reach.
+
+    For a margin loss that is $c_3$-strongly convex and $c_4$-smooth on [a, b] and less curved
+    outside, with targets in $[a', b'] \subset [a, b]$ and $|f| \le R_\infty$: the loss at f exceeds
+    its tangent at the target by $\frac12c_{lsc}(f - f^*)^2$ at least,
+
+    $$ c_{lsc} = c_3 - c_4\max\Bigl\{\Bigl(\frac{a + R_\infty}{a' + R_\infty}\Bigr)^2,
+       \Bigl(\frac{R_\infty - b}{R_\infty - b'}\Bigr)^2\Bigr\}. $$
+
+    It is positive for the Huber hinge ($c_3 = c_4 = 1/2h$, a, b = 1 - h, 1 + h) whatever the reach,
+    if a < a' and b' < b: PK Assumption 11, and where the probability of a label whose margin lies
+    in [a, b] is at least $\eta$, with $\mu = \eta c_{lsc}$. Source: PK Lemma 77.
+
+    Args:
+        curvatures: $(c_3, c_4)$, > 0.
+        corner: (a, b), a < 0 < b.
+        target: (a', b'), within the corner.
+        reach: $R_\infty > \max(|a|, |b|)$.
+
+    Returns:
+        The constant, which may be negative: then nothing is said.
+    """
+    (low, high), (first, last) = corner, target
+    below = (low + reach) / (first + reach)
+    above = (reach - high) / (reach - last)
+    return float(curvatures[0] - curvatures[1] * max(below, above) ** 2)
 
 
-def _check_source(source: float) -> None:
-    if not 0.5 <= host_number("source", source) <= 1:
-        raise ValueError(f"expected source in [1/2, 1], got {source}")
+def compatibility(
+    eigenvalues: Float[ArrayLike, " modes"],
+    squared_features: Float[ArrayLike, "features modes"],
+    ridge: float,
+) -> float:
+    r"""Compatibility $F_\infty$: the largest squared norm of $L_\lambda^{-1/2}\varphi_\omega$.
+
+    The square is $\sum_l\langle\varphi_\omega, \phi_l\rangle^2/(\mu_l + \lambda)$, of mean
+    N(lambda). For the Fourier features of a shift-invariant kernel on the torus,
+    $\varphi_k = \kappa\sqrt2\cos(2\pi kx + b)$, a feature lies in the eigenspace of its frequency,
+    and $F_\infty = \kappa^2/(\lambda + \inf_k\mu_k)$: the exponent alpha is 1 whatever the
+    spectrum, because of frequencies that are hardly ever drawn. Features with
+    $\langle\varphi, \phi_l\rangle^2 = \mu_l$ for every l have $F_\infty = N$, the least. Source: PK
+    Assumption 9.
+
+    Args:
+        eigenvalues: mu_l >= 0.
+        squared_features: squared coefficients of each feature function, before the division by
+            the number of features.
+        ridge: lambda > 0.
+
+    Returns:
+        $F_\infty$, at least $N(\lambda)$ where the features are those of the kernel.
+    """
+    return float(np.max(np.asarray(squared_features) @ (1 / (np.asarray(eigenvalues) + ridge))))

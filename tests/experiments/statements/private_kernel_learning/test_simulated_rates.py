@@ -9,7 +9,11 @@ deviation c/(n eps), and the constants of lambda and M, are free, since a rate h
 import numpy as np
 import pytest
 
-from jaxdp.theory import lipschitz_rate, random_feature_rate, random_projection_rate
+from experiments.statements.private_kernel_learning.rates import (
+    lipschitz_rate,
+    random_feature_rate,
+    random_projection_rate,
+)
 
 POINTS, CAPACITY = 128, 0.5
 PLACES = 2 * np.pi * np.arange(POINTS) / POINTS
