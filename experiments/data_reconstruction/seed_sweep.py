@@ -31,6 +31,7 @@ from experiments.data_reconstruction.natural_images import Images, frogs_and_tru
 from experiments.data_reconstruction.natural_images import train as train_features
 from experiments.data_reconstruction.trained_networks import NUM_CLASSES, Task, photographs
 from experiments.data_reconstruction.trained_networks import train as train_network
+from experiments.statements.data_reconstruction.assumption_2 import mixed_parity
 from jaxdp.attacks import (
     AbstractTarget,
     MomentumDescent,
@@ -41,7 +42,6 @@ from jaxdp.attacks import (
 )
 from jaxdp.core.files.whole_files import write_whole
 from jaxdp.networks import TwoLayerNetwork
-from jaxdp.theory import mixed_parity
 
 OPTIMISERS: dict[str, Callable[[], Any]] = {"ours": lambda: None, "published": MomentumDescent}
 _FOUND = 0.1

@@ -29,12 +29,6 @@ from jaxdp.theory.kernels.risk import predicted_excess_risk as predicted_excess_
 from jaxdp.theory.kernels.risk import tuned_excess_risk as tuned_excess_risk
 from jaxdp.theory.kernels.spectrum import KernelSpectrum as KernelSpectrum
 from jaxdp.theory.kernels.spectrum import effective_dimension as effective_dimension
-from jaxdp.theory.reconstruction.assumptions import ActivationReport as ActivationReport
-from jaxdp.theory.reconstruction.assumptions import assumption_2 as assumption_2
-from jaxdp.theory.reconstruction.assumptions import mixed_parity as mixed_parity
-from jaxdp.theory.reconstruction.duplicates import NearDuplicates as NearDuplicates
-from jaxdp.theory.reconstruction.duplicates import duplicate_limit as duplicate_limit
-from jaxdp.theory.reconstruction.duplicates import near_duplicates as near_duplicates
 from jaxdp.theory.reconstruction.error import (
     mu_at_reconstruction_error as mu_at_reconstruction_error,
 )
@@ -49,19 +43,8 @@ from jaxdp.theory.reconstruction.local import (
     local_reconstruction_errors as local_reconstruction_errors,
 )
 from jaxdp.theory.reconstruction.membership import membership_mu as membership_mu
-from jaxdp.theory.reconstruction.membership import typical_membership_mu as typical_membership_mu
-from jaxdp.theory.reconstruction.nonlinear_part import nonlinear_power as nonlinear_power
-from jaxdp.theory.reconstruction.nonlinear_part import nonlinear_products as nonlinear_products
 from jaxdp.theory.reconstruction.optimal import optimal_row_error as optimal_row_error
-from jaxdp.theory.reconstruction.optimal import released_direction_error as released_direction_error
 from jaxdp.theory.reconstruction.optimal import row_error_lower_bound as row_error_lower_bound
-from jaxdp.theory.reconstruction.span_lemmas import SpanCoefficients as SpanCoefficients
-from jaxdp.theory.reconstruction.span_lemmas import StatedOrders as StatedOrders
-from jaxdp.theory.reconstruction.span_lemmas import coefficient_gaps as coefficient_gaps
-from jaxdp.theory.reconstruction.span_lemmas import norm_gaps as norm_gaps
-from jaxdp.theory.reconstruction.span_lemmas import overlap_power_gaps as overlap_power_gaps
-from jaxdp.theory.reconstruction.span_lemmas import span_coefficients as span_coefficients
-from jaxdp.theory.reconstruction.span_lemmas import stated_orders as stated_orders
 from jaxdp.theory.streams.bounds import LowerBound as LowerBound
 from jaxdp.theory.streams.bounds import TightLowerBound as TightLowerBound
 from jaxdp.theory.streams.bounds import TightUpperBound as TightUpperBound
@@ -76,7 +59,6 @@ from jaxdp.theory.streams.volterra import DiscreteVolterra as DiscreteVolterra
 
 __all__ = [
     "AbstractTheory",
-    "ActivationReport",
     "Assumption",
     "ClippedDiffusion",
     "CoupledODE",
@@ -92,19 +74,13 @@ __all__ = [
     "LeaveOneOut",
     "LowerBound",
     "ModewiseClosure",
-    "NearDuplicates",
     "OrnsteinUhlenbeck",
     "PolynomialRate",
     "ReleaseNoise",
-    "SpanCoefficients",
-    "StatedOrders",
     "TightLowerBound",
     "TightUpperBound",
     "UnclippedRecursion",
     "UpperBound",
-    "assumption_2",
-    "coefficient_gaps",
-    "duplicate_limit",
     "effective_dimension",
     "excess_risk_assumptions",
     "excess_risk_bound",
@@ -113,23 +89,13 @@ __all__ = [
     "leave_one_out",
     "local_reconstruction_errors",
     "membership_mu",
-    "mixed_parity",
     "mu_at_reconstruction_error",
-    "near_duplicates",
-    "nonlinear_power",
-    "nonlinear_products",
-    "norm_gaps",
     "one_step_reconstruction_error",
     "optimal_row_error",
-    "overlap_power_gaps",
     "polynomial_rate",
     "predict",
     "predicted_excess_risk",
     "reconstruction_constant",
-    "released_direction_error",
     "row_error_lower_bound",
-    "span_coefficients",
-    "stated_orders",
     "tuned_excess_risk",
-    "typical_membership_mu",
 ]

@@ -22,7 +22,7 @@ from jaxdp.theory import KernelSpectrum, ReleaseNoise, tuned_excess_risk
 
 
 class LocalExponents(NamedTuple):
-    """Minus the slopes of a risk in ln n, and in ln epsilon; their ratio is the share of privacy."""
+    """Minus the slopes of a risk in ln n and ln epsilon; their ratio is the share of privacy."""
 
     fixed_epsilon: float
     fixed_samples: float

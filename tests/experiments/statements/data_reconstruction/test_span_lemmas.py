@@ -2,7 +2,6 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,9 +9,9 @@ from attack_problems import sphere_rows
 from helpers import assert_mean_close
 from scipy.integrate import quad
 
-from jaxdp.theory import (
+from experiments.statements.data_reconstruction.assumption_2 import mixed_parity
+from experiments.statements.data_reconstruction.span_lemmas import (
     coefficient_gaps,
-    mixed_parity,
     nonlinear_power,
     nonlinear_products,
     norm_gaps,
@@ -136,15 +135,3 @@ def test_stated_orders_are_those_printed():
     assert found.coefficients == pytest.approx(2 * bracket / p)
     assert found.norm == pytest.approx(math.sqrt(d * n / p) * log + log**3 / math.sqrt(d))
     assert found.powers == pytest.approx(400**-0.1)
-
-
-def test_bad_arguments_are_named():
-    rows, weights = np.eye(2, 3), np.ones((5, 3))
-    with pytest.raises(ValueError, match="found_inputs of shape"):
-        norm_gaps(rows, np.eye(2), weights, jax.nn.relu)
-    with pytest.raises(ValueError, match="at most 1 inputs"):
-        span_coefficients(rows, rows, weights[:1], jax.nn.relu)
-    with pytest.raises(ValueError, match="powers of at least 2"):
-        overlap_power_gaps(rows, rows, [1])
-    with pytest.raises(ValueError, match="dim"):
-        stated_orders(1, 2, 3)

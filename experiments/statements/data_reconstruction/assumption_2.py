@@ -1,4 +1,4 @@
-r"""DR's Assumption 2 on the activation: what it asks, whether a function has it, and one that does.
+r"""DR's Assumption 2 on the activation: a check of it, and an activation that meets it.
 
 The assumption asks for a Lipschitz function with a Lipschitz derivative, Hermite coefficients
 $\mu_0 = \mu_2 = 0$ and $\mu_1 \ne 0$, and two coefficients of order 3 or more, one odd and one
@@ -13,18 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import require_count
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 from jaxdp.core.numerics.smoothness import difference_quotient, is_bounded, largest_jump
 from jaxdp.theory.reconstruction.saturation import Activation, slope_of
 
-# Of the root mean square of the activation: coefficients below it are zero to quadrature.
+# Coefficients below this share of the activation's root mean square are zero to quadrature.
 _ZERO = 1e-9
 _CURVE_COEFFICIENT = math.exp(1.5) / 4
 
 
 def mixed_parity(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    r"""An activation that meets Assumption 2, as none of DR's figures does.
+    r"""An activation that meets Assumption 2; no activation in DR's figures does.
 
     $\tanh z + \tfrac14(\cos z - \tfrac14e^{3/2}\cos 2z - \tfrac34e^{-1/2})$: tanh is its odd part;
     the even part is smooth, bounded and has no Hermite coefficient of order 0 or 2, because
@@ -39,12 +38,6 @@ def mixed_parity(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
     Returns:
         The activation, elementwise.
-
-    Example:
-        >>> import jaxdp
-        >>> from jaxdp.theory import mixed_parity
-        >>> [round(abs(float(c)), 3) for c in jaxdp.hermite_coefficients(mixed_parity, 4)]
-        [0.0, 0.606, 0.0, 0.148, 0.093]
     """
     even = jnp.cos(values) - _CURVE_COEFFICIENT * jnp.cos(2 * values) - 0.75 * math.exp(-0.5)
     return jnp.tanh(values) + even / 4
@@ -61,13 +54,6 @@ class ActivationReport(NamedTuple):
         jump: of the function itself.
         has_bounded_curvature: whether the slope's own derivative stops growing too.
         scale: root mean square of $\phi(g)$, by which zero is told.
-
-    Example:
-        >>> import jax
-        >>> from jaxdp.theory import assumption_2
-        >>> report = assumption_2(jax.nn.relu)
-        >>> print(f"{report.mean:.3f} {report.quadratic:.3f} {report.slope_jump:.0f}")
-        0.399 0.282 1
     """
 
     mean: float
@@ -103,7 +89,7 @@ class ActivationReport(NamedTuple):
 
 
 def assumption_2(activation: Activation, *, max_order: int = 24) -> ActivationReport:
-    r"""Look at an activation as Assumption 2 does.
+    r"""What Assumption 2 asks of an activation, computed.
 
     Coefficients are quadrature, to about $10^{-13}$. What a function does beyond 13 standard
     deviations is not seen: what grows by less than a half from 6.5 to 13 of them counts as bounded.
@@ -115,18 +101,8 @@ def assumption_2(activation: Activation, *, max_order: int = 24) -> ActivationRe
         max_order: the last order that is looked for, >= 4.
 
     Returns:
-        What it has; `.failures` names the clauses that do not hold.
-
-    Raises:
-        TypeError, ValueError: as `hermite_coefficients`.
-
-    Example:
-        >>> import jax
-        >>> from jaxdp.theory import assumption_2, mixed_parity
-        >>> assumption_2(mixed_parity).failures, assumption_2(jax.numpy.tanh).failures
-        ((), ('no even coefficient of order 3 or more',))
+        What the activation has; `.failures` names the clauses that do not hold.
     """
-    require_count("max_order", max_order, least=4)
     function, slope = host_function(activation), host_function(slope_of(activation))
     found, square = scaled_coefficients(function, np.ones(1), max_order + 1)
     coefficients = found[0]

@@ -9,8 +9,8 @@ import pytest
 from helpers import assert_mean_close
 
 import jaxdp
-from jaxdp.core.errors import NotCoveredError
-from jaxdp.theory import duplicate_limit, mixed_parity, near_duplicates
+from experiments.statements.data_reconstruction.assumption_2 import mixed_parity
+from experiments.statements.data_reconstruction.duplicates import duplicate_limit, near_duplicates
 
 RELU = jax.nn.relu
 HOSTS = {
@@ -146,14 +146,3 @@ def test_no_pair_of_a_dense_grid_on_the_circle_is_better(activation, kernel, dis
     share = near_duplicates(activation, distance).share
     # The best pairs nearly coincide at the edge, and the grid's nearest are a little apart.
     assert shares.min() * 0.96 < share < shares.min() * (1 + 1e-9)
-
-
-def test_bad_arguments_are_named():
-    with pytest.raises(NotCoveredError, match="vanishes"):
-        near_duplicates(lambda z: 0 * z, 0.5)
-    with pytest.raises(ValueError, match="<= distance <= sqrt"):
-        near_duplicates(RELU, 0.0)
-    with pytest.raises(ValueError, match="<= distance <= sqrt"):
-        near_duplicates(RELU, 1.5)
-    with pytest.raises(ValueError, match="cosine"):
-        near_duplicates(RELU, 0.5, cosine=1.0)

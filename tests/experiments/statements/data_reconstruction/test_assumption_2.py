@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdp.theory import assumption_2, mixed_parity
+from experiments.statements.data_reconstruction.assumption_2 import assumption_2, mixed_parity
 
 RELU = jax.nn.relu
 
@@ -76,8 +76,3 @@ def test_a_slope_with_a_kink_is_continuous():
     report = assumption_2(lambda z: jnp.where(jnp.abs(z) < 1, z**2 / 2, jnp.abs(z) - 0.5))
     assert report.slope_jump == 0
     assert report.has_bounded_slope
-
-
-def test_too_few_orders_are_refused():
-    with pytest.raises(ValueError, match="max_order"):
-        assumption_2(RELU, max_order=3)

@@ -8,23 +8,79 @@ left half of (6)), that $|a|^2$ is 1 (B.3, the right half), and that the entrywi
 $X\hat x/d$ are no longer than those of its largest entry C (B.4, (7)). Their bounds are orders,
 without constants: `stated_orders`. Printed without its factor p is (6)'s first half; B.2 has it.
 
-All in float64 on the host. Derived: tests/theory/reconstruction/test_span_lemmas.py.
+They rest on Lemma B.1: for an activation with $\mu_0 = \mu_2 = 0$ the products
+$\tilde\varphi(x)^\top\tilde\varphi(x')$ of two rows have the mean
+$p\sum_{l\ge3}\mu_l^2(x^\top x'/d)^l$: next to nothing but for a row with itself. Without those two
+they have $\mu_0^2 + \mu_2^2(x^\top x'/d)^2$ as well.
+
+All in float64 on the host. Derived: test_span_lemmas.py.
 """
 
+import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.checks import host_array, require_count
-from jaxdp.core.numerics.hermite import evaluate_on_host
-from jaxdp.theory.reconstruction.nonlinear_part import (
-    host_rows,
-    nonlinear_power,
-    nonlinear_products,
-)
+from jaxdp.core.numerics.hermite import evaluate_on_host, host_function, scaled_coefficients
 from jaxdp.theory.reconstruction.saturation import Activation
+
+
+def nonlinear_power(activation: Activation) -> float:
+    r"""Power $\tilde\mu^2 = \sum_{l\ge3}\mu_l^2$ of an activation beyond its quadratic part.
+
+    Source: DR Appendix B.
+
+    Args:
+        activation: phi, elementwise.
+
+    Returns:
+        $E\phi^2 - \mu_0^2 - \mu_1^2 - \mu_2^2$.
+    """
+    coefficients, square = scaled_coefficients(host_function(activation), np.ones(1), 3)
+    return float(square[0] - np.sum(coefficients[0] ** 2))
+
+
+def nonlinear_products(
+    inputs: Float[Any, "n dim"],
+    others: Float[Any, "m dim"],
+    weights: Float[Any, "features dim"],
+    activation: Activation,
+    *,
+    with_linear_part: bool = False,
+) -> Float[np.ndarray, "n m"]:
+    r"""$\tilde\varphi(x)^\top\tilde\varphi(x')/p$ for all pairs of rows.
+
+    Source: DR Lemma B.1, (18) to (22): near $\tilde\mu^2$ for a row with itself, near 0 for
+    independent ones, and alike with and without the second's linear part.
+
+    Args:
+        inputs, others: rows x and x'.
+        weights: V.
+        activation: phi, elementwise.
+        with_linear_part: whether the second factor is $\varphi(x')$ itself.
+
+    Returns:
+        (n, m).
+    """
+    first, second, neurons = map(_wide, (inputs, others, weights))
+    tilde = _nonlinear(first, neurons, activation)
+    if with_linear_part:
+        return tilde @ evaluate_on_host(activation, second @ neurons.T).T / len(neurons)
+    return tilde @ _nonlinear(second, neurons, activation).T / len(neurons)
+
+
+def _nonlinear(rows, neurons, activation):
+    """The features less their linear part."""
+    arguments = rows @ neurons.T
+    return evaluate_on_host(activation, arguments) - _linear(activation) * arguments
+
+
+@functools.lru_cache(maxsize=32)
+def _linear(activation):
+    """mu_1."""
+    return float(scaled_coefficients(host_function(activation), np.ones(1), 2)[0][0, 1])
 
 
 class SpanCoefficients(NamedTuple):
@@ -34,12 +90,6 @@ class SpanCoefficients(NamedTuple):
         values: a, a row for each found row and a column for each training row.
         residuals: the share of each found row's squared feature norm that no combination has; 0
             under the theorem's hypothesis.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.theory import SpanCoefficients
-        >>> SpanCoefficients(np.eye(2), np.zeros(2)).values.shape
-        (2, 2)
     """
 
     values: Float[np.ndarray, "found n"]
@@ -53,11 +103,6 @@ class StatedOrders(NamedTuple):
         coefficients: B.2, over p, for $|a| = 1$.
         norm: B.3.
         powers: B.4.
-
-    Example:
-        >>> from jaxdp.theory import stated_orders
-        >>> [round(order, 2) for order in stated_orders(10_000, 10, 10**9)]
-        [0.07, 7.91, 0.4]
     """
 
     coefficients: float
@@ -66,7 +111,7 @@ class StatedOrders(NamedTuple):
 
 
 def stated_orders(dim: int, num_samples: int, num_features: int) -> StatedOrders:
-    r"""What Lemmas B.2 to B.4 bound their gaps by, up to constants.
+    r"""The bounds of Lemmas B.2 to B.4 on their gaps, up to constants.
 
     $2[\sqrt{d/p}\log d + \sqrt{n/p}\log d + \sqrt n\log^3d/d^{3/2}]$,
     $\sqrt{dn/p}\log d + \log^3d/\sqrt d$ and $d^{-1/10}$. They are below 1 for enormous d only:
@@ -81,23 +126,8 @@ def stated_orders(dim: int, num_samples: int, num_features: int) -> StatedOrders
 
     Returns:
         The three orders.
-
-    Raises:
-        ValueError: an argument is out of range.
-
-    Example:
-        >>> from jaxdp.theory import stated_orders
-        >>> stated_orders(10**4, 10, 10**8).powers < stated_orders(100, 10, 10**8).powers
-        True
     """
-    d, n, p = (
-        require_count(name, value, least=least)
-        for name, value, least in (
-            ("dim", dim, 2),
-            ("num_samples", num_samples, 1),
-            ("num_features", num_features, 1),
-        )
-    )
+    d, n, p = dim, num_samples, num_features
     log = math.log(d)
     first = 2 * (
         (math.sqrt(d) + math.sqrt(n)) * log / math.sqrt(p) + math.sqrt(n) * (log / d**0.5) ** 3
@@ -123,21 +153,8 @@ def span_coefficients(
 
     Returns:
         a for every found row, and what is left.
-
-    Raises:
-        TypeError, ValueError: shapes do not match.
-
-    Example:
-        >>> import jax, numpy as np
-        >>> from jaxdp.theory import span_coefficients
-        >>> rows, weights = np.eye(2, 3), np.random.default_rng(0).normal(size=(50, 3))
-        >>> np.abs(span_coefficients(rows, rows[::-1], weights, jax.numpy.tanh).values.round(6))
-        array([[0., 1.],
-               [1., 0.]])
     """
-    rows, found, neurons = host_rows(inputs, found_inputs, weights)
-    if len(rows) > len(neurons):
-        raise ValueError(f"expected at most {len(neurons)} inputs, as features, got {len(rows)}")
+    rows, found, neurons = map(_wide, (inputs, found_inputs, weights))
     features = evaluate_on_host(activation, rows @ neurons.T)
     others = evaluate_on_host(activation, found @ neurons.T)
     values = np.linalg.lstsq(features.T, others.T, rcond=None)[0].T
@@ -151,7 +168,7 @@ def coefficient_gaps(
     weights: Float[Any, "features dim"],
     activation: Activation,
 ) -> Float[np.ndarray, "m n"]:
-    r"""How far coefficients are from what the non-linear parts' overlaps say they are.
+    r"""Distance of the coefficients from the overlaps of the non-linear parts.
 
     $|\tilde\varphi(x_i)^\top\tilde\varphi(\hat x)/p - \tilde\mu^2a_i|$.
 
@@ -162,16 +179,6 @@ def coefficient_gaps(
 
     Returns:
         (m, n): a row for each found row.
-
-    Raises:
-        TypeError, ValueError: as `span_coefficients`.
-
-    Example:
-        >>> import jax, numpy as np
-        >>> from jaxdp.theory import coefficient_gaps
-        >>> rows, weights = np.eye(2, 3), np.random.default_rng(0).normal(size=(900, 3))
-        >>> bool(np.all(coefficient_gaps(rows, rows, weights, jax.numpy.tanh) < 0.05))
-        True
     """
     found = span_coefficients(inputs, found_inputs, weights, activation).values
     overlaps = nonlinear_products(found_inputs, inputs, weights, activation)
@@ -184,7 +191,7 @@ def norm_gaps(
     weights: Float[Any, "features dim"],
     activation: Activation,
 ) -> Float[np.ndarray, " m"]:
-    r"""How far the coefficients' norm is from one: $\bigl||a|^2 - 1\bigr|$.
+    r"""Distance of the coefficients' squared norm from one: $\bigl||a|^2 - 1\bigr|$.
 
     Source: DR Lemma B.3, (41); the right half of (6).
 
@@ -193,16 +200,6 @@ def norm_gaps(
 
     Returns:
         (m,).
-
-    Raises:
-        TypeError, ValueError: as `span_coefficients`.
-
-    Example:
-        >>> import jax, numpy as np
-        >>> from jaxdp.theory import norm_gaps
-        >>> rows, weights = np.eye(2, 3), np.random.default_rng(0).normal(size=(50, 3))
-        >>> bool(np.all(norm_gaps(rows, rows, weights, jax.numpy.tanh) < 1e-9))
-        True
     """
     found = span_coefficients(inputs, found_inputs, weights, activation).values
     return np.abs(np.sum(found**2, axis=1) - 1)
@@ -211,7 +208,7 @@ def norm_gaps(
 def overlap_power_gaps(
     inputs: Float[Any, "n dim"], found_inputs: Float[Any, "m dim"], powers: Any
 ) -> Float[np.ndarray, "m powers"]:
-    r"""By how much powers of overlaps are longer than those of the largest one.
+    r"""Excess length of the powers of overlaps over those of the largest overlap.
 
     $\|(X\hat x)^{\circ l}/d^l\| - C^{l-1}$ with $C = \max_i|x_i^\top\hat x|/d$. At most
     $C^{l-1}(\|X\|_{op}/\sqrt d - 1)$, whatever the rows, because $|X\hat x/d|$ is at most
@@ -226,21 +223,13 @@ def overlap_power_gaps(
 
     Returns:
         (m, number of powers).
-
-    Raises:
-        TypeError, ValueError: shapes do not match, or a power is less than two.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.theory import overlap_power_gaps
-        >>> overlap_power_gaps(2 * np.eye(4), np.ones((1, 4)), [2, 3]).round(3)
-        array([[0., 0.]])
     """
-    rows, found, _ = host_rows(inputs, found_inputs, inputs)
-    orders = np.asarray(host_array("powers", powers))
-    if orders.ndim != 1 or not np.all(orders >= 2):
-        raise ValueError(f"expected powers of at least 2, got {powers}")
+    rows, found = _wide(inputs), _wide(found_inputs)
     overlaps = np.abs(found @ rows.T) / rows.shape[1]
     largest = overlaps.max(axis=1)
-    lengths = [np.linalg.norm(overlaps**order, axis=1) - largest ** (order - 1) for order in orders]
+    lengths = [np.linalg.norm(overlaps**order, axis=1) - largest ** (order - 1) for order in powers]
     return np.stack(lengths, axis=1)
+
+
+def _wide(rows: Any) -> np.ndarray:
+    return np.asarray(rows, np.float64)
