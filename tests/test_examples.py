@@ -110,7 +110,6 @@ _LONG = {
     "jaxdp.simulate",
     "jaxdp.sweep",
     "jaxdp.sweeps.read_store",
-    "jaxdp.theory.excess_risk_assumptions",
     "jaxdp.theory.last_iterate_reconstruction_errors",
     "jaxdp.theory.local_reconstruction_errors",
     "jaxdp.theory.membership_mu",

@@ -25,8 +25,8 @@ from experiments.privacy_for_free.batches import (
 from experiments.privacy_for_free.theorem_rates_checks import checks as checks
 from experiments.privacy_for_free.theorem_rates_checks import summary as summary
 from experiments.privacy_for_free.theorem_rates_drawing import plot as plot
+from experiments.statements.privacy_for_free.leave_one_out import leave_one_out
 from jaxdp.problems import ReducedFeatures, sphere_inputs
-from jaxdp.theory import leave_one_out
 
 # Of the closed forms that do not see the number of steps.
 _STEPS = 100

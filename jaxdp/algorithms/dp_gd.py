@@ -158,8 +158,8 @@ class DPGD(AbstractFullBatchAlgorithm):
 
         $\tau = \eta T = d\log^2 n/p$, $C = \sqrt p\log^2 n$, and the noise $\Sigma$ of (3.6) for
         that $\tau$. They are scalings of a proof: at every size that fits a computer the powers of
-        log n make the noise larger than the signal (`jaxdp.theory.excess_risk_bound`), and tuned
-        values are far better. Source: PF (4.3).
+        log n make the noise larger than the signal, and tuned values are far better.
+        Source: PF (4.3).
 
         Args:
             epsilon: > 0 and finite, and below $8\log(1/\delta)$ for `PublishedCalibration`.

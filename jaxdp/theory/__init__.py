@@ -8,15 +8,6 @@ for Random Features (and Beyond)".
 
 from jaxdp.theory.base import AbstractTheory as AbstractTheory
 from jaxdp.theory.dispatch import predict as predict
-from jaxdp.theory.excess_risk.assumptions import Assumption as Assumption
-from jaxdp.theory.excess_risk.assumptions import (
-    excess_risk_assumptions as excess_risk_assumptions,
-)
-from jaxdp.theory.excess_risk.bound import ExcessRiskBound as ExcessRiskBound
-from jaxdp.theory.excess_risk.bound import excess_risk_bound as excess_risk_bound
-from jaxdp.theory.excess_risk.bound import fitted_constants as fitted_constants
-from jaxdp.theory.excess_risk.leave_one_out import LeaveOneOut as LeaveOneOut
-from jaxdp.theory.excess_risk.leave_one_out import leave_one_out as leave_one_out
 from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion as ClippedDiffusion
 from jaxdp.theory.features.gaussian_closure import GaussianClosure as GaussianClosure
 from jaxdp.theory.features.modewise_closure import ModewiseClosure as ModewiseClosure
@@ -59,19 +50,16 @@ from jaxdp.theory.streams.volterra import DiscreteVolterra as DiscreteVolterra
 
 __all__ = [
     "AbstractTheory",
-    "Assumption",
     "ClippedDiffusion",
     "CoupledODE",
     "DiscreteRecursion",
     "DiscreteVolterra",
     "ExcessRisk",
-    "ExcessRiskBound",
     "FiniteDimension",
     "Fluctuations",
     "GaussianClosure",
     "GradientFlow",
     "KernelSpectrum",
-    "LeaveOneOut",
     "LowerBound",
     "ModewiseClosure",
     "OrnsteinUhlenbeck",
@@ -82,11 +70,7 @@ __all__ = [
     "UnclippedRecursion",
     "UpperBound",
     "effective_dimension",
-    "excess_risk_assumptions",
-    "excess_risk_bound",
-    "fitted_constants",
     "last_iterate_reconstruction_errors",
-    "leave_one_out",
     "local_reconstruction_errors",
     "membership_mu",
     "mu_at_reconstruction_error",

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from experiments.statements.smoothness import difference_quotient, is_bounded, largest_jump
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
-from jaxdp.core.numerics.smoothness import difference_quotient, is_bounded, largest_jump
 from jaxdp.theory.reconstruction.saturation import Activation, slope_of
 
 # Coefficients below this share of the activation's root mean square are zero to quadrature.

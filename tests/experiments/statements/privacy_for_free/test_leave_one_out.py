@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.problems import ReducedFeatures
-from jaxdp.theory import leave_one_out
+from experiments.statements.privacy_for_free.leave_one_out import leave_one_out
 
 
 def _rows(num_train, dim, num_features, *, seed=0):
@@ -71,21 +70,6 @@ def test_infinite_width_has_units_of_its_own():
     limit = leave_one_out(jaxdp.RandomFeatures.sample(20, 2, 8, None, **kinds)).shift
     finite = leave_one_out(jaxdp.RandomFeatures.sample(20, 2, 8, 40_000, **kinds)).shift
     assert np.linalg.norm(finite * np.sqrt(40_000) - limit) < 0.05 * np.linalg.norm(limit)
-
-
-def test_a_singular_kernel_is_refused():
-    with pytest.raises(jaxdp.NotCoveredError, match="invertible kernel of the 12 training rows"):
-        leave_one_out(_problem(12, 4, 8))
-    twice = ReducedFeatures(
-        np.ones((3, 3), np.float32), np.ones((1, 3)), np.zeros((1, 0)), np.ones(3), np.ones(1)
-    )
-    with pytest.raises(jaxdp.NotCoveredError, match="rows that are not repeated"):
-        leave_one_out(twice)
-    logistic = ReducedFeatures(
-        np.eye(3), np.eye(3), np.zeros((3, 0)), np.ones(3), np.ones(3), jaxdp.losses.Logistic()
-    )
-    with pytest.raises(jaxdp.NotCoveredError, match="least squares"):
-        leave_one_out(logistic)
 
 
 class _Flow:

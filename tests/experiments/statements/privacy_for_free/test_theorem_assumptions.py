@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.core.errors import NotCoveredError
+from experiments.statements.privacy_for_free.theorem_assumptions import (
+    excess_risk_assumptions,
+    least_samples,
+    most_samples,
+)
 from jaxdp.problems import sphere_inputs
-from jaxdp.theory import excess_risk_assumptions
-from jaxdp.theory.excess_risk.assumptions import least_samples, most_samples
 
 
 def _problem(activation=jnp.tanh, inputs=sphere_inputs, num_train=40, dim=6, num_features=300):
@@ -59,16 +61,6 @@ def test_the_activation_is_judged_by_its_hermite_coefficients(activation, even, 
 def test_a_jump_or_a_growing_slope_is_not_lipschitz(activation, is_lipschitz):
     # Source: PF Assumption 2.
     assert _verdicts(_problem(activation))["the activation is Lipschitz"] is is_lipschitz
-
-
-def test_another_loss_is_not_the_theorems():
-    given = _problem()
-    parts = given.train_inputs, given.train_labels, given.test_inputs, given.test_labels
-    other = jaxdp.RandomFeatures.from_arrays(
-        *parts, given.weights, jnp.tanh, loss=jaxdp.losses.Logistic()
-    )
-    with pytest.raises(NotCoveredError, match="least squares"):
-        excess_risk_assumptions(other)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +123,3 @@ def test_what_is_said_can_be_read():
     assert texts[4] == "Assumption 2 fails: mu_0 = mu_2 = 0; mu_0 = 0.399, mu_2 = 0.282"
     assert texts[0].startswith("Assumption 1 is open: rows are sub-Gaussian")
     assert {one.name for one in found} == {f"Assumption {number}" for number in (1, 2, 3, 4)}
-
-
-def test_wrong_calls_are_refused():
-    with pytest.raises(TypeError, match="problem to be a RandomFeatures"):
-        excess_risk_assumptions(jaxdp.LinearRegression.isotropic(4, label_noise=0.1))
-    with pytest.raises(ValueError, match=r"both or none, got epsilon = 1\.0 and delta = None"):
-        excess_risk_assumptions(_problem(), epsilon=1.0)
-    with pytest.raises(jaxdp.NotCoveredError, match="Assumption 2 needs Hermite coefficients"):
-        excess_risk_assumptions(_problem(lambda x: jnp.exp(jnp.minimum(x**2, 80.0))))
-    with pytest.raises(TypeError, match="known rows, got a traced one"):
-        jax.jit(lambda problem: len(excess_risk_assumptions(problem)))(_problem())
