@@ -37,8 +37,8 @@ def leave_one_out(problem: AbstractFeatureProblem) -> LeaveOneOut:
     on the host.
 
     Args:
-        problem: squared loss, and features with an invertible kernel. Of infinite width shifts are in units of
-            $1/\sqrt p$.
+        problem: with the squared loss and an invertible kernel. Of infinite width shifts are in
+            units of $1/\sqrt p$.
 
     Returns:
         Shifts, residuals and bounds, row by row.

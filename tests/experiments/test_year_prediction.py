@@ -6,7 +6,7 @@ import types
 import numpy as np
 import pytest
 
-from jaxdp.data.year_prediction import read_year_prediction
+from experiments.private_kernel_learning.year_prediction import read_year_prediction
 
 _ROWS = np.column_stack([[1922, 2011, 1999], np.arange(270.0).reshape(3, 90) / 7])
 
@@ -74,7 +74,7 @@ def test_fetched_songs_are_the_whole_set_or_refused(monkeypatch):
     with pytest.raises(ValueError, match="unexpected shapes"):
         read_year_prediction()
     assert asked["data_id"] == 44027
-    monkeypatch.setattr("jaxdp.data.year_prediction._NUM_SONGS", 3)
+    monkeypatch.setattr("experiments.private_kernel_learning.year_prediction._NUM_SONGS", 3)
     np.testing.assert_array_equal(read_year_prediction().years, [1922, 2011, 1999])
 
     def fail(**options):
