@@ -16,7 +16,7 @@ PACKAGE = ROOT / "jaxdp"
 LAYERS = [
     {"core"},
     {"data", "losses", "schedules", "privacy"},
-    {"clipping", "problems", "networks"},
+    {"clipping", "problems"},
     {"algorithms"},
     {"simulation", "theory", "kernels", "attacks"},
     {"comparison", "planning", "sweeps"},

@@ -31,17 +31,10 @@ from experiments.data_reconstruction.natural_images import Images, frogs_and_tru
 from experiments.data_reconstruction.natural_images import train as train_features
 from experiments.data_reconstruction.trained_networks import NUM_CLASSES, Task, photographs
 from experiments.data_reconstruction.trained_networks import train as train_network
+from experiments.networks.last_layer import TwoLayerNetwork, two_layer_target
 from experiments.statements.data_reconstruction.assumption_2 import mixed_parity
-from jaxdp.attacks import (
-    AbstractTarget,
-    MomentumDescent,
-    matching,
-    reconstruct,
-    row_errors,
-    two_layer_target,
-)
+from jaxdp.attacks import AbstractTarget, MomentumDescent, matching, reconstruct, row_errors
 from jaxdp.core.files.whole_files import write_whole
-from jaxdp.networks import TwoLayerNetwork
 
 OPTIMISERS: dict[str, Callable[[], Any]] = {"ours": lambda: None, "published": MomentumDescent}
 _FOUND = 0.1

@@ -47,10 +47,10 @@ def test_a_newly_exported_name_appears_by_itself(monkeypatch):
     )
 
 
-def test_a_function_with_the_name_of_its_module_is_shown_under_the_name_that_users_write():
-    page = reference.page("jaxdp.algorithms", ["gradient_descent"])
-    assert "::: jaxdp.algorithms.gradient_descent.gradient_descent\n" in page
-    assert "heading: jaxdp.algorithms.gradient_descent\n" in page
+def test_a_function_with_the_name_of_a_module_is_shown_under_the_name_that_users_write():
+    page = reference.page("jaxdp.attacks", ["network_target"])
+    assert "::: jaxdp.attacks.victims.networks.network_target\n" in page
+    assert "heading: jaxdp.attacks.network_target\n" in page
 
 
 def test_the_gallery_has_every_figure_of_the_report_with_its_verdict():

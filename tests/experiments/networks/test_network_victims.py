@@ -6,10 +6,16 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from jaxdp.algorithms import fit_last_layer, gradient_descent
-from jaxdp.attacks import network_target, reconstruct, reconstruction_error, two_layer_target
+from experiments.networks.gradient_descent import gradient_descent
+from experiments.networks.last_layer import (
+    TwoLayerNetwork,
+    fit_last_layer,
+    network_target,
+    two_layer_target,
+)
+from experiments.networks.residual import ResidualNetwork
+from jaxdp.attacks import reconstruct, reconstruction_error
 from jaxdp.attacks.objective import checked_loss, loss_and_gradient
-from jaxdp.networks import ResidualNetwork, TwoLayerNetwork
 
 
 def _sphere(count, dim, seed=1):
@@ -79,13 +85,11 @@ def test_training_all_layers_leaves_a_loss_at_the_true_rows(victim):
     assert checked_loss(target, jnp.asarray(inputs)) > 1e-5
 
 
-def test_a_layer_that_has_not_moved_and_a_wrong_shape_are_refused(victim):
-    start, trained, _ = victim
+def test_a_layer_that_has_not_moved_is_refused(victim):
+    start, _, _ = victim
     for make in (two_layer_target, network_target):
         with pytest.raises(ValueError, match="zeros only"):
             make(start, start.last)
-        with pytest.raises(ValueError, match="last_start of shape"):
-            make(trained, start.last.T)
 
 
 @pytest.mark.slow

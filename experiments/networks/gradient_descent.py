@@ -6,7 +6,6 @@ What is trained so is not private; `DPGD` and `PrivateOptimiser` are.
 """
 
 import enum
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -14,24 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
-from jaxdp.clipping.arguments import weights_of
-from jaxdp.core.checks import (
-    host_number,
-    require_callable,
-    require_count,
-    require_finite,
-    require_host,
-    require_kind,
-    require_real,
-    require_shape,
-)
-from jaxdp.core.meshes import gathered
 from jaxdp.core.numerics.precision import full_products
-from jaxdp.core.progress import listener_of
 from jaxdp.losses import Squared
-from jaxdp.networks.base import AbstractLastLayerNetwork
 
 _LOSS = Squared()
 # Steps between two looks at the curvature, and products of a look; the first look has no start.
@@ -47,11 +32,6 @@ class DescentStatus(enum.IntEnum):
         CONVERGED: the loss is at most the tolerance.
         MAX_STEPS: it is not, after all the steps that were allowed.
         STALLED: no step lowers it any more: the rounding floor, or a loss that is not finite.
-
-    Example:
-        >>> from jaxdp.algorithms import DescentStatus
-        >>> [status.name for status in DescentStatus]
-        ['CONVERGED', 'MAX_STEPS', 'STALLED']
     """
 
     CONVERGED = 0
@@ -68,15 +48,6 @@ class Descent(eqx.Module):
         num_steps: that were made.
         learning_rate: of the last step, on that mean.
         status: a `DescentStatus`.
-
-    Example:
-        >>> import equinox as eqx, jax, numpy as np
-        >>> from jaxdp.algorithms import gradient_descent
-        >>> model = eqx.nn.Linear(3, 1, key=jax.random.key(0))
-        >>> inputs = np.random.default_rng(0).normal(size=(20, 3))
-        >>> descent = gradient_descent(model, inputs, inputs[:, :1]).check()
-        >>> descent.status.name, descent.loss <= 1e-7
-        ('CONVERGED', True)
     """
 
     model: PyTree
@@ -86,11 +57,7 @@ class Descent(eqx.Module):
     status: DescentStatus
 
     def check(self) -> "Descent":
-        """Return self when the tolerance was met.
-
-        Raises:
-            RuntimeError: it was not; says how far the descent came.
-        """
+        """Self, or a RuntimeError where the tolerance was not met."""
         if self.status is not DescentStatus.CONVERGED:
             ending = self.status.name.lower().replace("_", " ")
             raise RuntimeError(
@@ -107,7 +74,6 @@ def gradient_descent(
     tolerance: float = 1e-7,
     max_steps: int = 100_000,
     share: float = 0.25,
-    progress: Callable[[int, float], None] | bool | None = None,
 ) -> Descent:
     r"""Train every weight of a model by gradient descent, until its loss is a tolerance.
 
@@ -127,35 +93,12 @@ def gradient_descent(
         tolerance: of the loss, >= 0.
         max_steps: at most so many.
         share: of the largest stable step, in (0, 1); smaller follows the flow more closely.
-        progress: True for a bar of the steps that are allowed, or a function, called on the host,
-            now and then, with the number of steps and the loss.
 
     Returns:
         The trained model, its loss, and how the descent ended.
-
-    Raises:
-        ValueError, TypeError: an argument is out of range, not finite or of another shape.
-
-    Example:
-        >>> import equinox as eqx, jax, numpy as np
-        >>> from jaxdp.algorithms import gradient_descent
-        >>> model = eqx.nn.Linear(3, 1, key=jax.random.key(0))
-        >>> inputs = np.random.default_rng(0).normal(size=(20, 3))
-        >>> trained = gradient_descent(model, inputs, inputs[:, :1]).model
-        >>> print(np.asarray(trained.weight).round(2) + 0.0)
-        [[1. 0. 0.]]
     """
-    require_callable("model", model, "a model, a function of one input")
-    weights_of(model)
-    require_host("model, inputs and labels", (model, inputs, labels))
-    require_count("max_steps", max_steps)
-    if not 0 < host_number("share", share) < 1:
-        raise ValueError(f"expected share in (0, 1), got {share}")
-    if not host_number("tolerance", tolerance) >= 0:
-        raise ValueError(f"expected tolerance >= 0, got {tolerance}")
-    listener = listener_of(progress, "gradient descent")
-    inputs, labels = _records(model, inputs, labels)
-    # Any direction does that is not, by some symmetry, orthogonal to the one looked for.
+    inputs, labels = (jnp.asarray(rows, float) for rows in (inputs, labels))
+    # Any start will do that no symmetry makes orthogonal to the direction looked for.
     direction = jnp.cos(jnp.arange(labels.size, dtype=labels.dtype) ** 2).reshape(labels.shape)
     direction, _ = _curvature(model, inputs, direction, jnp.asarray(_FIRST_PRODUCTS))
     loss, rate, num_steps, halvings = float(_loss(model, inputs, labels)), 0.0, 0, 0
@@ -176,75 +119,10 @@ def gradient_descent(
             halvings += 1
             continue
         model, loss, num_steps = moved, float(after), num_steps + int(taken)
-        if listener is not None:
-            # A bar shows the share of the steps.
-            told = (num_steps / max_steps,) if progress is True else (num_steps, loss)
-            listener(*told)
     status = DescentStatus.MAX_STEPS if loss > tolerance else DescentStatus.CONVERGED
     if not np.isfinite(loss) or (status and halvings == _HALVINGS):
         status = DescentStatus.STALLED
     return Descent(model, loss, num_steps, rate, status)
-
-
-def fit_last_layer(
-    model: AbstractLastLayerNetwork,
-    inputs: Float[Any, "records in"],
-    labels: Float[Any, "records outputs"],
-) -> AbstractLastLayerNetwork:
-    r"""Where gradient descent on the last layer alone ends: the nearest weights that fit.
-
-    The last layer moves by $(Y - f(X))^\top (\Phi^+)^\top$, which is in the span of the rows'
-    features, as DR (2) has it for random features; the features stay as they are. With fewer
-    features than records it is the least-squares fit. In float64 on the host.
-
-    Args:
-        model: before training.
-        inputs: of all records.
-        labels: of all records.
-
-    Returns:
-        The network with its last layer moved.
-
-    Raises:
-        ValueError: a shape does not fit, or a value is not finite.
-
-    Example:
-        >>> import jax, numpy as np
-        >>> from jaxdp.algorithms import fit_last_layer
-        >>> from jaxdp.networks import TwoLayerNetwork
-        >>> network = TwoLayerNetwork(3, 40, 2, key=jax.random.key(0))
-        >>> inputs, labels = np.eye(3, dtype=np.float32), np.eye(3, 2, dtype=np.float32)
-        >>> fitted = fit_last_layer(network, inputs, labels)
-        >>> print(np.asarray(jax.vmap(fitted)(inputs)).round(3) + 0.0)
-        [[1. 0.]
-         [0. 1.]
-         [0. 0.]]
-    """
-    expected = "a network with a last layer, such as jaxdp.networks.TwoLayerNetwork"
-    require_kind("model", model, AbstractLastLayerNetwork, expected)
-    require_host("model, inputs and labels", (model, inputs, labels))
-    inputs, labels = _records(model, inputs, labels)
-    features = np.asarray(_features(model, inputs), np.float64)
-    last = np.asarray(model.last, np.float64)
-    residuals = np.asarray(labels, np.float64) - features @ last.T
-    moved = last + np.linalg.lstsq(features, residuals)[0].T
-    return eqx.tree_at(lambda model: model.last, model, jnp.asarray(moved, model.last.dtype))
-
-
-def _records(model, inputs: Any, labels: Any) -> tuple[Array, Array]:
-    """Inputs and labels as arrays that fit the model."""
-    require_real("inputs", inputs)
-    require_real("labels", labels)
-    inputs, labels = (jnp.asarray(gathered(rows), float) for rows in (inputs, labels))
-    require_shape("inputs", inputs, (None, None))
-    require_finite("inputs", inputs)
-    require_finite("labels", labels)
-    outputs = eqx.filter_eval_shape(jax.vmap(model), inputs)
-    if labels.shape != outputs.shape:
-        raise ValueError(
-            f"expected labels of the outputs' shape {outputs.shape}, got {labels.shape}"
-        )
-    return inputs, labels
 
 
 def _split(model, inputs):
@@ -270,12 +148,6 @@ def _curvature(model, inputs, direction, count):
         return direction, jnp.linalg.norm(direction)
 
     return lax.fori_loop(0, count, product, (direction, jnp.zeros((), direction.dtype)))
-
-
-@eqx.filter_jit
-def _features(model, inputs):
-    with full_products():
-        return jax.vmap(model.features)(inputs)
 
 
 @eqx.filter_jit

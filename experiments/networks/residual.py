@@ -15,9 +15,8 @@ from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.checks import require_count, require_key
+from experiments.networks.last_layer import AbstractLastLayerNetwork
 from jaxdp.core.keys import purpose_key
-from jaxdp.networks.base import AbstractLastLayerNetwork
 
 _BLOCK_KERNEL = 3
 _PADDING = 1
@@ -45,16 +44,6 @@ class ResidualNetwork(AbstractLastLayerNetwork):
         num_blocks: 4 in DR.
         stem_relu: whether a ReLU follows the stem, as in DR's code; (166) has none.
         key: of the weights.
-
-    Raises:
-        ValueError, TypeError: a size is not a whole number >= 1, or the stem leaves no map.
-
-    Example:
-        >>> import jax
-        >>> from jaxdp.networks import ResidualNetwork, num_parameters
-        >>> network = ResidualNetwork(8, 4, 10, num_blocks=1, key=jax.random.key(0))
-        >>> network.in_size, network.last.shape
-        (192, (10, 64))
     """
 
     stem: Float[Array, "kernel kernel image_channels channels"]
@@ -75,19 +64,8 @@ class ResidualNetwork(AbstractLastLayerNetwork):
         stem_relu: bool = False,
         key: Key[Array, ""],
     ):
-        require_count("side", side)
-        require_key(key)
         stem_kernel = max(1, round(7 * side / 8)) if stem_kernel is None else stem_kernel
-        sizes = {"num_channels": num_channels, "num_outputs": num_outputs}
-        sizes |= {"image_channels": image_channels, "stem_kernel": stem_kernel}
-        sizes |= {"num_blocks": num_blocks}
-        for name, value in sizes.items():
-            require_count(name, value)
         map_side = side + 2 * _PADDING + 1 - stem_kernel
-        if map_side < 1:
-            raise ValueError(
-                f"expected stem_kernel <= side + 2 = {side + 2}, got {stem_kernel}: no map is left"
-            )
         num_features = num_channels * map_side**2
         block = (_BLOCK_KERNEL, _BLOCK_KERNEL, num_channels, num_channels)
         first, middle, last = jr.split(purpose_key(key, "init"), 3)

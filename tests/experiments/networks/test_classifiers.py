@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import assert_mean_close, assert_variance
 
-from jaxdp.networks import accuracy, cross_entropy, num_parameters, relu_network
+from experiments.networks.classifiers import accuracy, cross_entropy, relu_network
 
 
 def _weights(model):
@@ -20,7 +20,6 @@ def test_a_network_is_products_and_positive_parts(num_hidden):
     model = relu_network(6, 5, 3, num_hidden=num_hidden, key=jr.key(0))
     weights = _weights(model)
     assert [weight.shape for weight in weights] == [(5, 6), *[(5, 5)] * (num_hidden - 1), (3, 5)]
-    assert num_parameters(model) == sum(weight.size for weight in weights)
     x = np.linspace(-1, 1, 6)
     hidden = x
     for weight in weights[:-1]:
@@ -64,15 +63,3 @@ def test_accuracy_counts_right_labels_over_batches():
     assert float(accuracy(Identity(), logits, labels)) == pytest.approx(expected, abs=1e-6)
     logits[:, 0] = np.nan
     assert float(accuracy(Identity(), logits, np.zeros(2503, int))) == 0
-
-
-@pytest.mark.parametrize(
-    ("sizes", "error", "message"),
-    [
-        ((0, 5, 3), ValueError, "in_size >= 1"),
-        ((4, 5.0, 3), TypeError, "width to be a Python int"),
-    ],
-)
-def test_wrong_sizes_are_refused(sizes, error, message):
-    with pytest.raises(error, match=message):
-        relu_network(*sizes, key=jr.key(0))
