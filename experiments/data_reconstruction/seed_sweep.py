@@ -82,8 +82,7 @@ def target_of(case: Case, seed: int, data: pathlib.Path | None, made_up: bool):
         dim = pictures.inputs.shape[1]
         start = TwoLayerNetwork(dim, hidden, NUM_CLASSES, key=of_weights)
         trained = train_network(start, pictures, "last layer")
-        make_target: Callable[..., AbstractTarget] = two_layer_target
-        target = make_target(trained.network, start.last)
+        target = two_layer_target(trained.network, start.last)
         return target, pictures.rows.inputs, of_attack
     images = frogs_and_trucks(Images(case.num_samples, case.side, made_up=made_up), data)
     num_features = round(case.width * images.inputs.size)

@@ -102,9 +102,10 @@ def fit_last_layer(
 
 
 def two_layer_target(
-    trained: TwoLayerNetwork, last_start: Float[Array, "outputs features"]
+    trained: AbstractLastLayerNetwork, last_start: Float[Array, "outputs features"]
 ) -> RandomFeaturesTarget:
     r"""The attacker's view of a two-layer network: $W_1$, and what training changed in $W_2$."""
+    assert isinstance(trained, TwoLayerNetwork)
     return RandomFeaturesTarget(trained.hidden, jax.nn.relu, (trained.last - last_start).T)
 
 
