@@ -26,7 +26,7 @@ _HALVINGS = 20
 
 
 class DescentStatus(enum.IntEnum):
-    """How a descent ended.
+    """End of a descent.
 
     Attributes:
         CONVERGED: the loss is at most the tolerance.
@@ -40,7 +40,7 @@ class DescentStatus(enum.IntEnum):
 
 
 class Descent(eqx.Module):
-    """What a run of `gradient_descent` ends with.
+    """Result of `gradient_descent`.
 
     Attributes:
         model: after the last step.

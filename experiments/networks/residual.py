@@ -106,7 +106,7 @@ def _residual(
 def _convolved(
     image: Float[Array, "side side in"], kernel: Float[Array, "rows columns in out"]
 ) -> Float[Array, "new_side new_side out"]:
-    """As a product of matrices: within a loop XLA's convolution is much slower on a CPU."""
+    """Convolution as a product of matrices; within a loop XLA's own is much slower on a CPU."""
     rows, columns = kernel.shape[:2]
     padded = jnp.pad(image, ((_PADDING, _PADDING), (_PADDING, _PADDING), (0, 0)))
     height, width = padded.shape[0] - rows + 1, padded.shape[1] - columns + 1

@@ -1,4 +1,4 @@
-"""Whether an activation jumps, and whether it stops growing, as far as one can see.
+"""Jumps and growth of an activation, as far as finitely many points show them.
 
 A function is looked at up to 13 standard deviations of a Gaussian: beyond, nothing is seen.
 """

@@ -111,7 +111,7 @@ def pooled(images: Any, side: int) -> Float[np.ndarray, "images side side colour
 
 
 def on_sphere(images: Any) -> ImageRows:
-    r"""Each image less the mean of all, as a row of norm sqrt(d); float64.
+    r"""Rows of norm sqrt(d), one for each image less the mean of all; float64.
 
     Args:
         images: (images, side, side, colours), of any unit.

@@ -87,7 +87,7 @@ class ColumnScaling(NamedTuple):
 
 
 def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
-    """Each column to mean 0 and variance 1, but none enlarged without bound.
+    """Scaling of each column to mean 0 and variance 1, with none enlarged without bound.
 
     A constant column becomes 0 on any rows, training or not; one that hardly varies is divided by
     the floor instead of its standard deviation.

@@ -44,7 +44,7 @@ def mixed_parity(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 class ActivationReport(NamedTuple):
-    r"""What Assumption 2 asks of an activation, and what it has.
+    r"""Quantities of an activation that Assumption 2 asks about.
 
     Attributes:
         mean, linear, quadratic: the Hermite coefficients $\mu_0$, $\mu_1$, $\mu_2$.
@@ -89,7 +89,7 @@ class ActivationReport(NamedTuple):
 
 
 def assumption_2(activation: Activation, *, max_order: int = 24) -> ActivationReport:
-    r"""What Assumption 2 asks of an activation, computed.
+    r"""Check of an activation against Assumption 2.
 
     Coefficients are quadrature, to about $10^{-13}$. What a function does beyond 13 standard
     deviations is not seen: what grows by less than a half from 6.5 to 13 of them counts as bounded.

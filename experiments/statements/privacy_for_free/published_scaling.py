@@ -8,7 +8,7 @@ from jaxdp.data.standardisation import ColumnScaling
 
 
 def published_column_scaling(rows: Any) -> ColumnScaling:
-    """Each column divided by its standard deviation + 1e-8, as PF's experiments have it.
+    """Scaling of each column by its standard deviation + 1e-8, as PF's experiments have it.
 
     Only to reproduce them: a pixel that is dark in all training rows is multiplied by 1e8, and so
     is every other image in which it is not dark, which ruins the prediction there. With few

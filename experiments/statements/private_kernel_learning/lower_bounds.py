@@ -144,7 +144,7 @@ def fluctuation_constants(
 
 
 class _Targets(NamedTuple):
-    """What the targets are made of; `most` by their number, `reach` the largest modulus of one."""
+    """Targets of the proof: `most` is the largest a by their number, `reach` the largest |f|."""
 
     modulus_means: Float[np.ndarray, " modes"]
     most: Float[np.ndarray, " modes"]

@@ -1,4 +1,4 @@
-r"""How fast the excess risk of private kernel learning falls: the exponents of PK's theorems.
+r"""Exponents of the excess risk of private kernel learning, as PK's theorems have them.
 
 With r the source exponent, gamma the capacity, alpha the compatibility and beta the embedding
 exponent (PK Assumptions 4, 3, 9 and 7), every theorem has the form $n^{-a} + (n\epsilon)^{-b}$, up

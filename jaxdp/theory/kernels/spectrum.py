@@ -1,4 +1,4 @@
-r"""What the rates of kernel learning depend on: eigenvalues, and the target in their basis.
+r"""Spectrum of a kernel: its eigenvalues, and the target in the basis of its eigenfunctions.
 
 The integral operator L of a kernel has eigenvalues $\mu_l$ and eigenfunctions $\phi_l$,
 orthonormal in $L^2(P_X)$; the target is $\sum_l\theta_l\phi_l$. Everything here runs on the host in

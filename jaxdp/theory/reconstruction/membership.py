@@ -1,4 +1,4 @@
-r"""How well any test tells whether a record was trained on, when all others are known.
+r"""Power of the best test of whether a record was trained on, when all others are known.
 
 One step of `DPGD` is Gaussian, and two records move its mean apart by $\frac\eta n|\bar g - \bar
 g'|$, $\bar g$ the clipped gradients; in units of the noise $2C\eta/(n\mu)$ that is
