@@ -63,7 +63,7 @@ test-all: $(STAMP)       ## the quick tests and the others
 LOW    := .venv-lowest
 LOWEST := $(addprefix tests/, core/test_trajectory.py data/test_datasets.py losses/test_losses.py \
 	schedules/test_schedules.py privacy/test_calibration.py clipping/test_per_sample.py \
-	problems/test_linear_model.py networks/test_classifiers.py algorithms/test_dp_gd.py \
+	problems/test_linear_model.py algorithms/test_dp_gd.py \
 	simulation/test_driver.py theory/features/test_everyday.py kernels/ridge/test_ridge_rules.py \
 	attacks/test_reconstruction.py comparison/test_comparison.py planning/features/test_plan.py \
 	sweeps/test_sweep.py plots/test_plots.py estimators/test_estimators.py \

@@ -7,10 +7,9 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp import kernels, networks, privacy
+from jaxdp import kernels, privacy
 from jaxdp.algorithms.private_optimiser import training
 from jaxdp.attacks.regenerated_weights import RegeneratedWeights
-from jaxdp.networks import relu_network
 from jaxdp.problems.rows import random_features
 
 GAUSSIAN = kernels.Gaussian(1.0)
@@ -68,9 +67,6 @@ DRAWS = {
     "SamplePaths": lambda key: kernels.SamplePaths.sample(GAUSSIAN, 2, 2, 2, key=key),
     "ExactPaths": lambda key: kernels.ExactPaths.sample(GAUSSIAN, POINTS, 2, key=key),
     "exact_sample_paths": lambda key: kernels.exact_sample_paths(GAUSSIAN, POINTS, 2, key=key),
-    "relu_network": lambda key: relu_network(2, 2, 2, key=key),
-    "TwoLayerNetwork": lambda key: networks.TwoLayerNetwork(2, 2, 2, key=key),
-    "ResidualNetwork": lambda key: networks.ResidualNetwork(4, 2, 2, key=key),
     "gaussian_inputs": lambda key: random_features.gaussian_inputs(2, 2, key=key),
     "sphere_inputs": lambda key: random_features.sphere_inputs(2, 2, key=key),
     "RegeneratedWeights": lambda key: RegeneratedWeights(key, 2, 2),

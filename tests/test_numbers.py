@@ -329,7 +329,6 @@ FUNCTIONS = {
     "KernelSpectrum eigenvalues": lambda v: theory.KernelSpectrum([v, v], [1.0, 1.0]),
     "KernelSpectrum squared_target": lambda v: theory.KernelSpectrum([1.0, 1.0], [v, v]),
     "effective_dimension ridge": lambda v: theory.effective_dimension([1.0, 0.5], v),
-    "minimax_rate source": lambda v: theory.minimax_rate(v, 0.5),
     "row_errors true_inputs": lambda v: attacks.row_errors([[v, v]], np.ones((1, 2))),
     "FixedRidge's fit epsilon": lambda v: _ridge(ridge=kernels.FixedRidge(1.0)).fit(
         np.ones((4, 2)), np.ones(4), epsilon=v, delta=1e-5, public_seed=0

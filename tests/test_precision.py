@@ -1,7 +1,5 @@
 """Products of matrices keep their digits where a tolerance is promised, read off the programs."""
 
-import importlib
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,15 +10,14 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.lax import Precision
 
 import jaxdp
-from jaxdp import attacks, kernels, networks
+from experiments.networks import classifiers, gradient_descent, last_layer, residual
+from jaxdp import attacks, kernels
 from jaxdp.attacks.objective import relative_loss
 from jaxdp.clipping import clipped_gradient_sum_in_parts
 from jaxdp.core.numerics.precision import full_products
 from jaxdp.problems import ReducedFeatures
 from jaxdp.problems.rows.kernel_factors import lanczos_eigenvalue
 
-# The package has a function of the module's name.
-gradient_descent = importlib.import_module("jaxdp.algorithms.gradient_descent")
 PRODUCTS = ("dot_general", "conv_general_dilated")
 ROWS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 LABELS = np.random.default_rng(1).normal(size=5).astype(np.float32)
@@ -236,13 +233,13 @@ def test_public_feature_maps_keep_their_digits():
 
 
 NETWORKS = {
-    "two layers": lambda: networks.TwoLayerNetwork(3, 4, 2, key=jr.key(0)),
-    "residual": lambda: networks.ResidualNetwork(2, 2, 2, num_blocks=1, key=jr.key(0)),
+    "two layers": lambda: last_layer.TwoLayerNetwork(3, 4, 2, key=jr.key(0)),
+    "residual": lambda: residual.ResidualNetwork(2, 2, 2, num_blocks=1, key=jr.key(0)),
 }
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_networks_of_the_package_keep_their_digits(name):
+def test_networks_of_the_experiments_keep_their_digits(name):
     network = NETWORKS[name]()
     inputs = jnp.ones(network.in_size)
     _assert_full(lambda network, input: network(input), network, inputs, least=2)
@@ -255,7 +252,7 @@ def test_networks_of_the_package_keep_their_digits(name):
 
 
 def _users_network():
-    return networks.relu_network(3, 4, 1, key=jr.key(0))
+    return classifiers.relu_network(3, 4, 1, key=jr.key(0))
 
 
 def test_a_users_network_keeps_its_digits_where_its_loss_has_a_tolerance():

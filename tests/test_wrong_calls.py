@@ -15,7 +15,7 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp import algorithms, clipping, data, networks, planning, privacy, theory
+from jaxdp import algorithms, clipping, data, planning, privacy, theory
 from jaxdp.comparison import average
 from jaxdp.core.progress import listener_of
 
@@ -131,8 +131,6 @@ CALLS = [
     (algorithms.train, TRAIN, "metric", ["accuracy", 0]),
     (algorithms.train, TRAIN, "record_at", ["12", 2, [0.5]]),
     (algorithms.train, TRAIN, "progress", ["bar", 3]),
-    (algorithms.gradient_descent, {"inputs": INPUTS, "labels": INPUTS}, "model", [None, "model"]),
-    (algorithms.fit_last_layer, {"inputs": INPUTS, "labels": INPUTS}, "model", [None, MODEL]),
     (privacy.Release, {"what": "x", "adjacency": "replace-one"}, "mechanism", [None, FULL_BATCH]),
     (privacy.Composition, {}, "mechanisms", [None, GAUSSIAN, (FULL_BATCH,)]),
     (privacy.SecretNoise(2**200).proved, {}, "mechanism", [None, FULL_BATCH]),
@@ -166,11 +164,7 @@ CALLS = [
     (data.column_scaling, {"rows": INPUTS}, "rows", [[["a"]], 1j * INPUTS]),
     (data.pooled, {"images": np.ones((1, 4, 4, 3))}, "side", ["2", None]),
     (data.read_mnist, {}, "folder", [0]),
-    (networks.accuracy, {"inputs": INPUTS, "labels": [0] * 4}, "model", [None, "network"]),
-    (networks.num_parameters, {}, "model", ["network"]),
     (jaxdp.hermite_coefficients, {"max_order": 2}, "activation", [None, "tanh"]),
-    (theory.minimax_rate, RATES, "source", ["1", None]),
-    (theory.undersmoothed_rate, RATES, "power", ["1", None]),
     (theory.predicted_excess_risk, {"ridge": 0.1}, "spectrum", [None, theory.KernelSpectrum]),
     (theory.predicted_excess_risk, {"spectrum": SPECTRUM, "ridge": 0.1}, "noise", [None, 0.1]),
     (
@@ -206,18 +200,10 @@ def test_an_argument_of_the_wrong_kind_is_named(call, good, name, wrong):
             ),
             "epsilon",
         ),
-        (lambda value: theory.minimax_rate(value, 0.5), "source"),
-        (lambda value: theory.linear_risk_order(10.0, value), "arguments"),
         (lambda value: theory.KernelSpectrum(jnp.ones(2) * value, np.ones(2)), "eigenvalues"),
         (lambda value: privacy.reconstruction_bound(1.0, value), "baseline"),
         (lambda value: jaxdp.LinearRegression.from_data(INPUTS * value, TARGETS), "inputs"),
         (lambda value: data.column_scaling(INPUTS * value), "rows"),
-        (
-            lambda value: algorithms.gradient_descent(
-                networks.TwoLayerNetwork(3, 2, 1, key=KEY), INPUTS * value, INPUTS
-            ),
-            "inputs",
-        ),
         (lambda value: _trajectory(value).check(), "status"),
         (lambda value: jaxdp.compare(_trajectory(value), PREDICTED), "simulated"),
     ],

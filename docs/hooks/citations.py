@@ -16,6 +16,8 @@ from collections.abc import Iterator
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What a place in a folder of the tree is.
 KINDS = {"jaxdp": "function", "tests": "test", "experiments": "experiment"}
+# What computes a statement and serves no user of jaxdp.
+STATEMENTS = "experiments/statements/"
 # Tests of the documentation, whose docstrings quote such lines.
 _QUOTING = "tests/documents/"
 _NUMBER = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
@@ -48,7 +50,8 @@ class Place:
     @property
     def kind(self) -> str:
         """Function, test or experiment."""
-        return KINDS[self.path.partition("/")[0]]
+        is_statement = self.path.startswith(STATEMENTS)
+        return "function" if is_statement else KINDS[self.path.partition("/")[0]]
 
 
 def named(text: str) -> list[tuple[str, str]]:

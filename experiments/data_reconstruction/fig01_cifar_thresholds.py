@@ -38,8 +38,11 @@ from experiments.data_reconstruction.natural_images import (
     stacked,
     train,
 )
+from experiments.statements.data_reconstruction.published_scaling import (
+    distance_from_sphere,
+    published_scaling,
+)
 from jaxdp.attacks import RandomFeaturesTarget, reconstruction_error, span_residual
-from jaxdp.data.images import distance_from_sphere, published_scaling
 from jaxdp.problems import sphere_inputs
 
 _NUM_CHANCE = 20

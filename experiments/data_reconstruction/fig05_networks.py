@@ -34,8 +34,8 @@ from experiments.data_reconstruction.trained_networks import (
     photographs,
     train,
 )
-from jaxdp.attacks import network_target, two_layer_target
-from jaxdp.networks import ResidualNetwork, TwoLayerNetwork
+from experiments.networks.last_layer import TwoLayerNetwork, network_target, two_layer_target
+from experiments.networks.residual import ResidualNetwork
 
 NETWORKS = ["two-layer", "residual"]
 _MEASURES = ["train_loss", "steps", "train_seconds", "error", "residual", "loss", "true_loss"]

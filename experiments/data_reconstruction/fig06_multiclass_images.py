@@ -28,8 +28,8 @@ from experiments.data_reconstruction.trained_networks import (
     train,
 )
 from experiments.harness import Check
-from jaxdp.attacks import matching, row_errors, two_layer_target
-from jaxdp.networks import TwoLayerNetwork
+from experiments.networks.last_layer import TwoLayerNetwork, two_layer_target
+from jaxdp.attacks import matching, row_errors
 from jaxdp.plots import plot_images
 
 _FOUND = 0.05

@@ -31,17 +31,10 @@ from experiments.data_reconstruction.natural_images import Images, frogs_and_tru
 from experiments.data_reconstruction.natural_images import train as train_features
 from experiments.data_reconstruction.trained_networks import NUM_CLASSES, Task, photographs
 from experiments.data_reconstruction.trained_networks import train as train_network
-from jaxdp.attacks import (
-    AbstractTarget,
-    MomentumDescent,
-    matching,
-    reconstruct,
-    row_errors,
-    two_layer_target,
-)
+from experiments.networks.last_layer import TwoLayerNetwork, two_layer_target
+from experiments.statements.data_reconstruction.assumption_2 import mixed_parity
+from jaxdp.attacks import AbstractTarget, MomentumDescent, matching, reconstruct, row_errors
 from jaxdp.core.files.whole_files import write_whole
-from jaxdp.networks import TwoLayerNetwork
-from jaxdp.theory import mixed_parity
 
 OPTIMISERS: dict[str, Callable[[], Any]] = {"ours": lambda: None, "published": MomentumDescent}
 _FOUND = 0.1
@@ -89,8 +82,7 @@ def target_of(case: Case, seed: int, data: pathlib.Path | None, made_up: bool):
         dim = pictures.inputs.shape[1]
         start = TwoLayerNetwork(dim, hidden, NUM_CLASSES, key=of_weights)
         trained = train_network(start, pictures, "last layer")
-        make_target: Callable[..., AbstractTarget] = two_layer_target
-        target = make_target(trained.network, start.last)
+        target = two_layer_target(trained.network, start.last)
         return target, pictures.rows.inputs, of_attack
     images = frogs_and_trucks(Images(case.num_samples, case.side, made_up=made_up), data)
     num_features = round(case.width * images.inputs.size)

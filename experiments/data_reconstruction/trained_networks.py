@@ -16,12 +16,12 @@ import jax.random as jr
 import numpy as np
 
 from experiments.data_reconstruction.natural_images import FROG, TRUCK, made_up_images
-from jaxdp.algorithms import fit_last_layer, gradient_descent
+from experiments.networks.gradient_descent import gradient_descent
+from experiments.networks.last_layer import AbstractLastLayerNetwork, fit_last_layer
 from jaxdp.attacks import AbstractTarget, reconstruct, reconstruction_error, span_residual
 from jaxdp.attacks.objective import checked_loss
 from jaxdp.data.cifar10 import read_cifar10
 from jaxdp.data.images import ImageRows, first_of_classes, on_sphere, pooled
-from jaxdp.networks import AbstractLastLayerNetwork
 
 TRAININGS = ["last layer", "all layers"]
 NUM_CLASSES = 10

@@ -7,7 +7,7 @@ import numpy as np
 import xarray
 
 from experiments.harness import Check, over_runs, standard_error
-from jaxdp.theory import fitted_constants
+from experiments.statements.privacy_for_free.excess_risk_bound import fitted_constants
 
 _SIGMAS = 4
 # Of the first term: read off data sets of another seed, at which the largest ratio was 2.7.

@@ -15,14 +15,11 @@ import optax
 from jaxtyping import Array, Float, Int
 
 import jaxdp
+from experiments.networks.classifiers import accuracy, cross_entropy, relu_network
+from experiments.statements.privacy_for_free.published_scaling import published_column_scaling
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser, train
 from jaxdp.data.mnist import Mnist
-from jaxdp.data.standardisation import (
-    ColumnScaling,
-    column_scaling,
-    published_column_scaling,
-)
-from jaxdp.networks import accuracy, cross_entropy, relu_network
+from jaxdp.data.standardisation import ColumnScaling, column_scaling
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
 NUM_CLASSES = 10

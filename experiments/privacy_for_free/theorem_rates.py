@@ -25,8 +25,9 @@ from experiments.privacy_for_free.batches import (
 from experiments.privacy_for_free.theorem_rates_checks import checks as checks
 from experiments.privacy_for_free.theorem_rates_checks import summary as summary
 from experiments.privacy_for_free.theorem_rates_drawing import plot as plot
+from experiments.statements.privacy_for_free.leave_one_out import leave_one_out
+from experiments.statements.privacy_for_free.theorem_scaling import theorem_scaling
 from jaxdp.problems import ReducedFeatures, sphere_inputs
-from jaxdp.theory import leave_one_out
 
 # Of the closed forms that do not see the number of steps.
 _STEPS = 100
@@ -90,7 +91,7 @@ def run(config: Config) -> xarray.Dataset:
 def _measured(config: Config, problem: ReducedFeatures, dim: int) -> dict[str, float]:
     """What needs no run, in units that see no p."""
     num_train = problem.num_train
-    algorithm = jaxdp.DPGD.theorem_scaling(
+    algorithm = theorem_scaling(
         config.epsilon,
         1 / num_train,
         num_train=num_train,

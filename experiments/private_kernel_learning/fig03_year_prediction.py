@@ -28,6 +28,7 @@ from experiments.private_kernel_learning.fig03_checks import summary as summary
 from experiments.private_kernel_learning.repetition import data_free, oracle_errors
 from experiments.private_kernel_learning.ridge_grid import Grid
 from experiments.private_kernel_learning.ridge_methods import METHODS
+from experiments.private_kernel_learning.year_prediction import Songs, read_year_prediction
 from experiments.private_kernel_learning.year_splits import (
     BOUNDS,
     draw,
@@ -35,7 +36,6 @@ from experiments.private_kernel_learning.year_splits import (
     scaled_by_training_rows,
 )
 from jaxdp.core.keys import purpose_key
-from jaxdp.data.year_prediction import Songs, read_year_prediction
 from jaxdp.kernels import Gaussian
 
 FOLDERS = {

@@ -17,8 +17,8 @@ from jaxtyping import Array, Float, Key
 
 from experiments.private_kernel_learning import year_splits
 from experiments.private_kernel_learning.synthetic import Split
+from experiments.private_kernel_learning.year_prediction import read_year_prediction
 from experiments.tables import read
-from jaxdp.data.year_prediction import read_year_prediction
 
 _PI = math.pi
 # Ranges of the inputs in the order of the columns, and of the target, which stands last.

@@ -6,7 +6,7 @@ import xarray
 from experiments.harness import Check, standard_error
 from experiments.private_kernel_learning.rates_lines import line_checks
 from experiments.private_kernel_learning.rates_table import exponent, slope
-from jaxdp.theory import (
+from experiments.statements.private_kernel_learning.rates import (
     filtered_noise_rate,
     functional_perturbation_rate,
     minimax_rate,

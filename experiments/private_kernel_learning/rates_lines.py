@@ -5,7 +5,7 @@ import xarray
 
 from experiments.harness import Check, standard_error
 from experiments.private_kernel_learning.rates_table import exponent, slope
-from jaxdp.theory import random_projection_rate
+from experiments.statements.private_kernel_learning.rates import random_projection_rate
 
 _SIGMAS, _SAMPLE_SIGMAS = 4.0, 3.0
 # Of the drawn line: what is far below it, and where no mean is.

@@ -17,15 +17,10 @@ from experiments.private_kernel_learning.torus_learners import (
     output_risks,
     ridge_risks,
 )
+from experiments.statements.private_kernel_learning.lower_bounds import canonical_excess_risk
+from experiments.statements.private_kernel_learning.rates import random_projection_rate
 from jaxdp.kernels.release.joint_release import JointNoise
-from jaxdp.theory import (
-    KernelSpectrum,
-    ReleaseNoise,
-    canonical_excess_risk,
-    predicted_excess_risk,
-    random_projection_rate,
-    tuned_excess_risk,
-)
+from jaxdp.theory import KernelSpectrum, ReleaseNoise, predicted_excess_risk, tuned_excess_risk
 
 NUM_SAMPLES = 10**9
 LABEL_NOISE = 0.5

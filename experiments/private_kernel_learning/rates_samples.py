@@ -17,7 +17,8 @@ from experiments.private_kernel_learning.rates_runs import (
     joint_noise,
     ridge_runs,
 )
-from jaxdp.theory import predicted_excess_risk, random_projection_rate, tuned_excess_risk
+from experiments.statements.private_kernel_learning.rates import random_projection_rate
+from jaxdp.theory import predicted_excess_risk, tuned_excess_risk
 
 # Rows of norm near 1 are hardly ever longer: where nothing is private nothing has to be clipped.
 _UNCLIPPED = 4.0

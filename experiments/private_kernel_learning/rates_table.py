@@ -6,7 +6,7 @@ import numpy as np
 import xarray
 
 from experiments.harness import table
-from jaxdp.theory import (
+from experiments.statements.private_kernel_learning.rates import (
     filtered_noise_rate,
     functional_perturbation_rate,
     minimax_rate,

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from experiments.private_kernel_learning.ridge_methods import Bounds
 from experiments.private_kernel_learning.synthetic import Split
-from jaxdp.data.year_prediction import FIRST_YEAR, LAST_YEAR, Songs
+from experiments.private_kernel_learning.year_prediction import FIRST_YEAR, LAST_YEAR, Songs
 
 NUM_PUBLIC = 176
 # Source: PK section 5, responses in [-44.5, 44.5]. A song's year is taken to be within 30 years of

@@ -14,10 +14,6 @@ from jaxdp.algorithms.dp_gd import DPGD as DPGD
 from jaxdp.algorithms.dp_gd_calibration import AbstractCalibration as AbstractCalibration
 from jaxdp.algorithms.dp_gd_calibration import ExactCalibration as ExactCalibration
 from jaxdp.algorithms.dp_gd_calibration import PublishedCalibration as PublishedCalibration
-from jaxdp.algorithms.gradient_descent import Descent as Descent
-from jaxdp.algorithms.gradient_descent import DescentStatus as DescentStatus
-from jaxdp.algorithms.gradient_descent import fit_last_layer as fit_last_layer
-from jaxdp.algorithms.gradient_descent import gradient_descent as gradient_descent
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD as OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.adam_constants import AdamConstants as AdamConstants
 from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants as adam_constants
@@ -43,8 +39,6 @@ __all__ = [
     "AbstractOnePassAlgorithm",
     "AdamConstants",
     "CorrelatedDPSGD",
-    "Descent",
-    "DescentStatus",
     "ExactCalibration",
     "ExponentialAverage",
     "LinearState",
@@ -58,8 +52,6 @@ __all__ = [
     "Training",
     "Update",
     "adam_constants",
-    "fit_last_layer",
-    "gradient_descent",
     "linear_state",
     "linear_state_of",
     "train",

@@ -21,13 +21,11 @@ from jaxdp.algorithms.dp_gd_calibration import (
     AbstractCalibration,
     ExactCalibration,
     MomentBound,
-    PublishedCalibration,
 )
 from jaxdp.algorithms.length import Length, as_length
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import (
     concrete,
-    require_count,
     require_kind,
     require_non_negative,
     require_positive,
@@ -141,52 +139,6 @@ class DPGD(AbstractFullBatchAlgorithm):
         stored = rate if concrete(rate) is None else float(concrete(rate))  # pyright: ignore
         scale = calibration.noise_scale(epsilon, delta, learning_rate=stored, num_steps=steps)
         return cls(rate, clip_norm, num_steps, _away_from_zero(scale))
-
-    @classmethod
-    def theorem_scaling(
-        cls,
-        epsilon: ArrayLike,
-        delta: ArrayLike,
-        *,
-        num_train: int,
-        dim: int,
-        num_features: int | None,
-        num_steps: int | Int[Array, ""],
-        calibration: AbstractCalibration | None = None,
-    ) -> "DPGD":
-        r"""The hyper-parameters under which PF Theorem 1 is proved, with constants of one.
-
-        $\tau = \eta T = d\log^2 n/p$, $C = \sqrt p\log^2 n$, and the noise $\Sigma$ of (3.6) for
-        that $\tau$. They are scalings of a proof: at every size that fits a computer the powers of
-        log n make the noise larger than the signal (`jaxdp.theory.excess_risk_bound`), and tuned
-        values are far better. Source: PF (4.3).
-
-        Args:
-            epsilon: > 0 and finite, and below $8\log(1/\delta)$ for `PublishedCalibration`.
-            delta: in (0, 1).
-            num_train: n >= 2.
-            dim: d, the number of inputs.
-            num_features: p; None for infinite width, whose units see no p.
-            num_steps: T; more of them are closer to the diffusion of the theorem.
-            calibration: None is `PublishedCalibration()`, the noise of the theorem.
-
-        Raises:
-            TypeError: a size is no whole number.
-            ValueError: a size or the budget is out of range.
-        """
-        num_train = require_count("num_train", num_train, least=2)
-        width = 1 if num_features is None else require_count("num_features", num_features)
-        square = math.log(num_train) ** 2
-        length = as_length(num_steps)
-        steps = length.value if isinstance(length, Length) else length
-        return cls.calibrated(
-            epsilon,
-            delta,
-            learning_rate=require_count("dim", dim) * square / (width * steps),
-            clip_norm=math.sqrt(width) * square,
-            num_steps=num_steps,
-            calibration=PublishedCalibration() if calibration is None else calibration,
-        )
 
     @property
     def is_valid(self):

@@ -111,7 +111,7 @@ def pooled(images: Any, side: int) -> Float[np.ndarray, "images side side colour
 
 
 def on_sphere(images: Any) -> ImageRows:
-    r"""Each image less the mean of all, as a row of norm sqrt(d); float64.
+    r"""Rows of norm sqrt(d), one for each image less the mean of all; float64.
 
     Args:
         images: (images, side, side, colours), of any unit.
@@ -135,46 +135,6 @@ def on_sphere(images: Any) -> ImageRows:
     norms = np.linalg.norm(rows - mean, axis=1)
     contrasts = norms / np.sqrt(rows.shape[1])
     return ImageRows((rows - mean) / contrasts[:, None], mean, contrasts, images.shape[1:])
-
-
-def published_scaling(images: Any, *, per_channel: bool = False) -> np.ndarray:
-    r"""Rows as DR's experiments have them: less the mean, over the standard deviation, of all.
-
-    Both are single numbers, or one for each colour. Rows so scaled have norm sqrt(d) only on
-    average, while those that are found have it exactly: the reconstruction error of a perfect
-    attack is their `distance_from_sphere`, not 0, and with an activation that is not homogeneous
-    the truth is not among the candidates.
-
-    Source: DR Appendix D ("subset statistics").
-
-    Args:
-        images: (images, side, side, colours), of any unit.
-        per_channel: whether each colour has a mean and a standard deviation of its own.
-
-    Returns:
-        A row for each image, (images, side * side * colours).
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.data import published_scaling
-        >>> rows = published_scaling(np.random.default_rng(0).uniform(0, 255, (2, 4, 4, 3)))
-        >>> rows.shape, round(float((rows**2).mean()), 6)
-        ((2, 48), 1.0)
-    """
-    images = _checked(images)
-    axes = (0, 1, 2) if per_channel else None
-    scaled = (images - images.mean(axis=axes)) / images.std(axis=axes)
-    return scaled.reshape(len(images), -1)
-
-
-def distance_from_sphere(rows: Any) -> float:
-    r"""Mean of | |x_i| - sqrt(d) | / sqrt(d): the least reconstruction error of unit directions.
-
-    Derived: the nearest point to x_i on the sphere of radius sqrt(d) is along x_i; the test of the
-    published scaling's floor checks it against the reconstruction error of those points.
-    """
-    rows = np.asarray(rows, np.float64)
-    return float(np.mean(np.abs(np.linalg.norm(rows, axis=1) / np.sqrt(rows.shape[1]) - 1)))
 
 
 def _checked(images: Any) -> np.ndarray:

@@ -13,7 +13,6 @@ from jaxdp.core.checks import host_array, require_host, require_real, require_sc
 
 # Squares of larger numbers leave the range of float64.
 LARGEST_VALUE = 1e100
-_PUBLISHED_OFFSET = 1e-8
 
 
 class Table(NamedTuple):
@@ -88,7 +87,7 @@ class ColumnScaling(NamedTuple):
 
 
 def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
-    """Each column to mean 0 and variance 1, but none enlarged without bound.
+    """Scaling of each column to mean 0 and variance 1, with none enlarged without bound.
 
     A constant column becomes 0 on any rows, training or not; one that hardly varies is divided by
     the floor instead of its standard deviation.
@@ -119,33 +118,6 @@ def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
     divisors = np.maximum(deviations, floor * np.sqrt(np.mean(deviations**2)))
     factors = np.divide(1.0, divisors, out=np.zeros(len(divisors)), where=varies)
     return ColumnScaling(rows.mean(axis=0, dtype=np.float64), factors)
-
-
-def published_column_scaling(rows: Any) -> ColumnScaling:
-    """Each column divided by its standard deviation + 1e-8, as PF's experiments have it.
-
-    Only to reproduce them: a pixel that is dark in all training rows is multiplied by 1e8, and so
-    is every other image in which it is not dark, which ruins the prediction there. With few
-    training rows most images are of that kind.
-
-    Args:
-        rows: the training rows, (rows, columns).
-
-    Returns:
-        A function of rows, with the training rows' `means` and `factors`.
-
-    Raises:
-        ValueError: the rows are not a table.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.data import published_column_scaling
-        >>> scaled = published_column_scaling(np.array([[1.0, 2.0], [3.0, 6.0]]))
-        >>> scaled(np.array([[2.0, 4.0], [4.0, 8.0]])).round(3).tolist()
-        [[0.0, 0.0], [2.0, 2.0]]
-    """
-    rows, deviations = _deviations(rows)
-    return ColumnScaling(rows.mean(axis=0, dtype=np.float64), 1 / (deviations + _PUBLISHED_OFFSET))
 
 
 def _deviations(rows: Any) -> tuple[np.ndarray, np.ndarray]:

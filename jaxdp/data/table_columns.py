@@ -1,4 +1,4 @@
-"""Which columns of a table are the label and the inputs, and whether they are numbers."""
+"""Choice of the label and input columns of a table, and a check that they hold numbers."""
 
 import pathlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-r"""How well any attack can reconstruct a record, whatever it knows of the others.
+r"""Bounds on the success of any attack that reconstructs a record and knows all others.
 
 *Statement.* A record X is drawn from a prior and joins records that the attacker knows; the
 mechanism's laws $P_x$ are, for every x, $\mu$-GDP away from one reference law Q: every event has
@@ -99,7 +99,7 @@ def approximate_reconstruction_bound(
 def sphere_log_baseline(
     error: ArrayLike, dim: int, *, num_guesses: int = 1, is_on_sphere: bool = True
 ) -> Float[np.ndarray, "..."]:
-    r"""How likely a blind guess is to come close to a record on the sphere, as a logarithm.
+    r"""Logarithm of the chance that a blind guess comes close to a record on the sphere.
 
     $\log\kappa$ of a record that is uniform on the sphere: the share of its best cap.
 
@@ -143,7 +143,7 @@ def sphere_log_baseline(
 def error_lower_bound(
     mu: float, dim: int, *, num_guesses: int = 1, is_on_sphere: bool = True
 ) -> float:
-    r"""What no attack's expected error on a uniform row falls below.
+    r"""Lower bound on any attack's expected error on a uniform row.
 
     $\int (1 - g(\kappa(r)))\,dr$.
 

@@ -8,60 +8,18 @@ for Random Features (and Beyond)".
 
 from jaxdp.theory.base import AbstractTheory as AbstractTheory
 from jaxdp.theory.dispatch import predict as predict
-from jaxdp.theory.excess_risk.assumptions import Assumption as Assumption
-from jaxdp.theory.excess_risk.assumptions import (
-    excess_risk_assumptions as excess_risk_assumptions,
-)
-from jaxdp.theory.excess_risk.bound import ExcessRiskBound as ExcessRiskBound
-from jaxdp.theory.excess_risk.bound import excess_risk_bound as excess_risk_bound
-from jaxdp.theory.excess_risk.bound import fitted_constants as fitted_constants
-from jaxdp.theory.excess_risk.leave_one_out import LeaveOneOut as LeaveOneOut
-from jaxdp.theory.excess_risk.leave_one_out import leave_one_out as leave_one_out
 from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion as ClippedDiffusion
 from jaxdp.theory.features.gaussian_closure import GaussianClosure as GaussianClosure
 from jaxdp.theory.features.modewise_closure import ModewiseClosure as ModewiseClosure
 from jaxdp.theory.features.unclipped import GradientFlow as GradientFlow
 from jaxdp.theory.features.unclipped import OrnsteinUhlenbeck as OrnsteinUhlenbeck
 from jaxdp.theory.features.unclipped import UnclippedRecursion as UnclippedRecursion
-from jaxdp.theory.kernels.error_bounds import ErrorOrders as ErrorOrders
-from jaxdp.theory.kernels.error_bounds import projection_error_orders as projection_error_orders
-from jaxdp.theory.kernels.error_bounds import sample_path_bound as sample_path_bound
-from jaxdp.theory.kernels.error_bounds import truncation_level as truncation_level
-from jaxdp.theory.kernels.filtered_rates import filtered_noise_rate as filtered_noise_rate
-from jaxdp.theory.kernels.filtered_rates import undersmoothed_rate as undersmoothed_rate
-from jaxdp.theory.kernels.linear_rates import linear_risk_order as linear_risk_order
-from jaxdp.theory.kernels.linear_rates import (
-    lipschitz_linear_risk_order as lipschitz_linear_risk_order,
-)
-from jaxdp.theory.kernels.lower_bounds import PrivateLowerBound as PrivateLowerBound
-from jaxdp.theory.kernels.lower_bounds import fluctuation_constants as fluctuation_constants
-from jaxdp.theory.kernels.lower_bounds import (
-    private_lipschitz_lower_bound as private_lipschitz_lower_bound,
-)
-from jaxdp.theory.kernels.lower_bounds import private_lower_bound as private_lower_bound
-from jaxdp.theory.kernels.margin_convexity import local_convexity as local_convexity
-from jaxdp.theory.kernels.measured_rates import LocalExponents as LocalExponents
-from jaxdp.theory.kernels.measured_rates import local_exponents as local_exponents
-from jaxdp.theory.kernels.rates import KernelRate as KernelRate
-from jaxdp.theory.kernels.rates import functional_perturbation_rate as functional_perturbation_rate
-from jaxdp.theory.kernels.rates import lipschitz_rate as lipschitz_rate
-from jaxdp.theory.kernels.rates import minimax_rate as minimax_rate
-from jaxdp.theory.kernels.rates import random_feature_rate as random_feature_rate
-from jaxdp.theory.kernels.rates import random_projection_rate as random_projection_rate
 from jaxdp.theory.kernels.ridge_equivalent import ExcessRisk as ExcessRisk
 from jaxdp.theory.kernels.ridge_equivalent import ReleaseNoise as ReleaseNoise
-from jaxdp.theory.kernels.risk import canonical_excess_risk as canonical_excess_risk
 from jaxdp.theory.kernels.risk import predicted_excess_risk as predicted_excess_risk
 from jaxdp.theory.kernels.risk import tuned_excess_risk as tuned_excess_risk
 from jaxdp.theory.kernels.spectrum import KernelSpectrum as KernelSpectrum
-from jaxdp.theory.kernels.spectrum import compatibility as compatibility
 from jaxdp.theory.kernels.spectrum import effective_dimension as effective_dimension
-from jaxdp.theory.reconstruction.assumptions import ActivationReport as ActivationReport
-from jaxdp.theory.reconstruction.assumptions import assumption_2 as assumption_2
-from jaxdp.theory.reconstruction.assumptions import mixed_parity as mixed_parity
-from jaxdp.theory.reconstruction.duplicates import NearDuplicates as NearDuplicates
-from jaxdp.theory.reconstruction.duplicates import duplicate_limit as duplicate_limit
-from jaxdp.theory.reconstruction.duplicates import near_duplicates as near_duplicates
 from jaxdp.theory.reconstruction.error import (
     mu_at_reconstruction_error as mu_at_reconstruction_error,
 )
@@ -76,19 +34,8 @@ from jaxdp.theory.reconstruction.local import (
     local_reconstruction_errors as local_reconstruction_errors,
 )
 from jaxdp.theory.reconstruction.membership import membership_mu as membership_mu
-from jaxdp.theory.reconstruction.membership import typical_membership_mu as typical_membership_mu
-from jaxdp.theory.reconstruction.nonlinear_part import nonlinear_power as nonlinear_power
-from jaxdp.theory.reconstruction.nonlinear_part import nonlinear_products as nonlinear_products
 from jaxdp.theory.reconstruction.optimal import optimal_row_error as optimal_row_error
-from jaxdp.theory.reconstruction.optimal import released_direction_error as released_direction_error
 from jaxdp.theory.reconstruction.optimal import row_error_lower_bound as row_error_lower_bound
-from jaxdp.theory.reconstruction.span_lemmas import SpanCoefficients as SpanCoefficients
-from jaxdp.theory.reconstruction.span_lemmas import StatedOrders as StatedOrders
-from jaxdp.theory.reconstruction.span_lemmas import coefficient_gaps as coefficient_gaps
-from jaxdp.theory.reconstruction.span_lemmas import norm_gaps as norm_gaps
-from jaxdp.theory.reconstruction.span_lemmas import overlap_power_gaps as overlap_power_gaps
-from jaxdp.theory.reconstruction.span_lemmas import span_coefficients as span_coefficients
-from jaxdp.theory.reconstruction.span_lemmas import stated_orders as stated_orders
 from jaxdp.theory.streams.bounds import LowerBound as LowerBound
 from jaxdp.theory.streams.bounds import TightLowerBound as TightLowerBound
 from jaxdp.theory.streams.bounds import TightUpperBound as TightUpperBound
@@ -103,83 +50,36 @@ from jaxdp.theory.streams.volterra import DiscreteVolterra as DiscreteVolterra
 
 __all__ = [
     "AbstractTheory",
-    "ActivationReport",
-    "Assumption",
     "ClippedDiffusion",
     "CoupledODE",
     "DiscreteRecursion",
     "DiscreteVolterra",
-    "ErrorOrders",
     "ExcessRisk",
-    "ExcessRiskBound",
     "FiniteDimension",
     "Fluctuations",
     "GaussianClosure",
     "GradientFlow",
-    "KernelRate",
     "KernelSpectrum",
-    "LeaveOneOut",
-    "LocalExponents",
     "LowerBound",
     "ModewiseClosure",
-    "NearDuplicates",
     "OrnsteinUhlenbeck",
     "PolynomialRate",
-    "PrivateLowerBound",
     "ReleaseNoise",
-    "SpanCoefficients",
-    "StatedOrders",
     "TightLowerBound",
     "TightUpperBound",
     "UnclippedRecursion",
     "UpperBound",
-    "assumption_2",
-    "canonical_excess_risk",
-    "coefficient_gaps",
-    "compatibility",
-    "duplicate_limit",
     "effective_dimension",
-    "excess_risk_assumptions",
-    "excess_risk_bound",
-    "filtered_noise_rate",
-    "fitted_constants",
-    "fluctuation_constants",
-    "functional_perturbation_rate",
     "last_iterate_reconstruction_errors",
-    "leave_one_out",
-    "linear_risk_order",
-    "lipschitz_linear_risk_order",
-    "lipschitz_rate",
-    "local_convexity",
-    "local_exponents",
     "local_reconstruction_errors",
     "membership_mu",
-    "minimax_rate",
-    "mixed_parity",
     "mu_at_reconstruction_error",
-    "near_duplicates",
-    "nonlinear_power",
-    "nonlinear_products",
-    "norm_gaps",
     "one_step_reconstruction_error",
     "optimal_row_error",
-    "overlap_power_gaps",
     "polynomial_rate",
     "predict",
     "predicted_excess_risk",
-    "private_lipschitz_lower_bound",
-    "private_lower_bound",
-    "projection_error_orders",
-    "random_feature_rate",
-    "random_projection_rate",
     "reconstruction_constant",
-    "released_direction_error",
     "row_error_lower_bound",
-    "sample_path_bound",
-    "span_coefficients",
-    "stated_orders",
-    "truncation_level",
     "tuned_excess_risk",
-    "typical_membership_mu",
-    "undersmoothed_rate",
 ]

@@ -11,6 +11,7 @@ from attack_problems import ACTIVATIONS, sphere_rows
 from helpers import assert_mean_close
 
 import jaxdp
+from experiments.statements.data_reconstruction.released_direction import released_direction_error
 from jaxdp.attacks import (
     LevenbergMarquardt,
     best_guess,
@@ -19,7 +20,7 @@ from jaxdp.attacks import (
     row_errors,
     without_known_rows,
 )
-from jaxdp.theory import optimal_row_error, released_direction_error, row_error_lower_bound
+from jaxdp.theory import optimal_row_error, row_error_lower_bound
 
 RELU = jax.nn.relu
 RATE, CLIP = 0.01, 1.0

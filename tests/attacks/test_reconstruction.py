@@ -6,6 +6,7 @@ import pytest
 from attack_problems import random_victim, sphere_rows
 
 import jaxdp
+from experiments.networks.last_layer import TwoLayerNetwork
 from jaxdp.attacks import (
     AbstractOptimiser,
     Attempt,
@@ -17,7 +18,6 @@ from jaxdp.attacks import (
     reconstruction_error,
 )
 from jaxdp.core.keys import purpose_key, run_keys
-from jaxdp.networks import TwoLayerNetwork
 
 DIM, COUNT, FEATURES = 20, 5, 1000
 VICTIM = random_victim(0, DIM, COUNT, FEATURES)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from attack_problems import ACTIVATIONS, projector_loss, random_victim, sphere_rows
 
+from experiments.statements.data_reconstruction.assumption_2 import mixed_parity
 from jaxdp.attacks import (
     LevenbergMarquardt,
     RandomFeaturesTarget,
@@ -18,7 +19,6 @@ from jaxdp.attacks import (
     span_target,
 )
 from jaxdp.attacks.objective import checked_loss
-from jaxdp.theory import mixed_parity
 
 RELU = jax.nn.relu
 SEARCH = {"optimiser": LevenbergMarquardt(), "num_starts": 32, "max_passes": 300}

@@ -17,7 +17,7 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp import attacks, kernels, losses, networks, problems, simulation, theory
+from jaxdp import attacks, kernels, losses, problems, simulation, theory
 from jaxdp.algorithms import NonPrivateOptimiser
 from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
 from jaxdp.clipping import NormClip
@@ -47,7 +47,6 @@ def _descriptions():
     """At least one of every kind, from every alternative constructor."""
     paths = kernels.SamplePaths.sample(KERNEL, 4, 16, 3, key=jr.key(0))
     nystrom = kernels.NystromFeatures(KERNEL, ROWS)
-    network = networks.TwoLayerNetwork(3, 8, num_outputs=1, key=jr.key(0))
     torus = kernels.TorusKernel.power_law(7, capacity=0.5)
     return [
         jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], np.arange(4.0), 0.1),
@@ -193,7 +192,7 @@ def _descriptions():
         published.NormClippedAlgorithm1(KERNEL, 8, 0.1, 0.5),
         attacks.RandomFeaturesTarget(ROWS, jnp.tanh, LABELS),
         attacks.RegeneratedWeights(jr.key(0), 12, 3),
-        attacks.NetworkTarget(network.features, np.ones(8), 3),
+        attacks.NetworkTarget(jnp.tanh, np.ones(3), 3),
         attacks.LevenbergMarquardt(),
         attacks.MomentumDescent(),
         attacks.CurvatureScaledMomentum(),

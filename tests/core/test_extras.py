@@ -28,10 +28,6 @@ CALLS = {
     "jaxdp.plots.plot_reconstruction(np.ones((2, 2)))": ("matplotlib", "plots"),
     "jaxdp.data.read_mnist()": ("sklearn", "data"),
     "jaxdp.data.read_cifar10()": ("sklearn", "data"),
-    "from jaxdp.data import year_prediction as y; y.read_year_prediction()": (
-        "sklearn",
-        "data",
-    ),
     "from jaxdp.data.datasets import read_table; read_table('t.csv', None)": ("pandas", "data"),
     "from jaxdp.privacy.conversions.subsampling import subsampled_gaussian_epsilon;"
     "subsampled_gaussian_epsilon(.1, 1., 9, 1e-5, 'zero-out-one')": ("dp_accounting", "privacy"),

@@ -42,12 +42,6 @@ CALLS = {
         ).model
     ),
     "problem": lambda x: jaxdp.FixedFeatures.from_arrays(x, x[:, 0], x, x[:, 0]).train_features,
-    "accuracy": lambda x: jaxdp.networks.accuracy(lambda row: row, x, jnp.full(8, 2)),
-    "last layer": lambda x: (
-        jaxdp.algorithms.fit_last_layer(
-            jaxdp.networks.TwoLayerNetwork(3, 4, 1, key=jax.random.key(0)), x, x[:, :1]
-        ).last
-    ),
     "blocks": lambda x: next(jaxdp.kernels.row_blocks(jaxdp.kernels.IdentityFeatures(3), x)),
 }
 

@@ -1,19 +1,13 @@
 """Images as rows on the sphere, and back."""
 
-import json
-import pathlib
-
 import numpy as np
 import pytest
 
-from jaxdp.attacks import reconstruction_error
 from jaxdp.data.cifar10 import Cifar10
 from jaxdp.data.images import (
-    distance_from_sphere,
     first_of_classes,
     on_sphere,
     pooled,
-    published_scaling,
 )
 
 RANDOM = np.random.default_rng(3)
@@ -81,9 +75,8 @@ def test_first_of_classes_keeps_the_order_within_each_class():
 def test_an_image_of_a_single_colour_is_refused_by_its_number(colour):
     images = IMAGES.copy()
     images[4] = colour
-    for scale in (on_sphere, published_scaling):
-        with pytest.raises(ValueError, match=r"got 1 of a single colour \(number 4\)"):
-            scale(images)
+    with pytest.raises(ValueError, match=r"got 1 of a single colour \(number 4\)"):
+        on_sphere(images)
 
 
 def test_images_of_another_shape_or_not_finite_are_refused():
@@ -91,36 +84,3 @@ def test_images_of_another_shape_or_not_finite_are_refused():
         on_sphere(IMAGES[0])
     with pytest.raises(ValueError, match="got NaN or infinite"):
         on_sphere(np.where(np.arange(9).reshape(9, 1, 1, 1) == 2, np.nan, IMAGES))
-
-
-@pytest.mark.parametrize("per_channel", [False, True])
-def test_the_published_scaling_leaves_the_error_that_is_claimed_to_a_perfect_attack(per_channel):
-    rows = published_scaling(IMAGES, per_channel=per_channel)
-    assert np.mean(rows**2) == pytest.approx(1)
-    directions = rows * np.sqrt(192) / np.linalg.norm(rows, axis=1, keepdims=True)
-    floor = distance_from_sphere(rows)
-    assert reconstruction_error(rows, directions) == pytest.approx(floor)
-    # Nearby points of the sphere are farther off.
-    moved = on_sphere((directions + 0.3 * RANDOM.normal(size=rows.shape)).reshape(9, 8, 8, 3))
-    assert reconstruction_error(rows, moved.inputs) > 1.05 * floor
-    assert distance_from_sphere(directions) == pytest.approx(0, abs=1e-12)
-
-
-def _photographs():
-    """Chequered images whose means and contrasts are those of fifty frogs and fifty trucks."""
-    path = pathlib.Path(__file__).with_name("frogs_and_trucks.json")
-    known = json.loads(path.read_text())
-    means = np.array(known["sums"]) / 3072
-    contrasts = np.sqrt(np.array(known["sums_of_squares"]) / 3072 - means**2)
-    assert len(means) == 100
-    signs = np.where(np.indices((32, 32, 3)).sum(axis=0) % 2, 1.0, -1.0)
-    return means.reshape(-1, 1, 1, 1) + contrasts.reshape(-1, 1, 1, 1) * signs
-
-
-def test_the_published_floor_of_fifty_frogs_and_fifty_trucks_is_188():
-    # The norm of a scaled row asks of an image for nothing but its mean and its contrast.
-    images = _photographs()
-    assert distance_from_sphere(published_scaling(images)) == pytest.approx(0.188, abs=5e-4)
-    assert distance_from_sphere(on_sphere(images).inputs) < 1e-12
-    # Half of the images have another floor.
-    assert distance_from_sphere(published_scaling(images[::2])) != pytest.approx(0.188, abs=5e-4)

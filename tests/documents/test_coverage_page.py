@@ -17,6 +17,7 @@ LISTED = {
 HERE = citations.Place("jaxdp/core/keys.py", "jaxdp.core.keys.purpose_key")
 THERE = citations.Place("tests/core/test_keys.py", "test_keys_differ")
 RUN = citations.Place("experiments/rounding.py", "rounding")
+STATED = citations.Place("experiments/statements/paper/rates.py", "rates.minimax_rate")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,8 @@ def test_states_are_what_the_places_are():
         "[test_keys_differ](../tests/core/test_keys.py) | held |" in text
     )
     assert "| Figure 1 | a curve | no data | reason |" in text
-    for place, state in ((HERE, "function"), (RUN, "experiment"), (THERE, "held")):
+    states = ((HERE, "function"), (STATED, "function"), (RUN, "experiment"), (THERE, "held"))
+    for place, state in states:
         (paper,) = statements.papers({("PF", "Theorem 2"): [HERE, place]}, LISTED)
         assert paper.statements[1].state == state
 

@@ -31,7 +31,7 @@ from experiments.private_kernel_learning.ridge_methods import (
     with_intercept,
 )
 from experiments.private_kernel_learning.synthetic import Split
-from jaxdp.data.year_prediction import Songs
+from experiments.private_kernel_learning.year_prediction import Songs
 from jaxdp.kernels import CosineFeatures, FourierFeatures, Gaussian, PrivateKernelRidge
 from jaxdp.kernels.published import Algorithm1, Algorithm3
 from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals

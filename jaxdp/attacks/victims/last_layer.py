@@ -64,7 +64,7 @@ def last_layer_of(model: Any, last: LastLayer | None) -> LastLayer:
         TypeError: the model is no Equinox module, or `last` does not lead to an `eqx.nn.Linear`.
         ValueError: the last layer is not linear, or cannot be told.
     """
-    expected = "a model of jaxdp.networks or Equinox, such as eqx.nn.MLP(...)"
+    expected = "an Equinox model, such as eqx.nn.MLP(...)"
     require_kind("trained", model, eqx.Module, expected)
     if last is None:
         return _found(model)

@@ -20,10 +20,9 @@ from jaxdp.attacks.random_features_target import RandomFeaturesTarget
 from jaxdp.attacks.victims.last_layer import IntoLastLayer, LastLayer, last_layer_of
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_count, require_shape
-from jaxdp.networks import AbstractLastLayerNetwork, TwoLayerNetwork
 
 
-def two_layer_target(trained: TwoLayerNetwork | eqx.nn.MLP, last_start: Any) -> AbstractTarget:
+def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
     r"""What the attacker of a two-layer network holds.
 
     The trained $W_1$ as V, and $(W_2 - W_{2,0})^\top$, (h, k), as the parameters.
@@ -31,7 +30,7 @@ def two_layer_target(trained: TwoLayerNetwork | eqx.nn.MLP, last_start: Any) -> 
     It has p(L) = k h parameters, and a span of k directions among h features.
 
     Args:
-        trained: after training: a `TwoLayerNetwork`, or an `eqx.nn.MLP` of depth 1.
+        trained: after training, an `eqx.nn.MLP` of depth 1.
         last_start: its last layer before: the weights, (k, h), or the `eqx.nn.Linear`.
 
     Returns:
@@ -39,25 +38,21 @@ def two_layer_target(trained: TwoLayerNetwork | eqx.nn.MLP, last_start: Any) -> 
         parameters of its own, the `NetworkTarget` of the same features.
 
     Raises:
-        TypeError: `trained` is neither of the two.
+        TypeError: `trained` is none.
         ValueError: `last_start` is of another shape, the last layer has not moved, a weight is not
             finite, or there are several hidden layers.
 
     Example:
-        >>> import jax
+        >>> import equinox as eqx, jax
         >>> from jaxdp.attacks import two_layer_target
-        >>> from jaxdp.networks import TwoLayerNetwork
-        >>> network = TwoLayerNetwork(3, 40, 2, key=jax.random.key(0))
-        >>> target = two_layer_target(network, last_start=0.5 * network.last)
+        >>> network = eqx.nn.MLP(3, 2, 40, depth=1, key=jax.random.key(0))
+        >>> target = two_layer_target(network, last_start=0.5 * network.layers[-1].weight)
         >>> target.num_features, target.num_outputs
         (40, 2)
     """
-    if isinstance(trained, TwoLayerNetwork):
-        change = _change(trained.last, last_start)
-        return RandomFeaturesTarget(trained.hidden, jax.nn.relu, change)
     if not isinstance(trained, eqx.nn.MLP):
         raise TypeError(
-            "expected trained to be a jaxdp.networks.TwoLayerNetwork or an eqx.nn.MLP of depth 1, "
+            "expected trained to be an eqx.nn.MLP of depth 1, "
             f"got {_kind_of(trained)}; network_target takes other models"
         )
     if trained.depth != 1:
@@ -85,10 +80,9 @@ def network_target(
     is not looked at: the change of the weights alone lies in the span of what came in.
 
     Args:
-        trained: after training, from one flat input (d,): a network of `jaxdp.networks`, an
-            `eqx.nn.MLP`, an `eqx.nn.Sequential` that ends in an `eqx.nn.Linear`, or any module
-            together with `last`. Layers that need a key or a state, such as dropout, come in
-            inference mode.
+        trained: after training, from one flat input (d,): an `eqx.nn.MLP`, an `eqx.nn.Sequential`
+            that ends in an `eqx.nn.Linear`, or any module together with `last`. Layers that need a
+            key or a state, such as dropout, come in inference mode (`eqx.nn.inference_mode`).
         last_start: the last layer before: its weights, (k, p), or the `eqx.nn.Linear`.
         last: from the model to its last `eqx.nn.Linear`, as `lambda model: model.head`; None where
             it can be told.
@@ -104,17 +98,13 @@ def network_target(
             shape, the last layer has not moved, or a weight is not finite.
 
     Example:
-        >>> import jax
+        >>> import equinox as eqx, jax
         >>> from jaxdp.attacks import network_target
-        >>> from jaxdp.networks import TwoLayerNetwork
-        >>> network = TwoLayerNetwork(3, 40, 2, key=jax.random.key(0))
-        >>> target = network_target(network, last_start=0.5 * network.last)
+        >>> network = eqx.nn.MLP(3, 2, 40, depth=1, key=jax.random.key(0))
+        >>> target = network_target(network, last_start=0.5 * network.layers[-1].weight)
         >>> target.num_features, target.num_outputs, target.dim
         (40, 2, 3)
     """
-    if isinstance(trained, AbstractLastLayerNetwork):
-        change = _change(trained.last, last_start)
-        return NetworkTarget(trained.features, change, trained.in_size)
     last = last_layer_of(trained, last)
     change = _change(last(trained).weight, last_start)
     size = _input_size(trained) if dim is None else require_count("dim", dim)

@@ -94,7 +94,7 @@ def _one_run(mechanism, num_canaries, num_guesses, key):
 def num_correct_guesses(
     scores: Float[Array, " canaries"], included: Bool[Array, " canaries"], num_guesses: int
 ) -> Int[Array, ""]:
-    """How many guesses are right: included for the highest scores, not so for the lowest.
+    """Number of right guesses: included for the highest scores, not included for the lowest.
 
     Half of `num_guesses` each, and an odd one for the highest. Equal scores are told apart by
     their place, and one that is not a number counts as the lowest.

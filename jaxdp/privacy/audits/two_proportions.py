@@ -1,4 +1,4 @@
-r"""What two binomial counts show together about their two probabilities.
+r"""Confidence bound on a function of two probabilities, from their two binomial counts.
 
 Bounding each probability with its own share of the error is valid but wasteful: both bounds rarely
 fail at once. Here the two exact p-values are combined, so that the pairs which cannot be excluded

@@ -1,1 +1,1 @@
-"""Risks and rates of private kernel ridge regression: PK's theorems and their equivalents."""
+"""Predicted risks of private kernel ridge regression, from the spectrum of its kernel."""

@@ -5,7 +5,7 @@ $$ \sum_l\frac{\lambda^2\theta_l^2}{(\mu_l + \lambda)^2} + \frac{\lambda N S}{M}
    \frac{\sigma^2 N_2}{n} + (s_u^2 + v\lVert\beta\rVert^2)\frac{N - N_2}{\lambda}, $$
 with S near the target's squared norm in the RKHS. The bound by norms of PK Lemma 14 has $M/\lambda$
 where the last term has $(N - N_2)/\lambda$: the ridge filters the noise, and more features add
-little to it. That is why `filtered_noise_rate` is better than `random_projection_rate`.
+little to it.
 
 Two things are left out: clipping of features, which must be rare, and the projection of the noisy
 second moment on the positive cone, which matters near the noise's own spectrum.
@@ -17,7 +17,6 @@ import numpy as np
 import scipy
 
 from jaxdp.core.checks import (
-    require_count,
     require_host,
     require_kind,
     require_non_negative,
@@ -139,52 +138,6 @@ def tuned_excess_risk(
     )
     effective, best = math.exp(found.x[0]), learner(found.x[1])
     return TunedRisk(best.ridge(effective), best.num_projections, best.risk(effective))
-
-
-def canonical_excess_risk(
-    spectrum: KernelSpectrum,
-    *,
-    num_terms: int,
-    num_samples: float,
-    label_noise: float,
-    noise: float,
-) -> ExcessRisk:
-    r"""Risk of the canonical estimator of PK section 4.1 on the first d eigenfunctions.
-
-    The others' part of the target, the variances of d averages of $y\phi_l(x)$, and d noises;
-    exact where $\sum_{l\le d}\phi_l^2 = d$ everywhere, as on the torus.
-
-    Args:
-        spectrum: without multiplicities, its eigenvalues from the largest down.
-        num_terms: d, at least 1.
-        num_samples: n; infinite for the population.
-        label_noise: standard deviation of y - f(x).
-        noise: standard deviation of what is added to each coefficient. PK prints the sensitivity
-            $2c_\beta d^{\beta/2}/n$ for labels within 1; right is
-            $2\sqrt{c_\beta}\mu_d^{-\beta/2}/n$, which is $2\sqrt d/n$ on the torus.
-
-    Returns:
-        The risk in parts: what is left out of the target is the bias.
-
-    Raises:
-        ValueError: an argument is out of its range.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.theory import KernelSpectrum, canonical_excess_risk
-        >>> orders = np.arange(1.0, 101.0)
-        >>> spectrum = KernelSpectrum(orders**-2, orders**-3)
-        >>> given = {"num_samples": 10_000, "label_noise": 0.1, "noise": 0.005}
-        >>> print(f"{canonical_excess_risk(spectrum, num_terms=10, **given).total:.4f}")
-        0.0058
-    """
-    _check_spectrum(spectrum)
-    num_terms = require_count("num_terms", num_terms)
-    _check_release(math.inf, num_samples, label_noise, ReleaseNoise(vector=noise))
-    target = spectrum.squared_target * spectrum.multiplicities
-    kept = target[:num_terms].sum()
-    variance = (num_terms * (target.sum() + label_noise**2) - kept) / num_samples
-    return ExcessRisk(target[num_terms:].sum(), 0.0, variance, num_terms * noise**2)
 
 
 def _check_spectrum(spectrum: KernelSpectrum) -> None:

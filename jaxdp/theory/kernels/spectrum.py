@@ -1,4 +1,4 @@
-r"""What the rates of kernel learning depend on: eigenvalues, and the target in their basis.
+r"""Spectrum of a kernel: its eigenvalues, and the target in the basis of its eigenfunctions.
 
 The integral operator L of a kernel has eigenvalues $\mu_l$ and eigenfunctions $\phi_l$,
 orthonormal in $L^2(P_X)$; the target is $\sum_l\theta_l\phi_l$. Everything here runs on the host in
@@ -17,7 +17,6 @@ from jaxdp.core.checks import (
     host_number,
     require_count,
     require_finite,
-    require_host,
     require_positive,
     require_shape,
 )
@@ -152,7 +151,7 @@ def effective_dimension(
 
     For $\mu_l = l^{-1/\gamma}$ it is $\lambda^{-\gamma}\pi\gamma/\sin(\pi\gamma) - 1/2$ as lambda
     tends to 0. Derived: Euler and Maclaurin's first two terms;
-    tests/theory/kernels/test_kernel_rates.py.
+    tests/theory/kernels/test_spectrum.py.
 
     Args:
         eigenvalues: >= 0.
@@ -172,45 +171,3 @@ def effective_dimension(
     if (eigenvalues < 0).any() or not (ridge > 0).all():
         raise ValueError("expected eigenvalues >= 0 and ridge > 0")
     return np.sum(eigenvalues / (eigenvalues + ridge[..., None]), axis=-1)
-
-
-def compatibility(
-    eigenvalues: Float[ArrayLike, " modes"],
-    squared_features: Float[ArrayLike, "features modes"],
-    ridge: float,
-) -> float:
-    r"""$F_\infty$: the largest squared norm of $L_\lambda^{-1/2}\varphi_\omega$ over omega.
-
-    The square is $\sum_l\langle\varphi_\omega, \phi_l\rangle^2/(\mu_l + \lambda)$, of mean
-    N(lambda). For the Fourier features of a shift-invariant kernel on the torus,
-    $\varphi_k = \kappa\sqrt2\cos(2\pi kx + b)$, a feature lies in the eigenspace of its frequency,
-    and $F_\infty = \kappa^2/(\lambda + \inf_k\mu_k)$: the exponent alpha is 1 whatever the
-    spectrum, because of frequencies that are hardly ever drawn. Features with
-    $\langle\varphi, \phi_l\rangle^2 = \mu_l$ for every l have $F_\infty = N$, the least. Source: PK
-    Assumption 9.
-
-    Args:
-        eigenvalues: mu_l >= 0.
-        squared_features: squared coefficients of each feature function, before the division by
-            the number of features.
-        ridge: lambda > 0.
-
-    Returns:
-        $F_\infty$, at least $N(\lambda)$ where the features are those of the kernel.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.theory import compatibility
-        >>> eigenvalues = np.array([1.0, 0.25, 0.0625])
-        >>> print(f"{compatibility(eigenvalues, eigenvalues[None], ridge=0.01):.3f}")
-        2.814
-    """
-    eigenvalues = host_array("eigenvalues", eigenvalues)
-    features = host_array("squared_features", squared_features)
-    require_shape("eigenvalues", eigenvalues, (None,))
-    require_shape("squared_features", features, (None, len(eigenvalues)))
-    for name, values in (("eigenvalues", eigenvalues), ("squared_features", features)):
-        require_finite(name, values)
-    require_host("ridge", ridge)
-    require_positive("ridge", ridge)
-    return float(np.max(features @ (1 / (eigenvalues + ridge))))

@@ -1,1 +1,1 @@
-"""How well records can be reconstructed from what is released, as theory says."""
+"""Predicted errors of attacks that reconstruct records, or tell members, from a release."""

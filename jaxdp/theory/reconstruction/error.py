@@ -1,4 +1,4 @@
-r"""How well the training rows can be read off one private step: DR's law joined to privacy.
+r"""Error of the training rows that are read off one private step: DR's law joined to privacy.
 
 After one step of `DPGD` from 0 at which every row is clipped, with $\psi_i = \varphi_i/|\varphi_i|$
 and in units of $\eta C/n$,
@@ -58,7 +58,7 @@ _ORDERS = 8
 
 
 class ActivationMoments(NamedTuple):
-    """Of a standard Gaussian g: E phi(g)^2, E phi'(g)^2 and (E phi'(g))^2."""
+    """Moments E phi(g)^2, E phi'(g)^2 and (E phi'(g))^2 for a standard Gaussian g."""
 
     square: float
     slope_square: float
@@ -67,7 +67,7 @@ class ActivationMoments(NamedTuple):
 
 @functools.lru_cache(maxsize=32)
 def activation_moments(activation: Activation) -> ActivationMoments:
-    """By quadrature that is right at kinks and jumps.
+    """Moments of an activation, by quadrature that is right at kinks and jumps.
 
     Raises:
         TypeError, ValueError: as `hermite_coefficients`.
@@ -206,13 +206,13 @@ def mu_at_reconstruction_error(
 
     Args:
         error: between 0 and $\sqrt 2$.
-        dim, num_samples, activation, informed, num_features: as there.
+        dim, num_samples, activation, informed, num_features: as in `one_step_reconstruction_error`.
 
     Returns:
         $\mu$, of the shape of `error`.
 
     Raises:
-        ValueError: an error is out of range, or an argument as there.
+        ValueError: an error or another argument is out of range.
 
     Example:
         >>> import jax

@@ -1,4 +1,4 @@
-r"""How well any test tells whether a record was trained on, when all others are known.
+r"""Power of the best test of whether a record was trained on, when all others are known.
 
 One step of `DPGD` is Gaussian, and two records move its mean apart by $\frac\eta n|\bar g - \bar
 g'|$, $\bar g$ the clipped gradients; in units of the noise $2C\eta/(n\mu)$ that is
@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.lax import Precision
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.core.arrays import as_wide_float
@@ -38,9 +38,7 @@ from jaxdp.core.checks import (
     require_shape,
 )
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 from jaxdp.problems.rows.random_features import RandomFeatures
-from jaxdp.theory.reconstruction.saturation import Activation, non_negative
 
 
 def membership_mu(
@@ -114,43 +112,6 @@ def membership_mu(
     gap = math.sqrt(max(squares.sum(), 0.0)) * float(algorithm.learning_rate) / count
     std = float(algorithm.noise_std(count))
     return gap / std if std > 0 else (math.inf if gap > 0 else 0.0)
-
-
-def typical_membership_mu(
-    mu: ArrayLike, activation: Activation, *, same_sign: bool = True
-) -> Float[np.ndarray, "..."]:
-    r"""The $\mu$ of the best test for a record against an independent one, after one clipped step.
-
-    $\mu\sqrt{(1 \mp k(0))/2}$ with $k(0) = (E\phi)^2/E\phi^2$: what is typical of wide features and
-    rows of many dimensions, where $\mu$ promises the worst case.
-
-    Args:
-        mu: of the step under replace-one, `DPGD.mu`, >= 0; every row is clipped.
-        activation: phi, elementwise.
-        same_sign: whether the two records' gradients have the same sign, which at the start is
-            that of their labels.
-
-    Returns:
-        An array of the shape of `mu`.
-
-    Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
-        NotCoveredError: the activation vanishes.
-
-    Example:
-        >>> import jax
-        >>> from jaxdp.theory import typical_membership_mu
-        >>> print(", ".join(f"{typical_membership_mu(1.0, jax.nn.relu, same_sign=same):.3f}"
-        ...     for same in (True, False)))
-        0.584, 0.812
-    """
-    mu = non_negative("mu", mu)
-    require_kind("same_sign", same_sign, (bool, np.bool_), "True or False")
-    means, square = scaled_coefficients(host_function(activation), np.ones(1), 1)
-    if not square[0] > 0:
-        raise NotCoveredError("the activation vanishes, and with it every gradient")
-    cosine = float(means[0, 0] ** 2 / square[0])
-    return mu * math.sqrt((1 - cosine if same_sign else 1 + cosine) / 2)
 
 
 @eqx.filter_jit

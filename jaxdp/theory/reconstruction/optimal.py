@@ -32,38 +32,28 @@ first order, and the same for a linear activation. Source of the overlap: spiked
 et al., 2017), of which k is a mixture; no replicas break, because the row is a sample of its own
 posterior.
 
-*The least error itself, at every d, of linear features.* The posterior falls away from the observed
-direction alike on all sides, so that this direction is the best guess on the sphere; its mean
-distance is an integral in two dimensions.
-
 Derived: tests/theory/reconstruction/test_optimal_error.py; tests/attacks/test_posterior.py attains
 it.
 """
 
-import functools
 import math
 
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from jaxdp.core.checks import require_count, require_scalar
+from jaxdp.core.checks import require_count
 from jaxdp.theory.reconstruction.error import one_step_noise_ratio
 from jaxdp.theory.reconstruction.saturation import (
     Activation,
     angles_at,
     kernel_slope,
-    non_negative,
 )
-
-# Standard deviations that an integral covers, and its nodes in each direction.
-_REACH, _NODES = 10.0, 128
-_FAR = 1e6
 
 
 def row_error_lower_bound(
     mu: ArrayLike, dim: int, activation: Activation
 ) -> Float[np.ndarray, "..."]:
-    r"""What no attack on one unknown row falls below: a root mean square error, at every d.
+    r"""Lower bound on the root mean square error of any attack on one unknown row, at every d.
 
     $2\sin(\tfrac12\arctan t)$ with $t = 2\sqrt{\kappa(d-1)}/\mu$. The attacker may know all other
     rows, all labels and the weights. Unlike `privacy.error_lower_bound` it reads the features (wide
@@ -99,7 +89,7 @@ def row_error_lower_bound(
 def optimal_row_error(mu: ArrayLike, dim: int, activation: Activation) -> Float[np.ndarray, "..."]:
     r"""The error of the best attack on one unknown row, for large d.
 
-    That of the informed adversary's optimal estimator: the direction of the posterior mean,
+    The attack is the informed adversary's optimal estimator, the direction of the posterior mean:
     `attacks.best_guess` of `attacks.posterior_rows`.
 
     Derived: in this module; tests/attacks/test_posterior.py attains it.
@@ -134,70 +124,7 @@ def optimal_row_error(mu: ArrayLike, dim: int, activation: Activation) -> Float[
     return 2 * np.sin(angles_at(ratio, ratio_at, flattest) / 2)
 
 
-def released_direction_error(mu: float, dim: int) -> float:
-    r"""The least expected error of any attack on a direction that is released with Gaussian noise.
-
-    $u + \tfrac2\mu\xi$ with u uniform on the unit sphere of d dimensions: a clipped gradient, or
-    one row of linear features. Exactly the expected $|u - \hat u|$ of the best guess on the sphere.
-
-    Derived: in this module; tests/theory/reconstruction/test_optimal_error.py compares.
-
-    Args:
-        mu: Gaussian DP of the release under replace-one, >= 0.
-        dim: d >= 2.
-
-    Returns:
-        An error from 0, for an infinite mu, to that of a blind guess.
-
-    Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
-
-    Example:
-        >>> from jaxdp.theory import released_direction_error
-        >>> print(", ".join(f"{released_direction_error(mu, dim=3):.4f}" for mu in (0, 2, 20)))
-        1.3333, 0.9076, 0.1252
-    """
-    require_scalar("mu", mu)
-    non_negative("mu", mu)
-    dim = _at_least_two(dim)
-    if math.isinf(mu):
-        return 0.0
-    half, root = float(mu) / 2, math.sqrt(dim)
-    if half > _FAR * root:
-        # Nothing but the noise across, of which the angle is the share: to half's square.
-        across = math.lgamma(dim / 2) - math.lgamma((dim - 1) / 2)
-        return math.sqrt(2) * math.exp(across) / half
-    # In units of the noise: lengths about the root of half^2 + d, angles about atan(root / half).
-    length = math.hypot(half, root)
-    lengths, length_weights = _nodes(max(length - _REACH, 0.0), length + _REACH)
-    # The released vector has half, plus or minus a deviation, along u, and the rest across.
-    least_across = max(math.sqrt(dim - 1) - _REACH, 0.0)
-    nearest = math.atan2(least_across, half + _REACH)
-    if half > _REACH:
-        farthest = math.atan2(root + _REACH, half - _REACH)
-    else:
-        farthest = math.atan2(least_across, min(half - _REACH, -1e-300))
-    angles, angle_weights = _nodes(nearest, farthest)
-    logarithms = (dim - 1) * np.log(lengths)[:, None] + (dim - 2) * np.log(np.sin(angles))
-    # |length u' - half u|^2, without the cancellation of long vectors at small angles.
-    gaps = (lengths[:, None] - half) ** 2 + 4 * half * np.outer(lengths, np.sin(angles / 2) ** 2)
-    exponents = logarithms - gaps / 2
-    weights = np.exp(exponents - exponents.max()) * np.outer(length_weights, angle_weights)
-    return float(np.sum(weights * 2 * np.sin(angles / 2)) / np.sum(weights))
-
-
 def _at_least_two(dim: int) -> int:
     if require_count("dim", dim) < 2:
         raise ValueError(f"expected dim >= 2, got {dim}")
     return dim
-
-
-@functools.lru_cache(maxsize=1)
-def _legendre():
-    return np.polynomial.legendre.leggauss(_NODES)
-
-
-def _nodes(low: float, high: float):
-    """Gauss-Legendre nodes and weights between two ends."""
-    nodes, weights = _legendre()
-    return (low + high) / 2 + (high - low) / 2 * nodes, (high - low) / 2 * weights

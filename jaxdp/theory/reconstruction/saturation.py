@@ -1,4 +1,4 @@
-r"""How the error of a reconstructed row grows with the noise, from none to that of a guess.
+r"""Error of a reconstructed row as a function of the noise, from none to that of a guess.
 
 For one unknown row, least squares maximises $s\,\psi(x)\cdot\theta$ over the sphere, $\psi$ the
 normalised features: a signal $\tfrac\mu2 k(q)$ at the overlap $q = \cos\omega$ with the true row, k

@@ -13,9 +13,9 @@ import pytest
 from helpers import assert_mean_close, programs_compiled
 
 import jaxdp
+from experiments.networks.classifiers import accuracy, cross_entropy, relu_network
 from jaxdp.algorithms.private_optimiser import training
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser, train
-from jaxdp.networks import accuracy, cross_entropy, relu_network
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
 RECORDS, PIXELS, WIDTH, CLASSES = 30, 7, 6, 4

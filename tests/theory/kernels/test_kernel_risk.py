@@ -7,13 +7,7 @@ import pytest
 from helpers import assert_mean_close
 
 from jaxdp.kernels import PrivateKernelRidge, TorusKernel
-from jaxdp.theory import (
-    KernelSpectrum,
-    ReleaseNoise,
-    canonical_excess_risk,
-    predicted_excess_risk,
-    tuned_excess_risk,
-)
+from jaxdp.theory import KernelSpectrum, ReleaseNoise, predicted_excess_risk, tuned_excess_risk
 
 _POINTS = 256
 
@@ -110,31 +104,6 @@ def test_the_bound_by_norms_is_not_the_privacy_term():
         for features in (40, 320)
     ]
     assert parts[1] == pytest.approx(parts[0], rel=0.2)
-
-
-def test_the_canonical_estimator_has_the_risk_of_its_literal_steps():
-    """PK section 4.1 with the right sensitivity: averages of y phi_l(x), and noise."""
-    basis, eigenvalues, coefficients, values = _circle(0.5, 0.7)
-    terms, rows, size, random, risks = 9, 400, 0.02, np.random.default_rng(6), []
-    for _ in range(800):
-        places = random.integers(_POINTS, size=rows)
-        labels = values[places] + 0.5 * random.choice([-1.0, 1.0], rows)
-        averages = basis[places, :terms].T @ labels / rows
-        found = basis[:, :terms] @ (averages + size * random.normal(size=terms))
-        risks.append(np.mean((found - values) ** 2))
-
-    def total(noise):
-        return canonical_excess_risk(
-            KernelSpectrum(eigenvalues, coefficients**2),
-            num_terms=terms,
-            num_samples=rows,
-            label_noise=0.5,
-            noise=noise,
-        ).total
-
-    assert_mean_close(risks, total(size))
-    with pytest.raises(AssertionError):
-        assert_mean_close(risks, total(4 / 3 * size))
 
 
 def test_without_noise_samples_or_projection_only_the_bias_is_left():

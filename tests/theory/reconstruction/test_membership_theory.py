@@ -3,14 +3,13 @@
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_mean_close
 
 import jaxdp
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.theory import membership_mu, typical_membership_mu
+from jaxdp.theory import membership_mu
 
 RELU = jax.nn.relu
 RATE, COUNT, DIM = 1e-3, 3, 4
@@ -59,31 +58,24 @@ def test_opposite_gradients_attain_the_guarantee():
     assert membership_mu(problem, silent, rows[2], labels[2]) == 0
 
 
-@pytest.mark.parametrize(
-    ("activation", "host"), [(RELU, lambda z: np.maximum(z, 0)), (jnp.tanh, np.tanh)]
-)
-@pytest.mark.parametrize("sign", [1, -1])
-def test_typical_mu_is_that_of_independent_rows_and_wide_features(activation, host, sign):
+@pytest.mark.parametrize(("same_sign", "expected"), [(True, 1 - 1 / np.pi), (False, 1 + 1 / np.pi)])
+def test_wide_relu_features_of_independent_rows_have_the_mu_that_the_module_states(
+    same_sign, expected
+):
     rng, dim, found = np.random.default_rng(2), 60, []
+    algorithm = jaxdp.DPGD(RATE, 0.05, 1, 0.05)
     for _ in range(40):
-        rows = rng.standard_normal((2, dim))
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        features = host(rows @ rng.standard_normal((dim, 2000)))
-        features /= np.linalg.norm(features, axis=1, keepdims=True)
-        found.append(np.sum((features[0] - sign * features[1]) ** 2) / 4)
-    expected = float(typical_membership_mu(1.0, activation, same_sign=sign > 0)) ** 2
+        problem, rows, labels, _ = _problem(rng, num_features=2000, dim=dim)
+        label = labels[0] if same_sign else -labels[0]
+        found.append(membership_mu(problem, algorithm, rows[-1], label, index=0) ** 2)
     # Rows are orthogonal to 1/sqrt(d), and the kernel is curved there: 1/d of order one.
-    assert_mean_close(found, expected, bias=0.5 / dim)
+    squares = np.array(found) / float(algorithm.mu) ** 2
+    assert_mean_close(squares, expected / 2, bias=0.5 / dim)
     with pytest.raises(AssertionError):
-        assert_mean_close(found, 1.2 * expected, bias=0.5 / dim)
+        assert_mean_close(squares, 1.2 * expected / 2, bias=0.5 / dim)
 
 
-def test_closed_form_of_relu_and_limits():
-    with pytest.raises(TypeError, match="same_sign to be True or False"):
-        typical_membership_mu(1.0, RELU, same_sign="no")
-    with pytest.raises(NotCoveredError, match="vanishes"):
-        typical_membership_mu(1.0, lambda z: 0 * z)
-    assert typical_membership_mu(2.0, RELU) == pytest.approx(2 * math.sqrt((1 - 1 / np.pi) / 2))
+def test_limits_and_wrong_calls():
     problem, rows, labels, _ = _problem(np.random.default_rng(1))
     silent = jaxdp.DPGD(RATE, 0.5, 1, 0.0)
     assert membership_mu(problem, silent, rows[-1], 1.0) == math.inf

@@ -1,0 +1,1 @@
+"""Statements of the papers that are computed for tests and figures, and serve no user of jaxdp."""

@@ -1,0 +1,1 @@
+"""Statements of "Privacy for Free in the Overparameterized Regime" (PF)."""

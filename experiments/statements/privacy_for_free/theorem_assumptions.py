@@ -1,0 +1,181 @@
+r"""The assumptions of PF Theorem 1, checked on a problem and a budget.
+
+The theorem says how the excess risk of private random features vanishes as n, d and p grow. Some of
+what it assumes is a property of the problem and is decided here; the rest orders sizes up to
+constants ($n = \omega(d\log^2d)$) and can only be compared with the constant 1, or concerns a law
+(sub-Gaussian rows) that no sample decides.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.statements.smoothness import difference_quotient, is_bounded, largest_jump
+from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
+from jaxdp.problems.rows.random_features import RandomFeatures
+
+# A coefficient below this share of the activation's root mean square is zero to quadrature.
+_ZERO = 1e-9
+# Relative: float32 rows of one length differ by this.
+_SAME = 1e-5
+
+
+class Assumption(NamedTuple):
+    """One thing that a theorem assumes, and how a problem stands to it.
+
+    Attributes:
+        name: where it is stated.
+        statement: what is assumed.
+        found: what was found, in words with numbers.
+        holds: whether it holds; None where no sample can decide it.
+    """
+
+    name: str
+    statement: str
+    found: str
+    holds: bool | None
+
+    def __str__(self) -> str:
+        verdict = {True: "holds", False: "fails", None: "is open"}[self.holds]
+        return f"{self.name} {verdict}: {self.statement}; {self.found}"
+
+
+def excess_risk_assumptions(
+    problem: RandomFeatures, *, epsilon: float | None = None, delta: float | None = None
+) -> tuple[Assumption, ...]:
+    r"""The assumptions of PF Theorem 1 on a problem, and on a budget where one is given.
+
+    Orders of sizes are compared with constants of one. So read, the two conditions
+    $d\log^2d < n < d^{3/2}/\log^3d$ contradict each other for every $4 \le d < e^{35.7}$: the
+    theorem is about a limit that no computer reaches.
+
+    Source: PF Assumptions 1, 2, 3 and 4.
+
+    Args:
+        problem: with known rows.
+        epsilon: > 0 and finite; given with delta or not at all.
+        delta: in (0, 1).
+
+    Returns:
+        In the order of the paper.
+    """
+    found = (*_of_rows(problem), *_of_activation(problem), *_of_sizes(problem))
+    if epsilon is None or delta is None:
+        return found
+    return (*found, *_of_budget(problem, float(epsilon), float(delta)))
+
+
+def _of_rows(problem: RandomFeatures) -> list[Assumption]:
+    rows = np.asarray(problem.train_inputs, np.float64)
+    off = float(np.abs(np.linalg.norm(rows, axis=1) / math.sqrt(problem.dim) - 1).max())
+    moments = np.linalg.eigvalsh(rows.T @ rows / len(rows))
+    is_full = problem.num_train >= problem.dim
+    labels = np.asarray(problem.train_labels, np.float64)
+    return [
+        Assumption(
+            "Assumption 1",
+            "rows are sub-Gaussian, with a norm that does not grow with d",
+            f"no sample decides it; E(u.x)^2 <= {moments[-1]:.3g} on these rows",
+            None,
+        ),
+        Assumption(
+            "Assumption 1", "|x| = sqrt(d)", f"lengths are up to {off:.2g} of it off", off < _SAME
+        ),
+        Assumption(
+            "Assumption 1",
+            "the least eigenvalue of E x x^T is above a constant",
+            f"{moments[0]:.3g} on these rows"
+            + ("" if is_full else f", fewer than d = {problem.dim}, which leaves it open"),
+            bool(moments[0] > 0) if is_full else None,
+        ),
+        Assumption(
+            "Assumption 1", "labels are bounded", f"by {np.abs(labels).max():.3g} here", True
+        ),
+    ]
+
+
+def _of_activation(problem: RandomFeatures) -> list[Assumption]:
+    function = host_function(problem.activation)
+    coefficients, squares = scaled_coefficients(function, np.ones(1), 3)
+    mu, square = coefficients[0], float(squares[0])
+    size = math.sqrt(square)
+    rest = square - float(mu @ mu)
+    found = f"mu_0 = {mu[0]:.3g}, mu_2 = {mu[2]:.3g}"
+    return [
+        Assumption(
+            "Assumption 2", "mu_0 = mu_2 = 0", found, bool(max(abs(mu[[0, 2]])) < _ZERO * size)
+        ),
+        Assumption(
+            "Assumption 2",
+            "mu_1 is not zero",
+            f"mu_1 = {mu[1]:.3g}",
+            bool(abs(mu[1]) > _ZERO * size),
+        ),
+        Assumption(
+            "Assumption 2",
+            "the activation is not linear",
+            f"the orders above two have a square of {max(rest, 0.0):.3g}",
+            rest > _ZERO * square,
+        ),
+        _is_lipschitz(function),
+    ]
+
+
+def _is_lipschitz(function) -> Assumption:
+    jump = largest_jump(function)
+    stops = is_bounded(difference_quotient(function))
+    slope = "stops" if stops else "does not stop"
+    found = f"it jumps by {jump:.3g}" if jump else f"its slope {slope} growing within 13 deviations"
+    return Assumption("Assumption 2", "the activation is Lipschitz", found, not jump and stops)
+
+
+def _of_sizes(problem: RandomFeatures) -> list[Assumption]:
+    n, d, p = problem.num_train, problem.dim, problem.num_features
+    width = "p is infinite" if p is None else f"n/sqrt(p) = {n / math.sqrt(p):.3g}"
+    least, most = least_samples(d), most_samples(d)
+    return [
+        Assumption("Assumption 3", "n = O(sqrt p)", width, p is None or n <= math.sqrt(p)),
+        Assumption(
+            "Assumption 3",
+            "n = omega(d log^2 d)",
+            f"n is {n / least:.3g} times that" if least else "that is zero",
+            n > least,
+        ),
+        Assumption(
+            "Assumption 3",
+            "n = o(d^1.5 / log^3 d)",
+            f"n is {n / most:.3g} times that",
+            n < most,
+        ),
+    ]
+
+
+def _of_budget(problem: RandomFeatures, epsilon: float, delta: float) -> list[Assumption]:
+    n, d, logarithm = problem.num_train, problem.dim, -math.log(delta)
+    needed = d * math.log(n) ** 5 / n
+    reached = epsilon / math.sqrt(logarithm)
+    return [
+        Assumption(
+            "Assumption 4",
+            "epsilon < 8 log(1/delta)",
+            f"{epsilon:.3g} and {8 * logarithm:.3g}",
+            epsilon < 8 * logarithm,
+        ),
+        Assumption(
+            "Assumption 4",
+            "epsilon / sqrt(log(1/delta)) = omega(d log^5 n / n)",
+            f"it is {reached / needed:.3g} times that" if needed else "that is zero",
+            reached > needed,
+        ),
+    ]
+
+
+def least_samples(dim: int) -> float:
+    r"""$d\log^2d$, which n exceeds in PF Assumption 3."""
+    return dim * math.log(dim) ** 2
+
+
+def most_samples(dim: int) -> float:
+    r"""$d^{3/2}/\log^3d$, which n stays below; infinite for d = 1."""
+    return dim**1.5 / math.log(dim) ** 3 if dim > 1 else math.inf

@@ -1,0 +1,1 @@
+"""Statements of "Optimal differentially private kernel learning with random projection" (PK)."""

@@ -1,0 +1,158 @@
+"""Trained networks as targets: what the attacker is given, and what it gives away."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from experiments.networks.gradient_descent import gradient_descent
+from experiments.networks.last_layer import (
+    TwoLayerNetwork,
+    fit_last_layer,
+    network_target,
+    two_layer_target,
+)
+from experiments.networks.residual import ResidualNetwork
+from jaxdp.attacks import reconstruct, reconstruction_error
+from jaxdp.attacks.objective import checked_loss, loss_and_gradient
+
+
+def _sphere(count, dim, seed=1):
+    rows = np.random.default_rng(seed).normal(size=(count, dim))
+    return np.sqrt(dim) * rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _digits():
+    """One of each, less the mean of all, of norm sqrt(64)."""
+    datasets = pytest.importorskip("sklearn.datasets")
+    images, digits = datasets.load_digits(return_X_y=True)
+    rows = images[[np.flatnonzero(digits == digit)[0] for digit in range(10)]]
+    rows = rows - rows.mean()
+    return 8 * rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def victim():
+    """A network before and after its last layer was trained, and its rows."""
+    inputs = _sphere(3, 6)
+    start = TwoLayerNetwork(6, 20, 2, key=jr.key(2))
+    labels = np.random.default_rng(3).normal(size=(3, 2))
+    return start, fit_last_layer(start, inputs, labels), inputs
+
+
+def test_both_targets_of_a_two_layer_network_are_the_same(victim):
+    start, trained, inputs = victim
+    rows = jnp.asarray(inputs, jnp.float32)
+    by_neurons, by_network = (
+        make(trained, start.last) for make in (two_layer_target, network_target)
+    )
+    assert by_neurons.num_features == by_network.num_features == 20
+    assert by_neurons.num_outputs == by_network.num_outputs == 2
+    assert by_neurons.dim == by_network.dim == 6
+    expected = np.maximum(inputs @ np.asarray(start.hidden, np.float64).T, 0)
+    for target in (by_neurons, by_network):
+        np.testing.assert_allclose(target.features(rows), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_both_targets_have_the_same_loss_and_gradient(victim):
+    start, trained, _ = victim
+    guess = jnp.asarray(_sphere(3, 6, seed=4), jnp.float32)
+    first, second = (
+        loss_and_gradient(make(trained, start.last), guess)
+        for make in (two_layer_target, network_target)
+    )
+    assert first.loss == pytest.approx(float(second.loss), rel=1e-4)
+    np.testing.assert_allclose(first.gradient, second.gradient, rtol=1e-3, atol=1e-5)
+
+
+def test_the_last_layers_change_lies_in_the_span_of_the_true_features(victim):
+    start, trained, inputs = victim
+    target = two_layer_target(trained, start.last)
+    assert checked_loss(target, jnp.asarray(inputs)) < 1e-10
+    # The layer itself does not: the attacker needs where it began.
+    whole = two_layer_target(trained, jnp.zeros_like(start.last))
+    assert checked_loss(whole, jnp.asarray(inputs)) > 1e-2
+
+
+@pytest.mark.slow
+def test_training_all_layers_leaves_a_loss_at_the_true_rows(victim):
+    start, _, inputs = victim
+    labels = np.random.default_rng(3).normal(size=(3, 2))
+    trained = gradient_descent(start, inputs, labels).check().model
+    target = two_layer_target(trained, start.last)
+    assert checked_loss(target, jnp.asarray(inputs)) > 1e-5
+
+
+def test_a_layer_that_has_not_moved_is_refused(victim):
+    start, _, _ = victim
+    for make in (two_layer_target, network_target):
+        with pytest.raises(ValueError, match="zeros only"):
+            make(start, start.last)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stem_relu", [False, True])
+def test_a_residual_targets_gradient_agrees_with_finite_differences(stem_relu):
+    with jax.enable_x64(True):
+        inputs = jnp.asarray(_sphere(3, 16))
+        network = ResidualNetwork(
+            4, 6, 1, image_channels=1, num_blocks=2, stem_relu=stem_relu, key=jr.key(5)
+        )
+        labels = np.array([[1.0], [-1.0], [0.5]])
+        target = network_target(fit_last_layer(network, inputs, labels), network.last)
+        evaluate = jax.jit(lambda rows: loss_and_gradient(target, rows))
+        guess, direction = jnp.asarray(_sphere(3, 16, seed=6)), jnp.asarray(_sphere(3, 16, seed=7))
+        step = 1e-6
+        ahead, behind = (evaluate(guess + sign * step * direction).loss for sign in (1, -1))
+        expected = float(ahead - behind) / (2 * step)
+        slope = float(jnp.sum(evaluate(guess).gradient * direction))
+        assert slope == pytest.approx(expected, rel=1e-6)
+        assert float(evaluate(inputs).loss) < 1e-20
+
+
+@pytest.mark.slow
+def test_digits_are_read_off_a_last_layer_trained_alone_above_the_threshold_only():
+    inputs = _digits()
+    errors = {}
+    for width in (64, 640):
+        start = TwoLayerNetwork(64, width, 10, key=jr.key(0))
+        trained = fit_last_layer(start, inputs, np.eye(10))
+        found = reconstruct(
+            two_layer_target(trained, start.last), 10, key=jr.key(1), max_passes=1500
+        )
+        errors[width] = reconstruction_error(inputs, found.inputs)
+    assert errors[640] < 0.01
+    assert errors[64] > 0.8
+
+
+@pytest.mark.slow
+def test_digits_are_nearly_read_off_a_network_whose_layers_were_all_trained():
+    inputs = _digits()
+    start = TwoLayerNetwork(64, 640, 10, key=jr.key(0))
+    trained = gradient_descent(start, inputs, np.eye(10)).check().model
+    target = two_layer_target(trained, start.last)
+    found = reconstruct(target, 10, key=jr.key(1), max_passes=1500)
+    true_loss = checked_loss(target, jnp.asarray(inputs))
+    assert 1e-4 < true_loss < 1e-2
+    # The floor is what keeps the error from zero: a lower loss is found beside the truth.
+    assert found.loss < true_loss
+    assert not found.converged
+    assert 0.003 < reconstruction_error(inputs, found.inputs) < 0.06
+
+
+@pytest.mark.long_runs
+@pytest.mark.slow
+def test_images_are_read_off_a_residual_network():
+    inputs = _digits()[:4]
+    labels = np.array([[-1.0], [-1.0], [1.0], [1.0]])
+    errors = {}
+    for channels in (8, 64):
+        start = ResidualNetwork(8, channels, 1, image_channels=1, key=jr.key(0))
+        target = network_target(fit_last_layer(start, inputs, labels), start.last)
+        found = [reconstruct(target, 4, key=jr.key(seed), max_passes=600) for seed in range(3)]
+        errors[channels] = sorted(reconstruction_error(inputs, each.inputs) for each in found)
+    # 128 and 1024 features for 256 unknowns; one start of about ten runs out of passes.
+    assert errors[64][1] < 0.05
+    assert errors[8][0] > 0.6

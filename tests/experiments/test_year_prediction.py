@@ -1,0 +1,88 @@
+"""Reading songs: what comes out of a file, and one clear error for each that is broken."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from experiments.private_kernel_learning.year_prediction import read_year_prediction
+
+_ROWS = np.column_stack([[1922, 2011, 1999], np.arange(270.0).reshape(3, 90) / 7])
+
+
+def _written(path, rows, **options):
+    np.savetxt(path, rows, delimiter=",", fmt="%.17g", **options)
+    return path
+
+
+def test_songs_are_read_in_order_from_a_file_or_from_its_folder(tmp_path):
+    path = _written(tmp_path / "YearPredictionMSD.txt", _ROWS)
+    for place in (path, str(path), tmp_path):
+        songs = read_year_prediction(place)
+        np.testing.assert_array_equal(songs.years, [1922, 2011, 1999])
+        np.testing.assert_array_equal(songs.inputs, _ROWS[:, 1:])
+
+
+def _changed(row, column, value):
+    rows = _ROWS.copy()
+    rows[row, column] = value
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (_ROWS[:, :-1], "expected 91 columns, got 90"),
+        (_changed(1, 5, np.nan), "finite"),
+        (_changed(1, 0, 1921), "from 1922 to 2011 in the first column, got 1921 in row 2"),
+        (_changed(2, 0, 1999.5), "got 1999.5 in row 3"),
+        (_ROWS[:, ::-1], "in row 1"),
+    ],
+)
+def test_a_broken_file_is_named_with_what_is_wrong(tmp_path, rows, message):
+    path = _written(tmp_path / "songs.csv", rows)
+    with pytest.raises(ValueError, match=message) as error:
+        read_year_prediction(path)
+    assert str(path) in str(error.value)
+
+
+def test_missing_ambiguous_empty_or_foreign_files_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="no such file"):
+        read_year_prediction(tmp_path / "missing")
+    with pytest.raises(ValueError, match="no such file"):
+        read_year_prediction(tmp_path)
+    (tmp_path / "words.txt").write_text("year,a,b\n1999,x,y\n")
+    with pytest.raises(ValueError, match="not a table of numbers"):
+        read_year_prediction(tmp_path)
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(ValueError, match="2 text files"):
+        read_year_prediction(tmp_path)
+    with pytest.raises(ValueError, match="is empty"):
+        read_year_prediction(tmp_path / "empty.csv")
+
+
+def test_fetched_songs_are_the_whole_set_or_refused(monkeypatch):
+    asked = {}
+
+    def fetch(**options):
+        asked.update(options)
+        return _ROWS[:, 1:], _ROWS[:, 0].astype(str)
+
+    module = types.SimpleNamespace(fetch_openml=fetch)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", module)
+    with pytest.raises(ValueError, match="unexpected shapes"):
+        read_year_prediction()
+    assert asked["data_id"] == 44027
+    monkeypatch.setattr("experiments.private_kernel_learning.year_prediction._NUM_SONGS", 3)
+    np.testing.assert_array_equal(read_year_prediction().years, [1922, 2011, 1999])
+
+    def fail(**options):
+        raise OSError("no route")
+
+    module.fetch_openml = fail
+    with pytest.raises(ValueError, match=r"could not be fetched \(no route\)"):
+        read_year_prediction()
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(ImportError, match="needs scikit-learn"):
+        read_year_prediction()
