@@ -4,7 +4,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.explorer.studies.base import AbstractStudy, Band, Curve, Described, Runs
-from jaxdp.explorer.studies.fields import Choice, Number, Shown
+from jaxdp.explorer.studies.fields import Choice, Number
 
 TIME = np.linspace(0, 1, 5)
 
@@ -16,7 +16,7 @@ class Falling(AbstractStudy):
     fields = (
         Number("rate", "rate", 0.1, 10.0, 1.0, "Problem", is_log=True),
         Choice("pace", "pace", {"slow": "slow", "fast": "fast"}, "slow", "Problem"),
-        Number("extra", "extra", 0.0, 1.0, 0.5, "Problem", shown=Shown("pace", ("fast",))),
+        Number("extra", "extra", 0.0, 1.0, 0.5, "Problem", shown=("pace", ("fast",))),
         Number("delta", "δ", 1e-9, 1e-2, 1e-5, "Problem", is_log=True),
     )
 
@@ -44,14 +44,11 @@ class Falling(AbstractStudy):
         risk = np.exp(-described.values["rate"] * TIME)
         return Curve(TIME, risk, float(risk[-1]) + 0.1, "theory")
 
-    def curve_program(self, values):
+    def program(self, values):
         return ("falling", id(self), values["pace"])
 
     def band(self, described):
         return Band(np.full(5, 0.01), 0.02)
-
-    def band_program(self, values):
-        return ("falling band", id(self), values["pace"])
 
     def check_runs(self, values, num_runs):
         if num_runs > 50:

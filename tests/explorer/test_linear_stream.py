@@ -1,14 +1,12 @@
 """The stream's settings: the curve is the theory's, and the copied Python makes the same."""
 
-import dataclasses
-
 import jax
 import numpy as np
 import pytest
 
 import jaxdp
 from jaxdp.explorer import grouped, spread
-from jaxdp.explorer.studies.costs import cost_table
+from jaxdp.explorer.studies.base import cost_table
 from jaxdp.explorer.studies.linear_stream import LinearStream
 from jaxdp.explorer.studies.schedules import NUM_KNOTS, OPTIMAL, SHAPE, settings_of
 
@@ -71,8 +69,7 @@ def test_the_copied_python_makes_the_same_band_and_runs(tmp_path, monkeypatch):
 )
 def test_what_compiles_is_told_beforehand(change, compiles):
     before, after = _START, _STUDY.changed(_START, **change)
-    assert (_STUDY.curve_program(before) != _STUDY.curve_program(after)) == compiles
-    assert (_STUDY.band_program(before) != _STUDY.band_program(after)) == compiles
+    assert (_STUDY.program(before) != _STUDY.program(after)) == compiles
 
 
 def test_runs_that_would_take_minutes_are_refused():
@@ -84,8 +81,12 @@ def test_runs_that_would_take_minutes_are_refused():
 
 def test_large_batches_have_no_band():
     values = _STUDY.changed(_START, dim=100, batch_size=6)
-    assert _STUDY.band_program(values) is None
-    assert _STUDY.band_program({**values, "batch_size": 5}) is not None
+    described = _STUDY.describe(values)
+    assert _STUDY.band(described) is None
+    assert "import jaxdp.explorer" not in _STUDY.code(described, None)
+    assert "import jaxdp.explorer" in _STUDY.code(
+        _STUDY.describe({**values, "batch_size": 5}), None
+    )
 
 
 def test_a_planned_schedule_keeps_its_shape_in_a_few_knots():
@@ -132,7 +133,7 @@ def test_a_plan_sets_what_it_found():
     values = _STUDY.changed(_START, dim=100, num_samples=2000)
     described = _STUDY.describe(values)
     for schedule in ("polynomial", OPTIMAL):
-        asked = dataclasses.replace(described, values={**values, "schedule": schedule})
+        asked = described._replace(values={**values, "schedule": schedule})
         planned = _STUDY.changed(values, **_STUDY.plan(asked))
         curve = _STUDY.curve(_STUDY.describe(planned))
         assert curve.final_risk < 0.7 * _STUDY.curve(described).final_risk

@@ -4,7 +4,8 @@ Everything here is a function of settings and knows nothing of widgets.
 """
 
 import abc
-import dataclasses
+import decimal
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,30 +24,24 @@ _ENDS = {
     Status.INVALID: "the settings left their range",
     Status.UNSTABLE: "beyond a limit of stability: this prediction is not to be trusted",
 }
+_FOUR_DIGITS = decimal.Context(prec=4, rounding=decimal.ROUND_CEILING)
 
 
-@dataclasses.dataclass(frozen=True)
-class Described:
-    """What settings describe.
-
-    Attributes:
-        values: the settings.
-        problem, algorithm: for `simulate` and `account`.
-    """
+class Described(NamedTuple):
+    """Settings, with the problem and the algorithm that they describe."""
 
     values: Values
     problem: Any
     algorithm: Any
 
 
-@dataclasses.dataclass(frozen=True)
-class Curve:
-    """A risk over time, as it is drawn.
+class Curve(NamedTuple):
+    """A predicted risk over time.
 
     Attributes:
         time, risk: of the records.
         final_risk: of what is released.
-        label: name of the simulator or theory, shown in the legend.
+        label: name of the theory, shown in the legend.
         note: what a reader has to know, or "".
     """
 
@@ -56,26 +51,9 @@ class Curve:
     label: str
     note: str = ""
 
-    @classmethod
-    def of(cls, trajectory: Trajectory, *, note: str = "") -> "Curve":
-        """A single trajectory's."""
-        status = Status(int(trajectory.status))
-        return cls(
-            np.asarray(trajectory.time, np.float64),
-            np.asarray(trajectory.risk, np.float64),
-            float(trajectory.final_risk),
-            trajectory.label,
-            "; ".join(each for each in (_ENDS.get(status, ""), note) if each),
-        )
-
 
 class Band(NamedTuple):
-    """The predicted standard deviation of single runs.
-
-    Attributes:
-        std: of the risk at each record.
-        final_std: of the released risk.
-    """
+    """The predicted standard deviation of single runs: at each record, and of what is released."""
 
     std: Float[np.ndarray, " records"]
     final_std: float
@@ -98,6 +76,13 @@ class Runs(NamedTuple):
     final_error: float
     num_runs: int
     num_failed: int
+
+
+class CostTable(NamedTuple):
+    """A cost in words: names and values of its numbers, and the sentences that it rests on."""
+
+    rows: tuple[tuple[str, str], ...]
+    assumptions: tuple[str, ...]
 
 
 class AbstractStudy(abc.ABC):
@@ -145,20 +130,16 @@ class AbstractStudy(abc.ABC):
         """Problem and algorithm of some settings."""
 
     @abc.abstractmethod
+    def program(self, values: Values) -> tuple[Any, ...]:
+        """What the compiled programs of curve and band depend on: equal ones compile nothing."""
+
+    @abc.abstractmethod
     def curve(self, described: Described) -> Curve:
         """The predicted risk, at once."""
 
     @abc.abstractmethod
-    def curve_program(self, values: Values) -> tuple[Any, ...]:
-        """What the compiled program of the curve depends on: equal settings compile nothing."""
-
-    @abc.abstractmethod
     def band(self, described: Described) -> Band | None:
         """The predicted spread of single runs, which takes longer; None where none is known."""
-
-    @abc.abstractmethod
-    def band_program(self, values: Values) -> tuple[Any, ...] | None:
-        """The same of the band; None where there is none."""
 
     @abc.abstractmethod
     def check_runs(self, values: Values, num_runs: int) -> None:
@@ -170,12 +151,7 @@ class AbstractStudy(abc.ABC):
 
     @abc.abstractmethod
     def code(self, described: Described, num_runs: int | None) -> str:
-        """Python that makes the same picture.
-
-        Args:
-            described: by the settings.
-            num_runs: of the simulation; None where nothing is simulated.
-        """
+        """Python that makes the same picture; simulates where the number of runs is given."""
 
     def simulate(
         self, described: Described, num_runs: int, progress: Callable[[float], None] | None = None
@@ -186,24 +162,66 @@ class AbstractStudy(abc.ABC):
             ValueError: they would take minutes, or all of them ended badly.
         """
         self.check_runs(described.values, num_runs)
-        runs = jaxdp.simulate(
-            described.problem,
-            described.algorithm,
-            num_runs=num_runs,
-            key=jax.random.key(SEED),
-            progress=progress,
-        )
+        _, problem, algorithm = described
+        options: dict[str, Any] = {"key": jax.random.key(SEED), "progress": progress}
+        runs = jaxdp.simulate(problem, algorithm, num_runs=num_runs, **options)
         well = np.asarray(runs.status) == Status.OK
         if not well.any():
             raise ValueError("expected a run that ends well, but all simulated runs diverged")
         risk, final = (np.asarray(each, np.float64)[well] for each in (runs.risk, runs.final_risk))
-        root = np.sqrt(len(risk))
-        return Runs(
-            np.asarray(runs.time, np.float64),
-            risk.mean(axis=0),
-            risk.std(axis=0, ddof=1) / root if len(risk) > 1 else np.full(risk.shape[1], np.nan),
-            float(final.mean()),
-            float(final.std(ddof=1) / root) if len(final) > 1 else float("nan"),
-            len(risk),
-            int((~well).sum()),
-        )
+        count = len(final)
+        # Of a single run no error is known.
+        spread = [
+            each.std(axis=0, ddof=1) / np.sqrt(count)
+            if count > 1
+            else np.full(each[0].shape, np.nan)
+            for each in (risk, final)
+        ]
+        time = np.asarray(runs.time, np.float64)
+        ends = float(final.mean()), float(spread[1])
+        return Runs(time, risk.mean(axis=0), spread[0], *ends, count, int((~well).sum()))
+
+
+def curve_of(predicted: Trajectory, *, note: str = "") -> Curve:
+    """The curve of a prediction, with a note of what went wrong in it."""
+    ended = _ENDS.get(Status(int(predicted.status)), "")
+    return Curve(
+        np.asarray(predicted.time, np.float64),
+        np.asarray(predicted.risk, np.float64),
+        float(predicted.final_risk),
+        predicted.label,
+        "; ".join(each for each in (ended, note) if each),
+    )
+
+
+def band_of(predicted: Trajectory) -> Band | None:
+    """The band of a prediction; None where it has none."""
+    if predicted.std is None or predicted.final_std is None:
+        return None
+    return Band(np.asarray(predicted.std, np.float64), float(predicted.final_std))
+
+
+def cost_table(algorithm: Any, delta: float) -> CostTable:
+    """The cost of an algorithm at some delta, or why none is known at it."""
+    try:
+        cost = jaxdp.account(algorithm, delta=delta)
+    except ValueError as error:
+        return CostTable((("ε", "not known"), ("δ", rounded_up(delta))), (str(error),))
+    mu = "not of this form" if cost.mu is None else rounded_up(float(cost.mu))
+    rows = (
+        ("ε", rounded_up(float(cost.epsilon))),
+        ("δ", rounded_up(float(cost.delta))),
+        ("μ (Gaussian DP)", mu),
+        ("neighbours", cost.adjacency),
+        ("noise", "certified" if cost.is_certified else "simulated in floating point"),
+    )
+    return CostTable(rows, cost.assumptions)
+
+
+def rounded_up(value: float) -> str:
+    """Four digits of a number, never less than it: what is shown is still a guarantee."""
+    if not 0 < value < math.inf:
+        return f"{value:g}"
+    # In decimal digits, which are exact: those that stand for the number and for no other.
+    digits = decimal.Decimal(repr(value))
+    return f"{float(_FOUR_DIGITS.create_decimal(digits)):.4g}"

@@ -1,14 +1,15 @@
-"""How the parts of the first tab lie on the page, and what is plain HTML of them."""
+"""The parts of the page that are plain HTML, or boxes around others."""
 
 import html
+from collections.abc import Iterable
 from typing import Any
 
 import panel
 
-from jaxdp.explorer.studies.costs import CostTable
-from jaxdp.explorer.studies.fields import Field
-from jaxdp.explorer.views.controls import WIDTH
+from jaxdp.explorer.studies.base import CostTable
 
+WIDTH = 330
+_HEADER = "#eef3f7"
 STYLE = """
 :host, .bk-root, body { font-family: "Helvetica Neue", Arial, sans-serif; }
 .status { color: #444; font-size: 13px; }
@@ -49,17 +50,17 @@ def message_pane() -> panel.pane.HTML:
     return pane(visible=False, sizing_mode="stretch_width")
 
 
-def message_html(message: str) -> str:
-    """Why something is not done, as text whatever is in it: a message may repeat what was sent."""
-    text = " ".join(message.split())
-    return f'<div class="refused" role="alert">{html.escape(text[:500])}</div>'
+def show_message(place: panel.pane.HTML, message: str) -> None:
+    """Say why something is not done, as text: a message may repeat whatever was sent."""
+    text = html.escape(" ".join(message.split())[:500])
+    place.object = f'<div class="refused" role="alert">{text}</div>'
+    place.visible = True
 
 
 def status_html(text: str) -> str:
     """What is going on, or that nothing is."""
-    return (
-        f'<span class="{"busy" if text else "status"}">{html.escape(text or "up to date")}</span>'
-    )
+    kind = "busy" if text else "status"
+    return f'<span class="{kind}">{html.escape(text or "up to date")}</span>'
 
 
 def cost_html(table: CostTable) -> str:
@@ -77,26 +78,14 @@ def code_html(code: str) -> str:
     return f'<pre class="code">{html.escape(code)}</pre>'
 
 
-def controls_column(fields: tuple[Field, ...], controls: dict[str, Any]) -> panel.Column:
-    """The settings, under their headings."""
-    groups: dict[str, list[Any]] = {}
-    for field in fields:
-        groups.setdefault(field.group, []).append(controls[field.name].view)
-    cards = [
-        panel.Card(
-            *views,
-            title=title,
-            width=WIDTH,
-            margin=(0, 0, 8, 0),
-            header_background="#eef3f7",
-            hide_header=False,
-        )
-        for title, views in groups.items()
-    ]
-    return panel.Column(*cards, width=WIDTH + 12)
+def settings_card(title: str, views: Iterable[Any]) -> panel.Card:
+    """Settings under a heading."""
+    return panel.Card(
+        *views, title=title, width=WIDTH, margin=(0, 0, 8, 0), header_background=_HEADER
+    )
 
 
-def card(title: str, content: Any, *, css_class: str, is_open: bool) -> panel.Card:
+def folding_card(title: str, content: Any, *, css_class: str, is_open: bool) -> panel.Card:
     """A part of the page that can be folded."""
     return panel.Card(
         content,
@@ -105,5 +94,5 @@ def card(title: str, content: Any, *, css_class: str, is_open: bool) -> panel.Ca
         css_classes=["card", css_class],
         sizing_mode="stretch_width",
         margin=(8, 0, 0, 0),
-        header_background="#eef3f7",
+        header_background=_HEADER,
     )
