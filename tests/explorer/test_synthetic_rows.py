@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp.comparison.picture import spread_of
+from jaxdp.explorer.studies.base import note_on
 from jaxdp.explorer.studies.synthetic_rows import SyntheticRows
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs, calibrated_noise_multiplier
 
@@ -54,7 +56,7 @@ def test_the_copied_python_makes_the_same_numbers(change, tmp_path, monkeypatch)
     names = {}
     exec(compile(_STUDY.code(described, 5), "copied.py", "exec"), names)
     curve, band = _STUDY.curve(described), _STUDY.band(described)
-    runs = _STUDY.simulate(described, 5)
+    runs = spread_of(_STUDY.simulate(described, 5))
     np.testing.assert_allclose(names["predicted"].risk, curve.risk, rtol=1e-5)
     np.testing.assert_allclose(names["predicted"].time, curve.time)
     np.testing.assert_allclose(names["band"].std, band.std, rtol=1e-4, atol=1e-7)
@@ -76,7 +78,7 @@ def test_a_plan_sets_what_it_found():
 @pytest.mark.slow
 def test_an_unstable_rate_is_named():
     described = _STUDY.describe(_STUDY.changed(_SMALL, learning_rate=1000.0, clip_norm=100.0))
-    assert "not to be trusted" in _STUDY.curve(described).note or not np.isfinite(
+    assert "not to be trusted" in note_on(_STUDY.curve(described)) or not np.isfinite(
         _STUDY.curve(described).final_risk
     )
 

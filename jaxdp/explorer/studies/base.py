@@ -10,8 +10,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
-from jaxtyping import Float
 
 import jaxdp
 from jaxdp.core.trajectory import Status, Trajectory
@@ -33,49 +31,6 @@ class Described(NamedTuple):
     values: Values
     problem: Any
     algorithm: Any
-
-
-class Curve(NamedTuple):
-    """A predicted risk over time.
-
-    Attributes:
-        time, risk: of the records.
-        final_risk: of what is released.
-        label: name of the theory, shown in the legend.
-        note: what a reader has to know, or "".
-    """
-
-    time: Float[np.ndarray, " records"]
-    risk: Float[np.ndarray, " records"]
-    final_risk: float
-    label: str
-    note: str = ""
-
-
-class Band(NamedTuple):
-    """The predicted standard deviation of single runs: at each record, and of what is released."""
-
-    std: Float[np.ndarray, " records"]
-    final_std: float
-
-
-class Runs(NamedTuple):
-    """Simulated runs.
-
-    Attributes:
-        time: of the records.
-        mean, error: mean of the risk and its standard error at each record.
-        final_mean, final_error: of the released risk.
-        num_runs: how many there are, of which `num_failed` did not end well and do not count.
-    """
-
-    time: Float[np.ndarray, " records"]
-    mean: Float[np.ndarray, " records"]
-    error: Float[np.ndarray, " records"]
-    final_mean: float
-    final_error: float
-    num_runs: int
-    num_failed: int
 
 
 class CostTable(NamedTuple):
@@ -134,12 +89,12 @@ class AbstractStudy(abc.ABC):
         """What the compiled programs of curve and band depend on: equal ones compile nothing."""
 
     @abc.abstractmethod
-    def curve(self, described: Described) -> Curve:
-        """The predicted risk, at once."""
+    def curve(self, described: Described) -> Trajectory:
+        """The predicted risk, at once; on the host."""
 
     @abc.abstractmethod
-    def band(self, described: Described) -> Band | None:
-        """The predicted spread of single runs, which takes longer; None where none is known."""
+    def band(self, described: Described) -> Trajectory | None:
+        """A prediction with its spread, `std`, which takes longer; None where none is known."""
 
     @abc.abstractmethod
     def check_runs(self, values: Values, num_runs: int) -> None:
@@ -155,50 +110,21 @@ class AbstractStudy(abc.ABC):
 
     def simulate(
         self, described: Described, num_runs: int, progress: Callable[[float], None] | None = None
-    ) -> Runs:
+    ) -> Trajectory:
         """Independent runs from the seed that the copied Python has too.
 
         Raises:
-            ValueError: they would take minutes, or all of them ended badly.
+            ValueError: they would take minutes.
         """
         self.check_runs(described.values, num_runs)
         _, problem, algorithm = described
         options: dict[str, Any] = {"key": jax.random.key(SEED), "progress": progress}
-        runs = jaxdp.simulate(problem, algorithm, num_runs=num_runs, **options)
-        well = np.asarray(runs.status) == Status.OK
-        if not well.any():
-            raise ValueError("expected a run that ends well, but all simulated runs diverged")
-        risk, final = (np.asarray(each, np.float64)[well] for each in (runs.risk, runs.final_risk))
-        count = len(final)
-        # Of a single run no error is known.
-        spread = [
-            each.std(axis=0, ddof=1) / np.sqrt(count)
-            if count > 1
-            else np.full(each[0].shape, np.nan)
-            for each in (risk, final)
-        ]
-        time = np.asarray(runs.time, np.float64)
-        ends = float(final.mean()), float(spread[1])
-        return Runs(time, risk.mean(axis=0), spread[0], *ends, count, int((~well).sum()))
+        return jaxdp.simulate(problem, algorithm, num_runs=num_runs, **options)
 
 
-def curve_of(predicted: Trajectory, *, note: str = "") -> Curve:
-    """The curve of a prediction, with a note of what went wrong in it."""
-    ended = _ENDS.get(Status(int(predicted.status)), "")
-    return Curve(
-        np.asarray(predicted.time, np.float64),
-        np.asarray(predicted.risk, np.float64),
-        float(predicted.final_risk),
-        predicted.label,
-        "; ".join(each for each in (ended, note) if each),
-    )
-
-
-def band_of(predicted: Trajectory) -> Band | None:
-    """The band of a prediction; None where it has none."""
-    if predicted.std is None or predicted.final_std is None:
-        return None
-    return Band(np.asarray(predicted.std, np.float64), float(predicted.final_std))
+def note_on(predicted: Trajectory) -> str:
+    """What a reader has to know of a prediction that did not end well, or ""."""
+    return _ENDS.get(Status(int(predicted.status)), "")
 
 
 def cost_table(algorithm: Any, delta: float) -> CostTable:

@@ -3,11 +3,12 @@
 import itertools
 import math
 
+import jax
 import numpy as np
 
 import jaxdp
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.explorer.studies.base import SEED, AbstractStudy, Described, band_of, curve_of
+from jaxdp.explorer.studies.base import SEED, AbstractStudy, Described
 from jaxdp.explorer.studies.fields import Choice, Number, Values
 from jaxdp.explorer.studies.python_text import Call, assigned, call, finished, made
 from jaxdp.explorer.studies.schedules import (
@@ -76,14 +77,12 @@ class LinearStream(AbstractStudy):
         # With a traced length another number of samples compiles nothing.
         algorithm = described.algorithm.with_traced_length()
         theory = getattr(jaxdp, _theory(described.values))()
-        predicted = jaxdp.predict(described.problem, algorithm, theory=theory)
-        note = "" if _has_band(described.values) else "no band for batches so large against d"
-        return curve_of(predicted, note=note)
+        return jax.device_get(jaxdp.predict(described.problem, algorithm, theory=theory))
 
     def band(self, described):
         if not _has_band(described.values):
             return None
-        return band_of(spread(described.problem, described.algorithm))
+        return jax.device_get(spread(described.problem, described.algorithm))
 
     def check_runs(self, values, num_runs):
         work = num_runs * values["num_samples"] * _num_modes(values)

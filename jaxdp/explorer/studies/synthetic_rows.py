@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 import jaxdp
-from jaxdp.explorer.studies.base import SEED, AbstractStudy, Described, band_of, curve_of
+from jaxdp.explorer.studies.base import SEED, AbstractStudy, Described
 from jaxdp.explorer.studies.fields import Choice, Number, Values
 from jaxdp.explorer.studies.python_text import Call, Name, assigned, call, finished, made
 from jaxdp.explorer.studies.schedules import GROUP, schedule_call, schedule_fields, settings_of
@@ -86,10 +86,10 @@ class SyntheticRows(AbstractStudy):
         return (self.name, *shape, values["optimiser"], is_full, is_constant)
 
     def curve(self, described):
-        return curve_of(_predicted(described, spread_rank=None))
+        return jax.device_get(_predicted(described, spread_rank=None))
 
     def band(self, described):
-        return band_of(_predicted(described, spread_rank=0))
+        return jax.device_get(_predicted(described, spread_rank=0))
 
     def check_runs(self, values, num_runs):
         """At these sizes none takes minutes."""

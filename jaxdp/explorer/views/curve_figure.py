@@ -6,8 +6,10 @@ import numpy as np
 from bokeh.core.properties import value
 from bokeh.models import ColumnDataSource, Legend, LegendItem, Whisker
 from bokeh.plotting import figure
+from jaxtyping import Float
 
-from jaxdp.explorer.studies.base import Band, Curve, Runs
+from jaxdp.comparison.picture import Spread
+from jaxdp.core.trajectory import Trajectory
 
 # Two of Okabe and Ito's colours, which colour-blind readers tell apart, as in `jaxdp.plots`.
 BLACK, BLUE = "#000000", "#0072B2"
@@ -44,38 +46,38 @@ class CurveFigure:
         self._items: list[dict[str, LegendItem]] = []
         self.linear = self._figure("linear", time_label, risk_label)
         self.log = self._figure("log", time_label, risk_label)
-        self._curve: Curve | None = None
+        self._curve: Trajectory | None = None
         self._name()
 
-    def show_curve(self, curve: Curve) -> None:
+    def show_curve(self, curve: Trajectory) -> None:
         """Draw another prediction; its band comes later, and simulated runs were of another."""
         self._curve = curve
-        self.predicted["line"].data = {"x": curve.time, "y": curve.risk}
+        time, risk, final = _drawn(curve)
+        self.predicted["line"].data = {"x": time, "y": risk}
         self.predicted["band"].data = dict(_EMPTY["band"])
-        has_jump = not np.isclose(curve.final_risk, curve.risk[-1], rtol=1e-6, atol=0)
-        _put_end(self.predicted, curve.final_risk if has_jump else None, 0.0, curve.time[-1])
+        has_jump = not np.isclose(final, risk[-1], rtol=1e-6, atol=0)
+        _put_end(self.predicted, final if has_jump else None, 0.0, time[-1])
         if len(self.simulated["line"].data["x"]):
             for name, data in _EMPTY.items():
                 self.simulated[name].data = dict(data)
         self._name()
 
-    def show_band(self, band: Band) -> None:
-        """Draw the band of the curve that is shown."""
-        curve = self._curve
-        assert curve is not None
-        _put_band(self.predicted, curve.time, curve.risk, band.std)
+    def show_band(self, band: Trajectory) -> None:
+        """Draw the spread of a prediction about the curve that is shown."""
+        assert self._curve is not None
+        time, risk, final = _drawn(self._curve)
+        _put_band(self.predicted, time, risk, np.asarray(band.std, np.float64))
         if len(self.predicted["end"].data["x"]):
-            _put_end(self.predicted, curve.final_risk, band.final_std, curve.time[-1])
+            _put_end(self.predicted, final, float(np.asarray(band.final_std)), time[-1])
         self._name()
 
-    def show_runs(self, runs: Runs) -> None:
+    def show_runs(self, time: Float[np.ndarray, " records"], runs: Spread) -> None:
         """Draw the mean of simulated runs, with its standard error."""
-        self.simulated["line"].data = {"x": runs.time, "y": runs.mean}
-        _put_band(self.simulated, runs.time, runs.mean, runs.error)
+        self.simulated["line"].data = {"x": time, "y": runs.mean}
+        _put_band(self.simulated, time, runs.mean, runs.error)
         if len(self.predicted["end"].data["x"]):
-            error = float(np.nan_to_num(runs.final_error))
             # A little to the right of the predicted one, so that both are seen.
-            _put_end(self.simulated, runs.final_mean, error, 1.02 * runs.time[-1])
+            _put_end(self.simulated, float(runs.final), float(runs.final_error), 1.02 * time[-1])
         self._name()
 
     def _figure(self, scale: Any, time_label: str, risk_label: str):
@@ -120,6 +122,12 @@ class CurveFigure:
                 items[name].visible = len(source.data["x"]) > 0
             if self._curve is not None:
                 items["curve"].label = value(f"predicted, {self._curve.label}")
+
+
+def _drawn(curve: Trajectory):
+    """Time, risk and released risk."""
+    time, risk = np.asarray(curve.time, np.float64), np.asarray(curve.risk, np.float64)
+    return time, risk, float(curve.final_risk)
 
 
 def _put_band(sources: _Sources, time, middle, width) -> None:

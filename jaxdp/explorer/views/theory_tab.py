@@ -5,17 +5,13 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import panel
 
+from jaxdp.comparison.picture import Spread, spread_of
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.explorer.studies.base import (
-    AbstractStudy,
-    Band,
-    Curve,
-    Described,
-    Runs,
-    cost_table,
-)
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.explorer.studies.base import AbstractStudy, Described, cost_table, note_on
 from jaxdp.explorer.studies.fields import is_shown
 from jaxdp.explorer.studies.schedules import OPTIMAL
 from jaxdp.explorer.views.background import PROGRAMS, Ended, Latest, Poster, end_if_over
@@ -125,11 +121,15 @@ class TheoryTab:
             self.figure.show_curve(curve)
             if not len(self._place):
                 self._draw()
-            self.readout.object = _readout(curve, None)
+            self.readout.object = _readout(curve, None, note_on(curve))
 
-        def show_band(band: Band):
-            self.figure.show_band(band)
-            self.readout.object = _readout(curve, band)
+        def show_band(band: Trajectory | None):
+            notes = [note_on(curve)]
+            if band is None:
+                notes.append("no band is known for these settings")
+            else:
+                self.figure.show_band(band)
+            self.readout.object = _readout(curve, band, "; ".join(filter(None, notes)))
 
         post(show_curve)
         code = self.study.code(described, None)
@@ -141,8 +141,7 @@ class TheoryTab:
             self._say("computing the band ..." if is_known else "compiling the band ...")
             band = self.study.band(described)
             PROGRAMS.add(("band", program))
-            if band is not None:
-                post(lambda: show_band(band))
+            post(lambda: show_band(band))
         self._say("")
 
     def _simulated(self) -> None:
@@ -156,12 +155,13 @@ class TheoryTab:
         runs = self.study.simulate(
             described, count, lambda share: self._say(f"simulating {count} runs: {share:.0%}")
         )
+        spread, time = spread_of(runs), np.asarray(runs.time, np.float64)
         code = self.study.code(described, count)
 
         def show():
             if described.values == self.values:
-                self.figure.show_runs(runs)
-                self.readout.object += _readout_of_runs(runs)
+                self.figure.show_runs(time, spread)
+                self.readout.object += _readout_of_runs(spread, count)
                 self._show_code(code)
 
         self._poster.post(show)
@@ -264,20 +264,23 @@ class TheoryTab:
         return panel.Row(panel.Column(*cards, width=WIDTH + 12), right, sizing_mode="stretch_width")
 
 
-def _readout(curve: Curve, band: Band | None) -> str:
+def _readout(curve: Trajectory, band: Trajectory | None, note: str) -> str:
     """The released risk in words, with the spread of single runs where it is known."""
-    spread = "" if band is None else f" ± {band.final_std:.2g}"
-    meaning = "" if band is None else "(± standard deviation of single runs) "
+    spread = meaning = ""
+    if band is not None:
+        spread = f" ± {float(np.asarray(band.final_std)):.2g}"
+        meaning = "(± standard deviation of single runs) "
+    risk = f"<b>{float(curve.final_risk):.4g}</b>{spread}"
     return (
-        f'<span class="readout">predicted, released: <b>{curve.final_risk:.4g}</b>{spread}</span> '
-        f'<span class="note">{meaning}{html.escape(curve.note)}</span>'
+        f'<span class="readout">predicted, released: {risk}</span> '
+        f'<span class="note">{meaning}{html.escape(note)}</span>'
     )
 
 
-def _readout_of_runs(runs: Runs) -> str:
-    failed = f", {runs.num_failed} more diverged" if runs.num_failed else ""
+def _readout_of_runs(runs: Spread, count: int) -> str:
+    failed = f", {count - runs.count} more diverged" if runs.count < count else ""
     return (
-        f'<br><span class="readout">simulated, released: <b>{runs.final_mean:.4g}</b> ± '
+        f'<br><span class="readout">simulated, released: <b>{runs.final:.4g}</b> ± '
         f'{runs.final_error:.2g}</span> <span class="note">(± standard error of '
-        f"{runs.num_runs} runs{failed})</span>"
+        f"{runs.count} runs{failed})</span>"
     )
