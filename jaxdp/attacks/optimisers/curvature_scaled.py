@@ -1,20 +1,291 @@
-r"""The default optimiser of the attack: momentum with steps scaled by the curvature.
+r"""The default optimiser of the attack: momentum with steps scaled by the curvature, in rounds.
 
 A step computes the loss on one block of the features only, which costs a fraction of a full pass.
 At a solution the parameters in every block are the same combination of the guessed rows' features,
 so that a step on one block is as exact there as a step on all of them. Away from a solution the
-blocks disagree, and this noise leads out of poor local minima. `scaled_steps` has the steps, and
-`rounds` says when more rows than are looked for ("spare rows") are tried.
+blocks disagree, and this noise leads out of poor local minima. `scaled_steps` has the steps.
 Derived: that it solves what the published optimiser does not, test_curvature_scaled.
+
+Each round (1) adds spare rows to the best guess so far and descends, (2) drops the rows whose
+removal raises the loss least, until as many are left as are looked for, and descends again, (3)
+puts the row that matters least where the residual points, as long as that lowers the loss, and (4)
+takes steps on all features, where the steps before were on blocks. The result is kept where its
+loss is lower. `moves` has the changes of the rows. What comes next is decided on the host.
 """
 
+import math
+from typing import Any
+
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.attacks.optimisers.base import AbstractOptimiser
-from jaxdp.attacks.optimisers.rounds import Rounds
+from jaxdp.attacks.base import AbstractTarget
+from jaxdp.attacks.objective import relative_loss
+from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending
+from jaxdp.attacks.optimisers.moves import chosen_rows, reseeded, thinned, with_spares
+from jaxdp.attacks.optimisers.scaled_steps import Descent, Scaling, descend
 from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import host_number, require_positive
+from jaxdp.core.keys import numbered_key
+
+_CHUNK, _MOST_CHUNKS = 50, 24
+# A stage ends when three chunks have not lowered the loss to this share of what it was; the search
+# with spare rows lasts six at least.
+_STALL, _SEARCH_CHUNKS, _CHUNKS = 0.6, 6, 3
+# Steps on all features end when a chunk of them does not lower it to this share.
+_SETTLING, _SETTLED = 15, 0.97
+# Heavy ball is stable up to several times this step, in units of 1/(largest curvature).
+_STEP, _LARGEST = 1.5, 4.0
+# Blocks are this many times larger, round after round: where features do not span the parameters
+# exactly, blocks carry noise everywhere.
+_GROWTH = (1.0, 1.0, 3.0, math.inf)
+# Rounds without a better loss after which a start is given up, fewer below the tolerance; above it
+# one counts twice whose spare rows found nothing either. After three, all rows are new.
+_IDLE_ROUNDS, _LAST_ROUNDS, _FRESH, _NOTHING = 4, 1, 3, 0.5
+# Below the tolerance only a row that was missing counts, not what rounding leaves.
+_BETTER, _FOUND = 0.99, 0.3
+# A moved row stays where the loss has fallen to this share; what looking for its place costs.
+_HELPED, _MOVE_PASSES = 0.7, 4.0
+# Below this share of the tolerance, or this many units of rounding, nothing is left to look for.
+_ENOUGH, _FLOOR = 1e-3, 150.0
+
+
+class Rounds:
+    """One optimisation from several starts.
+
+    What is done in a round depends on its number and on each start alone, so that a start ends as
+    it would without the others; only the passes are counted for all together.
+
+    Args:
+        target, starts, key, max_passes, tolerance, num_known, progress: as in `minimise`.
+        scaling: step size, momentum, damping and longest step of `CurvatureScaledMomentum`.
+        spare_rows: as there.
+    """
+
+    def __init__(
+        self,
+        target: AbstractTarget,
+        starts,
+        scaling,
+        spare_rows,
+        *,
+        key,
+        max_passes,
+        tolerance,
+        num_known,
+        progress,
+    ):
+        self.target, self.scaling = target, scaling
+        self.key, self.seed = key, np.asarray(jr.key_data(key)).ravel().tolist()
+        self.max_passes, self.tolerance, self.num_known = max_passes, tolerance, num_known
+        self.progress, self.dtype = progress, starts.dtype
+        self.num_starts, self.num_samples, self.dim = starts.shape
+        self.num_free = self.num_samples - num_known
+        self.num_spare = self._num_spare(spare_rows)
+        rounding = float(jnp.finfo(starts.dtype).eps)
+        self.goal = max(_ENOUGH * tolerance, (_FLOOR * rounding) ** 2)
+        self.passes, self.number, self.chunk = 0.0, 0, 0
+        self.best, self.losses = starts, np.full(self.num_starts, np.inf)
+        self.idle = np.zeros(self.num_starts, int)
+        self._keep_better(starts)
+
+    def is_open(self) -> bool:
+        """Whether another round may help and none of the starts has reached the goal."""
+        is_open = self._is_searching().any() and self.losses.min() > self.goal
+        return bool(is_open and self._steps_left(1.0, 1) > 0)
+
+    def play(self):
+        """One round."""
+        self.chunk = 0
+        is_active = self._is_searching()
+        growth = _GROWTH[self.number % len(_GROWTH)]
+        batched = self._in_blocks(growth)
+        # The rows that are left out would have to be found no better than this.
+        found = math.sqrt(self.goal * max(self.goal, self.tolerance))
+        state = self._stage(batched, self._with_spares(), is_active, found, _SEARCH_CHUNKS)
+        has_nothing = np.asarray(state.loss) > _NOTHING * self.losses
+        idle = np.where(has_nothing & (self.losses > self.tolerance), 2, 1)
+        kept = self._thinned(batched, state, is_active)
+        state = self._stage(batched, _at_rest(kept), is_active, self.goal, _CHUNKS)
+        state = self._moved(batched, state, is_active)
+        if batched.num_blocks > 1:
+            state = self._settled(state, is_active)
+        self.number += 1
+        self._keep_better(state.inputs, is_active, idle)
+
+    def attempt(self) -> Attempt:
+        """What was found."""
+        is_over = self._steps_left(1.0, 1) == 0
+        rest = np.where(self._is_searching() & is_over, Ending.OUT_OF_PASSES, Ending.STALLED)
+        if not is_over and (self.losses <= self.goal).any():
+            rest = np.where(self._is_searching(), Ending.OVERTAKEN, Ending.STALLED)
+        status = np.where(self.losses <= self.tolerance, Ending.CONVERGED, rest)
+        status = np.where(np.isfinite(self.losses), status, Ending.DIVERGED)
+        losses = jnp.asarray(self.losses, self.dtype)
+        return Attempt(self.best, losses, self.passes * self.num_starts, status)
+
+    def _stage(self, batched, state: Descent, is_active, goal: float, fewest: int) -> Descent:
+        """Chunks of steps, each start's until it has reached the goal or falls no more."""
+        seen, is_active = [], is_active.copy()
+        while is_active.any() and len(seen) < _MOST_CHUNKS:
+            state, done = self._descend(batched, state, is_active, _CHUNK)
+            if not done:
+                break
+            seen.append(np.asarray(state.loss, np.float64))
+            is_active &= seen[-1] > goal
+            if len(seen) > fewest:
+                is_active &= seen[-1] < _STALL * seen[-1 - _CHUNKS]
+        return state
+
+    def _thinned(self, batched, state: Descent, is_active):
+        """As many rows as there are samples: fewer and fewer, and a few steps in between."""
+        is_used = np.ones(state.inputs.shape[:2], bool)
+        cost = state.inputs.shape[1] / self.num_samples
+        while True:
+            self.passes += cost
+            inputs, is_used = thinned(
+                self.target,
+                state.inputs,
+                is_used,
+                np.asarray(state.loss),
+                self.num_samples,
+                num_known=self.num_known,
+                room=self.tolerance,
+                # One evaluation comes after it, and one of whoever asked.
+                is_last=self.passes + cost + 2.0 > self.max_passes,
+            )
+            has_more = is_used.sum(1) > self.num_samples
+            if not has_more.any():
+                return chosen_rows(inputs, is_used)
+            state = _at_rest(inputs)._replace(loss=state.loss)
+            state, _ = self._descend(batched, state, is_active & has_more, _CHUNK, is_used)
+
+    def _moved(self, batched, state: Descent, is_active) -> Descent:
+        """Put the least significant row where the residual points, as long as that helps."""
+        is_active = is_active & (np.asarray(state.loss) > self.goal)
+        while is_active.any() and self._steps_left(1.0, 1) > _MOVE_PASSES:
+            self.passes += _MOVE_PASSES
+            moved = reseeded(self.target, state.inputs, num_known=self.num_known)
+            trial = self._stage(batched, _at_rest(moved), is_active, self.goal, _CHUNKS)
+            is_active &= np.asarray(trial.loss) < _HELPED * np.asarray(state.loss)
+            state = _chosen(is_active, trial, state)
+            is_active &= np.asarray(state.loss) > self.goal
+        return state
+
+    def _settled(self, state: Descent, is_active) -> Descent:
+        """Steps on all features, as long as they help: those on blocks leave the rows in noise."""
+        is_active = is_active & (np.asarray(state.loss) > self.tolerance)
+        whole = self.target.in_blocks(self.target.num_features)
+        while is_active.any():
+            trial, done = self._descend(whole, state, is_active, _SETTLING)
+            if not done:
+                break
+            is_better = is_active & (np.asarray(trial.loss) < np.asarray(state.loss))
+            is_active = is_better & (np.asarray(trial.loss) < _SETTLED * np.asarray(state.loss))
+            is_active &= np.asarray(trial.loss) > self.goal
+            state = _chosen(is_better, trial, state)
+        return state
+
+    def _descend(self, batched, state, is_active, num_steps, is_used: Any = None):
+        width = state.inputs.shape[1] / self.num_samples
+        steps = min(num_steps, self._steps_left(width, batched.num_blocks))
+        if steps == 0:
+            return state, False
+        self.chunk += 1
+        if is_used is None:
+            is_used = np.ones(state.inputs.shape[:2], bool)
+        state = descend(
+            batched,
+            state,
+            self._scaling(batched, state.inputs.shape[1]),
+            is_active,
+            is_used,
+            order=self._order(batched.num_blocks),
+            num_steps=jnp.asarray(steps),
+            num_known=jnp.asarray(self.num_known),
+            key=self.key,
+        )
+        self.passes += steps * width / batched.num_blocks
+        if self.progress is not None:
+            best = min(float(np.min(self.losses)), float(np.min(np.asarray(state.loss))))
+            self.progress(self.passes * self.num_starts, best)
+        return state, True
+
+    def _order(self, num_blocks: int) -> Any:
+        """Blocks in a random order, all of them before one comes again."""
+        draw = np.random.default_rng([*self.seed, self.number, self.chunk])
+        orders = [draw.permutation(num_blocks) for _ in range(-(-_CHUNK // num_blocks))]
+        return np.concatenate(orders)[:_CHUNK].astype(np.int32)
+
+    def _scaling(self, batched, rows: int) -> Scaling:
+        # The largest squared singular value of a random matrix, in units of their mean; more where
+        # inputs are correlated.
+        features = self.target.num_features / batched.num_blocks
+        largest = (1 + math.sqrt(self.dim * (rows - self.num_known) / features)) ** 2
+        largest = max(largest, _LARGEST)
+        step_size, *others = (jnp.asarray(number, self.dtype) for number in self.scaling)
+        return Scaling(step_size * (_STEP / largest), *others)
+
+    def _with_spares(self) -> Descent:
+        is_fresh = (self.idle >= _FRESH) & (self.losses > self.tolerance)
+        key = numbered_key(self.key, self.number)
+        return _at_rest(
+            with_spares(self.best, is_fresh, self.num_spare, num_known=self.num_known, key=key)
+        )
+
+    def _keep_better(self, inputs, is_active: Any = True, idle: Any = 1):
+        self.passes += 1.0
+        losses = np.asarray(_losses(self.target, inputs), np.float64)
+        # The first time, whatever it is.
+        share = np.where(self.losses <= self.tolerance, _FOUND, _BETTER)
+        is_better = is_active & ((losses < share * self.losses) | (self.number == 0))
+        self.best = _chosen(is_better, inputs, self.best)
+        self.losses = np.where(is_better, losses, self.losses)
+        self.idle = np.where(is_better, 0, self.idle + idle)
+
+    def _is_searching(self):
+        """Which starts are not given up; below the tolerance, weak rows may be missing."""
+        return self.idle < np.where(self.losses <= self.tolerance, _LAST_ROUNDS, _IDLE_ROUNDS)
+
+    def _num_spare(self, share: float) -> int:
+        # No more rows than the features can tell apart.
+        room = int(0.75 * self.target.num_features / self.dim) - self.num_free
+        most = self.target.num_features - self.num_samples - 1
+        return min(max(min(math.ceil(share * self.num_free), room), 1), most)
+
+    def _in_blocks(self, growth: float) -> AbstractTarget:
+        features = self.target.num_features
+        # Few enough for the noise of blocks to lead out of what is no solution.
+        size = max(min(self.dim * self.num_free / 2, features / 8), 4 * self.num_samples)
+        return self.target.in_blocks(-(-features // max(int(features / size / growth), 1)))
+
+    def _steps_left(self, width: float, num_blocks: int) -> int:
+        """How many steps leave room for leaving rows out and for the last evaluations."""
+        spare = 2 * (1 + self.num_spare / self.num_samples)
+        return max(int((self.max_passes - self.passes - 2.0 - spare) * num_blocks / width), 0)
+
+
+@eqx.filter_jit
+def _at_rest(inputs):
+    return Descent(inputs, jnp.zeros_like(inputs), jnp.full(len(inputs), jnp.inf, inputs.dtype))
+
+
+@eqx.filter_jit
+def _losses(target, inputs):
+    return jax.vmap(lambda rows: relative_loss(target, rows))(inputs)
+
+
+@eqx.filter_jit
+def _chosen(is_first, first, second):
+    return jax.tree.map(
+        lambda one, other: jnp.where(is_first.reshape(-1, *[1] * (one.ndim - 1)), one, other),
+        first,
+        second,
+    )
 
 
 class CurvatureScaledMomentum(AbstractOptimiser):
