@@ -63,13 +63,13 @@ class KnownRun(eqx.Module):
 
     @property
     def dim(self) -> int:
-        """d."""
+        """d, the length of a row."""
         return self.weights.shape[1]
 
     def log_likelihoods(
         self, row: Float[Array, " dim"], labels: Float[Array, " labels"]
     ) -> Float[Array, " labels"]:
-        """Of one row with each of some labels, up to what depends on neither."""
+        """The log-likelihood of one row with each of some labels, less what depends on neither."""
         features = self.activation(_product(self.weights, row))
         slopes = self.loss.slope(_product(self.before, features)[:, None], labels)
         norms = jnp.broadcast_to(jnp.linalg.norm(features), labels.shape)
@@ -92,7 +92,7 @@ def known_run(
     num_samples: int,
     loss: AbstractScalarLoss | None = None,
 ) -> KnownRun:
-    """A run without its known records; arguments and errors as of `without_known_rows`."""
+    """A run without its known records; its arguments are checked as `without_known_rows` says."""
     expected = "a full-batch algorithm, such as DPGD"
     require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
     require_activation(activation)
@@ -123,7 +123,7 @@ def known_run(
 def less_known(
     iterates, weights, activation, algorithm, inputs, labels, num_samples, loss
 ) -> KnownRun:
-    """The same of arrays that match, traced or not."""
+    """A run without its known records, from arrays that are known to match, traced or not."""
     features = activation(_product(inputs, weights.T))
     slopes = loss.slope(_product(iterates[:-1], features.T), labels[None])
     slopes, _ = algorithm.clipped_slopes(slopes, jnp.linalg.norm(features, axis=1))

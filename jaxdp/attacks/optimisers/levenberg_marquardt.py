@@ -25,7 +25,7 @@ from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.numerics.one_at_a_time import solve_positive
 
-# Of the normal matrix: 67 MB in float32.
+# Unknowns of the normal matrix, which has their square: 67 MB in float32.
 _MOST_UNKNOWNS = 4096
 # Numbers in the Jacobian of a block.
 _BLOCK_NUMBERS = 2**22
@@ -74,7 +74,7 @@ class LevenbergMarquardt(AbstractOptimiser):
     def minimise(
         self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None
     ) -> Attempt:
-        """As of every optimiser.
+        """Improve the starts, as every optimiser does.
 
         Raises:
             ValueError: d n is above 4096.
@@ -124,7 +124,7 @@ class _Limits(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Of one start, or of several along a leading axis.
+    """The state of one start, or of several along a leading axis.
 
     Attributes:
         matrices, trials: how many normal matrices and trial steps there were.

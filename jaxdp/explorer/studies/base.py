@@ -86,7 +86,7 @@ class AbstractStudy(abc.ABC):
 
     @abc.abstractmethod
     def program(self, values: Values) -> tuple[Any, ...]:
-        """What the compiled programs of curve and band depend on: equal ones compile nothing."""
+        """The key of the compiled programs of curve and band: settings of equal keys share them."""
 
     @abc.abstractmethod
     def curve(self, described: Described) -> Trajectory:

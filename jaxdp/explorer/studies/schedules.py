@@ -70,7 +70,7 @@ def schedule_call(values: Values, peak: float) -> Call:
 
 
 def schedule_program(values: Values) -> tuple[Any, ...]:
-    """What a compiled program depends on of the schedule."""
+    """The part of a schedule that a compiled program depends on."""
     family = values["schedule"]
     return (family, len(values[SHAPE][0])) if family == OPTIMAL else (family,)
 

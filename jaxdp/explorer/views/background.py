@@ -140,5 +140,5 @@ class Programs:
             self._known.add(program)
 
 
-# Of all pages of the process.
+# One for all pages of the process.
 PROGRAMS = Programs()

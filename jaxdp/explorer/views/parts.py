@@ -64,7 +64,7 @@ def status_html(text: str) -> str:
 
 
 def cost_html(table: CostTable) -> str:
-    """What it costs, and what that rests on."""
+    """A table of the cost, and the sentences that it rests on."""
     rows = "".join(
         f"<tr><td>{html.escape(name)}</td><td><b>{html.escape(value)}</b></td></tr>"
         for name, value in table.rows
