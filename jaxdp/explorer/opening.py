@@ -69,7 +69,8 @@ def serve(
         >>> jaxdp.explorer.serve(port=0)  # doctest: +SKIP
     """
     with require_extra("panel", "explore", "jaxdp explore"):
-        from jaxdp.explorer.views.server import run_server
+        from jaxdp.explorer.views.page import new_page
+        from jaxdp.explorer.views.server import host_of, new_server
     try:
         ipaddress.ip_address(address)
     except ValueError:
@@ -77,4 +78,7 @@ def serve(
     if not 0 <= port < 2**16:
         raise ValueError(f"expected 0 <= port < 65536, got {port}")
     dataset = None if store is None else open_store(store)
-    run_server(dataset, address, port, origins, is_shown=is_shown)
+    server = new_server(lambda: new_page(dataset), address, port, origins, is_shown=is_shown)
+    print(f"http://{host_of(address)}:{server.port}  (Ctrl-C ends it)", flush=True)
+    server.start()
+    server.io_loop.start()

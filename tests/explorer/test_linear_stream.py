@@ -7,9 +7,9 @@ import pytest
 import jaxdp
 from jaxdp.comparison.picture import spread_of
 from jaxdp.explorer import grouped, spread
-from jaxdp.explorer.studies.base import cost_table
 from jaxdp.explorer.studies.linear_stream import LinearStream
 from jaxdp.explorer.studies.schedules import NUM_KNOTS, OPTIMAL, SHAPE, settings_of
+from jaxdp.explorer.views.parts import cost_html
 
 _STUDY = LinearStream()
 _START = _STUDY.start()
@@ -35,8 +35,8 @@ def test_the_copied_python_makes_the_same_curve_and_cost(tmp_path, monkeypatch, 
     assert float(names["predicted"].final_risk) == pytest.approx(float(curve.final_risk), rel=1e-5)
     assert "band" not in names
     # What the page says of the cost is what `account` prints.
-    rows = dict(cost_table(described.algorithm, values["delta"]).rows)
-    assert (rows["ε"], rows["neighbours"]) == ("2", "replace-one")
+    shown = cost_html(described.algorithm, values["delta"])
+    assert all(f">{text}<" in shown for text in ("2.0000", "replace-one", "simulated"))
     assert "privacy: (2.0000, 1e-05)-DP" in capsys.readouterr().out
 
 

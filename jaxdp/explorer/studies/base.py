@@ -4,8 +4,6 @@ Everything here is a function of settings and knows nothing of widgets.
 """
 
 import abc
-import decimal
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,7 +20,6 @@ _ENDS = {
     Status.INVALID: "the settings left their range",
     Status.UNSTABLE: "beyond a limit of stability: this prediction is not to be trusted",
 }
-_FOUR_DIGITS = decimal.Context(prec=4, rounding=decimal.ROUND_CEILING)
 
 
 class Described(NamedTuple):
@@ -31,13 +28,6 @@ class Described(NamedTuple):
     values: Values
     problem: Any
     algorithm: Any
-
-
-class CostTable(NamedTuple):
-    """A cost in words: names and values of its numbers, and the sentences that it rests on."""
-
-    rows: tuple[tuple[str, str], ...]
-    assumptions: tuple[str, ...]
 
 
 class AbstractStudy(abc.ABC):
@@ -125,29 +115,3 @@ class AbstractStudy(abc.ABC):
 def note_on(predicted: Trajectory) -> str:
     """What a reader has to know of a prediction that did not end well, or ""."""
     return _ENDS.get(Status(int(predicted.status)), "")
-
-
-def cost_table(algorithm: Any, delta: float) -> CostTable:
-    """The cost of an algorithm at some delta, or why none is known at it."""
-    try:
-        cost = jaxdp.account(algorithm, delta=delta)
-    except ValueError as error:
-        return CostTable((("ε", "not known"), ("δ", rounded_up(delta))), (str(error),))
-    mu = "not of this form" if cost.mu is None else rounded_up(float(cost.mu))
-    rows = (
-        ("ε", rounded_up(float(cost.epsilon))),
-        ("δ", rounded_up(float(cost.delta))),
-        ("μ (Gaussian DP)", mu),
-        ("neighbours", cost.adjacency),
-        ("noise", "certified" if cost.is_certified else "simulated in floating point"),
-    )
-    return CostTable(rows, cost.assumptions)
-
-
-def rounded_up(value: float) -> str:
-    """Four digits of a number, never less than it: what is shown is still a guarantee."""
-    if not 0 < value < math.inf:
-        return f"{value:g}"
-    # In decimal digits, which are exact: those that stand for the number and for no other.
-    digits = decimal.Decimal(repr(value))
-    return f"{float(_FOUR_DIGITS.create_decimal(digits)):.4g}"

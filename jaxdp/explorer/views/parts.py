@@ -6,7 +6,7 @@ from typing import Any
 
 import panel
 
-from jaxdp.explorer.studies.base import CostTable
+import jaxdp
 
 WIDTH = 330
 _HEADER = "#eef3f7"
@@ -17,9 +17,9 @@ STYLE = """
 .readout { font-size: 17px; }
 .refused { background: #f8d7da; color: #721c24; border: 1px solid #f1b0b7; padding: 8px 12px; }
 .note { color: #555; font-size: 13px; }
-table.cost { border-collapse: collapse; font-size: 14px; }
-table.cost td { padding: 3px 18px 3px 0; border-bottom: 1px solid #ddd; }
-ul.cost { font-size: 12.5px; color: #444; margin: 8px 0 0 0; padding-left: 18px; }
+table { border-collapse: collapse; font-size: 14px; }
+th, td { padding: 3px 18px 3px 0; border-bottom: 1px solid #ddd; }
+ul { font-size: 12.5px; color: #444; margin: 8px 0 0 0; padding-left: 18px; }
 pre.code { background: #f5f5f5; padding: 10px; font-size: 12.5px; overflow-x: auto; margin: 0; }
 """
 # A page that is not served by this machine has no clipboard of its own.
@@ -63,14 +63,12 @@ def status_html(text: str) -> str:
     return f'<span class="{kind}">{html.escape(text or "up to date")}</span>'
 
 
-def cost_html(table: CostTable) -> str:
-    """A table of the cost, and the sentences that it rests on."""
-    rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td><b>{html.escape(value)}</b></td></tr>"
-        for name, value in table.rows
-    )
-    lines = "".join(f"<li>{html.escape(line)}</li>" for line in table.assumptions)
-    return f'<table class="cost">{rows}</table><ul class="cost">{lines}</ul>'
+def cost_html(algorithm: Any, delta: float) -> str:
+    """The cost of an algorithm as a notebook shows it, or why none is known at this delta."""
+    try:
+        return jaxdp.account(algorithm, delta=delta)._repr_html_()
+    except ValueError as error:
+        return f"ε at δ = {delta:g} is not known: {html.escape(str(error))}"
 
 
 def code_html(code: str) -> str:

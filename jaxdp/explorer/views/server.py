@@ -9,18 +9,13 @@ names.
 
 import socket
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bokeh.server.util import check_allowlist
 from panel.io.server import Server, get_server
 from tornado.httputil import HTTPServerRequest
 from tornado.routing import Matcher, Rule
 from tornado.web import RequestHandler
-
-from jaxdp.explorer.views.page import new_page
-
-if TYPE_CHECKING:
-    import xarray
 
 _TITLE = "jaxdp explore"
 _LOOPBACK = ("127.0.0.1", "localhost")
@@ -33,21 +28,6 @@ _FILES = "/static/"
 MOST_SESSIONS = 16
 # Bytes of one message from a browser; those of sliders have some hundred.
 _LARGEST_MESSAGE = 2**20
-
-
-def run_server(
-    dataset: "xarray.Dataset | None",
-    address: str,
-    port: int,
-    origins: tuple[str, ...],
-    *,
-    is_shown: bool,
-) -> None:
-    """Serve until interrupted; the arguments are those of `jaxdp.explorer.serve`, checked."""
-    server = new_server(lambda: new_page(dataset), address, port, origins, is_shown=is_shown)
-    print(f"http://{_host(address)}:{server.port}  (Ctrl-C ends it)", flush=True)
-    server.start()
-    server.io_loop.start()
 
 
 def new_server(
@@ -63,7 +43,7 @@ def new_server(
 
     Args:
         make_page: called for each session.
-        address, port, origins, is_shown: as for `run_server`.
+        address, port, origins, is_shown: as for `jaxdp.explorer.serve`, checked.
         most_sessions: that there may be at once.
 
     Raises:
@@ -106,7 +86,7 @@ def allowed_origins(address: str, port: int, more: tuple[str, ...]) -> list[str]
     A page of another site has another origin, and a name that has been pointed at this machine is
     another host: both are refused.
     """
-    names = [_host(address)]
+    names = [host_of(address)]
     if address in ("127.0.0.1", "::1"):
         names += [name for name in _LOOPBACK if name not in names]
     elif address in ("0.0.0.0", "::"):
@@ -114,7 +94,8 @@ def allowed_origins(address: str, port: int, more: tuple[str, ...]) -> list[str]
     return [*(f"{name}:{port}" for name in names), *more]
 
 
-def _host(address: str) -> str:
+def host_of(address: str) -> str:
+    """An address as it stands in a URL."""
     return f"[{address}]" if ":" in address else address
 
 

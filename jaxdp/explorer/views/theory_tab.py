@@ -11,7 +11,7 @@ import panel
 from jaxdp.comparison.picture import Spread, spread_of
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.explorer.studies.base import AbstractStudy, Described, cost_table, note_on
+from jaxdp.explorer.studies.base import AbstractStudy, Described, note_on
 from jaxdp.explorer.studies.fields import is_shown
 from jaxdp.explorer.studies.schedules import OPTIMAL
 from jaxdp.explorer.views.background import PROGRAMS, Ended, Latest, Poster, end_if_over
@@ -134,7 +134,7 @@ class TheoryTab:
         post(show_curve)
         code = self.study.code(described, None)
         post(lambda: self._show_code(code))
-        cost = cost_html(cost_table(described.algorithm, values["delta"]))
+        cost = cost_html(described.algorithm, values["delta"])
         post(lambda: setattr(self.cost, "object", cost))
         if number == self._curves.number:
             is_known = ("band", program) in PROGRAMS
@@ -150,7 +150,6 @@ class TheoryTab:
         count = self.runs.value
         if count not in _RUNS.values():
             raise ValueError(f"expected one of {', '.join(_RUNS)}, got {count!r:.40}")
-        self.study.check_runs(described.values, count)
         self._say(f"simulating {count} runs, compiling first ...")
         runs = self.study.simulate(
             described, count, lambda share: self._say(f"simulating {count} runs: {share:.0%}")
