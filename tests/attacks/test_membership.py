@@ -130,10 +130,10 @@ def test_attained_curve_counts_both_errors():
     assert np.std(gaps) == pytest.approx(1, abs=0.2)
 
 
-RUNS, PAIR = np.zeros((2, 2, 4)), np.eye(2, 4)
+STILL, PAIR = np.zeros((2, 2, 4)), np.eye(2, 4)
 
 
-def _scores(runs=RUNS, rows=PAIR, **more):
+def _scores(runs=STILL, rows=PAIR, **more):
     algorithm, nobody = jaxdp.DPGD(1e-3, 1.0, 1, 0.1), (np.zeros((0, 4)), np.zeros(0))
     given = np.eye(4), RELU, algorithm, *nobody, rows, np.ones(2)
     return membership_scores(runs, *given, num_samples=1, **more)
