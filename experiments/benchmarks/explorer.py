@@ -115,7 +115,7 @@ class _Page:
     """The first tab without a browser."""
 
     def __init__(self, study: AbstractStudy, values: dict[str, Any]):
-        from jaxdp.explorer.views.document import Poster
+        from jaxdp.explorer.views.background import Poster
         from jaxdp.explorer.views.theory_tab import TheoryTab
 
         self._tab, self._values = TheoryTab(study, Poster()), values

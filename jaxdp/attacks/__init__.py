@@ -25,10 +25,10 @@ from jaxdp.attacks.optimisers import MomentumDescent as MomentumDescent
 from jaxdp.attacks.posterior import best_guess as best_guess
 from jaxdp.attacks.posterior import posterior_rows as posterior_rows
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget as RandomFeaturesTarget
+from jaxdp.attacks.random_features_target import span_target as span_target
 from jaxdp.attacks.reconstruction import Reconstruction as Reconstruction
 from jaxdp.attacks.reconstruction import reconstruct as reconstruct
 from jaxdp.attacks.regenerated_weights import RegeneratedWeights as RegeneratedWeights
-from jaxdp.attacks.span import span_target as span_target
 from jaxdp.attacks.victims.interpolation import (
     gradient_descent_parameters as gradient_descent_parameters,
 )

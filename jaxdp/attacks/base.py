@@ -82,15 +82,15 @@ class AbstractTarget(AbstractDescription):
 
     @abc.abstractmethod
     def in_blocks(self, num_rows: int) -> "AbstractTarget":
-        """The same target in blocks of about this many features, where it can be had in others."""
+        """This target in blocks of about so many features, where it can be had in other blocks."""
 
     @abc.abstractmethod
     def widened(self) -> "AbstractTarget":
-        """The same target in float64; call it where x64 is enabled."""
+        """This target in float64; call it where x64 is enabled."""
 
     @property
     def num_features(self) -> int:
-        """p."""
+        """p, the number of features."""
         return self.parameters.shape[0]
 
     @property

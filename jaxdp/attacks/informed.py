@@ -1,21 +1,168 @@
 r"""The informed adversary of private training: every record but one is known, labels as well.
 
-Source: Balle, Cherubin and Hayes (2022). Nothing of the known records has to be fitted then: their
-clipped gradients are subtracted, and what remains is one row's features times a positive number,
-plus the noise. Least squares for that one row is maximum likelihood after one step, where it is
+Nothing of the known records has to be fitted then. A step of full-batch gradient descent is
+Gaussian given the iterate before it:
+$\theta_t - \theta_{t-1} + \frac\eta n\sum_{i\ \mathrm{known}} \mathrm{clip}(g_i)$ has the mean
+$-\frac\eta n\,\mathrm{clip}(g_x(\theta_{t-1}))$ and the standard deviation s of the noise in every
+parameter. So the likelihood of all iterates is exact, whatever is clipped and however many steps
+there are. What does not depend on the record is left out:
+
+$$ \log p(x, y) = -\frac{1}{2s^2}\sum_t \bigl(2 c_t\,\Delta_t\cdot\varphi(x)
+   + c_t^2\,|\varphi(x)|^2\bigr), \qquad c_t = \tfrac\eta n\,\mathrm{clip}(\ell'_t(x, y)). $$
+
+By the lemma of Neyman and Pearson no test tells two records apart better than its difference
+(`membership`); by Bayes' rule it makes a posterior of a prior (`posterior`). Least squares for the
+one row (`without_known_rows`, then `reconstruct`) is maximum likelihood after one step, where it is
 clipped; `reconstruct(..., known_inputs=...)` is for an adversary who has no labels, or only the
-last iterate of many.
+last iterate of many. Features are in memory, and the loss is the one that training used.
+Source: Balle, Cherubin and Hayes (2022). Derived: the likelihood, tests/attacks/test_posterior.py
+compares with quadrature of the run's own density.
 """
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax.numpy as jnp
+from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
-from jaxdp.attacks.likelihood import known_run
+from jaxdp.attacks.base import require_activation
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget
-from jaxdp.losses import AbstractScalarLoss
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import (
+    require_count,
+    require_finite,
+    require_host,
+    require_kind,
+    require_shape,
+)
+from jaxdp.losses import AbstractScalarLoss, Squared
+
+
+class KnownRun(eqx.Module):
+    r"""All iterates of a run, less what the known records did: what one record's likelihood needs.
+
+    Attributes:
+        weights: V, (p, d).
+        activation: phi, elementwise.
+        algorithm: as it was run.
+        before: $\theta_0, \dots, \theta_{T-1}$.
+        left: $\Delta_1, \dots, \Delta_T$, increments less the known records' steps.
+        num_samples: n.
+        loss: that training used, of one output.
+    """
+
+    weights: Float[Array, "features dim"]
+    activation: Callable[[Array], Array] = eqx.field(static=True)
+    algorithm: AbstractFullBatchAlgorithm
+    before: Float[Array, "steps features"]
+    left: Float[Array, "steps features"]
+    num_samples: int = eqx.field(static=True)
+    loss: AbstractScalarLoss = eqx.field(default_factory=Squared)
+
+    @property
+    def dim(self) -> int:
+        """d, the length of a row."""
+        return self.weights.shape[1]
+
+    def log_likelihoods(
+        self, row: Float[Array, " dim"], labels: Float[Array, " labels"]
+    ) -> Float[Array, " labels"]:
+        """The log-likelihood of one row with each of some labels, less what depends on neither."""
+        features = self.activation(_product(self.weights, row))
+        slopes = self.loss.slope(_product(self.before, features)[:, None], labels)
+        norms = jnp.broadcast_to(jnp.linalg.norm(features), labels.shape)
+        clipped, _ = self.algorithm.clipped_slopes(slopes, norms)
+        steps = self.algorithm.learning_rate / self.num_samples * clipped
+        std = self.algorithm.noise_std(self.num_samples)
+        along = _product(self.left / std, features)[:, None]
+        moved = steps / std
+        return -jnp.sum(moved * along + moved**2 * jnp.sum(features**2) / 2, axis=0)
+
+
+def known_run(
+    iterates: Float[Array, "iterates features"],
+    weights: Float[Array, "features dim"],
+    activation: Callable[[Array], Array],
+    algorithm: AbstractFullBatchAlgorithm,
+    known_inputs: Float[Array, "known dim"],
+    known_labels: Float[Array, " known"],
+    *,
+    num_samples: int,
+    loss: AbstractScalarLoss | None = None,
+) -> KnownRun:
+    """A run without its known records; its arguments are checked as `without_known_rows` says."""
+    expected = "a full-batch algorithm, such as DPGD"
+    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
+    require_activation(activation)
+    loss = Squared() if loss is None else loss
+    expected = "the loss that training used, of one output, such as Squared()"
+    require_kind("loss", loss, AbstractScalarLoss, expected)
+    num_samples = require_count("num_samples", num_samples)
+    iterates, weights = as_wide_float(iterates, "iterates"), as_wide_float(weights, "weights")
+    inputs = as_wide_float(known_inputs, "known_inputs")
+    labels = as_wide_float(known_labels, "known_labels")
+    require_shape("weights", weights, (None, None))
+    require_shape("iterates", iterates, (None, weights.shape[0]))
+    require_shape("known_inputs", inputs, (None, weights.shape[1]))
+    require_shape("known_labels", labels, (inputs.shape[0],))
+    if len(iterates) < 2:
+        raise ValueError(f"expected two iterates or more, got {len(iterates)}")
+    if len(iterates) > 1 + int(algorithm.num_steps):
+        raise ValueError(
+            f"expected at most {1 + int(algorithm.num_steps)} iterates of {algorithm.num_steps} "
+            f"steps, the start among them, got {len(iterates)}"
+        )
+    if len(inputs) >= num_samples:
+        raise ValueError(f"expected fewer known rows than {num_samples}, got {len(inputs)}")
+    parts = weights, activation, algorithm
+    return less_known(iterates, *parts, inputs, labels, num_samples, loss)
+
+
+def less_known(
+    iterates, weights, activation, algorithm, inputs, labels, num_samples, loss
+) -> KnownRun:
+    """A run without its known records, from arrays that are known to match, traced or not."""
+    features = activation(_product(inputs, weights.T))
+    slopes = loss.slope(_product(iterates[:-1], features.T), labels[None])
+    slopes, _ = algorithm.clipped_slopes(slopes, jnp.linalg.norm(features, axis=1))
+    moved = algorithm.learning_rate / num_samples * _product(slopes, features)
+    left = jnp.diff(iterates, axis=0) + moved
+    return KnownRun(weights, activation, algorithm, iterates[:-1], left, num_samples, loss)
+
+
+def run_without_one(
+    *arguments, num_samples: int, loss: AbstractScalarLoss | None = None
+) -> KnownRun:
+    """A noisy run of which all records but one are known.
+
+    Raises:
+        ValueError: it has no noise, so that there is no likelihood, more are unknown, or a
+            number is not finite.
+    """
+    iterates, weights, _, algorithm, inputs, labels = arguments
+    require_host("arguments", (iterates, weights, algorithm, inputs, labels))
+    for name, value in (
+        ("iterates", iterates),
+        ("weights", weights),
+        ("known_inputs", inputs),
+        ("known_labels", labels),
+    ):
+        require_finite(name, value)
+    run = known_run(*arguments, num_samples=num_samples, loss=loss)
+    if (known := len(arguments[-1])) != num_samples - 1:
+        raise ValueError(f"expected {num_samples - 1} known records, all but one, got {known}")
+    if not run.algorithm.noise_std(num_samples) > 0:
+        raise ValueError(
+            "expected an algorithm that adds noise, got one without: attack the run by "
+            "`without_known_rows` and `reconstruct`"
+        )
+    return run
+
+
+def _product(first: Array, second: Array) -> Array:
+    return jnp.matmul(first, second, precision=Precision.HIGHEST)
 
 
 def without_known_rows(

@@ -34,8 +34,9 @@ from jaxdp.core.meshes import gathered
 
 # Singular values relative to the largest: less is what rounding leaves of a smaller rank.
 _INDEPENDENT = 1e-4
-# Of what rows fitted to noise leave by their count: of relu features the best of eight searches
-# left .3 to 1.2 of it at p = 1.3 dn, more than .8 from 4 dn on.
+# Loss below which rows explain more than chance, as a share of what rows fitted to noise leave by
+# their count: on relu features the best of eight searches left .3 to 1.2 of that at p = 1.3 dn, and
+# more than .8 from 4 dn on.
 _FAR_BELOW_CHANCE = 0.1
 
 

@@ -1,7 +1,7 @@
 r"""Whether a record was trained on: the strongest test there is, and the errors that it makes.
 
 The adversary knows the run and all records but one, and that this one is either of two. The
-log-likelihood ratio of the two (`likelihood`) is the test of Neyman and Pearson: at every rate of
+log-likelihood ratio of the two (`informed`) is the test of Neyman and Pearson: at every rate of
 false positives none has fewer false negatives. Where every step clips both records it is Gaussian
 and the two error rates lie on the curve of $\mu$-GDP, with $\mu$ the distance of the two gradients
 in units of the noise; `jaxdp.theory.membership_mu` predicts it, and `DPGD.mu` is never below it.
@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
-from jaxdp.attacks.likelihood import less_known, run_without_one
+from jaxdp.attacks.informed import less_known, run_without_one
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import host_array, require_finite, require_shape
 from jaxdp.losses import AbstractScalarLoss

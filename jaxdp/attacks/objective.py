@@ -18,8 +18,8 @@ from jaxdp.attacks.base import AbstractTarget
 from jaxdp.core.numerics.one_at_a_time import solve_positive
 from jaxdp.core.numerics.precision import in_float64
 
-# Of the mean diagonal of the Gram matrix, in units of the rounding: enough for a factor to exist
-# where two rows coincide, and below what the residual sees.
+# Added to the Gram matrix, in units of the rounding of its mean diagonal: enough for a factor to
+# exist where two rows coincide, and below what the residual sees.
 _RIDGE = 8.0
 # Features of a block in float64.
 _WIDE_ROWS = 65536
@@ -75,7 +75,7 @@ def loss_and_gradient(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> 
 
 
 def relative_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Float[Array, ""]:
-    """The loss alone."""
+    """The loss without its gradient, in one pass for one block and two for several."""
     if target.num_blocks == 1:
         block = target.block(0)
         features = block.features(inputs)
@@ -103,7 +103,7 @@ def checked_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> float
 
 
 def accumulate_products(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Products:
-    """The first pass."""
+    """The Gram matrix, moments and power of all features, a block at a time."""
 
     def add(sums, index):
         block = target.block(index)
@@ -125,7 +125,7 @@ def solve_coefficients(products: Products) -> Float[Array, "n outputs"]:
 
 
 def ridged_inverse(gram: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    r"""$K^{-1}$, with the same ridge of the size of the rounding."""
+    r"""$K^{-1}$, with the ridge of `solve_coefficients`, of the size of the rounding."""
     return solve_positive(_ridged(gram), jnp.eye(len(gram), dtype=gram.dtype))
 
 
@@ -135,7 +135,7 @@ def residual(features, parameters, coefficients) -> Float[Array, "rows outputs"]
 
 
 def block_products(features, parameters) -> Products:
-    """Those of one block."""
+    """The Gram matrix, moments and power of one block."""
     # At full precision: rounding here is rounding in the coefficients.
     return Products(
         jnp.matmul(features, features.T, precision=Precision.HIGHEST),

@@ -1,7 +1,7 @@
 r"""The best attack on one unknown record: samples of its posterior, and the guess of least error.
 
 An adversary who knows everything but one record, uniform on the sphere of radius $\sqrt d$ and with
-one of some labels, has by Bayes' rule the law of that record given the run (`likelihood`). No
+one of some labels, has by Bayes' rule the law of that record given the run (`informed`). No
 attack has a smaller expected error than the guess that minimises the mean distance to samples of
 it, which least squares (`without_known_rows`, then `reconstruct`) does not.
 
@@ -28,7 +28,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Key
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
-from jaxdp.attacks.likelihood import run_without_one
+from jaxdp.attacks.informed import run_without_one
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import host_array, require_count, require_finite, require_key, require_shape
 from jaxdp.core.keys import numbered_key, stream_key

@@ -113,7 +113,7 @@ def plot_comparison(
             axes.set_xlim(0, (_RELEASED_AT + 0.06) * ends)
     # Bounds far from the runs do not flatten what is to be seen.
     below.set_ylim(limits)
-    above.set_ylim(bottom=0 if np.nanmin(_spread(simulated).mean) >= 0 else None)
+    above.set_ylim(bottom=0 if np.nanmin(spread_of(simulated).mean) >= 0 else None)
     above.set_ylabel(risk_label)
     above.set_title(title, fontsize="medium")
     handles, labels = above.get_legend_handles_labels()
@@ -165,8 +165,8 @@ def _has_jump(trajectory: Trajectory) -> bool:
     )
 
 
-class _Spread(NamedTuple):
-    """Over the runs that ended well, of the path and of its end."""
+class Spread(NamedTuple):
+    """Mean, deviation and standard error over the runs that ended well, of path and end."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -191,7 +191,7 @@ def _draw_runs(
         dashes: of runs that stand beside the simulated ones, which are solid and have the band.
     """
     band = dashes is None
-    spread = _spread(runs)
+    spread = spread_of(runs)
     plural = "s" if spread.count != 1 else ""
     label = f"{runs.label or 'simulated'}, mean of {spread.count} run{plural}"
     style = {"color": color, "linewidth": 1.8, "linestyle": dashes or "-"}
@@ -258,14 +258,15 @@ def _draw_band(axes: "Axes", prediction: Trajectory, ends, style: dict) -> None:
             axes.plot(ends, [edge] * 2, **style)
 
 
-def _spread(runs: Trajectory) -> _Spread:
+def spread_of(runs: Trajectory) -> Spread:
+    """Mean, deviation and standard error of the runs that ended well; ValueError without one."""
     well = np.asarray(runs.status) == Status.OK
     if not well.any():
         raise ValueError(f"expected a run that ended well, got none in {runs.label!r}")
     risk = np.asarray(runs.risk, np.float64)[well]
     final = np.asarray(runs.final_risk, np.float64)[well]
     root = np.sqrt(max(len(risk) - 1, 1))
-    return _Spread(
+    return Spread(
         mean=risk.mean(0),
         std=risk.std(0),
         error=risk.std(0) / root,

@@ -1,4 +1,4 @@
-"""What the estimators share: data as scikit-learn checks them, and the learner's arguments."""
+"""What the estimators share: a secret seed, data as scikit-learn checks them, the arguments."""
 
 import dataclasses
 import math
@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from jaxdp.core.checks import described, host_number, require_positive
-from jaxdp.estimators.earlier_steps import learnt_steps
 from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
@@ -30,6 +30,45 @@ from jaxdp.kernels.release.table_inputs import real_array
 
 # Published with every release; not a number that somebody would choose as a secret.
 PUBLIC_SEED = 20_220_501
+# A fit is given the outcome of the steps before it, and no sight of them: so every cost says this.
+ROWS_ALONE = (
+    "every row was made from its own record alone: what was learnt before the fit, by a step of a "
+    "Pipeline or by hand (a scale, principal components, values filled in), came from public data"
+)
+
+
+class _HiddenInt(int):
+    """A whole number that is not printed."""
+
+    def __repr__(self):
+        return "<a seed>"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+
+class HidesNoiseSeed:
+    """An estimator whose parameter `noise_seed` is secret; stands before `BaseEstimator`.
+
+    scikit-learn prints what `get_params` gives, in consoles, notebooks and inside of pipelines, and
+    makes copies from there, which must be handed the same number: so the seed stays a number, of a
+    kind that does not write itself out.
+    """
+
+    def get_params(self: Any, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments by name, as scikit-learn asks for them.
+
+        Args:
+            deep: whether those of parameters that are estimators are included.
+        """
+        params = BaseEstimator.get_params(self, deep=deep)
+        seed = params["noise_seed"]
+        # One that came from here, in a copy, must stay the same object.
+        if isinstance(seed, int) and not isinstance(seed, (bool, _HiddenInt)):
+            params["noise_seed"] = _HiddenInt(seed)
+        return params
 
 
 def training_data(
@@ -73,46 +112,26 @@ def _real_rows(X: Any) -> Any:
     return inputs
 
 
-def warn_before_data(estimator: Any) -> tuple[str, ...]:
-    """Warnings of a fit that depend on no data, and what its guarantee needs beyond the usual.
-
-    One where nothing says where the inputs lie, and one where a step of a Pipeline before the
-    estimator learns from the records.
-    """
-    name = type(estimator).__name__
+def warn_without_range(estimator: Any) -> None:
+    """Warn where nothing says in which range the inputs lie; looks at no data."""
     given = estimator.input_bound is not None or estimator.input_range is not None
     if not given and not is_placed(estimator.kernel, estimator.feature_map):
         warnings.warn(
-            f"{name} is given no input_range or input_bound, and on columns whose scale is not the "
-            "kernel's what is released is noise: give the public ranges of the columns, "
-            "input_range=(low, high), or input_bound=math.inf where public numbers have scaled "
-            "them already",
+            f"{type(estimator).__name__} is given no input_range or input_bound, and on columns "
+            "whose scale is not the kernel's what is released is noise: give the public ranges of "
+            "the columns, input_range=(low, high), or input_bound=math.inf where public numbers "
+            "have scaled them already",
             UserWarning,
             stacklevel=3,
         )
-    steps = learnt_steps()
-    if not steps:
-        return ()
-    learnt = ", ".join(steps)
-    warnings.warn(
-        f"{learnt} before {name} learns from the records, so that one of them changes the inputs "
-        "of all others, and the whole is not private: scale by input_range, or freeze what was "
-        "fitted to public data (sklearn.frozen.FrozenEstimator)",
-        UserWarning,
-        stacklevel=3,
-    )
-    return (f"what {learnt} learnt before the private fit came from public data alone",)
 
 
-def completed(
-    release: ReleasedFunction, columns: Columns | None, needed: tuple[str, ...]
-) -> ReleasedFunction:
-    """The release with the names of the columns and what else its guarantee needs."""
-    statement = release.statement
-    assumptions = (*statement.assumptions, *needed)
+def completed(release: ReleasedFunction, columns: Columns | None) -> ReleasedFunction:
+    """The release with the names of the columns, and with what no fit can see of its rows."""
+    stated = release.statement
     return dataclasses.replace(
         release,
-        statement=dataclasses.replace(statement, assumptions=assumptions),
+        statement=dataclasses.replace(stated, assumptions=(*stated.assumptions, ROWS_ALONE)),
         columns=columns,
     )
 

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from jaxdp.core.checks import require_kind, require_shape
 from jaxdp.estimators.arguments import (
+    HidesNoiseSeed,
     budget_and_seeds,
     completed,
     feature_map_of,
@@ -20,9 +21,8 @@ from jaxdp.estimators.arguments import (
     score_numbers,
     training_data,
     values_of,
-    warn_before_data,
+    warn_without_range,
 )
-from jaxdp.estimators.hidden_seed import HidesNoiseSeed
 from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
@@ -43,8 +43,8 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
 
     Args:
         epsilon, delta, input_bound, input_range: as `DPKernelRidge`.
-        kernel, num_projections, num_features, feature_map: likewise.
-        random_state, noise_seed: likewise.
+        kernel, num_projections, num_features, feature_map: as `DPKernelRidge`.
+        random_state, noise_seed: as `DPKernelRidge`.
         classes: the labels, public. None reads them off `y`: nothing is private then, and the
             epsilon of `cost_` is infinite.
         loss: of two classes a margin loss of `jaxdp.losses`: `Logistic()` (None) or `HuberHinge`;
@@ -127,7 +127,7 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
                 two classes, or not as many as the loss has.
             RuntimeError: the loss is not convex or bounded as it states.
         """
-        needed = warn_before_data(self)
+        warn_without_range(self)
         if self.classes is None:
             warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=2)
         if y is not None:
@@ -156,7 +156,7 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
             stated = release.statement
             nothing = Release(stated.what, stated.adjacency, Unproved(_CLASSES_READ))
             release = dataclasses.replace(release, statement=nothing)
-        self.release_ = completed(release, columns, needed)
+        self.release_ = completed(release, columns)
         self.cost_: Cost = self.release_.cost
         return self
 

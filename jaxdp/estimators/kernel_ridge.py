@@ -7,6 +7,7 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from jaxdp.estimators.arguments import (
+    HidesNoiseSeed,
     budget_and_seeds,
     completed,
     feature_map_of,
@@ -15,9 +16,8 @@ from jaxdp.estimators.arguments import (
     score_numbers,
     training_data,
     values_of,
-    warn_before_data,
+    warn_without_range,
 )
-from jaxdp.estimators.hidden_seed import HidesNoiseSeed
 from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
@@ -119,13 +119,12 @@ class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
             y: labels, one a row.
 
         Warns:
-            UserWarning: neither ranges nor a bound are given; or a step before this one in a
-                Pipeline learns from the records. Both are said before the data are looked at.
+            UserWarning: neither ranges nor a bound are given; said before the data are looked at.
 
         Raises:
             ValueError, TypeError: data or arguments are not as described.
         """
-        needed = warn_before_data(self)
+        warn_without_range(self)
         inputs, labels, names = training_data(self, X, y, y_numeric=True)
         columns = columns_of(X, y)
         learner = PrivateKernelRidge(
@@ -140,7 +139,7 @@ class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
             residual_bound=self.residual_bound,
         )
         release = learner.fit(inputs, labels, **budget_and_seeds(self))
-        self.release_ = completed(release, columns, needed)
+        self.release_ = completed(release, columns)
         self.cost_: Cost = self.release_.cost
         return self
 

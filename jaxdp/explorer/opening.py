@@ -5,10 +5,9 @@ import os
 from typing import Any
 
 from jaxdp.core.extras import require_extra
+from jaxdp.explorer.sweep_slices import open_store
 
 LOOPBACK = "127.0.0.1"
-# Bytes of one message from a browser; those of sliders have some hundred.
-_LARGEST_MESSAGE = 2**20
 
 
 def page(store: str | os.PathLike | None = None) -> Any:
@@ -31,7 +30,7 @@ def page(store: str | os.PathLike | None = None) -> Any:
     """
     with require_extra("panel", "explore", "jaxdp.explorer"):
         from jaxdp.explorer.views.page import new_page
-    return new_page(None if store is None else _opened(store))
+    return new_page(None if store is None else open_store(store))
 
 
 def serve(
@@ -70,18 +69,16 @@ def serve(
         >>> jaxdp.explorer.serve(port=0)  # doctest: +SKIP
     """
     with require_extra("panel", "explore", "jaxdp explore"):
-        from jaxdp.explorer.views.server import run_server
+        from jaxdp.explorer.views.page import new_page
+        from jaxdp.explorer.views.server import host_of, new_server
     try:
         ipaddress.ip_address(address)
     except ValueError:
         raise ValueError(f"expected address to be an IP address, got {address!r}") from None
     if not 0 <= port < 2**16:
         raise ValueError(f"expected 0 <= port < 65536, got {port}")
-    dataset = None if store is None else _opened(store)
-    run_server(dataset, address, port, origins, is_shown=is_shown, largest=_LARGEST_MESSAGE)
-
-
-def _opened(store: str | os.PathLike) -> Any:
-    from jaxdp.explorer.stored.opening import open_store
-
-    return open_store(store)
+    dataset = None if store is None else open_store(store)
+    server = new_server(lambda: new_page(dataset), address, port, origins, is_shown=is_shown)
+    print(f"http://{host_of(address)}:{server.port}  (Ctrl-C ends it)", flush=True)
+    server.start()
+    server.io_loop.start()

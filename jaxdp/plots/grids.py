@@ -108,7 +108,7 @@ def _draw_map(axes: "Axes", values: "DataArray", scale: Any) -> Any:
     """A map over (vertical, horizontal), with a cross at the least value."""
     vertical, horizontal = (values[dim].data for dim in values.dims)
     drawn = axes.pcolormesh(
-        _edges(horizontal), _edges(vertical), values.data, norm=scale, cmap="viridis_r"
+        cell_edges(horizontal), cell_edges(vertical), values.data, norm=scale, cmap="viridis_r"
     )
     # What shows where a cell did not end well.
     axes.set_facecolor("0.85")
@@ -116,7 +116,7 @@ def _draw_map(axes: "Axes", values: "DataArray", scale: Any) -> Any:
         row, column = np.unravel_index(np.nanargmin(values.data), values.shape)
         axes.plot(horizontal[column], vertical[row], marker="x", color="black", markersize=7)
     for set_scale, along in ((axes.set_xscale, horizontal), (axes.set_yscale, vertical)):
-        if _is_geometric(along):
+        if is_geometric(along):
             set_scale("log")
     return drawn
 
@@ -125,7 +125,7 @@ def _draw_line(axes: "Axes", values: "DataArray") -> None:
     along = values[values.dims[0]].data if values.dims else np.zeros(1)
     axes.plot(along, np.atleast_1d(values.data), color="#0072B2", marker=".")
     axes.spines[["top", "right"]].set_visible(False)
-    if _is_geometric(along):
+    if is_geometric(along):
         axes.set_xscale("log")
     if (values > 0).all():
         axes.set_yscale("log")
@@ -153,16 +153,16 @@ def _color_scale(values: "DataArray") -> Any:
     return LogNorm(least, max(min(most, _RANGE * least), least * (1 + 1e-6)))
 
 
-def _edges(values: np.ndarray) -> np.ndarray:
+def cell_edges(values: np.ndarray) -> np.ndarray:
     """Edges of cells half way between the values, on the scale on which they are drawn."""
-    if _is_geometric(values):
-        return np.exp(_edges(np.log(values)))
+    if is_geometric(values):
+        return np.exp(cell_edges(np.log(values)))
     middle = (values[1:] + values[:-1]) / 2
     first, last = 2 * values[0] - middle[0], 2 * values[-1] - middle[-1]
     return np.concatenate([[first], middle, [last]])
 
 
-def _is_geometric(values: np.ndarray) -> bool:
+def is_geometric(values: np.ndarray) -> bool:
     """Whether neighbours' ratios vary less than their differences."""
     if len(values) < 3 or (values <= 0).any():
         return False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, which colour-blind readers tell apart.
 _BLUE, _ORANGE, _BLACK = "#0072B2", "#E69F00", "#000000"
-# Of the risk: a floor so far below all that is predicted is named, not drawn.
+# A floor this many times below all that is predicted is named, not drawn.
 _FAR_BELOW = 1e3
 _NAMES = {"exchange": "clip scale at a fixed\nproduct with the rate"}
 # Times at which a schedule is drawn, closer together toward 0, where it moves.
@@ -163,7 +163,7 @@ def _as_text(value: float) -> str:
 
 
 def _legend_above(axes: "Axes") -> None:
-    """Where it hides nothing."""
+    """A legend above the axes, where it hides nothing."""
     axes.legend(
         frameon=False,
         fontsize="small",

@@ -130,29 +130,29 @@ def test_attained_curve_counts_both_errors():
     assert np.std(gaps) == pytest.approx(1, abs=0.2)
 
 
-def test_membership_bad_arguments_are_named():
-    algorithm = jaxdp.DPGD(1e-3, 1.0, 1, 0.1)
-    weights, rows = np.eye(4), np.eye(2, 4)
-    runs, nobody = np.zeros((2, 2, 4)), (np.zeros((0, 4)), np.zeros(0))
-    with pytest.raises(ValueError, match="iterates of shape"):
-        membership_scores(
-            runs[0], weights, RELU, algorithm, *nobody, rows, np.ones(2), num_samples=1
-        )
-    with pytest.raises(ValueError, match="inputs of shape"):
-        membership_scores(
-            runs, weights, RELU, algorithm, *nobody, rows[:1], np.ones(2), num_samples=1
-        )
-    good = weights, RELU, algorithm, *nobody, rows, np.ones(2)
-    with pytest.raises(ValueError, match="at most 2 iterates of 1 steps"):
-        membership_scores(np.zeros((2, 3, 4)), *good, num_samples=1)
-    with pytest.raises(TypeError, match="expected loss to be the loss that training used"):
-        membership_scores(runs, *good, num_samples=1, loss=jaxdp.losses.Softmax(3))
-    with pytest.raises(ValueError, match="finite inputs"):
-        membership_scores(
-            runs, weights, RELU, algorithm, *nobody, np.nan * rows, np.ones(2), num_samples=1
-        )
-    for rates in ([0.0], 0.1, [[0.1]]):
-        with pytest.raises(ValueError, match="false-positive rates"):
-            attained_tradeoff(np.ones(3), np.ones(3), rates)
-    with pytest.raises(ValueError, match="other_scores"):
-        attained_tradeoff(np.ones(3), np.ones(0), [0.1])
+STILL, PAIR = np.zeros((2, 2, 4)), np.eye(2, 4)
+
+
+def _scores(runs=STILL, rows=PAIR, **more):
+    algorithm, nobody = jaxdp.DPGD(1e-3, 1.0, 1, 0.1), (np.zeros((0, 4)), np.zeros(0))
+    given = np.eye(4), RELU, algorithm, *nobody, rows, np.ones(2)
+    return membership_scores(runs, *given, num_samples=1, **more)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: _scores(np.zeros((2, 4))), ValueError, "iterates of shape"),
+        (lambda: _scores(rows=PAIR[:1]), ValueError, "inputs of shape"),
+        (lambda: _scores(np.zeros((2, 3, 4))), ValueError, "at most 2 iterates of 1 steps"),
+        (lambda: _scores(rows=np.nan * PAIR), ValueError, "finite inputs"),
+        (lambda: _scores(loss=jaxdp.losses.Softmax(3)), TypeError, "loss that training used"),
+        (lambda: attained_tradeoff(np.ones(3), np.ones(3), [0.0]), ValueError, "false-positive"),
+        (lambda: attained_tradeoff(np.ones(3), np.ones(3), 0.1), ValueError, "false-positive"),
+        (lambda: attained_tradeoff(np.ones(3), np.ones(3), [[0.1]]), ValueError, "false-positive"),
+        (lambda: attained_tradeoff(np.ones(3), np.ones(0), [0.1]), ValueError, "other_scores"),
+    ],
+)
+def test_membership_bad_arguments_are_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

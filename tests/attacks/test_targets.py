@@ -64,21 +64,31 @@ def test_shapes_that_do_not_match_are_errors(weights):
         RandomFeaturesTarget(weights, jax.nn.relu, THETA[1:])
 
 
-def test_numbers_that_are_not_finite_and_zeros_are_errors():
-    spoilt = WEIGHTS.copy()
-    spoilt[3, 2] = np.nan
-    with pytest.raises(ValueError, match="finite weights"):
-        RandomFeaturesTarget(spoilt, jax.nn.relu, THETA)
-    with pytest.raises(ValueError, match="finite parameters"):
-        RandomFeaturesTarget(WEIGHTS, jax.nn.relu, np.where(THETA > 1, np.inf, THETA))
-    with pytest.raises(ValueError, match="zeros only"):
-        RandomFeaturesTarget(WEIGHTS, jax.nn.relu, 0 * THETA)
-    with pytest.raises(ValueError, match=r"\(p,\) or \(p, k\)"):
-        RandomFeaturesTarget(WEIGHTS, jax.nn.relu, THETA[None, None])
-    with pytest.raises(TypeError, match="activation to be a function of an array"):
-        RandomFeaturesTarget(WEIGHTS, "relu", THETA)
-    with pytest.raises(ValueError, match="expected weights of shape"):
-        RandomFeaturesTarget(WEIGHTS[0], jax.nn.relu, THETA)
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            (np.where(WEIGHTS > 0, np.nan, WEIGHTS), jax.nn.relu, THETA),
+            ValueError,
+            "finite weights",
+        ),
+        (
+            (WEIGHTS, jax.nn.relu, np.where(THETA > 1, np.inf, THETA)),
+            ValueError,
+            "finite parameters",
+        ),
+        ((WEIGHTS, jax.nn.relu, 0 * THETA), ValueError, "zeros only"),
+        ((WEIGHTS, jax.nn.relu, THETA[None, None]), ValueError, r"\(p,\) or \(p, k\)"),
+        ((WEIGHTS, "relu", THETA), TypeError, "activation to be a function of an array"),
+        ((WEIGHTS[0], jax.nn.relu, THETA), ValueError, "expected weights of shape"),
+        ((WEIGHTS, lambda z: z.sum(), THETA), ValueError, "on each number alone"),
+        ((WEIGHTS, jax.nn.softmax, THETA), ValueError, "on each number alone"),
+        ((WEIGHTS, np.tanh, THETA), TypeError, "jax.numpy operations"),
+    ],
+)
+def test_what_makes_no_target_is_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        RandomFeaturesTarget(*arguments)
 
 
 def test_networks_that_do_not_match_are_errors():
@@ -88,19 +98,6 @@ def test_networks_that_do_not_match_are_errors():
     spoilt = eqx.tree_at(lambda layer: layer.bias, network, jnp.full(49, jnp.nan))
     with pytest.raises(ValueError, match="finite weights of the network"):
         NetworkTarget(spoilt, THETA[1:], 4)
-
-
-@pytest.mark.parametrize(
-    ("activation", "error", "message"),
-    [
-        (lambda z: z.sum(), ValueError, "on each number alone"),
-        (jax.nn.softmax, ValueError, "on each number alone"),
-        (np.tanh, TypeError, "jax.numpy operations"),
-    ],
-)
-def test_activations_that_are_not_elementwise_are_refused(activation, error, message):
-    with pytest.raises(error, match=message):
-        RandomFeaturesTarget(np.ones((4, 2)), activation, np.ones(4))
 
 
 def test_blocks_of_no_features_are_refused():

@@ -1,12 +1,19 @@
 """A study that needs no JAX: a risk that falls by a rate, for tests of the page around it."""
 
+import dataclasses
+
 import numpy as np
 
 import jaxdp
-from jaxdp.explorer.studies.base import AbstractStudy, Band, Curve, Described, Runs
-from jaxdp.explorer.studies.fields import Choice, Number, Shown
+from jaxdp.explorer.studies.base import AbstractStudy, Described
+from jaxdp.explorer.studies.fields import Choice, Number
 
 TIME = np.linspace(0, 1, 5)
+
+
+def _falling(values):
+    risk = np.exp(-values["rate"] * TIME)
+    return jaxdp.Trajectory(TIME, risk, risk[-1] + 0.1, np.asarray(0), {}, label="theory")
 
 
 class Falling(AbstractStudy):
@@ -16,7 +23,7 @@ class Falling(AbstractStudy):
     fields = (
         Number("rate", "rate", 0.1, 10.0, 1.0, "Problem", is_log=True),
         Choice("pace", "pace", {"slow": "slow", "fast": "fast"}, "slow", "Problem"),
-        Number("extra", "extra", 0.0, 1.0, 0.5, "Problem", shown=Shown("pace", ("fast",))),
+        Number("extra", "extra", 0.0, 1.0, 0.5, "Problem", shown=("pace", ("fast",))),
         Number("delta", "δ", 1e-9, 1e-2, 1e-5, "Problem", is_log=True),
     )
 
@@ -41,17 +48,13 @@ class Falling(AbstractStudy):
     def curve(self, described):
         if self.watch is not None:
             self.said.append(self.watch.status.object)
-        risk = np.exp(-described.values["rate"] * TIME)
-        return Curve(TIME, risk, float(risk[-1]) + 0.1, "theory")
+        return _falling(described.values)
 
-    def curve_program(self, values):
+    def program(self, values):
         return ("falling", id(self), values["pace"])
 
     def band(self, described):
-        return Band(np.full(5, 0.01), 0.02)
-
-    def band_program(self, values):
-        return ("falling band", id(self), values["pace"])
+        return dataclasses.replace(_falling(described.values), std=np.full(5, 0.01), final_std=0.02)
 
     def check_runs(self, values, num_runs):
         if num_runs > 50:
@@ -60,7 +63,8 @@ class Falling(AbstractStudy):
     def simulate(self, described, num_runs, progress=None):
         self.check_runs(described.values, num_runs)
         mean = np.exp(-described.values["rate"] * TIME)
-        return Runs(TIME, mean, 0.01 * mean, float(mean[-1]), 0.01, num_runs, 0)
+        risks = np.tile(mean, (num_runs, 1))
+        return jaxdp.Trajectory(TIME, risks, risks[:, -1], np.zeros(num_runs, int), {})
 
     def plan(self, described):
         self.meanwhile()

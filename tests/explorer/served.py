@@ -9,19 +9,18 @@ import threading
 from bokeh.io import doc
 from bokeh.util.token import generate_jwt_token, generate_session_id
 
-from jaxdp.explorer.views.server import _free_port, new_server
+from jaxdp.explorer.views.server import new_server
 
 
 @contextlib.contextmanager
 def served(make_page, address="127.0.0.1", **settings):
     """A server of pages; gives its port."""
-    port, ready, running = _free_port(address), threading.Event(), []
+    ready, running = threading.Event(), []
 
     def serve():
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        given = {"origins": (), "is_shown": False, "largest": 2**20, **settings}
-        server = new_server(make_page, address, port, **given)
+        server = new_server(make_page, address, 0, **settings)
         server.start()
         running.append(server)
         server.io_loop.add_callback(ready.set)
@@ -33,7 +32,7 @@ def served(make_page, address="127.0.0.1", **settings):
     thread.start()
     assert ready.wait(30)
     try:
-        yield port
+        yield running[0].port
     finally:
         loop = running[0].io_loop
         loop.add_callback(loop.stop)

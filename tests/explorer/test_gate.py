@@ -11,7 +11,7 @@ from falling import Falling
 from served import get, handshake, served
 from tornado.ioloop import IOLoop
 
-from jaxdp.explorer.views.document import Poster
+from jaxdp.explorer.views.background import Poster
 from jaxdp.explorer.views.theory_tab import TheoryTab
 
 

@@ -1,16 +1,15 @@
 """The stream's settings: the curve is the theory's, and the copied Python makes the same."""
 
-import dataclasses
-
 import jax
 import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp.comparison.picture import spread_of
 from jaxdp.explorer import grouped, spread
-from jaxdp.explorer.studies.costs import cost_table
 from jaxdp.explorer.studies.linear_stream import LinearStream
 from jaxdp.explorer.studies.schedules import NUM_KNOTS, OPTIMAL, SHAPE, settings_of
+from jaxdp.explorer.views.parts import cost_html
 
 _STUDY = LinearStream()
 _START = _STUDY.start()
@@ -33,11 +32,11 @@ def test_the_copied_python_makes_the_same_curve_and_cost(tmp_path, monkeypatch, 
     curve = _STUDY.curve(described)
     names = _ran(_STUDY.code(described, None), tmp_path, monkeypatch)
     np.testing.assert_allclose(names["predicted"].risk, curve.risk, rtol=1e-5)
-    assert float(names["predicted"].final_risk) == pytest.approx(curve.final_risk, rel=1e-5)
+    assert float(names["predicted"].final_risk) == pytest.approx(float(curve.final_risk), rel=1e-5)
     assert "band" not in names
     # What the page says of the cost is what `account` prints.
-    rows = dict(cost_table(described.algorithm, values["delta"]).rows)
-    assert (rows["ε"], rows["neighbours"]) == ("2", "replace-one")
+    shown = cost_html(described.algorithm, values["delta"])
+    assert all(f">{text}<" in shown for text in ("2.0000", "replace-one", "simulated"))
     assert "privacy: (2.0000, 1e-05)-DP" in capsys.readouterr().out
 
 
@@ -46,14 +45,14 @@ def test_the_copied_python_makes_the_same_band_and_runs(tmp_path, monkeypatch):
     values = _STUDY.changed(_START, dim=30, num_samples=300, epsilon=2.0, clip_scale=0.7)
     described = _STUDY.describe(values)
     curve, band = _STUDY.curve(described), _STUDY.band(described)
-    runs = _STUDY.simulate(described, 10)
+    runs = spread_of(_STUDY.simulate(described, 10))
     names = _ran(_STUDY.code(described, 10), tmp_path, monkeypatch)
     np.testing.assert_allclose(names["predicted"].risk, curve.risk, rtol=1e-5)
     np.testing.assert_allclose(names["band"].std, band.std, rtol=1e-5)
     np.testing.assert_allclose(names["mean"], runs.mean, rtol=1e-5)
     np.testing.assert_allclose(names["error"], runs.error, rtol=1e-4, atol=1e-6)
     # Both are of one law: a run strays by the band.
-    assert abs(runs.final_mean - curve.final_risk) < 5 * band.final_std
+    assert abs(runs.final - curve.final_risk) < 5 * band.final_std
 
 
 @pytest.mark.parametrize(
@@ -71,8 +70,7 @@ def test_the_copied_python_makes_the_same_band_and_runs(tmp_path, monkeypatch):
 )
 def test_what_compiles_is_told_beforehand(change, compiles):
     before, after = _START, _STUDY.changed(_START, **change)
-    assert (_STUDY.curve_program(before) != _STUDY.curve_program(after)) == compiles
-    assert (_STUDY.band_program(before) != _STUDY.band_program(after)) == compiles
+    assert (_STUDY.program(before) != _STUDY.program(after)) == compiles
 
 
 def test_runs_that_would_take_minutes_are_refused():
@@ -84,8 +82,12 @@ def test_runs_that_would_take_minutes_are_refused():
 
 def test_large_batches_have_no_band():
     values = _STUDY.changed(_START, dim=100, batch_size=6)
-    assert _STUDY.band_program(values) is None
-    assert _STUDY.band_program({**values, "batch_size": 5}) is not None
+    described = _STUDY.describe(values)
+    assert _STUDY.band(described) is None
+    assert "import jaxdp.explorer" not in _STUDY.code(described, None)
+    assert "import jaxdp.explorer" in _STUDY.code(
+        _STUDY.describe({**values, "batch_size": 5}), None
+    )
 
 
 def test_a_planned_schedule_keeps_its_shape_in_a_few_knots():
@@ -132,7 +134,7 @@ def test_a_plan_sets_what_it_found():
     values = _STUDY.changed(_START, dim=100, num_samples=2000)
     described = _STUDY.describe(values)
     for schedule in ("polynomial", OPTIMAL):
-        asked = dataclasses.replace(described, values={**values, "schedule": schedule})
+        asked = described._replace(values={**values, "schedule": schedule})
         planned = _STUDY.changed(values, **_STUDY.plan(asked))
         curve = _STUDY.curve(_STUDY.describe(planned))
         assert curve.final_risk < 0.7 * _STUDY.curve(described).final_risk

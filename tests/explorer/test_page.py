@@ -11,11 +11,10 @@ import panel
 import pytest
 from falling import TIME, Falling
 
-from jaxdp.explorer.views.document import Poster
-from jaxdp.explorer.views.latest import Latest
-from jaxdp.explorer.views.layout import code_html
+from jaxdp.explorer.views.background import Latest, Poster
+from jaxdp.explorer.views.parts import code_html
 from jaxdp.explorer.views.server import allowed_origins
-from jaxdp.explorer.views.store_tab import StoreTab
+from jaxdp.explorer.views.sweep_tab import SweepTab
 from jaxdp.explorer.views.theory_tab import TheoryTab
 
 
@@ -123,9 +122,9 @@ def test_a_message_is_text_whatever_was_sent(tab, sent):
     import xarray
 
     dataset = xarray.Dataset({"risk": (("a", "b"), np.ones((2, 2)))})
-    sweep = StoreTab(dataset)
+    sweep = SweepTab(dataset)
     tab.refuse(f"got {sent}")
-    sweep._refuse(f"got {sent}")
+    sweep.refuse(f"got {sent}")
     for message in (tab.message, sweep.message):
         # Panel reads Markdown, and HTML in it, in panes of other kinds.
         assert type(message) is panel.pane.HTML
@@ -237,7 +236,7 @@ def test_what_breaks_does_not_keep_the_next_from_being_done(capsys):
 def test_a_program_that_ends_waits_for_what_is_done_and_for_nothing_else():
     program = """if True:
         import threading, time
-        from jaxdp.explorer.views.latest import Latest, end_if_over
+        from jaxdp.explorer.views.background import Latest, end_if_over
 
         started, endless = threading.Event(), threading.Event()
 
@@ -278,7 +277,7 @@ def test_the_second_tab_draws_maps_and_lines_and_refuses_the_rest():
 
     values = np.arange(24.0).reshape(2, 3, 4) + 1
     dataset = xarray.Dataset({"risk": (("a", "b", "c"), values)}, {"c": [1.0, 2.0, 4.0, 8.0]})
-    tab = StoreTab(dataset)
+    tab = SweepTab(dataset)
     assert "least risk: <b>1</b>" in tab.readout.object
     tab.sliders["a"].value = 1
     assert "least risk: <b>13</b>" in tab.readout.object

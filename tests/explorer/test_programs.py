@@ -1,6 +1,6 @@
 """Programs that have run are known, and forgotten before they fill the memory."""
 
-from jaxdp.explorer.studies.programs import Programs
+from jaxdp.explorer.views.background import Programs
 
 
 def test_programs_are_known_until_they_are_too_many():

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import xarray
 
-from jaxdp.explorer.stored.opening import open_store
-from jaxdp.explorer.stored.slices import (
+from jaxdp.explorer.sweep_slices import (
     MOST_LINES,
     axis_of,
-    edges,
     lines_of,
+    open_store,
     quantities,
     slice_of,
     spans_decades,
 )
+from jaxdp.plots.grids import cell_edges
 
 _RISK = np.random.default_rng(0).uniform(1, 2, (3, 4, 5))
 _DATASET = xarray.Dataset(
@@ -38,8 +38,12 @@ def test_axes_have_places_and_words():
     assert kind.texts == tuple("uvwxy")
     np.testing.assert_array_equal(kind.places, range(5))
     # Cells meet half way between, on their scale.
-    np.testing.assert_allclose(edges(clip), np.geomspace(0.1 / 10**0.5, 100 * 10**0.5, 5))
-    np.testing.assert_allclose(edges(axis_of(_DATASET, "rho")), [0.25, 0.75, 1.25, 1.75])
+    np.testing.assert_allclose(
+        cell_edges(clip.places), np.geomspace(0.1 / 10**0.5, 100 * 10**0.5, 5)
+    )
+    np.testing.assert_allclose(
+        cell_edges(axis_of(_DATASET, "rho").places), [0.25, 0.75, 1.25, 1.75]
+    )
 
 
 def test_quantities_are_numbers_over_an_axis():

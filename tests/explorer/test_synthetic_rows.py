@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.explorer.studies.noise import NoiseFinder
+from jaxdp.comparison.picture import spread_of
+from jaxdp.explorer.studies.base import note_on
 from jaxdp.explorer.studies.synthetic_rows import SyntheticRows
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs, calibrated_noise_multiplier
 
@@ -13,30 +14,29 @@ _STUDY = SyntheticRows()
 _SMALL = _STUDY.changed(_STUDY.start(), num_rows=40, num_features=5, num_steps=8, learning_rate=0.1)
 
 
-def test_noise_that_is_found_near_the_last_keeps_the_budget():
-    find, sampler = NoiseFinder(), PoissonSampler(100, 0.2)
-    first = find(2.0, 1e-5, sampler=sampler, num_steps=3)
-    second = find(2.6, 1e-5, sampler=sampler, num_steps=3)
-    spent = sampler.mechanism(second, 3).epsilon(1e-5, sampler.adjacency)
-    assert 0.997 * 2.6 <= spent <= 2.6
-    assert second < first
-    assert find(2.0, 1e-5, sampler=sampler, num_steps=3) == first
-
-
-def test_noise_with_a_formula_is_that_of_the_calibration():
-    sampler = ShuffledEpochs(100, 100)
-    found = NoiseFinder()(2.0, 1e-5, sampler=sampler, num_steps=5)
-    assert found == calibrated_noise_multiplier(2.0, 1e-5, sampler=sampler, num_steps=5)
+@pytest.mark.parametrize("rate", [0.2, 1.0])
+def test_the_noise_is_that_of_the_calibration(rate):
+    values = _STUDY.changed(_SMALL, num_rows=100, epsilon=2.0, sampling_rate=rate, num_steps=3)
+    sampler = PoissonSampler(100, rate) if rate < 1 else ShuffledEpochs(100, 100)
+    expected = calibrated_noise_multiplier(2.0, values["delta"], sampler=sampler, num_steps=3)
+    algorithm = _STUDY.describe(values).algorithm
+    assert float(algorithm.noise_multiplier) == pytest.approx(expected, rel=1e-6)
+    assert type(algorithm.sampler) is type(sampler)
 
 
 def test_what_compiles_is_told_beforehand():
-    program = _STUDY.curve_program(_SMALL)
-    for change in ({"epsilon": 1.0}, {"label_noise": 1.0}, {"num_steps": 9}, {"clip_norm": 2.0}):
-        assert _STUDY.curve_program({**_SMALL, **change}) == program
-    for change in ({"num_rows": 50}, {"optimiser": "momentum"}, {"schedule": "hyperbolic"}):
-        assert _STUDY.curve_program({**_SMALL, **change}) != program
+    program = _STUDY.program(_SMALL)
+    for change in ({"epsilon": 1.0}, {"label_noise": 1.0}, {"clip_norm": 2.0}):
+        assert _STUDY.program({**_SMALL, **change}) == program
     # The spread over runs is followed in so many steps.
-    assert _STUDY.band_program({**_SMALL, "num_steps": 9}) != _STUDY.band_program(_SMALL)
+    others = (
+        {"num_rows": 50},
+        {"optimiser": "momentum"},
+        {"schedule": "hyperbolic"},
+        {"num_steps": 9},
+    )
+    for change in others:
+        assert _STUDY.program({**_SMALL, **change}) != program
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_the_copied_python_makes_the_same_numbers(change, tmp_path, monkeypatch)
     names = {}
     exec(compile(_STUDY.code(described, 5), "copied.py", "exec"), names)
     curve, band = _STUDY.curve(described), _STUDY.band(described)
-    runs = _STUDY.simulate(described, 5)
+    runs = spread_of(_STUDY.simulate(described, 5))
     np.testing.assert_allclose(names["predicted"].risk, curve.risk, rtol=1e-5)
     np.testing.assert_allclose(names["predicted"].time, curve.time)
     np.testing.assert_allclose(names["band"].std, band.std, rtol=1e-4, atol=1e-7)
@@ -78,7 +78,7 @@ def test_a_plan_sets_what_it_found():
 @pytest.mark.slow
 def test_an_unstable_rate_is_named():
     described = _STUDY.describe(_STUDY.changed(_SMALL, learning_rate=1000.0, clip_norm=100.0))
-    assert "not to be trusted" in _STUDY.curve(described).note or not np.isfinite(
+    assert "not to be trusted" in note_on(_STUDY.curve(described)) or not np.isfinite(
         _STUDY.curve(described).final_risk
     )
 

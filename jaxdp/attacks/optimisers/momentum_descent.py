@@ -15,7 +15,7 @@ from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending, on
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import concrete, require_positive
 
-# Between two looks from the host.
+# Steps between two looks from the host.
 _CHUNK = 100
 
 
@@ -70,7 +70,7 @@ class MomentumDescent(AbstractOptimiser):
 
 
 class _State(NamedTuple):
-    """Of all starts: where they go next, what was evaluated last, and the best so far."""
+    """All starts: where they go next, what was evaluated last, and the best so far."""
 
     step: Int[Array, ""]
     inputs: Float[Array, "starts n dim"]

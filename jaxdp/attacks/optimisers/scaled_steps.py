@@ -22,7 +22,8 @@ from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.core.keys import numbered_key
 from jaxdp.core.numerics.one_at_a_time import solve_positive
 
-# Of the mean curvature: below the square of the smallest coefficient that matters.
+# Least curvature of a row, as a share of the mean: below the square of the smallest coefficient
+# that matters.
 _LEAST_CURVATURE = 1e-9
 
 

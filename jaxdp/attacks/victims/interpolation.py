@@ -21,9 +21,9 @@ from jaxdp.core.checks import require_count, require_finite, require_positive, r
 from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.losses import Squared
 
-# Of a copy of V in float64.
+# Numbers in a copy of a block of V in float64.
 _BLOCK_NUMBERS = 2**23
-# Of a Gram matrix, relative to its trace: what rounding leaves of dependent rows.
+# Least eigenvalue of a Gram matrix, relative to its trace: what rounding leaves of dependent rows.
 _SINGULAR = 1e-14
 
 

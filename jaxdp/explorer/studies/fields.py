@@ -12,19 +12,8 @@ from typing import Any
 # A slider's values have so many digits, which is what is read off it and copied.
 _DIGITS = 4
 _SHOWN = 40
-
-
-@dataclasses.dataclass(frozen=True)
-class Shown:
-    """When a setting is there to be set.
-
-    Attributes:
-        name: of the choice that decides it.
-        values: of that choice.
-    """
-
-    name: str
-    values: tuple[str, ...]
+# The name of a choice, and those of its values with which another setting is there to be set.
+Shown = tuple[str, tuple[str, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +23,7 @@ class Number:
     Attributes:
         name: as `jaxdp` has it.
         label: symbol, words and unit, for the page.
-        low, high: ends of the range, both inside.
+        low, high: ends of the range, both inside, of four digits at most.
         start: before it is set.
         group: under which heading it stands.
         is_log: whether the slider is logarithmic.
@@ -65,17 +54,14 @@ class Number:
             ValueError: it is none of the range; says what was expected and what came.
         """
         number = _number(value)
-        if number is None or not self.low <= number <= self.high:
+        is_inside = number is not None and self.low <= number <= self.high
+        if number is None or not is_inside or (self.is_whole and not number.is_integer()):
             kind = "a whole number" if self.is_whole else "a number"
             raise ValueError(
                 f"expected {self.label} to be {kind} from {self.low:g} to {self.high:g}, got "
-                f"{_shown(value)}"
+                f"{_in_short(value)}"
             )
-        if not self.is_whole:
-            return number
-        if not number.is_integer():
-            raise ValueError(f"expected {self.label} to be a whole number, got {_shown(value)}")
-        return int(number)
+        return int(number) if self.is_whole else number
 
     def position(self, value: float) -> float:
         """Where a value stands on the slider."""
@@ -88,16 +74,11 @@ class Number:
             ValueError: the slider has no such place.
         """
         place = _number(position)
-        ends = self.position(self.low), self.position(self.high)
-        # Beyond the ends by rounding alone.
-        if place is None or not ends[0] - 1e-9 <= place <= ends[1] + 1e-9:
-            raise ValueError(
-                f"expected {self.label} to be a number from {self.low:g} to {self.high:g}, got a "
-                f"slider at {_shown(position)}"
-            )
-        value = 10**place if self.is_log else place
-        value = round(value) if self.is_whole else float(f"{value:.{_DIGITS}g}")
-        return self.checked(min(max(value, self.low), self.high))
+        if place is None or not math.isfinite(place):
+            return self.checked(place)
+        # Beyond 1e300 a power would be no float, and is out of every range all the same.
+        value = 10.0 ** min(place, 300.0) if self.is_log else place
+        return self.checked(round(value) if self.is_whole else float(f"{value:.{_DIGITS}g}"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +105,8 @@ class Choice:
         """The value; ValueError where it is none of the options."""
         if not isinstance(value, str) or value not in self.options:
             raise ValueError(
-                f"expected {self.label} to be one of {', '.join(self.options)}, got {_shown(value)}"
+                f"expected {self.label} to be one of {', '.join(self.options)}, got "
+                f"{_in_short(value)}"
             )
         return value
 
@@ -135,7 +117,7 @@ Values = Mapping[str, Any]
 
 def is_shown(field: Field, values: Values) -> bool:
     """Whether a setting counts, given the others."""
-    return field.shown is None or values[field.shown.name] in field.shown.values
+    return field.shown is None or values[field.shown[0]] in field.shown[1]
 
 
 def _number(value: Any) -> float | None:
@@ -148,7 +130,6 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _shown(value: Any) -> str:
-    """What came, in a few characters."""
+def _in_short(value: Any) -> str:
     text = " ".join(str(value).split()) or "nothing"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -2,36 +2,33 @@
 
 import itertools
 import math
-from typing import Any
 
+import jax
 import numpy as np
 
 import jaxdp
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.explorer.studies.base import SEED, AbstractStudy, Band, Curve, Described
-from jaxdp.explorer.studies.fields import Choice, Number, Shown, Values
-from jaxdp.explorer.studies.python_text import stream_text
+from jaxdp.explorer.studies.base import SEED, AbstractStudy, Described
+from jaxdp.explorer.studies.fields import Choice, Number, Values
+from jaxdp.explorer.studies.python_text import Call, assigned, call, finished, made
 from jaxdp.explorer.studies.schedules import (
-    OPTIMAL,
+    FAMILIES,
+    GROUP,
+    schedule_call,
     schedule_fields,
-    schedule_of,
     schedule_program,
     settings_of,
 )
 
 _PROBLEM, _PRIVACY, _ALGORITHM = "Problem", "Privacy budget", "Algorithm"
+_BUDGETS = {"epsilon": "ε and δ", "rho": "ρ (Gaussian DP)"}
+_PEAK = Number("peak", "η(0), learning rate at the start", 0.01, 1e4, 3.0, GROUP, is_log=True)
 # The spectrum that the band is computed with has so many distinct eigenvalues at most.
 GROUPS = 16
 # Batches so small against d have the spread of single samples.
 _SMALL_BATCH = 1 / 20
 # Samples times runs times distinct eigenvalues, some ten seconds of simulation.
 _MOST_WORK = 10**9
-_FAMILIES = {
-    "constant": jaxdp.Constant,
-    "polynomial": jaxdp.Polynomial,
-    "hyperbolic": jaxdp.Hyperbolic,
-    OPTIMAL: jaxdp.Optimal,
-}
 
 
 class LinearStream(AbstractStudy):
@@ -51,35 +48,15 @@ class LinearStream(AbstractStudy):
         Number("label_noise", "ζ, label noise (standard deviation)", 0.0, 3.0, 0.3, _PROBLEM),
         Number("condition_number", "κ, λ_max / λ_min", 1.0, 100.0, 1.0, _PROBLEM, True),
         Number("initial_risk", "R(0), risk before learning", 0.01, 10.0, 0.5, _PROBLEM, True),
-        Choice(
-            "budget",
-            "Budget as",
-            {"epsilon": "ε and δ", "rho": "ρ (Gaussian DP)"},
-            "epsilon",
-            _PRIVACY,
-        ),
-        Number(
-            "epsilon",
-            "ε",
-            *(0.05, 50.0, 4.0, _PRIVACY, True),
-            shown=Shown("budget", ("epsilon",)),
-        ),
-        Number("rho", "ρ", 0.01, 20.0, 1.0, _PRIVACY, True, shown=Shown("budget", ("rho",))),
+        Choice("budget", "Budget as", _BUDGETS, "epsilon", _PRIVACY),
+        Number("epsilon", "ε", 0.05, 50.0, 4.0, _PRIVACY, True, shown=("budget", ("epsilon",))),
+        Number("rho", "ρ", 0.01, 20.0, 1.0, _PRIVACY, True, shown=("budget", ("rho",))),
         Number("delta", "δ", 1e-12, 1e-2, 1e-5, _PRIVACY, True),
         Number("clip_scale", "c, clip norm over √d", 1e-3, 100.0, 1.0, _ALGORITHM, True),
         Number(
-            "batch_size",
-            "B, samples per step",
-            *(1, 64, 1, _ALGORITHM, True, True),
-            compiles=True,
+            "batch_size", "B, samples per step", 1, 64, 1, _ALGORITHM, True, True, compiles=True
         ),
-        *schedule_fields(
-            Number(
-                "peak", "η(0), learning rate at the start", 0.01, 1e4, 3.0, "Learning rate", True
-            ),
-            start="polynomial",
-            has_optimal=True,
-        ),
+        *schedule_fields(_PEAK, start="polynomial", has_optimal=True),
     )
 
     def check(self, values):
@@ -88,62 +65,27 @@ class LinearStream(AbstractStudy):
                 f"expected B <= n, got {values['batch_size']} > {values['num_samples']}"
             )
         # The problem of a schedule that nobody has planned is told before anything is computed.
-        schedule_of(values, values["peak"])
+        schedule_call(values, values["peak"])
 
     def describe(self, values):
-        problem = jaxdp.LinearRegression.power_law(
-            values["dim"],
-            condition_number=values["condition_number"],
-            label_noise=values["label_noise"],
-            initial_risk=values["initial_risk"],
-        )
-        settings: dict[str, Any] = {
-            "learning_rate": schedule_of(values, values["peak"]),
-            "clip_scale": values["clip_scale"],
-            "num_steps": values["num_samples"] // values["batch_size"],
-            "batch_size": values["batch_size"],
-        }
-        if values["budget"] == "rho":
-            algorithm = jaxdp.OnePassDPSGD(rho=values["rho"], **settings)
-        else:
-            algorithm = jaxdp.OnePassDPSGD.calibrated(
-                values["epsilon"], values["delta"], **settings
-            )
-        return Described(dict(values), problem, algorithm)
+        return Described(dict(values), *map(made, _calls(values)))
+
+    def program(self, values):
+        return (self.name, _num_modes(values), values["batch_size"], *schedule_program(values))
 
     def curve(self, described):
         # With a traced length another number of samples compiles nothing.
         algorithm = described.algorithm.with_traced_length()
-        is_alone = described.algorithm.batch_size == 1
-        theory = jaxdp.CoupledODE() if is_alone else jaxdp.DiscreteRecursion()
-        predicted = jaxdp.predict(described.problem, algorithm, theory=theory)
-        note = "" if self._has_band(described.values) else "no band for batches so large against d"
-        return Curve.of(predicted, note=note)
-
-    def curve_program(self, values):
-        modes = values["dim"] if values["condition_number"] > 1 else 1
-        return (self.name, modes, values["batch_size"], *schedule_program(values))
+        theory = getattr(jaxdp, _theory(described.values))()
+        return jax.device_get(jaxdp.predict(described.problem, algorithm, theory=theory))
 
     def band(self, described):
-        if not self._has_band(described.values):
+        if not _has_band(described.values):
             return None
-        found = spread(described.problem, described.algorithm)
-        assert found.std is not None
-        assert found.final_std is not None
-        return Band(np.asarray(found.std, np.float64), float(found.final_std))
-
-    def band_program(self, values):
-        if not self._has_band(values):
-            return None
-        groups = min(GROUPS, values["dim"]) if values["condition_number"] > 1 else 1
-        return ("spread", groups, values["batch_size"], *schedule_program(values))
-
-    def _has_band(self, values: Values) -> bool:
-        return values["batch_size"] <= max(1, _SMALL_BATCH * values["dim"])
+        return jax.device_get(spread(described.problem, described.algorithm))
 
     def check_runs(self, values, num_runs):
-        modes = values["dim"] if values["condition_number"] > 1 else 1
-        work = num_runs * values["num_samples"] * modes
+        work = num_runs * values["num_samples"] * _num_modes(values)
         if work > _MOST_WORK:
             raise ValueError(
                 f"expected runs x samples x distinct eigenvalues <= {_MOST_WORK:.0e}, got "
@@ -155,20 +97,58 @@ class LinearStream(AbstractStudy):
         found = jaxdp.plan(
             described.problem,
             num_samples=values["num_samples"],
-            schedule=_FAMILIES[values["schedule"]],
+            schedule=FAMILIES[values["schedule"]],
             rho=float(described.algorithm.rho),
         )
         peak, schedule = settings_of(found.algorithm.learning_rate)
-        return {
-            "clip_scale": float(f"{float(found.algorithm.clip_scale):.4g}"),
-            "peak": float(f"{peak:.4g}"),
-            "batch_size": 1,
-            **schedule,
-        }
+        clip_scale = float(f"{float(found.algorithm.clip_scale):.4g}")
+        peak = float(f"{peak:.4g}")
+        return {"clip_scale": clip_scale, "peak": peak, "batch_size": 1, **schedule}
 
     def code(self, described, num_runs):
-        has_band = self._has_band(described.values)
-        return stream_text(described.values, num_runs, seed=SEED, has_band=has_band)
+        values = described.values
+        problem, algorithm = _calls(values)
+        has_band = _has_band(values)
+        lines = [
+            "import jax",
+            "import jaxdp",
+            *(["import jaxdp.explorer"] if has_band else []),
+            "",
+            *assigned("problem", problem),
+            *assigned("algorithm", algorithm),
+            f"predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.{_theory(values)}())",
+            *(["band = jaxdp.explorer.spread(problem, algorithm)"] if has_band else []),
+        ]
+        labels = "time $k/K$", "excess risk $R$"
+        return finished(lines, values, num_runs, seed=SEED, has_band=has_band, labels=labels)
+
+
+def _calls(values: Values) -> tuple[Call, Call]:
+    """What makes the problem and the algorithm."""
+    named = {name: values[name] for name in ("condition_number", "label_noise", "initial_risk")}
+    budget = ("rho",) if values["budget"] == "rho" else ("epsilon", "delta")
+    algorithm = call(
+        "jaxdp.OnePassDPSGD" + ("" if values["budget"] == "rho" else ".calibrated"),
+        **{name: values[name] for name in budget},
+        learning_rate=schedule_call(values, values["peak"]),
+        clip_scale=values["clip_scale"],
+        num_steps=values["num_samples"] // values["batch_size"],
+        batch_size=values["batch_size"],
+    )
+    return call("jaxdp.LinearRegression.power_law", values["dim"], **named), algorithm
+
+
+def _theory(values: Values) -> str:
+    return "CoupledODE" if values["batch_size"] == 1 else "DiscreteRecursion"
+
+
+def _num_modes(values: Values) -> int:
+    """Distinct eigenvalues; equal ones are one mode."""
+    return values["dim"] if values["condition_number"] > 1 else 1
+
+
+def _has_band(values: Values) -> bool:
+    return values["batch_size"] <= max(1, _SMALL_BATCH * values["dim"])
 
 
 def spread(problem: jaxdp.LinearRegression, algorithm: jaxdp.OnePassDPSGD) -> Trajectory:
@@ -196,7 +176,7 @@ def spread(problem: jaxdp.LinearRegression, algorithm: jaxdp.OnePassDPSGD) -> Tr
 def grouped(problem: jaxdp.LinearRegression, num_groups: int = GROUPS) -> jaxdp.LinearRegression:
     """The problem with neighbouring eigenvalues replaced by their mean, in a few groups.
 
-    A step of `Fluctuations` costs the square of the number of distinct eigenvalues. Of power laws
+    A step of `Fluctuations` costs the square of the number of distinct eigenvalues. For power laws
     with a condition number up to 100 the predicted standard deviation with 16 groups differs by
     .2 % at most: test_the_band_of_grouped_eigenvalues_is_that_of_all_of_them.
 

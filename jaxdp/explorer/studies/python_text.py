@@ -1,10 +1,18 @@
-"""The Python that makes the page's picture: text that runs as it is."""
+"""The Python that makes the page's picture: text that runs as it is.
 
-from typing import Any
+What the page computes with and what it writes out are one and the same `Call`: it is made for the
+one and written for the other, so that the two cannot disagree about a number.
+"""
 
+import functools
+from typing import Any, NamedTuple
+
+import optax
+
+import jaxdp
 from jaxdp.explorer.studies.fields import Values
-from jaxdp.explorer.studies.schedules import schedule_text
 
+_MODULES = {"functools": functools, "jaxdp": jaxdp, "optax": optax}
 _PICTURE = """\
 import matplotlib.pyplot as plt
 
@@ -32,125 +40,84 @@ axes.fill_between(simulated.time, mean - error, mean + error, color="#0072B2", a
 """
 
 
-def stream_text(values: Values, num_runs: int | None, *, seed: int, has_band: bool) -> str:
-    """Of linear regression on a stream."""
-    is_alone = values["batch_size"] == 1
-    theory = "CoupledODE" if is_alone else "DiscreteRecursion"
-    if values["budget"] == "rho":
-        made, budget = "jaxdp.OnePassDPSGD", f"    rho={values['rho']!r},"
-    else:
-        made = "jaxdp.OnePassDPSGD.calibrated"
-        budget = f"    epsilon={values['epsilon']!r},\n    delta={values['delta']!r},"
-    lines = [
-        "import jax",
-        "import jaxdp",
-        *(["import jaxdp.explorer"] if has_band else []),
-        "",
-        "problem = jaxdp.LinearRegression.power_law(",
-        f"    {values['dim']},",
-        f"    condition_number={values['condition_number']!r},",
-        f"    label_noise={values['label_noise']!r},",
-        f"    initial_risk={values['initial_risk']!r},",
-        ")",
-        f"algorithm = {made}(",
-        budget,
-        f"    learning_rate={schedule_text(values, values['peak'])},",
-        f"    clip_scale={values['clip_scale']!r},",
-        f"    num_steps={values['num_samples'] // values['batch_size']},",
-        f"    batch_size={values['batch_size']},",
-        ")",
-        f"predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.{theory}())",
-        *(["band = jaxdp.explorer.spread(problem, algorithm)"] if has_band else []),
-    ]
-    return _finished(
-        lines,
-        values,
-        num_runs,
-        seed=seed,
-        band=_BAND if has_band else "",
-        labels=("time $k/K$", "excess risk $R$"),
-    )
+class Name(str):
+    """The dotted name of a public object, such as `optax.sgd`; written here, never sent."""
 
 
-def rows_text(
-    values: Values, num_runs: int | None, *, seed: int, noise_multiplier: float, test_rows: int
-) -> str:
-    """Of synthetic rows.
+class Call(NamedTuple):
+    """A call of a public function.
 
-    Args:
-        values: the settings.
-        num_runs: of the simulation; None for none.
-        seed: of the simulation.
-        noise_multiplier: that was found for the budget.
-        test_rows: how many there are.
+    Attributes:
+        function: its dotted name.
+        given, named: arguments by position and by name: numbers, lists, names or calls.
     """
-    n, p = values["num_rows"], values["num_features"]
-    optimiser = optimiser_text(values)
-    is_full = values["sampling_rate"] == 1
-    sampler = (
-        f"ShuffledEpochs({n}, {n})"
-        if is_full
-        else f"PoissonSampler({n}, {values['sampling_rate']!r})"
-    )
-    has_band = values["optimiser"] != "adam"
-    closure = "rank=0, spread_rank=0" if has_band else ""
-    lines = [
-        *(["import functools", ""] if "functools" in optimiser else []),
-        "import jax",
-        "import optax",
-        "",
-        "import jaxdp",
-        "",
-        f"n, p = {n}, {p}",
-        "keys = jax.random.split(jax.random.key(1), 3)",
-        f"features = jax.random.normal(keys[0], (n + {test_rows}, p)) / p**0.5",
-        "target = jax.random.normal(keys[1], (p,))",
-        f"noise = {values['label_noise']!r} * jax.random.normal(keys[2], (n + {test_rows},))",
-        "labels = features @ target + noise",
-        "problem = jaxdp.FixedFeatures.from_arrays(",
-        "    features[:n], labels[:n], features[n:], labels[n:]",
-        ")",
-        "algorithm = jaxdp.PrivateOptimiser(",
-        f"    {optimiser},",
-        f"    learning_rate={schedule_text(values, values['learning_rate'])},",
-        f"    clip_norm={values['clip_norm']!r},",
-        f"    noise_multiplier={noise_multiplier!r},",
-        f"    num_steps={values['num_steps']},",
-        f"    sampler=jaxdp.privacy.{sampler},",
-        ")",
-        f"theory = jaxdp.GaussianClosure({closure})",
-        "predicted = band = jaxdp.predict(problem, algorithm, theory=theory)",
-    ]
-    return _finished(
-        lines, values, num_runs, seed=seed, band=_BAND, labels=("epochs", "test error")
-    )
+
+    function: Name
+    given: tuple[Any, ...]
+    named: dict[str, Any]
 
 
-def optimiser_text(values: Values) -> str:
-    """The factory of an optimiser as Python."""
-    if values["optimiser"] in ("sgd", "adam"):
-        return f"optax.{values['optimiser']}"
-    nesterov = ", nesterov=True" if values["optimiser"] == "nesterov" else ""
-    return f"functools.partial(optax.sgd, momentum={values['momentum']!r}{nesterov})"
+def call(function: str, *given: Any, **named: Any) -> Call:
+    """The call of a function with these arguments."""
+    return Call(Name(function), given, named)
 
 
-def _finished(
+def made(part: Any) -> Any:
+    """What a call returns, what a name stands for, and any other value itself."""
+    if isinstance(part, Name):
+        module, *path = part.split(".")
+        return functools.reduce(getattr, path, _MODULES[module])
+    if isinstance(part, Call):
+        named = {name: made(each) for name, each in part.named.items()}
+        return made(part.function)(*map(made, part.given), **named)
+    return part
+
+
+def assigned(variable: str, part: Call) -> list[str]:
+    """Lines that give a variable what a call returns, an argument to each."""
+    return [f"{variable} = {part.function}(", *(f"    {each}," for each in _arguments(part)), ")"]
+
+
+def finished(
     lines: list[str],
     values: Values,
     num_runs: int | None,
     *,
     seed: int,
-    band: str,
+    has_band: bool,
     labels: tuple[str, str],
 ) -> str:
-    """With a simulation, the cost and the picture."""
+    """The program that begins with these lines, with a simulation, the cost and the picture.
+
+    Args:
+        lines: make `problem`, `algorithm`, `predicted` and, where there is one, `band`.
+        values: the settings.
+        num_runs: of the simulation; None where nothing is simulated.
+        seed: of the simulation.
+        has_band: whether there is a band.
+        labels: of time and risk.
+    """
     if num_runs is not None:
-        lines += [
-            "simulated = jaxdp.simulate(",
-            f"    problem, algorithm, num_runs={num_runs}, key=jax.random.key({seed})",
-            ")",
-        ]
-    lines += [f"print(jaxdp.account(algorithm, delta={values['delta']!r}))", ""]
-    parts: dict[str, Any] = {"time_label": labels[0], "risk_label": labels[1]}
-    runs = "" if num_runs is None else _RUNS
-    return "\n".join(lines) + "\n" + _PICTURE.format(band=band, runs=runs, **parts)
+        runs = f"    problem, algorithm, num_runs={num_runs}, key=jax.random.key({seed})"
+        lines = [*lines, "simulated = jaxdp.simulate(", runs, ")"]
+    lines = [*lines, f"print(jaxdp.account(algorithm, delta={values['delta']!r}))", ""]
+    return (
+        "\n".join(lines)
+        + "\n"
+        + _PICTURE.format(
+            band=_BAND if has_band else "",
+            runs="" if num_runs is None else _RUNS,
+            time_label=labels[0],
+            risk_label=labels[1],
+        )
+    )
+
+
+def _arguments(part: Call) -> list[str]:
+    return [*map(_text, part.given), *(f"{name}={_text(it)}" for name, it in part.named.items())]
+
+
+def _text(part: Any) -> str:
+    if isinstance(part, Call):
+        return f"{part.function}({', '.join(_arguments(part))})"
+    return str(part) if isinstance(part, Name) else repr(part)

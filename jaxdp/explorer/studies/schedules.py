@@ -8,28 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.explorer.studies.fields import Choice, Number, Shown, Values
-from jaxdp.schedules import (
-    AbstractSchedule,
-    Constant,
-    Hyperbolic,
-    PiecewiseLinear,
-    Polynomial,
-)
+from jaxdp import Optimal
+from jaxdp.explorer.studies.fields import Choice, Number, Values
+from jaxdp.explorer.studies.python_text import Call, call
+from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, PiecewiseLinear, Polynomial
 
-_GROUP = "Learning rate"
+GROUP = "Learning rate"
 OPTIMAL = "optimal"
 # Knots and values of a shape that begins at 1, as a plan found it; a plan comes first.
 SHAPE = "shape"
 # Straight lines between so many knots follow a planned schedule to about a percent. A gap counts
 # relative to the rate there, and to a small share of the first one.
 NUM_KNOTS, _SMALL = 24, 1e-2
-_FAMILIES = {"constant": "constant", "polynomial": "polynomial", "hyperbolic": "hyperbolic"}
+# What a plan looks among for each family.
+FAMILIES = {
+    "constant": Constant,
+    "polynomial": Polynomial,
+    "hyperbolic": Hyperbolic,
+    OPTIMAL: Optimal,
+}
 
 
-def schedule_fields(
-    peak: Number, *, start: str, has_optimal: bool
-) -> tuple[Choice | Number, Number, Number, Number]:
+def schedule_fields(peak: Number, *, start: str, has_optimal: bool) -> tuple[Choice | Number, ...]:
     """The settings of a schedule.
 
     Args:
@@ -37,58 +37,40 @@ def schedule_fields(
         start: the family to begin with.
         has_optimal: whether the best schedule of all can be planned.
     """
-    options = _FAMILIES | ({OPTIMAL: "optimal, by a plan"} if has_optimal else {})
+    options = {name: name for name in FAMILIES if name != OPTIMAL}
+    if has_optimal:
+        options[OPTIMAL] = "optimal, by a plan"
+    polynomial, hyperbolic = (("schedule", (name,)) for name in ("polynomial", "hyperbolic"))
+    knee = "knee: the time at which the rate has halved"
     return (
-        Choice("schedule", "Schedule", options, start, _GROUP),
+        Choice("schedule", "Schedule", options, start, GROUP),
         peak,
-        Number(
-            "power",
-            "power α of (1 − t)^α",
-            *(0.0, 3.0, 0.5, _GROUP),
-            shown=Shown("schedule", ("polynomial",)),
-        ),
-        Number(
-            "knee",
-            "knee: the time at which the rate has halved",
-            *(1e-3, 10.0, 0.25, _GROUP),
-            is_log=True,
-            shown=Shown("schedule", ("hyperbolic",)),
-        ),
+        Number("power", "power α of (1 − t)^α", 0.0, 3.0, 0.5, GROUP, shown=polynomial),
+        Number("knee", knee, 1e-3, 10.0, 0.25, GROUP, is_log=True, shown=hyperbolic),
     )
 
 
-def schedule_of(values: Values, peak: float) -> AbstractSchedule:
-    """The schedule of some settings.
+def schedule_call(values: Values, peak: float) -> Call:
+    """The call that makes the schedule of some settings.
 
     Raises:
         ValueError: it is the optimal one, and there is no plan yet.
     """
     family = values["schedule"]
     if family == "constant":
-        return Constant(peak)
+        return call("jaxdp.Constant", peak)
     if family == "polynomial":
-        return Polynomial(peak, values["power"])
+        return call("jaxdp.Polynomial", peak, power=values["power"])
     if family == "hyperbolic":
-        return Hyperbolic(peak, values["knee"])
-    knots, shape = _shape(values)
-    return PiecewiseLinear(knots, [peak * each for each in shape])
-
-
-def schedule_text(values: Values, peak: float) -> str:
-    """The same as Python."""
-    family = values["schedule"]
-    if family == "constant":
-        return f"jaxdp.Constant({peak!r})"
-    if family == "polynomial":
-        return f"jaxdp.Polynomial({peak!r}, power={values['power']!r})"
-    if family == "hyperbolic":
-        return f"jaxdp.Hyperbolic({peak!r}, knee={values['knee']!r})"
-    knots, shape = _shape(values)
-    return f"jaxdp.PiecewiseLinear({list(knots)!r}, {[peak * each for each in shape]!r})"
+        return call("jaxdp.Hyperbolic", peak, knee=values["knee"])
+    if values.get(SHAPE) is None:
+        raise ValueError("expected a plan first: the optimal schedule is found by one, press Plan")
+    knots, shape = values[SHAPE]
+    return call("jaxdp.PiecewiseLinear", [*knots], [peak * each for each in shape])
 
 
 def schedule_program(values: Values) -> tuple[Any, ...]:
-    """What a compiled program depends on."""
+    """The part of a schedule that a compiled program depends on."""
     family = values["schedule"]
     return (family, len(values[SHAPE][0])) if family == OPTIMAL else (family,)
 
@@ -119,10 +101,9 @@ def _few_knots(knots: np.ndarray, rates: np.ndarray) -> np.ndarray:
     Beginning with the ends, the next is always where straight lines are farthest off.
     """
     kept = [0, len(knots) - 1]
+    scale = rates + _SMALL * rates[0]
     while len(kept) < min(NUM_KNOTS, len(knots)):
-        gap = np.abs(np.interp(knots, knots[kept], rates[kept]) - rates) / (
-            rates + _SMALL * rates[0]
-        )
+        gap = np.abs(np.interp(knots, knots[kept], rates[kept]) - rates) / scale
         gap[kept] = -1
         kept = sorted([*kept, int(np.argmax(gap))])
     return np.asarray(kept)
@@ -130,10 +111,3 @@ def _few_knots(knots: np.ndarray, rates: np.ndarray) -> np.ndarray:
 
 def _rounded(values: np.ndarray) -> tuple[float, ...]:
     return tuple(float(f"{value:.6g}") for value in values)
-
-
-def _shape(values: Values) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    shape = values.get(SHAPE)
-    if shape is None:
-        raise ValueError("expected a plan first: the optimal schedule is found by one, press Plan")
-    return shape

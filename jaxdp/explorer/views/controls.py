@@ -3,20 +3,51 @@
 A widget only proposes: what it sends is checked by the field, and put back where it is refused.
 """
 
+import abc
 from collections.abc import Callable
 from typing import Any
 
 import panel
 
 from jaxdp.explorer.studies.fields import Choice, Field, Number
+from jaxdp.explorer.views.parts import WIDTH
 
-WIDTH = 330
 _BOX = 92
 # Places of a logarithmic or continuous slider.
 _STEPS = 400
-# Called with the setting's name and its value.
+# Called with the setting's name and its value, and with a message.
 OnChange = Callable[[str, Any], None]
 OnRefuse = Callable[[str], None]
+
+
+class AbstractControl(abc.ABC):
+    """The widgets of a setting.
+
+    Attributes:
+        field: the setting.
+        value: what is shown, which is in the range.
+        view: the object of Panel.
+    """
+
+    field: Any
+    value: Any
+    view: Any
+    _on_change: OnChange
+    _on_refuse: OnRefuse
+
+    @abc.abstractmethod
+    def show(self, value: Any) -> None:
+        """Put the widgets at a value that is known to be in the range."""
+
+    def _propose(self, read: Callable[[Any], Any], sent: Any) -> None:
+        try:
+            value = read(sent)
+        except ValueError as error:
+            self.show(self.value)
+            self._on_refuse(str(error))
+            return
+        if value != self.value:
+            self._on_change(self.field.name, value)
 
 
 class _Slider(panel.widgets.FloatSlider):
@@ -26,16 +57,13 @@ class _Slider(panel.widgets.FloatSlider):
     _debounce = 1
 
 
-class NumberControl:
-    """A label, a box and a slider."""
+class NumberControl(AbstractControl):
+    """A label, a box and a slider; CSS classes of its name let a browser's test find them."""
 
     def __init__(self, field: Number, on_change: OnChange, on_refuse: OnRefuse):
         self.field, self._on_change, self._on_refuse = field, on_change, on_refuse
-        self.value: Any = field.start
-        self._is_setting = False
         low, high = field.position(field.low), field.position(field.high)
         is_stepwise = field.is_whole and not field.is_log
-        # Under these names a browser's test finds them.
         self.box = panel.widgets.TextInput(
             css_classes=[f"box-{field.name}"], width=_BOX, margin=(2, 5, 0, 0), align="center"
         )
@@ -46,7 +74,7 @@ class NumberControl:
             step=1.0 if is_stepwise else (high - low) / _STEPS,
             value=field.position(field.start),
             show_value=False,
-            # Of a logarithmic slider it would be the logarithm.
+            # On a logarithmic slider it would be the logarithm.
             tooltips=False,
             width=WIDTH - 20,
             margin=(0, 5, 8, 5),
@@ -59,78 +87,48 @@ class NumberControl:
         label = panel.pane.HTML(field.label, width=WIDTH - _BOX - 20, margin=(2, 5), align="center")
         self.view = panel.Column(panel.Row(label, self.box, margin=0), self.slider, margin=0)
 
-    def show(self, value: Any) -> None:
-        """Put box and slider at a value that is known to be in the range."""
+    def show(self, value):
+        # First, so that the widgets find nothing new in what they are set to.
         self.value = value
-        self._is_setting = True
-        try:
-            self.box.value = f"{value:d}" if self.field.is_whole else f"{value:.6g}"
-            # Set anew where the same text was refused and stands there still.
-            self.box.param.trigger("value")
-            self.slider.value = self.field.position(value)
-        finally:
-            self._is_setting = False
+        self.box.value = self._text(value)
+        # Set anew where the same text was refused and stands there still.
+        self.box.param.trigger("value")
+        self.slider.value = self.field.position(value)
+
+    def _text(self, value) -> str:
+        return f"{value:d}" if self.field.is_whole else f"{value:.6g}"
 
     def _typed(self, event) -> None:
-        if not self._is_setting:
-            self._propose(lambda: self.field.checked(event.new))
+        if event.new != self._text(self.value):
+            self._propose(self.field.checked, event.new)
 
     def _slid(self, event) -> None:
-        if not self._is_setting and event.new != self.field.position(self.value):
-            self._propose(lambda: self.field.at(event.new))
-
-    def _propose(self, read: Callable[[], Any]) -> None:
-        try:
-            value = read()
-        except ValueError as error:
-            self.show(self.value)
-            self._on_refuse(str(error))
-            return
-        if value != self.value:
-            self._on_change(self.field.name, value)
+        if event.new != self.field.position(self.value):
+            self._propose(self.field.at, event.new)
 
 
-class ChoiceControl:
+class ChoiceControl(AbstractControl):
     """A list of which one is chosen."""
 
     def __init__(self, field: Choice, on_change: OnChange, on_refuse: OnRefuse):
         self.field, self._on_change, self._on_refuse = field, on_change, on_refuse
         self.value = field.start
-        self._is_setting = False
-        options = {text: value for value, text in field.options.items()}
-        self.select = panel.widgets.Select(
+        self.view = self.select = panel.widgets.Select(
             css_classes=[f"select-{field.name}"],
             label=field.label,
-            options=options,
+            options={text: value for value, text in field.options.items()},
             value=field.start,
             width=WIDTH - 20,
             margin=(2, 5, 8, 5),
         )
-        self.select.param.watch(self._chosen, "value")
-        self.view = self.select
+        self.select.param.watch(lambda event: self._propose(field.checked, event.new), "value")
 
-    def show(self, value: Any) -> None:
-        """Put the list at a value."""
-        self.value = value
-        self._is_setting = True
-        try:
-            self.select.value = value
-        finally:
-            self._is_setting = False
-
-    def _chosen(self, event) -> None:
-        if self._is_setting or event.new == self.value:
-            return
-        try:
-            value = self.field.checked(event.new)
-        except ValueError as error:
-            self.show(self.value)
-            self._on_refuse(str(error))
-            return
-        self._on_change(self.field.name, value)
+    def show(self, value):
+        self.value = self.select.value = value
 
 
-def control_of(field: Field, on_change: OnChange, on_refuse: OnRefuse):
+def control_of(field: Field, on_change: OnChange, on_refuse: OnRefuse) -> AbstractControl:
     """The widgets of a setting."""
-    kind = NumberControl if isinstance(field, Number) else ChoiceControl
-    return kind(field, on_change, on_refuse)  # pyright: ignore[reportArgumentType]
+    if isinstance(field, Number):
+        return NumberControl(field, on_change, on_refuse)
+    return ChoiceControl(field, on_change, on_refuse)

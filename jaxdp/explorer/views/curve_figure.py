@@ -6,94 +6,82 @@ import numpy as np
 from bokeh.core.properties import value
 from bokeh.models import ColumnDataSource, Legend, LegendItem, Whisker
 from bokeh.plotting import figure
+from jaxtyping import Float
 
-from jaxdp.explorer.studies.base import Band, Curve, Runs
+from jaxdp.comparison.picture import Spread
+from jaxdp.core.trajectory import Trajectory
 
-# Of Okabe and Ito's colours, which colour-blind readers tell apart, as in `jaxdp.plots`.
+# Two of Okabe and Ito's colours, which colour-blind readers tell apart, as in `jaxdp.plots`.
 BLACK, BLUE = "#000000", "#0072B2"
 _BAND, _FONT, _HEIGHT = "#B8B8B8", "13pt", 430
 # Where what is released is drawn: beyond the end, when the last step's noise has come.
 _RELEASED_AT = 1.05
-_EMPTY_LINE: dict[str, Any] = {"x": [], "y": []}
-_EMPTY_BAND: dict[str, Any] = {"x": [], "low": [], "high": []}
-_EMPTY_END: dict[str, Any] = {"x": [], "y": [], "low": [], "high": []}
 # A band that reaches below zero has no lower edge on a logarithmic axis.
 _LEAST = 1e-12
+_EMPTY: dict[str, dict[str, Any]] = {
+    "line": {"x": [], "y": []},
+    "band": {"x": [], "low": [], "high": []},
+    "end": {"x": [], "y": [], "low": [], "high": []},
+}
+_Sources = dict[str, ColumnDataSource]
 
 
 class CurveFigure:
-    """Two figures of the same data, one with a logarithmic axis, of which one is shown."""
+    """Two figures of the same data, one with a logarithmic axis, of which one is shown.
+
+    Attributes:
+        predicted, simulated: what is drawn: a "line", a "band" about it, and its "end", what is
+            released.
+        linear, log: the figures.
+    """
 
     def __init__(self, time_label: str, risk_label: str):
-        names = {"line": _EMPTY_LINE, "band": _EMPTY_BAND, "end": _EMPTY_END}
-        self.predicted = {name: ColumnDataSource(data, name=name) for name, data in names.items()}
-        self.simulated = {name: ColumnDataSource(data) for name, data in names.items()}
+        # The names are for a browser's test, which looks for them.
+        self.predicted: _Sources = {
+            name: ColumnDataSource(dict(data), name=name) for name, data in _EMPTY.items()
+        }
+        self.simulated: _Sources = {
+            name: ColumnDataSource(dict(data)) for name, data in _EMPTY.items()
+        }
         self._items: list[dict[str, LegendItem]] = []
         self.linear = self._figure("linear", time_label, risk_label)
         self.log = self._figure("log", time_label, risk_label)
-        self._curve: Curve | None = None
+        self._curve: Trajectory | None = None
         self._name()
 
-    def show_curve(self, curve: Curve) -> None:
+    def show_curve(self, curve: Trajectory) -> None:
         """Draw another prediction; its band comes later, and simulated runs were of another."""
         self._curve = curve
-        has_jump = not np.isclose(curve.final_risk, curve.risk[-1], rtol=1e-6, atol=0)
-        place = [_RELEASED_AT * curve.time[-1]] if has_jump else []
-        final = [curve.final_risk] if has_jump else []
-        self.predicted["line"].data = {"x": curve.time, "y": curve.risk}
-        self.predicted["end"].data = {"x": place, "y": final, "low": final, "high": final}
-        self.predicted["band"].data = dict(_EMPTY_BAND)
-        self.hide_runs()
-        self._name()
-
-    def show_band(self, band: Band) -> None:
-        """Draw the band of the curve that is shown."""
-        curve = self._curve
-        assert curve is not None
-        low = np.maximum(curve.risk - band.std, _LEAST)
-        self.predicted["band"].data = {"x": curve.time, "low": low, "high": curve.risk + band.std}
-        end: Any = self.predicted["end"].data
-        if len(end["x"]):
-            edges = (
-                max(curve.final_risk - band.final_std, _LEAST),
-                curve.final_risk + band.final_std,
-            )
-            self.predicted["end"].data = {**end, "low": [edges[0]], "high": [edges[1]]}
-        self._name()
-
-    def show_runs(self, runs: Runs) -> None:
-        """Draw the mean of simulated runs, with its standard error."""
-        self.simulated["line"].data = {"x": runs.time, "y": runs.mean}
-        low, high = np.maximum(runs.mean - runs.error, _LEAST), runs.mean + runs.error
-        self.simulated["band"].data = {"x": runs.time, "low": low, "high": high}
-        if len(self.predicted["end"].data["x"]):
-            place, error = 1.02 * _RELEASED_AT * runs.time[-1], np.nan_to_num(runs.final_error)
-            self.simulated["end"].data = {
-                "x": [place],
-                "y": [runs.final_mean],
-                "low": [max(runs.final_mean - error, _LEAST)],
-                "high": [runs.final_mean + error],
-            }
-        self._name()
-
-    def hide_runs(self) -> None:
-        """Take simulated runs away, which belong to other settings."""
+        time, risk, final = _drawn(curve)
+        self.predicted["line"].data = {"x": time, "y": risk}
+        self.predicted["band"].data = dict(_EMPTY["band"])
+        has_jump = not np.isclose(final, risk[-1], rtol=1e-6, atol=0)
+        _put_end(self.predicted, final if has_jump else None, 0.0, time[-1])
         if len(self.simulated["line"].data["x"]):
-            self.simulated["line"].data = dict(_EMPTY_LINE)
-            self.simulated["band"].data = dict(_EMPTY_BAND)
-            self.simulated["end"].data = dict(_EMPTY_END)
+            for name, data in _EMPTY.items():
+                self.simulated[name].data = dict(data)
+        self._name()
+
+    def show_band(self, band: Trajectory) -> None:
+        """Draw the spread of a prediction about the curve that is shown."""
+        assert self._curve is not None
+        time, risk, final = _drawn(self._curve)
+        _put_band(self.predicted, time, risk, np.asarray(band.std, np.float64))
+        if len(self.predicted["end"].data["x"]):
+            _put_end(self.predicted, final, float(np.asarray(band.final_std)), time[-1])
+        self._name()
+
+    def show_runs(self, time: Float[np.ndarray, " records"], runs: Spread) -> None:
+        """Draw the mean of simulated runs, with its standard error."""
+        self.simulated["line"].data = {"x": time, "y": runs.mean}
+        _put_band(self.simulated, time, runs.mean, runs.error)
+        if len(self.predicted["end"].data["x"]):
+            # A little to the right of the predicted one, so that both are seen.
+            _put_end(self.simulated, float(runs.final), float(runs.final_error), 1.02 * time[-1])
+        self._name()
 
     def _figure(self, scale: Any, time_label: str, risk_label: str):
-        drawn: Any = figure(
-            height=_HEIGHT,
-            sizing_mode="stretch_width",
-            min_width=520,
-            y_axis_type=scale,
-            x_axis_label=time_label,
-            y_axis_label=risk_label,
-            tools="pan,box_zoom,wheel_zoom,reset,save",
-            active_drag=None,
-        )
+        drawn = empty_figure(_HEIGHT, time_label, risk_label, "linear", scale)
         predicted, simulated = self.predicted, self.simulated
         edges = {"y1": "low", "y2": "high"}
         band = drawn.varea("x", **edges, source=predicted["band"], fill_color=_BAND, fill_alpha=0.6)
@@ -107,27 +95,18 @@ class CurveFigure:
         )
         drawn.scatter("x", "y", source=simulated["end"], marker="circle", size=8, color=BLUE)
         for source, color in ((predicted, BLACK), (simulated, BLUE)):
+            style: Any = {"line_color": color, "line_width": 1.5}
+            bars: Any = {"base": "x", "lower": "low", "upper": "high", **style}
             drawn.add_layout(
-                Whisker(
-                    base="x",
-                    lower="low",
-                    upper="high",
-                    source=source["end"],
-                    line_color=color,
-                    line_width=1.5,
-                    upper_head=None,
-                    lower_head=None,
-                )
+                Whisker(source=source["end"], upper_head=None, lower_head=None, **bars)
             )
-        named = {
-            "curve": ("predicted", [curve]),
-            "band": ("predicted standard deviation of single runs", [band]),
-            "end": ("released, after the last step's noise", [end]),
-            "runs": ("simulated, mean and standard error", [runs, error]),
-        }
         items = {
-            name: LegendItem(label=text, renderers=drawn_as)
-            for name, (text, drawn_as) in named.items()
+            "curve": LegendItem(label="predicted", renderers=[curve]),
+            "band": LegendItem(
+                label="predicted standard deviation of single runs", renderers=[band]
+            ),
+            "end": LegendItem(label="released, after the last step's noise", renderers=[end]),
+            "runs": LegendItem(label="simulated, mean and standard error", renderers=[runs, error]),
         }
         self._items.append(items)
         drawn.add_layout(Legend(items=list(items.values())))
@@ -136,17 +115,48 @@ class CurveFigure:
 
     def _name(self) -> None:
         """Legends without what is not there."""
-        is_there = {
-            "curve": True,
-            "band": len(self.predicted["band"].data["x"]) > 0,
-            "end": len(self.predicted["end"].data["x"]) > 0,
-            "runs": len(self.simulated["line"].data["x"]) > 0,
-        }
+        predicted, simulated = self.predicted, self.simulated
+        sources = {"band": predicted["band"], "end": predicted["end"], "runs": simulated["line"]}
         for items in self._items:
-            for name, item in items.items():
-                item.visible = is_there[name]
+            for name, source in sources.items():
+                items[name].visible = len(source.data["x"]) > 0
             if self._curve is not None:
                 items["curve"].label = value(f"predicted, {self._curve.label}")
+
+
+def _drawn(curve: Trajectory):
+    """Time, risk and released risk."""
+    time, risk = np.asarray(curve.time, np.float64), np.asarray(curve.risk, np.float64)
+    return time, risk, float(curve.final_risk)
+
+
+def _put_band(sources: _Sources, time, middle, width) -> None:
+    low, high = np.maximum(middle - width, _LEAST), middle + width
+    sources["band"].data = {"x": time, "low": low, "high": high}
+
+
+def _put_end(sources: _Sources, final: float | None, width: float, last: float) -> None:
+    """What is released, with its spread; nothing where there is none."""
+    if final is None:
+        sources["end"].data = dict(_EMPTY["end"])
+        return
+    ends = {"low": [max(final - width, _LEAST)], "high": [final + width]}
+    sources["end"].data = {"x": [_RELEASED_AT * last], "y": [final], **ends}
+
+
+def empty_figure(height: int, across: str, along: str, x_scale: Any, y_scale: Any) -> Any:
+    """A figure with axes of these names and scales."""
+    return figure(
+        height=height,
+        sizing_mode="stretch_width",
+        min_width=520,
+        x_axis_type=x_scale,
+        y_axis_type=y_scale,
+        x_axis_label=across,
+        y_axis_label=along,
+        tools="pan,box_zoom,wheel_zoom,reset,save",
+        active_drag=None,
+    )
 
 
 def styled(drawn) -> None:

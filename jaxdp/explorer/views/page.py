@@ -6,13 +6,12 @@ import panel
 
 from jaxdp.explorer.studies.linear_stream import LinearStream
 from jaxdp.explorer.studies.synthetic_rows import SyntheticRows
-from jaxdp.explorer.views.document import Poster
+from jaxdp.explorer.views.background import Poster
+from jaxdp.explorer.views.sweep_tab import SweepTab
 from jaxdp.explorer.views.theory_tab import TheoryTab
 
 if TYPE_CHECKING:
     import xarray
-
-TITLE = "jaxdp explore"
 
 
 def new_page(dataset: "xarray.Dataset | None") -> panel.Tabs:
@@ -31,22 +30,16 @@ def new_page(dataset: "xarray.Dataset | None") -> panel.Tabs:
     place = panel.Column(sizing_mode="stretch_width")
 
     def show(label: str) -> None:
-        # Made when it is first looked at: each compiles its own.
-        if label not in made:
-            made[label] = TheoryTab(studies[label], poster)
-        place[:] = [made[label].view]
+        # What a browser sends may be no study; one is made when it is first looked at.
+        if label in studies:
+            if label not in made:
+                made[label] = TheoryTab(studies[label], poster)
+            place[:] = [made[label].view]
 
-    def chosen(event) -> None:
-        if event.new in studies:
-            show(event.new)
-
-    choice.param.watch(chosen, "value")
+    choice.param.watch(lambda event: show(event.new), "value")
     show(first)
-    tabs: list[tuple[str, Any]] = [
-        ("Theory", panel.Column(choice, place, sizing_mode="stretch_width"))
-    ]
+    theory = panel.Column(choice, place, sizing_mode="stretch_width")
+    tabs: list[tuple[str, Any]] = [("Theory", theory)]
     if dataset is not None:
-        from jaxdp.explorer.views.store_tab import StoreTab
-
-        tabs.append(("Sweep", StoreTab(dataset).view))
+        tabs.append(("Sweep", SweepTab(dataset).view))
     return panel.Tabs(*tabs, sizing_mode="stretch_width", margin=(4, 16))

@@ -1,85 +1,82 @@
-"""Serves the page on this machine."""
+"""Serves the page on this machine, and answers only what a browser asks for the page itself.
 
-import ipaddress
+A server at the loopback address is within reach of every web page that this machine's browser
+shows: a page of another site can make the browser ask for any path, and can point its own name at
+this machine, so that browsers take the answers for its own. Bokeh holds the origin of websockets
+alone, and Panel serves more paths than the page needs, one of which imports a module that the path
+names.
+"""
+
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import Any
 
+from bokeh.server.util import check_allowlist
 from panel.io.server import Server, get_server
+from tornado.httputil import HTTPServerRequest
+from tornado.routing import Matcher, Rule
+from tornado.web import RequestHandler
 
-from jaxdp.explorer.views.gate import close_gate
-from jaxdp.explorer.views.page import TITLE, new_page
-
-if TYPE_CHECKING:
-    import xarray
-
+_TITLE = "jaxdp explore"
 _LOOPBACK = ("127.0.0.1", "localhost")
+_PAGE, _SOCKET = "/", "/ws"
+_PATHS = (_PAGE, _SOCKET, "/favicon.ico")
+# Scripts and styles of Bokeh and Panel.
+_FILES = "/static/"
 # Sessions at once, each with its own widgets and its own thread: tabs of browsers, and those that
 # were closed some seconds ago.
 MOST_SESSIONS = 16
-
-
-def run_server(
-    dataset: "xarray.Dataset | None",
-    address: str,
-    port: int,
-    origins: tuple[str, ...],
-    *,
-    is_shown: bool,
-    largest: int,
-) -> None:
-    """Serve until interrupted; the arguments are those of `jaxdp.explorer.serve`, checked."""
-    port = port or _free_port(address)
-    _require_free(address, port)
-    host = f"[{address}]" if ":" in address else address
-    print(f"http://{host}:{port}  (Ctrl-C ends it)", flush=True)
-    server = new_server(
-        lambda: new_page(dataset), address, port, origins, is_shown=is_shown, largest=largest
-    )
-    server.start()
-    server.io_loop.start()
+# Bytes of one message from a browser; those of sliders have some hundred.
+_LARGEST_MESSAGE = 2**20
 
 
 def new_server(
     make_page: Callable[[], Any],
     address: str,
     port: int,
-    origins: tuple[str, ...],
+    origins: tuple[str, ...] = (),
     *,
-    is_shown: bool,
-    largest: int,
+    is_shown: bool = False,
     most_sessions: int = MOST_SESSIONS,
 ) -> Server:
     """A server of the page that answers what belongs to the page and nothing else, not started.
 
     Args:
         make_page: called for each session.
-        address, port, origins, is_shown, largest: as for `run_server`; the port is a free one.
+        address, port, origins, is_shown: as for `jaxdp.explorer.serve`, checked.
         most_sessions: that there may be at once.
+
+    Raises:
+        ValueError: nothing can listen at this port of the address.
     """
-    allowed = allowed_origins(address, port, origins)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        socket.create_server((address, port), family=family).close()
+    except OSError as error:
+        reason = error.strerror
+        raise ValueError(f"expected a free port at {address}, got {port}: {reason}") from None
+    # Bokeh does not read addresses of version 6, which are added below.
+    named = [name for name in origins if not name.startswith("[")]
     server = get_server(
         {"/": make_page},
         address=address,
         port=port,
-        # Bokeh does not read addresses of version 6, which are added below.
-        websocket_origin=[name for name in allowed if not name.startswith("[")] or None,
-        websocket_max_message_size=largest,
-        title=TITLE,
+        websocket_origin=named or None,
+        websocket_max_message_size=_LARGEST_MESSAGE,
+        title=_TITLE,
         show=is_shown,
         verbose=False,
         location=False,
         start=False,
     )
     application = server._tornado
-    application.websocket_origins.update(allowed)
-    contexts = application.applications.values()
-    close_gate(
-        application,
-        application.websocket_origins,
-        lambda: sum(len(list(each.sessions)) for each in contexts),
-        most_sessions,
-    )
+    allowed = application.websocket_origins
+    if not named:
+        # Where none is named Bokeh adds localhost, whatever the address.
+        allowed.clear()
+    allowed.update(allowed_origins(address, server.port or port, origins))
+    gate = _Gate(allowed, application.applications.values(), most_sessions)
+    application.default_router.rules.insert(0, Rule(gate, _Refusal))
     return server
 
 
@@ -89,7 +86,7 @@ def allowed_origins(address: str, port: int, more: tuple[str, ...]) -> list[str]
     A page of another site has another origin, and a name that has been pointed at this machine is
     another host: both are refused.
     """
-    names = [f"[{address}]" if ":" in address else address]
+    names = [host_of(address)]
     if address in ("127.0.0.1", "::1"):
         names += [name for name in _LOOPBACK if name not in names]
     elif address in ("0.0.0.0", "::"):
@@ -97,22 +94,55 @@ def allowed_origins(address: str, port: int, more: tuple[str, ...]) -> list[str]
     return [*(f"{name}:{port}" for name in names), *more]
 
 
-def _free_port(address: str) -> int:
-    with _listening(address, 0) as probe:
-        return probe.getsockname()[1]
+def host_of(address: str) -> str:
+    """An address as it stands in a URL."""
+    return f"[{address}]" if ":" in address else address
 
 
-def _require_free(address: str, port: int) -> None:
-    """Raise ValueError where nothing can listen there."""
-    try:
-        _listening(address, port).close()
-    except OSError as error:
-        raise ValueError(
-            f"expected a free port at {address}, got {port}: {error.strerror}"
-        ) from None
+class _Gate(Matcher):
+    """Matches the requests that are refused, before any other handler sees them.
+
+    Args:
+        allowed: `host:port` of each name that leads to the page.
+        contexts: of Bokeh, which know the sessions.
+        most: sessions that there may be before another one is refused.
+    """
+
+    def __init__(self, allowed: Collection[str], contexts: Collection[Any], most: int):
+        self._allowed, self._contexts, self._most = list(allowed), contexts, most
+
+    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
+        refusal = self._refusal(request)
+        return None if refusal is None else {"target_kwargs": {"refusal": refusal}}
+
+    def _refusal(self, request: HTTPServerRequest) -> tuple[int, str] | None:
+        """Status and one sentence, or None for what is answered."""
+        # A name that was pointed at this machine stands here, whatever the address behind it.
+        if not check_allowlist(request.headers.get("Host", "").lower(), self._allowed):
+            return 403, (
+                "expected an address of the page: the one that was printed when it was started, or "
+                "one that was given as an origin when it was started"
+            )
+        # Browsers say it of requests to a loopback address and over https.
+        if request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site":
+            return 403, "expected no request from another site: type the address, or paste it"
+        if request.path not in _PATHS and not request.path.startswith(_FILES):
+            return 404, "expected the page or what it needs"
+        # The websocket of a page belongs to a session that counts already.
+        taken = sum(len(list(each.sessions)) for each in self._contexts)
+        if request.path in (_PAGE, _SOCKET) and taken + (request.path == _PAGE) > self._most:
+            return 503, f"expected at most {self._most} pages at once: close one, and wait a minute"
+        return None
 
 
-def _listening(address: str, port: int) -> socket.socket:
-    version = ipaddress.ip_address(address).version
-    family = socket.AF_INET6 if version == 6 else socket.AF_INET
-    return socket.create_server((address, port), family=family)
+class _Refusal(RequestHandler):
+    """Answers with a status and one sentence."""
+
+    def initialize(self, refusal: tuple[int, str]) -> None:
+        self._refusal = refusal
+
+    def prepare(self) -> None:
+        status, sentence = self._refusal
+        self.set_status(status)
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(f"{sentence}\n")

@@ -1,31 +1,32 @@
 """The first tab: settings on the left; the curve, its cost and its Python on the right."""
 
-import dataclasses
 import html
 import traceback
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import panel
 
+from jaxdp.comparison.picture import Spread, spread_of
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.explorer.studies.base import AbstractStudy, Band, Curve, Described, Runs
-from jaxdp.explorer.studies.costs import CostTable, cost_table
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.explorer.studies.base import AbstractStudy, Described, note_on
 from jaxdp.explorer.studies.fields import is_shown
-from jaxdp.explorer.studies.programs import PROGRAMS
+from jaxdp.explorer.studies.schedules import OPTIMAL
+from jaxdp.explorer.views.background import PROGRAMS, Ended, Latest, Poster, end_if_over
 from jaxdp.explorer.views.controls import control_of
 from jaxdp.explorer.views.curve_figure import CurveFigure
-from jaxdp.explorer.views.document import Poster
-from jaxdp.explorer.views.latest import Ended, Latest, end_if_over
-from jaxdp.explorer.views.layout import (
+from jaxdp.explorer.views.parts import (
     CLIPBOARD,
-    card,
+    WIDTH,
     code_html,
-    controls_column,
     cost_html,
-    message_html,
+    folding_card,
     message_pane,
     pane,
+    settings_card,
+    show_message,
     status_html,
 )
 
@@ -52,11 +53,11 @@ class TheoryTab:
             field.name: control_of(field, self._changed, self.refuse) for field in study.fields
         }
         self.status, self.readout = pane(status_html("starting ...")), pane(min_height=26)
-        self.cost, self.code = pane(), pane(sizing_mode="stretch_width")
-        self.code_card = card(
+        self.message, self.cost = message_pane(), pane()
+        self.code = pane(sizing_mode="stretch_width")
+        self.code_card = folding_card(
             "The Python that makes this picture", self.code, css_class="card-code", is_open=False
         )
-        self.message = message_pane()
         self.text = panel.widgets.TextAreaInput(value="", visible=False)
         self.simulate = panel.widgets.Button(label="Simulate", color="primary", width=110)
         self.runs = panel.widgets.Select(options=_RUNS, value=30, width=110)
@@ -81,107 +82,105 @@ class TheoryTab:
 
     def refuse(self, message: str) -> None:
         """Say why something is not done; nothing else changes."""
-        self.message.object = message_html(message)
-        self.message.visible = True
+        show_message(self.message, message)
 
     def _changed(self, name: str, value: Any) -> None:
         try:
-            self.values = self.study.changed(self.values, **{name: value})
+            self._set({name: value})
         except ValueError as error:
-            if name == "schedule" and value == "optimal":
-                # Nothing is wrong with it: it has to be planned first.
-                self.controls[name].show(self.values[name])
-                self._act(lambda: self._planned(schedule=value))
-                return
             self.controls[name].show(self.values[name])
-            self.refuse(str(error))
-            return
+            if (name, value) == ("schedule", OPTIMAL):
+                # Nothing is wrong with it: it has to be planned first.
+                self._act(lambda: self._planned(schedule=value))
+            else:
+                self.refuse(str(error))
+
+    def _set(self, changes: dict[str, Any]) -> None:
+        """Change settings, show them and predict; ValueError, and no change, where one is wrong."""
+        self.values = self.study.changed(self.values, **changes)
         self.message.visible = False
-        self.controls[name].show(value)
+        for name in changes.keys() & self.controls.keys():
+            self.controls[name].show(self.values[name])
         self._show_controls()
         self.predict()
 
     def _predicted(self, values: dict[str, Any], number: int) -> None:
-        """In a thread."""
-        is_known = self.study.curve_program(values) in PROGRAMS
-        self._say("" if is_known else "compiling the prediction ...")
+        """Runs in a thread, and shows nothing once something newer has been asked for."""
+
+        def post(change: Callable[[], None]) -> None:
+            self._poster.post(lambda: change() if number == self._curves.number else None)
+
+        program = self.study.program(values)
+        self._say("" if ("curve", program) in PROGRAMS else "compiling the prediction ...")
         described = self.study.describe(values)
         curve = self.study.curve(described)
-        PROGRAMS.add(self.study.curve_program(values))
+        PROGRAMS.add(("curve", program))
 
         def show_curve():
             self._described = described
             self.figure.show_curve(curve)
             if not len(self._place):
                 self._draw()
-            self.readout.object = _readout(curve, None)
+            self.readout.object = _readout(curve, None, note_on(curve))
 
-        self._post(show_curve, number)
-        code = self.study.code(described, None)
-        self._post(lambda: self._show_code(code), number)
-        table = cost_table(described.algorithm, values["delta"])
-        self._post(lambda: self._show_cost(table), number)
-        program = self.study.band_program(values)
-        if program is None or number != self._curves.number:
-            self._say("")
-            return
-        self._say("computing the band ..." if program in PROGRAMS else "compiling the band ...")
-        band = self.study.band(described)
-        PROGRAMS.add(program)
-        if band is not None:
-
-            def show_band():
+        def show_band(band: Trajectory | None):
+            notes = [note_on(curve)]
+            if band is None:
+                notes.append("no band is known for these settings")
+            else:
                 self.figure.show_band(band)
-                self.readout.object = _readout(curve, band)
+            self.readout.object = _readout(curve, band, "; ".join(filter(None, notes)))
 
-            self._post(show_band, number)
+        post(show_curve)
+        code = self.study.code(described, None)
+        post(lambda: self._show_code(code))
+        cost = cost_html(described.algorithm, values["delta"])
+        post(lambda: setattr(self.cost, "object", cost))
+        if number == self._curves.number:
+            is_known = ("band", program) in PROGRAMS
+            self._say("computing the band ..." if is_known else "compiling the band ...")
+            band = self.study.band(described)
+            PROGRAMS.add(("band", program))
+            post(lambda: show_band(band))
         self._say("")
 
     def _simulated(self) -> None:
-        """In a thread."""
+        """Runs in a thread."""
         described = self._current(self.values)
         count = self.runs.value
         if count not in _RUNS.values():
             raise ValueError(f"expected one of {', '.join(_RUNS)}, got {count!r:.40}")
-        self.study.check_runs(described.values, count)
         self._say(f"simulating {count} runs, compiling first ...")
         runs = self.study.simulate(
             described, count, lambda share: self._say(f"simulating {count} runs: {share:.0%}")
         )
+        spread, time = spread_of(runs), np.asarray(runs.time, np.float64)
         code = self.study.code(described, count)
 
         def show():
-            if described.values != self.values:
-                return
-            self.figure.show_runs(runs)
-            self.readout.object += _readout_of_runs(runs)
-            self._show_code(code)
+            if described.values == self.values:
+                self.figure.show_runs(time, spread)
+                self.readout.object += _readout_of_runs(spread, count)
+                self._show_code(code)
 
         self._poster.post(show)
         self._say("")
 
     def _planned(self, **changes: Any) -> None:
-        """In a thread."""
+        """Runs in a thread."""
         before = self.values
         described = self._current(before)
         self._say("planning: looking for the least predicted risk within the budget ...")
-        asked = dataclasses.replace(described, values={**described.values, **changes})
-        found = self.study.plan(asked)
+        found = self.study.plan(described._replace(values={**before, **changes}))
 
         def show():
             if self.values != before:
                 self.refuse("the settings were changed while it was planned: press Plan again")
                 return
             try:
-                self.values = self.study.changed(self.values, **found)
+                self._set(found)
             except ValueError as error:
                 self.refuse(f"the plan is beyond a slider's range: {error}")
-                return
-            self.message.visible = False
-            for name, control in self.controls.items():
-                control.show(self.values[name])
-                self._show_controls()
-            self.predict()
 
         self._poster.post(show)
         self._say("")
@@ -200,34 +199,25 @@ class TheoryTab:
         self._actions.ask(lambda _: self._guarded(job))
 
     def _guarded(self, job: Callable[[], None]) -> None:
-        """Whatever goes wrong is said on the page, which stays as it is."""
+        """Do it; whatever goes wrong is said on the page, which stays as it is."""
         try:
             job()
+            return
         except Ended:
             raise
         except _ANSWERS as error:
             message = str(error) or type(error).__name__
-            self._poster.post(lambda: self.refuse(message))
-            self._say("")
         except Exception as error:
             # A defect of ours, of which the terminal has the traceback; the page goes on.
             traceback.print_exc()
             message = f"a defect of jaxdp, {type(error).__name__}: the terminal says more"
-            self._poster.post(lambda: self.refuse(message))
-            self._say("")
+        self._poster.post(lambda: self.refuse(message))
+        self._say("")
 
     def _say(self, text: str) -> None:
         """Say what is being done, between its parts."""
         end_if_over()
-
-        def show():
-            self.status.object = status_html(text)
-
-        self._poster.post(show)
-
-    def _post(self, change: Callable[[], None], number: int) -> None:
-        """Change the page, unless something newer has been asked for."""
-        self._poster.post(lambda: change() if number == self._curves.number else None)
+        self._poster.post(lambda: setattr(self.status, "object", status_html(text)))
 
     def _show_controls(self) -> None:
         for field in self.study.fields:
@@ -250,20 +240,19 @@ class TheoryTab:
         if not self.code_card.collapsed:
             self.code.object = code_html(self.text.value)
 
-    def _show_cost(self, table: CostTable) -> None:
-        self.cost.object = cost_html(table)
-
     def _layout(self) -> panel.Row:
-        buttons = panel.Row(
-            self.simulate, self.runs, self.plan, self.copy, self.scale, margin=(4, 0)
-        )
+        groups: dict[str, list[Any]] = {}
+        for field in self.study.fields:
+            groups.setdefault(field.group, []).append(self.controls[field.name].view)
+        cards = [settings_card(title, views) for title, views in groups.items()]
+        buttons = self.simulate, self.runs, self.plan, self.copy, self.scale
         right = panel.Column(
             panel.Row(self.status, margin=0),
             self.message,
             self._place,
             self.readout,
-            buttons,
-            card("What it costs", self.cost, css_class="card-cost", is_open=True),
+            panel.Row(*buttons, margin=(4, 0)),
+            folding_card("What it costs", self.cost, css_class="card-cost", is_open=True),
             self.code_card,
             self.text,
             sizing_mode="stretch_width",
@@ -271,24 +260,26 @@ class TheoryTab:
             max_width=1000,
             margin=(0, 0, 0, 16),
         )
-        left = controls_column(self.study.fields, self.controls)
-        return panel.Row(left, right, sizing_mode="stretch_width")
+        return panel.Row(panel.Column(*cards, width=WIDTH + 12), right, sizing_mode="stretch_width")
 
 
-def _readout(curve: Curve, band: Band | None) -> str:
+def _readout(curve: Trajectory, band: Trajectory | None, note: str) -> str:
     """The released risk in words, with the spread of single runs where it is known."""
-    spread = "" if band is None else f" ± {band.final_std:.2g}"
-    meaning = "" if band is None else "(± standard deviation of single runs) "
+    spread = meaning = ""
+    if band is not None:
+        spread = f" ± {float(np.asarray(band.final_std)):.2g}"
+        meaning = "(± standard deviation of single runs) "
+    risk = f"<b>{float(curve.final_risk):.4g}</b>{spread}"
     return (
-        f'<span class="readout">predicted, released: <b>{curve.final_risk:.4g}</b>{spread}</span> '
-        f'<span class="note">{meaning}{html.escape(curve.note)}</span>'
+        f'<span class="readout">predicted, released: {risk}</span> '
+        f'<span class="note">{meaning}{html.escape(note)}</span>'
     )
 
 
-def _readout_of_runs(runs: Runs) -> str:
-    failed = f", {runs.num_failed} more diverged" if runs.num_failed else ""
+def _readout_of_runs(runs: Spread, count: int) -> str:
+    failed = f", {count - runs.count} more diverged" if runs.count < count else ""
     return (
-        f'<br><span class="readout">simulated, released: <b>{runs.final_mean:.4g}</b> ± '
+        f'<br><span class="readout">simulated, released: <b>{runs.final:.4g}</b> ± '
         f'{runs.final_error:.2g}</span> <span class="note">(± standard error of '
-        f"{runs.num_runs} runs{failed})</span>"
+        f"{runs.count} runs{failed})</span>"
     )

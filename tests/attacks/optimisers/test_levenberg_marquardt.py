@@ -17,7 +17,7 @@ from jaxdp.attacks import (
     reconstruction_error,
 )
 from jaxdp.attacks.objective import loss_and_gradient
-from jaxdp.attacks.optimisers.normal_equations import normal_equations
+from jaxdp.attacks.optimisers.levenberg_marquardt import normal_equations
 
 DIM, COUNT, FEATURES = 5, 3, 120
 

@@ -172,29 +172,56 @@ def test_rows_are_read_off_an_mlp_that_optax_trained(whole, worst):
         assert reconstruction_error(ROWS, found.inputs) < worst
 
 
-def test_models_without_a_last_linear_layer_are_refused():
-    key = jr.key(0)
-    normed = eqx.nn.Sequential([eqx.nn.Linear(DIM, 4, key=key), eqx.nn.LayerNorm(4)])
-    with pytest.raises(ValueError, match=r"last layer is an eqx\.nn\.Linear, got LayerNorm"):
-        network_target(normed, np.ones((4, DIM)))
-    with pytest.raises(ValueError, match=r"expected last, .* layers are model.head, model.body"):
-        network_target(_own(), np.ones((2, WIDTH)))
-    with pytest.raises(ValueError, match="it has no Linear"):
-        network_target(eqx.nn.LayerNorm(4), np.ones((4, 4)))
-    with pytest.raises(TypeError, match="it leads to MLP"):
-        network_target(_mlp(), np.ones((2, WIDTH)), last=lambda model: model)
-    with pytest.raises(TypeError, match=r"AttributeError: .*nothing"):
-        network_target(_mlp(), np.ones((2, WIDTH)), last=lambda model: model.nothing)
-    with pytest.raises(ValueError, match="expected dim, the length d"):
-        network_target(_own(), np.ones((2, WIDTH)), last=_head)
-    with pytest.raises(ValueError, match="depth=1, got depth=3"):
-        two_layer_target(_mlp(depth=3), np.ones((2, WIDTH)))
-    with pytest.raises(TypeError, match="network_target takes other models"):
-        two_layer_target(_sequential(), np.ones((2, WIDTH)))
-    for wrong in (None, "mlp", eqx.nn.MLP, lambda row: row):
-        with pytest.raises(TypeError, match="expected trained to be"):
-            network_target(wrong, np.ones((2, WIDTH)))
-        with pytest.raises(TypeError, match="expected trained to be"):
-            two_layer_target(wrong, np.ones((2, WIDTH)))
-    with pytest.raises(ValueError, match=r"last_start of shape \(2, 40\)"):
-        network_target(_mlp(), np.ones((WIDTH, 2)))
+def _normed():
+    linear = eqx.nn.Linear(DIM, 4, key=jr.key(0))
+    return eqx.nn.Sequential([linear, eqx.nn.LayerNorm(4)])
+
+
+BEFORE = np.ones((2, WIDTH))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: network_target(_normed(), np.ones((4, DIM))),
+            *(ValueError, r"last layer is an eqx\.nn\.Linear, got LayerNorm"),
+        ),
+        (
+            lambda: network_target(_own(), BEFORE),
+            *(ValueError, r"expected last, .* layers are model.head, model.body"),
+        ),
+        (
+            lambda: network_target(eqx.nn.LayerNorm(4), np.ones((4, 4))),
+            *(ValueError, "it has no Linear"),
+        ),
+        (
+            lambda: network_target(_mlp(), BEFORE, last=lambda model: model),
+            *(TypeError, "it leads to MLP"),
+        ),
+        (
+            lambda: network_target(_mlp(), BEFORE, last=lambda model: model.nothing),
+            *(TypeError, r"AttributeError: .*nothing"),
+        ),
+        (
+            lambda: network_target(_own(), BEFORE, last=_head),
+            *(ValueError, "expected dim, the length d"),
+        ),
+        (lambda: network_target(_mlp(), BEFORE.T), ValueError, r"last_start of shape \(2, 40\)"),
+        (lambda: two_layer_target(_mlp(depth=3), BEFORE), ValueError, "depth=1, got depth=3"),
+        (
+            lambda: two_layer_target(_sequential(), BEFORE),
+            *(TypeError, "network_target takes other models"),
+        ),
+    ],
+)
+def test_models_without_a_last_linear_layer_are_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("make", [network_target, two_layer_target])
+@pytest.mark.parametrize("wrong", [None, "mlp", eqx.nn.MLP, lambda row: row])
+def test_what_is_no_model_is_refused(make, wrong):
+    with pytest.raises(TypeError, match="expected trained to be"):
+        make(wrong, BEFORE)

@@ -1,9 +1,16 @@
-"""Two axes of a grid, at chosen values of the others: what a picture of a sweep shows."""
+"""What a sweep has found, as slices of a grid: two axes, at chosen values of the others."""
 
+import importlib
+import os
+import pathlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+
+from jaxdp.core.extras import require_extra
+from jaxdp.plots.grids import is_geometric
+from jaxdp.sweeps import read_store
 
 if TYPE_CHECKING:
     import xarray
@@ -42,6 +49,33 @@ class Slice(NamedTuple):
     across: Axis
     along: Axis | None
     best: tuple[int, int] | None
+
+
+def open_store(path: str | os.PathLike) -> "xarray.Dataset":
+    """The dataset of a sweep, in memory.
+
+    Args:
+        path: a folder that was `store` of a sweep, or a .nc file, such as the `sweep.nc` that
+            `jaxdp sweep` writes. It is given when the page is opened, and never by a browser.
+
+    Raises:
+        ValueError: it is neither.
+        ModuleNotFoundError: xarray, or what reads the file, is not installed.
+    """
+    path = pathlib.Path(path)
+    if path.is_dir():
+        return read_store(path)
+    if not path.is_file():
+        raise ValueError(f"expected store to be a folder or a .nc file, got {path}: not there")
+    for module in ("xarray", "h5netcdf"):
+        with require_extra(module, "sweeps", "a sweep's file"):
+            importlib.import_module(module)
+    import xarray
+
+    try:
+        return xarray.load_dataset(path, engine="h5netcdf")
+    except (OSError, KeyError, TypeError) as error:
+        raise ValueError(f"expected {path} to be a NetCDF file of a sweep: {error}") from None
 
 
 def quantities(dataset: "xarray.Dataset") -> dict[str, tuple[str, ...]]:
@@ -115,30 +149,12 @@ def slice_of(
     )
 
 
-def edges(axis: Axis) -> Float[np.ndarray, " ends"]:
-    """Ends of cells half way between the places, on the scale on which they are drawn."""
-    if len(axis.places) == 1:
-        return axis.places[0] + np.asarray([-0.5, 0.5])
-    places = np.log(axis.places) if axis.is_log else axis.places
-    middle = (places[1:] + places[:-1]) / 2
-    found = np.concatenate([[2 * places[0] - middle[0]], middle, [2 * places[-1] - middle[-1]]])
-    return np.exp(found) if axis.is_log else found
-
-
 def lines_of(part: Slice) -> tuple[int, ...]:
     """The rows that are drawn as lines: all, or as many as can be told apart."""
     count = len(part.values)
     if count <= MOST_LINES:
         return tuple(range(count))
     return tuple(np.unique(np.linspace(0, count - 1, MOST_LINES).round().astype(int)).tolist())
-
-
-def is_geometric(values: np.ndarray) -> bool:
-    """Whether neighbours' ratios vary less than their differences."""
-    if len(values) < 3 or (values <= 0).any():
-        return False
-    ratios, gaps = np.diff(np.log(values)), np.diff(values)
-    return bool(np.ptp(ratios) / abs(ratios).mean() < np.ptp(gaps) / abs(gaps).mean())
 
 
 def spans_decades(values: np.ndarray) -> bool:

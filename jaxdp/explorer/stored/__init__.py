@@ -1,1 +1,0 @@
-"""What a sweep has found, as slices of a grid; no widgets."""

@@ -1,0 +1,144 @@
+"""Work in the background, of which the latest piece counts, and how it reaches the page.
+
+A slider that is dragged sends values faster than a curve can follow: one thread computes, and all
+but the last of those that wait are dropped. Bokeh allows the widgets of a page to be changed only
+while the page's own session is at work, so that the thread hands over a function that shows what it
+has computed, and the session calls it in its next turn.
+"""
+
+import collections
+import threading
+import traceback
+from collections.abc import Callable, Hashable
+
+import jax
+import panel
+
+# A compiled program keeps some megabytes for as long as JAX remembers it.
+MOST_PROGRAMS = 300
+
+
+class Ended(Exception):
+    """The program ends: nobody will see what a job would still compute."""
+
+
+def end_if_over() -> None:
+    """Raise `Ended` in a job once the program ends; a long job asks now and then."""
+    if not threading.main_thread().is_alive():
+        raise Ended
+
+
+class Latest:
+    """One thread at a time, which ends when nothing is left to do.
+
+    Python waits at its end for what the thread is doing: to be stopped within a compiled program
+    would abort the process. What waits is dropped then.
+
+    Attributes:
+        number: of the latest piece that was asked for; a job of a lower one is out of date.
+        is_idle: whether nothing runs and nothing waits.
+    """
+
+    def __init__(self):
+        self.number, self.is_idle = 0, True
+        self._lock = threading.Lock()
+        self._pending: tuple[Callable[[int], None], int] | None = None
+
+    def ask(self, job: Callable[[int], None]) -> None:
+        """Do this next, in place of what waits; the job is given its number."""
+        with self._lock:
+            self.number += 1
+            self._pending = job, self.number
+            if not self.is_idle:
+                return
+            self.is_idle = False
+        threading.Thread(target=self._work).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                pending, self._pending = self._pending, None
+                if pending is None:
+                    self.is_idle = True
+                    return
+            job, number = pending
+            try:
+                end_if_over()
+                job(number)
+            except Ended:
+                pass
+            except Exception:
+                # What was asked for next is still done.
+                traceback.print_exc()
+
+
+class Poster:
+    """Hands functions to the document of the session in which it was made.
+
+    They are called in the order in which they were handed over, which Bokeh alone does not promise
+    of functions from other threads. In a notebook there is no such session, and a function is
+    called at once.
+    """
+
+    def __init__(self):
+        document = panel.state.curdoc
+        is_session = document is not None and document.session_context is not None
+        self._document = document if is_session else None
+        self._is_closed = False
+        self._waiting: collections.deque[Callable[[], None]] = collections.deque()
+        if is_session:
+            panel.state.on_session_destroyed(self._close)
+
+    def when_open(self, start: Callable[[], None]) -> None:
+        """Call the function once a browser has loaded the page and opened its websocket.
+
+        Whatever merely asks for the page's text, such as a picture's address on another page, then
+        starts nothing.
+        """
+        if self._document is None:
+            start()
+        else:
+            panel.state.onload(start)
+
+    def post(self, change: Callable[[], None]) -> None:
+        """Call the function, soon."""
+        if self._document is None:
+            change()
+        elif not self._is_closed:
+            self._waiting.append(change)
+            self._document.add_next_tick_callback(self._work_off)
+
+    def _work_off(self) -> None:
+        while self._waiting:
+            self._waiting.popleft()()
+
+    def _close(self, _context) -> None:
+        self._is_closed = True
+
+
+class Programs:
+    """The programs that this process has compiled, by what they depend on.
+
+    Args:
+        most: how many there may be before all of them are forgotten, here and by JAX.
+        forget: makes JAX forget what it has compiled.
+    """
+
+    def __init__(self, most: int = MOST_PROGRAMS, forget: Callable[[], None] = jax.clear_caches):
+        self._known: set[Hashable] = set()
+        self._most, self._forget = most, forget
+
+    def __contains__(self, program: Hashable) -> bool:
+        return program in self._known
+
+    def add(self, program: Hashable) -> None:
+        """Note that a program has run."""
+        if program not in self._known and len(self._known) >= self._most:
+            self._known.clear()
+            self._forget()
+        else:
+            self._known.add(program)
+
+
+# One for all pages of the process.
+PROGRAMS = Programs()
