@@ -1,9 +1,12 @@
 """The verb `sweep`: every cell of a grid, in shards."""
 
+import contextlib
+import dataclasses
 import importlib
 import inspect
 import os
 import random
+import sys
 import threading
 import types
 import uuid
@@ -17,12 +20,19 @@ from jaxtyping import Array, Key
 
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.extras import require_extra
-from jaxdp.sweeps.axes.axes import Axes, as_axes
-from jaxdp.sweeps.dataset import as_dataset, require_alike
-from jaxdp.sweeps.execution import Work, compute, computed_by, fitting_size, sizes_by
-from jaxdp.sweeps.identity import identity_of, name_of
-from jaxdp.sweeps.progress import progress_bar, stop_on_interrupt
-from jaxdp.sweeps.shards import Place, Shard
+from jaxdp.core.progress import Bar
+from jaxdp.sweeps.axes import Axes, as_axes
+from jaxdp.sweeps.execution import (
+    Work,
+    compute,
+    computed_by,
+    fitting_size,
+    sizes_by,
+    stop_on_interrupt,
+)
+from jaxdp.sweeps.identity import identity_of
+from jaxdp.sweeps.provenance import name_of
+from jaxdp.sweeps.results import Place, Shard, as_dataset, require_alike
 from jaxdp.sweeps.store import Store
 
 if TYPE_CHECKING:
@@ -53,20 +63,18 @@ def sweep(
             trace for each.
         key: a `jax.random.key`; the key of cell (i, j, ...) is `jaxdp.sweeps.cell_key(key, i, j,
             ...)`, whatever the shards and devices are.
-        store: a folder for finished shards, made when absent. It belongs to one function with all
-            that it reaches in your modules (functions, classes, constants, containers, objects),
-            one set of axes, one key, one jaxdp (by its source files) and one set of versions of
-            the libraries that compute. Comments do not count. Not seen is what the function reads
-            while it runs (files, the environment), and what it finds by reflection (`sys.modules`)
-            or behind weak references.
+        store: a folder for finished shards, made when absent. It belongs to one program for each
+            choice of looped values (what JAX traces of the function, with its constants), one set
+            of axes, one key, and one version of JAX and of jaxdp. An edit that changes nothing
+            that is computed makes no other sweep.
         executor: anything with `submit(function, *arguments)` that gives an object with
             `result()`; each task computes one shard on its process's devices. What it gets must
             be picklable by the executor's means.
         shard_size: cells of a shard; None sizes it by the compiled program's memory, so that a
             sweep has about sixteen shards.
         version: a name that you change whenever the function does, or anything that it reaches:
-            in the store it stands for them. Required where something that the function reaches
-            cannot be read, such as an open file.
+            in the store it stands for the programs, and a finished sweep is not traced again.
+            Required where a program calls the host.
         quiet: whether the progress bar is left out.
 
     Returns:
@@ -87,7 +95,7 @@ def sweep(
         ...     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, rho, 1000)
         ...     return {"risk": jaxdp.predict(problem, algorithm, records=1).final_risk}
         >>> axes = {"rho": jax.numpy.asarray([0.5, 2.0])}
-        >>> table = jaxdp.sweep(final, axes, key=jax.random.key(0), version="1")
+        >>> table = jaxdp.sweep(final, axes, key=jax.random.key(0))
         >>> table.risk.dims
         ('rho',)
     """
@@ -109,23 +117,27 @@ def sweep(
         # A larger one would only repeat its last cell.
         size = min(require_count("shard_size", shard_size), checked.num_cells)
     _require_options(store, executor, version, quiet)
-    kept = None
-    if store is not None:
-        identity = identity_of(function, checked, key, version)
-        kept = Store(store, identity, checked.coordinates())
-    work = Work(
-        function,
-        checked,
-        np.asarray(jr.key_data(key)),
-        str(jr.key_impl(key)),
-        uuid.uuid4().hex,
-    )
+    key_data = np.asarray(jr.key_data(key))
+    kind, token, name = str(jr.key_impl(key)), uuid.uuid4().hex, name_of(function)
+    work, kept = Work(function, checked, key_data, kind, token), None
     try:
+        if store is not None:
+            digests = None
+            if version is None:
+                digests = tuple(
+                    work.program(each).digest() for each in range(checked.num_combinations)
+                )
+            described = checked.described(by_program=version is None)
+            identity = identity_of(described, key, version, digests or ())
+            kept = Store(store, identity, name, checked.coordinates())
+            work = dataclasses.replace(work, digests=digests)
         shards = _Sweep(work, kept, executor, size, quiet).run()
     finally:
         work.forget()
-    facts = {"function": name_of(function), "key": _in_words(key)}
-    return as_dataset(checked, shards.values(), facts)
+    facts = {"function": name, "key": f"{kind} {' '.join(map(str, key_data.ravel()))}"}
+    return as_dataset(
+        checked.described(by_program=True), checked.coordinates(), shards.values(), facts
+    )
 
 
 class _Sweep:
@@ -153,16 +165,17 @@ class _Sweep:
 
     def _complete(self, stop: threading.Event) -> None:
         """Compute what is not done, until `stop` is set."""
-        name, shown = name_of(self.work.function).rpartition(".")[2], int(self.done.sum())
-        with progress_bar(name, self.done.size, shown, quiet=self.quiet) as advance:
+        name, bar = name_of(self.work.function).rpartition(".")[2], None
+        if sys.stderr.isatty() and not self.quiet:
+            bar = Bar(name, begun=self.done.mean())
+        with contextlib.closing(bar) if bar else contextlib.nullcontext():
             while not (self.done.all() or stop.is_set()):
                 for shard in self._computed(stop):
                     if self.store is not None:
                         self.store.write(shard)
-                    before = shown
                     self._add(shard)
-                    shown = int(self.done.sum())
-                    advance(shown - before)
+                    if bar:
+                        bar.advance(self.done.mean())
 
     def _computed(self, stop: threading.Event) -> Iterator[Shard]:
         """The shards that are not done, until `stop` is set."""
@@ -196,8 +209,8 @@ class _Sweep:
                     yield compute(self.work, place, size)
                 if stop.is_set():
                     return
-            # The next combination has a program of its own.
-            self.work.forget()
+            # The next one has a program of its own.
+            self.work.forget(combination)
 
     def _missing(self, combination: int, size: int) -> list[Place]:
         """Places of the cells that are not done, cut at multiples of the shards' size."""
@@ -213,10 +226,8 @@ class _Sweep:
         """Read the shards that have come to the store."""
         if self.store is None:
             return
-        axes = self.work.axes
         for place in sorted(self.store.places() - self.shards.keys()):
-            fits = place.combination < axes.num_combinations and place.stop <= axes.num_cells
-            shard = self.store.read(place) if fits else None
+            shard = self.store.read(place)
             if shard is not None:
                 self._add(shard)
 
@@ -224,7 +235,8 @@ class _Sweep:
         """Take a shard in; it must be like the others."""
         place = shard.place
         if self.shards:
-            require_alike(next(iter(self.shards.values())), shard, self.work.axes)
+            looped = self.work.axes.looped_values(place.combination)
+            require_alike(next(iter(self.shards.values())), shard, looped)
         self.shards[place] = shard
         self.done[place.combination, place.start : place.stop] = True
 
@@ -272,7 +284,3 @@ def _require_keywords(function: Any, axes: Axes) -> None:
             f"expected function to take the keywords {wanted}, got {name_of(function)}{signature}: "
             f"{error}"
         ) from error
-
-
-def _in_words(key: Key[Array, ""]) -> str:
-    return f"{jr.key_impl(key)} {' '.join(map(str, np.asarray(jr.key_data(key)).ravel()))}"

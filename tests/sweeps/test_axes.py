@@ -8,7 +8,7 @@ import pytest
 
 import jaxdp
 from jaxdp.sweeps import cell_key
-from jaxdp.sweeps.axes.axes import as_axes
+from jaxdp.sweeps.axes import as_axes
 
 
 def test_cells_are_numbered_in_the_order_of_the_axes():
@@ -104,9 +104,9 @@ def test_wrong_values_of_axes_are_refused(axes, message):
 
 def test_values_that_differ_in_kind_or_in_what_they_hold_are_two():
     for values in ((True, 1), ("1", 1), (None, 0), (jnp.tanh, np.tanh), (1.0, 1.0 + 1e-15)):
-        assert as_axes({"c": values}).length("c") == 2
+        assert as_axes({"c": values}).num_combinations == 2
     with jax.enable_x64(True):
-        assert as_axes({"c": np.array([1.0, 1.0 + 1e-9])}).length("c") == 2
+        assert as_axes({"c": np.array([1.0, 1.0 + 1e-9])}).num_cells == 2
 
 
 def test_traced_axes_are_refused():
