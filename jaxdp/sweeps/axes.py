@@ -93,17 +93,17 @@ class Axes:
         found = {}
         for name in self.names:
             kind = "array" if name in self.mapped else "tuple"
-            values = self.mapped[name] if kind == "array" else self.looped[name]
+            values = {**self.looped, **self.mapped}[name]
             try:
                 content = digest(values)
             except UnreadableError as error:
+                content = digest(_labels(values))
                 if not by_program:
                     raise ValueError(
                         f"expected values of axis {name} that a store can tell from others, but it "
                         f"cannot read {error}; loop over names, and let the function look the "
                         "objects up, or leave version= out"
                     ) from error
-                content = digest(_labels(self.looped[name]))
             found[name] = [kind, len(values), content]
         return found
 
@@ -202,34 +202,23 @@ def _labels(values: Sequence[Any]) -> np.ndarray:
 
 
 def _checked_array(name: str, values: Any) -> np.ndarray:
-    """The values of an axis that is vmapped, in the precision that was given.
-
-    Raises:
-        TypeError: they are no concrete real numbers.
-        ValueError: they are not one-dimensional, or the device cannot hold or tell them apart.
-    """
+    """The values of an axis that is vmapped, in the precision that was given."""
     if isinstance(values, Tracer):
         raise TypeError(
             f"expected axis {name} to have concrete values, got traced ones; a sweep compiles by "
             "itself: call it outside jit, vmap and grad"
         )
-    if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"expected axis {name} to be an array, got a masked one; leave those out")
-    if jnp.issubdtype(values.dtype, jax.dtypes.prng_key):
+    is_masked = isinstance(values, np.ma.MaskedArray)
+    # JAX's keys have a type without a kind.
+    if is_masked or getattr(values.dtype, "kind", None) not in tuple("biuf"):
+        got = "a masked array" if is_masked else values.dtype
         raise TypeError(
-            f"expected axis {name} to be numbers, got keys; each cell has a key of its own, made "
-            "from key="
+            f"expected axis {name} to be real numbers, got {got}; use a tuple for other values"
         )
     array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(
-            f"expected axis {name} to be real numbers, got {array.dtype}; use a tuple for other "
-            "values"
-        )
-    if array.ndim != 1:
-        raise ValueError(f"expected axis {name} of shape (values,), got {array.shape}")
-    if np.isnan(array).any():
-        raise ValueError(f"expected axis {name} without NaN, got {int(np.isnan(array).sum())}")
+    if array.ndim != 1 or np.isnan(array).any():
+        got = f"{int(np.isnan(array).sum())} NaN" if array.ndim == 1 else array.shape
+        raise ValueError(f"expected axis {name} of shape (values,) without NaN, got {got}")
     with np.errstate(over="ignore"):
         held = array.astype(device_type(array.dtype))
     is_exact = array.dtype.kind in "biu"
@@ -243,9 +232,10 @@ def _checked_array(name: str, values: Any) -> np.ndarray:
     equal = np.flatnonzero(held[order][1:] == held[order][:-1])
     if len(equal):
         first, second = sorted(order[equal[0] : equal[0] + 2])
-        pair = f"{array[first]} and {array[second]} (number {first} and {second})"
-        reason = "" if array[first] == array[second] else f", which are one number in {held.dtype}"
-        raise ValueError(f"expected values of axis {name} that differ, got {pair}{reason}")
+        raise ValueError(
+            f"expected values of axis {name} that differ, got {array[first]} and {array[second]} "
+            f"(number {first} and {second}), which are one number in {held.dtype}"
+        )
     return array
 
 

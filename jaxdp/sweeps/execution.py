@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -39,8 +40,8 @@ class Work:
         axes: over which values.
         key_data: the sweep's key, as numbers that can be sent anywhere.
         key_kind: which generator they belong to.
-        token: tells this sweep from others in a process that computes several.
         digests: of each combination's program, where a store is for these alone.
+        token: tells this sweep from others in a process that computes several.
         has_x64: whether jax_enable_x64 is set where the sweep began; other processes and threads
             may have begun without it.
     """
@@ -49,8 +50,8 @@ class Work:
     axes: Axes
     key_data: np.ndarray
     key_kind: str
-    token: str
     digests: tuple[str, ...] | None = None
+    token: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
     has_x64: bool = dataclasses.field(
         default_factory=lambda: bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
     )

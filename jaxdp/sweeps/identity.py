@@ -25,7 +25,7 @@ _NAMES = {"name", "name_and_src_info", "debug_info", "debug", "impl"}
 # What leaves the program: to Python on the host, or to a library that somebody compiled.
 _OUTSIDE = re.compile("callback|debug_print|ffi_call")
 _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_threefry_partitionable")
-# Whose objects say all that they are when they are printed, arrays apart.
+# Whose arrays and numbers are all that NumPy makes of them.
 _OWNERS = {"jax", "jaxlib", "numpy", "ml_dtypes"}
 # Differs from process to process.
 ADDRESS = re.compile(" at 0x[0-9a-f]+")
@@ -136,9 +136,10 @@ class _Reading:
             return kind, *((name, self.of(getattr(value, name))) for name in names)
         if type(value) is object:
             return kind
-        # Of JAX's own, such as a placement: these do not hold arrays.
+        # Of JAX's own what holds no arrays, such as a placement, is all that it is printed as.
         text = repr(value)
-        if is_array or owner not in _OWNERS or " at 0x" in text:
+        is_jaxs = owner in ("jax", "jaxlib") and jax.tree_util.all_leaves([value])
+        if is_array or not is_jaxs or " at 0x" in text:
             raise UnreadableError(f"{type(value).__module__}.{kind}")
         return kind, text
 

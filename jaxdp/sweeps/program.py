@@ -52,16 +52,7 @@ class Program:
 
         self._axes, self._combination, self._key = axes, combination, key
         self._name, self._devices = name_of(function), jax.local_devices()
-        try:
-            jaxpr = jax.make_jaxpr(cell)(key, axes.mapped_types())
-        except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
-            traced = ", ".join(("key", *axes.mapped))
-            error.add_note(
-                f"a sweep traces its function: {traced} have no values then; use jax.numpy, or "
-                "make an axis a tuple, whose values are Python's own"
-            )
-            raise
-        self._cell = jaxpr_as_fun(jaxpr)
+        self._cell = jaxpr_as_fun(jax.make_jaxpr(cell)(key, axes.mapped_types()))
         self._compiled: dict[int, Any] = {}
         self._lock = threading.Lock()
 

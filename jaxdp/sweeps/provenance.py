@@ -60,8 +60,9 @@ def name_of(function: Any) -> str:
     """The name of a function or callable, with its module, and what a partial one is given."""
     function = inspect.unwrap(function)
     if isinstance(function, functools.partial):
-        given = [label(value, 200) for value in function.args]
-        given += [f"{name}={label(value, 200)}" for name, value in function.keywords.items()]
+        # Of descriptions alone: what else is given may be somebody's secret.
+        given = [_described(value) for value in function.args]
+        given += [f"{name}={_described(value)}" for name, value in function.keywords.items()]
         return f"{name_of(function.func)}({', '.join(given)})"
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}.{named.__qualname__}"
@@ -79,6 +80,10 @@ def label(value: Any, longest: int = 60) -> str:
         name = " ".join((getattr(value, "__qualname__", None) or str(value)).split())
         name = ADDRESS.sub("", name)
     return name if len(name) <= longest else f"{name[: longest - 3]}..."
+
+
+def _described(value: Any) -> str:
+    return label(value, 200) if dataclasses.is_dataclass(value) else type(value).__name__
 
 
 def _folder(function: Callable) -> pathlib.Path | None:

@@ -63,26 +63,19 @@ def variables_of(
     elif isinstance(result, dict):
         found = list(map(_of_item, result.items()))
     else:
-        is_number = hasattr(result, "dtype") or isinstance(result, (int, float))
-        got = "an array" if is_number else type(result).__name__
         raise TypeError(
             "expected the function to return a dict of arrays, such as {'risk': ...}, or a "
-            f"Trajectory, got {got}"
+            f"Trajectory, got {type(result).__name__}"
         )
     if not found:
         raise ValueError("expected the function to return at least one array, got none")
-    names = [variable.name for variable, _ in found]
     dims = {dim for variable, _ in found for dim in variable.dims}
-    twice = sorted({name for name in names if names.count(name) > 1} | (dims & {*names}))
+    names = [*(variable.name for variable, _ in found), *dims, *axis_names]
+    twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(
-            f"expected the function to return variables of names that differ, also from the names "
-            f"of dimensions, {', '.join(sorted(dims))}; got {', '.join(twice)} twice"
-        )
-    taken = sorted({*names, *dims} & {*axis_names})
-    if taken:
-        raise ValueError(
-            f"expected other names than the axes', got {', '.join(taken)} from the function"
+            "expected the function to return variables whose names differ, also from those of "
+            f"axes and of dimensions, got {', '.join(twice)} twice"
         )
     return tuple(variable for variable, _ in found), [
         _as_array(variable.name, value) for variable, value in found
@@ -98,14 +91,14 @@ def require_alike(first: Shard, other: Shard, looped: Mapping[str, Any]) -> None
         looped: the looped values that the other belongs to, for the error.
     """
     wanted, got = first.forms(), other.forms()
-    if wanted != got:
-        name = next(name for name in (*wanted, *got) if wanted.get(name) != got.get(name))
-        words = [forms[name][0] if name in forms else "absent" for forms in (wanted, got)]
-        where = ", ".join(f"{axis} = {value!r}" for axis, value in looped.items())
-        raise ValueError(
-            "expected the same variables at every value of the looped axes: "
-            f"{name} is {words[0]} first, but {words[1]} at {where}"
-        )
+    for name in {**wanted, **got}:
+        if wanted.get(name) != got.get(name):
+            words = [forms[name][0] if name in forms else "absent" for forms in (wanted, got)]
+            where = ", ".join(f"{axis} = {value!r}" for axis, value in looped.items())
+            raise ValueError(
+                "expected the same variables at every value of the looped axes: "
+                f"{name} is {words[0]} first, but {words[1]} at {where}"
+            )
 
 
 def counts(axes: Mapping[str, Sequence[Any]]) -> tuple[int, int]:

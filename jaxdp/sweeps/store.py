@@ -145,11 +145,10 @@ class Store:
         try:
             write_whole(self.folder / name, content, replace=replace)
         except OSError as error:
-            reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or error
             raise OSError(
                 error.errno,
-                f"could not write {name} to {self.folder}: {reason}; all finished shards are "
-                "whole: once that is mended, call the sweep again with the same store",
+                f"could not write {name} to {self.folder}: {error.strerror or error}; all finished "
+                "shards are whole: once that is mended, call the sweep again with the same store",
             ) from error
 
     def _claim(self, identity: dict[str, Any], function: str) -> None:

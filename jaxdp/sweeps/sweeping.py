@@ -3,13 +3,11 @@
 import contextlib
 import dataclasses
 import importlib
-import inspect
 import os
 import random
 import sys
 import threading
 import types
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +19,7 @@ from jaxtyping import Array, Key
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.extras import require_extra
 from jaxdp.core.progress import Bar
-from jaxdp.sweeps.axes import Axes, as_axes
+from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.execution import (
     Work,
     compute,
@@ -102,10 +100,8 @@ def sweep(
     # Before anything is computed that would be put into one.
     with require_extra("xarray", "sweeps", "jaxdp.sweep"):
         importlib.import_module("xarray")
-    if not callable(function):
-        require_kind("function", function, types.FunctionType, "a function of key and the axes")
+    _require_options(function, store, executor, version, quiet)
     checked = as_axes(axes)
-    _require_keywords(function, checked)
     require_key(key)
     if isinstance(key, Tracer):
         raise TypeError(
@@ -116,28 +112,23 @@ def sweep(
     if shard_size is not None:
         # A larger one would only repeat its last cell.
         size = min(require_count("shard_size", shard_size), checked.num_cells)
-    _require_options(store, executor, version, quiet)
-    key_data = np.asarray(jr.key_data(key))
-    kind, token, name = str(jr.key_impl(key)), uuid.uuid4().hex, name_of(function)
-    work, kept = Work(function, checked, key_data, kind, token), None
+    key_data, kind, name = np.asarray(jr.key_data(key)), str(jr.key_impl(key)), name_of(function)
+    work, kept = Work(function, checked, key_data, kind), None
+    described = checked.described(by_program=store is None or version is None)
+    coordinates = checked.coordinates()
     try:
         if store is not None:
-            digests = None
             if version is None:
-                digests = tuple(
-                    work.program(each).digest() for each in range(checked.num_combinations)
-                )
-            described = checked.described(by_program=version is None)
-            identity = identity_of(described, key, version, digests or ())
-            kept = Store(store, identity, name, checked.coordinates())
-            work = dataclasses.replace(work, digests=digests)
+                numbers = range(checked.num_combinations)
+                digests = tuple(work.program(number).digest() for number in numbers)
+                work = dataclasses.replace(work, digests=digests)
+            identity = identity_of(described, key, version, work.digests or ())
+            kept = Store(store, identity, name, coordinates)
         shards = _Sweep(work, kept, executor, size, quiet).run()
     finally:
         work.forget()
     facts = {"function": name, "key": f"{kind} {' '.join(map(str, key_data.ravel()))}"}
-    return as_dataset(
-        checked.described(by_program=True), checked.coordinates(), shards.values(), facts
-    )
+    return as_dataset(described, coordinates, shards.values(), facts)
 
 
 class _Sweep:
@@ -165,8 +156,9 @@ class _Sweep:
 
     def _complete(self, stop: threading.Event) -> None:
         """Compute what is not done, until `stop` is set."""
-        name, bar = name_of(self.work.function).rpartition(".")[2], None
+        bar = None
         if sys.stderr.isatty() and not self.quiet:
+            name = name_of(self.work.function).partition("(")[0].rpartition(".")[2]
             bar = Bar(name, begun=self.done.mean())
         with contextlib.closing(bar) if bar else contextlib.nullcontext():
             while not (self.done.all() or stop.is_set()):
@@ -205,7 +197,7 @@ class _Sweep:
                 random.SystemRandom().shuffle(places)
             for place in places:
                 self._take_from_store()
-                if not self._is_done(place):
+                if not self.done[combination, place.start : place.stop].all():
                     yield compute(self.work, place, size)
                 if stop.is_set():
                     return
@@ -240,47 +232,25 @@ class _Sweep:
         self.shards[place] = shard
         self.done[place.combination, place.start : place.stop] = True
 
-    def _is_done(self, place: Place) -> bool:
-        return bool(self.done[place.combination, place.start : place.stop].all())
-
     def _how_to_resume(self) -> str:
         share = f"{int(self.done.sum())} of {self.done.size} cells are done"
         if self.store is None:
             return f"stopped; {share} and lost: give a store to keep them next time"
-        return (
-            f"stopped; {share} and kept in {self.store.folder}: call the sweep again with the same "
-            "arguments to go on"
-        )
+        again = "call the sweep again with the same arguments to go on"
+        return f"stopped; {share} and kept in {self.store.folder}: {again}"
 
 
-def _require_options(store: Any, executor: Any, version: Any, quiet: Any) -> None:
-    if store is not None:
-        require_kind("store", store, (str, os.PathLike), "the path of a folder, or None")
-        if not os.fspath(store):
-            raise ValueError("expected store to be the path of a folder, got an empty one")
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise TypeError(
-            f"expected executor to have submit(function, *arguments), got {type(executor).__name__}"
-        )
-    if isinstance(executor, type):
-        raise TypeError(f"expected an executor, got the class {executor.__name__} itself; call it")
-    if version is not None:
-        require_kind("version", version, str, "a string, or None")
-        if not version:
-            raise ValueError("expected version to say something, got an empty string")
+def _require_options(function: Any, store: Any, executor: Any, version: Any, quiet: Any) -> None:
+    if not callable(function):
+        require_kind("function", function, types.FunctionType, "a function of key and the axes")
+    for name, value, kind, expected in (
+        ("store", store, (str, os.PathLike), "the path of a folder, or None"),
+        ("version", version, str, "a string, or None"),
+    ):
+        if value is not None:
+            require_kind(name, value, kind, expected)
+            if not os.fspath(value):
+                raise ValueError(f"expected {name} to be {expected}, got an empty one")
+    if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
+        raise TypeError(f"expected executor to have submit(function, *arguments), got {executor}")
     require_kind("quiet", quiet, (bool, np.bool_), "True or False")
-
-
-def _require_keywords(function: Any, axes: Axes) -> None:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(key=None, **dict.fromkeys(axes.names))
-    except TypeError as error:
-        wanted = ", ".join(("key", *axes.names))
-        raise TypeError(
-            f"expected function to take the keywords {wanted}, got {name_of(function)}{signature}: "
-            f"{error}"
-        ) from error

@@ -6,6 +6,7 @@ import sys
 
 import equinox as eqx
 import jax
+import jax.experimental.sparse
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -241,6 +242,8 @@ class _Quantity(np.ndarray):
         np.ones(2).view(_Quantity),
         np.ma.masked_array([1.0, 2.0], [0, 1]),
         np.array([1, "a"], object),
+        np.polynomial.Polynomial(np.arange(2000.0)),
+        jax.experimental.sparse.BCOO.fromdense(jnp.eye(2)),
         open,
     ],
 )
@@ -260,5 +263,5 @@ def test_values_that_differ_have_other_digests():
 
 def test_names_say_where_a_function_stands_and_what_it_is_given():
     assert name_of(_prints).endswith("test_identity._prints")
-    named = name_of(functools.partial(_prints, c=jaxdp.Polynomial(3.0, 0.5)))
-    assert named.endswith("test_identity._prints(c=Polynomial(peak=3, power=0.5))")
+    named = name_of(functools.partial(_prints, 0.25, c=jaxdp.Polynomial(3.0, 0.5)))
+    assert named.endswith("test_identity._prints(float, c=Polynomial(peak=3, power=0.5))")
