@@ -165,14 +165,7 @@ def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
     """
     require_key(key)
     for place, index in enumerate(indices):
-        is_array = isinstance(index, (np.ndarray, jax.Array)) and index.shape == ()
-        is_whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
-        if not (is_whole or (is_array and jnp.issubdtype(index.dtype, jnp.integer))):
-            raise TypeError(
-                f"expected index {place} to be a whole number, got {type(index).__name__}: {index}"
-            )
-        if not isinstance(index, Tracer) and index < 0:
-            raise ValueError(f"expected index {place} >= 0, got {index}")
+        _require_index(f"index {place}", index)
         key = numbered_key(key, index)
     return key
 
@@ -180,6 +173,18 @@ def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
 def device_type(dtype: Any) -> np.dtype:
     """The type that JAX gives to an array of this one: that depends on jax_enable_x64."""
     return jax.dtypes.canonicalize_dtype(dtype)
+
+
+def _require_index(name: str, index: Any) -> None:
+    is_array = isinstance(index, (np.ndarray, jax.Array)) and index.shape == ()
+    is_whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+    dtype = getattr(index, "dtype", np.dtype(object))
+    if not (is_whole or (is_array and jnp.issubdtype(dtype, jnp.integer))):
+        raise TypeError(
+            f"expected {name} to be a whole number, got {type(index).__name__}: {index}"
+        )
+    if not isinstance(index, Tracer) and index < 0:
+        raise ValueError(f"expected {name} >= 0, got {index}")
 
 
 def _places(axes: Mapping[str, Any], number: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from jaxdp.core.files.interrupts import is_ending, set_aside
 from jaxdp.core.numerics.precision import x64
 from jaxdp.sweeps.axes import Axes
 from jaxdp.sweeps.program import Program
-from jaxdp.sweeps.provenance import provenance
+from jaxdp.sweeps.provenance import versions_and_devices
 from jaxdp.sweeps.results import Place, Shard
 
 _PROGRAMS_KEPT = 64
@@ -114,7 +114,7 @@ def compute(work: Work, place: Place, size: int) -> Shard:
         threading.Thread(target=call, daemon=True).start()
     else:
         call()
-    return Shard(place, outcome.result(), program.variables, provenance(work.function))
+    return Shard(place, outcome.result(), program.variables, versions_and_devices())
 
 
 def sizes_by(executor: Any, work: Work, combinations: Sequence[int], size: int | None) -> list[int]:
@@ -130,9 +130,8 @@ def computed_by(
 ) -> Iterator[Shard]:
     """Hand shards, each with its program's size, to an executor; yield them as they are finished.
 
-    When one fails, those that are finished are still yielded before its error is raised. When
-    `stop` is set, those that have begun are yielded, the others cancelled, and errors are dropped:
-    Ctrl-C reaches an executor's processes too. When the iterator is closed, all are cancelled.
+    An error is raised after all that is finished. When `stop` is set, what has not begun is
+    cancelled, and errors are dropped: Ctrl-C reaches an executor's processes too.
     """
     waiting: dict[Place, Any] = {}
     failed: tuple[Place, Exception] | None = None
@@ -176,19 +175,14 @@ def computed_by(
         place, error = failed
         error.add_note(
             f"while cells {place.start} to {place.stop} of combination {place.combination} were "
-            f"computed by {type(executor).__name__}; what the others finished is kept in the store "
-            "if there is one"
+            f"computed by {type(executor).__name__}"
         )
         raise error
 
 
 @contextlib.contextmanager
 def stop_on_interrupt() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event that is yielded; a second one interrupts at once.
-
-    Only where Ctrl-C would end the process: in the main thread, without a handler of the user's
-    own.
-    """
+    """Ctrl-C sets the event that is yielded; a second one interrupts at once."""
     stop = threading.Event()
 
     def handle(number, frame, bring_back):
@@ -210,7 +204,7 @@ def _elsewhere(function: Callable, *arguments: Any) -> Any:
 
 @contextlib.contextmanager
 def _handling(handle: Callable) -> Iterator[None]:
-    """Handle Ctrl-C where it would end this process from here; only in the main thread."""
+    """Handle Ctrl-C where it would end this process: in its main thread, unless the user does."""
     is_main = threading.current_thread() is threading.main_thread()
     if not (is_main and is_ending(signal.getsignal(signal.SIGINT))):
         yield

@@ -106,8 +106,9 @@ class _Reading:
         if isinstance(value, enum.Enum):
             return kind, value.name
         if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
-            # JAX has numbers with a type of their own.
-            return str(getattr(value, "dtype", kind)), _plain_text(value)
+            # JAX has numbers with a type of their own; long ints have no decimal digits.
+            text = format(int(value), "x") if isinstance(value, int) else repr(value)
+            return str(getattr(value, "dtype", kind)), text
         if isinstance(value, (Jaxpr, ClosedJaxpr)):
             return self._program(value)
         if isinstance(value, Literal):
@@ -206,15 +207,7 @@ def _array(value: Any) -> Any:
     if array.dtype.hasobject:
         raise UnreadableError("an array of objects")
     content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return str(value.dtype), array.shape, hashlib.sha256(content).hexdigest()
-
-
-def _plain_text(value: Any) -> str:
-    # Long ints have no decimal digits; derived types may print as they like.
-    if isinstance(value, int):
-        return format(int(value), "x")
-    kinds = (float, complex, str, bytes)
-    return next((kind.__repr__(value) for kind in kinds if isinstance(value, kind)), "None")
+    return str(value.dtype), array.shape, hashlib.sha256(content.data).hexdigest()
 
 
 def _hashed(parts: Any) -> str:

@@ -30,13 +30,7 @@ _FEWEST_CELLS_OF_OTHERS = 8192
 
 
 class Program:
-    """The function at one combination of the looped values, for any number of cells.
-
-    Args:
-        function: called once, with traced values.
-        axes: of the sweep.
-        combination: which of the looped values.
-        key: of the sweep.
+    """The function at one combination of the looped values, traced once, for any number of cells.
 
     Attributes:
         variables: what it returns.
@@ -75,10 +69,7 @@ class Program:
             ) from error
 
     def fitting_size(self) -> int:
-        """Cells of a shard: as many as fit the devices' memory, and not the whole sweep at once.
-
-        Read from the compiled program's own account of its memory.
-        """
+        """Cells of a shard that fit the devices' memory, by the compiled program's account."""
         cells, count = self._axes.num_cells, len(self._devices)
         fewest = _FEWEST_CELLS.get(self._devices[0].platform, _FEWEST_CELLS_OF_OTHERS)
         size = min(cells, max(-(-cells // _SHARDS), count * fewest))

@@ -1,12 +1,10 @@
-"""Where numbers come from: a function's name, versions, device and commit; no host, no path."""
+"""Where numbers come from: the function's name, versions and devices; no host, and no path."""
 
 import dataclasses
 import functools
 import inspect
-import pathlib
 import platform
-import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -15,14 +13,8 @@ import numpy as np
 from jaxdp.sweeps.identity import ADDRESS, version_of
 
 
-def provenance(function: Callable) -> dict[str, str]:
-    """Versions, devices, and the commit of the function's file if it lies in a repository."""
-    commit = commit_of(_folder(function))
-    return versions_and_devices() | ({"git_commit": commit} if commit else {})
-
-
 def versions_and_devices() -> dict[str, str]:
-    """What runs here, and on what."""
+    """What runs here, and on what: the provenance of a shard."""
     devices = jax.local_devices()
     return {
         "jaxdp": version_of("jaxdp-lab"),
@@ -31,20 +23,6 @@ def versions_and_devices() -> dict[str, str]:
         "python": platform.python_version(),
         "device": f"{len(devices)} x {devices[0].device_kind} ({devices[0].platform})",
     }
-
-
-@functools.cache
-def commit_of(folder: pathlib.Path | None) -> str | None:
-    """A folder's commit, marked where files differ from it; None outside a repository.
-
-    As it was when this process asked first; without a folder it is the current one.
-    """
-    words = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    try:
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip() or None
 
 
 def merged(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
@@ -84,14 +62,3 @@ def label(value: Any, longest: int = 60) -> str:
 
 def _described(value: Any) -> str:
     return label(value, 200) if dataclasses.is_dataclass(value) else type(value).__name__
-
-
-def _folder(function: Callable) -> pathlib.Path | None:
-    """The folder of the file that the function stands in; None, the current one, without a file."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    try:
-        folder = pathlib.Path(inspect.getsourcefile(inspect.unwrap(function)) or "").parent
-    except TypeError:
-        return None
-    return folder if folder.is_dir() else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Place:
-    """Where a shard lies: cells `start` to `stop` of a combination."""
+    """Which cells a shard holds: `start` to `stop` of a combination."""
 
     combination: int
     start: int
@@ -83,13 +83,7 @@ def variables_of(
 
 
 def require_alike(first: Shard, other: Shard, looped: Mapping[str, Any]) -> None:
-    """Raise ValueError unless two shards hold the same variables.
-
-    Args:
-        first: what is wanted.
-        other: what came.
-        looped: the looped values that the other belongs to, for the error.
-    """
+    """Raise ValueError, which names the other's looped values, unless two shards are alike."""
     wanted, got = first.forms(), other.forms()
     for name in {**wanted, **got}:
         if wanted.get(name) != got.get(name):

@@ -23,13 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxdp.core.extras import require_extra
-from jaxdp.core.files.sealed_arrays import (
-    DamagedError,
-    plain_json,
-    read_sealed,
-    sealed,
-    unsealed,
-)
+from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
 from jaxdp.core.files.whole_files import read_file, write_whole
 from jaxdp.sweeps.identity import difference
 from jaxdp.sweeps.results import Place, Shard, Variable, as_dataset, counts
@@ -53,13 +47,10 @@ class Store:
     """A folder of finished shards that belongs to one sweep.
 
     Args:
-        folder: made when it is absent.
+        folder: made when it is absent; ValueError where it is another sweep's, or something else's.
         identity: what must agree for the folder to be resumed.
         function: the name of the sweep's function, for errors and for who reads the folder.
         coordinates: the values of each axis, for who reads the folder.
-
-    Raises:
-        ValueError: the folder belongs to another sweep, or holds other things.
     """
 
     def __init__(
@@ -133,11 +124,7 @@ class Store:
         return shard
 
     def write(self, shard: Shard) -> None:
-        """Keep a shard.
-
-        Raises:
-            OSError: it could not be written (a full disk); what is in the folder stays whole.
-        """
+        """Keep a shard; OSError where it cannot be written, as on a full disk."""
         self._write(file_name(shard.place), packed(shard, self._digest))
         self._listed.add(shard.place)
 
@@ -232,11 +219,7 @@ def read_store(folder: str | os.PathLike) -> "xarray.Dataset":
 
 
 def read_description(path: pathlib.Path) -> tuple[dict[str, Any], str]:
-    """The identity of a folder's sweep, and its function's name.
-
-    Raises:
-        ValueError: it is damaged, something else, or of another version of jaxdp's.
-    """
+    """The identity of a folder's sweep, and its function's name; ValueError for all else."""
     try:
         content = read_file(path, largest=_MOST_BYTES)
         found = plain_json(content)
@@ -275,12 +258,7 @@ def place_of(name: str) -> Place | None:
 
 
 def packed(shard: Shard, sweep: str) -> bytes:
-    """The content of a shard's file: the arrays, and a description of them as JSON.
-
-    Args:
-        shard: to be written.
-        sweep: the digest of what it belongs to.
-    """
+    """The content of a shard's file; `sweep` is the digest of what the shard belongs to."""
     arrays = {f"value_{i}": shard.arrays[v.name] for i, v in enumerate(shard.variables)}
     return sealed({"about": np.asarray(_about(shard, sweep)), **arrays})
 

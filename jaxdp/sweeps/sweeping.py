@@ -19,15 +19,9 @@ from jaxtyping import Array, Key
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.extras import require_extra
 from jaxdp.core.progress import Bar
+from jaxdp.sweeps import execution
 from jaxdp.sweeps.axes import as_axes
-from jaxdp.sweeps.execution import (
-    Work,
-    compute,
-    computed_by,
-    fitting_size,
-    sizes_by,
-    stop_on_interrupt,
-)
+from jaxdp.sweeps.execution import Work, stop_on_interrupt
 from jaxdp.sweeps.identity import identity_of
 from jaxdp.sweeps.provenance import name_of
 from jaxdp.sweeps.results import Place, Shard, as_dataset, require_alike
@@ -174,7 +168,7 @@ class _Sweep:
         order = np.flatnonzero(~self.done.all(axis=1)).tolist()
         if self.executor is not None:
             try:
-                sizes = sizes_by(self.executor, self.work, order, self.size)
+                sizes = execution.sizes_by(self.executor, self.work, order, self.size)
             except Exception:
                 # In a terminal Ctrl-C ends an executor's processes too, where they still import.
                 if stop.is_set():
@@ -185,20 +179,20 @@ class _Sweep:
                 for combination, size in zip(order, sizes, strict=True)
                 for place in self._missing(combination, size)
             ]
-            yield from computed_by(self.executor, self.work, tasks, stop)
+            yield from execution.computed_by(self.executor, self.work, tasks, stop)
             return
         if self.store is not None:
             # Processes that share a store go different ways.
             random.SystemRandom().shuffle(order)
         for combination in order:
-            size = self.size or fitting_size(self.work, combination)
+            size = self.size or execution.fitting_size(self.work, combination)
             places = self._missing(combination, size)
             if self.store is not None:
                 random.SystemRandom().shuffle(places)
             for place in places:
                 self._take_from_store()
                 if not self.done[combination, place.start : place.stop].all():
-                    yield compute(self.work, place, size)
+                    yield execution.compute(self.work, place, size)
                 if stop.is_set():
                     return
             # The next one has a program of its own.

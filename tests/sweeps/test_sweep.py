@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from sweeps import workload
 
 import jaxdp
 from jaxdp.sweeps import cell_key, program
@@ -225,3 +226,25 @@ def test_an_error_of_the_function_comes_through():
 
     with pytest.raises(ArithmeticError, match="the function's own"):
         jaxdp.sweep(failing, {"c": np.arange(2.0)}, key=KEY)
+
+
+# Elements of a cell's array: a quadrillion bytes, which no machine has.
+ENORMOUS = 2**48
+
+
+def enormous(key, gain, power, shift):
+    return {"value": jnp.full(ENORMOUS, gain) + shift}
+
+
+@pytest.mark.parametrize(
+    ("shard_size", "advice"),
+    [
+        (8, "with shard_size=8; try shard_size=4"),
+        (1, "with shard_size=1; one cell a device is too much already"),
+        (None, "one cell a device is too much already"),
+    ],
+)
+def test_out_of_memory_says_which_shards_to_try(tmp_path, shard_size, advice):
+    with pytest.raises(MemoryError, match=f"out of memory on .*{advice}"):
+        workload.run(enormous, tmp_path, axes=workload.ONE_PROGRAM, shard_size=shard_size)
+    assert workload.files(tmp_path) == {}
