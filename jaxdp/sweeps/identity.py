@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive
 
-# What equations are called by, and where they stand; a key's type says how it is drawn from.
-_NAMES = {"name", "name_and_src_info", "debug_info", "debug", "impl"}
+# What a program within another is called, and where its source stands.
+_NAMES = {"name", "name_and_src_info", "debug_info"}
 # What leaves the program: to Python on the host, or to a library that somebody compiled.
 _OUTSIDE = re.compile("callback|debug_print|ffi_call")
 _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_threefry_partitionable")
@@ -166,7 +166,8 @@ class _Reading:
         has_program = any(map(_has_program, equation.params.values()))
         parts = []
         for part, value in sorted(equation.params.items()):
-            if part in _NAMES:
+            # How a key is drawn from is part of the key's type.
+            if (has_program and part in _NAMES) or (part == "impl" and name.startswith("random_")):
                 continue
             try:
                 parts.append((part, self.of(value)))

@@ -220,13 +220,13 @@ def read_store(folder: str | os.PathLike) -> "xarray.Dataset":
 
 def read_description(path: pathlib.Path) -> tuple[dict[str, Any], str]:
     """The identity of a folder's sweep, and its function's name; ValueError for all else."""
-    try:
+    found: Any = {}
+    form, is_whole = None, False
+    with contextlib.suppress(DamagedError, ValueError, KeyError, TypeError):
         content = read_file(path, largest=_MOST_BYTES)
         found = plain_json(content)
         form = found["format"]
         is_whole = content == _description(found["identity"], found["function"])
-    except (DamagedError, ValueError, KeyError, TypeError):
-        form, is_whole = None, False
     if type(form) is int and form != _FORMAT:
         raise ValueError(
             f"expected {path} of format {_FORMAT}, got {form}: another version of jaxdp made that "
