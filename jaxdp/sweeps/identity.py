@@ -1,87 +1,215 @@
-"""Which sweep a store belongs to: all that decides its numbers, in digests.
+"""Which sweep a store belongs to: the programs that it runs, its axes, its key, and the versions.
 
-That is: the function with what it reaches (`parts`), or the version that stands for it; the axes
-and the key; the sources of jaxdp; the versions of the libraries that compute; the settings of JAX
-that numbers depend on. Not seen is what a function reads while it runs, such as files, the
-environment and the clock, and what it finds by reflection (`sys.modules`, `__globals__`,
-`__subclasses__`) or behind weak references.
+A program is what JAX traced, read part by part: its operations in order, what goes into each, and
+every constant by the bytes of its array. Printed programs would not do: they shorten arrays, and
+hold addresses and names. The sources' lines, the names of functions and of variables, and the
+rules by which JAX derives functions (derivatives have been taken when a program is whole) do not
+count. A function on the host is no part of a program, so `version=` has to stand for it.
 """
 
-import functools
-import inspect
+import dataclasses
+import enum
+import hashlib
+import importlib.metadata
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive
 
-from jaxdp.sweeps.axes.axes import Axes, is_x64
-from jaxdp.sweeps.source.digests import digest
-from jaxdp.sweeps.source.outside import UnreadableError
-from jaxdp.sweeps.source.owners import python_version, source_digest, versions
+# What a program within another is called, and where its source stands.
+_NAMES = {"name", "name_and_src_info", "debug_info"}
+# What leaves the program: to Python on the host, or to a library that somebody compiled.
+_OUTSIDE = re.compile("callback|debug_print|ffi_call")
+_SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_threefry_partitionable")
+# Whose arrays and numbers are all that NumPy makes of them.
+_OWNERS = {"jax", "jaxlib", "numpy", "ml_dtypes"}
+# Differs from process to process.
+ADDRESS = re.compile(" at 0x[0-9a-f]+")
 
 
-def identity_of(function: Any, axes: Axes, key: Any, version: str | None) -> dict[str, Any]:
-    """What must agree for a store to be resumed, as JSON: a digest and a description each.
+class UnreadableError(Exception):
+    """Something cannot be told from other things of its kind; the message says what."""
 
-    Raises:
-        ValueError: something that the function reaches cannot be read, and no version is given;
-            or values of an axis cannot be.
+
+def identity_of(
+    axes: Mapping[str, Any], key: Any, version: str | None, programs: Sequence[str]
+) -> dict[str, Any]:
+    """What must agree for a store to be resumed, as JSON.
+
+    Args:
+        axes: kind, length and digest of each, by name.
+        key: of the sweep.
+        version: stands for the function; None where the programs do.
+        programs: the digest of each, by `digest`.
     """
-    if version is not None:
-        described = {"version": version, "digest": digest(version)}
-    else:
-        described = {
-            "name": name_of(function),
-            "python": python_version(),
-            "digest": _of_function(function),
-        }
     return {
-        "libraries": versions(),
-        "jaxdp": {"digest": source_digest()},
-        "function": described,
+        "jax": jax.__version__,
+        "jaxlib": version_of("jaxlib"),
+        "jaxdp": version_of("jaxdp-lab"),
+        # Results depend on these beside the program, and where a version stands for it.
+        **{name: str(getattr(jax.config, name, None)) for name in _SETTINGS},
         # A list: their order decides the cells' keys.
-        "axes": [
-            {
-                "name": name,
-                "length": axes.length(name),
-                "kind": "tuple" if name in axes.looped else "array",
-                "digest": _of_axis(axes, name),
-            }
-            for name in axes.names
-        ],
-        "key": {"digest": digest(key)},
-        "jax_enable_x64": is_x64(),
-        "jax_threefry_partitionable": jax.config.values.get("jax_threefry_partitionable"),
-        "jax_default_matmul_precision": str(
-            jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
-        ),
+        "axes": [*axes],
+        **{f"axis {name}": [*axis] for name, axis in axes.items()},
+        "key": digest(key),
+        "version": version,
+        "programs": digest(tuple(programs)),
     }
 
 
-def name_of(function: Any) -> str:
-    """The name of a function or callable, with its module."""
-    function = inspect.unwrap(function)
-    if isinstance(function, functools.partial):
-        return f"partial of {name_of(function.func)}"
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{named.__module__}.{named.__qualname__}"
+def difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """The first thing in which two sweeps differ, in words."""
+    part = next(part for part in {**wanted, **found} if found.get(part) != wanted.get(part))
+    there, here = (
+        ", ".join(map(str, each)) if isinstance(each, list) else each
+        for each in (found.get(part), wanted.get(part))
+    )
+    if part == "programs":
+        return "its function computes something else (give version= to decide that yourself)"
+    return f"its {part} {'are' if part == 'axes' else 'is'} {there}, not {here}"
 
 
-def _of_function(function: Any) -> str:
-    name = name_of(function)
+def version_of(distribution: str) -> str:
+    """The version of an installed distribution."""
     try:
-        return digest(function, name.rpartition(".")[2])
-    except UnreadableError as error:
-        raise ValueError(
-            f"expected a function of which all that it reaches can be read, but {name} reaches "
-            f"{error}; give version=, a name that changes whenever the function does"
-        ) from error
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "source tree, not installed"
 
 
-def _of_axis(axes: Axes, name: str) -> str:
+def digest(value: Any) -> str:
+    """A digest of a program or a plain value, equal in every process where that is.
+
+    Args:
+        value: a program of `jax.make_jaxpr`, an array, a number, text, a description (a
+            dataclass), or a tuple, list, dict or set of these.
+
+    Raises:
+        UnreadableError: something in it is none of these, or a program that calls the host.
+    """
+    return _hashed(_Reading().of(value))
+
+
+class _Reading:
+    """The parts of a value as nested tuples of text, in which equal values are equal."""
+
+    def __init__(self):
+        # A program that several equations share is read once; it is kept, so that its id stays its.
+        self._programs: dict[int, tuple[str, Any]] = {}
+
+    def of(self, value: Any) -> Any:
+        kind = type(value).__qualname__
+        if isinstance(value, enum.Enum):
+            return kind, value.name
+        if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+            # JAX has numbers with a type of their own; long ints have no decimal digits.
+            text = format(int(value), "x") if isinstance(value, int) else repr(value)
+            return str(getattr(value, "dtype", kind)), text
+        if isinstance(value, (Jaxpr, ClosedJaxpr)):
+            return self._program(value)
+        if isinstance(value, Literal):
+            return str(value.aval), *self.of(value.val)
+        owner = type(value).__module__.partition(".")[0]
+        is_array = isinstance(value, jax.Array) or hasattr(value, "__array__")
+        # A class that somebody derives from an array may hold more than its numbers.
+        if is_array and owner in _OWNERS and not isinstance(value, np.ma.MaskedArray):
+            return _array(value)
+        if isinstance(value, (tuple, list)):
+            return kind, *map(self.of, value)
+        if isinstance(value, Mapping):
+            return kind, *((self.of(key), self.of(item)) for key, item in value.items())
+        if isinstance(value, (set, frozenset)):
+            return kind, *sorted(_hashed(self.of(item)) for item in value)
+        if isinstance(value, type):
+            return "type", f"{value.__module__}.{kind}"
+        if isinstance(value, Primitive):
+            return "primitive", value.name
+        if isinstance(value, np.dtype):
+            return "dtype", str(value)
+        if isinstance(value, jax.tree_util.PyTreeDef):
+            return "tree", ADDRESS.sub("", str(value))
+        if dataclasses.is_dataclass(value):
+            names = [field.name for field in dataclasses.fields(value)]
+            return kind, *((name, self.of(getattr(value, name))) for name in names)
+        if type(value) is object:
+            return kind
+        # Of JAX's own what holds no arrays, such as a placement, is all that it is printed as.
+        text = repr(value)
+        is_jaxs = owner in ("jax", "jaxlib") and jax.tree_util.all_leaves([value])
+        if is_array or not is_jaxs or " at 0x" in text:
+            raise UnreadableError(f"{type(value).__module__}.{kind}")
+        return kind, text
+
+    def _program(self, value: Any) -> str:
+        if id(value) not in self._programs:
+            # From JAX 0.11 on a program holds its constants itself.
+            program = getattr(value, "jaxpr", value)
+            numbers: dict[Any, int] = {}
+            variables = (*getattr(program, "constvars", ()), *program.invars)
+            parts = (
+                _numbered(variables, numbers),
+                self.of(tuple(getattr(value, "consts", ()))),
+                *(self._equation(equation, numbers) for equation in program.eqns),
+                self._inputs(program.outvars, numbers),
+            )
+            self._programs[id(value)] = _hashed(parts), value
+        return self._programs[id(value)][0]
+
+    def _equation(self, equation: Any, numbers: dict[Any, int]) -> Any:
+        name = equation.primitive.name
+        if _OUTSIDE.search(name):
+            raise UnreadableError(f"a call of the host or of another library, {name},")
+        has_program = any(map(_has_program, equation.params.values()))
+        parts = []
+        for part, value in sorted(equation.params.items()):
+            # How a key is drawn from is part of the key's type.
+            if (has_program and part in _NAMES) or (part == "impl" and name.startswith("random_")):
+                continue
+            try:
+                parts.append((part, self.of(value)))
+            except UnreadableError:
+                # Beside a program of its own a function is a rule to derive another one.
+                if not has_program or _has_program(value):
+                    raise
+        inputs = self._inputs(equation.invars, numbers)
+        return name, inputs, tuple(parts), _numbered(equation.outvars, numbers)
+
+    def _inputs(self, variables: Sequence[Any], numbers: dict[Any, int]) -> Any:
+        return tuple(
+            self.of(variable) if isinstance(variable, Literal) else numbers[variable]
+            for variable in variables
+        )
+
+
+def _numbered(variables: Sequence[Any], numbers: dict[Any, int]) -> Any:
+    """The types of new variables, which are known by their numbers from here on."""
+    for variable in variables:
+        numbers[variable] = len(numbers)
+    return tuple(str(variable.aval) for variable in variables)
+
+
+def _has_program(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(_has_program, value))
+    return isinstance(value, (Jaxpr, ClosedJaxpr))
+
+
+def _array(value: Any) -> Any:
     try:
-        return digest(axes.looped[name] if name in axes.looped else axes.mapped[name], name)
-    except UnreadableError as error:
-        raise ValueError(
-            f"expected values of axis {name} that a store can tell from others, but it cannot read "
-            f"{error}; loop over names, and let the function look the objects up"
-        ) from error
+        is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+        array = np.asarray(jax.random.key_data(value) if is_key else value)
+    except Exception as error:
+        # A traced array, a deleted one, or one that lies on another machine.
+        raise UnreadableError(f"an array without values here ({type(error).__name__})") from error
+    if array.dtype.hasobject:
+        raise UnreadableError("an array of objects")
+    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return str(value.dtype), array.shape, hashlib.sha256(content.data).hexdigest()
+
+
+def _hashed(parts: Any) -> str:
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()

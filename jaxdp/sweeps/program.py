@@ -13,7 +13,9 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Array, Key
 
-from jaxdp.sweeps.axes.axes import Axes, cell_key
+from jaxdp.sweeps.axes import Axes, cell_key
+from jaxdp.sweeps.identity import UnreadableError, digest
+from jaxdp.sweeps.provenance import name_of
 from jaxdp.sweeps.results import Variable, variables_of
 
 # Temporaries beyond this are slower than smaller shards, on a CPU.
@@ -22,19 +24,13 @@ _CPU_BYTES = 512 * 2**20
 _MEMORY_SHARE = 0.5
 # A sweep is cut into about this many shards, so that a stop loses little ...
 _SHARDS = 16
-# ... unless they would leave a device idle.
+# ... unless they would leave a device idle: cells that keep a CPU busy, and any other device.
 _FEWEST_CELLS = {"cpu": 64}
 _FEWEST_CELLS_OF_OTHERS = 8192
 
 
 class Program:
-    """The function at one combination of the looped values, for any number of cells.
-
-    Args:
-        function: called once, with traced values.
-        axes: of the sweep.
-        combination: which of the looped values.
-        key: of the sweep.
+    """The function at one combination of the looped values, traced once, for any number of cells.
 
     Attributes:
         variables: what it returns.
@@ -49,25 +45,31 @@ class Program:
             return values
 
         self._axes, self._combination, self._key = axes, combination, key
-        self._devices = jax.local_devices()
-        try:
-            jaxpr = jax.make_jaxpr(cell)(key, axes.mapped_types())
-        except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
-            traced = ", ".join(("key", *axes.mapped))
-            error.add_note(
-                f"a sweep traces its function: {traced} have no values then; use jax.numpy, or "
-                "make an axis a tuple, whose values are Python's own"
-            )
-            raise
-        self._cell = jaxpr_as_fun(jaxpr)
+        self._name, self._devices = name_of(function), jax.local_devices()
+        self._cell = jaxpr_as_fun(jax.make_jaxpr(cell)(key, axes.mapped_types()))
         self._compiled: dict[int, Any] = {}
         self._lock = threading.Lock()
 
-    def fitting_size(self) -> int:
-        """Cells of a shard: as many as fit the devices' memory, and not the whole sweep at once.
+    def digest(self) -> str:
+        """A digest of what is computed, and under which names.
 
-        Read from the compiled program's own account of its memory.
+        It is that of two cells, because what is vmapped may have a rule of its own for that.
+
+        Raises:
+            ValueError: the program calls what is no part of it.
         """
+        try:
+            program = jax.make_jaxpr(self._cells)(self._key, *self._inputs(2))
+            return digest((program, self.variables))
+        except UnreadableError as error:
+            raise ValueError(
+                "expected a function whose whole program a store can tell from others, but "
+                f"{self._name} has {error} in it; give version=, a name that changes whenever the "
+                "function does"
+            ) from error
+
+    def fitting_size(self) -> int:
+        """Cells of a shard that fit the devices' memory, by the compiled program's account."""
         cells, count = self._axes.num_cells, len(self._devices)
         fewest = _FEWEST_CELLS.get(self._devices[0].platform, _FEWEST_CELLS_OF_OTHERS)
         size = min(cells, max(-(-cells // _SHARDS), count * fewest))
@@ -86,25 +88,19 @@ class Program:
             MemoryError: they do not fit; names `shard_size` and the value to try.
         """
         # A last shard repeats its last cell, so that one program does them all.
-        cells = np.minimum(np.arange(start, start + _whole(size, len(self._devices))), stop - 1)
+        cells = np.minimum(np.arange(start, start + self._whole(size)), stop - 1)
         indices = self._axes.indices(self._combination, cells)
         mapped = self._axes.mapped_values(cells)
-        try:
-            found = self._program(size)(self._key, indices, mapped)
-            arrays = [np.asarray(values)[: stop - start] for values in jax.block_until_ready(found)]
-        except jax.errors.JaxRuntimeError as error:
-            _explain_memory(error, size, self._devices)
-            raise
-        names = [variable.name for variable in self.variables]
-        return dict(zip(names, arrays, strict=True))
+        program = self._program(size)
+        found = self._within_memory(
+            size, lambda: jax.block_until_ready(program(self._key, indices, mapped))
+        )
+        arrays = [np.asarray(values)[: stop - start] for values in found]
+        return {v.name: array for v, array in zip(self.variables, arrays, strict=True)}
 
     def _bytes(self, size: int) -> int:
         """Memory that a program takes on each device."""
-        try:
-            memory = self._program(size).memory_analysis()
-        except jax.errors.JaxRuntimeError as error:
-            _explain_memory(error, size, self._devices)
-            raise
+        memory = self._program(size).memory_analysis()
         if memory is None:
             return 0
         return (
@@ -113,26 +109,23 @@ class Program:
 
     def _program(self, size: int) -> Any:
         """The compiled program for this many cells, rounded up to the number of devices."""
-        size = _whole(size, len(self._devices))
         with self._lock:
             if size not in self._compiled:
+                placed = jax.jit(self._on_devices(self._cells))
+                lowered = placed.lower(self._key, *self._inputs(self._whole(size)))
                 # One at a time: a program may hold large constants.
-                self._compiled = {size: self._compile(size)}
+                self._compiled = {size: self._within_memory(size, lowered.compile)}
             return self._compiled[size]
 
-    def _compile(self, size: int) -> Any:
+    def _inputs(self, size: int) -> tuple[Any, Any]:
+        """Types of the indices and of the mapped values of this many cells."""
         indices = jax.ShapeDtypeStruct((size, len(self._axes.names)), jnp.int32)
-        mapped = {
-            name: jax.ShapeDtypeStruct((size,), kind.dtype)
-            for name, kind in self._axes.mapped_types().items()
-        }
-        placed = jax.jit(self._on_devices(self._cells))
-        return placed.lower(self._key, indices, mapped).compile()
+        types = self._axes.mapped_types().items()
+        return indices, {name: jax.ShapeDtypeStruct((size,), kind.dtype) for name, kind in types}
 
     def _cells(self, key, indices, mapped):
         keys = jax.vmap(lambda row: cell_key(key, *row))(indices)
-        leaves = jax.tree.leaves(mapped)
-        return jax.vmap(self._cell)(keys, *leaves)
+        return jax.vmap(self._cell)(keys, *jax.tree.leaves(mapped))
 
     def _on_devices(self, function: Callable) -> Callable:
         """The function with its cells shared among the local devices."""
@@ -143,17 +136,26 @@ class Program:
         )
         along = PartitionSpec("cells")
         # Adaptive solvers do not pass the check.
-        return jax.shard_map(
-            function,
-            mesh=mesh,
-            in_specs=(PartitionSpec(), along, along),
-            out_specs=along,
-            check_vma=False,
-        )
+        specs = {"in_specs": (PartitionSpec(), along, along), "out_specs": along}
+        return jax.shard_map(function, mesh=mesh, check_vma=False, **specs)
 
+    def _whole(self, size: int) -> int:
+        return -(-size // len(self._devices)) * len(self._devices)
 
-def _whole(size: int, count: int) -> int:
-    return -(-size // count) * count
+    def _within_memory(self, size: int, call: Callable[[], Any]) -> Any:
+        """The result of a call; where memory runs out, the error says what to do."""
+        try:
+            return call()
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            advice = f"try shard_size={size // 2}"
+            if size <= len(self._devices):
+                advice = "one cell a device is too much already: let a cell compute less"
+            raise MemoryError(
+                f"out of memory on {self._devices[0].device_kind} with shard_size={size}; {advice} "
+                f"({str(error).partition(chr(10))[0]})"
+            ) from error
 
 
 def _budget(device: Any) -> float:
@@ -171,17 +173,3 @@ def _free_memory() -> float:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return float("inf")
-
-
-def _explain_memory(error: Exception, size: int, devices: list[Any]) -> None:
-    """Raise what to do when an error says that memory ran out."""
-    if "RESOURCE_EXHAUSTED" not in str(error):
-        return
-    kind = devices[0].device_kind
-    if size <= len(devices):
-        advice = "one cell a device is too much already: let a cell compute less"
-    else:
-        advice = f"try shard_size={size // 2}"
-    first_line = str(error).partition("\n")[0]
-    message = f"out of memory on {kind} with shard_size={size}; {advice} ({first_line})"
-    raise MemoryError(message) from error

@@ -1,70 +1,64 @@
-"""Where numbers come from: versions, device and commit; never a host's name or a path."""
+"""Where numbers come from: the function's name, versions and devices; no host, and no path."""
 
+import dataclasses
 import functools
-import importlib.metadata
 import inspect
-import pathlib
 import platform
-import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import jax
+import numpy as np
 
-
-def provenance(function: Callable) -> dict[str, str]:
-    """Versions, devices, and the commit of the function's file if it lies in a repository."""
-    commit = commit_of(_folder(function))
-    return versions_and_devices() | ({"git_commit": commit} if commit else {})
+from jaxdp.sweeps.identity import ADDRESS, version_of
 
 
 def versions_and_devices() -> dict[str, str]:
-    """What runs here, and on what."""
+    """What runs here, and on what: the provenance of a shard."""
     devices = jax.local_devices()
     return {
-        "jaxdp": _version("jaxdp-lab"),
+        "jaxdp": version_of("jaxdp-lab"),
         "jax": jax.__version__,
-        "jaxlib": _version("jaxlib"),
+        "jaxlib": version_of("jaxlib"),
         "python": platform.python_version(),
         "device": f"{len(devices)} x {devices[0].device_kind} ({devices[0].platform})",
     }
 
 
-@functools.cache
-def commit_of(folder: pathlib.Path | None) -> str | None:
-    """A folder's commit, marked where files differ from it; None outside a repository.
-
-    As it was when this process asked first; without a folder it is the current one.
-    """
-    words = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    try:
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip() or None
-
-
 def merged(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Provenance of several shards: each fact's different values, with semicolons between."""
-    found: dict[str, dict[str, None]] = {}
+    found: dict[str, set[str]] = {}
     for part in parts:
         for name, value in part.items():
-            found.setdefault(name, {})[value] = None
+            found.setdefault(name, set()).add(value)
     return {name: "; ".join(sorted(values)) for name, values in found.items()}
 
 
-def _folder(function: Callable) -> pathlib.Path | None:
-    """The folder of the file that the function stands in; None, the current one, without a file."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    try:
-        folder = pathlib.Path(inspect.getsourcefile(inspect.unwrap(function)) or "").parent
-    except TypeError:
-        return None
-    return folder if folder.is_dir() else None
+def name_of(function: Any) -> str:
+    """The name of a function or callable, with its module, and what a partial one is given."""
+    function = inspect.unwrap(function)
+    if isinstance(function, functools.partial):
+        # Of descriptions alone: what else is given may be somebody's secret.
+        given = [_described(value) for value in function.args]
+        given += [f"{name}={_described(value)}" for name, value in function.keywords.items()]
+        return f"{name_of(function.func)}({', '.join(given)})"
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return "source tree, not installed"
+def label(value: Any, longest: int = 60) -> str:
+    """A name of a value of at most so many letters; of a description, with its numbers."""
+    if isinstance(value, (np.ndarray, np.generic, jax.Array)):
+        name = f"{float(value):g}" if value.shape == () else f"array of shape {value.shape}"
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        named = ", ".join(f"{name}={label(part, longest)}" for name, part in parts.items())
+        name = f"{type(value).__name__}({named})"
+    else:
+        name = " ".join((getattr(value, "__qualname__", None) or str(value)).split())
+        name = ADDRESS.sub("", name)
+    return name if len(name) <= longest else f"{name[: longest - 3]}..."
+
+
+def _described(value: Any) -> str:
+    return label(value, 200) if dataclasses.is_dataclass(value) else type(value).__name__

@@ -1,14 +1,52 @@
-"""What a sweep's function returns: a dict of arrays or a Trajectory, as named variables."""
+"""What a sweep's function returns, as named variables, and the dataset that shards make."""
 
-from collections.abc import Sequence
-from typing import Any
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Trajectory, Variable, variables_of_trajectory
+from jaxdp.sweeps.provenance import merged
+
+if TYPE_CHECKING:
+    import xarray
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Place:
+    """Which cells a shard holds: `start` to `stop` of a combination."""
+
+    combination: int
+    start: int
+    stop: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """The variables of some cells, and how they were made.
+
+    Attributes:
+        place: which cells.
+        arrays: each variable of the cells, along a leading axis.
+        variables: what they are.
+        provenance: versions, device and commit.
+    """
+
+    place: Place
+    arrays: Mapping[str, np.ndarray]
+    variables: tuple[Variable, ...]
+    provenance: Mapping[str, str]
+
+    def forms(self) -> dict[str, Any]:
+        """Type, shape and description of each variable."""
+        held = ((v, self.arrays[v.name]) for v in self.variables)
+        return {v.name: (f"{array.dtype} of shape {array.shape[1:]}", v) for v, array in held}
 
 
 def variables_of(
@@ -20,48 +58,108 @@ def variables_of(
         TypeError: it is neither a dict of arrays nor a Trajectory.
         ValueError: it is empty, or a name is an axis's, a dimension's or another variable's too.
     """
-    found = _of_trajectory(result) if isinstance(result, Trajectory) else _of_dict(result)
-    if not found:
-        raise ValueError("expected the function to return at least one array, got none")
-    used = {name for variable, _ in found for name in (variable.name, *variable.dims)}
-    _require_distinct_names([variable for variable, _ in found])
-    taken = used & set(axis_names)
-    if taken:
-        raise ValueError(
-            f"expected other names than the axes', got {', '.join(sorted(taken))} from the function"
-        )
-    return tuple(variable for variable, _ in found), [value for _, value in found]
-
-
-def _require_distinct_names(variables: Sequence[Variable]) -> None:
-    """Raise ValueError where a dataset could not hold variables of these names."""
-    names = [variable.name for variable in variables]
-    dims = {dim for variable in variables for dim in variable.dims}
-    twice = sorted({name for name in names if names.count(name) > 1} | (dims & set(names)))
-    if twice:
-        raise ValueError(
-            f"expected the function to return variables of names that differ, also from the names "
-            f"of dimensions, {', '.join(sorted(dims))}; got {', '.join(twice)} twice"
-        )
-
-
-def _of_dict(result: Any) -> list[tuple[Variable, Array]]:
-    if isinstance(result, dict):
-        for name in result:
-            require_kind("each name that the function returns", name, str, "a string")
+    if isinstance(result, Trajectory):
+        found = variables_of_trajectory(result)
+    elif isinstance(result, dict):
+        found = list(map(_of_item, result.items()))
     else:
-        is_number = hasattr(result, "dtype") or isinstance(result, (int, float))
-        got = "an array" if is_number else type(result).__name__
         raise TypeError(
             "expected the function to return a dict of arrays, such as {'risk': ...}, or a "
-            f"Trajectory, got {got}"
+            f"Trajectory, got {type(result).__name__}"
         )
-    found = []
-    for name, value in result.items():
-        array = _as_array(name, value)
-        dims = tuple(f"{name}_dim_{axis}" for axis in range(array.ndim))
-        found.append((Variable(name, dims), array))
-    return found
+    if not found:
+        raise ValueError("expected the function to return at least one array, got none")
+    dims = {dim for variable, _ in found for dim in variable.dims}
+    names = [*(variable.name for variable, _ in found), *dims, *axis_names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            "expected the function to return variables whose names differ, also from those of "
+            f"axes and of dimensions, got {', '.join(twice)} twice"
+        )
+    return tuple(variable for variable, _ in found), [
+        _as_array(variable.name, value) for variable, value in found
+    ]
+
+
+def require_alike(first: Shard, other: Shard, looped: Mapping[str, Any]) -> None:
+    """Raise ValueError, which names the other's looped values, unless two shards are alike."""
+    wanted, got = first.forms(), other.forms()
+    for name in {**wanted, **got}:
+        if wanted.get(name) != got.get(name):
+            words = [forms[name][0] if name in forms else "absent" for forms in (wanted, got)]
+            where = ", ".join(f"{axis} = {value!r}" for axis, value in looped.items())
+            raise ValueError(
+                "expected the same variables at every value of the looped axes: "
+                f"{name} is {words[0]} first, but {words[1]} at {where}"
+            )
+
+
+def counts(axes: Mapping[str, Sequence[Any]]) -> tuple[int, int]:
+    """Numbers of combinations, and of cells in each, of axes that begin with kind and length."""
+    lengths = [[axis[1] for axis in axes.values() if axis[0] == k] for k in ("tuple", "array")]
+    return math.prod(lengths[0]), math.prod(lengths[1])
+
+
+def as_dataset(
+    axes: Mapping[str, Sequence[Any]],
+    coordinates: Mapping[str, np.ndarray],
+    shards: Iterable[Shard],
+    attrs: Mapping[str, str],
+    *,
+    is_whole: bool = True,
+) -> "xarray.Dataset":
+    """The result of a sweep.
+
+    Args:
+        axes: kind and length of each, in their order.
+        coordinates: the values of each.
+        shards: that are alike; where several hold a cell, the last in order of their places counts.
+        attrs: beside the shards' provenance.
+        is_whole: whether every cell lies in a shard; where not, numbers become floats, and the
+            missing ones are NaN.
+    """
+    import xarray
+
+    shards = sorted(shards, key=lambda shard: shard.place)
+    # Combinations come first in a shard's numbering, then cells.
+    ordered = sorted(axes.items(), key=lambda item: item[1][0] == "array")
+    lengths = {name: axis[1] for name, axis in ordered}
+    variables = {}
+    for variable in shards[0].variables:
+        first = shards[0].arrays[variable.name]
+        whole = np.empty((*counts(axes), *first.shape[1:]), first.dtype if is_whole else float)
+        if not is_whole:
+            whole.fill(np.nan)
+        for shard in shards:
+            place = shard.place
+            whole[place.combination, place.start : place.stop] = shard.arrays[variable.name]
+        whole = whole.reshape(*lengths.values(), *first.shape[1:])
+        made = xarray.Variable((*lengths, *variable.dims), whole, dict(variable.attrs))
+        variables[variable.name] = made.transpose(*axes, *variable.dims)
+    labelled = {
+        name: xarray.Variable((name,), values, {"units": "1"} if values.dtype.kind in "iuf" else {})
+        for name, values in coordinates.items()
+    }
+    # A Trajectory's clock is a coordinate of its records where all cells share it.
+    if any(v.name == "time" and v.dims == ("record",) for v in shards[0].variables):
+        first = variables["time"].isel(dict.fromkeys(axes, 0))
+        if (variables["time"] == first).all():
+            labelled["time"] = first
+            del variables["time"]
+    facts = {
+        "units": "dimensionless unless a variable says otherwise",
+        **attrs,
+        **merged(shard.provenance for shard in shards),
+    }
+    return xarray.Dataset(variables, labelled, facts)
+
+
+def _of_item(item: tuple[Any, Any]) -> tuple[Variable, Array]:
+    name, value = item
+    require_kind("each name that the function returns", name, str, "a string")
+    array = _as_array(name, value)
+    return Variable(name, tuple(f"{name}_dim_{axis}" for axis in range(array.ndim))), array
 
 
 def _as_array(name: str, value: Any) -> Array:
@@ -77,10 +175,3 @@ def _as_array(name: str, value: Any) -> Array:
         )
     is_narrow = jnp.issubdtype(array.dtype, jnp.floating) and array.dtype.itemsize < 4
     return array.astype(jnp.float32) if is_narrow else array
-
-
-def _of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Array]]:
-    return [
-        (variable, _as_array(variable.name, value))
-        for variable, value in variables_of_trajectory(trajectory)
-    ]

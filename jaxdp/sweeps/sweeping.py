@@ -1,12 +1,13 @@
 """The verb `sweep`: every cell of a grid, in shards."""
 
+import contextlib
+import dataclasses
 import importlib
-import inspect
 import os
 import random
+import sys
 import threading
 import types
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,13 @@ from jaxtyping import Array, Key
 
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.extras import require_extra
-from jaxdp.sweeps.axes.axes import Axes, as_axes
-from jaxdp.sweeps.dataset import as_dataset, require_alike
-from jaxdp.sweeps.execution import Work, compute, computed_by, fitting_size, sizes_by
-from jaxdp.sweeps.identity import identity_of, name_of
-from jaxdp.sweeps.progress import progress_bar, stop_on_interrupt
-from jaxdp.sweeps.shards import Place, Shard
+from jaxdp.core.progress import Bar
+from jaxdp.sweeps import execution
+from jaxdp.sweeps.axes import as_axes
+from jaxdp.sweeps.execution import Work, stop_on_interrupt
+from jaxdp.sweeps.identity import identity_of
+from jaxdp.sweeps.provenance import name_of
+from jaxdp.sweeps.results import Place, Shard, as_dataset, require_alike
 from jaxdp.sweeps.store import Store
 
 if TYPE_CHECKING:
@@ -53,20 +55,18 @@ def sweep(
             trace for each.
         key: a `jax.random.key`; the key of cell (i, j, ...) is `jaxdp.sweeps.cell_key(key, i, j,
             ...)`, whatever the shards and devices are.
-        store: a folder for finished shards, made when absent. It belongs to one function with all
-            that it reaches in your modules (functions, classes, constants, containers, objects),
-            one set of axes, one key, one jaxdp (by its source files) and one set of versions of
-            the libraries that compute. Comments do not count. Not seen is what the function reads
-            while it runs (files, the environment), and what it finds by reflection (`sys.modules`)
-            or behind weak references.
+        store: a folder for finished shards, made when absent. It belongs to one program for each
+            choice of looped values (what JAX traces of the function, with its constants), one set
+            of axes, one key, and one version of JAX and of jaxdp. An edit that changes nothing
+            that is computed makes no other sweep.
         executor: anything with `submit(function, *arguments)` that gives an object with
             `result()`; each task computes one shard on its process's devices. What it gets must
             be picklable by the executor's means.
         shard_size: cells of a shard; None sizes it by the compiled program's memory, so that a
             sweep has about sixteen shards.
         version: a name that you change whenever the function does, or anything that it reaches:
-            in the store it stands for them. Required where something that the function reaches
-            cannot be read, such as an open file.
+            in the store it stands for the programs, and a finished sweep is not traced again.
+            Required where a program calls the host.
         quiet: whether the progress bar is left out.
 
     Returns:
@@ -87,17 +87,15 @@ def sweep(
         ...     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, rho, 1000)
         ...     return {"risk": jaxdp.predict(problem, algorithm, records=1).final_risk}
         >>> axes = {"rho": jax.numpy.asarray([0.5, 2.0])}
-        >>> table = jaxdp.sweep(final, axes, key=jax.random.key(0), version="1")
+        >>> table = jaxdp.sweep(final, axes, key=jax.random.key(0))
         >>> table.risk.dims
         ('rho',)
     """
     # Before anything is computed that would be put into one.
     with require_extra("xarray", "sweeps", "jaxdp.sweep"):
         importlib.import_module("xarray")
-    if not callable(function):
-        require_kind("function", function, types.FunctionType, "a function of key and the axes")
+    _require_options(function, store, executor, version, quiet)
     checked = as_axes(axes)
-    _require_keywords(function, checked)
     require_key(key)
     if isinstance(key, Tracer):
         raise TypeError(
@@ -108,24 +106,23 @@ def sweep(
     if shard_size is not None:
         # A larger one would only repeat its last cell.
         size = min(require_count("shard_size", shard_size), checked.num_cells)
-    _require_options(store, executor, version, quiet)
-    kept = None
-    if store is not None:
-        identity = identity_of(function, checked, key, version)
-        kept = Store(store, identity, checked.coordinates())
-    work = Work(
-        function,
-        checked,
-        np.asarray(jr.key_data(key)),
-        str(jr.key_impl(key)),
-        uuid.uuid4().hex,
-    )
+    key_data, kind, name = np.asarray(jr.key_data(key)), str(jr.key_impl(key)), name_of(function)
+    work, kept = Work(function, checked, key_data, kind), None
+    described = checked.described(by_program=store is None or version is None)
+    coordinates = checked.coordinates()
     try:
+        if store is not None:
+            if version is None:
+                numbers = range(checked.num_combinations)
+                digests = tuple(work.program(number).digest() for number in numbers)
+                work = dataclasses.replace(work, digests=digests)
+            identity = identity_of(described, key, version, work.digests or ())
+            kept = Store(store, identity, name, coordinates)
         shards = _Sweep(work, kept, executor, size, quiet).run()
     finally:
         work.forget()
-    facts = {"function": name_of(function), "key": _in_words(key)}
-    return as_dataset(checked, shards.values(), facts)
+    facts = {"function": name, "key": f"{kind} {' '.join(map(str, key_data.ravel()))}"}
+    return as_dataset(described, coordinates, shards.values(), facts)
 
 
 class _Sweep:
@@ -153,23 +150,25 @@ class _Sweep:
 
     def _complete(self, stop: threading.Event) -> None:
         """Compute what is not done, until `stop` is set."""
-        name, shown = name_of(self.work.function).rpartition(".")[2], int(self.done.sum())
-        with progress_bar(name, self.done.size, shown, quiet=self.quiet) as advance:
+        bar = None
+        if sys.stderr.isatty() and not self.quiet:
+            name = name_of(self.work.function).partition("(")[0].rpartition(".")[2]
+            bar = Bar(name, begun=self.done.mean())
+        with contextlib.closing(bar) if bar else contextlib.nullcontext():
             while not (self.done.all() or stop.is_set()):
                 for shard in self._computed(stop):
                     if self.store is not None:
                         self.store.write(shard)
-                    before = shown
                     self._add(shard)
-                    shown = int(self.done.sum())
-                    advance(shown - before)
+                    if bar:
+                        bar.advance(self.done.mean())
 
     def _computed(self, stop: threading.Event) -> Iterator[Shard]:
         """The shards that are not done, until `stop` is set."""
         order = np.flatnonzero(~self.done.all(axis=1)).tolist()
         if self.executor is not None:
             try:
-                sizes = sizes_by(self.executor, self.work, order, self.size)
+                sizes = execution.sizes_by(self.executor, self.work, order, self.size)
             except Exception:
                 # In a terminal Ctrl-C ends an executor's processes too, where they still import.
                 if stop.is_set():
@@ -180,24 +179,24 @@ class _Sweep:
                 for combination, size in zip(order, sizes, strict=True)
                 for place in self._missing(combination, size)
             ]
-            yield from computed_by(self.executor, self.work, tasks, stop)
+            yield from execution.computed_by(self.executor, self.work, tasks, stop)
             return
         if self.store is not None:
             # Processes that share a store go different ways.
             random.SystemRandom().shuffle(order)
         for combination in order:
-            size = self.size or fitting_size(self.work, combination)
+            size = self.size or execution.fitting_size(self.work, combination)
             places = self._missing(combination, size)
             if self.store is not None:
                 random.SystemRandom().shuffle(places)
             for place in places:
                 self._take_from_store()
-                if not self._is_done(place):
-                    yield compute(self.work, place, size)
+                if not self.done[combination, place.start : place.stop].all():
+                    yield execution.compute(self.work, place, size)
                 if stop.is_set():
                     return
-            # The next combination has a program of its own.
-            self.work.forget()
+            # The next one has a program of its own.
+            self.work.forget(combination)
 
     def _missing(self, combination: int, size: int) -> list[Place]:
         """Places of the cells that are not done, cut at multiples of the shards' size."""
@@ -213,10 +212,8 @@ class _Sweep:
         """Read the shards that have come to the store."""
         if self.store is None:
             return
-        axes = self.work.axes
         for place in sorted(self.store.places() - self.shards.keys()):
-            fits = place.combination < axes.num_combinations and place.stop <= axes.num_cells
-            shard = self.store.read(place) if fits else None
+            shard = self.store.read(place)
             if shard is not None:
                 self._add(shard)
 
@@ -224,55 +221,30 @@ class _Sweep:
         """Take a shard in; it must be like the others."""
         place = shard.place
         if self.shards:
-            require_alike(next(iter(self.shards.values())), shard, self.work.axes)
+            looped = self.work.axes.looped_values(place.combination)
+            require_alike(next(iter(self.shards.values())), shard, looped)
         self.shards[place] = shard
         self.done[place.combination, place.start : place.stop] = True
-
-    def _is_done(self, place: Place) -> bool:
-        return bool(self.done[place.combination, place.start : place.stop].all())
 
     def _how_to_resume(self) -> str:
         share = f"{int(self.done.sum())} of {self.done.size} cells are done"
         if self.store is None:
             return f"stopped; {share} and lost: give a store to keep them next time"
-        return (
-            f"stopped; {share} and kept in {self.store.folder}: call the sweep again with the same "
-            "arguments to go on"
-        )
+        again = "call the sweep again with the same arguments to go on"
+        return f"stopped; {share} and kept in {self.store.folder}: {again}"
 
 
-def _require_options(store: Any, executor: Any, version: Any, quiet: Any) -> None:
-    if store is not None:
-        require_kind("store", store, (str, os.PathLike), "the path of a folder, or None")
-        if not os.fspath(store):
-            raise ValueError("expected store to be the path of a folder, got an empty one")
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise TypeError(
-            f"expected executor to have submit(function, *arguments), got {type(executor).__name__}"
-        )
-    if isinstance(executor, type):
-        raise TypeError(f"expected an executor, got the class {executor.__name__} itself; call it")
-    if version is not None:
-        require_kind("version", version, str, "a string, or None")
-        if not version:
-            raise ValueError("expected version to say something, got an empty string")
+def _require_options(function: Any, store: Any, executor: Any, version: Any, quiet: Any) -> None:
+    if not callable(function):
+        require_kind("function", function, types.FunctionType, "a function of key and the axes")
+    for name, value, kind, expected in (
+        ("store", store, (str, os.PathLike), "the path of a folder, or None"),
+        ("version", version, str, "a string, or None"),
+    ):
+        if value is not None:
+            require_kind(name, value, kind, expected)
+            if not os.fspath(value):
+                raise ValueError(f"expected {name} to be {expected}, got an empty one")
+    if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
+        raise TypeError(f"expected executor to have submit(function, *arguments), got {executor}")
     require_kind("quiet", quiet, (bool, np.bool_), "True or False")
-
-
-def _require_keywords(function: Any, axes: Axes) -> None:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(key=None, **dict.fromkeys(axes.names))
-    except TypeError as error:
-        wanted = ", ".join(("key", *axes.names))
-        raise TypeError(
-            f"expected function to take the keywords {wanted}, got {name_of(function)}{signature}: "
-            f"{error}"
-        ) from error
-
-
-def _in_words(key: Key[Array, ""]) -> str:
-    return f"{jr.key_impl(key)} {' '.join(map(str, np.asarray(jr.key_data(key)).ravel()))}"

@@ -1,15 +1,18 @@
-"""One-token edits of a function's surroundings, and the digest of the function after each.
+"""One-token edits of a function's surroundings, and the digest of its program after each.
 
-Run as a script it prints the digest of the unchanged function as JSON, for another process.
+Run as a script it prints the digest of the unchanged function's program, for another process.
 """
 
 import importlib
-import json
 import pathlib
 import sys
 import tempfile
 
-from jaxdp.sweeps.source.digests import digest
+import jax.random as jr
+import numpy as np
+
+from jaxdp.sweeps.axes import as_axes
+from jaxdp.sweeps.program import Program
 
 GRID = """
 import collections
@@ -49,7 +52,8 @@ class Base:
 
 
 class Other(Base):
-    pass
+    def shift(self, c):
+        return c + 12.0
 
 
 class Scale(Base):
@@ -122,7 +126,7 @@ def even(count):
 
 
 def odd(count):
-    return 60 == count if count == 0 else even(count - 1)
+    return 60 == count if count < 62 else even(count - 1)
 
 
 scale, model, options = Scale(), Model(1.0), Options()
@@ -130,7 +134,7 @@ held = closed({"gain": 70.0})
 bound = functools.partial(user_tools.raised, power=80.0)
 shift = scale.shift
 squared = lambda c: c * c; cubed = lambda c: c * c * 90.0
-gradient = jax.grad(lambda c: c**3.5)
+gradient = jax.grad(lambda c, d: c**3.5 * d**2)
 
 
 def risk(key, c, *, default=100.0):
@@ -139,11 +143,16 @@ def risk(key, c, *, default=100.0):
     import package.late
 
     LOG.append(c)
-    total = c * TABLE["rate"] + sum(RATES) + len(NAMES) + WEIGHTS.sum() + default
+    total = c * sum(jax.tree.leaves(TABLE["rate"])) + sum(RATES) + len("".join(NAMES))
+    total += WEIGHTS.sum() + default
+    for leaf in jax.tree.leaves(list(TABLE.values())):
+        total = total * c + leaf
+    for part in (scale.offset, scale.third(), scale.table[0], options.steps[0]):
+        total = total * c + part
     total += settings.RATE + user_tools.deep() + doubled(c) + constants.SIZE + imported()
     total += scale(c) + model(c) + options.rate + shift(c) + Mode.FAST.value + Point(1.0).y
-    total += wrapped(c) + compiled(c) + cached(1) + held(c) + bound(c) + even(2) + cubed(c)
-    total += gradient(c) + package.late.AMOUNT + sum(c * 110.0 for _ in range(2))
+    total += wrapped(c) + compiled(c) + cached(1) + held(c) + bound(c) + even(62) + cubed(c)
+    total += gradient(c, c) + package.late.AMOUNT + sum(c * 110.0 for _ in range(2))
     return {"total": total}
 """
 FILES = {
@@ -193,7 +202,7 @@ SEEN = {
     "which lambda of a line": ("grid.py", "+ cubed(c)", "+ squared(c)"),
     "what a transformation transforms": ("grid.py", "c**3.5", "c**4.5"),
     "the transformation": ("grid.py", "jax.grad(", "jax.hessian("),
-    "an option of a transformation": ("grid.py", "3.5)\n", "3.5, 0, False, True)\n"),
+    "an option of a transformation": ("grid.py", "d**2)\n", "d**2, 1)\n"),
     "a default": ("grid.py", "default=100.0", "default=101.0"),
     "a function inside": ("grid.py", "c * 110.0", "c * 111.0"),
     "an attribute of a module": ("settings.py", "RATE = 3.0", "RATE = 3.5"),
@@ -218,7 +227,7 @@ UNSEEN = {
 
 
 def digests(folder, made):
-    """The function's digest after each of some edits, by the edit."""
+    """The digest of the function's program after each of some edits, by the edit."""
     found = {}
     for number, (name, (file, old, new)) in enumerate(made.items()):
         place = pathlib.Path(folder, str(number))
@@ -232,13 +241,18 @@ def digests(folder, made):
     return found
 
 
+def program_digest(function, values=(1.0, 2.0)):
+    """The digest of the program of a function of one axis, c."""
+    return Program(function, as_axes({"c": np.array(values)}), 0, jr.key(0)).digest()
+
+
 def _digest_in(place):
     """The digest of the function of a folder's module, which another folder's does not replace."""
     own = {path.partition(".")[0].partition("/")[0] for path in FILES}
     sys.path.insert(0, str(place))
     importlib.invalidate_caches()
     try:
-        return digest(importlib.import_module("grid").risk, "risk")
+        return program_digest(importlib.import_module("grid").risk)
     finally:
         sys.path.remove(str(place))
         for name in [name for name in sys.modules if name.partition(".")[0] in own]:
@@ -248,4 +262,4 @@ def _digest_in(place):
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(digests(folder, {"nothing": UNSEEN["nothing"]})))
+        print(digests(folder, {"nothing": UNSEEN["nothing"]})["nothing"])

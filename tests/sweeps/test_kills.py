@@ -8,7 +8,8 @@ import signal
 import pytest
 from sweeps import workload
 
-from jaxdp.sweeps.shards import DamagedError, Place, unpacked
+from jaxdp.core.files.sealed_arrays import DamagedError
+from jaxdp.sweeps.store import place_of, unpacked
 
 NUM_KILLS = 20
 
@@ -22,7 +23,7 @@ def whole():
 def _assert_whole(store):
     """Every shard's file can be read."""
     for name in workload.files(store):
-        place = Place.of_file(name)
+        place = place_of(name)
         assert unpacked(place, (store / name).read_bytes())[0].place == place
 
 
@@ -38,11 +39,12 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path, whole, moment, count, fin
     assert len(kept) == finished
     _assert_whole(tmp_path)
     [partial] = tmp_path.glob(".*.partial")
-    place = Place.of_file(partial.name[1:].partition(".npz")[0] + ".npz")
+    place = place_of(partial.name[1:].partition(".npz")[0] + ".npz")
     is_half = contextlib.nullcontext() if moment == "before-rename" else pytest.raises(DamagedError)
     with is_half:
         unpacked(place, partial.read_bytes())
-    resumed = workload.run(workload.noisy, tmp_path)
+    # By another process than the one that was killed, which traced the same program.
+    resumed = workload.run(workload.noisy, tmp_path, version=None)
     now = workload.files(tmp_path)
     assert len(now) == 16
     assert {name: now[name] for name in kept} == kept

@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 from sweeps import workload
 
-from jaxdp.core.files import sealed_arrays, whole_files
-from jaxdp.sweeps import shards, store
-from jaxdp.sweeps.axes.axes import as_axes
-from jaxdp.sweeps.dataset import as_dataset, require_alike
+from jaxdp.core.files import sealed_arrays
+from jaxdp.sweeps import store
+from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.identity import identity_of
-from jaxdp.sweeps.results import Variable
-from jaxdp.sweeps.shards import Place, Shard, packed
-from jaxdp.sweeps.store import Store
+from jaxdp.sweeps.results import Place, Shard, Variable, as_dataset, require_alike
+from jaxdp.sweeps.store import Store, file_name, packed, unpacked
 
 SLOW_CASES, QUICK_CASES = 2000, 100
 AXES = as_axes({"gain": np.arange(10.0)})
@@ -51,23 +49,24 @@ def _outcome(kept, path):
         assert not os.path.lexists(path)
         return "put aside"
     assert not caught
-    again = shards.unpacked(FIRST, packed(found, "x"))[0]
+    again = unpacked(FIRST, packed(found, "x"))[0]
     assert list(again.arrays) == list(found.arrays)
     try:
-        require_alike(_shard(SECOND), found, AXES)
+        require_alike(_shard(SECOND), found, {})
     except ValueError:
         return "unlike the others"
     # What is like the others makes a whole dataset with them.
-    as_dataset(AXES, [found, _shard(SECOND)], {})
+    axes = AXES.described(by_program=False)
+    as_dataset(axes, AXES.coordinates(), [found, _shard(SECOND)], {})
     return "read"
 
 
 def _fuzz(folder, count, seed=0):
     folder = pathlib.Path(folder)
-    identity = identity_of(None, AXES, jr.key(0), "tests")
-    kept = Store(folder / "store", identity)
+    identity = identity_of(AXES.described(by_program=False), jr.key(0), "tests", ())
+    kept = Store(folder / "store", identity, "a function", AXES.coordinates())
     kept.write(_shard(FIRST))
-    path = kept.folder / FIRST.file_name
+    path = kept.folder / file_name(FIRST)
     whole = path.read_bytes()
     other = packed(_shard(FIRST), "another sweep")
     assert _outcome(kept, path) == "read"
@@ -107,14 +106,7 @@ def test_thousands_of_wrong_shards_neither_hang_nor_take_memory(tmp_path):
 
 BUGS = {
     "compressed entries are read": (sealed_arrays, "_check_entries", lambda *given: None),
-    "a pipe is waited for": (whole_files, "_READ", os.O_RDONLY),
-    "what describes a shard is believed": (shards, "_is_description", lambda about: True),
-    "lengths are not looked at": (shards, "_fits", lambda *given: True),
-    "what is damaged is not put aside": (
-        store,
-        "_free_name",
-        lambda path: path.parent / "absent/x",
-    ),
+    "what is damaged is not put aside": (store.os, "rename", lambda *given: None),
 }
 
 

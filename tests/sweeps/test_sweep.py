@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from sweeps import workload
 
 import jaxdp
 from jaxdp.sweeps import cell_key, program
+from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.program import Program
 
 KEY = jr.key(7)
@@ -65,9 +67,9 @@ def test_the_function_is_traced_once_for_each_looped_value(tmp_path):
     axes = {"c": np.linspace(1, 2, 40), "power": (1, 2, 3)}
     first = jaxdp.sweep(counted, axes, key=KEY, shard_size=7, store=tmp_path)
     assert sorted(calls) == [1, 2, 3]
-    again = jaxdp.sweep(counted, axes, key=KEY, shard_size=7, store=tmp_path)
-    assert sorted(calls) == [1, 2, 3]
-    assert again.identical(first)
+    # A finished sweep is traced to know that it is this one, unless a version says so.
+    assert jaxdp.sweep(counted, axes, key=KEY, store=tmp_path).identical(first)
+    assert sorted(calls) == [1, 1, 2, 2, 3, 3]
 
 
 def test_longer_axes_leave_the_cells_that_were_there_as_they_were():
@@ -136,7 +138,7 @@ def test_shards_shrink_until_they_fit_the_memory(monkeypatch):
 
     axes = {"c": np.linspace(1.0, 2.0, 640)}
     whole = jaxdp.sweep(wide, axes, key=KEY)
-    checked = jaxdp.sweeps.axes.axes.as_axes(axes)
+    checked = as_axes(axes)
     unlimited = Program(wide, checked, 0, KEY).fitting_size()
     monkeypatch.setattr(program, "_CPU_BYTES", 100_000)
     limited = Program(wide, checked, 0, KEY)
@@ -149,7 +151,7 @@ def test_shards_shrink_until_they_fit_the_memory(monkeypatch):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda key, c: c, "dict of arrays, such as .*, or a Trajectory, got an array"),
+        (lambda key, c: c, "dict of arrays, such as .*, or a Trajectory, got Dyn"),
         (lambda key, c: {"x": {"y": c}}, "expected x to be an array"),
         (lambda key, c: {"x": key}, "expected x to be an array"),
         (lambda key, c: None, "or a Trajectory, got NoneType"),
@@ -158,8 +160,7 @@ def test_shards_shrink_until_they_fit_the_memory(monkeypatch):
         (lambda key, c: {1: c}, "each name that the function returns to be a string, got int: 1"),
         (None, "expected function to be a function of key and the axes, got None"),
         ({"c": 1}, "expected function to be a function of key and the axes, got dict"),
-        (lambda c: {"x": c}, "function to take the keywords key, c"),
-        (lambda key, d: {"x": d}, "function to take the keywords key, c"),
+        (lambda c: {"x": c}, "unexpected keyword argument 'key'"),
         ("name", "expected function to be a function of key and the axes, got str"),
     ],
 )
@@ -172,10 +173,10 @@ def test_wrong_functions_are_refused(function, message):
     ("function", "message"),
     [
         (lambda key, c: {}, "at least one array"),
-        (lambda key, c: {"c": c}, "other names than the axes', got c"),
+        (lambda key, c: {"c": c}, "also from those of axes and of dimensions, got c twice"),
         (
             lambda key, c: {"x": jnp.ones(2), "x_dim_0": c},
-            "names that differ, also from the names of dimensions, x_dim_0; got x_dim_0 twice",
+            "names differ, also from .* of dimensions, got x_dim_0 twice",
         ),
     ],
 )
@@ -200,11 +201,11 @@ def test_shapes_that_a_looped_value_changes_are_refused():
         ({"shard_size": 0}, ValueError, "shard_size >= 1"),
         ({"shard_size": 2.0}, TypeError, "shard_size to be a Python int"),
         ({"executor": 3}, TypeError, "executor to have submit"),
-        ({"executor": ThreadPoolExecutor}, TypeError, "the class ThreadPoolExecutor itself; call"),
+        ({"executor": ThreadPoolExecutor}, TypeError, "to have submit.*ThreadPoolExecutor"),
         ({"version": 3}, TypeError, "version to be a string"),
-        ({"version": ""}, ValueError, "version to say something"),
+        ({"version": ""}, ValueError, "version to be a string, or None, got an empty one"),
         ({"store": 3}, TypeError, "store to be the path of a folder, or None, got int: 3"),
-        ({"store": ""}, ValueError, "store to be the path of a folder, got an empty one"),
+        ({"store": ""}, ValueError, "store to be the path of a folder, or None, got an empty one"),
         ({"quiet": "no"}, TypeError, "quiet to be True or False, got str"),
         ({"axes": [1.0]}, TypeError, "axes to be a dict of names to values, got list"),
     ],
@@ -225,3 +226,25 @@ def test_an_error_of_the_function_comes_through():
 
     with pytest.raises(ArithmeticError, match="the function's own"):
         jaxdp.sweep(failing, {"c": np.arange(2.0)}, key=KEY)
+
+
+# Elements of a cell's array: a quadrillion bytes, which no machine has.
+ENORMOUS = 2**48
+
+
+def enormous(key, gain, power, shift):
+    return {"value": jnp.full(ENORMOUS, gain) + shift}
+
+
+@pytest.mark.parametrize(
+    ("shard_size", "advice"),
+    [
+        (8, "with shard_size=8; try shard_size=4"),
+        (1, "with shard_size=1; one cell a device is too much already"),
+        (None, "one cell a device is too much already"),
+    ],
+)
+def test_out_of_memory_says_which_shards_to_try(tmp_path, shard_size, advice):
+    with pytest.raises(MemoryError, match=f"out of memory on .*{advice}"):
+        workload.run(enormous, tmp_path, axes=workload.ONE_PROGRAM, shard_size=shard_size)
+    assert workload.files(tmp_path) == {}

@@ -53,7 +53,7 @@ def pause(gains):
     return np.zeros(np.shape(gains), np.float32)
 
 
-def run(function, store=None, *, axes=AXES, shard_size=SHARD_SIZE, executor=None):
+def run(function, store=None, *, axes=AXES, shard_size=SHARD_SIZE, executor=None, version="tests"):
     return jaxdp.sweep(
         function,
         axes,
@@ -61,7 +61,7 @@ def run(function, store=None, *, axes=AXES, shard_size=SHARD_SIZE, executor=None
         store=store,
         shard_size=shard_size,
         executor=executor,
-        version="tests",
+        version=version,
         quiet=True,
     )
 
@@ -164,4 +164,7 @@ def run_and_die(store, moment, when, shard_size=SHARD_SIZE):
         pause = dying_pause
     else:
         os.fsync, os.replace = dying_fsync, dying_replace
-    run(slow if shard_size == 1 else noisy, store, shard_size=shard_size)
+    if shard_size == 1:
+        run(slow, store, shard_size=shard_size)
+    else:
+        run(noisy, store, shard_size=shard_size, version=None)

@@ -78,7 +78,7 @@ def sweep(options: argparse.Namespace) -> None:
                 functools.partial(predicted_risk, dataclasses.replace(setting, num_runs=1)),
                 axes,
                 key=ode_key,
-                **_kept(options, "ode", dataclasses.replace(setting, num_runs=1)),
+                **_kept(options, "ode"),
             )
         )
     if options.by in ("simulation", "both"):
@@ -89,7 +89,7 @@ def sweep(options: argparse.Namespace) -> None:
                 functools.partial(simulated_risk, setting),
                 looped,
                 key=simulation_key,
-                **_kept(options, "simulation", setting),
+                **_kept(options, "simulation"),
             )
         )
     dataset = xarray.Dataset(
@@ -177,7 +177,7 @@ def _algorithm(clip_scale, peak, power, rho, num_steps):
 
 def _check(setting: Setting, axes: dict[str, np.ndarray]) -> None:
     """Refuse what the library would: inside the sweep values are traced and cannot be looked at."""
-    from jaxdp.sweeps.axes.axes import as_axes
+    from jaxdp.sweeps.axes import as_axes
 
     counts = [len(values) for values in axes.values()]
     if math.prod(counts) > MOST_CELLS:
@@ -211,17 +211,9 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _kept(options: argparse.Namespace, name: str, setting: Setting) -> dict[str, Any]:
+def _kept(options: argparse.Namespace, name: str) -> dict[str, Any]:
     store = options.store and pathlib.Path(options.store) / name
-    parts = dataclasses.asdict(setting).items()
-    # Said where another setting's store is refused; jaxdp's sources stand for the functions here.
-    version = ", ".join([name, *(f"{_flag(part)} {value!r}" for part, value in parts)])
-    return {
-        "store": store,
-        "shard_size": options.shard_size,
-        "quiet": options.quiet,
-        "version": version,
-    }
+    return {"store": store, "shard_size": options.shard_size, "quiet": options.quiet}
 
 
 def _side_by_side(dataset: "xarray.Dataset") -> "xarray.DataArray":

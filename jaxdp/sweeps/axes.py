@@ -1,0 +1,262 @@
+"""The axes of a sweep: which values each takes, and how its cells are numbered.
+
+The values of tuples are looped over: one choice of a value from each is a *combination*, which
+has a program of its own. The values of arrays are vmapped: one choice from each is a *cell* of the
+combination, numbered in the axes' order, the last fastest.
+"""
+
+import collections
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Int, Key
+
+from jaxdp.core.checks import require_key, require_kind
+from jaxdp.core.keys import numbered_key
+from jaxdp.sweeps.identity import UnreadableError, digest
+from jaxdp.sweeps.provenance import label
+
+
+@dataclasses.dataclass(frozen=True)
+class Axes:
+    """The named axes of a sweep.
+
+    Attributes:
+        looped: the axes given as tuples.
+        mapped: the axes given as arrays, in the precision that was given.
+        names: all axes, in the order given.
+    """
+
+    looped: Mapping[str, tuple]
+    mapped: Mapping[str, np.ndarray]
+    names: tuple[str, ...]
+
+    @property
+    def num_combinations(self) -> int:
+        """How many programs there are."""
+        return math.prod(map(len, self.looped.values()))
+
+    @property
+    def num_cells(self) -> int:
+        """How many cells one combination has."""
+        return math.prod(map(len, self.mapped.values()))
+
+    def looped_values(self, combination: int) -> dict[str, Any]:
+        """The looped values of a combination."""
+        places = _places(self.looped, combination)
+        return {name: values[places[name]] for name, values in self.looped.items()}
+
+    def mapped_types(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """What the function sees of the mapped axes."""
+        return {
+            name: jax.ShapeDtypeStruct((), device_type(values.dtype))
+            for name, values in self.mapped.items()
+        }
+
+    def mapped_values(self, cells: np.ndarray) -> dict[str, np.ndarray]:
+        """The mapped values of some cells."""
+        places = _places(self.mapped, cells)
+        return {
+            name: values[places[name]].astype(device_type(values.dtype))
+            for name, values in self.mapped.items()
+        }
+
+    def indices(self, combination: int, cells: np.ndarray) -> Int[np.ndarray, "cells axes"]:
+        """Each cell's index along every axis, in the axes' order."""
+        places = _places(self.looped, combination) | _places(self.mapped, cells)
+        columns = [np.broadcast_to(places[name], len(cells)) for name in self.names]
+        return np.stack(columns, axis=-1).astype(np.int32)
+
+    def coordinates(self) -> dict[str, np.ndarray]:
+        """The values by which the result is labelled."""
+        return {
+            name: self.mapped[name] if name in self.mapped else _labels(self.looped[name])
+            for name in self.names
+        }
+
+    def described(self, *, by_program: bool) -> dict[str, list[Any]]:
+        """Kind, length and digest of each axis, as a store keeps them.
+
+        Args:
+            by_program: whether programs tell looped values from each other, which may then be
+                anything.
+
+        Raises:
+            ValueError: only the values' content could tell, and it cannot be read.
+        """
+        found = {}
+        for name in self.names:
+            kind = "array" if name in self.mapped else "tuple"
+            values = {**self.looped, **self.mapped}[name]
+            try:
+                content = digest(values)
+            except UnreadableError as error:
+                content = digest(_labels(values))
+                if not by_program:
+                    raise ValueError(
+                        f"expected values of axis {name} that a store can tell from others, but it "
+                        f"cannot read {error}; loop over names, and let the function look the "
+                        "objects up, or leave version= out"
+                    ) from error
+            found[name] = [kind, len(values), content]
+        return found
+
+
+def as_axes(axes: Any) -> Axes:
+    """The axes that a user gave.
+
+    Raises:
+        TypeError: an axis is neither a tuple nor a one-dimensional array of numbers.
+        ValueError: an axis is empty, is named "key", has a value twice, or has values that its type
+            on the device cannot hold or cannot tell apart.
+    """
+    require_kind("axes", axes, Mapping, "a dict of names to values")
+    for name in axes:
+        require_kind("each name in axes", name, str, "a string")
+    if not axes:
+        raise ValueError("expected at least one axis, got none")
+    if "key" in axes:
+        raise ValueError('expected axes of other names than "key", which every cell is given')
+    looped, mapped = {}, {}
+    for name, values in axes.items():
+        if isinstance(values, tuple):
+            looped[name] = values
+            _require_distinct(name, values)
+        elif isinstance(values, (np.ndarray, jax.Array)):
+            mapped[name] = _checked_array(name, values)
+        else:
+            raise TypeError(
+                f"expected axis {name} to be an array (vmapped) or a tuple (looped, one "
+                f"compilation per value), got {type(values).__name__}"
+            )
+        if len(values) == 0:
+            raise ValueError(f"expected axis {name} to have values, got none")
+    return Axes(looped, mapped, tuple(axes))
+
+
+def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
+    """The key of the cell at these indices along the axes, in the axes' order.
+
+    It does not depend on how long the axes are, on shards or on devices.
+
+    Args:
+        key: of the sweep, a `jax.random.key`.
+        *indices: of the cell, one for each axis.
+
+    Returns:
+        The key that `jaxdp.sweep` gives to the function in this cell.
+
+    Raises:
+        TypeError: `key` is no `jax.random.key`, or an index is not a whole number.
+        ValueError: an index is negative; those from the end are not known here.
+
+    Example:
+        >>> import jax
+        >>> from jaxdp.sweeps import cell_key
+        >>> key = cell_key(jax.random.key(0), 2, 5)
+        >>> key.shape, bool(key == cell_key(jax.random.key(0), 5, 2))
+        ((), False)
+    """
+    require_key(key)
+    for place, index in enumerate(indices):
+        _require_index(f"index {place}", index)
+        key = numbered_key(key, index)
+    return key
+
+
+def device_type(dtype: Any) -> np.dtype:
+    """The type that JAX gives to an array of this one: that depends on jax_enable_x64."""
+    return jax.dtypes.canonicalize_dtype(dtype)
+
+
+def _require_index(name: str, index: Any) -> None:
+    is_array = isinstance(index, (np.ndarray, jax.Array)) and index.shape == ()
+    is_whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+    dtype = getattr(index, "dtype", np.dtype(object))
+    if not (is_whole or (is_array and jnp.issubdtype(dtype, jnp.integer))):
+        raise TypeError(
+            f"expected {name} to be a whole number, got {type(index).__name__}: {index}"
+        )
+    if not isinstance(index, Tracer) and index < 0:
+        raise ValueError(f"expected {name} >= 0, got {index}")
+
+
+def _places(axes: Mapping[str, Any], number: Any) -> dict[str, Any]:
+    """The index along each axis of a combination, or of cells, by number."""
+    shape = [len(values) for values in axes.values()]
+    return dict(zip(axes, np.unravel_index(number, shape) if shape else (), strict=True))
+
+
+def _labels(values: Sequence[Any]) -> np.ndarray:
+    """Coordinates of looped values: themselves when they are numbers or text, else a name."""
+    kinds = {type(value) for value in values}
+    if kinds == {bool} or kinds == {str} or kinds <= {int, float, np.float64, np.int64}:
+        return np.asarray(values)
+    names = [label(value) for value in values]
+    counts = collections.Counter(names)
+    # Descriptions of one kind may differ in numbers that their names do not show.
+    return np.asarray(
+        [f"{name} [{i}]" if counts[name] > 1 else name for i, name in enumerate(names)]
+    )
+
+
+def _checked_array(name: str, values: Any) -> np.ndarray:
+    """The values of an axis that is vmapped, in the precision that was given."""
+    if isinstance(values, Tracer):
+        raise TypeError(
+            f"expected axis {name} to have concrete values, got traced ones; a sweep compiles by "
+            "itself: call it outside jit, vmap and grad"
+        )
+    is_masked = isinstance(values, np.ma.MaskedArray)
+    # JAX's keys have a type without a kind.
+    if is_masked or getattr(values.dtype, "kind", None) not in tuple("biuf"):
+        got = "a masked array" if is_masked else values.dtype
+        raise TypeError(
+            f"expected axis {name} to be real numbers, got {got}; use a tuple for other values"
+        )
+    array = np.asarray(values)
+    if array.ndim != 1 or np.isnan(array).any():
+        got = f"{int(np.isnan(array).sum())} NaN" if array.ndim == 1 else array.shape
+        raise ValueError(f"expected axis {name} of shape (values,) without NaN, got {got}")
+    with np.errstate(over="ignore"):
+        held = array.astype(device_type(array.dtype))
+    is_exact = array.dtype.kind in "biu"
+    is_lost = held != array if is_exact else np.isfinite(array) & ~np.isfinite(held)
+    if is_lost.any():
+        raise ValueError(
+            f"expected values of axis {name} that {held.dtype} can hold, got "
+            f"{array[is_lost][0]}; enable jax_enable_x64 or use a tuple"
+        )
+    order = np.argsort(held, kind="stable")
+    equal = np.flatnonzero(held[order][1:] == held[order][:-1])
+    if len(equal):
+        first, second = sorted(order[equal[0] : equal[0] + 2])
+        raise ValueError(
+            f"expected values of axis {name} that differ, got {array[first]} and {array[second]} "
+            f"(number {first} and {second}), which are one number in {held.dtype}"
+        )
+    return array
+
+
+def _require_distinct(name: str, values: tuple) -> None:
+    """Raise ValueError where a value of an axis that is looped comes twice."""
+    seen: dict[Any, int] = {}
+    for place, value in enumerate(values):
+        is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        # 1 and 1.0 have one coordinate; descriptions are equal where all that they hold is.
+        try:
+            mark = ("number", value) if is_number else ("other", digest(value))
+        except UnreadableError:
+            mark = ("one", id(value))
+        first = seen.setdefault(mark, place)
+        if first != place:
+            raise ValueError(
+                f"expected values of axis {name} that differ, got {label(value)} as number "
+                f"{first} and {place}"
+            )

@@ -1,1 +1,0 @@
-"""What a sweep varies: axes, their values and their labels."""
