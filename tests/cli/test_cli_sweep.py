@@ -11,7 +11,7 @@ from helpers import run_cli
 import jaxdp
 from jaxdp import cli
 from jaxdp.cli.commands.sweep import Setting, simulated_risk
-from jaxdp.cli.grids import grid
+from jaxdp.cli.values import grid
 
 SMALL = ["--dim", "20", "--num-runs", "4", "--quiet"]
 AXES = ["--clip-scale", "0.2,1", "--peak", "1:3:3"]

@@ -241,7 +241,7 @@ def test_the_split_follows_the_seed_and_no_row_is_on_both_sides(folder):
 
     import jax
 
-    from jaxdp.cli.table_rows import read_rows
+    from jaxdp.cli.commands.dp_sgd import read_rows
 
     def read(seed, **changes):
         options = argparse.Namespace(
@@ -249,6 +249,7 @@ def test_the_split_follows_the_seed_and_no_row_is_on_both_sides(folder):
             target=None,
             drop="",
             drop_constant=False,
+            header=None,
             loss="squared",
             num_features=None,
         )

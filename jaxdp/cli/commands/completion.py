@@ -1,12 +1,39 @@
 """`jaxdp completion`: scripts that complete commands, options and their values in a shell.
 
 They are written from the parser, once, when the script is made: the shell starts no Python at a
-press of the tab key.
+press of the tab key. Zsh reads the script of Bash.
 """
 
 import argparse
 import pathlib
 from typing import NamedTuple
+
+from jaxdp.cli.entry import _parser
+
+_BASH = """\
+_{program}() {{
+    local IFS=$' \\t\\n' current=${{COMP_WORDS[COMP_CWORD]}} known= files=
+    local command=${{COMP_WORDS[1]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        known="{first}"
+    else
+        case "$command $previous" in
+{values}
+        *) case "$command" in
+{words}
+            esac ;;
+        esac
+    fi
+    IFS=$'\\n'
+    COMPREPLY=($(IFS=$' \\t\\n'; compgen -W "$known" -- "$current"))
+    if [ -n "$files" ]; then
+        compopt -o filenames 2>/dev/null
+        COMPREPLY+=($(compgen -f -- "$current"))
+    fi
+}}
+complete -F _{program} {program}
+"""
+_ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
 class Word(NamedTuple):
@@ -17,18 +44,18 @@ class Word(NamedTuple):
         help: one line.
         takes_value: whether a value follows.
         is_file: whether that is a file or a folder.
-        choices: what it may be, where that is known.
+        choices: what it may be, separated by blanks, where that is known.
     """
 
     flags: tuple[str, ...]
     help: str
     takes_value: bool
     is_file: bool
-    choices: tuple[str, ...]
+    choices: str
 
 
 class Command(NamedTuple):
-    """A command and what may follow it."""
+    """A command and what may follow it; the program itself has no name."""
 
     name: str
     help: str
@@ -40,147 +67,80 @@ class Command(NamedTuple):
         return [flag for word in self.words for flag in word.flags]
 
 
-def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """The script of a parser whose commands are subparsers.
-
-    Args:
-        parser: with a program's name.
-        shell: "bash", "zsh" or "fish".
-    """
-    write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]
-    return "\n".join(write(parser.prog, _commands(parser), _words(parser))) + "\n"
+def completion(options: argparse.Namespace) -> None:
+    """Print the script of a shell."""
+    program, *commands = known_commands(_parser())
+    write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell]
+    print(write("jaxdp", program, commands), end="")
 
 
-def _commands(parser: argparse.ArgumentParser) -> list[Command]:
-    (commands,) = (
-        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
-    )
-    helps = {action.dest: action.help or "" for action in commands._choices_actions}
-    return [Command(name, helps[name], _words(each)) for name, each in commands.choices.items()]
+def known_commands(parser: argparse.ArgumentParser) -> list[Command]:
+    """The program itself, and each of its commands."""
+    found = [Command("", "", _words(parser))]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {each.dest: each.help or "" for each in action._choices_actions}
+            found += [Command(name, helps[name], _words(p)) for name, p in action.choices.items()]
+    return found
 
 
 def _words(parser: argparse.ArgumentParser) -> tuple[Word, ...]:
-    found = []
-    for action in parser._actions:
-        if not isinstance(action, argparse._SubParsersAction):
-            choices = tuple(map(str, action.choices or ()))
-            text = " ".join((action.help or "").replace("%(default)s", str(action.default)).split())
-            takes_value = action.nargs != 0
-            is_file = takes_value and action.type is pathlib.Path
-            flags = tuple(action.option_strings)
-            found.append(Word(flags, text.replace("%%", "%"), takes_value, is_file, choices))
-    return tuple(found)
+    return tuple(
+        Word(
+            tuple(action.option_strings),
+            (action.help or "").replace("%%", "%"),
+            action.nargs != 0,
+            action.type is pathlib.Path,
+            " ".join(map(str, action.choices or ())),
+        )
+        for action in parser._actions
+        if not isinstance(action, argparse._SubParsersAction)
+    )
 
 
-def _bash(program: str, commands: list[Command], common: tuple[Word, ...]) -> list[str]:
-    first = [flag for word in common for flag in word.flags] + [each.name for each in commands]
-    lines = [
-        f"_{program}() {{",
-        "    local IFS=$' \\t\\n' current=${COMP_WORDS[COMP_CWORD]} words= files=",
-        "    local command=${COMP_WORDS[1]} previous=${COMP_WORDS[COMP_CWORD-1]}",
-        '    if [ "$COMP_CWORD" -eq 1 ]; then',
-        f'        words="{" ".join(first)}"',
-        "    else",
-        '        case "$command $previous" in',
-    ]
+def _bash(name: str, program: Command, commands: list[Command]) -> str:
+    values, words = [], []
     for command in commands:
-        for word in (word for word in command.words if word.flags and word.takes_value):
-            pattern = "|".join(f'"{command.name} {flag}"' for flag in word.flags)
-            does = "files=1" if word.is_file else f'words="{" ".join(word.choices)}"'
-            lines.append(f"        {pattern}) {does} ;;")
-    lines += ['        *) case "$command" in']
-    for command in commands:
+        for word in command.words:
+            if word.flags and word.takes_value:
+                pattern = "|".join(f'"{command.name} {flag}"' for flag in word.flags)
+                does = "files=1" if word.is_file else f'known="{word.choices}"'
+                values.append(f"        {pattern}) {does} ;;")
         alone = [word for word in command.words if not word.flags]
-        choices = [choice for word in alone for choice in word.choices]
-        does = f'words="{" ".join([*command.flags, *choices])}"'
-        does += "; files=1" if any(word.is_file for word in alone) else ""
-        lines.append(f"            {command.name}) {does} ;;")
-    return [
-        *lines,
-        "            esac ;;",
-        "        esac",
-        "    fi",
-        "    IFS=$'\\n'",
-        '    COMPREPLY=($(IFS=$\' \\t\\n\'; compgen -W "$words" -- "$current"))',
-        '    if [ -n "$files" ]; then',
-        "        compopt -o filenames 2>/dev/null",
-        '        COMPREPLY+=($(compgen -f -- "$current"))',
-        "    fi",
-        "}",
-        f"complete -F _{program} {program}",
-    ]
+        does = f'known="{" ".join([*command.flags, *(word.choices for word in alone)])}"'
+        does += "; files=1" * any(word.is_file for word in alone)
+        words.append(f"            {command.name}) {does} ;;")
+    first = " ".join([*program.flags, *(command.name for command in commands)])
+    return _BASH.format(program=name, first=first, values="\n".join(values), words="\n".join(words))
 
 
-def _zsh(program: str, commands: list[Command], common: tuple[Word, ...]) -> list[str]:
-    flags = [flag for word in common for flag in word.flags]
-    lines = [f"#compdef {program}", f"_{program}() {{", "    local -a commands", "    commands=("]
-    lines += [f"        {_quoted(f'{each.name}:{each.help}')}" for each in commands]
-    lines += [
-        "    )",
-        "    if (( CURRENT == 2 )); then",
-        f"        [[ $PREFIX == -* ]] && compadd -- {' '.join(flags)} && return",
-        "        _describe command commands",
-        "        return",
-        "    fi",
-        "    local command=$words[2]",
-        "    shift words",
-        "    (( CURRENT-- ))",
-        "    case $command in",
-    ]
+def _zsh(name: str, program: Command, commands: list[Command]) -> str:
+    return _ZSH + _bash(name, program, commands)
+
+
+def _fish(name: str, program: Command, commands: list[Command]) -> str:
+    start = f"complete -c {name}"
+    begin = f"{start} -n __fish_use_subcommand"
+    lines = [f"{start} -f", *(f"{begin} {_fish_word(word)}" for word in program.words)]
     for command in commands:
-        lines.append(f"        {command.name}) _arguments \\")
-        lines += [f"            {_zsh_word(word)} \\" for word in command.words]
-        lines.append("            ;;")
-    return [
-        *lines,
-        "    esac",
-        "}",
-        f'if [ "$funcstack[1]" = "_{program}" ]; then',
-        f'    _{program} "$@"',
-        "else",
-        f"    compdef _{program} {program}",
-        "fi",
-    ]
-
-
-def _zsh_word(word: Word) -> str:
-    """One specification of `_arguments`."""
-    values = f"({' '.join(word.choices)})" if word.choices else "_files" * word.is_file
-    following = f":value:{values}" if word.takes_value else ""
-    if not word.flags:
-        return _quoted(f"*{following}")
-    text = word.help.translate(str.maketrans({"[": "(", "]": ")", ":": ";"}))
-    return " ".join(_quoted(f"{flag}[{text}]{following}") for flag in word.flags)
-
-
-def _fish(program: str, commands: list[Command], common: tuple[Word, ...]) -> list[str]:
-    start = f"complete -c {program}"
-    lines = [f"{start} -f"]
-    for word in common:
-        lines.append(f"{start} -n __fish_use_subcommand {_fish_word(word)}")
-    for command in commands:
-        about = f"-a {command.name} -d {_quoted(command.help)}"
-        lines.append(f"{start} -n __fish_use_subcommand {about}")
-        inside = f"-n '__fish_seen_subcommand_from {command.name}'"
-        lines += [f"{start} {inside} {_fish_word(word)}" for word in command.words]
-    return lines
+        lines.append(f"{begin} -a {command.name} -d {_quoted(command.help)}")
+        inside = f"{start} -n '__fish_seen_subcommand_from {command.name}'"
+        lines += [f"{inside} {_fish_word(word)}" for word in command.words]
+    return "\n".join(lines) + "\n"
 
 
 def _fish_word(word: Word) -> str:
     """The options of `complete` for one word."""
-    parts = [
-        f"-l {flag.removeprefix('--')}" if flag.startswith("--") else f"-s {flag[1:]}"
-        for flag in word.flags
-    ]
+    parts = [f"-l {flag[2:]}" if flag[1] == "-" else f"-s {flag[1:]}" for flag in word.flags]
     if word.flags and word.takes_value:
         parts.append("-r -F" if word.is_file else "-x")
     elif word.is_file:
         parts.append("-F")
     if word.choices:
-        parts.append(f"-a {_quoted(' '.join(word.choices))}")
+        parts.append(f"-a {_quoted(word.choices)}")
     return " ".join([*parts, f"-d {_quoted(word.help)}"])
 
 
 def _quoted(text: str) -> str:
-    """In single quotes, as all three shells read them."""
+    """In single quotes, as Fish reads them."""
     return "'" + text.replace("'", "’") + "'"
