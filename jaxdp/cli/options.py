@@ -11,16 +11,8 @@ import pathlib
 
 ACTIVATIONS = ("relu", "tanh")
 # Any of them says that `compare` is of DP-SGD on the rows of a table, step by step as it trains.
-OF_DP_SGD = {
-    "optimiser",
-    "sampling_rate",
-    "learning_rate",
-    "momentum",
-    "clip_norm",
-    "average",
-    "loss",
-    "activation",
-}
+OF_DP_SGD = {"optimiser", "sampling_rate", "learning_rate", "momentum", "clip_norm", "average"}
+OF_DP_SGD |= {"loss", "activation"}
 # Option of `jaxdp sweep`, its meaning, and the default grid.
 GRIDS = {
     "clip_scale": ("c, the clip norm over sqrt(dim)", "0.1:10:20:log"),
@@ -32,11 +24,13 @@ GRIDS = {
 _Path = pathlib.Path
 _HEADER = "whether the first line names the columns [told by names that are asked for]"
 _DROP = "columns to leave out, by name or number, with commas between, as in a CSV"
-_PUBLIC = """\
-Public, and not to be chosen by looking at the data: every option; the number of rows; the names of
-the columns, which the model file keeps; their ranges. Neighbouring tables differ in one row. The
-noise comes from the operating system. What is printed on standard error (labels that were clipped,
-cells that are no numbers) is for whoever holds the data and no part of the release."""
+_PUBLIC = (
+    "Public, and not to be chosen by looking at the data: every option; the number of rows; the "
+    "names of the columns, which the model file keeps; their ranges. Neighbouring tables differ in "
+    "one row. The noise comes from the operating system. What is printed on standard error (labels "
+    "that were clipped, cells that are no numbers) is for whoever holds the data and no part of "
+    "the release."
+)
 _INSTALLING = """\
 bash: add to ~/.bashrc the line  eval "$(jaxdp completion bash)"
 zsh:  add to ~/.zshrc, after compinit, the line  eval "$(jaxdp completion zsh)"
@@ -46,20 +40,13 @@ fish: jaxdp completion fish > ~/.config/fish/completions/jaxdp.fish"""
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add every command, as a parser whose `command` is the function that runs it."""
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    _compare(commands)
-    _plan(commands)
-    _account(commands)
-    _sweep(commands)
-    _fit(commands)
-    _predict(commands)
-    _reconstruct(commands)
-    _explore(commands)
-    _doctor(commands)
-    _completion(commands)
+    for add in (_compare, _plan, _account, _sweep, _fit, _predict, _reconstruct, _explore, _doctor):
+        add(commands)
+    _completion(commands, parser)
 
 
 def _command(commands, name: str, help: str, description: str, *, module="", epilog=""):
-    """The parser of a command, run by the function of its name in a module of the commands."""
+    """A command, run by the function of its name in a module: its parser and `_adder` of it."""
 
     def run(options: argparse.Namespace) -> int | None:
         found = importlib.import_module(f"jaxdp.cli.commands.{module or name}")
@@ -67,23 +54,22 @@ def _command(commands, name: str, help: str, description: str, *, module="", epi
 
     parser = commands.add_parser(name, help=help, description=description, epilog=epilog)
     parser.set_defaults(command=run)
-    return parser
+    return parser, _adder(parser)
 
 
 def _adder(group):
     """A function that adds an option to a parser or to a group of its options.
 
-    An option's kind is what reads its text, a tuple of choices, or bool where no value follows.
+    An option's kind is what reads its text, a tuple of choices, bool where no value follows (the
+    option is False then unless given), or None where more of `argparse` is said.
     """
 
     def add(name: str, kind, help: str, default=argparse.SUPPRESS, **more) -> None:
         if kind is bool:
             more |= {"action": "store_true"}
             default = False
-        elif isinstance(kind, tuple):
-            more |= {"choices": kind}
-        else:
-            more |= {"type": kind}
+        elif kind is not None:
+            more |= {"choices" if isinstance(kind, tuple) else "type": kind}
         group.add_argument(name, help=help, default=default, **more)
 
     return add
@@ -91,10 +77,6 @@ def _adder(group):
 
 def _whole_or_inf(text: str) -> int | None:
     return None if text == "inf" else int(text)
-
-
-def _add_header(group) -> None:
-    group.add_argument("--header", action=argparse.BooleanOptionalAction, help=_HEADER)
 
 
 def _add_results(add, *, quiet: str = "") -> None:
@@ -106,7 +88,7 @@ def _add_results(add, *, quiet: str = "") -> None:
 
 
 def _compare(commands) -> None:
-    compare = _command(
+    compare, add = _command(
         commands,
         "compare",
         "simulate and predict private learning, and put them side by side",
@@ -119,7 +101,6 @@ def _compare(commands) -> None:
         "diffusions).",
     )
     compare.set_defaults(command=_run_compare)
-    add = _adder(compare)
     steps = "10 * dim; half the rows of a table; 40 for random features; 100 for DP-SGD"
     add("--dim", int, "number of inputs d [1000; 40 for random features]")
     add("--clip-scale", float, "clip norm over sqrt(dim) [1], or sqrt(features) [0.5]")
@@ -134,13 +115,12 @@ def _compare(commands) -> None:
     add("--peak", float, "learning rate at time 0 [3]")
     add("--power", float, "learning rate decays as (1 - t)^power [0.5]")
     add("--rho", float, "the result is rho-GDP [1]")
-    table = compare.add_argument_group("a table")
-    add = _adder(table)
+    add = _adder(compare.add_argument_group("a table"))
     add("--data", _Path, "text or .npz")
     add("--target", str, "its label column, by name or number [the last]")
     add("--drop", str, _DROP)
-    table.add_argument("--drop-constant", action="store_true", help="leave out constant columns")
-    _add_header(table)
+    add("--drop-constant", None, "leave out columns that never vary", action="store_true")
+    add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
     add = _adder(compare.add_argument_group("random features, or fixed rows of a table"))
     add("--num-features", _whole_or_inf, "width p, or inf; of a table [its columns]")
     add("--num-train", int, "training rows n [800; the others of a table]")
@@ -171,7 +151,7 @@ def _run_compare(options: argparse.Namespace) -> None:
 
 
 def _plan(commands) -> None:
-    plan = _command(
+    _, add = _command(
         commands,
         "plan",
         "how to run private linear regression within a budget, and what to expect",
@@ -181,7 +161,6 @@ def _plan(commands) -> None:
         "--target-risk the inverse: the samples that a budget needs for it, or the epsilon "
         "that so many samples need.",
     )
-    add = _adder(plan)
     schedules = ("optimal", "constant", "polynomial", "hyperbolic")
     add("--dim", int, "number of inputs d", 100)
     add("--num-samples", int, "n, the length of the pass [100 * dim]")
@@ -198,7 +177,7 @@ def _plan(commands) -> None:
 
 
 def _account(commands) -> None:
-    account = _command(
+    _, add = _command(
         commands,
         "account",
         "what an algorithm costs in privacy, or the noise that a budget needs",
@@ -208,10 +187,7 @@ def _account(commands) -> None:
         "rho-GDP. dp-gd: gradient descent on all rows. dp-sgd: DP-SGD with Poisson batches "
         "(--sampling-rate) or shuffled epochs (--batch-size).",
     )
-    add = _adder(account)
-    account.add_argument(
-        "algorithm", choices=("one-pass", "correlated", "dp-gd", "dp-sgd"), help="what is run"
-    )
+    add("algorithm", ("one-pass", "correlated", "dp-gd", "dp-sgd"), "what is run")
     add("--delta", float, "of the budget", 1e-5)
     add("--epsilon", float, "find the noise of this budget")
     add("--rho", float, "of one-pass and correlated")
@@ -224,7 +200,7 @@ def _account(commands) -> None:
 
 
 def _sweep(commands) -> None:
-    sweep = _command(
+    _, add = _command(
         commands,
         "sweep",
         "the risk of private linear regression over a grid, predicted or simulated",
@@ -232,7 +208,6 @@ def _sweep(commands) -> None:
         "by simulation, or both. A grid is a number, numbers with commas between, "
         "first:last:count, or first:last:count:log.",
     )
-    add = _adder(sweep)
     for name, (meaning, default) in GRIDS.items():
         add(f"--{name.replace('_', '-')}", str, meaning, default, metavar="GRID")
     add("--by", ("ode", "simulation", "both"), "what to compute", "ode")
@@ -247,7 +222,7 @@ def _sweep(commands) -> None:
 
 
 def _fit(commands) -> None:
-    fit = _command(
+    _, add = _command(
         commands,
         "fit",
         "learn a function from a table, with differential privacy, and save it",
@@ -257,7 +232,6 @@ def _fit(commands) -> None:
         module="models",
         epilog=_PUBLIC,
     )
-    add = _adder(fit)
     ranges = "LOW:HIGH of all columns (--input-range=-1:1), or a file of lines column,low,high"
     bound = (
         "rows are scaled down to this norm, instead of ranges; inf: public numbers have scaled "
@@ -266,7 +240,7 @@ def _fit(commands) -> None:
     add("data", _Path, "a table: text with a line of column names, or .npz")
     add("--target", str, "the label column, by name or number [the last]", None)
     add("--drop", str, _DROP, "")
-    _add_header(fit)
+    add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
     add("--epsilon", float, "of the budget, > 0", required=True)
     add("--delta", float, "of the budget, in (0, 1)", required=True)
     add("--label-bound", float, "the target is clipped to -T..T, public")
@@ -285,7 +259,7 @@ def _fit(commands) -> None:
 
 
 def _predict(commands) -> None:
-    predict = _command(
+    _, add = _command(
         commands,
         "predict",
         "evaluate a function that `jaxdp fit` saved",
@@ -293,16 +267,15 @@ def _predict(commands) -> None:
         "by position where the model or, with --no-header, the table has no names.",
         module="models",
     )
-    add = _adder(predict)
     add("model", _Path, "a file of jaxdp fit")
     add("data", _Path, "a table with the columns of the fit")
-    _add_header(predict)
+    add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
     add("--out", _Path, "CSV to write [standard output]", None)
     add("--json", bool, "print one JSON object")
 
 
 def _reconstruct(commands) -> None:
-    attack = _command(
+    attack, add = _command(
         commands,
         "reconstruct",
         "read the training rows off trained parameters",
@@ -313,7 +286,6 @@ def _reconstruct(commands) -> None:
         "(p, k); of a two-layer network the trained first layer and the change of the second. "
         "Rows are looked for on the sphere of radius sqrt(d).",
     )
-    add = _adder(attack)
     add("model", _Path, "weights and parameters [none]", None, nargs="?")
     add("--num-samples", int, "training rows n [10; required with a model]")
     add("--activation", (*ACTIVATIONS, "relu+tanh"), "phi", "relu")
@@ -326,16 +298,15 @@ def _reconstruct(commands) -> None:
     add("--dim", int, "number of inputs d [30]")
     add("--num-features", int, "width p [10 d n]")
     add("--label-noise", float, "standard deviation of the labels' noise [0.5]")
-    add = _adder(
-        attack.add_argument_group("private training: DP-GD from 0, neighbours replace-one")
-    )
+    private = "private training: DP-GD from 0, neighbours replace-one"
+    add = _adder(attack.add_argument_group(private))
     add("--epsilon", float, "of the budget [no privacy: the interpolator]")
     add("--delta", float, "of the budget [1e-5]")
     add("--num-steps", int, "updates T [1]")
 
 
 def _explore(commands) -> None:
-    explore = _command(
+    explore, add = _command(
         commands,
         "explore",
         "a page with sliders: what theory predicts, what it costs, what a sweep has found",
@@ -345,7 +316,6 @@ def _explore(commands) -> None:
         "--address says otherwise: whoever can open it can use this machine's time.",
     )
     explore.set_defaults(command=_run_explore)
-    add = _adder(explore)
     origin = "a further name of the page, behind a proxy for example; may be repeated"
     store = "folder of a sweep (its --store), or its sweep.nc, for the second tab"
     add("--store", _Path, store, None)
@@ -368,22 +338,23 @@ def _run_explore(options: argparse.Namespace) -> None:
 
 
 def _doctor(commands) -> None:
-    doctor = _command(
+    _, add = _command(
         commands,
         "doctor",
         "what is installed, what JAX runs on, and a self-test of some seconds",
         "Versions, devices, precision, the compilation cache, optional packages with the extra "
         "that brings each, and two numbers that are known: exit status 1 where one is wrong.",
     )
-    _adder(doctor)("--json", bool, "print one JSON object")
+    add("--json", bool, "print one JSON object")
 
 
-def _completion(commands) -> None:
-    completion = _command(
+def _completion(commands, parser: argparse.ArgumentParser) -> None:
+    completion, add = _command(
         commands,
         "completion",
         "a script that completes this command's options in your shell",
         "Print a script that completes commands and options with the tab key.",
         epilog=_INSTALLING,
     )
-    _adder(completion)("shell", ("bash", "zsh", "fish"), "that you use")
+    add("shell", ("bash", "zsh", "fish"), "that you use")
+    completion.set_defaults(parser=parser)

@@ -6,9 +6,7 @@ press of the tab key. Zsh reads the script of Bash.
 
 import argparse
 import pathlib
-from typing import NamedTuple
-
-from jaxdp.cli.entry import _parser
+from typing import Any
 
 _BASH = """\
 _{program}() {{
@@ -18,10 +16,7 @@ _{program}() {{
         known="{first}"
     else
         case "$command $previous" in
-{values}
-        *) case "$command" in
-{words}
-            esac ;;
+{cases}
         esac
     fi
     IFS=$'\\n'
@@ -33,114 +28,83 @@ _{program}() {{
 }}
 complete -F _{program} {program}
 """
-_ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
-
-
-class Word(NamedTuple):
-    """An option, or a value without one.
-
-    Attributes:
-        flags: such as "--out"; none of a value that stands alone.
-        help: one line.
-        takes_value: whether a value follows.
-        is_file: whether that is a file or a folder.
-        choices: what it may be, separated by blanks, where that is known.
-    """
-
-    flags: tuple[str, ...]
-    help: str
-    takes_value: bool
-    is_file: bool
-    choices: str
-
-
-class Command(NamedTuple):
-    """A command and what may follow it; the program itself has no name."""
-
-    name: str
-    help: str
-    words: tuple[Word, ...]
-
-    @property
-    def flags(self) -> list[str]:
-        """All its options."""
-        return [flag for word in self.words for flag in word.flags]
 
 
 def completion(options: argparse.Namespace) -> None:
     """Print the script of a shell."""
-    program, *commands = known_commands(_parser())
-    write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell]
-    print(write("jaxdp", program, commands), end="")
+    if options.shell == "zsh":
+        print("autoload -U +X bashcompinit && bashcompinit")
+    write = _fish if options.shell == "fish" else _bash
+    print(write(options.parser), end="")
 
 
-def known_commands(parser: argparse.ArgumentParser) -> list[Command]:
-    """The program itself, and each of its commands."""
-    found = [Command("", "", _words(parser))]
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            helps = {each.dest: each.help or "" for each in action._choices_actions}
-            found += [Command(name, helps[name], _words(p)) for name, p in action.choices.items()]
-    return found
+def _commands(parser: argparse.ArgumentParser) -> list[tuple[str, str, list[argparse.Action]]]:
+    """Name and meaning of each command, and the words that may follow it."""
+    action: Any
+    (action,) = (each for each in parser._actions if _has_commands(each))
+    meanings = [each.help for each in action._choices_actions]
+    words = map(_words, action.choices.values())
+    return list(zip(action.choices, meanings, words, strict=True))
 
 
-def _words(parser: argparse.ArgumentParser) -> tuple[Word, ...]:
-    return tuple(
-        Word(
-            tuple(action.option_strings),
-            (action.help or "").replace("%%", "%"),
-            action.nargs != 0,
-            action.type is pathlib.Path,
-            " ".join(map(str, action.choices or ())),
-        )
-        for action in parser._actions
-        if not isinstance(action, argparse._SubParsersAction)
-    )
+def _words(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """The options of a parser, and the values that stand alone."""
+    return [action for action in parser._actions if not _has_commands(action)]
 
 
-def _bash(name: str, program: Command, commands: list[Command]) -> str:
-    values, words = [], []
-    for command in commands:
-        for word in command.words:
-            if word.flags and word.takes_value:
-                pattern = "|".join(f'"{command.name} {flag}"' for flag in word.flags)
-                does = "files=1" if word.is_file else f'known="{word.choices}"'
-                values.append(f"        {pattern}) {does} ;;")
-        alone = [word for word in command.words if not word.flags]
-        does = f'known="{" ".join([*command.flags, *(word.choices for word in alone)])}"'
-        does += "; files=1" * any(word.is_file for word in alone)
-        words.append(f"            {command.name}) {does} ;;")
-    first = " ".join([*program.flags, *(command.name for command in commands)])
-    return _BASH.format(program=name, first=first, values="\n".join(values), words="\n".join(words))
+def _has_commands(action: argparse.Action) -> bool:
+    return isinstance(action, argparse._SubParsersAction)
 
 
-def _zsh(name: str, program: Command, commands: list[Command]) -> str:
-    return _ZSH + _bash(name, program, commands)
+def _flags(words: list[argparse.Action]) -> list[str]:
+    return [flag for word in words for flag in word.option_strings]
 
 
-def _fish(name: str, program: Command, commands: list[Command]) -> str:
-    start = f"complete -c {name}"
+def _bash(parser: argparse.ArgumentParser) -> str:
+    names, cases = [], []
+    for name, _, words in _commands(parser):
+        names.append(name)
+        alone = [word for word in words if not word.option_strings]
+        for word in words:
+            if word.option_strings and word.nargs != 0:
+                pattern = "|".join(f'"{name} {flag}"' for flag in word.option_strings)
+                cases.append(f"        {pattern}) {_bash_offer([word], word.choices or ())} ;;")
+        known = [*_flags(words), *(choice for word in alone for choice in word.choices or ())]
+        # After the cases of its options, of which the first that matches is taken.
+        cases.append(f'        "{name} "*) {_bash_offer(alone, known)} ;;')
+    first = " ".join([*_flags(_words(parser)), *names])
+    return _BASH.format(program=parser.prog, first=first, cases="\n".join(cases))
+
+
+def _bash_offer(words: list[argparse.Action], known) -> str:
+    files = "files=1 " * any(word.type is pathlib.Path for word in words)
+    return f'{files}known="{" ".join(known)}"'
+
+
+def _fish(parser: argparse.ArgumentParser) -> str:
+    start = f"complete -c {parser.prog}"
     begin = f"{start} -n __fish_use_subcommand"
-    lines = [f"{start} -f", *(f"{begin} {_fish_word(word)}" for word in program.words)]
-    for command in commands:
-        lines.append(f"{begin} -a {command.name} -d {_quoted(command.help)}")
-        inside = f"{start} -n '__fish_seen_subcommand_from {command.name}'"
-        lines += [f"{inside} {_fish_word(word)}" for word in command.words]
+    lines = [f"{start} -f", *(f"{begin} {_fish_word(word)}" for word in _words(parser))]
+    for name, meaning, words in _commands(parser):
+        lines.append(f"{begin} -a {name} -d {_quoted(meaning)}")
+        inside = f"{start} -n '__fish_seen_subcommand_from {name}'"
+        lines += [f"{inside} {_fish_word(word)}" for word in words]
     return "\n".join(lines) + "\n"
 
 
-def _fish_word(word: Word) -> str:
-    """The options of `complete` for one word."""
-    parts = [f"-l {flag[2:]}" if flag[1] == "-" else f"-s {flag[1:]}" for flag in word.flags]
-    if word.flags and word.takes_value:
-        parts.append("-r -F" if word.is_file else "-x")
-    elif word.is_file:
+def _fish_word(word: argparse.Action) -> str:
+    """The options of Fish's `complete` for one option, or one value that stands alone."""
+    flags, is_file = word.option_strings, word.type is pathlib.Path
+    parts = [f"-l {flag[2:]}" if flag[1] == "-" else f"-s {flag[1:]}" for flag in flags]
+    if flags and word.nargs != 0:
+        parts.append("-r -F" if is_file else "-x")
+    elif is_file:
         parts.append("-F")
     if word.choices:
-        parts.append(f"-a {_quoted(word.choices)}")
+        parts.append(f"-a {_quoted(' '.join(map(str, word.choices)))}")
     return " ".join([*parts, f"-d {_quoted(word.help)}"])
 
 
-def _quoted(text: str) -> str:
+def _quoted(text: str | None) -> str:
     """In single quotes, as Fish reads them."""
-    return "'" + text.replace("'", "’") + "'"
+    return "'" + (text or "").replace("'", "’") + "'"
