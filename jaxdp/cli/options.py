@@ -8,6 +8,7 @@ it imports JAX, and `jaxdp --help` does not.
 import argparse
 import importlib
 import pathlib
+from typing import Any
 
 ACTIVATIONS = ("relu", "tanh")
 # Any of them says that `compare` is of DP-SGD on the rows of a table, step by step as it trains.
@@ -64,7 +65,7 @@ def _adder(group):
     option is False then unless given), or None where more of `argparse` is said.
     """
 
-    def add(name: str, kind, help: str, default=argparse.SUPPRESS, **more) -> None:
+    def add(name: str, kind, help: str, default: Any = argparse.SUPPRESS, **more) -> None:
         if kind is bool:
             more |= {"action": "store_true"}
             default = False

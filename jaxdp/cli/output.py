@@ -91,24 +91,20 @@ def check_writable(folder: pathlib.Path) -> None:
         ) from None
 
 
-def check_read(path: pathlib.Path) -> None:
-    """Raise ValueError unless the path is a file."""
+def check_file(path: pathlib.Path) -> None:
+    """Raise ValueError unless the path is a file that can be read."""
     if not path.is_file():
         raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
 
 
-def check_files(read: Sequence[pathlib.Path], out: pathlib.Path | None) -> None:
-    """Raise ValueError unless the files can be read and `out` is another, in a known folder."""
-    for path in read:
-        check_read(path)
-    if out is None:
-        return
+def check_out(out: pathlib.Path, read: Sequence[pathlib.Path]) -> None:
+    """Raise ValueError unless `out` is a file, or may be one, and none of those that are read."""
     if (out.exists() and not out.is_file()) or not out.parent.is_dir():
         raise ValueError(f"expected --out to be a file in a folder that exists, got {out}")
-    # Links of either kind are followed: it is the content that would be lost.
-    taken = next((path for path in read if out.exists() and out.samefile(path)), None)
-    if taken is not None:
-        raise ValueError(f"expected --out to be another file than {taken}, got {out}")
+    for path in read:
+        # Links of either kind are followed: it is the content that would be lost.
+        if out.exists() and path.exists() and out.samefile(path):
+            raise ValueError(f"expected --out to be another file than {path}, got {out}")
 
 
 def write_picture(path: pathlib.Path, figure) -> None:

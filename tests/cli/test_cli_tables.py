@@ -173,7 +173,7 @@ def test_the_split_follows_the_seed_and_no_row_is_on_both_sides(folder):
             num_features=None,
         )
         vars(options).update(changes)
-        return read_rows(options, jax.random.key(seed), jax.random.key(0)).problem
+        return read_rows(options, jax.random.key(seed), jax.random.key(0))[0]
 
     problem, other = read(0), read(1)
     np.testing.assert_array_equal(problem.train_inputs, read(0).train_inputs)

@@ -43,13 +43,7 @@ _LENGTH = 256
 
 
 class Answer(NamedTuple):
-    """One number of the self-test.
-
-    Attributes:
-        name: what is asked for.
-        expected, found: the number that is known, and the one that came.
-        tolerance: relative.
-    """
+    """One number of the self-test: what is known, what came, and how far off it may be."""
 
     name: str
     expected: float
@@ -58,7 +52,7 @@ class Answer(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """Whether it came out to the tolerance."""
+        """Whether it came out to the relative tolerance."""
         return abs(self.found - self.expected) <= self.tolerance * self.expected
 
 

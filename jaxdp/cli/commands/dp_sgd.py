@@ -11,7 +11,7 @@ import argparse
 import functools
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -64,29 +64,14 @@ _FOREIGN = {
 _REACH_OF_ADAM = 5.0
 
 
-class TableRows(NamedTuple):
-    """A problem of a table's rows, and what is said of it.
-
-    Attributes:
-        problem: a `FixedFeatures`.
-        table: as it was read.
-        classes: the two or more values of the target, in the order of the labels; or None.
-    """
-
-    problem: Any
-    table: NumericTable
-    classes: list[str] | None
-
-
 def compare(options: argparse.Namespace) -> None:
     """Predict, simulate, tabulate and draw."""
     _settle(options)
     average = _average(options)
     split_key, weights_key, key = seeded_keys(options, 3)
     files = prepared_files(options, COMPARE_FILES)
-    rows = read_rows(options, split_key, weights_key)
-    problem, table = rows.problem, rows.table
-    check_sizes(all_runs=(options.num_runs, problem.num_features, len(rows.classes or [0])))
+    problem, table, classes = read_rows(options, split_key, weights_key)
+    check_sizes(all_runs=(options.num_runs, problem.num_features, len(classes or [0])))
     algorithm = _algorithm(options, problem, average)
     cost = jaxdp.account(algorithm, delta=options.delta)
     # Before the runs: what is not covered ends here.
@@ -110,13 +95,13 @@ def compare(options: argparse.Namespace) -> None:
         "num_test": problem.num_test,
         "target": table.label_name,
         "inputs": list(table.input_names),
-        "classes": rows.classes,
+        "classes": classes,
         "noise_multiplier": float(algorithm.noise_multiplier),
         "adjacency": cost.adjacency,
         "scaling": "by means and deviations of the training rows, which is not private",
         **_beside(problem, simulated, predicted),
     }
-    heading = _heading(options, described, rows, numbers)
+    heading = _heading(options, described, numbers)
     comparison = jaxdp.compare(simulated, predicted)
     finish_comparison(options, files, comparison, cost, figure, numbers, heading)
 
@@ -161,8 +146,12 @@ def _average(options: argparse.Namespace):
         ) from None
 
 
-def read_rows(options: argparse.Namespace, split_key, weights_key) -> TableRows:
-    """Read the table, hold rows out, and make features; fills in how many rows there are of each.
+def read_rows(
+    options: argparse.Namespace, split_key, weights_key
+) -> tuple[jaxdp.FixedFeatures, NumericTable, list[str] | None]:
+    """The table as a problem, as it was read, and its classes, in the order of the labels.
+
+    Fills in how many rows are trained on and held out.
 
     Args:
         options: `data`, `target`, `drop`, `drop_constant`, `header`, `loss`, `num_features`,
@@ -207,7 +196,7 @@ def read_rows(options: argparse.Namespace, split_key, weights_key) -> TableRows:
     problem = jaxdp.FixedFeatures.from_arrays(
         features[train], labels[train], features[test], labels[test], loss=loss
     )
-    return TableRows(problem, table, classes)
+    return problem, table, classes
 
 
 def _split(options: argparse.Namespace, rows: int, key) -> tuple[np.ndarray, np.ndarray]:
@@ -307,24 +296,21 @@ def _beside(problem, simulated, predicted) -> dict[str, Any]:
     return found
 
 
-def _heading(
-    options: argparse.Namespace, described: str, rows: TableRows, numbers: dict[str, Any]
-) -> list[str]:
+def _heading(options: argparse.Namespace, described: str, numbers: dict[str, Any]) -> list[str]:
     """The lines above the table."""
-    problem, table = rows.problem, rows.table
     kind = "" if options.num_features is None else f" by {options.activation} features"
-    scaled = "columns and target" if rows.classes is None else "columns"
+    scaled = "columns and target" if numbers["classes"] is None else "columns"
     lines = [
         f"{options.data.stem}: {described}; test losses ({options.loss})",
-        f"target: {named(table.label_name)}; inputs: {listed(table.input_names)}",
-        f"{problem.num_train} rows trained on, {problem.num_test} held out; "
-        f"{problem.num_features} weights{kind}, one of them the intercept",
+        f"target: {named(numbers['target'])}; inputs: {listed(numbers['inputs'])}",
+        f"{numbers['num_train']} rows trained on, {numbers['num_test']} held out; "
+        f"{numbers['dim']} weights{kind}, one of them the intercept",
         f"learning rate {options.learning_rate:.4g}, clip norm {options.clip_norm:.4g} (rows have "
         f"mean square norm 1), noise multiplier {numbers['noise_multiplier']:.4g}",
         f"{scaled} are standardised by the training rows, non-privately: a study, not a release",
     ]
-    if rows.classes is not None:
-        lines.append(f"classes: {', '.join(rows.classes[:_MOST_NAMED])}")
+    if numbers["classes"] is not None:
+        lines.append(f"classes: {', '.join(numbers['classes'][:_MOST_NAMED])}")
     if "least_squares_risk" in numbers:
         lines.append(f"without privacy: {numbers['least_squares_risk']:.5f} (least squares)")
     for name, words in {
@@ -332,8 +318,8 @@ def _heading(
         "clipped_fraction": "clipped gradients",
         "spread": "standard deviation over runs",
     }.items():
-        if name in numbers and numbers[name]["simulated"] is not None:
-            both = numbers[name]
+        both = numbers.get(name, {"simulated": None})
+        if both["simulated"] is not None:
             lines.append(
                 f"{words}: {both['simulated']:.4g} simulated, {both['predicted']:.4g} predicted"
             )

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+from typing import Any
 
 import jaxdp
 from jaxdp.cli.output import (
@@ -26,93 +27,77 @@ _DEFAULTS = {"peak": 3.0, "power": 0.5, "clip_scale": 1.0, "rho": 1.0, "delta": 
 _SYNTHETIC = {"dim": 1000, "label_noise": 0.3, "condition_number": 1.0}
 _OF_A_TABLE = {"target": None, "drop": "", "drop_constant": False, "header": None}
 _OF_FEATURES = ("num_train", "num_test", "epsilon", "duration")
-_NEEDS_FEATURES = "needs --num-features, or --optimiser with --data"
 
 
 def compare(options: argparse.Namespace) -> None:
     """Simulate, predict, tabulate and draw."""
-    foreign = dict.fromkeys(_OF_FEATURES, _NEEDS_FEATURES)
-    if "data" in options:
+    is_table = "data" in options
+    foreign = dict.fromkeys(_OF_FEATURES, "needs --num-features, or --optimiser with --data")
+    if is_table:
         foreign |= dict.fromkeys(_SYNTHETIC, "describes synthetic data; leave it out with --data")
         settle(options, _DEFAULTS | _OF_A_TABLE, foreign)
-        _compare_table(options)
+        described, numbers, heading, title = _table(options)
+        problem, beside_it = described.surrogate, ("surrogate", None)
     else:
-        settle(
-            options, _DEFAULTS | _SYNTHETIC, foreign | dict.fromkeys(_OF_A_TABLE, "needs --data")
-        )
-        _compare_gaussian_rows(options)
+        foreign |= dict.fromkeys(_OF_A_TABLE, "needs --data")
+        settle(options, _DEFAULTS | _SYNTHETIC, foreign)
+        described, numbers, heading, title = _gaussian_rows(options)
+        problem, beside_it = described, ("SDE", jaxdp.HomogenizedSDE())
+    schedule = jaxdp.Polynomial(options.peak, options.power)
+    algorithm = jaxdp.OnePassDPSGD(schedule, options.clip_scale, options.rho, options.num_steps)
+    cost = jaxdp.account(algorithm, delta=options.delta)
+    first_key, second_key = seeded_keys(options, 2)
+    files = prepared_files(options, COMPARE_FILES)
+    name, count = "table" if is_table else "simulated", options.num_runs
+    simulated = simulate_named(name, described, algorithm, first_key, count)
+    ode = _ode(problem, algorithm)
+    theories = () if is_table else (jaxdp.LowerBound(), jaxdp.UpperBound())
+    bounds = [jaxdp.predict(problem, algorithm, theory=each).check() for each in theories]
+    name, simulator = beside_it
+    beside = simulate_named(name, problem, algorithm, second_key, count, simulator)
+    comparison = jaxdp.compare(simulated, ode, *bounds, average(beside))
+    figure = plot_comparison(simulated, ode, *bounds, beside=[beside], title=title)
+    numbers |= {"dim": described.dim, "num_steps": algorithm.num_steps}
+    finish_comparison(options, files, comparison, cost, figure, numbers, heading)
 
 
-def _compare_gaussian_rows(options: argparse.Namespace) -> None:
+def _gaussian_rows(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
+    """The problem, what is said of it in numbers and in lines, and the picture's title."""
     settle(options, {"num_steps": 10 * options.dim})
     check_sizes(all_runs=(options.num_runs, options.dim))
     check_steps(options.num_steps)
     kappa, noise = options.condition_number, options.label_noise
-    problem, algorithm = gaussian_rows(options.dim, kappa, noise), _algorithm(options)
-    cost = jaxdp.account(algorithm, delta=options.delta)
-    first_key, second_key = seeded_keys(options, 2)
-    files = prepared_files(options, COMPARE_FILES)
-    simulated = simulate_named("simulated", problem, algorithm, first_key, options.num_runs)
-    ode = _ode(problem, algorithm)
-    bounds = [
-        jaxdp.predict(problem, algorithm, theory=theory()).check()
-        for theory in (jaxdp.LowerBound, jaxdp.UpperBound)
-    ]
-    sde = simulate_named(
-        "SDE", problem, algorithm, second_key, options.num_runs, jaxdp.HomogenizedSDE()
-    )
     title = (
         f"$d$ = {options.dim}, $n$ = {options.num_steps}, $\\kappa$ = {kappa:g}, "
         f"$\\zeta$ = {noise:g}"
     )
     plain = title.replace("$", "").replace("\\", "")
-    finish_comparison(
-        options,
-        files,
-        jaxdp.compare(simulated, ode, *bounds, average(sde)),
-        cost,
-        plot_comparison(simulated, ode, *bounds, beside=[sde], title=title),
-        {"problem": "linear regression", "dim": options.dim, "num_steps": algorithm.num_steps},
-        [f"linear regression: {plain}"],
-    )
+    problem = gaussian_rows(options.dim, kappa, noise)
+    return problem, {"problem": "linear regression"}, [f"linear regression: {plain}"], title
 
 
-def _compare_table(options: argparse.Namespace) -> None:
+def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
+    """A table as a problem, and what is said of it in numbers, in lines and in the title."""
     table = scaled_table(options)
-    described = jaxdp.TabularRegression(table.inputs, table.labels)
-    settle(options, {"num_steps": described.num_steps})
-    if options.num_steps > described.num_steps:
+    problem = jaxdp.TabularRegression(table.inputs, table.labels)
+    settle(options, {"num_steps": problem.num_steps})
+    if options.num_steps > problem.num_steps:
         raise ValueError(
-            f"expected --num-steps <= {described.num_steps}, half the rows, got {options.num_steps}"
+            f"expected --num-steps <= {problem.num_steps}, half the rows, got {options.num_steps}"
         )
-    algorithm = _algorithm(options)
-    cost = jaxdp.account(algorithm, delta=options.delta)
-    first_key, second_key = seeded_keys(options, 2)
-    files = prepared_files(options, COMPARE_FILES)
-    surrogate, target = described.surrogate, named(table.label_name)
-    simulated = simulate_named("table", described, algorithm, first_key, options.num_runs)
-    ode = _ode(surrogate, algorithm)
-    beside = simulate_named("surrogate", surrogate, algorithm, second_key, options.num_runs)
-    title = f"{options.data.stem}: {target} from {described.dim} columns".replace("$", "\\$")
-    finish_comparison(
-        options,
-        files,
-        jaxdp.compare(simulated, ode, average(beside)),
-        cost,
-        plot_comparison(simulated, ode, beside=[beside], title=title),
-        {
-            "problem": repr(described),
-            "dim": described.dim,
-            "num_steps": algorithm.num_steps,
-            "target": table.label_name,
-            "inputs": list(table.input_names),
-        },
-        [
-            repr(described),
-            f"target: {target}; inputs: {listed(table.input_names)}",
-            "standard errors are over runs; the ODE is a limit of many columns",
-        ],
-    )
+    numbers = {
+        "problem": repr(problem),
+        "target": table.label_name,
+        "inputs": list(table.input_names),
+    }
+    target = named(table.label_name)
+    heading = [
+        repr(problem),
+        f"target: {target}; inputs: {listed(table.input_names)}",
+        "standard errors are over runs; the ODE is a limit of many columns",
+    ]
+    title = f"{options.data.stem}: {target} from {problem.dim} columns".replace("$", "\\$")
+    return problem, numbers, heading, title
 
 
 def scaled_table(options: argparse.Namespace) -> NumericTable:
@@ -124,11 +109,6 @@ def scaled_table(options: argparse.Namespace) -> NumericTable:
         drop_constant=options.drop_constant,
         header=options.header,
     ).scaled()
-
-
-def _algorithm(options: argparse.Namespace) -> jaxdp.OnePassDPSGD:
-    schedule = jaxdp.Polynomial(options.peak, options.power)
-    return jaxdp.OnePassDPSGD(schedule, options.clip_scale, options.rho, options.num_steps)
 
 
 def _ode(problem, algorithm) -> jaxdp.Trajectory:

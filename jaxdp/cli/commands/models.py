@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.cli.output import as_json, check_files, check_writable, described_options, listed, settle
+from jaxdp.cli.output import (
+    as_json,
+    check_file,
+    check_out,
+    check_writable,
+    described_options,
+    listed,
+    settle,
+)
 from jaxdp.cli.values import check_sizes, listed_names, ranges, two_classes
 from jaxdp.core.files.whole_files import claimed, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
@@ -33,9 +41,7 @@ def fit(options: argparse.Namespace) -> None:
     """Learn a function from a table, with its privacy proved, and save it."""
     settle(options, {"header": None})
     _check_fit(options)
-    # Besides the table a file of ranges is read, where one is given.
-    more = pathlib.Path(getattr(options, "input_range", ""))
-    check_files([options.data, *([more] if more.is_file() else [])], options.out)
+    check_out(options.out, [options.data, pathlib.Path(getattr(options, "input_range", ""))])
     if os.path.lexists(options.out):
         raise ValueError(
             f"{options.out} exists; a release that was paid for is not overwritten: remove it or "
@@ -150,9 +156,10 @@ def _named(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
 def predict(options: argparse.Namespace) -> None:
     """A saved function at the rows of a table."""
     settle(options, {"header": None})
-    check_files([options.model, options.data], options.out)
     if options.out is not None:
+        check_out(options.out, [options.model, options.data])
         check_writable(options.out.parent)
+    check_file(options.model)
     release = load(options.model)
     known = release.columns
     names = known.inputs if known else tuple(map(str, range(release.features.dim)))

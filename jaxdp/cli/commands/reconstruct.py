@@ -78,7 +78,9 @@ def reconstruct(options: argparse.Namespace) -> None:
         "applies": report.verdict.applies,
         "true_loss": report.true_loss,
     }
-    rows = {"inputs": np.asarray(found.inputs)} | ({} if true is None else {"true_inputs": true})
+    rows: dict[str, Any] = {"inputs": np.asarray(found.inputs)}
+    if true is not None:
+        rows["true_inputs"] = true
     archive = io.BytesIO()
     np.savez_compressed(archive, **rows)
     write_whole(files["rows"], archive.getvalue())

@@ -13,7 +13,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.attacks import RandomFeaturesTarget, minimum_norm_parameters
-from jaxdp.cli.output import check_read, settle
+from jaxdp.cli.output import check_file, settle
 from jaxdp.cli.values import check_sizes, check_steps
 from jaxdp.core.checks import require_count, require_non_negative
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
@@ -110,7 +110,6 @@ def read_victim(options: argparse.Namespace) -> Victim:
 def train_victim(options: argparse.Namespace, key) -> Victim:
     """A model of synthetic rows, by interpolation or by private descent."""
     activation = activation_named(options.activation)
-    algorithm = _private_algorithm(options, activation) if "epsilon" in options else None
     rows_key, slope_key, noise_key, weights_key, training_key = jr.split(key, 5)
     inputs = sphere_inputs(options.num_samples, options.dim, key=rows_key)
     slope = jr.normal(slope_key, (options.dim,)) / options.dim**0.5
@@ -118,10 +117,11 @@ def train_victim(options: argparse.Namespace, key) -> Victim:
     labels = inputs @ slope + noise
     weights = jr.normal(weights_key, (options.num_features, options.dim)) / options.dim**0.5
     true = np.asarray(inputs)
-    if algorithm is None:
+    if "epsilon" not in options:
         parameters = minimum_norm_parameters(inputs, labels, weights, activation)
         target = RandomFeaturesTarget(weights, activation, parameters)
         return Victim(target, options.num_samples, true)
+    algorithm = _private_algorithm(options, activation)
     problem = jaxdp.RandomFeatures.from_arrays(inputs, labels, inputs, labels, weights, activation)
     run = jaxdp.simulate(
         problem,
@@ -133,7 +133,8 @@ def train_victim(options: argparse.Namespace, key) -> Victim:
     ).check()
     assert run.parameters is not None
     target = RandomFeaturesTarget(weights, activation, run.parameters[0])
-    cost, predicted = jaxdp.account(algorithm, delta=options.delta), None
+    cost: Any = jaxdp.account(algorithm, delta=options.delta)
+    predicted = None
     # Of one step from 0; of more, nothing is known.
     if options.num_steps == 1:
         sizes = options.dim, options.num_samples
@@ -178,7 +179,7 @@ def _true_inputs(path: pathlib.Path, shape: tuple[int, int]) -> tuple[np.ndarray
 
 def _arrays(path: pathlib.Path, *names: str) -> tuple[np.ndarray, ...]:
     """Arrays of an .npz file, by name."""
-    check_read(path)
+    check_file(path)
     try:
         if not zipfile.is_zipfile(path):
             raise ValueError("not an archive")
