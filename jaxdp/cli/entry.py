@@ -114,7 +114,8 @@ def is_answer(error: Exception) -> bool:
     not: had it been expected, a check would stand before it.
     """
     # JAX's word for a device without enough memory.
-    if isinstance(error, (OSError, MemoryError)) or "RESOURCE_EXHAUSTED" in str(error)[:20]:
+    is_full = str(error).startswith("RESOURCE_EXHAUSTED")
+    if is_full or isinstance(error, (OSError, MemoryError)):
         return True
     trace = error.__traceback__
     # No TypeError: whatever is typed has been given its type by the parser.

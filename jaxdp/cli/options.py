@@ -14,14 +14,6 @@ ACTIVATIONS = ("relu", "tanh")
 # Any of them says that `compare` is of DP-SGD on the rows of a table, step by step as it trains.
 OF_DP_SGD = {"optimiser", "sampling_rate", "learning_rate", "momentum", "clip_norm", "average"}
 OF_DP_SGD |= {"loss", "activation"}
-# Option of `jaxdp sweep`, its meaning, and the default grid.
-GRIDS = {
-    "clip_scale": ("c, the clip norm over sqrt(dim)", "0.1:10:20:log"),
-    "peak": ("learning rate at time 0", "1:20:20:log"),
-    "power": ("the learning rate decays as (1 - t)^power", "0.5"),
-    "aspect_ratio": ("gamma = dim / samples", "0.1"),
-    "rho": ("the result is rho-GDP", "1"),
-}
 _Path = pathlib.Path
 _HEADER = "whether the first line names the columns [told by names that are asked for]"
 _DROP = "columns to leave out, by name or number, with commas between, as in a CSV"
@@ -209,8 +201,12 @@ def _sweep(commands) -> None:
         "by simulation, or both. A grid is a number, numbers with commas between, "
         "first:last:count, or first:last:count:log.",
     )
-    for name, (meaning, default) in GRIDS.items():
-        add(f"--{name.replace('_', '-')}", str, meaning, default, metavar="GRID")
+    scale = "c, the clip norm over sqrt(dim)"
+    add("--clip-scale", str, scale, "0.1:10:20:log", metavar="GRID")
+    add("--peak", str, "learning rate at time 0", "1:20:20:log", metavar="GRID")
+    add("--power", str, "the learning rate decays as (1 - t)^power", "0.5", metavar="GRID")
+    add("--aspect-ratio", str, "gamma = dim / samples", "0.1", metavar="GRID")
+    add("--rho", str, "the result is rho-GDP", "1", metavar="GRID")
     add("--by", ("ode", "simulation", "both"), "what to compute", "ode")
     add("--dim", int, "number of inputs d", 1000)
     add("--label-noise", float, "zeta", 0.3)

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdp
-from jaxdp.cli.options import GRIDS
 from jaxdp.cli.output import (
     as_json,
     described_options,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 _FILES = {"dataset": "sweep.nc", "picture": "sweep.png", "numbers": "sweep.json"}
 _TUNED = ("clip_scale", "peak")
 _OTHERS = ("power", "aspect_ratio", "rho")
+_AXES = (*_TUNED, *_OTHERS)
 _MOST_LINES = 20
 _MOST_STEPS = 2**31
 
@@ -68,7 +68,7 @@ def sweep(options: argparse.Namespace) -> None:
         require_count("--num-runs", options.num_runs),
     )
     check_sizes(all_runs=(setting.num_runs, setting.dim))
-    axes = {name: grid(getattr(options, name), flag(name)) for name in GRIDS}
+    axes = {name: grid(getattr(options, name), flag(name)) for name in _AXES}
     _check(setting, axes)
     ode_key, simulation_key = seeded_keys(options, 2)
     files = prepared_files(options, _FILES)
@@ -181,7 +181,7 @@ def _best(dataset: "xarray.Dataset", risk: "xarray.DataArray") -> dict[str, floa
         return None
     place = risk.argmin(list(risk.dims))
     cell = dataset.isel(place)  # pyright: ignore[reportArgumentType]
-    return {str(name): float(cell[name]) for name in (*GRIDS, *cell.data_vars)}
+    return {str(name): float(cell[name]) for name in (*_AXES, *cell.data_vars)}
 
 
 def _lines(setting: Setting, dataset: "xarray.Dataset", risk: "xarray.DataArray") -> list[str]:
