@@ -18,17 +18,8 @@ import numpy as np
 import optax
 
 import jaxdp
+from jaxdp.cli import output
 from jaxdp.cli.commands.victims import activation_named, mean_square
-from jaxdp.cli.output import (
-    COMPARE_FILES,
-    finish_comparison,
-    listed,
-    named,
-    prepared_files,
-    seeded_keys,
-    settle,
-    simulate_named,
-)
 from jaxdp.cli.values import check_sizes, check_steps, listed_names
 from jaxdp.core.checks import require_count, require_finite, require_positive
 from jaxdp.data.datasets import NumericTable, read_table
@@ -68,19 +59,21 @@ def compare(options: argparse.Namespace) -> None:
     """Predict, simulate, tabulate and draw."""
     _settle(options)
     average = _average(options)
-    split_key, weights_key, key = seeded_keys(options, 3)
-    files = prepared_files(options, COMPARE_FILES)
+    split_key, weights_key, key = output.seeded_keys(options, 3)
+    files = output.prepared_files(options, output.COMPARE_FILES)
     problem, table, classes = read_rows(options, split_key, weights_key)
     check_sizes(all_runs=(options.num_runs, problem.num_features, len(classes or [0])))
     algorithm = _algorithm(options, problem, average)
     cost = jaxdp.account(algorithm, delta=options.delta)
     # Before the runs: what is not covered ends here.
     predicted = jaxdp.predict(problem, algorithm)
-    simulated = simulate_named("simulated", problem, algorithm, key, options.num_runs)
+    simulated = output.simulate_named("simulated", problem, algorithm, key, options.num_runs)
     rate = options.sampling_rate
     batches = "full batches" if rate == 1 else f"Poisson batches of rate {rate:g}"
     described = f"DP-{options.optimiser}, {batches}, {options.num_steps} steps"
-    title = f"{options.data.stem}: {named(table.label_name)} by {described}".replace("$", "\\$")
+    title = f"{options.data.stem}: {output.named(table.label_name)} by {described}".replace(
+        "$", "\\$"
+    )
     with warnings.catch_warnings():
         # Of runs that diverged: the table says how many.
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -103,7 +96,7 @@ def compare(options: argparse.Namespace) -> None:
     }
     heading = _heading(options, described, numbers)
     comparison = jaxdp.compare(simulated, predicted)
-    finish_comparison(options, files, comparison, cost, figure, numbers, heading)
+    output.finish_comparison(options, files, comparison, cost, figure, numbers, heading)
 
 
 def _settle(options: argparse.Namespace) -> None:
@@ -112,18 +105,18 @@ def _settle(options: argparse.Namespace) -> None:
         raise ValueError("expected --data, a table, with the options of DP-SGD such as --optimiser")
     if getattr(options, "num_features", 1) is None:
         raise ValueError("expected a number of --num-features with --data, got inf")
-    settle(options, _DEFAULTS, _FOREIGN)
+    output.settle(options, _DEFAULTS, _FOREIGN)
     if options.num_features is None:
-        settle(options, {}, {"activation": "needs --num-features"})
+        output.settle(options, {}, {"activation": "needs --num-features"})
     else:
         require_count("num_features", options.num_features)
-        settle(options, {"activation": "relu"})
+        output.settle(options, {"activation": "relu"})
     if options.optimiser in ("momentum", "nesterov"):
-        settle(options, {"momentum": 0.9})
+        output.settle(options, {"momentum": 0.9})
         if not 0 <= options.momentum < 1:
             raise ValueError(f"expected 0 <= --momentum < 1, got {options.momentum:g}")
     else:
-        settle(options, {}, {"momentum": "needs --optimiser momentum or nesterov"})
+        output.settle(options, {}, {"momentum": "needs --optimiser momentum or nesterov"})
     for name in ("num_steps", "num_runs"):
         require_count(name, getattr(options, name))
     check_steps(options.num_steps)
@@ -201,9 +194,9 @@ def read_rows(
 
 def _split(options: argparse.Namespace, rows: int, key) -> tuple[np.ndarray, np.ndarray]:
     """Which rows are trained on, and which are held out."""
-    settle(options, {"num_test": max(1, rows // 5)})
+    output.settle(options, {"num_test": max(1, rows // 5)})
     require_count("num_test", options.num_test)
-    settle(options, {"num_train": max(1, rows - options.num_test)})
+    output.settle(options, {"num_train": max(1, rows - options.num_test)})
     require_count("num_train", options.num_train)
     if options.num_train + options.num_test > rows:
         raise ValueError(
@@ -263,7 +256,7 @@ def _algorithm(options: argparse.Namespace, problem, average) -> jaxdp.PrivateOp
     # Half the root mean square norm of a gradient at theta = 0, for targets of variance 1.
     slopes = {"squared": 2.0, "logistic": 0.5}
     slope = slopes.get(options.loss) or math.sqrt(1 - 1 / loss.num_classes)
-    settle(options, {"learning_rate": rate, "clip_norm": slope / 2})
+    output.settle(options, {"learning_rate": rate, "clip_norm": slope / 2})
     return jaxdp.PrivateOptimiser.calibrated(
         makers[options.optimiser],
         options.epsilon,
@@ -302,7 +295,7 @@ def _heading(options: argparse.Namespace, described: str, numbers: dict[str, Any
     scaled = "columns and target" if numbers["classes"] is None else "columns"
     lines = [
         f"{options.data.stem}: {described}; test losses ({options.loss})",
-        f"target: {named(numbers['target'])}; inputs: {listed(numbers['inputs'])}",
+        f"target: {output.named(numbers['target'])}; inputs: {output.listed(numbers['inputs'])}",
         f"{numbers['num_train']} rows trained on, {numbers['num_test']} held out; "
         f"{numbers['dim']} weights{kind}, one of them the intercept",
         f"learning rate {options.learning_rate:.4g}, clip norm {options.clip_norm:.4g} (rows have "

@@ -5,17 +5,7 @@ import dataclasses
 from typing import Any
 
 import jaxdp
-from jaxdp.cli.output import (
-    COMPARE_FILES,
-    finish_comparison,
-    gaussian_rows,
-    listed,
-    named,
-    prepared_files,
-    seeded_keys,
-    settle,
-    simulate_named,
-)
+from jaxdp.cli import output
 from jaxdp.cli.values import check_sizes, check_steps, listed_names
 from jaxdp.comparison import average
 from jaxdp.data.datasets import NumericTable, read_table
@@ -35,35 +25,35 @@ def compare(options: argparse.Namespace) -> None:
     foreign = dict.fromkeys(_OF_FEATURES, "needs --num-features, or --optimiser with --data")
     if is_table:
         foreign |= dict.fromkeys(_SYNTHETIC, "describes synthetic data; leave it out with --data")
-        settle(options, _DEFAULTS | _OF_A_TABLE, foreign)
+        output.settle(options, _DEFAULTS | _OF_A_TABLE, foreign)
         described, numbers, heading, title = _table(options)
         problem, beside_it = described.surrogate, ("surrogate", None)
     else:
         foreign |= dict.fromkeys(_OF_A_TABLE, "needs --data")
-        settle(options, _DEFAULTS | _SYNTHETIC, foreign)
+        output.settle(options, _DEFAULTS | _SYNTHETIC, foreign)
         described, numbers, heading, title = _gaussian_rows(options)
         problem, beside_it = described, ("SDE", jaxdp.HomogenizedSDE())
     schedule = jaxdp.Polynomial(options.peak, options.power)
     algorithm = jaxdp.OnePassDPSGD(schedule, options.clip_scale, options.rho, options.num_steps)
     cost = jaxdp.account(algorithm, delta=options.delta)
-    first_key, second_key = seeded_keys(options, 2)
-    files = prepared_files(options, COMPARE_FILES)
+    first_key, second_key = output.seeded_keys(options, 2)
+    files = output.prepared_files(options, output.COMPARE_FILES)
     name, count = "table" if is_table else "simulated", options.num_runs
-    simulated = simulate_named(name, described, algorithm, first_key, count)
+    simulated = output.simulate_named(name, described, algorithm, first_key, count)
     ode = _ode(problem, algorithm)
     theories = () if is_table else (jaxdp.LowerBound(), jaxdp.UpperBound())
     bounds = [jaxdp.predict(problem, algorithm, theory=each).check() for each in theories]
     name, simulator = beside_it
-    beside = simulate_named(name, problem, algorithm, second_key, count, simulator)
+    beside = output.simulate_named(name, problem, algorithm, second_key, count, simulator)
     comparison = jaxdp.compare(simulated, ode, *bounds, average(beside))
     figure = plot_comparison(simulated, ode, *bounds, beside=[beside], title=title)
     numbers |= {"dim": described.dim, "num_steps": algorithm.num_steps}
-    finish_comparison(options, files, comparison, cost, figure, numbers, heading)
+    output.finish_comparison(options, files, comparison, cost, figure, numbers, heading)
 
 
 def _gaussian_rows(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
     """The problem, what is said of it in numbers and in lines, and the picture's title."""
-    settle(options, {"num_steps": 10 * options.dim})
+    output.settle(options, {"num_steps": 10 * options.dim})
     check_sizes(all_runs=(options.num_runs, options.dim))
     check_steps(options.num_steps)
     kappa, noise = options.condition_number, options.label_noise
@@ -72,7 +62,7 @@ def _gaussian_rows(options: argparse.Namespace) -> tuple[Any, dict[str, Any], li
         f"$\\zeta$ = {noise:g}"
     )
     plain = title.replace("$", "").replace("\\", "")
-    problem = gaussian_rows(options.dim, kappa, noise)
+    problem = output.gaussian_rows(options.dim, kappa, noise)
     return problem, {"problem": "linear regression"}, [f"linear regression: {plain}"], title
 
 
@@ -80,7 +70,7 @@ def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str],
     """A table as a problem, and what is said of it in numbers, in lines and in the title."""
     table = scaled_table(options)
     problem = jaxdp.TabularRegression(table.inputs, table.labels)
-    settle(options, {"num_steps": problem.num_steps})
+    output.settle(options, {"num_steps": problem.num_steps})
     if options.num_steps > problem.num_steps:
         raise ValueError(
             f"expected --num-steps <= {problem.num_steps}, half the rows, got {options.num_steps}"
@@ -90,10 +80,10 @@ def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str],
         "target": table.label_name,
         "inputs": list(table.input_names),
     }
-    target = named(table.label_name)
+    target = output.named(table.label_name)
     heading = [
         repr(problem),
-        f"target: {target}; inputs: {listed(table.input_names)}",
+        f"target: {target}; inputs: {output.listed(table.input_names)}",
         "standard errors are over runs; the ODE is a limit of many columns",
     ]
     title = f"{options.data.stem}: {target} from {problem.dim} columns".replace("$", "\\$")

@@ -16,15 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.cli.output import (
-    as_json,
-    check_file,
-    check_out,
-    check_writable,
-    described_options,
-    listed,
-    settle,
-)
+from jaxdp.cli import output
 from jaxdp.cli.values import check_sizes, listed_names, ranges, two_classes
 from jaxdp.core.files.whole_files import claimed, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
@@ -39,9 +31,9 @@ _OF_REGRESSION = ("label_bound", "intercept_share")
 
 def fit(options: argparse.Namespace) -> None:
     """Learn a function from a table, with its privacy proved, and save it."""
-    settle(options, {"header": None})
+    output.settle(options, {"header": None})
     _check_fit(options)
-    check_out(options.out, [options.data, pathlib.Path(getattr(options, "input_range", ""))])
+    output.check_out(options.out, [options.data, pathlib.Path(getattr(options, "input_range", ""))])
     if os.path.lexists(options.out):
         raise ValueError(
             f"{options.out} exists; a release that was paid for is not overwritten: remove it or "
@@ -56,14 +48,14 @@ def fit(options: argparse.Namespace) -> None:
             "rows": len(table.labels),
             "inputs": list(table.input_names),
             "target": table.label_name,
-            "options": described_options(options),
+            "options": output.described_options(options),
             "cost": vars(release.cost),
             "files": [str(options.out)],
         }
-        print(as_json(summary))
+        print(output.as_json(summary))
         return
     print(
-        f"{table.label_name} from {listed(table.input_names)}; {len(table.labels)} rows",
+        f"{table.label_name} from {output.listed(table.input_names)}; {len(table.labels)} rows",
         release.cost,
         f"model: {options.out}",
         sep="\n",
@@ -79,12 +71,12 @@ def _check_fit(options: argparse.Namespace) -> None:
     paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
     check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
     if options.classify:
-        settle(options, {}, dict.fromkeys(_OF_REGRESSION, "does not go with --classify"))
+        output.settle(options, {}, dict.fromkeys(_OF_REGRESSION, "does not go with --classify"))
         if "classes" not in options:
             raise ValueError("expected --classes A,B with --classify: they are public, not read")
         two_classes(options.classes)
     else:
-        settle(options, {}, {"classes": "needs --classify"})
+        output.settle(options, {}, {"classes": "needs --classify"})
         if "label_bound" not in options:
             raise ValueError("expected --label-bound, a public bound of the target, or --classify")
     # The learner would warn, after a budget was spent on columns of any size.
@@ -155,11 +147,11 @@ def _named(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
 
 def predict(options: argparse.Namespace) -> None:
     """A saved function at the rows of a table."""
-    settle(options, {"header": None})
+    output.settle(options, {"header": None})
     if options.out is not None:
-        check_out(options.out, [options.model, options.data])
-        check_writable(options.out.parent)
-    check_file(options.model)
+        output.check_out(options.out, [options.model, options.data])
+        output.check_writable(options.out.parent)
+    output.check_file(options.model)
     release = load(options.model)
     known = release.columns
     names = known.inputs if known else tuple(map(str, range(release.features.dim)))
@@ -176,7 +168,7 @@ def predict(options: argparse.Namespace) -> None:
         for name, column in cells.items():
             summary[name] = column if name == "class" else [float(cell) for cell in column]
         files = [str(options.out)] if options.out is not None else []
-        print(as_json(summary | {"cost": vars(release.cost), "files": files}))
+        print(output.as_json(summary | {"cost": vars(release.cost), "files": files}))
     elif options.out is None:
         sys.stdout.write(text.getvalue())
     else:

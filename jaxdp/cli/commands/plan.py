@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import jaxdp
-from jaxdp.cli.output import described_options, finish, prepared_files, progress_bar, write_picture
+from jaxdp.cli import output
 from jaxdp.cli.values import check_sizes, check_steps
 from jaxdp.plots import plot_plan
 
@@ -29,7 +29,7 @@ _NUM_RATES, _ROUNDS, _LEAST_RATE = 13, 4, 1e-5
 
 def plan(options: argparse.Namespace) -> None:
     """Plan, predict, print and draw."""
-    files = prepared_files(options, _FILES)
+    files = output.prepared_files(options, _FILES)
     check_sizes(directions=(options.dim,))
     problem = jaxdp.LinearRegression.power_law(
         options.dim,
@@ -38,9 +38,9 @@ def plan(options: argparse.Namespace) -> None:
         initial_risk=options.initial_risk,
     )
     figure = None
-    with progress_bar(_SEARCH, quiet=options.quiet or options.json):
+    with output.progress_bar(_SEARCH, quiet=options.quiet or options.json):
         inverse = _inverse(options, problem)
-        summary = {"options": described_options(options), **inverse}
+        summary = {"options": output.described_options(options), **inverse}
         lines = [_in_words(options, inverse)] if inverse else []
         budget = _budget(options, inverse)
         if budget is not None:
@@ -52,8 +52,8 @@ def plan(options: argparse.Namespace) -> None:
         # The target is out of reach.
         del files["picture"]
     else:
-        write_picture(files["picture"], figure)
-    finish(options, files, summary, lines)
+        output.write_picture(files["picture"], figure)
+    output.finish(options, files, summary, lines)
 
 
 def _planned(options: argparse.Namespace, problem, found) -> tuple[dict[str, Any], list[str], Any]:

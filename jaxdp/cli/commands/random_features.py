@@ -4,14 +4,7 @@ import argparse
 import warnings
 
 import jaxdp
-from jaxdp.cli.output import (
-    COMPARE_FILES,
-    finish_comparison,
-    prepared_files,
-    seeded_keys,
-    settle,
-    simulate_named,
-)
+from jaxdp.cli import output
 from jaxdp.cli.values import check_sizes, check_steps
 from jaxdp.comparison import average
 from jaxdp.core.checks import require_count
@@ -32,7 +25,7 @@ _FOREIGN += ("data", "target", "drop", "drop_constant", "header")
 
 def compare(options: argparse.Namespace) -> None:
     """The algorithm, both diffusions, and every theory on one problem."""
-    settle(options, _DEFAULTS, dict.fromkeys(_FOREIGN, "does not go with --num-features"))
+    output.settle(options, _DEFAULTS, dict.fromkeys(_FOREIGN, "does not go with --num-features"))
     is_wide = options.num_features is None
     for name in (
         "num_train",
@@ -42,7 +35,7 @@ def compare(options: argparse.Namespace) -> None:
         *([] if is_wide else ["num_features"]),
     ):
         require_count(name, getattr(options, name))
-    settle(options, {"delta": 1 / options.num_train})
+    output.settle(options, {"delta": 1 / options.num_train})
     width, rows = options.num_features or 1, options.num_train + options.num_test
     check_sizes(
         the_rows=(rows, options.dim),
@@ -61,8 +54,8 @@ def compare(options: argparse.Namespace) -> None:
         num_steps=options.num_steps,
     )
     cost = jaxdp.account(algorithm, delta=options.delta)
-    data_key, *keys = seeded_keys(options, 4)
-    files = prepared_files(options, COMPARE_FILES)
+    data_key, *keys = output.seeded_keys(options, 4)
+    files = output.prepared_files(options, output.COMPARE_FILES)
     problem = jaxdp.RandomFeatures.sample(
         options.num_train, options.num_test, options.dim, options.num_features, key=data_key
     )
@@ -73,7 +66,7 @@ def compare(options: argparse.Namespace) -> None:
         "OU SDE": jaxdp.OrnsteinUhlenbeckSDE(),
     }
     simulated, *diffusions = (
-        simulate_named(name, reduced, algorithm, key, options.num_runs, simulator)
+        output.simulate_named(name, reduced, algorithm, key, options.num_runs, simulator)
         for (name, simulator), key in zip(simulators.items(), keys, strict=True)
     )
     theories = (
@@ -112,4 +105,4 @@ def compare(options: argparse.Namespace) -> None:
         f"without privacy: {interpolated:.5f} (interpolation)",
         f"{clipped:.0%} of the gradients are clipped",
     ]
-    finish_comparison(options, files, comparison, cost, figure, numbers, heading)
+    output.finish_comparison(options, files, comparison, cost, figure, numbers, heading)

@@ -8,21 +8,8 @@ from typing import Any
 import numpy as np
 
 from jaxdp import attacks
-from jaxdp.cli.commands.victims import (
-    Victim,
-    activation_named,
-    check_victim,
-    read_victim,
-    train_victim,
-)
-from jaxdp.cli.output import (
-    described_options,
-    finish,
-    prepared_files,
-    progress_bar,
-    seeded_keys,
-    write_picture,
-)
+from jaxdp.cli import output
+from jaxdp.cli.commands import victims
 from jaxdp.cli.values import check_steps, flag
 from jaxdp.core.checks import require_count
 from jaxdp.core.files.whole_files import write_whole
@@ -37,14 +24,17 @@ def reconstruct(options: argparse.Namespace) -> None:
     """Attack a model, score the attack where the rows are known, and write what was found."""
     for option in ("max_passes", "num_starts"):
         check_steps(require_count(flag(option), getattr(options, option)), flag(option))
-    check_victim(options)
-    victim_key, attack_key = seeded_keys(options, 2)
-    files = prepared_files(options, _FILES)
-    victim = read_victim(options) if options.model else train_victim(options, victim_key)
+    victims.check_victim(options)
+    victim_key, attack_key = output.seeded_keys(options, 2)
+    files = output.prepared_files(options, _FILES)
+    if options.model is not None:
+        victim = victims.read_victim(options)
+    else:
+        victim = victims.train_victim(options, victim_key)
     target, true = victim.target, victim.true_inputs
     started = time.perf_counter()
     most_passes = options.max_passes * options.num_starts
-    with progress_bar("reconstruct", quiet=options.quiet) as advance:
+    with output.progress_bar("reconstruct", quiet=options.quiet) as advance:
         found = attacks.reconstruct(
             target,
             victim.num_samples,
@@ -61,7 +51,7 @@ def reconstruct(options: argparse.Namespace) -> None:
     score = {} if true is None else _score(victim, true, found.inputs, flips)
     summary = {
         "problem": "reconstruction",
-        "options": described_options(options),
+        "options": output.described_options(options),
         "num_samples": victim.num_samples,
         "dim": target.dim,
         "num_features": target.num_features,
@@ -97,19 +87,21 @@ def reconstruct(options: argparse.Namespace) -> None:
         allow_sign_flips=flips,
         title=heading,
     )
-    write_picture(files["picture"], figure)
+    output.write_picture(files["picture"], figure)
     lines = [heading, *victim.notes, *_lines(summary, flips), f"verdict: {report}"]
-    finish(options, files, summary, lines + ([victim.cost] if victim.cost is not None else []))
+    output.finish(
+        options, files, summary, lines + ([victim.cost] if victim.cost is not None else [])
+    )
 
 
 def _is_odd_or_even(name: str) -> bool:
     """Whether negated rows have the same span of features: then signs cannot be found."""
-    activation, places = activation_named(name), np.linspace(0.1, 3, 30)
+    activation, places = victims.activation_named(name), np.linspace(0.1, 3, 30)
     here, there = np.asarray(activation(places)), np.asarray(activation(-places))
     return np.allclose(here, there) or np.allclose(here, -there)
 
 
-def _score(victim: Victim, true: np.ndarray, found, flips: bool) -> dict[str, Any]:
+def _score(victim: victims.Victim, true: np.ndarray, found, flips: bool) -> dict[str, Any]:
     """Errors of the rows, and what rows drawn without looking at the model would have."""
     errors = attacks.row_errors(true, found, allow_sign_flips=flips)
     draws = np.random.default_rng(0).standard_normal((_CHANCE_DRAWS, *true.shape))

@@ -12,15 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdp
-from jaxdp.cli.output import (
-    as_json,
-    described_options,
-    finish,
-    gaussian_rows,
-    prepared_files,
-    seeded_keys,
-    write_picture,
-)
+from jaxdp.cli import output
 from jaxdp.cli.values import MOST_CELLS, check_sizes, flag, grid
 from jaxdp.core.checks import require_count
 from jaxdp.core.extras import require_extra
@@ -51,7 +43,7 @@ class Setting:
     @property
     def problem(self):
         """Linear regression on Gaussian rows."""
-        return gaussian_rows(self.dim, self.condition_number, self.label_noise)
+        return output.gaussian_rows(self.dim, self.condition_number, self.label_noise)
 
 
 def sweep(options: argparse.Namespace) -> None:
@@ -70,8 +62,8 @@ def sweep(options: argparse.Namespace) -> None:
     check_sizes(all_runs=(setting.num_runs, setting.dim))
     axes = {name: grid(getattr(options, name), flag(name)) for name in _AXES}
     _check(setting, axes)
-    ode_key, simulation_key = seeded_keys(options, 2)
-    files = prepared_files(options, _FILES)
+    ode_key, simulation_key = output.seeded_keys(options, 2)
+    files = output.prepared_files(options, _FILES)
     found = []
     if options.by in ("ode", "both"):
         # The equation does not depend on the number of runs, nor does its store.
@@ -86,7 +78,7 @@ def sweep(options: argparse.Namespace) -> None:
         attrs=found[-1].attrs
         | {
             "function": "; ".join(part.attrs["function"] for part in found),
-            "options": as_json(described_options(options)),
+            "options": output.as_json(output.described_options(options)),
         },
     )
     # The least of many simulated risks is too small; the prediction has no such bias.
@@ -95,16 +87,16 @@ def sweep(options: argparse.Namespace) -> None:
         dataset.to_netcdf(partial, engine="h5netcdf")
     names = [name for name in ("predicted", "simulated") if name in dataset]
     both = xarray.concat([dataset[name] for name in names], "by").assign_coords(by=names)
-    write_picture(files["picture"], plot_grid(both, label="risk $R$"))
+    output.write_picture(files["picture"], plot_grid(both, label="risk $R$"))
     summary = {
         "problem": "linear regression",
-        "options": described_options(options),
+        "options": output.described_options(options),
         "by": options.by,
         "best": _best(dataset, risk),
         "cells": int(risk.size),
         "failed": int((~np.isfinite(risk)).sum()),
     }
-    finish(options, files, summary, _lines(setting, dataset, risk))
+    output.finish(options, files, summary, _lines(setting, dataset, risk))
 
 
 def _swept(options: argparse.Namespace, name: str, function, setting: Setting, axes, key):
