@@ -164,15 +164,6 @@ def listed(columns: Sequence[str]) -> str:
     return ", ".join(columns[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def gaussian_rows(dim: int, condition_number: float, label_noise: float):
-    """Linear regression on Gaussian rows with a power-law spectrum, or an isotropic one."""
-    if condition_number == 1:
-        return jaxdp.LinearRegression.isotropic(dim, label_noise=label_noise)
-    return jaxdp.LinearRegression.power_law(
-        dim, condition_number=condition_number, label_noise=label_noise
-    )
-
-
 @contextlib.contextmanager
 def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error, where that is a terminal."""

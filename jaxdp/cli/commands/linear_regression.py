@@ -31,7 +31,7 @@ def compare(options: argparse.Namespace) -> None:
     else:
         foreign |= dict.fromkeys(_OF_A_TABLE, "needs --data")
         output.settle(options, _DEFAULTS | _SYNTHETIC, foreign)
-        described, numbers, heading, title = _gaussian_rows(options)
+        described, numbers, heading, title = _synthetic(options)
         problem, beside_it = described, ("SDE", jaxdp.HomogenizedSDE())
     schedule = jaxdp.Polynomial(options.peak, options.power)
     algorithm = jaxdp.OnePassDPSGD(schedule, options.clip_scale, options.rho, options.num_steps)
@@ -51,7 +51,7 @@ def compare(options: argparse.Namespace) -> None:
     output.finish_comparison(options, files, comparison, cost, figure, numbers, heading)
 
 
-def _gaussian_rows(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
+def _synthetic(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
     """The problem, what is said of it in numbers and in lines, and the picture's title."""
     output.settle(options, {"num_steps": 10 * options.dim})
     check_sizes(all_runs=(options.num_runs, options.dim))
@@ -62,7 +62,7 @@ def _gaussian_rows(options: argparse.Namespace) -> tuple[Any, dict[str, Any], li
         f"$\\zeta$ = {noise:g}"
     )
     plain = title.replace("$", "").replace("\\", "")
-    problem = output.gaussian_rows(options.dim, kappa, noise)
+    problem = gaussian_rows(options.dim, kappa, noise)
     return problem, {"problem": "linear regression"}, [f"linear regression: {plain}"], title
 
 
@@ -88,6 +88,15 @@ def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str],
     ]
     title = f"{options.data.stem}: {target} from {problem.dim} columns".replace("$", "\\$")
     return problem, numbers, heading, title
+
+
+def gaussian_rows(dim: int, condition_number: float, label_noise: float):
+    """Linear regression on Gaussian rows with a power-law spectrum, or an isotropic one."""
+    if condition_number == 1:
+        return jaxdp.LinearRegression.isotropic(dim, label_noise=label_noise)
+    return jaxdp.LinearRegression.power_law(
+        dim, condition_number=condition_number, label_noise=label_noise
+    )
 
 
 def scaled_table(options: argparse.Namespace) -> NumericTable:

@@ -13,6 +13,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.cli import output
+from jaxdp.cli.commands.linear_regression import gaussian_rows
 from jaxdp.cli.values import MOST_CELLS, check_sizes, flag, grid
 from jaxdp.core.checks import require_count
 from jaxdp.core.extras import require_extra
@@ -43,7 +44,7 @@ class Setting:
     @property
     def problem(self):
         """Linear regression on Gaussian rows."""
-        return output.gaussian_rows(self.dim, self.condition_number, self.label_noise)
+        return gaussian_rows(self.dim, self.condition_number, self.label_noise)
 
 
 def sweep(options: argparse.Namespace) -> None:
