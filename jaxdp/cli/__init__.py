@@ -2,6 +2,4 @@
 
 from jaxdp.cli.entry import main as main
 
-__all__ = [
-    "main",
-]
+__all__ = ["main"]

@@ -1,28 +1,36 @@
-"""What the command line does for every problem: the folder, progress, numbers, files."""
+"""What the commands share: defaults that depend on the problem, files, progress, and the answer."""
 
 import argparse
 import contextlib
 import dataclasses
 import importlib
+import io
 import json
 import math
 import pathlib
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
-from jaxdp.cli.files import check_writable, write_picture, write_text
+import jaxdp
+from jaxdp.cli.values import flag
 from jaxdp.comparison import Comparison
 from jaxdp.core.extras import require_extra
+from jaxdp.core.files.whole_files import write_whole
 from jaxdp.core.progress import Bar
 from jaxdp.core.trajectory import Trajectory
 
-COMPARE_FILES = "compare.png", "compare.json"
+COMPARE_FILES = {"picture": "compare.png", "numbers": "compare.json"}
+_MOST_NAMED = 12
 
 
-def settle(options: argparse.Namespace, defaults: dict[str, Any], foreign: dict[str, str]) -> None:
+def settle(
+    options: argparse.Namespace, defaults: dict[str, Any], foreign: dict[str, str] | None = None
+) -> None:
     """Fill in what was not given, and refuse what belongs to something else.
 
     Args:
@@ -31,139 +39,100 @@ def settle(options: argparse.Namespace, defaults: dict[str, Any], foreign: dict[
         foreign: options that do not apply, and why.
 
     Raises:
-        ValueError: such an option was given.
+        ValueError: an option that does not apply was given.
     """
-    for name, reason in foreign.items():
+    for name, reason in (foreign or {}).items():
         if name in options:
-            raise ValueError(f"--{name.replace('_', '-')} {reason}")
+            raise ValueError(f"{flag(name)} {reason}")
     for name, value in defaults.items():
         if name not in options:
             setattr(options, name, value)
 
 
-def seeded_keys(options: argparse.Namespace, count: int, *names: str):
-    """Keys of the simulations, after a look at the folder and matplotlib, before they cost work.
-
-    Args:
-        options: with `out` and `seed`.
-        count: of the keys.
-        names: of the files that will be written to the folder.
-    """
-    import jax
-
+def seeded_keys(options: argparse.Namespace, count: int) -> jax.Array:
+    """So many independent keys of `--seed`."""
     if not 0 <= options.seed < 2**63:
         raise ValueError(f"expected 0 <= --seed < 2^63, got {options.seed}")
-    prepare_folder(options.out, *names)
     return jax.random.split(jax.random.key(options.seed), count)
 
 
-def prepare_folder(folder: pathlib.Path, *names: str) -> None:
-    """Make the folder of a picture and its numbers, and see that they can be drawn and written.
+def prepared_files(options: argparse.Namespace, names: dict[str, str]) -> dict[str, pathlib.Path]:
+    """The files that a command will write, once they are known to be possible, before any work.
 
     Args:
-        folder: that of `--out`.
-        names: of the files that will be written to it.
+        options: with `out`, a folder, which is made.
+        names: of the files, by what they hold.
+
+    Raises:
+        ValueError: the folder, or a file in it, cannot be written.
+        ModuleNotFoundError: matplotlib, which draws the picture, is missing.
     """
     with require_extra("matplotlib", "plots", "the picture"):
         importlib.import_module("matplotlib")
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"expected --out to be a folder, got the file {folder}")
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in (folder / name for name in names):
+    if options.out.exists() and not options.out.is_dir():
+        raise ValueError(f"expected --out to be a folder, got the file {options.out}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    files = {kind: options.out / name for kind, name in names.items()}
+    for path in files.values():
         if path.exists() and not path.is_file():
             raise ValueError(f"expected {path} to be a file, or not to exist")
-    check_writable(folder)
+    check_writable(options.out)
+    return files
 
 
-def simulate_named(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> Trajectory:
-    """Runs under a name, with a progress bar."""
-    import jaxdp
-
-    with progress_bar(name) as progress:
-        runs = jaxdp.simulate(
-            problem,
-            algorithm,
-            key=key,
-            num_runs=num_runs,
-            simulator=simulator,
-            progress=progress,
-        )
-    return dataclasses.replace(runs, label=name)
+def check_writable(folder: pathlib.Path) -> None:
+    """Raise ValueError unless a file can be made in the folder."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"expected --out to be in a folder that can be written to, got {folder}: "
+            f"{error.strerror}"
+        ) from None
 
 
-def named(column: str) -> str:
-    """A column's name in a sentence."""
-    return f"column {column}" if column.isdigit() else column
+def check_file(path: pathlib.Path) -> None:
+    """Raise ValueError unless the path is a file that can be read."""
+    if not path.is_file():
+        raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
 
 
-def write(
+def check_out(out: pathlib.Path, read: Sequence[pathlib.Path]) -> None:
+    """Raise ValueError unless `out` is a file, or may be one, and none of those that are read."""
+    if (out.exists() and not out.is_file()) or not out.parent.is_dir():
+        raise ValueError(f"expected --out to be a file in a folder that exists, got {out}")
+    for path in read:
+        # Links of either kind are followed: it is the content that would be lost.
+        if out.exists() and path.exists() and out.samefile(path):
+            raise ValueError(f"expected --out to be another file than {path}, got {out}")
+
+
+def write_picture(path: pathlib.Path, figure) -> None:
+    """A figure as a PNG, whole or not at all."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=160, format="png")
+    write_whole(path, drawn.getvalue())
+
+
+def finish(
     options: argparse.Namespace,
-    comparison: Comparison,
-    cost,
-    figure,
-    described: dict[str, Any],
-    heading: list[str],
+    files: dict[str, pathlib.Path],
+    summary: dict[str, Any],
+    lines: Sequence[Any],
 ) -> None:
-    """The picture, the numbers, and the table (or one JSON object) on standard output."""
-    picture, numbers = (options.out / name for name in COMPARE_FILES)
-    write_picture(picture, figure)
-    summary = described | _summary(options, comparison, cost)
-    summary["files"] = [str(picture), str(numbers)]
-    text = as_json(summary)
-    write_text(numbers, text)
+    """Write the numbers; print them, or the lines and what each file holds."""
+    text = as_json(summary | {"files": [str(path) for path in files.values()]})
+    write_whole(files["numbers"], f"{text}\n".encode())
     if options.json:
         print(text)
-        return
-    print(*heading, comparison, cost, f"picture: {picture}", f"numbers: {numbers}", sep="\n")
-
-
-def _summary(options, comparison: Comparison, cost) -> dict[str, Any]:
-    """What the command found, as plain numbers."""
-    first, *rest = comparison.predictions
-
-    def prediction(trajectory):
-        return {"final_risk": float(trajectory.final_risk), "risk": _floats(trajectory.risk)}
-
-    return {
-        "num_runs": options.num_runs,
-        "seed": options.seed,
-        "options": described_options(options),
-        "time": _floats(comparison.time),
-        "simulated": {
-            "final_risk": comparison.final_mean,
-            "standard_error": comparison.final_standard_error,
-            "risk": _floats(comparison.mean),
-            "risk_standard_error": _floats(comparison.standard_error),
-        },
-        "predicted": prediction(first),
-        "beside": {trajectory.label: prediction(trajectory) for trajectory in rest},
-        "gap": comparison.final_gap,
-        "gap_in_standard_errors": comparison.final_sigmas,
-        "max_gap": comparison.max_gap,
-        "cost": {field.name: getattr(cost, field.name) for field in dataclasses.fields(cost)},
-    }
-
-
-def described_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The options that made a result, as text and numbers."""
-    return {
-        name: value.tolist() if hasattr(value, "tolist") else _text_of_path(value)
-        for name, value in vars(options).items()
-        if name != "command"
-    }
+    else:
+        print(*lines, *(f"{kind}: {path}" for kind, path in files.items()), sep="\n")
 
 
 def as_json(summary: dict[str, Any]) -> str:
     """One JSON object; NaN and infinity, which JSON does not have, as null and "inf"."""
     return json.dumps(_without_nan(summary), indent=2)
-
-
-def _text_of_path(value: Any) -> Any:
-    return str(value) if isinstance(value, pathlib.Path) else value
-
-
-def _floats(values) -> list[float]:
-    return np.asarray(values, np.float64).tolist()
 
 
 def _without_nan(value: Any) -> Any:
@@ -174,6 +143,26 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value
+
+
+def described_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options that made a result, as text and numbers."""
+    return {
+        name: str(value) if isinstance(value, pathlib.Path) else value
+        for name, value in vars(options).items()
+        if name != "command"
+    }
+
+
+def named(column: str) -> str:
+    """A column's name in a sentence."""
+    return f"column {column}" if column.isdigit() else column
+
+
+def listed(columns: Sequence[str]) -> str:
+    """The names of the first columns, and how many more there are."""
+    more = len(columns) - _MOST_NAMED
+    return ", ".join(columns[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 @contextlib.contextmanager
@@ -187,3 +176,52 @@ def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float]
         yield bar.advance
     finally:
         bar.close()
+
+
+def simulate_named(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> Trajectory:
+    """Runs under a name, with a progress bar."""
+    with progress_bar(name) as progress:
+        runs = jaxdp.simulate(
+            problem, algorithm, key=key, num_runs=num_runs, simulator=simulator, progress=progress
+        )
+    return dataclasses.replace(runs, label=name)
+
+
+def finish_comparison(
+    options: argparse.Namespace,
+    files: dict[str, pathlib.Path],
+    comparison: Comparison,
+    cost,
+    figure,
+    described: dict[str, Any],
+    heading: Sequence[str],
+) -> None:
+    """The picture, the numbers, and the table (or one JSON object) on standard output."""
+
+    def prediction(trajectory):
+        return {"final_risk": float(trajectory.final_risk), "risk": floats(trajectory.risk)}
+
+    def floats(values):
+        return np.asarray(values, np.float64).tolist()
+
+    write_picture(files["picture"], figure)
+    first, *rest = comparison.predictions
+    summary = described | {
+        "num_runs": options.num_runs,
+        "seed": options.seed,
+        "options": described_options(options),
+        "time": floats(comparison.time),
+        "simulated": {
+            "final_risk": comparison.final_mean,
+            "standard_error": comparison.final_standard_error,
+            "risk": floats(comparison.mean),
+            "risk_standard_error": floats(comparison.standard_error),
+        },
+        "predicted": prediction(first),
+        "beside": {trajectory.label: prediction(trajectory) for trajectory in rest},
+        "gap": comparison.final_gap,
+        "gap_in_standard_errors": comparison.final_sigmas,
+        "max_gap": comparison.max_gap,
+        "cost": vars(cost),
+    }
+    finish(options, files, summary, [*heading, comparison, cost])

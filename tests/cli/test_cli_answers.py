@@ -8,7 +8,7 @@ import pytest
 
 import jaxdp
 from jaxdp import cli
-from jaxdp.cli.answers import is_answer
+from jaxdp.cli.entry import is_answer
 from jaxdp.core import checks
 from jaxdp.core.errors import NotCoveredError
 

@@ -6,7 +6,6 @@ import subprocess
 import pytest
 from helpers import run_cli
 
-from jaxdp.cli.commands.completion import _commands
 from jaxdp.cli.entry import _parser
 
 
@@ -39,8 +38,11 @@ def test_bash_completes(capsys, tmp_path):
     def completed(*words):
         return _completed(script, tmp_path, *words)
 
-    names = [command.name for command in _commands(_parser())]
-    assert set(completed("jaxdp", "")) == {*names, "-h", "--help", "--no-cache", "--version"}
+    commands = _parser()._subparsers._group_actions[0].choices
+    assert {*commands, "-h", "--help", "--no-cache", "--version"} == {*completed("jaxdp", "")}
+    for name, command in commands.items():
+        flags = {flag for action in command._actions for flag in action.option_strings}
+        assert flags <= {*completed("jaxdp", name, "")}
     assert completed("jaxdp", "co") == ["compare", "completion"]
     assert completed("jaxdp", "compare", "--label") == ["--label-noise"]
     assert completed("jaxdp", "compare", "--optimiser", "") == [
@@ -87,21 +89,6 @@ def test_scripts_are_read_by_their_shells(capsys, tmp_path, shell, check):
     path.write_text(_script(capsys, shell))
     done = subprocess.run([shell, *check, str(path)], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_option_of_every_command_is_known(capsys, shell):
-    text = _script(capsys, shell)
-    for command in _commands(_parser()):
-        assert command.name in text
-        for flag in command.flags:
-            assert (f"-l {flag[2:]}" if shell == "fish" and flag[1] == "-" else flag) in text
-
-
-def test_another_shell_is_refused(capsys):
-    status, out, err = run_cli(capsys, "completion", "tcsh")
-    assert (status, out) == (2, "")
-    assert err.count("\n") == 1
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")

@@ -11,23 +11,6 @@ from helpers import run_cli
 import jaxdp.explorer
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--address", "everywhere"), "expected address to be an IP address, got 'everywhere'"),
-        (("--port", "70000"), "expected 0 <= port < 65536, got 70000"),
-        (("--store", "nowhere"), "expected store to be a folder or a .nc file"),
-        (("--store", "."), "expected the folder of a sweep"),
-    ],
-)
-def test_what_cannot_be_served_is_one_line(capsys, monkeypatch, tmp_path, options, words):
-    monkeypatch.chdir(tmp_path)
-    status, out, err = run_cli(capsys, "explore", "--no-browser", *options)
-    assert (status, out) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1
-
-
 def test_a_port_that_is_taken_is_named(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -159,7 +159,7 @@ def test_an_out_that_is_no_file_in_a_folder_is_refused_at_once(folder, model, ca
     assert (folder / "pipe").is_fifo()
 
 
-@pytest.mark.parametrize("command", ["compare", "sweep", "reconstruct"])
+@pytest.mark.parametrize("command", ["compare", "plan", "sweep", "reconstruct"])
 def test_a_folder_that_cannot_take_the_files_is_refused_before_the_work(tmp_path, capsys, command):
     name = "found.npz" if command == "reconstruct" else f"{command}.png"
     os.mkfifo(tmp_path / name)

@@ -10,34 +10,37 @@ import pytest
 
 from jaxdp.cli import entry, programs
 
+ACCOUNT = ["account", "one-pass", "--rho", "1"]
 
-def _account(home, *more):
-    """What `jaxdp account` says in a process of its own, whose cache is in this home."""
+
+def _said(home, *arguments):
+    """What `jaxdp` says in a process of its own, whose cache is in this home."""
     kept = {"HOME": str(home), "PATH": os.environ["PATH"], "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-m", "jaxdp", "account", "one-pass", "--rho", "1", *more]
+    command = [sys.executable, "-m", "jaxdp", *arguments]
     return subprocess.run(command, env=kept, capture_output=True, text=True, check=True)
 
 
 def test_programs_are_kept_in_a_folder_of_the_user_alone(tmp_path):
-    said = _account(tmp_path)
+    said = _said(tmp_path, *ACCOUNT)
     folder = tmp_path / ".cache" / "jaxdp"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert len(list(folder.iterdir())) > 0
     assert said.stderr == ""
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_no_cache_leaves_none_wherever_it_stands(tmp_path, place):
-    said = _account(tmp_path, *(["--no-cache", "--json"], ["--json", "--no-cache"])[place])
-    assert not (tmp_path / ".cache").exists()
-    assert said.stdout.startswith("{")
+def test_no_cache_leaves_none_wherever_it_stands(tmp_path):
+    for arguments in ("completion bash --no-cache", "--no-cache completion bash"):
+        assert _said(tmp_path, *arguments.split()).stdout
+        assert not (tmp_path / ".cache").exists()
+    assert _said(tmp_path, "completion", "bash").stdout
+    assert (tmp_path / ".cache").exists()
 
 
 def test_a_folder_that_others_can_write_to_keeps_nothing(tmp_path):
     folder = tmp_path / ".cache" / "jaxdp"
     folder.mkdir(parents=True)
     folder.chmod(0o777)
-    said = _account(tmp_path)
+    said = _said(tmp_path, *ACCOUNT)
     assert list(folder.iterdir()) == []
     (line,) = said.stderr.splitlines()
     assert line.startswith("jaxdp: warning: no compiled program is kept: expected ")

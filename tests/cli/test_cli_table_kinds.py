@@ -11,7 +11,7 @@ from helpers import run_cli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jaxdp.cli.commands.linear_regression import _table
+from jaxdp.cli.commands.linear_regression import scaled_table
 from jaxdp.cli.entry import _parser
 
 SMALL = ["--num-projections", "20", "--num-features", "32"]
@@ -66,7 +66,7 @@ def test_fit_predict_and_compare_read_the_same_columns(capsys, tmp_path, kind):
     assert (found["rows"], found["inputs"], found["target"]) == (256, names[:2], names[2])
     options = _parser().parse_args(["compare", "--data", str(table), "--target", names[2]])
     vars(options).update(drop="", drop_constant=False, header=None)
-    _, compared = _table(options)
+    compared = scaled_table(options)
     assert (compared.input_names, compared.label_name) == (tuple(names[:2]), names[2])
     assert len(compared.labels) == 256
     # By name: the columns in another order, and one more in front of them.

@@ -1,4 +1,4 @@
-"""`jaxdp compare --data TABLE --optimiser NAME`: what it prints and writes, and how it refuses."""
+"""`jaxdp compare --data TABLE --optimiser NAME`: what it prints and writes."""
 
 import json
 import math
@@ -28,19 +28,13 @@ def _table(path, names, *columns):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Tables: numbers, two classes by name, three by number, and some that cannot be used."""
+    """Tables: numbers, two classes by name, and three by number."""
     folder = tmp_path_factory.mktemp("tables")
     columns = INPUTS.T
     kinds = np.where(TARGET > 0.5, "high", "low")
     _table(folder / "numbers.csv", ["a", "b", "c", "y"], *columns, TARGET)
     _table(folder / "kinds.csv", ["kind", "a", "b", "c"], kinds, *columns)
     _table(folder / "three.csv", ["a", "b", "c", "y"], *columns, np.arange(60) % 3 + 5)
-    _table(folder / "text.csv", ["a", "b", "y"], kinds, columns[1], TARGET)
-    _table(folder / "constant.csv", ["a", "b", "y"], columns[0], np.ones(60), TARGET)
-    _table(folder / "same.csv", ["a", "b", "y"], columns[0], columns[1], np.ones(60))
-    holes = np.where(np.arange(60) == 4, "", columns[0].astype(str))
-    _table(folder / "holes.csv", ["a", "b", "y"], holes, columns[1], TARGET)
-    _table(folder / "missing.csv", ["a", "b", "y"], *columns[:2], [*kinds[:-1], ""])
     return folder
 
 
@@ -154,81 +148,6 @@ def test_a_rate_beyond_what_is_stable_is_warned_of(capsys, folder, tmp_path):
     assert "a smaller learning rate" in err
 
 
-def test_without_its_options_the_command_is_what_it_was(capsys, tmp_path):
-    """Each problem refuses the options of the others, before any work."""
-    for arguments, message in (
-        (["--optimiser", "adam"], "expected --data, a table, with the options of DP-SGD"),
-        (["--learning-rate", "1"], "expected --data, a table"),
-        (["--num-features", "9", "--clip-norm", "1"], "expected --data, a table"),
-        (["--data", "x.csv", "--epsilon", "2"], "--epsilon needs --num-features, or --optimiser"),
-        (["--data", "x.csv", "--optimiser", "sgd", "--rho", "1"], "--rho is of one-pass DP-SGD"),
-        (["--data", "x.csv", "--optimiser", "sgd", "--dim", "3"], "--dim describes synthetic"),
-        (["--data", "x.csv", "--loss", "squared", "--clip-scale", "1"], "give --clip-norm"),
-        (["--data", "x.csv", "--loss", "squared", "--duration", "1"], "give --learning-rate"),
-        (["--data", "x.csv", "--num-features", "9"], "--data does not go with --num-features"),
-    ):
-        status, out, err = _run(capsys, *arguments, "--out", tmp_path)
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert message in err
-
-
-@pytest.mark.parametrize(
-    ("table", "arguments", "message"),
-    [
-        ("nowhere.csv", [], "no such file"),
-        ("numbers.csv", ["--target", "z"], "no column 'z'; there are 4: a, b, c, y"),
-        ("numbers.csv", ["--drop", "q"], "no column 'q'"),
-        ("numbers.csv", ["--sampling-rate", "0"], "0 < sampling_rate <= 1, got 0.0"),
-        ("numbers.csv", ["--sampling-rate", "1.5"], "0 < sampling_rate <= 1, got 1.5"),
-        ("numbers.csv", ["--sampling-rate", "nan"], "0 < sampling_rate <= 1, got nan"),
-        ("numbers.csv", ["--epsilon", "0"], "0 < epsilon < infinity, got 0"),
-        ("numbers.csv", ["--epsilon", "-1"], "0 < epsilon < infinity, got -1"),
-        ("numbers.csv", ["--delta", "1"], "0 < delta < 1"),
-        ("numbers.csv", ["--optimiser", "sign"], "invalid choice: 'sign'"),
-        ("numbers.csv", ["--loss", "hinge"], "invalid choice: 'hinge'"),
-        ("numbers.csv", ["--momentum", "0.9"], "--momentum needs --optimiser momentum or nesterov"),
-        ("numbers.csv", ["--optimiser", "momentum", "--momentum", "1"], "0 <= --momentum < 1"),
-        ("numbers.csv", ["--average", "mean"], "expected --average polyak, tail, or a number"),
-        ("numbers.csv", ["--average", "1"], "0 <= d < 1, the decay of an exponential average"),
-        ("numbers.csv", ["--optimiser", "adam", "--average", "tail"], "of Adam no average"),
-        ("numbers.csv", ["--learning-rate", "0"], "learning_rate > 0, got 0"),
-        ("numbers.csv", ["--clip-norm", "-1"], "clip_norm > 0, got -1"),
-        ("numbers.csv", ["--clip-norm", "nan"], "clip_norm"),
-        ("numbers.csv", ["--num-steps", "0"], "num_steps >= 1, got 0"),
-        ("numbers.csv", ["--num-runs", "0"], "num_runs >= 1, got 0"),
-        ("numbers.csv", ["--num-test", "0"], "num_test >= 1, got 0"),
-        ("numbers.csv", ["--num-train", "50"], "of 60 rows together at most, got 50 and 12"),
-        ("numbers.csv", ["--activation", "relu"], "--activation needs --num-features"),
-        ("numbers.csv", ["--num-features", "inf"], "a number of --num-features with --data"),
-        ("numbers.csv", ["--num-features", "0"], "num_features >= 1, got 0"),
-        ("numbers.csv", ["--num-features", "1000000000000"], "fewer than 2^31 numbers"),
-        ("numbers.csv", ["--num-runs", "1000000000000"], "fewer than 2^31 numbers"),
-        ("numbers.csv", ["--num-steps", "3000000000"], "--num-steps < 2^31"),
-        (
-            "numbers.csv",
-            ["--loss", "logistic"],
-            "two classes in the target 'y' for --loss logistic",
-        ),
-        ("three.csv", ["--loss", "logistic"], "got 3 values; --loss softmax is for more"),
-        ("three.csv", ["--loss", "softmax", "--optimiser", "adam"], "of Adam no loss of several"),
-        ("text.csv", [], "column 'a' holds text"),
-        ("kinds.csv", ["--target", "kind"], "the target 'kind' holds text"),
-        ("constant.csv", [], "column 'b' never varies; leave out columns with --drop-constant"),
-        ("same.csv", [], "the target 'y' never varies"),
-        ("holes.csv", [], "column 'a' with missing or infinite values (1 in the first, from data"),
-        ("missing.csv", ["--loss", "softmax"], "the target 'y' with missing values (1, from data"),
-    ],
-)
-def test_bad_input_ends_with_one_line_and_status_2(
-    capsys, folder, tmp_path, table, arguments, message
-):
-    given = [] if "--optimiser" in arguments else ["--optimiser", "sgd"]
-    status, out, err = _run(capsys, "--data", folder / table, *given, *arguments, "--out", tmp_path)
-    assert (status, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
-
-
 def test_more_classes_than_can_be_meant_are_refused(capsys, tmp_path):
     path = _table(tmp_path / "many.csv", ["a", "y"], np.arange(300) ** 0.5, np.arange(300) % 150)
     status, _, err = _run(capsys, "--data", path, "--loss", "softmax", "--out", tmp_path)
@@ -241,7 +160,7 @@ def test_the_split_follows_the_seed_and_no_row_is_on_both_sides(folder):
 
     import jax
 
-    from jaxdp.cli.table_rows import read_rows
+    from jaxdp.cli.commands.dp_sgd import read_rows
 
     def read(seed, **changes):
         options = argparse.Namespace(
@@ -249,11 +168,12 @@ def test_the_split_follows_the_seed_and_no_row_is_on_both_sides(folder):
             target=None,
             drop="",
             drop_constant=False,
+            header=None,
             loss="squared",
             num_features=None,
         )
         vars(options).update(changes)
-        return read_rows(options, jax.random.key(seed), jax.random.key(0)).problem
+        return read_rows(options, jax.random.key(seed), jax.random.key(0))[0]
 
     problem, other = read(0), read(1)
     np.testing.assert_array_equal(problem.train_inputs, read(0).train_inputs)

@@ -12,10 +12,14 @@ import pathlib
 import platform
 import re
 import time
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+import jaxdp
 from jaxdp.cli.output import as_json
 from jaxdp.core.display.explanations import Explanation, Row, as_text
 from jaxdp.core.version import installed_version
@@ -39,13 +43,7 @@ _LENGTH = 256
 
 
 class Answer(NamedTuple):
-    """One number of the self-test.
-
-    Attributes:
-        name: what is asked for.
-        expected, found: the number that is known, and the one that came.
-        tolerance: relative.
-    """
+    """One number of the self-test: what is known, what came, and how far off it may be."""
 
     name: str
     expected: float
@@ -54,56 +52,51 @@ class Answer(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """Whether it came out to the tolerance."""
+        """Whether it came out to the relative tolerance."""
         return abs(self.found - self.expected) <= self.tolerance * self.expected
 
 
 def doctor(options: argparse.Namespace) -> int:
     """Print what was found; 1 where a number of the self-test is wrong, else 0."""
     packages, optional = _versions(_CORE), _optional()
-    devices, precision, cache = _devices(), _precision(), _cache()
-    faults = known_faults(packages["jaxlib"])
+    found: dict[str, Any] = {
+        "jaxdp": installed_version(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": packages,
+        "devices": [{"name": str(each), "kind": each.device_kind} for each in jax.devices()],
+        "precision": _precision(),
+        "compilation_cache": _cache(),
+        "known_faults": known_faults(packages["jaxlib"]),
+        "optional": optional,
+    }
     start = time.monotonic()
     answers = _answers()
     seconds = time.monotonic() - start
     is_well = all(answer.is_right for answer in answers)
     if options.json:
-        found = {
-            "jaxdp": installed_version(),
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-            "packages": packages,
-            "devices": devices,
-            "precision": precision,
-            "compilation_cache": cache,
-            "known_faults": faults,
-            "optional": optional,
-            "self_test": [{**answer._asdict(), "is_right": answer.is_right} for answer in answers],
-            "self_test_seconds": seconds,
-            "is_well": is_well,
-        }
+        tests = [{**answer._asdict(), "is_right": answer.is_right} for answer in answers]
+        found |= {"self_test": tests, "self_test_seconds": seconds, "is_well": is_well}
         print(as_json(found))
         return 0 if is_well else 1
-    versions = {"jaxdp": installed_version(), "python": platform.python_version(), **packages}
+    versions = {name: found[name] for name in ("jaxdp", "python")} | packages
+    devices = {each["name"]: each["kind"] for each in found["devices"]}
     tables = [
         Explanation("Versions", _rows(versions)),
-        Explanation("Devices", tuple(Row(each["name"], each["kind"]) for each in devices)),
-        Explanation("Precision", _rows(precision)),
-        Explanation("Compilation cache", _rows(cache)),
+        Explanation("Devices", _rows(devices)),
+        Explanation("Precision", _rows(found["precision"])),
+        Explanation("Compilation cache", _rows(found["compilation_cache"])),
         Explanation("Optional packages", tuple(map(_optional_row, optional)), _advice(optional)),
-        *([Explanation("Known faults of jaxlib on CPUs", _rows(faults))] if faults else []),
+        Explanation("Known faults of jaxlib on CPUs", _rows(found["known_faults"])),
         Explanation(f"Self-test, {seconds:.1f} s", tuple(map(_answer_row, answers))),
     ]
-    print("\n".join(map(as_text, tables)))
-    print(
-        "all is well"
-        if is_well
-        else "a number is wrong: the results of this machine are not to be trusted"
-    )
+    print(*(as_text(table) for table in tables if table.rows), sep="\n")
+    wrong = "a number is wrong: the results of this machine are not to be trusted"
+    print("all is well" if is_well else wrong)
     return 0 if is_well else 1
 
 
-def _versions(names) -> dict[str, str | None]:
+def _versions(names: Iterable[str]) -> dict[str, str | None]:
     """The installed version of each package, None of one that is missing."""
     found: dict[str, str | None] = {}
     for name in names:
@@ -131,31 +124,20 @@ def _optional() -> list[dict[str, Any]]:
 
 def known_faults(jaxlib: str | None) -> dict[str, str]:
     """The faults of a version of jaxlib that docs/known_faults.md describes, by their versions."""
-    number = _number(jaxlib or "0")
+
+    def number(version: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
     return {
         first if first == last else f"{first} to {last}": fault
         for first, last, fault in _FAULTS
-        if _number(first) <= number <= _number(last)
+        if number(first) <= number(jaxlib or "0") <= number(last)
     }
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-
-
-def _devices() -> list[dict[str, str]]:
-    import jax
-
-    return [{"name": str(device), "kind": device.device_kind} for device in jax.devices()]
 
 
 def _precision() -> dict[str, Any]:
     """The width of numbers, and how exactly the device multiplies matrices by default."""
-    import jax
-    import jax.numpy as jnp
-
-    numbers = np.random.default_rng(0).normal(size=(_LENGTH, _LENGTH))
-    default = jnp.asarray(numbers)
+    default = jnp.asarray(np.random.default_rng(0).normal(size=(_LENGTH, _LENGTH)))
     exact = np.asarray(default, np.float64) @ np.asarray(default, np.float64)
     error = np.abs(np.asarray(default @ default, np.float64) - exact).max() / np.abs(exact).max()
     return {
@@ -168,8 +150,6 @@ def _precision() -> dict[str, Any]:
 
 def _cache() -> dict[str, Any]:
     """Where compiled programs are kept."""
-    import jax
-
     folder = jax.config.values["jax_compilation_cache_dir"]
     if not folder:
         return {"folder": None}
@@ -179,8 +159,6 @@ def _cache() -> dict[str, Any]:
 
 
 def _answers() -> list[Answer]:
-    import jaxdp
-
     problem = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3)
     schedule = jaxdp.Polynomial(3.0, power=0.5)
     algorithm = jaxdp.OnePassDPSGD(schedule, clip_scale=1.0, rho=1.0, num_steps=10_000)
@@ -193,18 +171,15 @@ def _answers() -> list[Answer]:
 
 
 def _rows(found: dict[str, Any]) -> tuple[Row, ...]:
-    return tuple(
-        Row(name, "none" if value is None else str(value)) for name, value in found.items()
-    )
+    return tuple(Row(k, "none" if v is None else str(v)) for k, v in found.items())
 
 
 def _advice(optional: list[dict[str, Any]]) -> tuple[str, ...]:
     """How to get what is missing; nothing where nothing is."""
     missing = [each["extras"][0] for each in optional if each["version"] is None]
-    if not missing:
-        return ()
     extras = ",".join(dict.fromkeys(missing))
-    return (f'pip install "{_DISTRIBUTION}[{extras}]" brings what is missing',)
+    line = f'pip install "{_DISTRIBUTION}[{extras}]" brings what is missing'
+    return (line,) if missing else ()
 
 
 def _optional_row(found: dict[str, Any]) -> Row:

@@ -2,18 +2,14 @@
 
 import argparse
 import dataclasses
+from typing import Any
 
-from jaxdp.cli.output import (
-    COMPARE_FILES,
-    named,
-    seeded_keys,
-    settle,
-    simulate_named,
-    write,
-)
-from jaxdp.cli.sizes import check_sizes, check_steps
+import jaxdp
+from jaxdp.cli import output
+from jaxdp.cli.values import check_sizes, check_steps, listed_names
+from jaxdp.comparison import average, plot_comparison
+from jaxdp.data.datasets import NumericTable, read_table
 
-_MOST_NAMED = 12
 # Distinct eigenvalues up to which the standard deviation over runs is predicted, in a second or so.
 _MOST_SPREAD = 100
 _DEFAULTS = {"peak": 3.0, "power": 0.5, "clip_scale": 1.0, "rho": 1.0, "delta": 1e-5}
@@ -24,120 +20,98 @@ _OF_FEATURES = ("num_train", "num_test", "epsilon", "duration")
 
 def compare(options: argparse.Namespace) -> None:
     """Simulate, predict, tabulate and draw."""
-    import jaxdp
-    from jaxdp.comparison import average
-    from jaxdp.comparison.picture import plot_comparison
-
-    foreign = {name: "needs --num-features, or --optimiser with --data" for name in _OF_FEATURES}
     is_table = "data" in options
+    foreign = dict.fromkeys(_OF_FEATURES, "needs --num-features, or --optimiser with --data")
     if is_table:
-        foreign |= {
-            name: "describes synthetic data; leave it out with --data" for name in _SYNTHETIC
-        }
-        settle(options, _DEFAULTS | _OF_A_TABLE, foreign)
-        described, table = _table(options)
-        problem = described.surrogate
-        settle(options, {"num_steps": described.num_steps}, {})
-        if options.num_steps > described.num_steps:
-            raise ValueError(
-                f"expected --num-steps <= {described.num_steps}, half the rows, got "
-                f"{options.num_steps}"
-            )
-        title = f"{options.data.stem}: {named(table.label_name)} from {problem.dim} columns"
-        title = title.replace("$", "\\$")
+        foreign |= dict.fromkeys(_SYNTHETIC, "describes synthetic data; leave it out with --data")
+        output.settle(options, _DEFAULTS | _OF_A_TABLE, foreign)
+        described, numbers, heading, title = _table(options)
+        problem, beside_it = described.surrogate, ("surrogate", None)
     else:
-        foreign |= {name: "needs --data" for name in _OF_A_TABLE}
-        settle(options, _DEFAULTS | _SYNTHETIC, foreign)
-        settle(options, {"num_steps": 10 * options.dim}, {})
-        check_sizes(all_runs=(options.num_runs, options.dim))
-        check_steps(options.num_steps)
-        described = problem = _synthetic(options)
-        title = (
-            f"$d$ = {options.dim}, $n$ = {options.num_steps}, "
-            f"$\\kappa$ = {options.condition_number:g}, $\\zeta$ = {options.label_noise:g}"
-        )
-    algorithm = jaxdp.OnePassDPSGD(
-        jaxdp.Polynomial(options.peak, options.power),
-        options.clip_scale,
-        options.rho,
-        options.num_steps,
-    )
+        foreign |= dict.fromkeys(_OF_A_TABLE, "needs --data")
+        output.settle(options, _DEFAULTS | _SYNTHETIC, foreign)
+        described, numbers, heading, title = _synthetic(options)
+        problem, beside_it = described, ("SDE", jaxdp.HomogenizedSDE())
+    schedule = jaxdp.Polynomial(options.peak, options.power)
+    algorithm = jaxdp.OnePassDPSGD(schedule, options.clip_scale, options.rho, options.num_steps)
     cost = jaxdp.account(algorithm, delta=options.delta)
-    first_key, second_key = seeded_keys(options, 2, *COMPARE_FILES)
-    name = "table" if is_table else "simulated"
-    simulated = simulate_named(name, described, algorithm, first_key, options.num_runs)
-    ode = _ode(problem, algorithm).check()
-    if is_table:
-        bounds = []
-        beside = simulate_named("surrogate", problem, algorithm, second_key, options.num_runs)
-    else:
-        bounds = [
-            jaxdp.predict(problem, algorithm, theory=theory()).check()
-            for theory in (jaxdp.LowerBound, jaxdp.UpperBound)
-        ]
-        beside = simulate_named(
-            "SDE", problem, algorithm, second_key, options.num_runs, jaxdp.HomogenizedSDE()
-        )
+    first_key, second_key = output.seeded_keys(options, 2)
+    files = output.prepared_files(options, output.COMPARE_FILES)
+    name, count = "table" if is_table else "simulated", options.num_runs
+    simulated = output.simulate_named(name, described, algorithm, first_key, count)
+    ode = _ode(problem, algorithm)
+    theories = () if is_table else (jaxdp.LowerBound(), jaxdp.UpperBound())
+    bounds = [jaxdp.predict(problem, algorithm, theory=each).check() for each in theories]
+    name, simulator = beside_it
+    beside = output.simulate_named(name, problem, algorithm, second_key, count, simulator)
     comparison = jaxdp.compare(simulated, ode, *bounds, average(beside))
     figure = plot_comparison(simulated, ode, *bounds, beside=[beside], title=title)
-    numbers = {
-        "problem": repr(described) if is_table else "linear regression",
-        "dim": described.dim,
-        "num_steps": algorithm.num_steps,
-    }
-    if is_table:
-        numbers |= {"target": table.label_name, "inputs": list(table.input_names)}
-        shown = ", ".join(table.input_names[:_MOST_NAMED])
-        more = len(table.input_names) - _MOST_NAMED
-        more = f" and {more} more" if more > 0 else ""
-        heading = [
-            repr(described),
-            f"target: {named(table.label_name)}; inputs: {shown}{more}",
-            "standard errors are over runs; the ODE is a limit of many columns",
-        ]
-    else:
-        heading = [_plain(title)]
-    write(options, comparison, cost, figure, numbers, heading)
+    numbers |= {"dim": described.dim, "num_steps": algorithm.num_steps}
+    output.finish_comparison(options, files, comparison, cost, figure, numbers, heading)
 
 
-def _ode(problem, algorithm):
-    """The prediction, with the standard deviation over runs where it is cheap."""
-    import jaxdp
-
-    if len(problem.blocks.sizes) > _MOST_SPREAD:
-        return jaxdp.predict(problem, algorithm)
-    predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations())
-    return dataclasses.replace(predicted, label="ODE")
-
-
-def _synthetic(options: argparse.Namespace):
-    import jaxdp
-
+def _synthetic(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
+    """The problem, what is said of it in numbers and in lines, and the picture's title."""
+    output.settle(options, {"num_steps": 10 * options.dim})
+    check_sizes(all_runs=(options.num_runs, options.dim))
+    check_steps(options.num_steps)
     kappa, noise = options.condition_number, options.label_noise
-    if kappa == 1:
-        return jaxdp.LinearRegression.isotropic(options.dim, label_noise=noise)
-    return jaxdp.LinearRegression.power_law(options.dim, condition_number=kappa, label_noise=noise)
+    title = (
+        f"$d$ = {options.dim}, $n$ = {options.num_steps}, $\\kappa$ = {kappa:g}, "
+        f"$\\zeta$ = {noise:g}"
+    )
+    plain = title.replace("$", "").replace("\\", "")
+    problem = gaussian_rows(options.dim, kappa, noise)
+    return problem, {"problem": "linear regression"}, [f"linear regression: {plain}"], title
 
 
-def _table(options: argparse.Namespace):
-    """The table as a problem, and as it was read."""
-    import jaxdp
-    from jaxdp.cli.declared import listed_names
-    from jaxdp.data.datasets import read_table
+def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
+    """A table as a problem, and what is said of it in numbers, in lines and in the title."""
+    table = scaled_table(options)
+    problem = jaxdp.TabularRegression(table.inputs, table.labels)
+    output.settle(options, {"num_steps": problem.num_steps})
+    if options.num_steps > problem.num_steps:
+        raise ValueError(
+            f"expected --num-steps <= {problem.num_steps}, half the rows, got {options.num_steps}"
+        )
+    numbers = {
+        "problem": repr(problem),
+        "target": table.label_name,
+        "inputs": list(table.input_names),
+    }
+    target = output.named(table.label_name)
+    heading = [
+        repr(problem),
+        f"target: {target}; inputs: {output.listed(table.input_names)}",
+        "standard errors are over runs; the ODE is a limit of many columns",
+    ]
+    title = f"{options.data.stem}: {target} from {problem.dim} columns".replace("$", "\\$")
+    return problem, numbers, heading, title
 
-    table = read_table(
+
+def gaussian_rows(dim: int, condition_number: float, label_noise: float):
+    """Linear regression on Gaussian rows with a power-law spectrum, or an isotropic one."""
+    if condition_number == 1:
+        return jaxdp.LinearRegression.isotropic(dim, label_noise=label_noise)
+    return jaxdp.LinearRegression.power_law(
+        dim, condition_number=condition_number, label_noise=label_noise
+    )
+
+
+def scaled_table(options: argparse.Namespace) -> NumericTable:
+    """The table of `--data`, its columns and target scaled by themselves."""
+    return read_table(
         options.data,
         options.target,
         drop=listed_names(options.drop),
         drop_constant=options.drop_constant,
         header=options.header,
     ).scaled()
-    return jaxdp.TabularRegression(table.inputs, table.labels), table
 
 
-def _plain(title: str) -> str:
-    """A picture's title as text."""
-    greek = {"\\kappa": "kappa", "\\zeta": "zeta", "$": ""}
-    for mark, word in greek.items():
-        title = title.replace(mark, word)
-    return f"linear regression: {title}"
+def _ode(problem, algorithm) -> jaxdp.Trajectory:
+    """The prediction, with the standard deviation over runs where it is cheap."""
+    if len(problem.blocks.sizes) > _MOST_SPREAD:
+        return jaxdp.predict(problem, algorithm).check()
+    predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations())
+    return dataclasses.replace(predicted, label="ODE").check()

@@ -1,7 +1,8 @@
 """`jaxdp fit` and `jaxdp predict`: a private function of a table's columns, kept in a file.
 
 What a fit reads besides the numbers themselves (which line is the header, which columns are used,
-their ranges, the classes) is said on the command line, not found in the data.
+their ranges, the classes) is said on the command line, not found in the data, and checked before
+the table is looked at, so that no budget is spent on what ends in an error.
 """
 
 import argparse
@@ -11,36 +12,28 @@ import io
 import os
 import pathlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from jaxdp.cli.declared import check_fit, class_names, listed_names, ranges, two_classes
-from jaxdp.cli.files import check_files, check_writable
-from jaxdp.cli.output import as_json, described_options
+from jaxdp.cli import output
+from jaxdp.cli.values import check_sizes, listed_names, ranges, two_classes
 from jaxdp.core.files.whole_files import claimed, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
+from jaxdp.data.table_files import as_numbers
+from jaxdp.kernels import Columns, Gaussian, ReleasedFunction, load
+from jaxdp.privacy.arguments import check_budget
 
-if TYPE_CHECKING:
-    from jaxdp.kernels import ReleasedFunction
-
-_MOST_NAMED = 12
-_SHARED = (
-    "epsilon",
-    "delta",
-    "input_bound",
-    "num_projections",
-    "num_features",
-    "ridge",
-)
+# Options that are the estimators' keywords.
+_KEYWORDS = ("epsilon", "delta", "input_bound", "num_projections", "num_features", "ridge")
+_OF_REGRESSION = ("label_bound", "intercept_share")
 
 
 def fit(options: argparse.Namespace) -> None:
     """Learn a function from a table, with its privacy proved, and save it."""
-    check_fit(options)
-    # Besides the table a file of ranges is read, where one is given.
-    more = pathlib.Path(getattr(options, "input_range", ""))
-    check_files([options.data, *([more] if more.is_file() else [])], options.out)
+    output.settle(options, {"header": None})
+    _check_fit(options)
+    output.check_out(options.out, [options.data, pathlib.Path(getattr(options, "input_range", ""))])
     if os.path.lexists(options.out):
         raise ValueError(
             f"{options.out} exists; a release that was paid for is not overwritten: remove it or "
@@ -50,29 +43,53 @@ def fit(options: argparse.Namespace) -> None:
     with claimed(options.out):
         table, release = _fitted(options)
         release.save(options.out)
-    summary = {
-        "rows": len(table.labels),
-        "inputs": list(table.input_names),
-        "target": table.label_name,
-        "options": described_options(options),
-        "cost": _plain_cost(release),
-        "files": [str(options.out)],
-    }
     if options.json:
-        print(as_json(summary))
+        summary = {
+            "rows": len(table.labels),
+            "inputs": list(table.input_names),
+            "target": table.label_name,
+            "options": output.described_options(options),
+            "cost": vars(release.cost),
+            "files": [str(options.out)],
+        }
+        print(output.as_json(summary))
         return
-    shown = ", ".join(table.input_names[:_MOST_NAMED])
-    more = len(table.input_names) - _MOST_NAMED
     print(
-        f"{table.label_name} from {shown}{f' and {more} more' if more > 0 else ''}; "
-        f"{len(table.labels)} rows",
+        f"{table.label_name} from {output.listed(table.input_names)}; {len(table.labels)} rows",
         release.cost,
         f"model: {options.out}",
         sep="\n",
     )
 
 
-def _fitted(options: argparse.Namespace) -> tuple[NumericTable, "ReleasedFunction"]:
+def _check_fit(options: argparse.Namespace) -> None:
+    """Raise ValueError where the options do not go together, or lack one."""
+    check_budget(options.epsilon, options.delta)
+    seed = getattr(options, "public_seed", 0)
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"expected 0 <= --public-seed < 2^63, got {seed}")
+    paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
+    check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
+    if options.classify:
+        output.settle(options, {}, dict.fromkeys(_OF_REGRESSION, "does not go with --classify"))
+        if "classes" not in options:
+            raise ValueError("expected --classes A,B with --classify: they are public, not read")
+        two_classes(options.classes)
+    else:
+        output.settle(options, {}, {"classes": "needs --classify"})
+        if "label_bound" not in options:
+            raise ValueError("expected --label-bound, a public bound of the target, or --classify")
+    # The learner would warn, after a budget was spent on columns of any size.
+    if "input_range" not in options and "input_bound" not in options:
+        raise ValueError(
+            "expected --input-range, public ranges of the columns (LOW:HIGH or a file), or "
+            "--input-bound inf where public numbers have scaled them already"
+        )
+
+
+def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction]:
+    from jaxdp.estimators import DPKernelClassifier, DPKernelRidge
+
     table = read_whole_table(
         options.data,
         options.target,
@@ -81,35 +98,79 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, "ReleasedFunctio
         is_text_label=options.classify,
     )
     _check_table(options.data, table)
-    return table, (_classified if options.classify else _regressed)(options, table)
+    settings = {name: getattr(options, name) for name in _KEYWORDS if name in options}
+    if "public_seed" in options:
+        settings["random_state"] = options.public_seed
+    if "scale" in options:
+        settings["kernel"] = Gaussian(options.scale)
+    if "input_range" in options:
+        settings["input_range"] = ranges(options.input_range, table.input_names)
+    if options.classify:
+        classes = two_classes(options.classes)
+        if options.header is None and table.label_name in classes:
+            # The label of a record without numbers, which a model's file would publish.
+            raise ValueError(
+                f"{options.data}: the target is called {table.label_name!r}, as one of the classes "
+                "is: the first line may be names or data; say header or no header"
+            )
+        learner, labels = DPKernelClassifier(classes=classes, **settings), _named(table, classes)
+    else:
+        settings |= {name: getattr(options, name) for name in _OF_REGRESSION if name in options}
+        classes, learner, labels = None, DPKernelRidge(**settings), table.labels
+    release = learner.fit(table.inputs, labels).release_
+    columns = Columns(table.input_names, table.label_name, classes)
+    return table, dataclasses.replace(release, columns=columns)
+
+
+def _check_table(path: pathlib.Path, table: NumericTable) -> None:
+    """What the learner and the model's file would refuse too, without naming the table."""
+    names = (*table.input_names, table.label_name)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{path}: expected names of columns that differ, got {twice!r} twice")
+    if len(table.labels) < 2:
+        raise ValueError(f"{path}: expected at least 2 rows, got {len(table.labels)}")
+
+
+def _named(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
+    """The label of each row as one of the two names; numbers are compared as numbers."""
+    is_class = table.labels[:, None] == np.array(classes, object)
+    is_class |= as_numbers(table.labels)[:, None] == as_numbers(classes)
+    foreign = np.flatnonzero(~is_class.any(axis=1))
+    if foreign.size:
+        raise ValueError(
+            f"expected {classes[0]!r} or {classes[1]!r} in column {table.label_name!r}, got "
+            f"{foreign.size} other labels, the first in data row {foreign[0] + 1}"
+        )
+    return np.array(classes)[is_class.argmax(axis=1)]
 
 
 def predict(options: argparse.Namespace) -> None:
     """A saved function at the rows of a table."""
-    from jaxdp.kernels import load
-
-    check_files([options.model, options.data], options.out)
+    output.settle(options, {"header": None})
     if options.out is not None:
-        check_writable(options.out.parent)
+        output.check_out(options.out, [options.model, options.data])
+        output.check_writable(options.out.parent)
+    output.check_file(options.model)
     release = load(options.model)
     known = release.columns
     names = known.inputs if known else tuple(map(str, range(release.features.dim)))
     values = np.asarray(release(read_inputs(options.data, names, header=options.header)))
     cells = _cells(values, known.classes if known else None)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(cells)
+    writer.writerows(zip(*cells.values(), strict=True))
     if options.out is not None:
-        text = io.StringIO(newline="")
-        _write(text, cells)
         write_whole(options.out, text.getvalue().encode())
     if options.json:
-        found: dict[str, Any] = {
-            name: column if name == "class" else [float(cell) for cell in column]
-            for name, column in cells.items()
-        }
+        summary: dict[str, Any] = {"rows": len(values), "target": known.label if known else None}
+        for name, column in cells.items():
+            summary[name] = column if name == "class" else [float(cell) for cell in column]
         files = [str(options.out)] if options.out is not None else []
-        summary = {"rows": len(values), "target": known.label if known else None, **found}
-        print(as_json(summary | {"cost": _plain_cost(release), "files": files}))
+        print(output.as_json(summary | {"cost": vars(release.cost), "files": files}))
     elif options.out is None:
-        _write(sys.stdout, cells)
+        sys.stdout.write(text.getvalue())
     else:
         print(f"{len(values)} predictions: {options.out}")
 
@@ -125,66 +186,3 @@ def _cells(values: np.ndarray, classes: tuple[str, ...] | None) -> dict[str, lis
     names = classes or tuple(map(str, range(values.shape[1])))
     scores = {f"score {name}": column for name, column in zip(names, texts, strict=True)}
     return {"class": [names[place] for place in values.argmax(axis=1)], **scores}
-
-
-def _regressed(options: argparse.Namespace, table: NumericTable) -> "ReleasedFunction":
-    from jaxdp.estimators import DPKernelRidge
-    from jaxdp.kernels import Columns
-
-    columns = Columns(table.input_names, table.label_name)
-    learner = DPKernelRidge(**_given(options, table, "label_bound", "intercept_share"))
-    release = learner.fit(table.inputs, table.labels).release_
-    return dataclasses.replace(release, columns=columns)
-
-
-def _classified(options: argparse.Namespace, table: NumericTable) -> "ReleasedFunction":
-    from jaxdp.estimators import DPKernelClassifier
-    from jaxdp.kernels import Columns
-
-    classes = two_classes(options.classes)
-    if options.header is None and table.label_name in classes:
-        # The label of a record without numbers, which a model's file would publish.
-        raise ValueError(
-            f"{options.data}: the target is called {table.label_name!r}, as one of the classes is: "
-            "the first line may be names or data; say header or no header"
-        )
-    columns = Columns(table.input_names, table.label_name, classes)
-    labels = class_names(table, classes)
-    learner = DPKernelClassifier(classes=classes, **_given(options, table))
-    release = learner.fit(table.inputs, labels).release_
-    return dataclasses.replace(release, columns=columns)
-
-
-def _given(options: argparse.Namespace, table: NumericTable, *more: str) -> dict[str, Any]:
-    """The estimator's keywords that were given; the others have its defaults."""
-    from jaxdp.kernels import Gaussian
-
-    found = {name: getattr(options, name) for name in (*_SHARED, *more) if name in options}
-    if "public_seed" in options:
-        found["random_state"] = options.public_seed
-    if "scale" in options:
-        found["kernel"] = Gaussian(options.scale)
-    if "input_range" in options:
-        found["input_range"] = ranges(options.input_range, table.input_names)
-    return found
-
-
-def _plain_cost(release: "ReleasedFunction") -> dict[str, Any]:
-    cost = release.cost
-    return {field.name: getattr(cost, field.name) for field in dataclasses.fields(cost)}
-
-
-def _check_table(path: pathlib.Path, table: NumericTable) -> None:
-    """What the learner and the model's file would refuse too, without naming the table."""
-    names = (*table.input_names, table.label_name)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"{path}: expected names of columns that differ, got {twice!r} twice")
-    if len(table.labels) < 2:
-        raise ValueError(f"{path}: expected at least 2 rows, got {len(table.labels)}")
-
-
-def _write(file: Any, cells: dict[str, list[str]]) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(cells)
-    writer.writerows(zip(*cells.values(), strict=True))

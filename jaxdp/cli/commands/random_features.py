@@ -3,14 +3,11 @@
 import argparse
 import warnings
 
-from jaxdp.cli.output import (
-    COMPARE_FILES,
-    seeded_keys,
-    settle,
-    simulate_named,
-    write,
-)
-from jaxdp.cli.sizes import check_sizes, check_steps
+import jaxdp
+from jaxdp.cli import output
+from jaxdp.cli.values import check_sizes, check_steps
+from jaxdp.comparison import average, plot_comparison
+from jaxdp.core.checks import require_count
 
 _DEFAULTS = {
     "dim": 40,
@@ -21,37 +18,23 @@ _DEFAULTS = {
     "duration": 4.3,
     "num_steps": 40,
 }
-_OF_LINEAR_REGRESSION = (
-    "label_noise",
-    "condition_number",
-    "peak",
-    "power",
-    "rho",
-    "data",
-    "target",
-    "drop",
-    "drop_constant",
-    "header",
-)
+_FOREIGN = ("label_noise", "condition_number", "peak", "power", "rho")
+_FOREIGN += ("data", "target", "drop", "drop_constant", "header")
 
 
 def compare(options: argparse.Namespace) -> None:
     """The algorithm, both diffusions, and every theory on one problem."""
-    import jaxdp
-    from jaxdp.comparison import average
-    from jaxdp.comparison.picture import plot_comparison
-    from jaxdp.core.checks import require_count
-
-    settle(
-        options,
-        _DEFAULTS,
-        {name: "does not go with --num-features" for name in _OF_LINEAR_REGRESSION},
-    )
-    for name in ("num_train", "num_test", "dim", "num_steps", "num_features"):
-        size = getattr(options, name)
-        if size is not None:
-            require_count(name, size)
-    settle(options, {"delta": 1 / options.num_train}, {})
+    output.settle(options, _DEFAULTS, dict.fromkeys(_FOREIGN, "does not go with --num-features"))
+    is_wide = options.num_features is None
+    for name in (
+        "num_train",
+        "num_test",
+        "dim",
+        "num_steps",
+        *([] if is_wide else ["num_features"]),
+    ):
+        require_count(name, getattr(options, name))
+    output.settle(options, {"delta": 1 / options.num_train})
     width, rows = options.num_features or 1, options.num_train + options.num_test
     check_sizes(
         the_rows=(rows, options.dim),
@@ -70,18 +53,20 @@ def compare(options: argparse.Namespace) -> None:
         num_steps=options.num_steps,
     )
     cost = jaxdp.account(algorithm, delta=options.delta)
-    data_key, *keys = seeded_keys(options, 4, *COMPARE_FILES)
+    data_key, *keys = output.seeded_keys(options, 4)
+    files = output.prepared_files(options, output.COMPARE_FILES)
     problem = jaxdp.RandomFeatures.sample(
         options.num_train, options.num_test, options.dim, options.num_features, key=data_key
     )
     reduced = problem.reduced()
+    simulators = {
+        "simulated": jaxdp.FunctionSpace(),
+        "clipped SDE": jaxdp.ClippedSDE(),
+        "OU SDE": jaxdp.OrnsteinUhlenbeckSDE(),
+    }
     simulated, *diffusions = (
-        simulate_named(name, reduced, algorithm, key, options.num_runs, simulator)
-        for name, key, simulator in [
-            ("simulated", keys[0], jaxdp.FunctionSpace()),
-            ("clipped SDE", keys[1], jaxdp.ClippedSDE()),
-            ("OU SDE", keys[2], jaxdp.OrnsteinUhlenbeckSDE()),
-        ]
+        output.simulate_named(name, reduced, algorithm, key, options.num_runs, simulator)
+        for (name, simulator), key in zip(simulators.items(), keys, strict=True)
     )
     theories = (
         jaxdp.GaussianClosure(),
@@ -94,29 +79,29 @@ def compare(options: argparse.Namespace) -> None:
         # The table says it too.
         warnings.simplefilter("ignore", UserWarning)
         comparison = jaxdp.compare(simulated, *predictions, *map(average, diffusions))
-    shown = "\\infty" if options.num_features is None else str(options.num_features)
-    title = f"$n$ = {options.num_train}, $d$ = {options.dim}, $p$ = ${shown}$"
+    shown = "\\infty" if is_wide else str(width)
     figure = plot_comparison(
         simulated,
         *predictions,
         beside=diffusions,
-        title=title,
+        title=f"$n$ = {options.num_train}, $d$ = {options.dim}, $p$ = ${shown}$",
         time_label="time $\\eta t$",
         risk_label="test error",
     )
     interpolated = problem.interpolator_risk()
+    clipped = float(simulated.observables["clipped_fraction"][:, -1].mean())
     numbers = {
         "problem": "random features",
         "dim": options.dim,
         "num_steps": options.num_steps,
-        "num_features": "inf" if options.num_features is None else options.num_features,
+        "num_features": "inf" if is_wide else width,
         "interpolator_risk": interpolated,
-        "clipped_fraction": float(simulated.observables["clipped_fraction"][:, -1].mean()),
+        "clipped_fraction": clipped,
     }
-    width_name = "infinite width" if options.num_features is None else f"p = {width}"
     heading = [
-        f"random features: n = {options.num_train}, d = {options.dim}, {width_name}; test errors",
+        f"random features: n = {options.num_train}, d = {options.dim}, "
+        f"{'infinite width' if is_wide else f'p = {width}'}; test errors",
         f"without privacy: {interpolated:.5f} (interpolation)",
-        f"{numbers['clipped_fraction']:.0%} of the gradients are clipped",
+        f"{clipped:.0%} of the gradients are clipped",
     ]
-    write(options, comparison, cost, figure, numbers, heading)
+    output.finish_comparison(options, files, comparison, cost, figure, numbers, heading)

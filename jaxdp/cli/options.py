@@ -1,0 +1,357 @@
+"""The options of every command.
+
+An option without a default is absent unless it is given, so that each problem has its own
+defaults, and can refuse what describes another. The module of a command is imported when it runs:
+it imports JAX, and `jaxdp --help` does not.
+"""
+
+import argparse
+import importlib
+import pathlib
+from typing import Any
+
+ACTIVATIONS = ("relu", "tanh")
+# Any of them says that `compare` is of DP-SGD on the rows of a table, step by step as it trains.
+OF_DP_SGD = {"optimiser", "sampling_rate", "learning_rate", "momentum", "clip_norm", "average"}
+OF_DP_SGD |= {"loss", "activation"}
+_Path = pathlib.Path
+_HEADER = "whether the first line names the columns [told by names that are asked for]"
+_DROP = "columns to leave out, by name or number, with commas between, as in a CSV"
+_PUBLIC = (
+    "Public, and not to be chosen by looking at the data: every option; the number of rows; the "
+    "names of the columns, which the model file keeps; their ranges. Neighbouring tables differ in "
+    "one row. The noise comes from the operating system. What is printed on standard error (labels "
+    "that were clipped, cells that are no numbers) is for whoever holds the data and no part of "
+    "the release."
+)
+_INSTALLING = """\
+bash: add to ~/.bashrc the line  eval "$(jaxdp completion bash)"
+zsh:  add to ~/.zshrc, after compinit, the line  eval "$(jaxdp completion zsh)"
+fish: jaxdp completion fish > ~/.config/fish/completions/jaxdp.fish"""
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add every command, as a parser whose `command` is the function that runs it."""
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for add in (_compare, _plan, _account, _sweep, _fit, _predict, _reconstruct, _explore, _doctor):
+        add(commands)
+    _completion(commands, parser)
+
+
+def _command(commands, name: str, help: str, description: str, *, module="", epilog=""):
+    """A command, run by the function of its name in a module: its parser and `_adder` of it."""
+
+    def run(options: argparse.Namespace) -> int | None:
+        found = importlib.import_module(f"jaxdp.cli.commands.{module or name}")
+        return getattr(found, name)(options)
+
+    parser = commands.add_parser(name, help=help, description=description, epilog=epilog)
+    parser.set_defaults(command=run)
+    return parser, _adder(parser)
+
+
+def _adder(group):
+    """A function that adds an option to a parser or to a group of its options.
+
+    An option's kind is what reads its text, a tuple of choices, bool where no value follows (the
+    option is False then unless given), or None where more of `argparse` is said.
+    """
+
+    def add(name: str, kind, help: str, default: Any = argparse.SUPPRESS, **more) -> None:
+        if kind is bool:
+            more |= {"action": "store_true"}
+            default = False
+        elif kind is not None:
+            more |= {"choices" if isinstance(kind, tuple) else "type": kind}
+        group.add_argument(name, help=help, default=default, **more)
+
+    return add
+
+
+def _whole_or_inf(text: str) -> int | None:
+    return None if text == "inf" else int(text)
+
+
+def _add_results(add, *, quiet: str = "") -> None:
+    """The folder that is written to, and what is printed."""
+    if quiet:
+        add("--quiet", bool, quiet)
+    add("--out", _Path, "folder to write to", _Path("results"))
+    add("--json", bool, "print one JSON object")
+
+
+def _compare(commands) -> None:
+    compare, add = _command(
+        commands,
+        "compare",
+        "simulate and predict private learning, and put them side by side",
+        "Simulate private learning, predict it, and put both side by side in a table and a "
+        "picture: one-pass DP-SGD on linear regression (ODE, bounds, SDE); with --data, on a "
+        "real table (the table itself, its Gaussian surrogate, the ODE); with --data and "
+        "--optimiser, DP-SGD as it is run, with Poisson batches, momentum or Adam, on the "
+        "table's rows (Gaussian closure); with --num-features alone, DP-GD on random features "
+        "(closure of the clipped process, Ornstein-Uhlenbeck process, gradient flow, both "
+        "diffusions).",
+    )
+    compare.set_defaults(command=_run_compare)
+    steps = "10 * dim; half the rows of a table; 40 for random features; 100 for DP-SGD"
+    add("--dim", int, "number of inputs d [1000; 40 for random features]")
+    add("--clip-scale", float, "clip norm over sqrt(dim) [1], or sqrt(features) [0.5]")
+    add("--num-steps", int, f"updates [{steps}]")
+    add("--delta", float, "delta of the budget [1e-5; 1 / rows for random features]")
+    add("--num-runs", int, "independent runs", 10)
+    add("--seed", int, "of the simulation", 0)
+    _add_results(add)
+    add = _adder(compare.add_argument_group("linear regression"))
+    add("--label-noise", float, "zeta [0.3]")
+    add("--condition-number", float, "kappa of a power-law spectrum [1, isotropic]")
+    add("--peak", float, "learning rate at time 0 [3]")
+    add("--power", float, "learning rate decays as (1 - t)^power [0.5]")
+    add("--rho", float, "the result is rho-GDP [1]")
+    add = _adder(compare.add_argument_group("a table"))
+    add("--data", _Path, "text or .npz")
+    add("--target", str, "its label column, by name or number [the last]")
+    add("--drop", str, _DROP)
+    add("--drop-constant", None, "leave out columns that never vary", action="store_true")
+    add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
+    add = _adder(compare.add_argument_group("random features, or fixed rows of a table"))
+    add("--num-features", _whole_or_inf, "width p, or inf; of a table [its columns]")
+    add("--num-train", int, "training rows n [800; the others of a table]")
+    add("--num-test", int, "test rows [500; a fifth of a table]")
+    add("--epsilon", float, "of the budget [4]")
+    add("--duration", float, "learning rate * steps * p / d [4.3]; without a table")
+    add = _adder(compare.add_argument_group("DP-SGD on a table's rows, with --data"))
+    add("--optimiser", ("sgd", "momentum", "nesterov", "adam"), "[sgd]")
+    add("--sampling-rate", float, "q of Poisson batches; 1 takes all rows [0.1]")
+    add("--learning-rate", float, "eta [half of what is stable; 5 / steps for adam]")
+    add("--momentum", float, "of momentum and nesterov [0.9]")
+    add("--clip-norm", float, "C [half the norm of a gradient at the start]")
+    add("--average", str, "of the iterates: polyak, tail, or an exponential one's decay [none]")
+    losses = "logistic for two classes, softmax for more [squared]"
+    add("--loss", ("squared", "logistic", "softmax"), losses)
+    add("--activation", ACTIVATIONS, "of random features of the columns [relu]")
+
+
+def _run_compare(options: argparse.Namespace) -> None:
+    """Which of its three problems the options describe."""
+    if not OF_DP_SGD.isdisjoint(vars(options)):
+        from jaxdp.cli.commands import dp_sgd as problem
+    elif "num_features" in options:
+        from jaxdp.cli.commands import random_features as problem
+    else:
+        from jaxdp.cli.commands import linear_regression as problem
+    problem.compare(options)
+
+
+def _plan(commands) -> None:
+    _, add = _command(
+        commands,
+        "plan",
+        "how to run private linear regression within a budget, and what to expect",
+        "The clip scale and the learning rate with which one pass of DP-SGD over Gaussian rows "
+        "ends at the least predicted risk, the standard deviation over runs, the best risk "
+        "without privacy, what an untuned choice costs, and a line of Python to paste. With "
+        "--target-risk the inverse: the samples that a budget needs for it, or the epsilon "
+        "that so many samples need.",
+    )
+    schedules = ("optimal", "constant", "polynomial", "hyperbolic")
+    add("--dim", int, "number of inputs d", 100)
+    add("--num-samples", int, "n, the length of the pass [100 * dim]")
+    add("--epsilon", float, "the budget, with --delta [2]")
+    add("--delta", float, "the budget's", 1e-5)
+    add("--rho", float, "the budget as rho-GDP, in place of --epsilon")
+    add("--label-noise", float, "zeta, the noise's standard deviation", 0.3)
+    add("--initial-risk", float, "R(0), before learning", 0.5)
+    add("--condition-number", float, "kappa of a power-law spectrum; 1 is isotropic", 1.0)
+    add("--schedule", schedules, "the best one that does not rise, or one of a family", "optimal")
+    target = "find the samples that the budget needs for it, or the epsilon for --num-samples"
+    add("--target-risk", float, target)
+    _add_results(add, quiet="no word of the search")
+
+
+def _account(commands) -> None:
+    _, add = _command(
+        commands,
+        "account",
+        "what an algorithm costs in privacy, or the noise that a budget needs",
+        "What running an algorithm costs in privacy, as it is proved; or, with --epsilon, the "
+        "noise that keeps it within a budget. one-pass: one-pass DP-SGD, whose last iterate "
+        "is rho-GDP. correlated: one pass with correlated noise, whose iterates together are "
+        "rho-GDP. dp-gd: gradient descent on all rows. dp-sgd: DP-SGD with Poisson batches "
+        "(--sampling-rate) or shuffled epochs (--batch-size).",
+    )
+    add("algorithm", ("one-pass", "correlated", "dp-gd", "dp-sgd"), "what is run")
+    add("--delta", float, "of the budget", 1e-5)
+    add("--epsilon", float, "find the noise of this budget")
+    add("--rho", float, "of one-pass and correlated")
+    add("--noise-multiplier", float, "of dp-gd and dp-sgd: noise on a sum over its clip")
+    add("--num-steps", int, "of dp-gd and dp-sgd")
+    add("--num-records", int, "of dp-sgd: rows of the table")
+    add("--sampling-rate", float, "of dp-sgd: q of Poisson batches")
+    add("--batch-size", int, "of dp-sgd: rows of each batch of shuffled epochs")
+    add("--json", bool, "print one JSON object")
+
+
+def _sweep(commands) -> None:
+    _, add = _command(
+        commands,
+        "sweep",
+        "the risk of private linear regression over a grid, predicted or simulated",
+        "The risk of what one-pass DP-SGD releases over a grid of its parameters, by the ODE, "
+        "by simulation, or both. A grid is a number, numbers with commas between, "
+        "first:last:count, or first:last:count:log.",
+    )
+    scale = "c, the clip norm over sqrt(dim)"
+    add("--clip-scale", str, scale, "0.1:10:20:log", metavar="GRID")
+    add("--peak", str, "learning rate at time 0", "1:20:20:log", metavar="GRID")
+    add("--power", str, "the learning rate decays as (1 - t)^power", "0.5", metavar="GRID")
+    add("--aspect-ratio", str, "gamma = dim / samples", "0.1", metavar="GRID")
+    add("--rho", str, "the result is rho-GDP", "1", metavar="GRID")
+    add("--by", ("ode", "simulation", "both"), "what to compute", "ode")
+    add("--dim", int, "number of inputs d", 1000)
+    add("--label-noise", float, "zeta", 0.3)
+    add("--condition-number", float, "kappa of a power-law spectrum", 1.0)
+    add("--num-runs", int, "independent runs of a cell", 10)
+    add("--seed", int, "of the simulation", 0)
+    add("--store", _Path, "folder that keeps finished shards, to go on after a stop", None)
+    add("--shard-size", int, "cells of a shard [what fits the memory]", None)
+    _add_results(add, quiet="no progress bar")
+
+
+def _fit(commands) -> None:
+    _, add = _command(
+        commands,
+        "fit",
+        "learn a function from a table, with differential privacy, and save it",
+        "Private kernel ridge regression of a column on the others, or, with --classify, a "
+        "private classifier; the function is saved together with what it costs. Inputs and "
+        "target are numbers; of a classifier the target may be texts.",
+        module="models",
+        epilog=_PUBLIC,
+    )
+    ranges = "LOW:HIGH of all columns (--input-range=-1:1), or a file of lines column,low,high"
+    bound = (
+        "rows are scaled down to this norm, instead of ranges; inf: public numbers have scaled "
+        "them already"
+    )
+    add("data", _Path, "a table: text with a line of column names, or .npz")
+    add("--target", str, "the label column, by name or number [the last]", None)
+    add("--drop", str, _DROP, "")
+    add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
+    add("--epsilon", float, "of the budget, > 0", required=True)
+    add("--delta", float, "of the budget, in (0, 1)", required=True)
+    add("--label-bound", float, "the target is clipped to -T..T, public")
+    add("--input-range", str, ranges)
+    add("--input-bound", float, bound)
+    add("--scale", float, "of the Gaussian kernel [root of columns, or --input-bound]")
+    add("--num-projections", int, "functions that are fitted [200]")
+    add("--num-features", int, "features that they are made of [2048]")
+    add("--ridge", float, "lambda [as large as the noise needs]")
+    add("--intercept-share", float, "of the budget, for the mean of the target [0]")
+    add("--public-seed", int, "of the features, published with them")
+    add("--classify", bool, "logistic loss, for a target of two classes")
+    add("--classes", str, "the two values of the target, with --classify", metavar="A,B")
+    add("--out", _Path, "new file", _Path("model.npz"))
+    add("--json", bool, "print one JSON object")
+
+
+def _predict(commands) -> None:
+    _, add = _command(
+        commands,
+        "predict",
+        "evaluate a function that `jaxdp fit` saved",
+        "The saved function at the rows of a table: columns by name (others are ignored), or "
+        "by position where the model or, with --no-header, the table has no names.",
+        module="models",
+    )
+    add("model", _Path, "a file of jaxdp fit")
+    add("data", _Path, "a table with the columns of the fit")
+    add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
+    add("--out", _Path, "CSV to write [standard output]", None)
+    add("--json", bool, "print one JSON object")
+
+
+def _reconstruct(commands) -> None:
+    attack, add = _command(
+        commands,
+        "reconstruct",
+        "read the training rows off trained parameters",
+        "Look for the rows that a model of features phi(V x) was trained on, given its weights "
+        "V, its activation and what training added to its parameters. Without a model one is "
+        "trained on synthetic rows first, privately with --epsilon, and the attack is scored.",
+        epilog="The model is an .npz file with the arrays weights (p, d) and parameters (p,) or "
+        "(p, k); of a two-layer network the trained first layer and the change of the second. "
+        "Rows are looked for on the sphere of radius sqrt(d).",
+    )
+    add("model", _Path, "weights and parameters [none]", None, nargs="?")
+    add("--num-samples", int, "training rows n [10; required with a model]")
+    add("--activation", (*ACTIVATIONS, "relu+tanh"), "phi", "relu")
+    add("--truth", _Path, "a model's training rows, to score: (n, d)")
+    add("--max-passes", int, "over all features", 2000)
+    add("--num-starts", int, "tried side by side", 1)
+    add("--seed", int, "of all random numbers", 0)
+    _add_results(add, quiet="no progress bar")
+    add = _adder(attack.add_argument_group("synthetic rows, uniform on the sphere, linear labels"))
+    add("--dim", int, "number of inputs d [30]")
+    add("--num-features", int, "width p [10 d n]")
+    add("--label-noise", float, "standard deviation of the labels' noise [0.5]")
+    private = "private training: DP-GD from 0, neighbours replace-one"
+    add = _adder(attack.add_argument_group(private))
+    add("--epsilon", float, "of the budget [no privacy: the interpolator]")
+    add("--delta", float, "of the budget [1e-5]")
+    add("--num-steps", int, "updates T [1]")
+
+
+def _explore(commands) -> None:
+    explore, add = _command(
+        commands,
+        "explore",
+        "a page with sliders: what theory predicts, what it costs, what a sweep has found",
+        "Serves a page on this machine: the predicted curve of private learning follows "
+        "sliders; buttons simulate it, plan it and copy the Python that makes the picture. "
+        "With --store a second tab shows a sweep. Only this machine can open the page, unless "
+        "--address says otherwise: whoever can open it can use this machine's time.",
+    )
+    explore.set_defaults(command=_run_explore)
+    origin = "a further name of the page, behind a proxy for example; may be repeated"
+    store = "folder of a sweep (its --store), or its sweep.nc, for the second tab"
+    add("--store", _Path, store, None)
+    add("--address", str, "IP address to listen at", "127.0.0.1")
+    add("--port", int, "port to listen at; 0: a free one", 5006)
+    add("--origin", str, origin, (), action="append", metavar="HOST:PORT")
+    add("--no-browser", bool, "open no browser")
+
+
+def _run_explore(options: argparse.Namespace) -> None:
+    from jaxdp.explorer import serve
+
+    serve(
+        options.store,
+        address=options.address,
+        port=options.port,
+        origins=tuple(options.origin),
+        is_shown=not options.no_browser,
+    )
+
+
+def _doctor(commands) -> None:
+    _, add = _command(
+        commands,
+        "doctor",
+        "what is installed, what JAX runs on, and a self-test of some seconds",
+        "Versions, devices, precision, the compilation cache, optional packages with the extra "
+        "that brings each, and two numbers that are known: exit status 1 where one is wrong.",
+    )
+    add("--json", bool, "print one JSON object")
+
+
+def _completion(commands, parser: argparse.ArgumentParser) -> None:
+    completion, add = _command(
+        commands,
+        "completion",
+        "a script that completes this command's options in your shell",
+        "Print a script that completes commands and options with the tab key.",
+        epilog=_INSTALLING,
+    )
+    add("shell", ("bash", "zsh", "fish"), "that you use")
+    completion.set_defaults(parser=parser)

@@ -1,0 +1,129 @@
+"""What is typed after an option: numbers, grids, lists of names, ranges of columns, two classes."""
+
+import csv
+import io
+import math
+import pathlib
+
+import numpy as np
+
+from jaxdp.data.table_files import as_numbers, open_table
+
+# Of a sweep, and so of each grid: more would fill a disk, and take weeks.
+MOST_CELLS = 1_000_000
+_GRIDS = "a number, numbers with commas between, first:last:count or first:last:count:log"
+_RANGES = "expected --input-range LOW:HIGH, or a file with lines column,low,high"
+
+
+def flag(name: str) -> str:
+    """The option of a name in Python: "--num-steps" of "num_steps"."""
+    return f"--{name.replace('_', '-')}"
+
+
+def grid(text: str, option: str) -> np.ndarray:
+    """The values of 0.3; 0,0.5,1; 0.1:10:40 or 0.1:10:40:log; each is named once.
+
+    Raises:
+        ValueError: the text describes none; names the option.
+    """
+    first, *rest = text.split(":")
+    try:
+        if rest:
+            last, count, *log = rest
+            spaced = {(): np.linspace, ("log",): np.geomspace}.get(tuple(log))
+            if spaced is None:
+                raise ValueError("neither even nor log")
+            # Ends that are infinite, or too far apart, are told by the values.
+            with np.errstate(all="ignore"):
+                values = spaced(float(first), float(last), min(int(count), MOST_CELLS + 1))
+        else:
+            values = np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        raise ValueError(f"expected {option} to be {_GRIDS}, got {text!r}") from None
+    if len(values) > MOST_CELLS:
+        raise ValueError(f"expected at most {MOST_CELLS} values of {option}, got {text!r}")
+    if not len(values) or len(np.unique(values)) != len(values) or not np.isfinite(values).all():
+        raise ValueError(
+            f"expected finite values of {option} that differ, at least one, got {text!r}"
+        )
+    return values
+
+
+def listed_names(text: str) -> list[str]:
+    """Names with commas between; one with a comma in it stands in quotes, as in a CSV."""
+    rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
+    try:
+        return [name.strip() for row in rows for name in row if name.strip()]
+    except csv.Error:
+        raise ValueError(f"expected names with commas between, got {text!r}") from None
+
+
+def ranges(text: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends: LOW:HIGH for all columns, or a file of lines `column,low,high`.
+
+    Raises:
+        ValueError: the text is neither, a column has no range, or a range is empty.
+    """
+    path = pathlib.Path(text)
+    try:
+        if path.is_file():
+            known = _range_file(path)
+        else:
+            low, high = map(float, text.split(":"))
+            known = dict.fromkeys(names, (low, high))
+    except ValueError:
+        raise ValueError(f"{_RANGES}, got {text!r}") from None
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{path}: no range of the column {name!r}")
+        low, high = known[name]
+        if not -math.inf < low < high < math.inf:
+            raise ValueError(
+                f"expected --input-range with finite low < high of column {name!r}, got {low:g} "
+                f"and {high:g}"
+            )
+    low, high = np.array([known[name] for name in names]).T
+    return low, high
+
+
+def _range_file(path: pathlib.Path) -> dict[str, tuple[float, float]]:
+    names, read = open_table(path, header=False)
+    columns, *ends = read(range(len(names)))
+    first = int([end[0] for end in ends] == ["low", "high"])
+    low, high = (as_numbers(end[first:]) for end in ends)
+    columns = [column.strip() for column in columns[first:]]
+    if len(set(columns)) < len(columns):
+        raise ValueError("a column stands twice")
+    return dict(zip(columns, zip(low, high, strict=True), strict=True))
+
+
+def two_classes(text: str) -> tuple[str, str]:
+    """Both names, in the order in which the estimator has its classes."""
+    names = listed_names(text)
+    if len(names) != 2:
+        raise ValueError(f"expected two --classes with a comma between, got {text!r}")
+    first, second = as_numbers(names)
+    if names[0] == names[1] or first == second:
+        raise ValueError(f"expected two classes that differ, got --classes {text}")
+    low, high = sorted(names)
+    return low, high
+
+
+def check_sizes(**sizes: tuple[int, ...]) -> None:
+    """Raise ValueError where an array would have 2^31 numbers, which can only be a slip.
+
+    Args:
+        sizes: shape of each array that will be made; the keyword's words tell what it holds.
+    """
+    for name, shape in sizes.items():
+        if math.prod(shape) >= 2**31:
+            raise ValueError(
+                f"expected fewer than 2^31 numbers in {name.replace('_', ' ')}, got "
+                f"{' * '.join(map(str, shape))}"
+            )
+
+
+def check_steps(num_steps: int, option: str = "--num-steps") -> None:
+    """Raise ValueError where a loop would be longer than its counter."""
+    if num_steps >= 2**31:
+        raise ValueError(f"expected {option} < 2^31, got {num_steps}")

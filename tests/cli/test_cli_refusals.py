@@ -1,0 +1,296 @@
+"""Bad input of every command ends with one line that says what was expected, and status 2."""
+
+import shlex
+
+import numpy as np
+import pytest
+from helpers import run_cli
+
+SHORT = {
+    "ROWS": "--data numbers.csv --optimiser sgd",
+    "BATCHES": "dp-sgd --num-steps 10 --num-records 100 --noise-multiplier 4",
+    "BUDGET": "--epsilon 8 --delta 1e-5",
+    "RANGE": "--input-range 0:10",
+    "REGRESSION": "--epsilon 8 --delta 1e-5 --input-range 0:10 --label-bound 1",
+    "CLASSES": "--epsilon 8 --delta 1e-5 --input-range 0:10 --classify --classes",
+    "FIT": "fit kinds.csv --epsilon 8 --delta 1e-5 --input-range 0:10 --target kind --classify",
+    "MANY": str(10**12),
+    "HUGE": str(10**30),
+}
+ALWAYS = {
+    **{name: ["--out", "out"] for name in ("compare", "plan", "reconstruct")},
+    "sweep": ["--out", "out", "--dim", "20"],
+    "fit": ["--out", "never.npz"],
+    "explore": ["--no-browser"],
+}
+# A command, and what its line says.
+REFUSED = """\
+compare --dim 0 | expected dim >= 1, got 0
+compare --dim two | --dim: expected a whole number in digits, such as 20000, got 'two'
+compare --dim 20,000 | --dim: expected a whole number in digits
+compare --dim 2e4 | --dim: expected a whole number in digits
+compare --rho 1,5 | --rho: expected a number, such as 0.5 or 1e-5, got '1,5'
+compare --colour red | unrecognized arguments: --colour red
+compare --rho -1 | rho > 0, got -1.0
+compare --delta 2 | 0 < delta < 1
+compare --num-runs 0 | num_runs >= 1, got 0
+compare --condition-number 0.5 | condition_number >= 1, got 0.5
+compare --data nowhere.csv | nowhere.csv: no such file
+compare --data nowhere.csv --dim 3 | --dim describes synthetic data
+compare --target y | --target needs --data
+compare --seed -1 | expected 0 <= --seed < 2^63, got -1
+compare --seed HUGE | expected 0 <= --seed < 2^63
+compare --num-steps 3000000000 | --num-steps < 2^31
+compare --epsilon 2 | --epsilon needs --num-features
+compare --num-features 9 --rho 2 | --rho does not go with --num-features
+compare --num-features 0 | num_features >= 1, got 0
+compare --num-features many | invalid _whole_or_inf value: 'many'
+compare --num-features 9 --num-train 0 | num_train >= 1, got 0
+compare --num-features 9 --epsilon 0 | 0 < epsilon < infinity, got 0
+compare --num-features 9 --delta 1 | 0 < delta < 1
+compare --delta 5e-324 | delta of at least 1e-300
+compare --num-features 9 --delta 1e-310 | delta of at least 1e-300
+compare --dim MANY | fewer than 2^31 numbers in all runs
+compare --num-runs MANY | fewer than 2^31 numbers in all runs
+compare --num-features MANY | fewer than 2^31 numbers in the weights
+compare --num-features 9 --num-train MANY | numbers in the rows
+compare --num-features 9 --num-steps MANY | --num-steps < 2^31
+compare --num-features 9 --num-runs MANY | numbers in all runs
+compare --data nowhere.csv --optimiser sgd | no such file
+compare ROWS --target z | no column 'z'; there are 4: a, b, c, y
+compare ROWS --drop q | no column 'q'
+compare ROWS --sampling-rate 0 | 0 < sampling_rate <= 1, got 0.0
+compare ROWS --sampling-rate 1.5 | 0 < sampling_rate <= 1, got 1.5
+compare ROWS --sampling-rate nan | 0 < sampling_rate <= 1, got nan
+compare ROWS --epsilon 0 | 0 < epsilon < infinity, got 0
+compare ROWS --epsilon -1 | 0 < epsilon < infinity, got -1
+compare ROWS --delta 1 | 0 < delta < 1
+compare --data numbers.csv --optimiser sign | invalid choice: 'sign'
+compare ROWS --loss hinge | invalid choice: 'hinge'
+compare ROWS --momentum 0.9 | --momentum needs --optimiser momentum or nesterov
+compare --data numbers.csv --optimiser momentum --momentum 1 | 0 <= --momentum < 1
+compare ROWS --average mean | expected --average polyak, tail, or a number
+compare ROWS --average 1 | 0 <= d < 1, the decay of an exponential average
+compare --data numbers.csv --optimiser adam --average tail | of Adam no average
+compare ROWS --learning-rate 0 | learning_rate > 0, got 0
+compare ROWS --clip-norm -1 | clip_norm > 0, got -1
+compare ROWS --clip-norm nan | clip_norm
+compare ROWS --num-steps 0 | num_steps >= 1, got 0
+compare ROWS --num-runs 0 | num_runs >= 1, got 0
+compare ROWS --num-test 0 | num_test >= 1, got 0
+compare ROWS --num-train 50 | of 60 rows together at most, got 50 and 12
+compare ROWS --activation relu | --activation needs --num-features
+compare ROWS --num-features inf | a number of --num-features with --data
+compare ROWS --num-features 0 | num_features >= 1, got 0
+compare ROWS --num-features MANY | fewer than 2^31 numbers
+compare ROWS --num-runs MANY | fewer than 2^31 numbers
+compare ROWS --num-steps 3000000000 | --num-steps < 2^31
+compare ROWS --loss logistic | two classes in the target 'y' for --loss logistic
+compare --data three.csv --optimiser sgd --loss logistic | got 3 values; --loss softmax is for more
+compare --data three.csv --loss softmax --optimiser adam | of Adam no loss of several
+compare --data text.csv --optimiser sgd | column 'a' holds text
+compare --data kinds.csv --optimiser sgd --target kind | the target 'kind' holds text
+compare --data constant.csv --loss squared | never varies; leave out columns with --drop-constant
+compare --data same.csv --optimiser sgd | the target 'y' never varies
+compare --data holes.csv --optimiser sgd | missing or infinite values (1 in the first, from data
+compare --data missing.csv --loss softmax | the target 'y' with missing values (1, from data
+compare --data text.csv | turn into numbers, or leave out columns with --drop 0
+compare --optimiser adam | expected --data, a table, with the options of DP-SGD
+compare --learning-rate 1 | expected --data, a table
+compare --num-features 9 --clip-norm 1 | expected --data, a table
+compare --data x.csv --epsilon 2 | --epsilon needs --num-features, or --optimiser
+compare --data x.csv --optimiser sgd --rho 1 | --rho is of one-pass DP-SGD
+compare --data x.csv --optimiser sgd --dim 3 | --dim describes synthetic
+compare --data x.csv --loss squared --clip-scale 1 | give --clip-norm
+compare --data x.csv --loss squared --duration 1 | give --learning-rate
+compare --data x.csv --num-features 9 | --data does not go with --num-features
+plan --epsilon 2 --rho 1 | expected one of --rho and --epsilon, got both
+plan --rho -1 | expected rho > 0, got -1.0
+plan --epsilon 0 | expected 0 < epsilon < infinity, got 0.0
+plan --delta 0 | expected 0 < delta < 1, got 0.0
+plan --dim 0 | expected dim >= 1, got 0
+plan --dim 10000000000 | expected fewer than 2^31 numbers in directions
+plan --num-samples 0 | expected num_samples >= 1, got 0
+plan --num-samples 3000000000 | expected --num-samples < 2^31, got 3000000000
+plan --label-noise -1 | expected finite label_noise >= 0, got -1.0
+plan --initial-risk 0 | expected finite initial_risk > 0, got 0.0
+plan --condition-number .5 | expected finite condition_number >= 1, got 0.5
+plan --schedule cosine | invalid choice: 'cosine'
+plan --target-risk .1 | expected with --target-risk a budget
+plan --target-risk .5 --rho 1 | below the initial risk 0.5, got 0.5
+plan --target-risk 0 --num-samples 9 | expected target_risk above 0
+plan --target-risk nan --rho 1 | expected target_risk above 0
+plan --target-risk .1 --rho 1 --epsilon 2 | got both
+account | the following arguments are required: algorithm
+account adam | invalid choice: 'adam'
+account one-pass | expected one of --epsilon and --rho
+account one-pass --epsilon 2 --rho 1 | expected one of --epsilon and --rho
+account one-pass --rho -1 | expected rho > 0, got -1.0
+account one-pass --rho nan | expected rho > 0, got nan
+account one-pass --rho 1 --delta 2 | expected 0 < delta < 1, got 2.0
+account one-pass --epsilon 0 | expected 0 < epsilon < infinity, got 0.0
+account one-pass --num-steps 9 | --num-steps does not belong to one-pass
+account correlated --batch-size 9 | --batch-size does not belong to correlated
+account dp-gd --epsilon 2 | expected --num-steps for dp-gd
+account dp-gd --num-steps 10 | expected one of --epsilon and --noise-multiplier
+account dp-gd --num-steps 10 --rho 1 | --rho does not belong to dp-gd
+account dp-gd --num-steps 10 --noise-multiplier -1 | expected --noise-multiplier >= 0, got -1.0
+account dp-gd --num-steps 0 --epsilon 2 | expected num_steps >= 1, got 0
+account BATCHES | one of --sampling-rate (Poisson batches) and --batch-size
+account BATCHES --sampling-rate 2 | expected 0 < sampling_rate <= 1, got 2.0
+account BATCHES --batch-size 200 | expected batch_size <= num_records = 100, got 200
+account BATCHES --rho 1 | --rho does not belong to dp-sgd
+account dp-sgd --num-steps 10 | expected --num-records for dp-sgd
+sweep --clip-scale 0:1:3 | --clip-scale: expected clip_scale > 0
+sweep --power -1 | --power: expected finite power >= 0
+sweep --rho 0 | --rho: expected
+sweep --peak 1:2:3:4 | expected --peak to be a number, numbers with commas between
+sweep --peak 1,1.000000001 | --peak: expected values of axis peak that differ
+sweep --power 0.5,0.5 | expected finite values of --power that differ
+sweep --aspect-ratio 30 | expected 0 < --aspect-ratio <= --dim
+sweep --peak 1:2 | expected --peak to be a number, numbers with commas
+sweep --num-runs 0 | --num-runs >= 1
+sweep --dim 0 | --dim >= 1
+sweep --label-noise -1 | label_noise >= 0
+sweep --by guess | invalid choice
+sweep --shard-size 0 | shard_size >= 1
+sweep --peak 1:2:1000000000 | at most 1000000 values of --peak, got '1:2:1000000000'
+sweep --peak 1:2:HUGE | expected at most 1000000 values of --peak
+sweep --peak 1:2:1001 --clip-scale 1:2:1001 | at most 1000000 cells together
+sweep --peak 1e308:-1e308:3 | expected finite values of --peak that differ
+sweep --aspect-ratio 5e-324 | fewer than 2^31, got 4.94066e-324
+sweep --num-runs MANY | fewer than 2^31 numbers in all runs
+sweep --rho 1e150 | --rho: expected values of axis rho that float32 can hold
+sweep --peak 1e150 | expected finite peak > 0, got inf
+fit table.csv --label-bound 1 --delta 1e-5 | required: --epsilon
+fit table.csv --label-bound 1 --epsilon 1 | required: --delta
+fit table.csv --epsilon 0 --delta 1e-5 --label-bound 1 | 0 < epsilon < infinity
+fit table.csv --epsilon 1 --delta 2 --label-bound 1 | 0 < delta < 1
+fit table.csv BUDGET | expected --label-bound
+fit table.csv BUDGET --label-bound 1 | or --input-bound inf where public numbers
+fit table.csv BUDGET --classify --classes 0,1 | or --input-bound inf where public numbers
+fit table.csv BUDGET RANGE --label-bound -1 | label_bound > 0
+fit table.csv REGRESSION --target x | no column 'x'
+fit table.csv REGRESSION --drop a,b | no input column besides
+fit table.csv REGRESSION --ridge 0 | ridge > 0
+fit table.csv REGRESSION --num-projections 0 | num_projections >= 1
+fit table.csv REGRESSION --scale -1 | scale > 0
+fit table.csv REGRESSION --intercept-share 1 | intercept_share < 1
+fit table.csv REGRESSION --input-bound 1 | got both
+fit table.csv REGRESSION --input-range 3 | expected --input-range LOW:HIGH
+fit table.csv REGRESSION --input-range 3:2 | low < high of column 'a', got 3 and 2
+fit table.csv REGRESSION --classes 0,1 | --classes needs --classify
+fit table.csv REGRESSION --classify | --label-bound does not go with --classify
+fit table.csv BUDGET --classify | expected --classes A,B
+fit table.csv REGRESSION --public-seed -1 | expected 0 <= --public-seed < 2^63, got -1
+fit table.csv CLASSES -1,1 | expected '-1' or '1' in column 'y'
+fit table.csv REGRESSION --input-range -1:-2 | --input-range
+fit table.csv CLASSES 0 | expected two --classes
+fit table.csv CLASSES no,no | expected two classes that differ
+fit table.csv CLASSES 1,1.0 | expected two classes that differ
+fit table.csv CLASSES 0,1 | expected '0' or '1' in column 'y'
+fit table.csv CLASSES a,b | expected 'a' or 'b' in column 'y', got 60 other labels, the first
+fit table.csv CLASSES True,1 | expected two classes that differ
+fit table.csv CLASSES '"a,b' | expected names with commas between
+fit table.csv REGRESSION --out nowhere/model.npz | in a folder that exists
+fit table.csv REGRESSION --delta 5e-324 | delta of at least 1e-300
+fit table.csv REGRESSION --num-features MANY | numbers in the sample paths
+fit table.csv REGRESSION --num-projections 100000 | numbers in the covariance
+FIT --classes high,low --epsilon 5e-324 | expected an epsilon that some ridge is enough for
+FIT --classes high,low --epsilon 1.7e308 | expected an epsilon that some noise is calibrated to
+FIT --classes high,low --delta 5e-324 | expected delta of at least 1e-300
+fit nowhere.csv BUDGET | expected --label-bound
+fit nowhere.csv BUDGET --label-bound 1 | or --input-bound inf where public numbers
+fit nowhere.csv REGRESSION | nowhere.csv: no such file
+fit table.csv REGRESSION --input-range crossed.csv | low < high of column 'b', got 9 and 1
+predict none.npz table.csv | none.npz: no such file
+predict text.npz table.csv | text.npz: 
+reconstruct --num-features 10 | expected --num-features above --num-samples, got 10 and 10
+reconstruct --dim 0 | expected dim >= 1, got 0
+reconstruct --num-samples 0 | expected num_samples >= 1, got 0
+reconstruct --label-noise -1 | label_noise >= 0
+reconstruct --activation sine | invalid choice
+reconstruct --delta 1e-5 | --delta needs --epsilon
+reconstruct --epsilon 0 | 0 < epsilon < infinity, got 0
+reconstruct --epsilon 1 --delta 2 | 0 < delta < 1
+reconstruct --epsilon 1 --num-steps 0 | num_steps >= 1, got 0
+reconstruct --truth rows.npz | --truth goes with a model
+reconstruct --max-passes 0 | --max-passes >= 1, got 0
+reconstruct --max-passes HUGE | expected --max-passes < 2^31
+reconstruct --num-starts 0 | --num-starts >= 1, got 0
+reconstruct --seed -1 | expected 0 <= --seed < 2^63
+reconstruct model.npz | expected --num-samples
+reconstruct model.npz --num-samples 3 --dim 8 | --dim does not go with a model
+reconstruct model.npz --num-samples 3 --epsilon 1 | --epsilon does not go with a model
+reconstruct model.npz --num-samples 240 | expected more features than samples
+reconstruct nowhere.npz --num-samples 3 | nowhere.npz: no such file
+reconstruct rows.npz --num-samples 3 | rows.npz: expected an array 'weights', got inputs
+reconstruct nan.npz --num-samples 3 | nan.npz: expected finite weights
+reconstruct short.npz --num-samples 3 | short.npz: expected one row of parameters for each
+reconstruct zero.npz --num-samples 3 | zero.npz: expected parameters that training has changed
+reconstruct texts.npz --num-samples 3 | texts.npz: expected numbers in parameters
+reconstruct text.npz --num-samples 3 | text.npz: expected an .npz file of numbers
+reconstruct array.npy --num-samples 3 | array.npy: expected an .npz file of numbers
+reconstruct model.npz --num-samples 3 --truth model.npz | model.npz: expected an array 'inputs'
+reconstruct model.npz --num-samples 4 --truth rows.npz | shape (4, 8), (n, d), got
+reconstruct model.npz --num-samples 3 --truth flat.npz | flat.npz: row 2 of inputs is constant
+explore --address everywhere | expected address to be an IP address, got 'everywhere'
+explore --port 70000 | expected 0 <= port < 65536, got 70000
+explore --store nowhere | expected store to be a folder or a .nc file
+explore --store . | expected the folder of a sweep
+completion tcsh | invalid choice: 'tcsh'
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables and models, of which many cannot be used."""
+    folder = tmp_path_factory.mktemp("refused")
+    rng = np.random.default_rng(0)
+    inputs = np.round(rng.normal(size=(60, 3)) * [1, 100, 0.01], 5)
+    target = np.round(inputs @ [1, 0.01, 100] + 0.3 * rng.normal(size=60), 5)
+    kinds, (first, second, third) = np.where(target > 0.5, "high", "low"), inputs.T
+    holes = np.where(np.arange(60) == 4, "", first.astype(str))
+    tables = {
+        "numbers.csv": ("abcy", first, second, third, target),
+        "table.csv": ("aby", first, second, target),
+        "kinds.csv": (["kind", "a", "b", "c"], kinds, first, second, third),
+        "three.csv": ("abcy", first, second, third, np.arange(60) % 3 + 5),
+        "text.csv": ("aby", kinds, second, target),
+        "constant.csv": ("aby", first, np.ones(60), target),
+        "same.csv": ("aby", first, second, np.ones(60)),
+        "holes.csv": ("aby", holes, second, target),
+        "missing.csv": ("aby", first, second, [*kinds[:-1], ""]),
+    }
+    for name, (names, *columns) in tables.items():
+        rows = [names, *zip(*columns, strict=True)]
+        (folder / name).write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    (folder / "crossed.csv").write_text("a,0,10\nb,9,1\n")
+    rows = rng.standard_normal((3, 8))
+    weights = rng.standard_normal((240, 8)) / np.sqrt(8)
+    parameters = np.linalg.lstsq(np.maximum(rows @ weights.T, 0), [1.0, -1.0, 0.7])[0]
+    np.savez(folder / "model.npz", weights=weights, parameters=parameters)
+    np.savez(folder / "rows.npz", inputs=3 * rows)
+    np.savez(folder / "nan.npz", weights=np.where(weights > 1, np.nan, weights), parameters=[1.0])
+    np.savez(folder / "short.npz", weights=weights, parameters=parameters[:-1])
+    np.savez(folder / "zero.npz", weights=weights, parameters=0 * parameters)
+    np.savez(folder / "texts.npz", weights=weights, parameters=np.array(["a"] * 240))
+    np.savez(folder / "flat.npz", inputs=np.where(np.arange(3)[:, None] == 1, 2.0, rows))
+    (folder / "text.npz").write_text("a,b\n1,2\n")
+    np.save(folder / "array.npy", weights)
+    return folder
+
+
+@pytest.mark.parametrize("refused", REFUSED.splitlines())
+def test_bad_input_ends_with_one_line_and_status_2(folder, capsys, monkeypatch, refused):
+    monkeypatch.chdir(folder)
+    typed, _, message = refused.partition(" | ")
+    for short, meant in SHORT.items():
+        typed = typed.replace(short, meant)
+    command, *arguments = shlex.split(typed)
+    always = ALWAYS.get(command, [])
+    given = [] if always[:1] == ["--out"] and "--out" in arguments else always
+    status, out, err = run_cli(capsys, command, *given, *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not (folder / "never.npz").exists()
