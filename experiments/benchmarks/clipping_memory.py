@@ -87,8 +87,8 @@ def table(dataset: xarray.Dataset) -> str:
 
 def _bytes(kind: Kind, batch: int) -> tuple[float, float, float, float]:
     def clipped(weights, inputs, targets):
-        options = {"clip_norm": CLIP_NORM}
-        return jaxdp.clipped_gradient_sum(kind.loss, weights, inputs, targets, **options)[0]
+        batch = weights, inputs, targets
+        return jaxdp.clipped_gradient_sum(kind.loss, *batch, clip_norm=CLIP_NORM)[0]
 
     inputs = Shape((batch, *kind.input.shape), kind.input.dtype)
     program = jax.jit(clipped).lower(kind.weights, inputs, Shape((batch,), float)).compile()

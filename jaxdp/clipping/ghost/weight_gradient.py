@@ -125,7 +125,8 @@ def weighted(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -
     """The sum over samples of scale times values."""
     if len(values) <= _FEW:
         # In one pass with what it is added to, where a product would be stored first.
-        return sum(part * widened(row) for part, row in zip(scale, values, strict=True))
+        parts = [part * widened(row) for part, row in zip(scale, values, strict=True)]
+        return sum(parts[1:], parts[0])
     return jnp.tensordot(scale, widened(values), 1, precision=lax.Precision.HIGHEST)
 
 
