@@ -1,5 +1,6 @@
 """The gradient of one covered weight, from what one backward pass knows of its uses."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,7 +48,7 @@ class WeightGradient:
             self._through_view(use.view, use.value, self._of_use(use, capture))
             for use, capture in zip(self.uses, captures, strict=True)
         ]
-        return sum(parts[1:], parts[0])
+        return functools.reduce(jnp.add, parts)
 
     def through_view(self, gradient: Float[Array, "..."]) -> Float[Array, "..."]:
         """From the gradient of the view in the only use to the weight's."""
@@ -126,7 +127,7 @@ def weighted(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -
     if len(values) <= _FEW:
         # In one pass with what it is added to, where a product would be stored first.
         parts = [part * widened(row) for part, row in zip(scale, values, strict=True)]
-        return sum(parts[1:], parts[0])
+        return functools.reduce(jnp.add, parts)
     return jnp.tensordot(scale, widened(values), 1, precision=lax.Precision.HIGHEST)
 
 
