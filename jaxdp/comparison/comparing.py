@@ -138,7 +138,7 @@ def average(runs: Trajectory) -> Trajectory:
         >>> from jaxdp.comparison import average
         >>> times, risks = np.array([0.0, 0.5, 1.0]), np.array([[0.5, 0.2, 0.12], [0.5, 0.3, 0.08]])
         >>> runs = jaxdp.Trajectory(times, risks, risks[:, -1], np.zeros(2, int), {})
-        >>> average(runs).risk.round(3).tolist()
+        >>> [round(float(risk), 3) for risk in average(runs).risk]
         [0.5, 0.25, 0.1]
     """
     require_kind("runs", runs, Trajectory, "a trajectory, of simulate")

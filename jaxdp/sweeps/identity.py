@@ -162,7 +162,10 @@ class _Reading:
     def _equation(self, equation: Any, numbers: dict[Any, int]) -> Any:
         name = equation.primitive.name
         if _OUTSIDE.search(name):
-            raise UnreadableError(f"a call of the host or of another library, {name},")
+            if not _only_raises(equation):
+                raise UnreadableError(f"a call of the host or of another library, {name},")
+            inputs = self._inputs(equation.invars, numbers)
+            return "error_if", inputs, _numbered(equation.outvars, numbers)
         has_program = any(map(_has_program, equation.params.values()))
         parts = []
         for part, value in sorted(equation.params.items()):
@@ -190,6 +193,15 @@ def _numbered(variables: Sequence[Any], numbers: dict[Any, int]) -> Any:
     for variable in variables:
         numbers[variable] = len(numbers)
     return tuple(str(variable.aval) for variable in variables)
+
+
+def _only_raises(equation: Any) -> bool:
+    """Whether a call of the host is one of `equinox.error_if`, which no result depends on.
+
+    Every solution of diffrax has some, since times are checked when they are known.
+    """
+    function = getattr(equation.params.get("callback"), "callback_func", None)
+    return getattr(function, "__module__", None) == "equinox._errors"
 
 
 def _has_program(value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import diffrax
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -147,9 +148,10 @@ def solve(
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
         diffrax.Tsit5(),
-        jnp.zeros((), dtype),
-        jnp.ones((), dtype),
-        jnp.asarray(_FIRST_STEP, dtype),
+        # Of NumPy: what is known while a program is traced needs no check by the host when it runs.
+        np.zeros((), dtype),
+        np.ones((), dtype),
+        np.asarray(_FIRST_STEP, dtype),
         start,
         saveat=ends if len(time) == 2 else diffrax.SaveAt(ts=clock.reading(time), fn=kept),
         stepsize_controller=steps,

@@ -49,9 +49,9 @@ def _files(folder):
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("command", ["compare", "fit"])
+@pytest.mark.parametrize("command", [["compare"], ["sweep", "--dim", "10"]])
 def test_ctrl_c_while_jax_is_imported_ends_the_command(command, tmp_path):
-    process = _start(_MAIN, command, "--out", tmp_path)
+    process = _start(_MAIN, *command, "--out", tmp_path)
     assert _interrupted(process, after=0.1) == INTERRUPTED
 
 

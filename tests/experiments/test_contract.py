@@ -108,7 +108,7 @@ def _other_data(dataset):
     """The dataset with one fact or one variable changed: what refutes most claims first."""
     for name, value in dataset.attrs.items():
         if isinstance(value, (int, float, np.number)):
-            yield from (dataset.assign_attrs({name: factor * value}) for factor in (0, 10))
+            yield from (dataset.assign_attrs({name: factor * value}) for factor in (0, 10, 100))
     numbers = [name for name, one in dataset.data_vars.items() if one.dtype.kind in "fiub"]
     axes = [(dataset[name], axis) for name in numbers for axis in dataset[name].dims]
 

@@ -168,7 +168,6 @@ def _repeats(key, c):
         _calls(jax.experimental.io_callback),
         _prints,
         _repeats,
-        lambda key, c: {"x": eqx.error_if(c, c > 5, "large")},
     ],
 )
 def test_a_program_that_calls_the_host_needs_a_version(function, tmp_path):
@@ -177,6 +176,21 @@ def test_a_program_that_calls_the_host_needs_a_version(function, tmp_path):
         jaxdp.sweep(function, AXES, **settings)
     assert not (tmp_path / "store").exists()
     assert jaxdp.sweep(function, AXES, version="1", **settings).x.shape == (2,)
+
+
+def test_a_check_of_equinox_needs_no_version(tmp_path):
+    def function(*, key, x):
+        return {"y": eqx.error_if(x, x < bound, "expected x above the bound")}
+
+    def swept():
+        axes = {"x": np.array([1.0, 2.0])}
+        return jaxdp.sweep(function, axes, key=jax.random.key(0), store=tmp_path, quiet=True)
+
+    bound = 0.0
+    np.testing.assert_array_equal(swept()["y"], [1, 2])
+    bound = 0.5
+    with pytest.raises(ValueError, match="computes something else"):
+        swept()
 
 
 def test_a_process_whose_function_is_another_program_computes_nothing(tmp_path):

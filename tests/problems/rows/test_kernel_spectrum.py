@@ -65,7 +65,7 @@ def test_the_mean_kernel_has_a_gap_after_the_number_of_inputs(limit):
     off = np.linalg.norm(kernel - linear - REST * np.eye(150), 2)
     assert off <= REST * 150 * cosines.max() ** 3
     assert off <= REST * np.linalg.norm(cosines**3)
-    assert REST - off <= others[0] <= others[-1] <= REST + off
+    assert REST - off - 1e-9 <= others[0] <= others[-1] <= REST + off + 1e-9
     # A gap of a factor of 3, where the middle of the bulk has none.
     assert values[39] > 3 * values[40]
     assert values[60] < 1.2 * values[61]
