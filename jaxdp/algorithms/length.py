@@ -32,7 +32,7 @@ class AbstractStepwise(AbstractDescription):
         return self._length.value if isinstance(self._length, Length) else self._length
 
     def with_traced_length(self) -> Self:
-        """The same with `num_steps` as an array, which no compilation depends on."""
+        """The algorithm with `num_steps` as an array, which no compilation depends on."""
         return eqx.tree_at(
             lambda tree: tree._length,
             self,

@@ -188,7 +188,7 @@ def _at(prediction: Trajectory, places: list[int]) -> list[float]:
 
 
 def _final_std(prediction: Trajectory) -> float:
-    """Of the released iterate's risk; the last one where nothing else is said."""
+    """The standard deviation of the released risk; the last record's where nothing else is said."""
     assert prediction.std is not None
     std, final_std = prediction.std, prediction.final_std
     return float(np.asarray(std)[-1] if final_std is None else final_std)

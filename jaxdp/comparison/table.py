@@ -41,7 +41,7 @@ def as_text(first: Column, groups: Sequence[Sequence[Column]]) -> list[str]:
 
 
 def as_html(first: Column, groups: Sequence[Sequence[Column]]) -> str:
-    """The same for a notebook, which has room for all of it."""
+    """The table for a notebook, which has room for all of it."""
     columns = [first, *itertools.chain.from_iterable(groups)]
     heads = "".join(f"<th>{html.escape(column.head)}</th>" for column in columns)
     rows = (

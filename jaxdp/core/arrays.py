@@ -151,7 +151,7 @@ def _no_numbers(name: str, came: str) -> TypeError:
 
 
 def as_wide_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
-    """The same with float32 at least: half precision would lose small noise and factorisations."""
+    """A value as an array of float32 at least: half precision would lose small noise."""
     array = as_float(value, name)
     with contextlib.nullcontext() if isinstance(array, Tracer) else jax.ensure_compile_time_eval():
         return array.astype(jnp.promote_types(array.dtype, jnp.float32))

@@ -112,7 +112,7 @@ def _is_number(leaf: Any) -> bool:
 
 
 def _nested(whole: Any, name: str, value: Any) -> str:
-    """The same inside another description's line, with brackets around several numbers."""
+    """A value inside another description's line, with brackets around several numbers."""
     text = _in_words(whole, name, value)
     return f"[{text}]" if is_array(value) and ", " in text else text
 

@@ -274,7 +274,7 @@ class Variable:
 
 
 def variables_of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Array]]:
-    """Its arrays, observables last, over the dimensions run, record, parameter and output."""
+    """A trajectory's arrays, observables last, over run, record, parameter and output."""
     count = trajectory.status.ndim
     batch = ("run",) if count == 1 else tuple(f"run_{axis}" for axis in range(count))
     dims = {

@@ -136,7 +136,7 @@ class Softmax(AbstractClassificationLoss, AbstractLipschitzLoss):
         *,
         num_nodes: int = _NUM_NODES,
     ) -> CorrelatedSlope:
-        r"""The same for logits of any covariance, which may be singular.
+        r"""Moments of the clipped slope at logits of any covariance, which may be singular.
 
         Args:
             mean: m.

@@ -14,7 +14,7 @@ from jaxdp.schedules.base import AbstractSchedule
 
 
 class Constant(AbstractSchedule):
-    """The same learning rate throughout: output perturbation (AC equation (6), alpha = 0).
+    """A constant learning rate: output perturbation (AC equation (6), alpha = 0).
 
     Args:
         value: the learning rate, > 0.

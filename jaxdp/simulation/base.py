@@ -49,7 +49,7 @@ def known_length(algorithm: AbstractStepwise) -> int:
 
 
 def length_of_pass(problem: AbstractSampleProblem, algorithm: AbstractOnePassAlgorithm) -> int:
-    """The same, no more than the problem has samples for."""
+    """Number of steps; raises if they need more samples than the problem has."""
     num_steps = known_length(algorithm)
     needed = num_steps * algorithm.batch_size
     if problem.max_samples is not None and needed > problem.max_samples:

@@ -46,7 +46,7 @@ def _require_pass_of(kind: type, problem, algorithm) -> str | None:
 
 
 def require_plain_one_pass(problem, algorithm) -> str | None:
-    """The same, with the reason why it is not least squares on Gaussian inputs."""
+    """Why the pair is not OnePassDPSGD on Gaussian least squares, or None."""
     reason = require_one_pass(problem, algorithm)
     return _reason_not_plain(problem) if reason is None else reason
 
@@ -63,7 +63,7 @@ def _reason_not_plain(problem: LinearRegression) -> str | None:
 
 
 def require_gaussian_pass(problem, algorithm) -> str | None:
-    """The same for all problems on Gaussian inputs, labels that follow a signal among them."""
+    """Why the pair is not OnePassDPSGD on Gaussian inputs, whatever sets the labels, or None."""
     require_pair(problem, algorithm)
     if not isinstance(problem, AbstractSignalProblem):
         return require_one_pass(problem, algorithm)

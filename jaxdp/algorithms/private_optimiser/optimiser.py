@@ -226,7 +226,7 @@ class PrivateOptimiser(AbstractTrainable):
         return make(noise_multiplier=multiplier)
 
     def _argument(self, name):
-        """As of any description, save for a seed that is good for one run alone."""
+        """The argument that `replace` passes on; a secret seed, good for one run, is refused."""
         if name == "noise" and self._secret is not None and not self._secret.is_reusable:
             raise ValueError(
                 "expected noise= in replace: this optimiser's has a secret seed, whose batches and "
@@ -256,7 +256,7 @@ class PrivateOptimiser(AbstractTrainable):
 
     @property
     def noise_std_of_mean(self) -> float:
-        """Of the same noise once the sum is divided by the expected batch size."""
+        """Standard deviation of the noise on the mean, the sum over the expected batch size."""
         return self.noise_std_of_sum / self.sampler.expected_batch_size
 
     @property

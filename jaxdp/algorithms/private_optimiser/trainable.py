@@ -68,7 +68,7 @@ class AbstractTrainable(AbstractStepwise):
         key: Key[Array, ""],
         microbatch_size: int | None = None,
     ) -> tuple[PyTree, Any, Int[Array, ""]]:
-        """As `step`, and how many records of the batch had a gradient that is not finite.
+        """A whole `step`, and how many records of the batch had a gradient that is not finite.
 
         That number is private data, which no account covers.
         """

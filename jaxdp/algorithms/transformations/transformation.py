@@ -63,7 +63,7 @@ class Transformation(eqx.Module):
         return jnp.all(jnp.isfinite(rates) & (rates >= 0))
 
     def stand_in(self) -> "Transformation":
-        """The same factory at a concrete rate, for a check that cannot look at a traced one."""
+        """The factory at a concrete rate, for a check that cannot look at a traced one."""
         rate = self.learning_rate
         if rate is None or self.num_steps is None:
             return Transformation(self.optimiser, None if rate is None else as_wide_float(0.1))

@@ -109,7 +109,7 @@ class OuterProduct(AbstractGhost):
 
     @functools.cached_property
     def shape(self) -> tuple[int, ...]:
-        """Of the weight's view."""
+        """The shape of the weight's view."""
         return self.gradient.program.shapes[self.gradient.uses[0].value].shape
 
     @functools.cached_property

@@ -57,11 +57,11 @@ class WeightGradient:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the weight."""
+        """The weight's shape."""
         return self.program.shapes[self.program.weights[self.uses[0].view.weight]].shape
 
     def bytes_of(self, value: int) -> int:
-        """Of one of the program's values, for one sample."""
+        """The bytes of one of the program's values, for one sample."""
         shape = self.program.shapes[value]
         return shape.size * shape.dtype.itemsize
 

@@ -117,7 +117,7 @@ class ExactPaths(eqx.Module):
         return self.deviations[:, None] * paths
 
     def continued(self, points: Any, *, key: Key[Array, ""]) -> "ExactPaths":
-        """The same paths known at further points too, drawn given what is known already.
+        """These paths known at further points too, drawn given what is known already.
 
         The law of all values is that of drawing them at once.
 
@@ -166,7 +166,7 @@ def _inverse_outer(first, second):
 
 
 def _factor(kernel, correlations, explained):
-    """Of correlations with the nugget, less what of each point's variance is explained."""
+    """The factor of correlations with the nugget, less the explained variance of each point."""
     np.fill_diagonal(correlations, 1 + NUGGET - explained)
     try:
         return np.linalg.cholesky(correlations)

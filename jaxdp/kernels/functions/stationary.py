@@ -191,7 +191,7 @@ _SMOOTHNESS = tuple(order + 0.5 for order in range(10))
 
 
 def _matern_coefficient(degree: int, power: int) -> float:
-    """Of r^power in the polynomial of Rasmussen and Williams (4.16)."""
+    """The coefficient of r^power in the polynomial of Rasmussen and Williams (4.16)."""
     ways = math.factorial(2 * degree - power) / (
         math.factorial(degree - power) * math.factorial(power)
     )

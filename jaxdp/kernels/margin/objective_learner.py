@@ -169,12 +169,12 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         return features * (self.loss.num_outputs or 1)
 
     def _linear_bound(self, calibration: ObjectiveCalibration) -> float:
-        """Of the norm of b, its rounding included, but for a probability of exp(-800)."""
+        """A bound on the norm of b, rounding included, but for a probability of exp(-800)."""
         root = math.sqrt(self._num_coefficients)
         return calibration.noise_std * (root + _FARTHEST) * (1 + 2.0**-28)
 
     def _coefficient_std(self, calibration: ObjectiveCalibration, num_samples: int) -> float:
-        """Of the noise that hides the solver's tolerance and both roundings, for B = 1."""
+        """The std of the noise that hides the solver's tolerance and both roundings, for B = 1."""
         root = math.sqrt(self._num_coefficients)
         linear_rounding = root / 2 * grid_unit(calibration.noise_std) / num_samples
         gradient_norm = self.tolerance * self.loss.lipschitz + linear_rounding

@@ -158,7 +158,7 @@ class Algorithm1(AbstractJointPathLearner[ReleasedFunction | CuratedFunction]):
         return projection(self.kernel, *sizes, public_seed=seed, input_bound=bound)
 
     def _curated(self, request: FitRequest, source: SecretNoise) -> CuratedFunction:
-        """The same with joint paths, whose values and continuation nobody but the curator has."""
+        """The learner with joint paths, whose values and continuation only the curator has."""
         points = host_rows("test_inputs", in_order(request.test_inputs, request.columns))
         bound = self.input_bound
         paths = SecretPaths(self.kernel, self.num_projections, source, input_bound=bound)

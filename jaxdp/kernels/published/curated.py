@@ -139,7 +139,7 @@ class CuratedFunction:
         self.coefficients = jnp.asarray(weights) if mean is None else None
 
     def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, " m"]:
-        """Its values at the inputs, the paths being continued to those not asked for before.
+        """The function's values at the inputs, to which its paths are continued where they are new.
 
         $O((n + m)^3)$ for n points known and m new ones.
 

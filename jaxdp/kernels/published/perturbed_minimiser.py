@@ -42,7 +42,7 @@ _ROUNDING = 1e-9
 
 
 class Perturbation(NamedTuple):
-    r"""As printed.
+    r"""A perturbation as the paper prints it.
 
     Attributes:
         noise_std: of every entry of b.

@@ -97,7 +97,7 @@ class FitRequest:
         return self.with_targets(np.clip(self.targets, -bound, bound))
 
     def clipped(self, bound: float) -> "FitRequest":
-        """As `truncated`, with a warning to whoever fits where that changes any label."""
+        """The request `truncated`, with a warning to whoever fits where that changes any label."""
         beyond = int(np.count_nonzero(np.abs(self.targets) > bound))
         if beyond:
             warnings.warn(

@@ -73,7 +73,7 @@ def joint_sensitivity(*, input_bound: float, label_bound: float, weight: float) 
 
 
 def unit_sensitivity(balance: float) -> float:
-    """The same for B = 1 as a function of the balance a, rounded up."""
+    """The sensitivity for B = 1 as a function of the balance a, rounded up."""
     exact = math.sqrt(2) * (1 + balance / 2) if balance <= 2 else 2 * math.sqrt(balance)
     return exact * (1 + _ROUNDING)
 

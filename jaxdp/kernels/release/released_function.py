@@ -103,7 +103,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
             raise ValueError(f"expected names of {num_classes} classes, got {len(names)}")
 
     def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, "m ..."]:
-        """Its values at new inputs.
+        """The released function's values at new inputs.
 
         Args:
             inputs: one a row, in the units of the training inputs. Columns of a data frame are

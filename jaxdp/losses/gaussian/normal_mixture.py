@@ -66,7 +66,7 @@ def _mixture(num_nodes: int) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray,
 
 
 def _density(values: Float[np.ndarray, " grid"]) -> Float[np.ndarray, " grid"]:
-    """Of Kolmogorov's law, by the one of its two series that converges faster."""
+    """The density of Kolmogorov's law, by the one of its two series that converges faster."""
     order = np.arange(1, 9)[:, None]
     above = (
         8 * values * np.sum(-((-1.0) ** order) * order**2 * np.exp(-2 * (order * values) ** 2), 0)

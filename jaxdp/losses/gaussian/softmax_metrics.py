@@ -35,7 +35,7 @@ _MOST_DEGREES = 200
 
 
 def expected_value(gaps, is_label, variance, num_nodes) -> Float[Array, "*batch"]:
-    """Of logits whose mean exceeds the label's own by `gaps` (..., k).
+    """The expected loss of logits whose mean exceeds the label's own by `gaps` (..., k).
 
     Args:
         gaps: of the means.

@@ -79,7 +79,7 @@ class CorrelatedSlope(eqx.Module):
 
 
 def isotropic_slope(gaps, is_label, variance, limit, num_nodes) -> IsotropicSlope:
-    """Of logits whose mean exceeds the label's own by `gaps` (..., k), each of this variance."""
+    """The slope at logits of one variance whose mean exceeds the label's own by `gaps` (..., k)."""
     gaps, variance, limit = _arrays(gaps, variance, limit)
     spread = isotropic_spread(gaps, variance, num_nodes)
     slopes, square, scales, is_clipped = _slopes(gaps, is_label, spread, limit)
@@ -96,7 +96,7 @@ def isotropic_slope(gaps, is_label, variance, limit, num_nodes) -> IsotropicSlop
 
 
 def correlated_slope(gaps, is_label, covariance, limit, num_nodes) -> CorrelatedSlope:
-    """Of logits whose mean exceeds the label's own by `gaps` (..., k), of this covariance."""
+    """The slope at correlated logits whose mean exceeds the label's own by `gaps` (..., k)."""
     gaps, covariance, limit = _arrays(gaps, covariance, limit)
     spread = correlated_spread(gaps, covariance, num_nodes)
     slopes, square, scales, is_clipped = _slopes(gaps, is_label, spread, limit)

@@ -100,7 +100,7 @@ class AbstractClosureRisk(eqx.Module):
 
 
 class LinearRisk(AbstractClosureRisk):
-    """Of an optimiser that is linear in gradient and state.
+    """The predicted risk of an optimiser that is linear in gradient and state.
 
     Attributes:
         modes: the problem.
@@ -142,7 +142,7 @@ class LinearRisk(AbstractClosureRisk):
 
 
 class AdamRisk(AbstractClosureRisk):
-    """Of Adam, whose closure keeps all covariances.
+    """The predicted risk of Adam, whose closure keeps all covariances.
 
     Attributes:
         modes: the problem in its own features.

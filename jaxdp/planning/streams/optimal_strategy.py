@@ -158,7 +158,7 @@ def _risk_and_weights(
 
 
 def _in_float64(tree: Any) -> Any:
-    """The same with floating-point arrays in float64; for a context in which JAX has it."""
+    """A pytree with its floating-point arrays in float64; for a context in which JAX has it."""
 
     def wide(leaf):
         is_array = isinstance(leaf, (jax.Array, np.ndarray))

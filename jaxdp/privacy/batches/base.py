@@ -80,7 +80,7 @@ class AbstractSampler(AbstractDescription):
     def sample_secretly(
         self, step: int, *, noise: SecretNoise, key: Key[Array, ""]
     ) -> tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]:
-        """The same batch from random bits that nobody can predict, on the host.
+        """A batch from random bits that nobody can predict, on the host.
 
         Args:
             step: its number, from 0.
@@ -96,7 +96,7 @@ class AbstractSampler(AbstractDescription):
     @property
     @abc.abstractmethod
     def inclusion_probability(self) -> float:
-        """Of a given record in a batch, as far as an adversary cannot know it."""
+        """Probability that a given record is in a batch, as far as an adversary cannot know it."""
 
     @property
     def inclusion_moments(self) -> InclusionMoments:

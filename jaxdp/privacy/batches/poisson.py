@@ -127,7 +127,7 @@ class PoissonSampler(AbstractSampler):
         return self._drawn(jr.bits(key, (self.num_records,), jnp.uint32))
 
     def sample_secretly(self, step, *, noise, key):
-        r"""The same records from bits of the noise's source, in places drawn at random.
+        r"""A batch from bits of the noise's source, its records in places drawn at random.
 
         Amplification compares the sum with a record to the one without it. Were records put side
         by side, as `sample` does, those behind that record would stand elsewhere without it, and a

@@ -67,7 +67,7 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         return float(self.capacity)
 
     def sample_secretly(self, step, *, noise, key):
-        """As `sample`: the account makes no use of the batches' being secret."""
+        """The batch of `sample`: the account makes no use of the batches' being secret."""
         require_kind("noise", noise, SecretNoise, "a jaxdp.privacy.SecretNoise()")
         return self.sample(step, key=key)
 
@@ -92,7 +92,7 @@ class AbstractUnamplifiedSampler(AbstractSampler):
 
 
 def moments_of_sets(num_records: int, batch_size: int, epoch_steps: int | None) -> InclusionMoments:
-    """Of a batch that is a uniformly random set of B of the n records."""
+    """The moments of a batch that is a uniformly random set of B of the n records."""
     rest = (num_records - batch_size) / batch_size
     joint = -rest / (num_records - 1) if num_records > 1 else 0.0
     return InclusionMoments(rest, joint, epoch_steps)

@@ -81,7 +81,7 @@ def log_excess(amount: float, limit: float) -> float:
 
 
 def traced_largest_within(holds: Callable[[Any], Any], like: Any) -> Any:
-    """The same for traced arrays shaped as `like`, between 1e-12 and 1e12, without a derivative.
+    """The largest value that holds, for traced arrays like `like`; from 1e-12 to 1e12.
 
     Whoever calls it states the derivative of the root.
     """

@@ -101,7 +101,7 @@ class SecretNoise(eqx.Module):
 
     @property
     def seed(self) -> int | None:
-        """As given."""
+        """The seed that was given."""
         return None if self._seed is None else self._seed.number
 
     @property

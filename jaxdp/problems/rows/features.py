@@ -82,7 +82,7 @@ class AbstractFeatureProblem(AbstractProblem):
 
     @abc.abstractmethod
     def reduced(self) -> "ReducedFeatures":
-        """The same problem in at most num_train + num_test coordinates."""
+        """This problem in at most num_train + num_test coordinates."""
 
     @abc.abstractmethod
     def host_features(self) -> tuple[np.ndarray, np.ndarray]:

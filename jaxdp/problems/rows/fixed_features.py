@@ -115,7 +115,7 @@ class FixedFeatures(AbstractFeatureProblem):
         return self.test_inputs
 
     def reduced(self):
-        """The same problem in at most n + m coordinates.
+        """This problem in at most n + m coordinates.
 
         By QR of the features where p <= 4(n + m), else from their Gram matrix, in the features' own
         type, by a Cholesky factorisation in float64.

@@ -54,7 +54,7 @@ def triangular_root(kernel: np.ndarray, accuracy: float) -> np.ndarray:
 
 
 def kernel_accuracy(kernel: Any) -> float:
-    """Of a kernel's entries: its type's rounding, or that of the infinite-width series."""
+    """Accuracy of a kernel's entries: its type's rounding, or that of the infinite-width series."""
     dtype = getattr(kernel, "dtype", np.dtype(np.float64))
     return max(float(jnp.finfo(dtype).eps) if dtype.kind == "f" else 0.0, KERNEL_ACCURACY)
 

@@ -260,7 +260,7 @@ class RandomFeatures(AbstractFeatureProblem):
         return self._features(self.test_inputs)
 
     def reduced(self):
-        r"""The same problem in at most n + m coordinates.
+        r"""This problem in at most n + m coordinates.
 
         By QR of the features where p <= 4(n + m) (right at p = n), else from their Gram matrix,
         summed over blocks of features, by a Cholesky factorisation in float64; from the kernel

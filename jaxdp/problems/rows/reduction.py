@@ -27,7 +27,7 @@ _GRAM_RATIO = 4
 def reduced_features(
     problem: AbstractFeatureProblem, joint_kernel: Callable[[], np.ndarray | Array]
 ) -> ReducedFeatures:
-    """The same problem in at most n + m coordinates.
+    """A problem on features in at most n + m coordinates.
 
     By QR of the features where p <= 4(n + m), or where they are traced, else from the kernel.
 

@@ -159,7 +159,7 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
 
 
 def _record(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: _State):
-    """Of each run, what a `Reading` has: of the released model, and since the last record."""
+    """What a `Reading` has of each run: of the released model, and since the last record."""
     loss, features = problem.loss, problem.test_features()
     released = algorithm.released(state.stepped, state.inner)
     num_stepped, num_seen = released.shape[1], problem.train_factor.shape[1]

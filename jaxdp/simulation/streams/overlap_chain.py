@@ -118,7 +118,7 @@ def _advance(problem, algorithm, words, state, bounds, *, longest: int, is_noisy
 
 
 def _recorded(problem: AbstractSignalProblem, state: _State):
-    """Of all runs, the parts of a `Reading`."""
+    """The parts of all runs' `Reading`s."""
     overlap, remainder = state.overlap, state.remainder
     risk = problem.risk_at(overlap, remainder).astype(overlap.dtype)
     counts = {"clipped": state.clipped, "capped": state.capped}

@@ -230,7 +230,7 @@ def _flat(leaf, *, cells: int, runs: int):
 
 
 def _spread(leaf, *, num_runs: int):
-    """The same for every cell where all cells share it."""
+    """A value for every cell, where all cells share it."""
     return jnp.tile(leaf, num_runs // leaf.shape[-1])
 
 

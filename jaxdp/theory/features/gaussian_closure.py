@@ -142,7 +142,7 @@ class GaussianClosure(AbstractTheory):
     def predict_modes(
         self, modes: KernelModes, algorithm: DPGD | PrivateOptimiser, *, records: int
     ) -> Trajectory:
-        """The same where the eigenbasis of the training kernel is known: for many predictions.
+        """A prediction where the eigenbasis of the training kernel is known: for many of them.
 
         Nothing is warned of; the status says where a limit of stability is passed.
 
@@ -210,7 +210,7 @@ def _predict(modes, recursion: LinearRecursion, limits, at_record, longest, rank
 
 @eqx.filter_jit
 def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record, longest):
-    """Likewise for Adam, and the Gaussian variance of the risk where it is a mean of squares."""
+    """Adam's risk and observables at each record; also the risk's variance for squared losses."""
     dtype = float_dtype(modes, updates, limits)
     closure = Closure(modes, limits.astype(dtype), LARGEST)
 

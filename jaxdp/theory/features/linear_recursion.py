@@ -158,7 +158,7 @@ def of_batches(
 def with_buffers(
     recursion: LinearRecursion, scales: Float[Array, " buffers"], decays: Float[Array, " buffers"]
 ) -> LinearRecursion:
-    r"""The same with noise $\zeta_t + \sum_k h_k b_k$ in place of $\zeta_t$.
+    r"""The recursion with noise $\zeta_t + \sum_k h_k b_k$ in place of $\zeta_t$.
 
     The buffers $b_k$, which become $\lambda_k b_k + \zeta_t$, are more numbers of a coordinate.
 
@@ -194,7 +194,7 @@ def with_buffers(
 
 
 def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> LinearRecursion:
-    r"""The same with batches that share out the rows of an epoch of K steps.
+    r"""The recursion with batches that share out the rows of an epoch of K steps.
 
     The noises of an epoch add up to nothing. Given the sum W of those of its first j steps, the
     next has the mean $-W/(K - j)$, and of the covariance of a batch drawn afresh the share

@@ -115,7 +115,7 @@ class SquaredForm(eqx.Module):
         self.unseen = jnp.sum(product(unseen_factor.T, unseen_factor) ** 2) / rows**2
 
     def variance(self, moments: Moments) -> Float[Array, ""]:
-        """Of the mean squared error over the test rows."""
+        """The variance of the mean squared error over the test rows."""
         closure = self.readout.closure
         modes, rank = closure.modes, closure.rank
         factor, rows = modes.test_factor, modes.test_labels.shape[0]

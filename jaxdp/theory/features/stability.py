@@ -52,7 +52,7 @@ class Growth(eqx.Module):
 
 @eqx.filter_jit
 def growth(modes: KernelModes, recursion: LinearRecursion) -> Growth:
-    """Of a recursion on a problem."""
+    """The growth of a recursion on a problem."""
     updates, size = recursion.updates, recursion.size
     steep = modes.loss.curvature_bound / modes.num_train
     largest, norm = modes.eigenvalues[0], jnp.max(modes.feature_norms)

@@ -67,7 +67,7 @@ class AbstractModalTheory(AbstractTheory):
     @property
     @abc.abstractmethod
     def label(self) -> str:
-        """Its name in tables and legends."""
+        """The theory's name in tables and legends."""
 
     @abc.abstractmethod
     def modes(self, problem: LinearRegression) -> Modes:

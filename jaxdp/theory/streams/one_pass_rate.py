@@ -23,7 +23,7 @@ MAX_STEPS = 2**17
 
 
 def energy_tolerances(norm: Callable[[PyTree], Array]) -> Tolerances:
-    """Of equations for the energies of modes, whose risks may be as small as 1e-9."""
+    """Tolerances of equations for energies of modes, whose risks may be as small as 1e-9."""
     return Tolerances((1e-8, 1e-15), (1e-6, 1e-13), norm, MAX_STEPS)
 
 

@@ -85,7 +85,7 @@ class AbstractSetting(eqx.Module):
 
     @abc.abstractmethod
     def without_privacy(self) -> "AbstractSetting":
-        r"""The same for $\rho = \infty$."""
+        r"""The setting at $\rho = \infty$."""
 
 
 class Setting(AbstractSetting):
@@ -154,7 +154,7 @@ class Setting(AbstractSetting):
         return Setting(self.gamma, self.rho, self.label_noise, one, one, one * self.initial_risk)
 
     def grouped(self) -> "Setting":
-        """As a search sees it: neighbouring eigenvalues joined where there are very many.
+        """The setting that a search sees: neighbouring eigenvalues joined if there are very many.
 
         Steps of one size are stable up to an eigenvalue: where the largest is large there are more.
         """
