@@ -37,7 +37,7 @@ _COMMANDS = {
     "sweep --out o": ("xarray", "sweeps"),
     "reconstruct --out o": ("matplotlib", "plots"),
     "fit t.csv --epsilon 1 --delta 1e-5 --label-bound 1 --input-range 0:1 --out m.npz": (
-        "pandas",
+        "sklearn",
         "data",
     ),
 }
