@@ -40,8 +40,8 @@ Where a time names no device, it is of two processor cores. A result of a GPU or
 the same command, at the usual size or, with `--paper` and `--out`, at the paper's; its time names
 the device. `--code` names the commit of a tree that was copied without its repository.
 
-`python -m experiments.accelerator` checks numbers and measures engines, clipping, sweeps and attacks
-on one GPU or TPU in minutes, from a source tree, whatever optional packages are missing:
+`python -m experiments.accelerator` checks numbers and measures engines, clipping, sweeps and
+attacks on one GPU or TPU in minutes, from a source tree, whatever optional packages are missing:
 [what came back](results/accelerator/accelerator.md).
 
 {machines}
