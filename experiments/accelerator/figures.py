@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from experiments.accelerator.parts import Measurement, Row, Setting, attempts
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts, bars
 
 # Of each figure: its module, and what differs from the size of the repository's saved result, or
 # of the paper where that is said.
@@ -73,15 +73,4 @@ def _figure(setting: Setting, what: str, module: str, size: str, given: dict[str
 
 def draw(found: list[Row]):
     """Seconds of each figure."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 2.2), layout="constrained")
-    axes = figure.subplots()
-    bars = axes.barh([row.what for row in found], [row.value for row in found], color="#0072B2")
-    axes.bar_label(bars, [f"{row.value:.0f} s" for row in found], padding=4, fontsize=8)
-    axes.invert_yaxis()
-    axes.margins(x=0.15)
-    axes.tick_params(labelsize=8)
-    axes.set_xlabel("seconds, compilation included")
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
+    return bars(found, "seconds, compilation included")

@@ -7,7 +7,7 @@ import jax.random as jr
 import numpy as np
 
 import jaxdp
-from experiments.accelerator.parts import Measurement, Row, Setting, attempts
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts, bars
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -57,15 +57,4 @@ def _swept(what: str, function: Callable, axes: dict, count: int, unit: str):
 
 def draw(found: list[Row]):
     """Cells and runs a second."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.0, 1.8), layout="constrained")
-    axes = figure.subplots()
-    bars = axes.barh([row.what for row in found], [row.value for row in found], color="#0072B2")
-    axes.bar_label(bars, [f"{row.value:.3g} {row.unit}" for row in found], padding=4, fontsize=8)
-    axes.invert_yaxis()
-    axes.margins(x=0.3)
-    axes.tick_params(labelsize=8)
-    axes.set_xlabel("a second")
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
+    return bars(found, "a second")

@@ -145,6 +145,28 @@ def written(rows: list[Row], path: pathlib.Path, facts: dict[str, Any]) -> None:
     unfinished.replace(path)
 
 
+def bars(rows: list[Row], label: str):
+    """A figure with a bar for each row, its value and unit beside it.
+
+    Args:
+        rows: in the order of the bars, from above.
+        label: of the axis of values.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 0.9 + 0.35 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    drawn = axes.barh([row.what for row in rows], [row.value for row in rows], color="#0072B2")
+    axes.bar_label(drawn, [f"{row.value:.3g} {row.unit}" for row in rows], padding=4, fontsize=8)
+    axes.invert_yaxis()
+    axes.margins(x=0.4)
+    axes.locator_params(axis="x", nbins=4)
+    axes.tick_params(labelsize=8)
+    axes.set_xlabel(label)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
 def as_table(rows: list[Row]) -> str:
     """Rows in Markdown."""
     head = ["", "", "of the device's bound", "first call, s", ""]

@@ -16,7 +16,7 @@ LISTED = {
 }
 HERE = citations.Place("jaxdp/core/keys.py", "jaxdp.core.keys.purpose_key")
 THERE = citations.Place("tests/core/test_keys.py", "test_keys_differ")
-RUN = citations.Place("experiments/rounding.py", "rounding")
+RUN = citations.Place("experiments/report.py", "report")
 STATED = citations.Place("experiments/statements/paper/rates.py", "rates.minimax_rate")
 
 
