@@ -4,8 +4,8 @@ A program is what JAX traced, read part by part: its operations in order, what g
 every constant by the bytes of its array. Printed programs would not do: they shorten arrays, and
 hold addresses and names. The sources' lines, the names of functions and of variables, and the
 rules by which JAX derives functions (derivatives have been taken when a program is whole) do not
-count. A function on the host is no part of a program, so `version=` has to stand for it, unless it is
-one of Equinox's checks, which stop a program or let it pass.
+count. A function on the host is no part of a program, so `version=` has to stand for it, unless it
+is one of Equinox's checks, which stop a program or let it pass.
 """
 
 import dataclasses
