@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jax.scipy.special import erfc
 from jaxtyping import Array, Float
 
-from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
+from jaxdp.core.numerics.clipped_moments import descent_factor, horner, variance_factor
 
 _DENSITY = math.sqrt(2 / math.pi)  # twice the standard normal density at 0
 # The power z^(2k) of each integral, over _DENSITY z^3 and _DENSITY z^5, has these coefficients.
@@ -69,19 +69,12 @@ def joint_moments(ratio: Float[Array, "*shape"]) -> JointMoments:
 def _inside(ratio):
     """I_2 and I_4."""
     below, above = jnp.minimum(ratio, 1.0), jnp.maximum(ratio, 1.0)
-    series = below**3 * _DENSITY * _horner(_SECOND, below**2)
+    series = below**3 * _DENSITY * horner(_SECOND, below**2)
     density = _DENSITY * jnp.exp(-(above**2) / 2)
     direct = 1 - erfc(above * math.sqrt(0.5)) - above * density
-    fourth_series = below**5 * _DENSITY * _horner(_FOURTH, below**2)
+    fourth_series = below**5 * _DENSITY * horner(_FOURTH, below**2)
     is_small = ratio < 1
     return (
         jnp.where(is_small, series, direct),
         jnp.where(is_small, fourth_series, 3 * direct - above**3 * density),
     )
-
-
-def _horner(coefficients, argument):
-    value = jnp.full_like(argument, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        value = value * argument + coefficient
-    return value

@@ -17,11 +17,13 @@ Derived: test_moments_keep_their_digits.
 
 import functools
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
+from jax import lax
 from jax.scipy.special import erfc
 from jaxtyping import Array, Float
 from numpy.polynomial import Chebyshev
@@ -55,7 +57,7 @@ def descent_factor(ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     Source: AC (18). Relative error below 1e-6 in float32 and 1e-14 in float64.
     """
     square = jnp.minimum(ratio, 1.0) ** 2
-    series = _DENSITY * jnp.minimum(ratio, 1.0) * _horner(_WITHIN, square)
+    series = _DENSITY * jnp.minimum(ratio, 1.0) * horner(_WITHIN, square)
     return jnp.where(ratio < 1, series, 1 - _beyond_one(ratio)[1])
 
 
@@ -74,8 +76,8 @@ def variance_factor(ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """
     below = jnp.minimum(ratio, 1.0)
     square = below**2
-    inner = below * _DENSITY * square * _horner(_WEIGHTED, square)
-    inner += square * (1 - below * _DENSITY * _horner(_WITHIN, square))
+    inner = below * _DENSITY * square * horner(_WEIGHTED, square)
+    inner += square * (1 - below * _DENSITY * horner(_WITHIN, square))
     density, tail = _beyond_one(ratio)
     last = jnp.clip(ratio, 1.0, _LAST)
     return jnp.where(ratio < 1, inner, 1 + (last**2 - 1) * tail - _DENSITY * last * density)
@@ -94,11 +96,16 @@ def _beyond_one(ratio):
     ratio = jnp.clip(ratio, 1.0, _LAST)
     density = jnp.exp(-(ratio**2) / 2)
     place = (1 / (ratio + _SHIFT) - _MIDDLE) / _HALF
-    return density, density * _horner(_tail_coefficients(), place)
+    return density, density * horner(_tail_coefficients(), place)
 
 
-def _horner(coefficients, argument):
+def horner(
+    coefficients: Sequence[float] | np.ndarray, argument: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """The polynomial with these coefficients, lowest first, at the argument."""
     value = jnp.full_like(argument, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
-        value = value * argument + float(coefficient)
+        # JAX traces operations of `lax` in a third of the time of those of `jax.numpy`, and these
+        # are a third of all that a short command traces.
+        value = lax.add(lax.mul(value, argument), float(coefficient))
     return value
