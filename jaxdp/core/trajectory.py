@@ -11,11 +11,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.core.checks import require_host
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.display.runs import endings, row_at_end, row_over_time, rows_of_time
+from jaxdp.core.display.runs import endings, row_at_end, row_over_time, rows_of_time, tidy_columns
 from jaxdp.core.display.values import in_words, is_known
 from jaxdp.core.extras import require_extra
-from jaxdp.core.pictures.curves import draw_curves
-from jaxdp.core.tidy_columns import tidy_columns
+from jaxdp.core.pictures import draw_curves
 
 if TYPE_CHECKING:
     import pandas

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.core.pictures.figures import given_axes, new_figure
+from jaxdp.core.pictures import given_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

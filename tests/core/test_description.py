@@ -21,9 +21,8 @@ from jaxdp import attacks, kernels, losses, problems, simulation, theory
 from jaxdp.algorithms import NonPrivateOptimiser
 from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
 from jaxdp.clipping import NormClip
-from jaxdp.core.description import AbstractDescription, constructor_arguments
+from jaxdp.core.description import MEANINGS, AbstractDescription, constructor_arguments
 from jaxdp.core.display.explanations import WIDTH
-from jaxdp.core.display.quantities import MEANINGS
 from jaxdp.kernels import published
 from jaxdp.planning.streams.families.family import Parametric
 from jaxdp.privacy import (

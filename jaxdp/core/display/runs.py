@@ -1,4 +1,4 @@
-"""What a trajectory says, in a table: where each quantity begins and ends, and how runs differ."""
+"""A trajectory as tables: of where each quantity begins and ends, and of all records in columns."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -59,6 +59,32 @@ def endings(statuses: Iterable[tuple[int, str]], found: Any) -> str:
     counts = [(name, int((codes == code).sum())) for code, name in statuses]
     texts = [f"{count} {name}" if codes.size > 1 else name for name, count in counts if count]
     return ", ".join(text.lower().replace("_", " ") for text in texts)
+
+
+def tidy_columns(
+    time: Any, over_time: dict[str, Any], once: dict[str, Any]
+) -> dict[str, np.ndarray]:
+    """Columns of equal length.
+
+    Args:
+        time: (*clocks, records), where `clocks` are the leading axes of the runs: all runs share
+            one clock, or those of each trajectory of a batch do.
+        over_time: (*runs, records), by name; the first sets the shape.
+        once: (*runs,), by name; repeated at every record.
+
+    Returns:
+        The numbers of the run first: "run", or "run_0", "run_1", ... of more axes.
+    """
+    shape = np.shape(next(iter(over_time.values())))
+    numbers = np.indices(shape)[:-1]
+    names = ["run"] if len(numbers) == 1 else [f"run_{axis}" for axis in range(len(numbers))]
+    clock = np.asarray(time)
+    between = (1,) * (len(shape) - clock.ndim)
+    columns = dict(zip(names, numbers, strict=True))
+    columns["time"] = clock.reshape(*clock.shape[:-1], *between, clock.shape[-1])
+    columns |= {name: np.asarray(values) for name, values in over_time.items()}
+    columns |= {name: np.asarray(values)[..., None] for name, values in once.items()}
+    return {name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()}
 
 
 def _of_all(values: np.ndarray, chosen: Any) -> str:

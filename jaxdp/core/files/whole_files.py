@@ -118,15 +118,13 @@ def claimed(path: str | os.PathLike) -> Iterator[None]:
     target = pathlib.Path(path)
     claim = target.with_name(f"{target.name}.claim")
     try:
-        handle = os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        _claim(claim)
     except FileExistsError:
         raise FileExistsError(
             f"{claim} exists: another process is making {target}; if none is (one was killed), "
             "remove it"
         ) from None
-    _unfinished.add(claim)
     try:
-        os.close(handle)
         # After the claim: who had it before may have finished just now.
         if os.path.lexists(target):
             raise FileExistsError(f"{target} exists")
@@ -147,38 +145,31 @@ def _remove(path: pathlib.Path) -> None:
     _unfinished.discard(path)
 
 
+def _claim(claim: pathlib.Path) -> None:
+    handle = os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    _unfinished.add(claim)
+    os.close(handle)
+
+
 def _rename_unless_taken(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Give a whole file its name, unless there is something of that name.
+    """Give a whole file its name, unless there is something of that name (FileExistsError).
 
     A hard link is that in one step. On systems without, whoever renames holds a claim to the name
     meanwhile: of several processes that call this one succeeds, and the name is never that of an
     empty file. A file that another program makes in that moment is replaced. A kill in that moment
-    leaves the claim, and later calls raise until it is removed.
-
-    Raises:
-        FileExistsError: there is.
-        OSError: the claim of another process stays.
+    leaves the claim, and later calls raise OSError until it is removed.
     """
     try:
         os.link(source, target)
+        return
     except FileExistsError:
         raise
     except OSError:
-        claim = target.with_name(f".{target.name}.partial")
-        _take(claim, target)
-        try:
-            _require_free(target)
-            os.replace(source, target)
-        finally:
-            _remove(claim)
-
-
-def _take(claim: pathlib.Path, target: pathlib.Path) -> None:
-    """Make a claim that no other process has, or wait until its target is there."""
-    until = time.monotonic() + _PATIENCE
+        claim, until = target.with_name(f".{target.name}.partial"), time.monotonic() + _PATIENCE
     while True:
         try:
-            handle = os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            _claim(claim)
+            break
         except FileExistsError:
             _require_free(target)
             if time.monotonic() > until:
@@ -188,10 +179,11 @@ def _take(claim: pathlib.Path, target: pathlib.Path) -> None:
                 )
                 raise OSError(errno.EBUSY, reason) from None
             time.sleep(0.01)
-        else:
-            _unfinished.add(claim)
-            os.close(handle)
-            return
+    try:
+        _require_free(target)
+        os.replace(source, target)
+    finally:
+        _remove(claim)
 
 
 def _require_free(target: pathlib.Path) -> None:

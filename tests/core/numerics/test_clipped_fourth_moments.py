@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from jaxdp.clipping import NormClip
-from jaxdp.core.numerics.clipped_fourth_moments import joint_moments
+from jaxdp.core.numerics.clipped_moments import joint_moments
 
 RATIOS = np.append(np.geomspace(1e-5, 39, 30), [0.999, 1.0, 1.001])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from jaxdp.core.numerics.clipped_powers import clipped_powers
+from jaxdp.core.numerics.clipped_gaussian import clipped_powers
 
 # One function and one shape, so that one compilation serves all cases of a type.
 POWERS = jax.jit(clipped_powers)
