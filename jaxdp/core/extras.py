@@ -16,9 +16,6 @@ def require_extra(module: str, extra: str, purpose: str, otherwise: str = "") ->
         extra: of jaxdp-lab, that brings it.
         purpose: what needs it, in words.
         otherwise: what else could be done, in words.
-
-    Raises:
-        ModuleNotFoundError: it is not installed.
     """
     try:
         yield

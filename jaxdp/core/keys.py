@@ -39,11 +39,7 @@ def purpose_key(key: Key[Array, ""], purpose: str) -> Key[Array, ""]:
 
 
 def stream_key(key: Key[Array, ""], stream: str) -> Key[Array, ""]:
-    """The key of a random stream, apart from those of all runs, steps and purposes.
-
-    Args:
-        stream: name of a random stream in this module's registry.
-    """
+    """The key of a random stream of this registry, apart from those of all runs and purposes."""
     return jr.fold_in(key, _STREAMS[stream])
 
 

@@ -54,13 +54,8 @@ def new_figure(size: tuple[float, float]) -> "Figure":
 def given_axes(ax: Any, count: int, panels: str) -> "list[Axes]":
     """The axes that a caller gave for this many panels, in a list.
 
-    Args:
-        ax: one Axes, or an array or a sequence of them.
-        count: of the panels.
-        panels: what they show, in words.
-
-    Raises:
-        TypeError, ValueError: something else was given, or another number of axes.
+    `panels` says in words what they show. TypeError or ValueError for anything else than Axes, or
+    another number of them.
     """
     with require_extra("matplotlib", "plots", "a picture"):
         from matplotlib.axes import Axes
@@ -107,8 +102,7 @@ def draw_curves(
         spread: the predicted standard deviation of a single curve, drawn as a band.
         are_runs: whether the curves are independent runs, drawn as mean and band of one standard
             deviation; else each is drawn, the first in the darkest shade.
-        label: name of the simulator or theory, shown in the legend.
-        name: of the quantity.
+        label, name: of the simulator or theory, and of the quantity.
         ax: matplotlib's Axes to draw into; a new figure when None.
     """
     if ax is None:

@@ -21,13 +21,8 @@ _SECONDS_BETWEEN_LINES = 30.0
 def listener_of(progress: Any, name: str) -> Any:
     """The function that is told of progress, or None.
 
-    Args:
-        progress: None or False for none, True for a bar with the remaining time on standard
-            error, which ends at a share of 1, or a function, which is returned as it is.
-        name: shown before the bar.
-
-    Raises:
-        TypeError: it is something else.
+    None and False stand for none, True for a bar with the remaining time on standard error, which
+    ends at a share of 1; a function is returned as it is.
     """
     if progress is None or progress is False:
         return None

@@ -52,10 +52,10 @@ class Status(enum.IntEnum):
     """
 
     OK = 0
-    DIVERGED = 1  # a recorded risk is not finite
-    SOLVER_STOPPED = 2  # the differential equation's solver gave up before the end
-    INVALID = 3  # traced parameters left their range (an increasing schedule, rho <= 0)
-    UNSTABLE = 4  # a prediction beyond a limit of stability, which is not to be trusted
+    DIVERGED = 1
+    SOLVER_STOPPED = 2
+    INVALID = 3
+    UNSTABLE = 4
 
 
 def status_of(
@@ -259,13 +259,7 @@ def void_unless(valid: Bool[Array, ""], trajectory: Trajectory) -> Trajectory:
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """One named array.
-
-    Attributes:
-        name: of the variable.
-        dims: names of its own dimensions, after those of the axes of a sweep.
-        attrs: its units and what it is.
-    """
+    """One named array: its own dimensions after those of a sweep's axes, its units, what it is."""
 
     name: str
     dims: tuple[str, ...]

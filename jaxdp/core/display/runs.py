@@ -21,12 +21,8 @@ def rows_of_time(time: Any) -> Row:
 def row_over_time(name: str, values: Any, chosen: Any, meaning: str) -> Row:
     """From its first to its last record; of runs the mean of those that ended well.
 
-    Args:
-        name: of the quantity.
-        values: (*batch, records).
-        chosen: (*batch,), which runs count; None for a batch of descriptions, of which the range
-            is told.
-        meaning: what it is.
+    `chosen` says which runs count; None stands for a batch of descriptions, of which the range is
+    told.
     """
     if not is_known(values):
         return Row(name, in_words(values, 1), meaning)
@@ -49,12 +45,7 @@ def row_at_end(name: str, values: Any, chosen: Any, meaning: str) -> Row:
 
 
 def endings(statuses: Iterable[tuple[int, str]], found: Any) -> str:
-    """How many runs ended how, in words: "8 ok, 2 diverged".
-
-    Args:
-        statuses: codes and names.
-        found: the code of each run.
-    """
+    """How many runs ended how, in words: "8 ok, 2 diverged"; `statuses` are codes and names."""
     codes = np.asarray(found).reshape(-1)
     counts = [(name, int((codes == code).sum())) for code, name in statuses]
     texts = [f"{count} {name}" if codes.size > 1 else name for name, count in counts if count]
@@ -64,16 +55,13 @@ def endings(statuses: Iterable[tuple[int, str]], found: Any) -> str:
 def tidy_columns(
     time: Any, over_time: dict[str, Any], once: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Columns of equal length.
+    """Columns of equal length, those that number the runs first: "run", or "run_0", "run_1", ...
 
     Args:
         time: (*clocks, records), where `clocks` are the leading axes of the runs: all runs share
             one clock, or those of each trajectory of a batch do.
         over_time: (*runs, records), by name; the first sets the shape.
         once: (*runs,), by name; repeated at every record.
-
-    Returns:
-        The numbers of the run first: "run", or "run_0", "run_1", ... of more axes.
     """
     shape = np.shape(next(iter(over_time.values())))
     numbers = np.indices(shape)[:-1]

@@ -50,9 +50,7 @@ def sealed(arrays: Mapping[str, np.ndarray]) -> bytes:
 def read_sealed(path: str | os.PathLike, *, largest: float = math.inf) -> bytes:
     """The content of a file, where it begins and ends as what `sealed` wrote does.
 
-    Raises:
-        DamagedError: it does not, or is no file, or longer than `largest` bytes.
-        OSError: it cannot be read.
+    DamagedError where it does not, is no file, or longer than `largest` bytes.
     """
     try:
         file = opened(path, largest=largest)
@@ -71,11 +69,7 @@ def read_sealed(path: str | os.PathLike, *, largest: float = math.inf) -> bytes:
 
 
 def unsealed(content: bytes) -> dict[str, np.ndarray]:
-    """The arrays of a file that `sealed` wrote.
-
-    Raises:
-        DamagedError: it is damaged, or was not written so.
-    """
+    """The arrays of a file that `sealed` wrote; DamagedError where it did not write it so."""
     if not content:
         raise DamagedError("it is empty")
     body, digest = memoryview(content)[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
@@ -96,11 +90,7 @@ def unsealed(content: bytes) -> dict[str, np.ndarray]:
 
 
 def plain_json(text: str | bytes) -> Any:
-    """What a JSON text holds.
-
-    Raises:
-        DamagedError: it is none, is nested without end, or has a name twice in one object.
-    """
+    """What a JSON text holds; DamagedError if it has none, no end, or a name twice in an object."""
     try:
         return json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError):

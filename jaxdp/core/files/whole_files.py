@@ -39,13 +39,8 @@ class NotAFileError(ValueError):
 def whole_file(path: str | os.PathLike, *, replace: bool = True) -> Iterator[pathlib.Path]:
     """A name to write to; what is there at the end of the block gets the name `path`.
 
-    Args:
-        path: of the file; a symbolic link is followed.
-        replace: whether a file that exists is replaced.
-
-    Raises:
-        OSError: it cannot be written, or `path` is something else than a file.
-        FileExistsError: it exists, and is not to be replaced.
+    A symbolic link is followed. OSError where it cannot be written or `path` is something else than
+    a file; FileExistsError where it exists and is not to be replaced.
     """
     target = pathlib.Path(os.path.realpath(path) if replace else path)
     # To rename over a device, a pipe or a socket would put a file in its place.
@@ -85,12 +80,7 @@ def read_file(path: str | os.PathLike, *, largest: float = math.inf) -> bytes:
 
 
 def opened(path: str | os.PathLike, *, largest: float = math.inf) -> BinaryIO:
-    """A file to read from.
-
-    Raises:
-        NotAFileError: it is something else, or of more bytes than `largest`.
-        OSError: it cannot be read.
-    """
+    """A file to read from; NotAFileError if it is something else, or longer than `largest`."""
     try:
         handle = os.open(path, _READ)
     except OSError as error:
@@ -111,9 +101,7 @@ def opened(path: str | os.PathLike, *, largest: float = math.inf) -> BinaryIO:
 def claimed(path: str | os.PathLike) -> Iterator[None]:
     """Keep a new file's name for this process while it works on what it will write there.
 
-    Raises:
-        FileExistsError: the file exists, or another process works on it; says so in words.
-        OSError: nothing can be written there.
+    FileExistsError says in words that the file exists, or that another process works on it.
     """
     target = pathlib.Path(path)
     claim = target.with_name(f"{target.name}.claim")

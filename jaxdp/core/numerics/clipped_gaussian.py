@@ -207,13 +207,7 @@ def _chain(slopes, tangents, limit):
 def clipped_powers(
     mean: Float[Array, "*shape"], std: Float[Array, ""], limit: Float[Array, "*shape"]
 ) -> tuple[Float[Array, "*shape"], ...]:
-    """E[s^p] for p = 1, 2, 3, 4, and the probability that X is beyond the limit.
-
-    Args:
-        mean: m.
-        std: the square root of v, >= 0.
-        limit: k > 0; infinite for no clipping.
-    """
+    """E[s^p] for p = 1, 2, 3, 4, and the probability that X is beyond the limit k > 0."""
     is_fixed = std <= 0
     scale = jnp.where(is_fixed, 1, std)
     above = jnp.clip((limit - mean) / scale, -_LARGEST, _LARGEST)

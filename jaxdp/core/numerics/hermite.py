@@ -35,11 +35,9 @@ _FEWEST = 4096
 
 
 class Panels(NamedTuple):
-    """Cuts of a line segment.
+    """Cuts of a line segment: a function is a polynomial to rounding between two edges.
 
-    Attributes:
-        edges: increasing; between two of them the function is a polynomial to rounding.
-        kinks: the edges at which it is not smooth (or changes over a small part of the scale).
+    `kinks` are the edges at which it is not smooth, or changes over a small part of the scale.
     """
 
     edges: Float[np.ndarray, " edges"]
@@ -80,12 +78,7 @@ def hermite_coefficients(
 
 
 def host_function(activation: Callable[[Array], Array]) -> HostFunction:
-    """An elementwise JAX function as one of NumPy arrays, in float64 whatever JAX's precision.
-
-    Raises:
-        TypeError: it cannot be called or its values are not real numbers.
-        ValueError: it does not act on each element alone.
-    """
+    """An elementwise JAX function as one of NumPy arrays, in float64 whatever JAX's precision."""
     require_callable("activation", activation, "a callable, elementwise function such as jnp.tanh")
 
     def function(values):
@@ -113,12 +106,7 @@ def host_function(activation: Callable[[Array], Array]) -> HostFunction:
 def evaluate_on_host(
     activation: Callable[[Array], Array], values: Float[np.ndarray, "*shape"]
 ) -> Float[np.ndarray, "*shape"]:
-    """An elementwise JAX function in float64 on the CPU, whatever precision and device JAX has.
-
-    Raises:
-        TypeError: its values are not real numbers.
-        ValueError: it does not keep the shape.
-    """
+    """An elementwise JAX function in float64 on the CPU, whatever precision and device JAX has."""
     with on_host(), jax.ensure_compile_time_eval():
         result = np.asarray(activation(jnp.asarray(values, jnp.float64)))
     if result.shape != np.shape(values):
@@ -134,13 +122,7 @@ def evaluate_on_host(
 def scaled_coefficients(
     function: HostFunction, scales: Float[np.ndarray, " scales"], num_orders: int
 ) -> tuple[Float[np.ndarray, "scales orders"], Float[np.ndarray, " scales"]]:
-    r"""$a_k(s) = E[\phi(s g)\,h_k(g)]$ and $E[\phi(s g)^2]$ for positive scales within an octave.
-
-    Args:
-        function: phi on the host.
-        scales: s, the largest at most about twice the smallest.
-        num_orders: orders 0 to `num_orders` - 1.
-    """
+    r"""$a_k(s) = E[\phi(s g)\,h_k(g)]$ and $E[\phi(s g)^2]$ for scales s > 0 within an octave."""
     smallest = scales.min()
     # The Hermite function of order k has wave number sqrt(k).
     widest = smallest * min(1.0, 10 / math.sqrt(num_orders))
@@ -171,9 +153,7 @@ def scaled_coefficients(
 def smooth_panels(function: HostFunction, scale: float) -> Panels:
     """Panels that resolve `function` on +-14 `scale`, where a Gaussian of that scale can be.
 
-    Raises:
-        ValueError: the function is not finite there, grows so fast that its Gaussian second
-            moment is not covered, or is not piecewise smooth.
+    ValueError where it is not finite, not piecewise smooth, or grows too fast for a second moment.
     """
     # Unequal ends keep kinks at round numbers off the edges, where they would not be seen.
     left, right = -1.0113 * _REACH * scale, 1.0237 * _REACH * scale
