@@ -26,12 +26,7 @@ _Scalar = float | Float[Array, ""]
 
 
 class Proved(NamedTuple):
-    """The strong guarantees of a mechanism, where they are proved.
-
-    Attributes:
-        mu: Gaussian DP, else None.
-        zcdp: zero-concentrated DP, else None.
-    """
+    """The strong guarantees of a mechanism, Gaussian and zero-concentrated DP; None if unproved."""
 
     mu: Any
     zcdp: Any

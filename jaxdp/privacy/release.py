@@ -119,15 +119,7 @@ class Release(eqx.Module):
 
 
 def release_of(thing: Any, name: str = "thing") -> Release:
-    """A release, or that of an algorithm, a run or anything else that has one.
-
-    Args:
-        thing: whose.
-        name: of the argument.
-
-    Raises:
-        TypeError: it does not state what it releases.
-    """
+    """A release, or that of an algorithm, a run or anything else that states what it releases."""
     if isinstance(thing, Release):
         return thing
     if not hasattr(thing, "release") or isinstance(thing, type):

@@ -90,13 +90,7 @@ def square_root_strategy(num_steps: int, nu: Any) -> Float[Any, "steps steps"]:
 
 
 def check_strategy(strategy: Any, num_steps: int) -> None:
-    """Raise ValueError unless it is a strategy for so many steps; a traced one by its shape only.
-
-    Raises:
-        TypeError: it is not made of real numbers.
-        ValueError: its shape is another, an entry is not finite or above the diagonal, the diagonal
-            is not positive, or a column is longer than 1.
-    """
+    """Raise ValueError unless it is a strategy for so many steps; of a traced one the shape."""
     require_real("strategy", strategy)
     shape = np.shape(strategy)
     if shape != (num_steps, num_steps):
@@ -150,16 +144,9 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
     well conditioned. Columns that are longer than 1 by rounding are covered in the same way. A
     traced matrix is inverted in its own type, and its noise is .2 % larger (1e-6 in float64): far
     above the rounding of matrices whose inverse has entries up to a hundred, and what that does not
-    cover is charged for (`longest_column_of`).
+    cover is charged for (`longest_column_of`). ValueError where C is too near to a singular matrix.
 
     Derived: test_the_mixing_as_rounded_keeps_every_column_below_one.
-
-    Args:
-        strategy: C, as `check_strategy` accepts it.
-        dtype: of M.
-
-    Raises:
-        ValueError: C is so near to a singular matrix that its inverse has too few digits.
     """
     if isinstance(strategy, Tracer):
         matrix = jnp.asarray(strategy).astype(dtype)

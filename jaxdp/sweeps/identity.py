@@ -41,11 +41,8 @@ def identity_of(
 ) -> dict[str, Any]:
     """What must agree for a store to be resumed, as JSON.
 
-    Args:
-        axes: kind, length and digest of each, by name.
-        key: of the sweep.
-        version: stands for the function; None where the programs do.
-        programs: the digest of each, by `digest`.
+    `axes` has kind, length and digest of each. `version` stands for the function; None where the
+    digests of its programs do.
     """
     return {
         "jax": jax.__version__,
@@ -83,14 +80,10 @@ def version_of(distribution: str) -> str:
 
 
 def digest(value: Any) -> str:
-    """A digest of a program or a plain value, equal in every process where that is.
+    """A digest of a program of `jax.make_jaxpr` or a plain value, equal in every process.
 
-    Args:
-        value: a program of `jax.make_jaxpr`, an array, a number, text, a description (a
-            dataclass), or a tuple, list, dict or set of these.
-
-    Raises:
-        UnreadableError: something in it is none of these, or a program that calls the host.
+    Plain values are arrays, numbers, text, dataclasses, and tuples, lists, dicts and sets of these.
+    UnreadableError where something is none of these, or a program that calls the host.
     """
     return _hashed(_Reading().of(value))
 

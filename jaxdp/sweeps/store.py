@@ -44,13 +44,10 @@ _MOST_BYTES, _MOST_NUMBERS = 2**26, 2**28
 
 
 class Store:
-    """A folder of finished shards that belongs to one sweep.
+    """A folder of finished shards that belongs to one sweep; made when it is absent.
 
-    Args:
-        folder: made when it is absent; ValueError where it is another sweep's, or something else's.
-        identity: what must agree for the folder to be resumed.
-        function: the name of the sweep's function, for errors and for who reads the folder.
-        coordinates: the values of each axis, for who reads the folder.
+    ValueError where it is another sweep's, or something else's. The function's name and the axes'
+    values are kept for errors, and for who reads the folder.
     """
 
     def __init__(
@@ -90,11 +87,7 @@ class Store:
         return set(self._listed)
 
     def read(self, place: Place) -> Shard | None:
-        """A shard; None, with a warning that names its file, where it is damaged.
-
-        Raises:
-            ValueError: it belongs to another sweep.
-        """
+        """A shard; None, with a warning that names its file, where it is damaged."""
         path = self.folder / file_name(place)
         try:
             shard, digest = unpacked(place, read_sealed(path))
@@ -264,11 +257,7 @@ def packed(shard: Shard, sweep: str) -> bytes:
 
 
 def unpacked(place: Place, content: bytes) -> tuple[Shard, str]:
-    """The shard in a file of this place's name, and the digest of the sweep that it belongs to.
-
-    Raises:
-        DamagedError: the content is not as it was written, or belongs to another place.
-    """
+    """The shard in a file of this place's name, and the digest of the sweep that it belongs to."""
     arrays = unsealed(content)
     text = str(arrays.pop("about", ""))
     about = plain_json(text)

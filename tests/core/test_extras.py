@@ -29,8 +29,11 @@ CALLS = {
     "jaxdp.data.read_mnist()": ("sklearn", "data"),
     "jaxdp.data.read_cifar10()": ("sklearn", "data"),
     "from jaxdp.data.datasets import read_table; read_table('t.csv', None)": ("pandas", "data"),
-    "from jaxdp.privacy.conversions.subsampling import subsampled_gaussian_epsilon;"
-    "subsampled_gaussian_epsilon(.1, 1., 9, 1e-5, 'zero-out-one')": ("dp_accounting", "privacy"),
+    "import optax; jaxdp.account(jaxdp.PrivateOptimiser(optax.sgd(.1), clip_norm=1., num_steps=9,"
+    "noise_multiplier=1., sampler=jaxdp.privacy.PoissonSampler(100, .1)), delta=1e-5)": (
+        "dp_accounting",
+        "privacy",
+    ),
 }
 _COMMANDS = {
     "compare --out o": ("matplotlib", "plots"),

@@ -1,7 +1,7 @@
 r"""Audits of recorded scores: what runs on two neighbouring inputs show, wherever they were made.
 
 A quarter of the scores chooses an event; on the others it is counted under both inputs, and the two
-counts together bound the privacy parameter from below (`two_proportions`). What was recorded may
+counts together bound the privacy parameter from below (`lower_bound`). What was recorded may
 have been sorted, so it is shuffled first. The shuffle is made from a digest of the scores: a bound
 depends on which scores there are, not on their order.
 """
@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import host_array, host_number
-from jaxdp.privacy.audits.events import Epsilon, Mu, choose_event
-from jaxdp.privacy.audits.two_proportions import lower_bound
+from jaxdp.privacy.audits.events import Epsilon, Mu, choose_event, lower_bound
 
 _SELECTION_SHARE = 0.25
 
@@ -125,11 +124,7 @@ def bound_of(
 ) -> float:
     """The bound from scores of runs in an order that does not depend on them.
 
-    Args:
-        measure: what is bounded.
-        first: scores on the first input; the first quarter of them chooses the event.
-        second: likewise on the second.
-        confidence: of the bound.
+    The first quarter of the scores on each input chooses the event; the others bound it.
     """
     first, second = _ordered(first), _ordered(second)
     begins = _num_chosen_on(len(first)), _num_chosen_on(len(second))

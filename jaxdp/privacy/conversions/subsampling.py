@@ -66,12 +66,8 @@ _remembered = functools.lru_cache(maxsize=1024)
 class SampledGaussian(NamedTuple):
     """A run of noisy sums over Poisson samples of terms of norm 1 at most.
 
-    Attributes:
-        sampling_rate: q in (0, 1], the probability of one record in one step; 1 for a Gaussian
-            mechanism.
-        noise_multiplier: standard deviation of the noise on a sum over the largest term, >= 0.
-        num_steps: >= 1.
-        failure: probability of what nothing is claimed of; it adds to delta.
+    `sampling_rate` is the probability of one record in one step, 1 for a Gaussian mechanism;
+    `failure` the probability of what nothing is claimed of, which adds to delta.
     """
 
     sampling_rate: float
@@ -80,40 +76,13 @@ class SampledGaussian(NamedTuple):
     failure: float = 0.0
 
 
-def subsampled_gaussian_epsilon(
-    sampling_rate: float, noise_multiplier: float, num_steps: int, delta: float, adjacency: str
-) -> float:
-    """An upper bound on epsilon at delta of one run, on the host; exact without subsampling.
-
-    Args:
-        sampling_rate, noise_multiplier, num_steps: of the `SampledGaussian`.
-        delta, adjacency: as for `composed_epsilon`.
-
-    Raises:
-        ImportError: dp_accounting is not installed.
-    """
-    run = SampledGaussian(sampling_rate, noise_multiplier, num_steps)
-    return composed_epsilon((run,), delta, adjacency)
-
-
 def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
     """An upper bound on epsilon at delta of runs that follow one another, on the host.
 
     Steps of one kind are counted together, whatever run they are of, so that a run in parts costs
-    what the whole does.
-
-    Args:
-        runs: at least one; what each of them sums may depend on what those before it released, but
-            its rate, noise and number of steps may not.
-        delta: in (0, 1).
-        adjacency: "add-or-remove-one" or "zero-out-one".
-
-    Returns:
-        Infinity where the runs' failures use delta up.
-
-    Raises:
-        TypeError: a noise multiplier or delta is traced.
-        ImportError: dp_accounting is not installed.
+    what the whole does. What a run sums may depend on what those before it released, but its rate,
+    noise and number of steps may not. The adjacency is "add-or-remove-one" or "zero-out-one". The
+    bound is infinite where the runs' failures use delta up.
     """
     values = [concrete(value) for value in (delta, *(run.noise_multiplier for run in runs))]
     if any(value is None for value in values):

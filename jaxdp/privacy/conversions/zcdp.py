@@ -12,12 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdp.privacy.arguments import (
-    answer,
-    check_delta,
-    check_non_negative,
-    is_probability,
-)
+from jaxdp.privacy.arguments import answer, check_delta, check_non_negative, is_probability
 from jaxdp.privacy.conversions.bisection import largest_within, traced_largest_within
 
 _ROUNDING = 1e-12

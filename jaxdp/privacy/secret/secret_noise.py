@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int, UInt64
 
-from jaxdp.core.checks import host_array, require_count, require_kind
+from jaxdp.core.checks import host_array
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved, require_mechanism
 from jaxdp.privacy.secret.rounded_normals import rounded_sums
 
@@ -130,10 +130,7 @@ class SecretNoise(eqx.Module):
         )
 
     def assumptions(self, *lines: str) -> tuple[str, ...]:
-        """The lines of a guarantee with this noise, and what it needs of the random bits.
-
-        None where the noise can be guessed: nothing is guaranteed then.
-        """
+        """The lines of a guarantee with this noise, and what it needs of the random bits."""
         if self.is_guessable:
             return ()
         if self.seed is None:
@@ -150,9 +147,6 @@ class SecretNoise(eqx.Module):
         Were the noise of two sums that differ the same, if only by the rounding of another device
         or by a function of the same name, their difference would be released as it is. So all
         that is hidden, and all that is public, is hashed along with the seed.
-
-        Args:
-            numbers: arrays, numbers, strings and bytes.
         """
         if self.seed is None:
             return self
@@ -166,7 +160,6 @@ class SecretNoise(eqx.Module):
 
     def words(self, count: int, purpose: str) -> UInt64[np.ndarray, " count"]:
         """64 uniform bits, `count` times; with a seed, others for every purpose."""
-        require_count("count", count, least=0)
         return np.frombuffer(self._bytes(count * _WORD_BYTES, purpose), np.dtype("<u8"))
 
     def normals(self, shape: int | tuple[int, ...], purpose: str) -> Float[np.ndarray, "*shape"]:
@@ -176,9 +169,6 @@ class SecretNoise(eqx.Module):
         tail, where float64 is fine, no uniform number is rounded, and the largest is 9.16.
         """
         shape = (shape,) if isinstance(shape, int) else shape
-        require_kind("shape", shape, (tuple, list), "a length or a tuple of lengths")
-        for length in shape:
-            require_count("every length of shape", length, least=0)
         words = self.words(math.prod(shape), purpose)
         sizes = -scipy.special.ndtri(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)
         return np.where(words & np.uint64(1), sizes, -sizes).reshape(shape)
@@ -227,7 +217,6 @@ class SecretNoise(eqx.Module):
 
         Each is preceded by its length, so that no two triples collide.
         """
-        require_kind("purpose", purpose, str, "what the noise is for, in words")
         if self.seed is None:
             return os.urandom(count)
         hashed = hashlib.shake_256(b"jaxdp secret noise")

@@ -277,5 +277,3 @@ def test_wrong_arguments_are_refused():
     for num_correct in (-1, 6):
         with pytest.raises(ValueError, match="expected num_correct from 0 to num_guesses = 5"):
             one_run_epsilon(num_correct, **sizes)
-    with pytest.raises(ValueError, match="expected finite epsilon >= 0"):
-        correct_guesses_tail(3, -1.0, **sizes)

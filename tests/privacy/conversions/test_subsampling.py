@@ -24,11 +24,17 @@ from jaxdp.privacy.conversions.subsampling import (
     composed_epsilon,
     grid_epsilon,
     renyi_epsilon,
-    subsampled_gaussian_epsilon,
 )
 
 _BOTH = ["add-or-remove-one", "zero-out-one"]
 _ADDED = "add-or-remove-one"
+
+
+def _run_epsilon(sampling_rate, noise_multiplier, num_steps, delta, adjacency=_ADDED):
+    run = SampledGaussian(sampling_rate, noise_multiplier, num_steps)
+    return composed_epsilon((run,), delta, adjacency)
+
+
 both_adjacencies = pytest.mark.parametrize("adjacency", _BOTH)
 
 
@@ -73,10 +79,10 @@ def _bounds(runs, delta, reach, num_points=2**20):
 )
 def test_many_steps_cost_what_an_independent_composition_says(rate, noise, num_steps):
     least, _ = _bounds([(rate, noise, num_steps)], 1e-5, 16.0)
-    found = subsampled_gaussian_epsilon(rate, noise, num_steps, 1e-5, _ADDED)
+    found = _run_epsilon(rate, noise, num_steps, 1e-5)
     assert least <= found <= 1.02 * least
     # Noise off by a tenth is seen.
-    assert not least <= subsampled_gaussian_epsilon(rate, 1.1 * noise, num_steps, 1e-5, _ADDED)
+    assert not least <= _run_epsilon(rate, 1.1 * noise, num_steps, 1e-5)
 
 
 @both_adjacencies
@@ -91,7 +97,7 @@ def test_both_routes_mean_the_same_noise_multiplier_as_the_exact_gaussian(
     by_renyi = renyi_epsilon(runs, 1e-5, adjacency)
     assert exact <= on_grid <= exact * 1.002
     assert exact < by_renyi < exact * 1.25
-    assert subsampled_gaussian_epsilon(1.0, noise, num_steps, 1e-5, adjacency) == exact
+    assert _run_epsilon(1.0, noise, num_steps, 1e-5, adjacency) == exact
 
 
 def test_the_library_has_two_meanings_where_it_is_not_used():
@@ -126,18 +132,14 @@ def _one_step_delta(rate, noise, epsilon):
 def test_one_step_is_what_the_definition_gives(rate, noise):
     delta = 1e-4
     exact = brentq(lambda e: _one_step_delta(rate, noise, e) - delta, 1e-3, 5, xtol=1e-7)
-    found = subsampled_gaussian_epsilon(rate, noise, 1, delta, _ADDED)
+    found = _run_epsilon(rate, noise, 1, delta)
     assert exact * (1 - 1e-5) <= found <= exact * (1 + 1e-3)
 
 
 def test_known_values():
     # Of dp_accounting, on a grid of 1e-5.
-    assert subsampled_gaussian_epsilon(0.01, 1.0, 1000, 1e-5, _ADDED) == pytest.approx(
-        1.8282, rel=1e-3
-    )
-    assert subsampled_gaussian_epsilon(0.01, 1.0, 1000, 1e-6, _ADDED) == pytest.approx(
-        2.1245, rel=1e-3
-    )
+    assert _run_epsilon(0.01, 1.0, 1000, 1e-5) == pytest.approx(1.8282, rel=1e-3)
+    assert _run_epsilon(0.01, 1.0, 1000, 1e-6) == pytest.approx(2.1245, rel=1e-3)
     # The Renyi route of the widespread moments accountants.
     by_renyi = renyi_epsilon((SampledGaussian(0.01, 1.0, 1000),), 1e-5, _ADDED)
     assert by_renyi == pytest.approx(2.108, abs=0.01)
@@ -154,9 +156,9 @@ def test_the_grid_is_never_below_the_truth_near_its_resolution(num_steps, delta)
 def test_below_its_resolution_the_grid_is_not_asked():
     runs = (SampledGaussian(0.01, 1.0, 1000),)
     assert grid_epsilon(runs, 1e-14, _ADDED) == math.inf
-    found = subsampled_gaussian_epsilon(0.01, 1.0, 1000, 1e-14, _ADDED)
+    found = _run_epsilon(0.01, 1.0, 1000, 1e-14)
     assert found == renyi_epsilon(runs, 1e-14, _ADDED)
-    assert subsampled_gaussian_epsilon(0.01, 1.0, 1000, 1e-12, _ADDED) <= found
+    assert _run_epsilon(0.01, 1.0, 1000, 1e-12) <= found
 
 
 @pytest.mark.slow
@@ -172,23 +174,23 @@ def test_below_its_resolution_the_grid_is_not_asked():
     ],
 )
 def test_extreme_parameters_are_answered_by_a_bound_of_little_work(rate, noise, num_steps):
-    found = subsampled_gaussian_epsilon(rate, noise, num_steps, 1e-5, _ADDED)
+    found = _run_epsilon(rate, noise, num_steps, 1e-5)
     assert 0 <= found <= gaussian_epsilon(math.sqrt(num_steps) / noise, 1e-5)
 
 
 def test_limits():
-    assert subsampled_gaussian_epsilon(0.1, 0.0, 10, 1e-5, _ADDED) == math.inf
-    assert subsampled_gaussian_epsilon(0.1, math.inf, 10, 1e-5, _ADDED) == 0
+    assert _run_epsilon(0.1, 0.0, 10, 1e-5) == math.inf
+    assert _run_epsilon(0.1, math.inf, 10, 1e-5) == 0
     # A record that is hardly ever drawn needs no noise.
-    assert subsampled_gaussian_epsilon(1e-8, 0.0, 10, 1e-5, _ADDED) == 0
+    assert _run_epsilon(1e-8, 0.0, 10, 1e-5) == 0
 
 
 def test_epsilon_moves_one_way_in_every_argument():
     base = {"sampling_rate": 0.02, "noise_multiplier": 1.0, "num_steps": 200, "delta": 1e-5}
     moved = {"sampling_rate": 0.03, "noise_multiplier": 0.9, "num_steps": 300, "delta": 1e-6}
-    least = subsampled_gaussian_epsilon(**base, adjacency=_ADDED)
+    least = _run_epsilon(**base, adjacency=_ADDED)
     for name, value in moved.items():
-        assert subsampled_gaussian_epsilon(**{**base, name: value}, adjacency=_ADDED) > least
+        assert _run_epsilon(**{**base, name: value}, adjacency=_ADDED) > least
 
 
 def test_truncated_batches_are_paid_for_in_delta():
@@ -240,9 +242,9 @@ def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     # Numbers that no other test asks for: what was asked for before is remembered.
     with pytest.raises(ImportError, match=r"jaxdp-lab\[privacy\]"):
-        subsampled_gaussian_epsilon(0.1234, 1.0, 10, 1e-5, _ADDED)
+        _run_epsilon(0.1234, 1.0, 10, 1e-5)
     # What needs no accountant does not ask for it.
-    assert subsampled_gaussian_epsilon(1.0, 1.0, 10, 1e-5, _ADDED) > 0
+    assert _run_epsilon(1.0, 1.0, 10, 1e-5) > 0
 
 
 # Large epsilons: debugging, attacks and audits.
@@ -266,7 +268,7 @@ def test_a_large_epsilon_is_what_an_independent_composition_says_for_any_records
         sampler = PoissonSampler(num_records, rate)
         found = PoissonSubsampledGaussian(sampler, noise, num_steps).epsilon(delta, "zero-out-one")
         assert least <= found <= 1.001 * most
-    assert subsampled_gaussian_epsilon(rate, 0.98 * noise, num_steps, delta, _ADDED) > 1.001 * most
+    assert _run_epsilon(rate, 0.98 * noise, num_steps, delta) > 1.001 * most
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.02, 0.003])
@@ -280,13 +282,13 @@ def test_one_step_of_little_noise_is_exact(noise):
         return rate * (math.exp(near) - math.exp(far)) - delta
 
     exact = brentq(excess, 10, mu**2)
-    found = subsampled_gaussian_epsilon(rate, noise, 1, delta, _ADDED)
+    found = _run_epsilon(rate, noise, 1, delta)
     assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-3)
 
 
 def test_more_noise_never_costs_more_where_losses_are_tiny():
     noises = (50.0, 500.0, 5e3, 5e4)
-    found = [subsampled_gaussian_epsilon(2e-4, one, 30, 1e-8, _ADDED) for one in noises]
+    found = [_run_epsilon(2e-4, one, 30, 1e-8) for one in noises]
     assert found == sorted(found, reverse=True)
     assert found[0] < 1e-4
 
