@@ -29,11 +29,7 @@ class Table(NamedTuple):
 
 
 def standardise(inputs: Any, labels: Any) -> Table:
-    """Check a table, centre it and scale its inputs by one number.
-
-    Raises:
-        ValueError: says which of shape, missing values, constant columns or too few rows it is.
-    """
+    """Check a table, centre it and scale its inputs by one number."""
     inputs, labels = host_array("inputs", inputs), host_array("labels", labels)
     if inputs.ndim != 2 or labels.shape != inputs.shape[:1]:
         raise ValueError(

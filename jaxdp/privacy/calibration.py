@@ -39,9 +39,6 @@ def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releas
     Returns:
         A float, or an array for array or traced arguments.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
         >>> from jaxdp.privacy import gaussian_noise_std
         >>> print(f"{gaussian_noise_std(1.0, 1e-5, sensitivity=2.0, num_releases=4):.2f}")
@@ -66,9 +63,6 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
 
     Returns:
         A float, or an array for array or traced arguments.
-
-    Raises:
-        ValueError: an argument is out of its range.
 
     Example:
         >>> from jaxdp.privacy import zcdp_noise_std

@@ -146,9 +146,6 @@ class ObjectivePerturbation(AbstractObjectivePerturbation):
         has_signed_slopes: whether a record's label tells the sign of its slope, as for decreasing
             margin losses. The bound is then smaller.
 
-    Raises:
-        ValueError: a number is negative or not a number.
-
     Example:
         >>> from jaxdp.privacy import ObjectivePerturbation
         >>> mechanism = ObjectivePerturbation(shift=0.5, log_jacobian=0.1)
@@ -177,9 +174,6 @@ class SoftmaxPerturbation(AbstractObjectivePerturbation):
         approximation_mu: $\mu_2$ >= 0, of the Gaussian noise that hides how far the minimiser is
             from the exact one; 0 for the exact one.
         num_classes: k >= 2.
-
-    Raises:
-        ValueError: a number is negative or not a number, or there are fewer than two classes.
 
     Example:
         >>> from jaxdp.privacy import SoftmaxPerturbation

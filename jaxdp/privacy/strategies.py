@@ -65,9 +65,6 @@ def square_root_strategy(num_steps: int, nu: Any) -> Float[Any, "steps steps"]:
     Returns:
         The strategy: a float64 NumPy array, or a JAX array for a traced nu.
 
-    Raises:
-        ValueError: nu is outside [0, 1].
-
     Example:
         >>> from jaxdp.privacy import square_root_strategy
         >>> strategy = square_root_strategy(3, 0.0)

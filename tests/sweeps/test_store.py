@@ -17,6 +17,7 @@ from sweeps import workload
 
 import jaxdp
 from jaxdp.core.files.sealed_arrays import DamagedError
+from jaxdp.core.numerics.precision import x64
 from jaxdp.sweeps import identity, read_store
 from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.results import Place, Shard, Variable
@@ -139,6 +140,11 @@ def test_a_damaged_description_can_be_removed(finished, store):
     assert workload.run(_untraceable, store).equals(finished[1])
 
 
+def _by_gain(key, gain, power, shift):
+    return {"vector": gain}
+
+
+# What the error says, and how the call differs from the one that made the store.
 REFUSED = {
     "its axis gain is array, 10, .*, not array, 10, ": {
         "axes": AXES | {"gain": AXES["gain"] + 1e-15}
@@ -155,33 +161,23 @@ REFUSED = {
     },
     "its key is .*, not ": {"key": jr.key(4)},
     "its version is tests, not other": {"version": "other"},
-    "its version is tests, not None.* made by .*noisy, and this is .*_by_gain": {"version": None},
+    "its version is tests, not None.* made by .*noisy, and this is .*_by_gain": {
+        "version": None,
+        "function": _by_gain,
+    },
+    "its jax_enable_x64 is False, not True": {},
 }
-
-
-def _by_gain(key, gain, power, shift):
-    return {"vector": gain}
 
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_another_sweeps_store_is_refused_and_left_as_it_is(store, message):
     before = workload.contents(store)
-    given = {"axes": AXES, "key": KEY, "version": "tests"} | REFUSED[message]
-    function = _untraceable if given["version"] else _by_gain
-    with pytest.raises(ValueError, match=message):
-        jaxdp.sweep(function, given.pop("axes"), store=store, quiet=True, **given)
-    assert workload.contents(store) == before
-
-
-def test_another_precision_is_refused(store):
-    if not hasattr(jax, "enable_x64"):
-        pytest.skip("this JAX has no jax.enable_x64")
-    before = workload.contents(store)
+    given = {"axes": AXES, "key": KEY, "version": "tests", "function": _untraceable}
     with (
-        jax.enable_x64(True),
-        pytest.raises(ValueError, match="its jax_enable_x64 is False, not True"),
+        x64("x64" in message),
+        pytest.raises(ValueError, match=message),
     ):
-        workload.run(_untraceable, store)
+        jaxdp.sweep(**(given | REFUSED[message]), store=store, quiet=True)
     assert workload.contents(store) == before
 
 

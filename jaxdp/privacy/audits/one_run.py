@@ -152,9 +152,6 @@ def one_run_epsilon(
     Returns:
         The bound; 0.0 when none is shown.
 
-    Raises:
-        ValueError: an argument is outside its range.
-
     Example:
         >>> from jaxdp.privacy import one_run_epsilon
         >>> shown = one_run_epsilon(95, num_guesses=100, num_canaries=1000, delta=1e-5)

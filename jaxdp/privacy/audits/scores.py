@@ -80,9 +80,6 @@ def audit_scores_mu(
     Returns:
         The bound; 0.0 when none is shown.
 
-    Raises:
-        TypeError, ValueError: as `audit_scores`.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.privacy import audit_scores_mu

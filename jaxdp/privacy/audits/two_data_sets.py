@@ -120,9 +120,6 @@ def audit_mu(
     Returns:
         The bound; 0.0 when none is shown.
 
-    Raises:
-        TypeError, ValueError: as `audit`.
-
     Example:
         >>> import jax
         >>> from jaxdp.privacy import audit_mu

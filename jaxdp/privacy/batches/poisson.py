@@ -56,10 +56,6 @@ class PoissonSampler(AbstractSampler):
             data sets. None: the least that overflows with probability at most 1e-30 a step, also
             for a neighbour with one record more: at rate 1 that is num_records + 1.
 
-    Raises:
-        ValueError: a value is out of its range.
-        TypeError: a count is not a Python int.
-
     Example:
         >>> from jaxdp.privacy import PoissonSampler
         >>> sampler = PoissonSampler(num_records=1000, sampling_rate=0.0625)

@@ -36,10 +36,6 @@ class AbstractUnamplifiedSampler(AbstractSampler):
     Args:
         num_records: n, public.
         batch_size: B <= n, public.
-
-    Raises:
-        ValueError: a batch would hold more records than there are.
-        TypeError: a count is not a Python int.
     """
 
     num_records: int = eqx.field(static=True)
@@ -108,10 +104,6 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
         num_records: n, public.
         batch_size: B <= n; the last batch of an epoch has what is left.
 
-    Raises:
-        ValueError: a batch would hold more records than there are.
-        TypeError: a count is not a Python int.
-
     Example:
         >>> from jaxdp.privacy import ShuffledEpochs
         >>> sampler = ShuffledEpochs(num_records=1000, batch_size=50)
@@ -167,10 +159,6 @@ class FixedSizeBatches(AbstractUnamplifiedSampler):
     Args:
         num_records: n, public.
         batch_size: B <= n, public.
-
-    Raises:
-        ValueError: a batch would hold more records than there are.
-        TypeError: a count is not a Python int.
 
     Example:
         >>> from jaxdp.privacy import FixedSizeBatches

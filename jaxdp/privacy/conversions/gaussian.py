@@ -60,9 +60,6 @@ def gaussian_delta(mu: Any, epsilon: Any) -> Any:
         A float for concrete scalars, a float64 NumPy array for concrete arrays, a JAX array for
         traced arguments.
 
-    Raises:
-        ValueError: an argument is negative or not a number, or the shapes do not broadcast.
-
     Example:
         >>> from jaxdp.privacy import gaussian_delta
         >>> print(f"{gaussian_delta(mu=0.5, epsilon=1.0):.4f}")
@@ -82,9 +79,6 @@ def gaussian_epsilon(mu: Any, delta: Any) -> Any:
 
     Returns:
         As `gaussian_delta`.
-
-    Raises:
-        ValueError: an argument is out of its range, or the shapes do not broadcast.
 
     Example:
         >>> from jaxdp.privacy import gaussian_epsilon
@@ -108,9 +102,6 @@ def gaussian_mu(epsilon: Any, delta: Any) -> Any:
     Returns:
         As `gaussian_delta`.
 
-    Raises:
-        ValueError: an argument is out of its range, or the shapes do not broadcast.
-
     Example:
         >>> from jaxdp.privacy import gaussian_mu
         >>> print(f"{gaussian_mu(epsilon=1.0, delta=1e-5):.4f}")
@@ -131,9 +122,6 @@ def composed_mu(*mus: Any) -> Any:
 
     Returns:
         A float for concrete scalars, else an array of the arguments' common shape.
-
-    Raises:
-        ValueError: a mu is negative or not a number, or the shapes do not broadcast.
 
     Example:
         >>> from jaxdp.privacy import composed_mu
@@ -165,9 +153,6 @@ def gaussian_tradeoff(mu: ArrayLike, false_positive_rate: ArrayLike) -> Float[np
 
     Returns:
         The rate of false negatives, of the arguments' common shape.
-
-    Raises:
-        ValueError: an argument is out of range.
 
     Example:
         >>> from jaxdp.privacy import gaussian_tradeoff

@@ -38,9 +38,6 @@ def zcdp_epsilon(zcdp: Any, delta: Any) -> Any:
         A float for concrete scalars, a float64 NumPy array for concrete arrays, a JAX array for
         traced arguments.
 
-    Raises:
-        ValueError: an argument is out of its range, or the shapes do not broadcast.
-
     Example:
         >>> from jaxdp.privacy import zcdp_epsilon
         >>> print(f"{zcdp_epsilon(zcdp=0.5, delta=1e-5):.3f}")
@@ -62,9 +59,6 @@ def zcdp_epsilon_published(zcdp: Any, delta: Any) -> Any:
 
     Returns:
         As `zcdp_epsilon`, and never less.
-
-    Raises:
-        ValueError: an argument is out of its range, or the shapes do not broadcast.
 
     Example:
         >>> from jaxdp.privacy import zcdp_epsilon_published
@@ -90,9 +84,6 @@ def epsilon_to_zcdp(epsilon: Any, delta: Any) -> Any:
 
     Returns:
         As `zcdp_epsilon`.
-
-    Raises:
-        ValueError: an argument is out of its range, or the shapes do not broadcast.
 
     Example:
         >>> from jaxdp.privacy import epsilon_to_zcdp

@@ -80,10 +80,6 @@ class SecretNoise(eqx.Module):
             one can be guessed, and `proved` then claims nothing.
         context: what has been hashed along with the seed (`hiding`).
 
-    Raises:
-        TypeError: the seed is not an int.
-        ValueError: it is negative.
-
     Example:
         >>> from jaxdp.privacy import SecretNoise
         >>> SecretNoise().is_guessable  # from the operating system
@@ -188,9 +184,6 @@ class SecretNoise(eqx.Module):
             values: x, of size at most 2^62.
             std: s, public: of the noise on each value; 0 < s <= 2^58.
             purpose: what it is for, in words: with a seed, every purpose has noise of its own.
-
-        Raises:
-            ValueError: a standard deviation is out of its range.
         """
         given = host_array("std", std)
         whole = np.asarray(values)
