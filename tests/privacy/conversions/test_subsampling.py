@@ -5,7 +5,6 @@ import itertools
 import math
 import sys
 
-import jax
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -215,27 +214,6 @@ def test_the_cost_states_its_adjacency_and_its_sampler():
         assert words in text
     with pytest.raises(ValueError, match="expected an adjacency for which"):
         Release("DP-SGD", "replace-one", mechanism)
-
-
-def test_amplification_needs_the_sampler():
-    with pytest.raises(ValueError, match=r"got shuffled: amplification .* use ShuffledEpochs"):
-        PoissonSubsampledGaussian("shuffled", 1.0, 100)
-    with pytest.raises(TypeError, match="expected sampler to be a PoissonSampler, got float"):
-        PoissonSubsampledGaussian(0.01, 1.0, 100)
-    sampler = PoissonSampler(10, 0.5)
-    with pytest.raises(ValueError, match="noise_multiplier >= 0"):
-        PoissonSubsampledGaussian(sampler, -1.0, 100)
-    with pytest.raises(ValueError, match="num_steps >= 1"):
-        PoissonSubsampledGaussian(sampler, 1.0, 0)
-
-
-def test_traced_noise_is_sent_to_the_host():
-    def epsilon(noise):
-        mechanism = PoissonSubsampledGaussian(PoissonSampler(10, 0.5), noise, 10)
-        return mechanism.epsilon(1e-5, _ADDED)
-
-    with pytest.raises(TypeError, match="expected concrete arguments"):
-        jax.jit(epsilon)(1.0)
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch):
