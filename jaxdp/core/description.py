@@ -113,7 +113,7 @@ class AbstractDescription(AbstractExplained, eqx.Module):
         return type(self)(**kept, **changes)
 
     def _argument(self, name: str) -> Any:
-        """What the constructor is given again for an argument that stays as it is."""
+        """The value that `replace` gives to the constructor for an argument that is not changed."""
         return getattr(self, name)
 
     def _shown(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where pictures are drawn, a new figure or given axes, and how a quantity over time is.
+"""Figures and axes to draw into, and the drawing of one quantity over time.
 
 A notebook shows a new figure, `plt.show()` and `plt.savefig` take it, and a script that draws
 thousands keeps a few of them open in pyplot, as figures cost memory there.

@@ -1,4 +1,4 @@
-"""What `progress=` takes: a function of the share that is done, or True for a bar.
+"""Progress of long calls: `progress=` is a function of the share done, or True for a bar.
 
 The first block of a run is compiled before it runs, which may take most of the time. A bar says so
 until that block is back, and measures the speed from there on: an estimate from the first block

@@ -170,7 +170,7 @@ def _is_header(
 
 
 def _kinds(cells: Sequence[str]) -> list[str]:
-    """What each cell is; a word has a letter in it, a date or digits with blanks is "other"."""
+    """The kind of each cell; a word has a letter in it, a date or digits with blanks is "other"."""
     numbers = ~np.isnan(as_numbers(cells))
     return [_kind(cell, is_number) for cell, is_number in zip(cells, numbers, strict=True)]
 

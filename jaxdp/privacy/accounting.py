@@ -1,4 +1,4 @@
-"""What a release costs: reads anything that can state what it makes public."""
+"""The verb `account`: the privacy cost of anything that states what it releases."""
 
 import dataclasses
 import math

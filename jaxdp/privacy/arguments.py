@@ -1,4 +1,4 @@
-"""What every privacy function asks of its arguments, and where it is computed.
+"""Checks of epsilon, delta and their like, and the choice between host and traced formulas.
 
 Concrete arguments are answered on the host in float64, element by element: a Python float for
 scalars, a float64 NumPy array for arrays. Traced ones are answered by JAX in their own precision,

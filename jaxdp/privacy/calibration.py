@@ -1,4 +1,4 @@
-r"""From a budget to the noise that keeps it: the inverse of each accountant.
+r"""Calibrations: the least noise that keeps a privacy budget, by inverting each accountant.
 
 Concrete noise is never too little: `account` of it does not exceed the budget. Traced noise is
 larger by the tolerance of the traced formulas (2e-5 in float32, 1e-9 in float64).

@@ -128,7 +128,7 @@ class AbstractObjectivePerturbation(AbstractMechanism):
         return min(1.0, self._sum_over_vertices(excess) * (1 + _ROUNDING))
 
     def _vertex_delta(self, share: float, excess: float) -> float:
-        """What a vertex adds to delta, rounded up; its norm is `share` of the largest, R sigma."""
+        """One vertex's part of delta, rounded up; its norm is `share` of the largest, R sigma."""
         # Without noise R is infinite; the vertex at 0 stays there.
         shift = share * self.shift if share else 0.0
         return host_delta(math.hypot(shift, self.approximation_mu) * (1 + _ROUNDING), excess)

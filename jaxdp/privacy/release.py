@@ -18,7 +18,7 @@ _Scalar = float | Float[Array, ""]
 
 
 class AbstractClaim(eqx.Module):
-    """What a paper says that its release costs: to be reported beside what is proved."""
+    """A privacy cost that a paper states for its release, reported beside the proved one."""
 
     @abc.abstractmethod
     def epsilon_at(self, delta: Any) -> Any:
@@ -71,7 +71,7 @@ class StatedBudget(AbstractClaim):
 
 
 class Release(eqx.Module):
-    """What an algorithm makes public, and what has been proved about it.
+    """A release: what an algorithm makes public, and what has been proved about it.
 
     Args:
         what: what is released, in words.

@@ -1,4 +1,4 @@
-"""Where shards are computed, in this process or by an executor, and what Ctrl-C does meanwhile."""
+"""Computation of shards, in this process or by an executor, and Ctrl-C meanwhile."""
 
 import concurrent.futures
 import contextlib

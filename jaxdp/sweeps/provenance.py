@@ -1,4 +1,4 @@
-"""Where numbers come from: the function's name, versions and devices; no host, and no path."""
+"""Provenance of numbers: the function's name, versions and devices; no host, and no path."""
 
 import dataclasses
 import functools

@@ -303,7 +303,7 @@ def _description(identity: Mapping[str, Any], function: str) -> bytes:
 
 
 def _digest_of(identity: Mapping[str, Any]) -> str:
-    """What a shard's file holds of its sweep's identity."""
+    """The digest by which a shard's file names its sweep."""
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 

@@ -37,7 +37,7 @@ def test_a_traced_decay_gives_the_same_strategy():
 
 
 def _squared_columns_of_inverse(matrix):
-    """Of a lower triangular matrix, in exact arithmetic."""
+    """Squared norms of the columns of a lower triangular matrix's inverse, in exact arithmetic."""
     exact = [[Fraction(float(entry)) for entry in row] for row in matrix]
     count = len(exact)
     columns = []

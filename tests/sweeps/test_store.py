@@ -40,7 +40,7 @@ def store(finished, tmp_path):
 
 
 def _store(folder, *, axes=AXES, key=KEY):
-    """As `jaxdp.sweep` opens one."""
+    """A store as `jaxdp.sweep` opens it."""
     checked = as_axes(axes)
     described = checked.described(by_program=False)
     own = identity.identity_of(described, key, "tests", ())

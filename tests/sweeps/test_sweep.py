@@ -27,7 +27,7 @@ def noisy(key, c, power, seed):
 
 @pytest.fixture(scope="module")
 def looped():
-    """The same by a Python loop: value (c, power, seed), powers (c, power, seed, 2)."""
+    """A Python loop over the cells: value (c, power, seed), powers (c, power, seed, 2)."""
     shape = tuple(map(len, AXES.values()))
     value, powers = np.zeros(shape), np.zeros((*shape, 3))
     for cell in itertools.product(*map(range, shape)):

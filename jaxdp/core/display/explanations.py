@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What is shown of an object: what it is, its quantities, and sentences that belong to it."""
+    """The content of an object's table: a title, a row for each quantity, and notes."""
 
     title: str
     rows: tuple[Row, ...]
@@ -32,7 +32,7 @@ class AbstractExplained(abc.ABC):
 
     @abc.abstractmethod
     def _explanation(self) -> Explanation:
-        """What is shown of it."""
+        """The content of this object's table."""
 
     def __str__(self) -> str:
         return as_text(self._explanation())

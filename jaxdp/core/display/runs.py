@@ -19,7 +19,7 @@ def rows_of_time(time: Any) -> Row:
 
 
 def row_over_time(name: str, values: Any, chosen: Any, meaning: str) -> Row:
-    """From its first to its last record; of runs the mean of those that ended well.
+    """The table row of a quantity: its first and last record, as means of runs that ended well.
 
     `chosen` says which runs count; None stands for a batch of descriptions, of which the range is
     told.

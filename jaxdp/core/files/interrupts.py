@@ -35,7 +35,7 @@ def end_process(number: int = signal.SIGINT, frame: object = None) -> None:
 
 
 def end_by_interrupts() -> None:
-    """From here on Ctrl-C ends this process by `end_process`, unless it is ignored.
+    """Let Ctrl-C end this process by `end_process` from now on, unless Ctrl-C is ignored.
 
     The main thread does it between two instructions. Where it stays in compiled code for longer,
     another thread does. Called in any other thread, which may not handle signals, it does nothing.

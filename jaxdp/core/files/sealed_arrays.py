@@ -90,7 +90,7 @@ def unsealed(content: bytes) -> dict[str, np.ndarray]:
 
 
 def plain_json(text: str | bytes) -> Any:
-    """What a JSON text holds; DamagedError if it has none, no end, or a name twice in an object."""
+    """The value of a JSON text; DamagedError if it is no JSON, or an object has a name twice."""
     try:
         return json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError):

@@ -22,7 +22,7 @@ recursions that evaluate them many times a step:
 $$ E[s^p] = E[X^p; |X| < k] + k^p\,\bigl(P(X > k) + (-1)^p P(X < -k)\bigr)
    = \int_0^k p\,y^{p-1}\,\bigl(P(X > y) + (-1)^p P(X < -y)\bigr)\,\mathrm dy, $$
 
-the integral where k is small and the terms of the closed form cancel. Derived: test_clipped_powers.
+the integral where k is small and the terms of the closed form cancel. Derived: test_powers_agree_with_quadrature.
 """
 
 import math
@@ -227,7 +227,7 @@ def clipped_powers(
 
 
 def _powers_inside(mean, std, limit, above, below, over, under):
-    """From the integrals of 1, z, ..., z^4 over the standardised interval."""
+    """The closed form of the powers, by the integrals of 1, z, ..., z^4 between the limits."""
     dense_above, dense_below = _density(above), _density(below)
     zero = 1 - over - under
     one = dense_below - dense_above
@@ -249,7 +249,7 @@ def _powers_inside(mean, std, limit, above, below, over, under):
 
 
 def _powers_summed(mean, std, limit):
-    """From the tails at nodes between 0 and the limit."""
+    """The powers as integrals of the tails, by nodes between 0 and the limit."""
     totals = [jnp.zeros_like(mean)] * 4
     for node, weight in zip(_FEW_NODES, _FEW_WEIGHTS, strict=True):
         point = limit * float(node)

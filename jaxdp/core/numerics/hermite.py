@@ -167,7 +167,7 @@ def smooth_panels(function: HostFunction, scale: float) -> Panels:
 
 
 def _narrow_places(edges, narrow):
-    """Where the panels shrink to a point: the centres, and how far off they may be."""
+    """Centres of the runs of panels that shrink to a point, and how far off they may be."""
     widths = np.diff(edges)
     # Runs of equal width; a kink lies in a run whose neighbours are wider.
     starts = np.flatnonzero(np.diff(np.log2(widths), prepend=np.inf).round() != 0)

@@ -1,4 +1,4 @@
-"""Where monotone functions change their sign, on the host in float64 or traced.
+"""Roots of monotone functions, approached from one side: on the host in float64, or traced.
 
 A privacy bound is inverted inside a bracket that is only ever narrowed: the end that is returned is
 on the side that was asked for. On the host the bracket is halved on a logarithmic scale to a factor

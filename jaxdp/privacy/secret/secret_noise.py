@@ -107,7 +107,7 @@ class SecretNoise(eqx.Module):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether a second run may take it and cost what its account says.
+        """Whether a second run with this noise costs what its account says.
 
         The operating system's numbers are others at every call; what a guessable seed draws costs
         infinity once and twice.
@@ -115,7 +115,7 @@ class SecretNoise(eqx.Module):
         return self.seed is None or self.is_guessable
 
     def proved(self, mechanism: AbstractMechanism) -> AbstractMechanism:
-        """What stays proved of a mechanism with this noise: nothing where it can be guessed."""
+        """The mechanism that is proved with this noise: `Unproved` where it can be guessed."""
         require_mechanism("mechanism", mechanism)
         if not self.is_guessable:
             return mechanism
@@ -206,7 +206,7 @@ class SecretNoise(eqx.Module):
         return ((high + rounded) << shift).reshape(whole.shape)
 
     def _bytes(self, count: int, purpose: str) -> bytes:
-        """From the operating system, or SHAKE-256 of seed, purpose and context.
+        """Random bytes of the operating system, or SHAKE-256 of seed, purpose and context.
 
         Each is preceded by its length, so that no two triples collide.
         """

@@ -123,7 +123,7 @@ def test_a_neighbour_with_one_record_more_is_covered():
 
 
 def _places_of_the_second(sample, trials):
-    """Where record 1 of three stands, split by whether record 0 is drawn: counts by place."""
+    """Counts of the places of record 1 of three, split by whether record 0 is drawn."""
     counts = np.zeros((2, 4), int)
     for trial in range(trials):
         indices, mask = (np.asarray(part) for part in sample(trial))
@@ -136,7 +136,7 @@ def _places_of_the_second(sample, trials):
 
 @pytest.mark.slow
 def test_where_a_record_stands_does_not_tell_whether_another_was_drawn():
-    """Else a record moves others to other blocks of a sum, which then rounds otherwise."""
+    """A record that moved others to other blocks of a sum would change its rounding."""
     sampler = PoissonSampler(3, 0.5, capacity=4)
 
     def secretly(trial):

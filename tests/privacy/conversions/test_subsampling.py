@@ -358,7 +358,7 @@ def test_what_several_runs_betray_adds_up_where_no_grid_holds_them():
 
 
 def _delta(first, second, num_steps, epsilon):
-    """Of independent steps with these laws on a grid, in the direction in which it is larger."""
+    """delta of independent steps with these laws on a grid, in the worse direction."""
     first, second = (
         functools.reduce(np.multiply.outer, [law] * num_steps) for law in (first, second)
     )
@@ -369,7 +369,7 @@ def _delta(first, second, num_steps, epsilon):
 
 
 def _law_of_a_sum(sampler, contributions, noise, points, *, has_first=True):
-    """Of one noisy sum over the sampler's batch, on a grid, by going through all coins."""
+    """The law of one noisy sum over the sampler's batch, on a grid, by enumerating all coins."""
     rate, law = sampler.sampling_rate, 0.0
     for coins in itertools.product([False, True], repeat=len(contributions)):
         drawn = np.asarray(coins) & (has_first | (np.arange(len(coins)) > 0))

@@ -147,7 +147,7 @@ def test_what_is_added_has_the_stated_law_on_every_grid(std):
 
 @pytest.mark.parametrize("std", [2.0**32, 2.0**45 * 1.3, 2.0**52, 3e16])
 def test_the_release_lies_on_a_grid_that_the_data_do_not_choose(std):
-    """Of which the noise is 2^29 to 2^30 units, and every residue is as likely as any other."""
+    """The noise is 2^29 to 2^30 units of the grid, and every residue is equally likely."""
     unit = grid_unit(std)
     assert 2**29 <= std / unit < 2**30
     for values in (np.zeros(40_000, np.int64), np.arange(40_000) * 12_345):
