@@ -2,9 +2,8 @@
 
 from jaxdp.comparison import plot_comparison
 from jaxdp.plots.grids import plot_grid
-from jaxdp.plots.images import plot_images
+from jaxdp.plots.images import plot_images, plot_reconstruction
 from jaxdp.plots.plans import plot_plan
-from jaxdp.plots.reconstructions import plot_reconstruction
 from jaxdp.plots.sliders import show_sliders
 
 __all__ = [

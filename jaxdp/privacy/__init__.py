@@ -6,8 +6,7 @@ Aggressive Clipping"; DR is "A Law of Data Reconstruction for Random Features (a
 
 from jaxdp.privacy.accounting import Cost, account
 from jaxdp.privacy.audits.one_run import audit_one_run, num_correct_guesses, one_run_epsilon
-from jaxdp.privacy.audits.scores import audit_scores, audit_scores_mu
-from jaxdp.privacy.audits.two_data_sets import audit, audit_mu
+from jaxdp.privacy.audits.two_data_sets import audit, audit_mu, audit_scores, audit_scores_mu
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.poisson import PoissonSampler, PoissonSubsampledGaussian
 from jaxdp.privacy.batches.unamplified import (

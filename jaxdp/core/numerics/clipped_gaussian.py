@@ -22,7 +22,8 @@ recursions that evaluate them many times a step:
 $$ E[s^p] = E[X^p; |X| < k] + k^p\,\bigl(P(X > k) + (-1)^p P(X < -k)\bigr)
    = \int_0^k p\,y^{p-1}\,\bigl(P(X > y) + (-1)^p P(X < -y)\bigr)\,\mathrm dy, $$
 
-the integral where k is small and the terms of the closed form cancel. Derived: test_powers_agree_with_quadrature.
+the integral where k is small and the terms of the closed form cancel.
+Derived: test_powers_agree_with_quadrature.
 """
 
 import math

@@ -22,7 +22,7 @@ from jaxdp.core.checks import (
     require_whole,
 )
 from jaxdp.core.keys import purpose_key
-from jaxdp.privacy.audits.scores import require_audit_delta, require_confidence
+from jaxdp.privacy.audits.two_data_sets import require_audit_delta, require_confidence
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-6, 1e3

@@ -135,16 +135,6 @@ def test_an_atom_inside_a_continuous_score_is_found():
         assert 0.9 * truth <= found <= truth
 
 
-@pytest.mark.parametrize("odd_one", [jnp.nan, -jnp.inf, jnp.inf, -3e38])
-def test_an_outcome_that_only_one_input_has_is_a_leak(odd_one):
-    mechanism, inputs = _normal_or_odd, ((odd_one, 0.0), (odd_one, 0.1))
-    settings = {"num_trials": 30_000, "confidence": 1 - FALSE_ALARM}
-    for pair in (inputs, inputs[::-1]):
-        assert 3 < audit(mechanism, *pair, delta=0.0, key=jr.key(0), **settings) < np.log(30_000)
-        # The event has probability .1: at that delta it shows nothing.
-        assert audit(mechanism, *pair, delta=0.1, key=jr.key(0), **settings) == 0
-
-
 def test_scores_that_are_not_numbers_are_told_apart_from_minus_infinity():
     def mechanism(odd_one, key):
         return jnp.where(jr.bernoulli(key), odd_one, 0)
@@ -161,16 +151,6 @@ def test_a_broken_mechanism_shows_nothing_and_does_not_crash():
 
         assert audit(mechanism, 0.0, 1.0, num_trials=100, delta=0.01, key=jr.key(0)) == 0
         assert audit_mu(mechanism, 0.0, 1.0, num_trials=100, key=jr.key(0)) == 0
-
-
-def test_direction_and_side_do_not_matter():
-    def mirrored(shift, key):
-        return -_gaussian(shift, key)
-
-    for mechanism in (_gaussian, mirrored):
-        for pair in ((0.0, 2.0), (2.0, 0.0)):
-            settings = {"num_trials": 20_000, "confidence": 1 - FALSE_ALARM, "key": jr.key(0)}
-            assert 1.8 <= audit_mu(mechanism, *pair, **settings) <= 2
 
 
 def test_inputs_may_be_pytrees_of_different_shapes():

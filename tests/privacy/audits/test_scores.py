@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from jaxdp.privacy import audit_scores, audit_scores_mu, gaussian_epsilon
 from jaxdp.privacy.audits.events import Mu
-from jaxdp.privacy.audits.scores import bound_of
+from jaxdp.privacy.audits.two_data_sets import bound_of
 
 SIZES = {"equal": (300, 300), "more of the first": (900, 150), "more of the second": (120, 700)}
 
