@@ -56,10 +56,7 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
     $\sigma = \Delta\sqrt{k/(2z)}$ with the largest z that implies (epsilon, delta)-DP.
 
     Args:
-        epsilon: >= 0; infinity gives 0.
-        delta: in (0, 1).
-        sensitivity: Delta, the largest distance between the values of neighbours, >= 0.
-        num_releases: k >= 1, how many are released with this noise each.
+        epsilon, delta, sensitivity, num_releases: as of `gaussian_noise_std`.
 
     Returns:
         A float, or an array for array or traced arguments.

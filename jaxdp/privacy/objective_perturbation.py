@@ -168,11 +168,7 @@ class SoftmaxPerturbation(AbstractObjectivePerturbation):
     r"""A minimiser of a softmax objective with a Gaussian linear term, proved (epsilon, delta)-DP.
 
     Args:
-        shift: R, twice the largest norm of a record's gradient over the standard deviation of the
-            linear term, >= 0; infinite for no noise.
-        log_jacobian: r >= 0, the largest logarithm of the ratio of two neighbours' Jacobians.
-        approximation_mu: $\mu_2$ >= 0, of the Gaussian noise that hides how far the minimiser is
-            from the exact one; 0 for the exact one.
+        shift, log_jacobian, approximation_mu: R, r and $\mu_2$, as of `ObjectivePerturbation`.
         num_classes: k >= 2.
 
     Example:

@@ -116,13 +116,7 @@ def audit_mu(
     rate, are replaced by `lower_bound`'s joint region.
 
     Args:
-        mechanism: (data, key) -> scalar score, as of `audit`.
-        first: an input, a pytree of arrays.
-        second: its neighbour, in the sense of the guarantee that is put to the test.
-        num_trials: runs on each of the two; a quarter of them choose the event.
-        confidence: in (0, 1).
-        key: used up by the runs.
-        batch_size: compiled runs that are in memory together.
+        mechanism, first, second, num_trials, confidence, key, batch_size: as of `audit`.
 
     Returns:
         The bound; 0.0 when none is shown.
@@ -193,9 +187,7 @@ def audit_scores_mu(
     1 - `confidence` over the runs, of which `audit_scores` says what they have to be.
 
     Args:
-        first_scores: one number a run on the first input, in any order.
-        second_scores: likewise on its neighbour; there may be more of them, or fewer.
-        confidence: in (0, 1).
+        first_scores, second_scores, confidence: as of `audit_scores`.
 
     Returns:
         The bound; 0.0 when none is shown.
