@@ -4,8 +4,4 @@ from jaxdp.sweeps.axes import cell_key
 from jaxdp.sweeps.store import read_store
 from jaxdp.sweeps.sweeping import sweep
 
-__all__ = [
-    "cell_key",
-    "read_store",
-    "sweep",
-]
+__all__ = ["cell_key", "read_store", "sweep"]

@@ -265,25 +265,6 @@ def test_each_argument_replaced_by_itself_gives_an_equal_object():
             assert _same(thing.replace(**{name: thing._argument(name)}), thing), name
 
 
-def _outcome(call, *args, **kwargs):
-    try:
-        return call(*args, **kwargs)
-    except Exception as error:
-        return type(error), str(error)
-
-
-def test_replace_accepts_and_refuses_what_the_constructor_does():
-    for thing in _descriptions():
-        arguments = {name: thing._argument(name) for name in constructor_arguments(type(thing))}
-        for name in arguments:
-            for value in (None, -1, np.inf, "text"):
-                changed = _outcome(thing.replace, **{name: value})
-                made = _outcome(type(thing), **{**arguments, name: value})
-                assert type(changed) is type(made)
-                same = changed == made if isinstance(made, tuple) else _same(changed, made)
-                assert same, f"{name} = {value}: {changed} and {made}"
-
-
 def test_an_unknown_argument_is_named_with_those_there_are():
     for thing in _descriptions():
         names = ", ".join(constructor_arguments(type(thing))) or "none"
@@ -291,17 +272,6 @@ def test_an_unknown_argument_is_named_with_those_there_are():
             thing.replace(nosuch=1)
         expected = f"expected arguments of {type(thing).__name__}, which are {names}, got nosuch"
         assert str(raised.value) == expected
-
-
-def test_the_dataclass_way_works_or_says_what_to_use():
-    for thing in _descriptions():
-        outcome = _outcome(dataclasses.replace, thing)
-        if isinstance(outcome, tuple):
-            kind, text = outcome
-            assert kind is TypeError
-            assert ".replace(...)" in text
-        else:
-            assert _same(outcome, thing)
 
 
 def test_a_changed_argument_is_checked_and_the_rest_stays():

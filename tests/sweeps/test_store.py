@@ -1,5 +1,6 @@
 """A store detects every damage, refuses what is not its own, and loses nothing to a full disk."""
 
+import contextlib
 import errno
 import os
 import pathlib
@@ -45,6 +46,15 @@ def _store(folder, *, axes=AXES, key=KEY):
     described = checked.described(by_program=False)
     own = identity.identity_of(described, key, "tests", ())
     return Store(folder, own, "a function", checked.coordinates())
+
+
+@contextlib.contextmanager
+def _refused(folder, message):
+    """The block is refused in these words, and leaves the folder as it is."""
+    before = workload.contents(folder)
+    with pytest.raises(ValueError, match=message):
+        yield
+    assert workload.contents(folder) == before
 
 
 def _shards(store):
@@ -123,10 +133,8 @@ def test_flipped_bytes_of_the_description_are_detected(finished, tmp_path):
 )
 def test_a_description_that_is_something_else_is_refused(store, content):
     (store / "sweep.json").write_text(content)
-    before = workload.contents(store)
-    with pytest.raises(ValueError, match=r"sweep\.json to describe a sweep"):
+    with _refused(store, r"sweep\.json to describe a sweep"):
         workload.run(workload.noisy, store)
-    assert workload.contents(store) == before
 
 
 def _untraceable(key, **values):
@@ -171,14 +179,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_another_sweeps_store_is_refused_and_left_as_it_is(store, message):
-    before = workload.contents(store)
     given = {"axes": AXES, "key": KEY, "version": "tests", "function": _untraceable}
-    with (
-        x64("x64" in message),
-        pytest.raises(ValueError, match=message),
-    ):
+    with x64("x64" in message), _refused(store, message):
         jaxdp.sweep(**(given | REFUSED[message]), store=store, quiet=True)
-    assert workload.contents(store) == before
 
 
 def test_a_function_that_has_changed_is_refused(tmp_path):
@@ -187,43 +190,33 @@ def test_a_function_that_has_changed_is_refused(tmp_path):
 
     axes = {"gain": np.arange(3.0)}
     jaxdp.sweep(scaled_by(2.0), axes, key=KEY, store=tmp_path, quiet=True)
-    before = workload.contents(tmp_path)
-    with pytest.raises(ValueError, match=r"its function computes something else .*scaled_by"):
+    with _refused(tmp_path, r"its function computes something else .*scaled_by"):
         jaxdp.sweep(scaled_by(3.0), axes, key=KEY, store=tmp_path, quiet=True)
-    assert workload.contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", ["jaxdp", "jaxlib"])
 def test_the_store_of_another_jaxdp_or_library_is_refused(store, monkeypatch, name):
-    before = workload.contents(store)
     version_of = identity.version_of
     monkeypatch.setattr(
         identity, "version_of", lambda each: "0.0" if name in each else version_of(each)
     )
-    with pytest.raises(ValueError, match=rf"its {name} is .*, not 0\.0"):
+    with _refused(store, rf"its {name} is .*, not 0\.0"):
         workload.run(_untraceable, store)
-    assert workload.contents(store) == before
 
 
 def test_a_store_of_an_older_format_is_refused_and_left_as_it_is(store):
     path = store / "sweep.json"
     path.write_text('{"format": 2, "function": {"version": "tests"}, "digest": "0"}')
-    before = workload.contents(store)
-    with pytest.raises(
-        ValueError, match=r"another version of jaxdp made that sweep.*left as it is"
-    ):
+    with _refused(store, r"another version of jaxdp made that sweep.*left as it is"):
         workload.run(_untraceable, store)
-    assert workload.contents(store) == before
 
 
 def test_shards_without_a_description_do_not_come_under_another_sweeps(store):
     (store / "sweep.json").unlink()
-    before = workload.contents(store)
     # Also where their variables are called as the other sweep's axes: that is no damage.
     for axes in (AXES | {"gain": AXES["gain"] + 1}, {"vector": AXES["gain"]}):
-        with pytest.raises(ValueError, match="expected shards of one sweep"):
+        with _refused(store, "expected shards of one sweep"):
             workload.run(_untraceable, store, axes=axes)
-        assert workload.contents(store) == before
 
 
 def test_another_sweeps_shard_is_refused(store, tmp_path):
@@ -232,10 +225,8 @@ def test_another_sweeps_shard_is_refused(store, tmp_path):
     shard, _ = unpacked(place, path.read_bytes())
     _store(tmp_path / "other", key=jr.key(4)).write(shard)
     shutil.copy(tmp_path / "other" / path.name, path)
-    before = workload.contents(store)
-    with pytest.raises(ValueError, match=f"shards of one sweep .* got {path.name} of another"):
+    with _refused(store, f"shards of one sweep .* got {path.name} of another"):
         workload.run(_untraceable, store)
-    assert workload.contents(store) == before
 
 
 def test_a_file_and_a_folder_of_other_things_are_refused(tmp_path):

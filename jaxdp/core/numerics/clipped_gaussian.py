@@ -69,6 +69,7 @@ def _(primals, tangents):
     mean, variance, limit = _arrays(*primals)
     std, above, below, is_fixed = _standard(mean, variance, limit)
     in_mean = inside_probability(mean, variance, limit)
+    # The heat equation: d/dv is half of d^2/dm^2, the difference of the densities at the limits.
     in_variance = jnp.where(is_fixed, 0, (_density(below) - _density(above)) / (2 * std))
     above_limit = jnp.where(is_fixed, mean > limit, ndtr(-above))
     below_limit = jnp.where(is_fixed, mean < -limit, ndtr(-below))

@@ -143,6 +143,7 @@ def scaled_coefficients(
         before, current = np.zeros_like(x), root_density
         for order in range(num_orders):
             coefficients[start : start + rows, order] = np.einsum("sq,sq->s", measure, current)
+            # sqrt(k + 1) h_(k+1) = x h_k - sqrt(k) h_(k-1), which is stable upwards.
             following = x * current
             following -= math.sqrt(order) * before
             following /= math.sqrt(order + 1)
@@ -205,9 +206,7 @@ def _refine(function, edges, clearances, scale):
                     f" got one that grows too fast at {left[0]:.3g} or {right[-1]:.3g}"
                 )
         at_ends = np.einsum(
-            "pn,pen->pe",
-            values[:, :24] @ _TO_LEGENDRE,
-            np.polynomial.legendre.legvander(ends, 23),
+            "pn,pen->pe", values[:, :24] @ _TO_LEGENDRE, np.polynomial.legendre.legvander(ends, 23)
         )
         guess = np.concatenate([values[:, :24] @ _BETWEEN, at_ends], axis=1)
         # An error counts by its panel's width, so that rounding errors are not halved for ever.

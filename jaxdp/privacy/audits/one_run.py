@@ -129,12 +129,7 @@ def num_correct_guesses(
 
 
 def one_run_epsilon(
-    num_correct: int,
-    *,
-    num_guesses: int,
-    num_canaries: int,
-    delta: float,
-    confidence: float = 0.95,
+    num_correct: int, *, num_guesses: int, num_canaries: int, delta: float, confidence: float = 0.95
 ) -> float:
     """The lower bound on epsilon that so many correct guesses show; 0.0 when none is shown.
 
@@ -164,8 +159,7 @@ def one_run_epsilon(
     sizes = {"num_guesses": num_guesses, "num_canaries": num_canaries, "delta": delta}
     return largest_within(
         lambda epsilon: log_excess(
-            correct_guesses_tail(num_correct, epsilon, **sizes),
-            1 - confidence,
+            correct_guesses_tail(num_correct, epsilon, **sizes), 1 - confidence
         ),
         _SMALLEST_EPSILON,
         _LARGEST_EPSILON,
@@ -203,6 +197,7 @@ def correct_guesses_tail(
     if num_correct == 0:
         return 1.0
     counts = np.arange(num_guesses + 1)
+    # The binomial probabilities in logarithms: e^(r epsilon) would overflow.
     log_b = (
         scipy.special.gammaln(num_guesses + 1)
         - scipy.special.gammaln(counts + 1)

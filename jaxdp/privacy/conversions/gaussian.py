@@ -270,6 +270,7 @@ def _(primals, tangents):
     has_slope = (epsilon > 0) & jnp.isfinite(epsilon)
     mu = jnp.where(has_slope, primals[0], 1)
     _, density, far_term, _ = _traced_curve(mu, jnp.where(has_slope, epsilon, 1))
+    # delta(mu, epsilon) = delta, differentiated implicitly: phi dmu - phi R(far) depsilon = ddelta.
     slope = (density * tangents[0] - tangents[1]) / far_term
     return epsilon, jnp.where(has_slope, slope, 0)
 
@@ -287,6 +288,7 @@ def _(primals, tangents):
     has_slope = jnp.isfinite(mu)
     epsilon = jnp.where(has_slope, primals[0], 1)
     _, density, far_term, _ = _traced_curve(jnp.where(has_slope, mu, 1), epsilon)
+    # As for epsilon, solved for dmu.
     slope = (tangents[1] + far_term * tangents[0]) / density
     return mu, jnp.where(has_slope, slope, 0)
 

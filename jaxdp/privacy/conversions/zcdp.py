@@ -119,6 +119,7 @@ def _best_excess(zcdp, delta):
 def _(primals, tangents):
     zcdp, delta = primals
     excess = _best_excess(zcdp, delta)
+    # z x^2 + ln(1 + x) = ln(1/delta), differentiated implicitly.
     by_excess = 2 * zcdp * excess + 1 / (1 + excess)
     return excess, -(excess**2 * tangents[0] + tangents[1] / delta) / by_excess
 
@@ -153,5 +154,6 @@ def _(primals, tangents):
     zcdp = _traced_zcdp(*primals)
     has_slope = jnp.isfinite(zcdp)
     excess = _best_excess(jnp.where(has_slope, zcdp, 1), primals[1])
+    # At the best order, whose own moves cost nothing: d epsilon = alpha dz - d delta / (delta x).
     slope = (tangents[0] + tangents[1] / (primals[1] * excess)) / (1 + excess)
     return zcdp, jnp.where(has_slope, slope, 0)

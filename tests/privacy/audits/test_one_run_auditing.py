@@ -15,12 +15,7 @@ from scipy.optimize import linprog
 from scipy.sparse import lil_matrix
 from scipy.stats import binom
 
-from jaxdp.privacy import (
-    audit_one_run,
-    gaussian_epsilon,
-    num_correct_guesses,
-    one_run_epsilon,
-)
+from jaxdp.privacy import audit_one_run, gaussian_epsilon, num_correct_guesses, one_run_epsilon
 from jaxdp.privacy.audits.one_run import correct_guesses_tail
 
 

@@ -211,8 +211,7 @@ def _random_run(seed):
 
 RUNS = {
     "least squares": Run(
-        [[UP], [Squared(1.1, 0.2)], [Squared(0.8, 0.0)], [Squared(1.2, -0.1)]],
-        [0.9, 0.8, 0.7, 0.5],
+        [[UP], [Squared(1.1, 0.2)], [Squared(0.8, 0.0)], [Squared(1.2, -0.1)]], [0.9, 0.8, 0.7, 0.5]
     ),
     "steps at the cap": Run(
         [[UP], [Squared(2.5, 0.3)], [Squared(3.0, 0.1)], [Squared(1.5, 0.2)]], _roots(1.2, 4)
