@@ -14,9 +14,9 @@ from jaxtyping import Array, Float
 from jaxdp.core.checks import described, is_boolean
 from jaxdp.core.meshes import gathered
 
-# Of an array of NumPy.
+# The most axes that a NumPy array may have.
 _MOST_AXES = 64
-# A list that is nested deeper, and what NumPy reads as if nothing were masked.
+# Lists nested deeper than that, and masked arrays, whose masks NumPy would not read.
 _NO_LEAF = (list, tuple, np.ma.MaskedArray)
 
 

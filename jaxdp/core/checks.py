@@ -13,7 +13,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Float
 
-# Seeds of noise that is secret have more.
+# The most bits of a number that errors show: seeds of secret noise have more.
 _SHOWN_BITS = 64
 
 
@@ -213,7 +213,7 @@ def _num_not_finite(name: str, value: Any) -> int:
     if is_on_accelerator(value):
         return int(_count_not_finite(value))
     if isinstance(value, (jax.Array, np.ndarray)) and np.dtype(value.dtype).kind == "f":
-        # In its own type, without a copy.
+        # The array keeps its own type, without a copy.
         known = np.asarray(value)
     else:
         known: Any = concrete(value, name)

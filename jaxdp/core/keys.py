@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Int, Key
 
-# What a run's key is for.
+# The purposes of a run's key.
 _PURPOSES = ("data", "sampling", "noise", "init")
 # The random streams, by who draws from them: two of these can be given one key.
 _STREAMS = {

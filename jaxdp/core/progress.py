@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from jaxdp.core.checks import require_callable
 
 _BAR = 20
-# Where no line can be overwritten, in a file or a pipe, a line is written this often, in seconds.
+# Seconds between two lines in a file or a pipe, where no line can be overwritten.
 _SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -105,7 +105,7 @@ class Bar:
             self._print(f"{line}\n")
             return
         line = line[: max(shutil.get_terminal_size().columns - 1, 1)]
-        # What is left of a longer line before is overwritten with spaces.
+        # Spaces overwrite the rest of a longer line before.
         self._print(f"\r{line.ljust(self._length)}")
         self._length = len(line)
 

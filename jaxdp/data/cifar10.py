@@ -57,7 +57,7 @@ def read_cifar10(folder: str | pathlib.Path | None = None) -> Cifar10:
         return _fetched()
     require_kind("folder", folder, (str, os.PathLike), "a path, or None")
     folder = pathlib.Path(folder)
-    # As the archive unpacks.
+    # The folder that the archive unpacks to.
     folder = folder / _UNPACKED if (folder / _UNPACKED).is_dir() else folder
     whole = [folder / f"data_batch_{number}.bin" for number in range(1, 6)]
     batches = [path for path in whole if path.is_file()] or sorted(folder.glob("data_batch_*.bin"))

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxdp.core.extras import require_extra
 
-# What stands for a missing number; a column of texts is taken as it is written.
+# Cells that stand for a missing number; a column of texts is taken as it is written.
 _MISSING = ("", "-", "?", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "none", "None")
 # pandas takes a column of these for booleans.
 _BOOLEANS = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
@@ -116,7 +116,7 @@ def _layout(path: pathlib.Path) -> tuple[str, int]:
         reason = "not a text file in UTF-8; give a CSV, a text table or an .npz"
     except csv.Error as error:
         reason = f"not a table ({error})"
-    # Not in the handler: the error that it handles may show a cell, and would be chained.
+    # Raised outside the handler, whose error may show a cell and would be chained.
     raise ValueError(f"{path}: {reason}")
 
 
@@ -231,7 +231,7 @@ def _read_npz(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
     except MemoryError:
         raise
     except Exception:
-        # What reading an archive may raise has no common name.
+        # The errors of reading an archive have no common class.
         raise ValueError(
             f"{path}: not a readable .npz of plain arrays: it is damaged or holds pickled objects"
         ) from None

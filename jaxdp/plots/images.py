@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# In widths of an image: between neighbours, between blocks of rows, for a caption.
+# Gaps between neighbours and between blocks of rows, and room for a caption, in image widths.
 _GAP, _BLOCK_GAP, _CAPTION = 0.06, 0.22, 0.2
 # Inches.
 _IMAGE, _LABEL = 0.62, 0.9

@@ -25,7 +25,7 @@ from jaxdp.core.checks import concrete, require_count, require_real, require_sca
 from jaxdp.core.numerics.one_at_a_time import inverse_of_lower, one_at_a_time
 from jaxdp.core.numerics.precision import full_products
 
-# Beyond 1 by more than this a column is not of norm 1 to rounding, in float32 or float64.
+# How far rounding may take the norm of a column beyond 1, in float32 or float64.
 _ROUNDING = 1e-5
 _ATTEMPTS = 8
 # Share of the noise that covers the rounding of a traced inverse, by bytes of its type.

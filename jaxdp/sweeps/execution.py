@@ -26,7 +26,7 @@ from jaxdp.sweeps.results import Place, Shard
 _PROGRAMS_KEPT = 64
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.01, 0.5
 
-# By sweep and combination, the latest last; what other sweeps left is let go in time.
+# Programs by sweep and combination, the latest last; those of other sweeps are let go in time.
 _programs: dict[tuple[str, int], Program] = {}
 _lock = threading.Lock()
 

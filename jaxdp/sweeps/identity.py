@@ -21,14 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive
 
-# What a program within another is called, and where its source stands.
+# Parameters that name a program within another, and where its source stands.
 _NAMES = {"name", "name_and_src_info", "debug_info"}
-# What leaves the program: to Python on the host, or to a library that somebody compiled.
+# Operations that leave the program: for Python on the host, or a library that somebody compiled.
 _OUTSIDE = re.compile("callback|debug_print|ffi_call")
 _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_threefry_partitionable")
-# Whose arrays and numbers are all that NumPy makes of them.
+# Libraries whose arrays and numbers are all that NumPy makes of them.
 _OWNERS = {"jax", "jaxlib", "numpy", "ml_dtypes"}
-# Differs from process to process.
+# Addresses differ from process to process.
 ADDRESS = re.compile(" at 0x[0-9a-f]+")
 
 
@@ -131,7 +131,7 @@ class _Reading:
             return kind, *((name, self.of(getattr(value, name))) for name in names)
         if type(value) is object:
             return kind
-        # Of JAX's own what holds no arrays, such as a placement, is all that it is printed as.
+        # A thing of JAX's own without arrays, such as a placement, is told by how it is printed.
         text = repr(value)
         is_jaxs = owner in ("jax", "jaxlib") and jax.tree_util.all_leaves([value])
         if is_array or not is_jaxs or " at 0x" in text:

@@ -38,7 +38,7 @@ def name_of(function: Any) -> str:
     """The name of a function or callable, with its module, and what a partial one is given."""
     function = inspect.unwrap(function)
     if isinstance(function, functools.partial):
-        # Of descriptions alone: what else is given may be somebody's secret.
+        # Only descriptions are named: any other argument may be somebody's secret.
         given = [_described(value) for value in function.args]
         given += [f"{name}={_described(value)}" for name, value in function.keywords.items()]
         return f"{name_of(function.func)}({', '.join(given)})"

@@ -39,7 +39,7 @@ _DAMAGED = ".damaged"
 _STALE = 3600
 # The folder is listed for at most this share of the time: a store has as many files as shards.
 _LISTING_SHARE = 0.05
-# Of a description, in bytes; of a dataset, in numbers: 2 GiB in float64.
+# The most bytes of a description, and the most numbers of a dataset: 2 GiB in float64.
 _MOST_BYTES, _MOST_NUMBERS = 2**26, 2**28
 
 
@@ -66,13 +66,13 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         is_new = not (self.folder / DESCRIPTION).exists()
         self._claim(dict(identity), function)
-        # Those that are there may be another sweep's, whose description somebody has removed.
+        # The values that are there may be another sweep's, whose description somebody has removed.
         if is_new or not (self.folder / COORDINATES).exists():
             # Nothing that is computed depends on it.
             with contextlib.suppress(OSError):
                 self._write(COORDINATES, sealed(coordinates))
         for path in self.folder.glob(".*.partial"):
-            # Gone already, or in a folder that may only be read.
+            # The file may be gone already, or in a folder that may only be read.
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _STALE:
                     path.unlink()
@@ -141,7 +141,7 @@ class Store:
                     f"expected store to be an empty folder or that of a sweep, got {self.folder} "
                     f"with {foreign[0]} in it"
                 )
-            # Those of another sweep shall not come under this one's description.
+            # Shards of another sweep shall not come under this one's description.
             for place in sorted(_places(self.folder))[:1]:
                 self.read(place)
             with contextlib.suppress(FileExistsError):
@@ -268,7 +268,7 @@ def unpacked(place: Place, content: bytes) -> tuple[Shard, str]:
         )
         held = {v.name: arrays[f"value_{i}"] for i, v in enumerate(variables)}
         shard, sweep = Shard(place, held, variables, about["provenance"]), about["sweep"]
-        # What is written again as it stands is of the kinds that are written.
+        # A description that is written again as it stands has only the kinds that are written.
         is_whole = _about(shard, sweep) == text and len(held) == len(arrays)
     except (KeyError, TypeError, ValueError, AttributeError):
         is_whole = False

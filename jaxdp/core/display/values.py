@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-# As many numbers are listed; of more their range is told.
+# The longest array whose numbers are listed; longer ones are told by their range.
 _MOST_LISTED = 6
 # Arrays of more numbers are told by their shape: nobody waits for a line of text.
 _MOST_LOOKED_AT = 10_000_000
@@ -57,7 +57,7 @@ def in_words(value: Any, ndim: int | None = None, *, is_record: bool = False) ->
 def as_python(value: Any) -> str:
     """A value on one line as a debugger shows it: scalars as numbers, other arrays by shape."""
     if is_array(value) and not value.shape and is_known(value):
-        # In its own precision: the float32 nearest to 0.3 is 0.3.
+        # NumPy prints a float32 in its own precision: 0.3, not 0.30000001.
         return str(np.asarray(value)[()])
     if isinstance(value, (int, np.integer)) and int(value).bit_length() > _SHOWN_BITS:
         return f"<{int(value).bit_length()} bits>"

@@ -97,7 +97,7 @@ def _end_when_told(heard: socket.socket) -> None:
     end_process()
 
 
-# Where Ctrl-C is ignored, in a shell script's background, it stays so.
+# A shell script's background job ignores Ctrl-C, and goes on ignoring it.
 if (
     is_module_run(getattr(sys, "argv", []), sys.orig_argv)
     and signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -23,9 +23,9 @@ from jaxdp.core.files.whole_files import NotAFileError, opened
 _DIGEST_BYTES = 64
 # How long an array of no numbers may be.
 _MOST_EMPTY = 2**20
-# Of an archive, and of its comment: the length and the digest.
+# The first bytes of an archive, and its comment: the length and the digest.
 _START, _END = b"PK\x03\x04", re.compile(rb"@\x00[0-9a-f]{64}")
-# As NumPy writes it for arrays of plain numbers and of text.
+# The header that NumPy writes for arrays of plain numbers and of text.
 _NPY = b"\x93NUMPY\x01\x00"
 _HEADER = re.compile(
     rb"\{'descr': '([<|][biufcU]\d{1,9})', 'fortran_order': (True|False), "
@@ -85,7 +85,7 @@ def unsealed(content: bytes) -> dict[str, np.ndarray]:
     except (DamagedError, MemoryError):
         raise
     except Exception as error:
-        # What reading an archive may raise has no common name.
+        # The errors of reading an archive have no common class.
         raise DamagedError(f"not an archive of arrays ({error})") from None
 
 

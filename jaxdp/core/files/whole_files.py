@@ -25,9 +25,9 @@ _KINDS = {
 }
 # Seconds to wait for another process that is giving a name, which takes a moment.
 _PATIENCE = 10.0
-# What this process has begun to write, and what it claims.
+# Files that this process has begun to write, and its claims.
 _unfinished: set[pathlib.Path] = set()
-# Not every system has, or needs, these.
+# Some systems have no such flags, and need none.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -75,7 +75,7 @@ def write_whole(path: str | os.PathLike, content: bytes, *, replace: bool = True
 def read_file(path: str | os.PathLike, *, largest: float = math.inf) -> bytes:
     """The content of a file; errors as of `opened`."""
     with opened(path, largest=largest) as file:
-        # As many bytes as there were, though it may grow.
+        # The file may grow meanwhile: the bytes that were there are read.
         return file.read(os.fstat(file.fileno()).st_size)
 
 

@@ -96,7 +96,7 @@ def clipped_square(
     within = inside_probability(mean, variance, limit)
     direct = (mean**2 + std**2) * within + 2 * mean * std * (at_below - at_above)
     direct -= std**2 * (above * at_above + below * at_below)
-    # In this order: the square of a large limit would overflow.
+    # The product in this order, as the square of a large limit would overflow.
     finite = jnp.where(jnp.isinf(limit), 0, limit)
     direct += finite * (finite * (ndtr(-above) + ndtr(-below)))
     random = jnp.where(is_small, summed, jnp.maximum(direct, 0))

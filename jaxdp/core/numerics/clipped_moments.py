@@ -48,7 +48,7 @@ _WITHIN = [(-0.5) ** k / (math.factorial(k) * (2 * k + 1)) for k in range(16)]
 _WEIGHTED = [(-0.5) ** k / (math.factorial(k) * (2 * k + 3)) for k in range(16)]
 # P(|g| <= z weighted by g^4) = _DENSITY * z^5 * sum_k (-z^2/2)^k / (k! (2k + 5)).
 _FOURTH = [(-0.5) ** k / (math.factorial(k) * (2 * k + 5)) for k in range(16)]
-# Beyond this both factors are 1 to the last bit of float64, and so are they beyond the second.
+# Both factors are 1 to the last bit of float64 beyond either of the two.
 LARGEST_RATIO, _LAST = 40.0, 9.0
 _SHIFT = 3.5
 # 1/(z + _SHIFT) from 1 to _LAST, stretched to [-1, 1].

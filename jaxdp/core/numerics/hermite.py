@@ -24,11 +24,12 @@ _CHECKED = np.linspace(-0.99, 0.99, 100)
 # Values at the nodes -> Legendre coefficients -> their polynomial at the checked points.
 _TO_LEGENDRE = np.linalg.inv(np.polynomial.legendre.legvander(NODES, 23).T)
 _BETWEEN = _TO_LEGENDRE @ np.polynomial.legendre.legvander(_CHECKED, 23).T
-# In standard deviations: exp(-g^2/4), which bounds the Hermite functions, is below 1e-21 there.
+# The reach in standard deviations, beyond which exp(-g^2/4), a bound on the Hermite functions, is
+# below 1e-21.
 _REACH = 14.0
 _TOLERANCE, _MOST_HALVINGS, _MOST_PANELS = 1e-13, 50, 20_000
 _NARROW = 0.1
-# Where an activation is asked whether an element's value depends on the others.
+# Places at which an activation is tested for being elementwise.
 _PROBE = np.linspace(-2.0, 2.2, 8)
 # Values that a panelled activation is asked for at once.
 _FEWEST = 4096

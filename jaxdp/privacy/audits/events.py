@@ -21,7 +21,7 @@ import scipy
 
 # An event is chosen with some slack even where the bound may fail more often than not.
 _LARGEST_ERROR = 0.25
-# Of the error, the share that keeps each probability from being arbitrarily bad by itself.
+# The share of the error that keeps each probability from being arbitrarily bad by itself.
 _RESERVE = 0.02
 _NUM_CELLS = 256
 _SMALLEST_WEIGHT = 0.1

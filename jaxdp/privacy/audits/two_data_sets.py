@@ -277,7 +277,7 @@ def _num_chosen_on(num_trials: int) -> int:
 def _ordered(scores: Any) -> np.ndarray:
     """Scores in float64, NaN as the lowest value and kept apart from minus infinity."""
     known = np.asarray(scores).astype(np.float64)
-    # Not the lowest float: the one below it has to be finite too.
+    # Half of the lowest float, as the float below a score has to be finite too.
     return np.where(np.isnan(known), -np.inf, np.maximum(known, np.finfo(np.float64).min / 2))
 
 

@@ -288,7 +288,7 @@ def _(primals, tangents):
     has_slope = jnp.isfinite(mu)
     epsilon = jnp.where(has_slope, primals[0], 1)
     _, density, far_term, _ = _traced_curve(jnp.where(has_slope, mu, 1), epsilon)
-    # As for epsilon, solved for dmu.
+    # The equation of the derivative of epsilon, solved for dmu.
     slope = (tangents[1] + far_term * tangents[0]) / density
     return mu, jnp.where(has_slope, slope, 0)
 
@@ -297,7 +297,7 @@ def _mills(library: Any, x: Any, shift: Any = None) -> tuple[Any, Any]:
     """R(x) for x >= -1 and, for 0 <= shift <= 1, R(x) - R(x + shift); by NumPy or by JAX."""
     x = library.asarray(x)
     nodes, weights, cut_off = _RULES[x.dtype.itemsize]
-    # Along the last axis, beside those of the arguments.
+    # The nodes lie along a last axis, beside the axes of the arguments.
     nodes, weights = (part.astype(x.dtype).reshape(*(1,) * x.ndim, -1) for part in (nodes, weights))
     # x t + t^2 / 2 = cut_off, in the form that does not cancel.
     width = 2 * cut_off / (x + library.sqrt(x * x + 2 * cut_off))
