@@ -52,7 +52,7 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
 
 
 def _is_real(dtype: Any) -> bool:
-    """Numbers, or several truth values; no complex numbers and no keys."""
+    """Whether a type has numbers or truth values; complex numbers and keys are none."""
     return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
 
 
@@ -85,7 +85,7 @@ def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
 
 
 def _leaves(value: Any, depth: int = 0):
-    """What lists and tuples hold, however nested, to the depth that an array can have."""
+    """The items of nested lists and tuples, to the depth that an array can have."""
     if isinstance(value, (list, tuple)) and depth <= _MOST_AXES:
         for part in value:
             yield from _leaves(part, depth + 1)

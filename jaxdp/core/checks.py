@@ -100,7 +100,7 @@ def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected:
 
 
 def described(value: Any) -> str:
-    """What came instead of an argument, for the error: neither records, keys nor seeds of noise.
+    """A wrong argument in words, for an error that shows no records, keys or seeds of noise.
 
     Arrays, tables and lists may hold records of private data, and a number of more than 64 bits is
     a seed of secret noise that stands in another argument's place: errors end up in logs.

@@ -128,7 +128,7 @@ class AbstractDescription(AbstractExplained, eqx.Module):
         }
 
     def _derived(self) -> dict[str, Any]:
-        """What is shown besides, of concrete arguments that are no batch."""
+        """Further values in the table of concrete arguments that are no batch."""
         return {}
 
     def _notes(self) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def _place(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
 def fault(
     names: Sequence[str], columns: Sequence[np.ndarray], used: Sequence[int]
 ) -> tuple[str, str, list[int]] | None:
-    """What is wrong with the columns that are used, what helps, and which; None of finite numbers.
+    """The fault of the used columns, its remedy, and their numbers; None where all are finite.
 
     All of them are named, so that one more try is enough, and no cell is shown: it may be private.
     """

@@ -99,7 +99,7 @@ def place_of(wanted: str | int, num_columns: int) -> int | None:
 
 
 def _layout(path: pathlib.Path) -> tuple[str, int]:
-    """What stands between cells, and the number of the line that the first row begins in."""
+    """The mark between cells, and the number of the line that the first row begins in."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             numbered = ((i, line) for i, line in enumerate(file) if line.strip())

@@ -50,7 +50,7 @@ class Axes:
         return {name: values[places[name]] for name, values in self.looped.items()}
 
     def mapped_types(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """What the function sees of the mapped axes."""
+        """Types of the mapped values as the function is given them."""
         return {
             name: jax.ShapeDtypeStruct((), device_type(values.dtype))
             for name, values in self.mapped.items()

@@ -33,13 +33,13 @@ ADDRESS = re.compile(" at 0x[0-9a-f]+")
 
 
 class UnreadableError(Exception):
-    """Something cannot be told from other things of its kind; the message says what."""
+    """A value cannot be told from others of its kind; the message says which value."""
 
 
 def identity_of(
     axes: Mapping[str, Any], key: Any, version: str | None, programs: Sequence[str]
 ) -> dict[str, Any]:
-    """What must agree for a store to be resumed, as JSON.
+    """The facts that must agree for a store to be resumed, as JSON.
 
     `axes` has kind, length and digest of each. `version` stands for the function; None where the
     digests of its programs do.

@@ -14,7 +14,7 @@ from jaxdp.sweeps.identity import ADDRESS, version_of
 
 
 def versions_and_devices() -> dict[str, str]:
-    """What runs here, and on what: the provenance of a shard."""
+    """The provenance of a shard: versions, and the devices of this process."""
     devices = jax.local_devices()
     return {
         "jaxdp": version_of("jaxdp-lab"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Place:
-    """Which cells a shard holds: `start` to `stop` of a combination."""
+    """The cells of a shard: `start` to `stop` of a combination."""
 
     combination: int
     start: int
@@ -45,7 +45,7 @@ class Shard:
 def variables_of(
     result: Any, axis_names: Sequence[str]
 ) -> tuple[tuple[Variable, ...], list[Array]]:
-    """What the function returned for one cell: descriptions and values."""
+    """The variables that the function returned for one cell: descriptions and values."""
     if isinstance(result, Trajectory):
         found = variables_of_trajectory(result)
     elif isinstance(result, dict):

@@ -239,7 +239,7 @@ def axes_of(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def file_name(place: Place) -> str:
-    """Under which a store keeps a shard."""
+    """The name of the file in which a store keeps a shard."""
     return f"shard-{place.combination:06d}-{place.start:09d}-{place.stop:09d}.npz"
 
 
@@ -282,7 +282,7 @@ def unpacked(place: Place, content: bytes) -> tuple[Shard, str]:
 
 
 def _about(shard: Shard, sweep: str) -> str:
-    """What stands beside a shard's arrays."""
+    """The JSON text beside a shard's arrays: its sweep, place, variables and provenance."""
     variables = [
         [str(v.name), [*map(str, v.dims)], [[*map(str, attr)] for attr in v.attrs]]
         for v in shard.variables

@@ -10,7 +10,7 @@ from jaxdp.core.display.values import in_words, is_known, number
 
 
 def rows_of_time(time: Any) -> Row:
-    """The clock and how many records it has."""
+    """The table row of the clock: its ends and its number of records."""
     if not is_known(time):
         return Row("time", in_words(time))
     times = np.asarray(time, np.float64)
@@ -32,7 +32,7 @@ def row_over_time(name: str, values: Any, chosen: Any, meaning: str) -> Row:
 
 
 def row_at_end(name: str, values: Any, chosen: Any, meaning: str) -> Row:
-    """One number a run: the mean with its standard error, or the range over a batch."""
+    """The table row of one number a run: mean and standard error, or the range over a batch."""
     if not is_known(values):
         return Row(name, in_words(values, 0), meaning)
     known = np.asarray(values, np.float64)

@@ -70,7 +70,7 @@ def as_python(value: Any) -> str:
 
 
 def is_array(value: Any) -> bool:
-    """Whether it has a shape and a type of numbers, traced or not."""
+    """Whether a value has a shape and a type of numbers, traced or not."""
     return isinstance(value, (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct))
 
 
@@ -84,7 +84,7 @@ def is_known(value: Any) -> bool:
 
 
 def is_key(value: Any) -> bool:
-    """Whether it is a `jax.random.key`."""
+    """Whether an array is a `jax.random.key`."""
     return jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
@@ -94,7 +94,7 @@ def number(value: Any) -> str:
 
 
 def called(function: Any) -> str:
-    """What a function is called, with the numbers that a partial fixes."""
+    """A function's name, with the numbers that a partial fixes."""
     if isinstance(function, functools.partial):
         fixed = [*map(as_python, function.args)]
         fixed += [f"{name}={as_python(value)}" for name, value in function.keywords.items()]
@@ -158,7 +158,7 @@ def _sequence_in_words(values: Any) -> str:
 
 
 def _maker(values: Any) -> str:
-    """What made some functions, such as the two of an optax transformation; may be empty."""
+    """The name of the maker of some functions, such as the two of an optax transformation, or ""."""
     if not values or not all(map(callable, values)):
         return ""
     plain = [inspect.unwrap(each) for each in values]

@@ -32,7 +32,7 @@ _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class NotAFileError(ValueError):
-    """What stands under a file's name is a folder, a pipe, a device, or too large."""
+    """Something under a file's name is a folder, a pipe, a device, or too large."""
 
 
 @contextlib.contextmanager
@@ -122,7 +122,7 @@ def claimed(path: str | os.PathLike) -> Iterator[None]:
 
 
 def remove_unfinished() -> None:
-    """Remove what has been begun: for a process that ends amid it."""
+    """Remove the files that this process has begun, before it ends meanwhile."""
     for path in list(_unfinished):
         with contextlib.suppress(OSError):
             _remove(path)
