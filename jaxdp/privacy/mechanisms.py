@@ -33,7 +33,7 @@ class Proved(NamedTuple):
 
 
 class AbstractMechanism(eqx.Module):
-    """What is proved about a release. Numbers are Python floats, or traced."""
+    """A mechanism: what is proved about a release. Its numbers are Python floats, or traced."""
 
     @property
     @abc.abstractmethod

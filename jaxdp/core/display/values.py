@@ -158,7 +158,7 @@ def _sequence_in_words(values: Any) -> str:
 
 
 def _maker(values: Any) -> str:
-    """The name of the maker of some functions, such as the two of an optax transformation, or ""."""
+    """The name of the maker of some functions, such as an optax transformation's, or ""."""
     if not values or not all(map(callable, values)):
         return ""
     plain = [inspect.unwrap(each) for each in values]

@@ -66,7 +66,7 @@ class Event(NamedTuple):
     weights: tuple[float, float]
 
     def counts(self, first: np.ndarray, second: np.ndarray) -> tuple[int, int, tuple[int, int]]:
-        """How often it came where it is thought likelier and where not, and in how many trials."""
+        """Counts of the event on the input where it is thought likelier and on the other, and trials."""
         likelier, other = (second, first) if self.is_swapped else (first, second)
         high, low = (
             int(np.sum((scores > self.threshold) == self.is_above)) for scores in (likelier, other)

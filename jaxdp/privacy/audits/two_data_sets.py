@@ -261,7 +261,7 @@ def _audited(measure: Epsilon | Mu, first_scores: Any, second_scores: Any, confi
 
 
 def _shuffled(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
-    """The scores in an order that tells nothing of them, the same for every order of them."""
+    """The scores shuffled by a digest of their values, so that their own order does not count."""
     known = [np.sort(scores) for scores in (first, second)]
     digest = hashlib.sha256(repr([len(scores) for scores in known]).encode())
     for scores in known:
@@ -324,7 +324,7 @@ def _scores(mechanism, data, key, num_trials: int, batch_size: int) -> np.ndarra
 
 
 def _is_close(found: np.ndarray, plain: np.ndarray, scores: np.ndarray) -> bool:
-    """Whether runs that share their keys differ by rounding alone, beside how much scores vary."""
+    """Whether runs that share their keys differ by rounding alone, on the scale of the scores."""
     finite = scores[np.isfinite(scores)]
     spread = np.median(np.abs(finite - np.median(finite))) if finite.size else 0.0
     return np.allclose(found, plain, rtol=_ROUNDING, atol=_ROUNDING * spread, equal_nan=True)

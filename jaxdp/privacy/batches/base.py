@@ -30,7 +30,7 @@ def require_step(step: Any) -> None:
 
 
 class InclusionMoments(NamedTuple):
-    """How a batch varies, as a theory needs it: b_i is 1 where record i is in it, with mean q.
+    """Moments of a batch for theories: b_i is 1 where record i is in it, and has mean q.
 
     `variance` is that of b_i and `covariance` that of b_i and b_j, both over q^2. The batches of
     `epoch_steps` steps share out the records among them; None where each is drawn whatever the
@@ -56,7 +56,7 @@ class AbstractSampler(AbstractDescription):
     @property
     @abc.abstractmethod
     def adjacency(self) -> str:
-        """Who the neighbours are for whom `mechanism` is stated."""
+        """The adjacency for which `mechanism` is stated."""
 
     @property
     @abc.abstractmethod
@@ -106,11 +106,11 @@ class AbstractSampler(AbstractDescription):
 
     @abc.abstractmethod
     def mechanism(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:
-        """What noisy sums of clipped terms over the first `num_steps` batches cost together.
+        """The mechanism that noisy sums of clipped terms over the first `num_steps` batches are.
 
         `noise_multiplier` is the standard deviation of the noise on a *sum* over the clip norm.
         """
 
     def charges(self, num_steps: int) -> tuple[str, ...]:
-        """What a record pays for, in words, beyond those of the `mechanism`."""
+        """Sentences on what a record pays for, beyond the assumptions of the `mechanism`."""
         return ()

@@ -185,7 +185,7 @@ class PoissonSampler(AbstractSampler):
 
 
 def _as_coins(rate: float) -> int:
-    """How many of the 2^32 values of 32 bits draw a record."""
+    """The number of the 2^32 values of 32 bits that draw a record."""
     return round(rate * _COINS)
 
 
@@ -283,7 +283,7 @@ class PoissonSubsampledGaussian(AbstractMechanism):
         )
 
     def _least_delta(self) -> str:
-        """Up to which delta nothing is left for epsilon, in words, unless that is negligible."""
+        """A sentence on the delta up to which nothing is left for epsilon, unless that is negligible."""
         used_up = min(1.0, self.sampled.failure)
         if used_up < _NEGLIGIBLE_DELTA:
             return ""

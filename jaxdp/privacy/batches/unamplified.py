@@ -55,7 +55,7 @@ class AbstractUnamplifiedSampler(AbstractSampler):
 
     @property
     def batch_size(self) -> int:
-        """B, which is also how many records a batch has room for."""
+        """The size B of a batch, which is also its capacity."""
         return self.capacity
 
     @property
@@ -136,7 +136,7 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
         return self.steps_per_epoch > 1
 
     def uses(self, num_steps):
-        """How many epochs are begun."""
+        """The number of epochs that are begun."""
         return -(-num_steps // self.steps_per_epoch)
 
     @property
@@ -180,7 +180,7 @@ class FixedSizeBatches(AbstractUnamplifiedSampler):
         return False
 
     def uses(self, num_steps):
-        """All of them: a record may be drawn in every step."""
+        """All steps: a record may be drawn in every one."""
         return num_steps
 
     @property
