@@ -66,7 +66,7 @@ class Event(NamedTuple):
     weights: tuple[float, float]
 
     def counts(self, first: np.ndarray, second: np.ndarray) -> tuple[int, int, tuple[int, int]]:
-        """Counts of the event on the input where it is thought likelier and on the other, and trials."""
+        """Counts of the event on the likelier and on the other input, and the numbers of trials."""
         likelier, other = (second, first) if self.is_swapped else (first, second)
         high, low = (
             int(np.sum((scores > self.threshold) == self.is_above)) for scores in (likelier, other)

@@ -283,7 +283,7 @@ class PoissonSubsampledGaussian(AbstractMechanism):
         )
 
     def _least_delta(self) -> str:
-        """A sentence on the delta up to which nothing is left for epsilon, unless that is negligible."""
+        """Words on the delta up to which nothing is left for epsilon, if it is not negligible."""
         used_up = min(1.0, self.sampled.failure)
         if used_up < _NEGLIGIBLE_DELTA:
             return ""
