@@ -2,12 +2,14 @@
 
 import contextlib
 import errno
+import json
 import os
 import pathlib
 import shutil
 import tracemalloc
 import warnings
 
+import fuzzing
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -17,7 +19,7 @@ import xarray
 from sweeps import workload
 
 import jaxdp
-from jaxdp.core.files.sealed_arrays import DamagedError
+from jaxdp.core.files.sealed_arrays import DamagedError, sealed
 from jaxdp.core.numerics.precision import x64
 from jaxdp.sweeps import identity, read_store
 from jaxdp.sweeps.axes import as_axes
@@ -80,6 +82,26 @@ def test_every_shortened_shard_is_detected(finished):
             unpacked(place_of(path.name), content[:length])
     with pytest.raises(DamagedError):
         unpacked(place_of(path.name), content + b"0")
+
+
+ABOUT = {"sweep": "x", "place": [0, 0, 5], "variables": [["a", [], []]], "provenance": {}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"place": [0, 5, 10]}, {"sweep": 3}, {"provenance": []}, {"provenance": {"jax": 1}}),
+        *({"variables": wrong} for wrong in (3, [3], [[]], [["a", 1, []]], [["b", ["d"], []]])),
+        *({"variables": [["a", [], []]] * 2}, {"more": 1}),
+    ],
+)
+def test_a_shard_that_is_described_as_something_else_is_damaged(change):
+    def content(about):
+        return sealed({"about": np.asarray(json.dumps(about)), "value_0": np.zeros(5)})
+
+    assert unpacked(Place(0, 0, 5), content(ABOUT))[1] == "x"
+    with pytest.raises(DamagedError):
+        unpacked(Place(0, 0, 5), content(ABOUT | change))
 
 
 def test_damaged_shards_are_named_put_aside_and_computed_again(finished, store):
@@ -377,3 +399,28 @@ def test_a_sweep_goes_on_with_a_store_that_has_no_values_of_its_axes(swept):
 def test_what_is_no_store_is_refused(tmp_path):
     with pytest.raises(ValueError, match="folder of a sweep"):
         read_store(tmp_path)
+
+
+@pytest.mark.parametrize("kind", fuzzing.NODES)
+def test_a_sweep_goes_on_past_what_is_no_file(kind, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = workload.run(workload.noisy, tmp_path, axes=workload.ONE_PROGRAM)
+        path = sorted(tmp_path.glob("shard-*.npz"))[0]
+        for _ in range(2):
+            path.unlink()
+            fuzzing.NODES[kind](path)
+            with fuzzing.bounded():
+                again = workload.run(workload.noisy, tmp_path, axes=workload.ONE_PROGRAM)
+            assert again.identical(whole)
+    # What was put aside first is not lost to what came after.
+    assert len([*tmp_path.glob("*.damaged*")]) == 2
+
+
+def test_a_description_that_is_no_file_is_refused_without_waiting(tmp_path):
+    for make in fuzzing.NODES.values():
+        make(tmp_path / "sweep.json")
+        with pytest.raises(ValueError, match=r"sweep\.json"), fuzzing.bounded():
+            workload.run(workload.noisy, tmp_path)
+        other = tmp_path / "sweep.json"
+        other.rmdir() if other.is_dir() else other.unlink()
