@@ -61,8 +61,7 @@ class Bar:
     ):
         self._name, self._begun, self._keep, self._clock = name, begun, keep, clock
         self._stream = sys.stderr if stream is None else stream
-        # A notebook's streams are no terminals, but overwrite their line.
-        self._is_overwritten = self._stream.isatty() or "ipykernel" in sys.modules
+        self._is_overwritten = self._stream.isatty() or _is_notebook()
         self._start = self._last = clock()
         # When the first block was back, and the share that was done then.
         self._first: tuple[float, float] | None = None
@@ -116,6 +115,12 @@ class Bar:
         except (OSError, ValueError):
             # Nobody reads it any more, or it is closed: that ends no run.
             self._is_closed = True
+
+
+def _is_notebook() -> bool:
+    """Whether a notebook's kernel runs, whose streams are no terminals but overwrite their line."""
+    ipython = sys.modules.get("IPython")
+    return getattr(ipython and ipython.get_ipython(), "kernel", None) is not None
 
 
 def _clocked(seconds: float) -> str:
