@@ -122,7 +122,7 @@ def claimed(path: str | os.PathLike) -> Iterator[None]:
 
 
 def remove_unfinished() -> None:
-    """Remove the files that this process has begun, before it ends meanwhile."""
+    """Remove the files that this process has begun: it ends before they are whole."""
     for path in list(_unfinished):
         with contextlib.suppress(OSError):
             _remove(path)
