@@ -13,7 +13,7 @@ import time
 import pytest
 
 from jaxdp.cli import entry
-from jaxdp.core.files import interrupts, module_run
+from jaxdp.core.files import interrupts
 
 ROOT = pathlib.Path(__file__).parents[2]
 # Ctrl-C is heard though the tests run in the background, where it is not.
@@ -65,7 +65,7 @@ def test_ctrl_c_while_the_package_is_imported_to_be_run_ends_it(tmp_path):
     )
     assert process.stderr is not None
     for line in process.stderr:
-        if "jaxdp.core.files.module_run" in line:
+        if "jaxdp.core.files.interrupts" in line:
             break
     status, err = _interrupted(process)
     assert status == 130
@@ -85,7 +85,7 @@ def test_ctrl_c_while_the_package_is_imported_to_be_run_ends_it(tmp_path):
     ],
 )
 def test_only_the_command_itself_handles_signals(arguments, original, expected):
-    assert module_run.is_module_run(arguments, original) is expected
+    assert interrupts.is_module_run(arguments, original) is expected
 
 
 @pytest.mark.slow

@@ -30,13 +30,11 @@ def require_step(step: Any) -> None:
 
 
 class InclusionMoments(NamedTuple):
-    """How a batch varies, as a theory needs it: b_i is 1 where record i is in it, with mean q.
+    """Moments of a batch for theories: b_i is 1 where record i is in it, and has mean q.
 
-    Attributes:
-        variance: of b_i, over q^2.
-        covariance: of b_i and b_j of two records, over q^2.
-        epoch_steps: the batches of so many steps share out the records among them; None where
-            each is drawn whatever the others were.
+    `variance` is that of b_i and `covariance` that of b_i and b_j, both over q^2. The batches of
+    `epoch_steps` steps share out the records among them; None where each is drawn whatever the
+    others were.
     """
 
     variance: float
@@ -58,7 +56,7 @@ class AbstractSampler(AbstractDescription):
     @property
     @abc.abstractmethod
     def adjacency(self) -> str:
-        """Who the neighbours are for whom `mechanism` is stated."""
+        """The adjacency for which `mechanism` is stated."""
 
     @property
     @abc.abstractmethod
@@ -82,10 +80,7 @@ class AbstractSampler(AbstractDescription):
     ) -> tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]:
         """A batch from random bits that nobody can predict, on the host.
 
-        Args:
-            step: its number, from 0.
-            noise: the source of what has to be secret.
-            key: for what need not be.
+        `noise` is the source of what has to be secret, `key` that of what need not be.
         """
 
     @property
@@ -102,9 +97,7 @@ class AbstractSampler(AbstractDescription):
     def inclusion_moments(self) -> InclusionMoments:
         """Variance and covariance of which records are in a batch, for theories.
 
-        Raises:
-            NotCoveredError: the sampler does not say, its batches differ in size from step to step
-                of an epoch, or they overflow.
+        NotCoveredError where the sampler does not say, or its batches differ in size or overflow.
         """
         raise NotCoveredError(
             "a sampler that says how its batches vary is needed (inclusion_moments), such as "
@@ -113,13 +106,11 @@ class AbstractSampler(AbstractDescription):
 
     @abc.abstractmethod
     def mechanism(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:
-        """What noisy sums of clipped terms over the first batches cost together.
+        """The mechanism that noisy sums of clipped terms over the first `num_steps` batches are.
 
-        Args:
-            noise_multiplier: standard deviation of the noise on a *sum* over the clip norm.
-            num_steps: how many batches are used, each once.
+        `noise_multiplier` is the standard deviation of the noise on a *sum* over the clip norm.
         """
 
     def charges(self, num_steps: int) -> tuple[str, ...]:
-        """What a record pays for, in words, beyond those of the `mechanism`."""
+        """Sentences on what a record pays for, beyond the assumptions of the `mechanism`."""
         return ()

@@ -35,7 +35,7 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.losses import AbstractScalarLoss
-from jaxdp.privacy.batches.epochs import ShuffledEpochs
+from jaxdp.privacy.batches.unamplified import ShuffledEpochs
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.modes import product

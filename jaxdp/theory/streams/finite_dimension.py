@@ -26,7 +26,7 @@ from jax.scipy.special import gammaincc
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.numerics.clipped_powers import clipped_powers
+from jaxdp.core.numerics.clipped_gaussian import clipped_powers
 from jaxdp.core.numerics.compensated_sum import add
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.core.recording import longest_stretch, record_steps

@@ -1,4 +1,4 @@
-"""Where pictures are drawn: a new figure, which pyplot knows where pyplot is used, or given axes.
+"""Figures and axes to draw into, and the drawing of one quantity over time.
 
 A notebook shows a new figure, `plt.show()` and `plt.savefig` take it, and a script that draws
 thousands keeps a few of them open in pyplot, as figures cost memory there.
@@ -12,15 +12,18 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 
 from jaxdp.core.extras import require_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 # pyplot warns of more than twenty.
 _MOST_OPEN = 10
+# Okabe and Ito's blue; of a batch each curve has a shade of its own.
+_BLUE, _SHADES = "#0072B2", ((0.0, 0.15, 0.35), (0.55, 0.82, 0.97))
 _open: collections.deque[weakref.ref] = collections.deque()
 
 
@@ -51,13 +54,8 @@ def new_figure(size: tuple[float, float]) -> "Figure":
 def given_axes(ax: Any, count: int, panels: str) -> "list[Axes]":
     """The axes that a caller gave for this many panels, in a list.
 
-    Args:
-        ax: one Axes, or an array or a sequence of them.
-        count: of the panels.
-        panels: what they show, in words.
-
-    Raises:
-        TypeError, ValueError: something else was given, or another number of axes.
+    `panels` says in words what they show. TypeError or ValueError for anything else than Axes, or
+    another number of them.
     """
     with require_extra("matplotlib", "plots", "a picture"):
         from matplotlib.axes import Axes
@@ -84,3 +82,52 @@ def _show(figure: "Figure") -> None:
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
     publish_display_data({"image/png": drawn.getvalue(), "text/plain": repr(figure)})
+
+
+def draw_curves(
+    time: Float[np.ndarray, "curves records"],
+    values: Float[np.ndarray, "curves records"],
+    *,
+    spread: Float[np.ndarray, " records"] | None = None,
+    are_runs: bool = False,
+    label: str = "",
+    name: str = "",
+    ax: Any = None,
+) -> "Figure | SubFigure":
+    """Curves, each over its own clock.
+
+    Args:
+        time: of the records.
+        values: one row a curve.
+        spread: the predicted standard deviation of a single curve, drawn as a band.
+        are_runs: whether the curves are independent runs, drawn as mean and band of one standard
+            deviation; else each is drawn, the first in the darkest shade.
+        label, name: of the simulator or theory, and of the quantity.
+        ax: matplotlib's Axes to draw into; a new figure when None.
+    """
+    if ax is None:
+        axes = new_figure((6.0, 3.6)).subplots()
+    else:
+        (axes,) = given_axes(ax, 1, "one quantity over time")
+    if are_runs and len(values) > 1:
+        mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
+        text = f"{label}, mean of {len(values)} runs".lstrip(", ")
+        curves, colors = [(text, mean)], [_BLUE]
+    elif len(values) == 1:
+        curves, colors = [(label, values[0])], [_BLUE]
+    else:
+        curves = [(f"{label}, a batch of {len(values)}, dark to light".lstrip(", "), values[0])]
+        curves += [("", row) for row in values[1:]]
+        colors = np.linspace(*_SHADES, len(values)).tolist()
+    for (text, row), clock, color in zip(curves, time, colors, strict=False):
+        axes.plot(clock, row, color=color, linewidth=1.5, label=text or None)
+    if spread is not None:
+        middle = curves[0][1]
+        band = {"color": _BLUE, "alpha": 0.2, "linewidth": 0, "label": "one standard deviation"}
+        axes.fill_between(time[0], middle - spread, middle + spread, **band)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlim(time.min(), time.max())
+    axes.set(xlabel="time", ylabel=name.replace("_", " "))
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False)
+    return axes.figure
