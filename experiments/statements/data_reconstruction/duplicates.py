@@ -49,13 +49,9 @@ class NearDuplicates(NamedTuple):
 def duplicate_limit(activation: Activation) -> float:
     r"""The share of a row's features that no pair of infinitely close duplicates of another spans.
 
+    From 0 for linear features to 1, for wide features and orthogonal rows.
+
     Source: DR Theorem 2, in the limit of duplicates. Derived: in this module.
-
-    Args:
-        activation: phi, elementwise.
-
-    Returns:
-        The share, from 0 for linear features to 1; of wide features and orthogonal rows.
     """
     moments = activation_moments(activation)
     means, _ = scaled_coefficients(host_function(activation), np.ones(1), 1)
