@@ -105,17 +105,12 @@ def _optima(config: Config) -> dict[str, np.ndarray]:
     best = tune(Setting(), *np.transpose(panels))
     names = "best_clip_scale", "best_rate", "best_risk", "best_is_interior"
     values = dict(zip(names, best, strict=True))
-    runs = []
-    key = jr.fold_in(jr.key(config.seed), len(panels))
+    runs, key = [], jr.fold_in(jr.key(config.seed), len(panels))
+    given = {"num_runs": config.optimum_runs, "simulator": jaxdp.Reduced(), "records": 1}
     for number, (power, gamma) in enumerate(panels):
         steps, found = round(config.dim / gamma), (best.rate[number], best.clip_scale[number])
-        simulated = jaxdp.simulate(
-            *Setting().describe(config.dim, found[0], power, found[1], steps),
-            key=jr.fold_in(key, number),
-            num_runs=config.optimum_runs,
-            simulator=jaxdp.Reduced(),
-            records=1,
-        )
+        at = Setting().describe(config.dim, found[0], power, found[1], steps)
+        simulated = jaxdp.simulate(*at, key=jr.fold_in(key, number), **given)
         runs.append(simulated.check().final_risk)
     there = over_runs(np.stack(runs, axis=1))
     values |= {f"best_{name}": value for name, value in there.items()}

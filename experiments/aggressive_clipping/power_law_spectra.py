@@ -169,19 +169,12 @@ def _simulated(config: Config, decay, source, cells, key) -> dict[str, np.ndarra
     """Mean released risks and their standard errors, NaN where nothing was simulated."""
     problem = power_law(config.dim, config.num_blocks, decay, source)
     mean, error = np.full((2, *cells["risk"].shape), np.nan)
+    given = {"num_runs": config.num_runs, "simulator": jaxdp.Reduced(), "records": 1}
     for gamma, rho in itertools.product(config.simulated_gammas, range(len(config.rhos))):
         place = config.gammas.index(gamma), rho
         logs = np.log([cells[name][place] for name in _TUNED])
         algorithm = _algorithm(jnp.asarray(logs), round(config.dim / gamma), config.rhos[rho])
-        runs = jaxdp.simulate(
-            problem,
-            algorithm,
-            key=key,
-            num_runs=config.num_runs,
-            simulator=jaxdp.Reduced(),
-            records=1,
-        )
-        found = over_runs(runs.check().final_risk)
+        found = over_runs(jaxdp.simulate(problem, algorithm, key=key, **given).check().final_risk)
         mean[place], error[place] = found["mean"], found["standard_error"]
     return {"simulated": mean, "simulated_error": error}
 

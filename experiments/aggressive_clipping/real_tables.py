@@ -57,12 +57,7 @@ class Config:
 
 
 def run(config: Config, data: pathlib.Path) -> xarray.Dataset:
-    """Simulate each table and its surrogate, predict the surrogate, and measure the rows.
-
-    Args:
-        config: the setting.
-        data: folder with `uci/<table>.txt`, target last, and `mnist/` (IDX, gzip).
-    """
+    """Simulate each table and its surrogate, predict the surrogate, and measure the rows."""
     parts: list[xarray.Dataset] = []
     pairs = list(zip(config.tables, config.num_runs, strict=True))
     for number, (name, num_runs) in enumerate(harness.track(pairs, lambda pair: pair[0])):

@@ -183,7 +183,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 def _simulated(setting: Setting, cell: Cell, plan: Plan, config: Config, *, key):
     """The plan on fresh rows, and what it costs."""
-    num_steps, dim = len(plan.rates), config.dim
+    num_steps, dim, problem = len(plan.rates), config.dim, setting.stream()
     algorithm = jaxdp.CorrelatedDPSGD(
         plan.rates,
         plan.clip_scale,
@@ -194,15 +194,13 @@ def _simulated(setting: Setting, cell: Cell, plan: Plan, config: Config, *, key)
     numbers = num_steps * algorithm.batch_size * dim
     at_once = max(2, round(_AT_ONCE / numbers))
     risks = [
-        jaxdp.simulate(
-            setting.stream(), algorithm, key=part, num_runs=at_once, records=1
-        ).final_risk
+        jaxdp.simulate(problem, algorithm, key=part, num_runs=at_once, records=1).final_risk
         for part in jr.split(key, max(2, round(config.num_numbers / numbers / at_once)))
     ]
     found = over_runs(np.concatenate(risks))
     return {
         "best_steps": num_steps,
-        "predicted": jaxdp.predict(setting.stream(), algorithm, records=1).final_risk,
+        "predicted": jaxdp.predict(problem, algorithm, records=1).final_risk,
         "simulated": found["mean"],
         "standard_error": found["standard_error"],
         "passes": at_once * len(risks),

@@ -82,12 +82,7 @@ class Config:
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
-    """Predict and simulate every budget for every kind of features and number of rows.
-
-    Args:
-        config: the setting.
-        data: folder with `mnist/`; None fetches the digits.
-    """
+    """Predict and simulate every budget for every kind of features and number of rows."""
     mnist = read_digits(data)
     key = jr.key(config.seed)
     kinds = {
@@ -178,17 +173,11 @@ def _of_features(config: Config, problem, algorithms, *, key) -> dict[str, np.nd
     )
     seconds = (time.perf_counter() - started) / (len(algorithms) + 1)
     shape = len(algorithms), config.num_runs
-    loss, accuracy = np.full(shape, np.nan), np.full(shape, np.nan)
+    loss, accuracy = np.full((2, *shape), np.nan)
+    given = {"num_runs": config.num_runs, "simulator": jaxdp.FunctionSpace(), "records": 1}
     for place, epsilon in enumerate(config.epsilons):
         if epsilon in config.simulated:
-            runs = jaxdp.simulate(
-                problem,
-                algorithms[place],
-                key=jr.fold_in(key, place),
-                num_runs=config.num_runs,
-                simulator=jaxdp.FunctionSpace(),
-                records=1,
-            )
+            runs = jaxdp.simulate(problem, algorithms[place], key=jr.fold_in(key, place), **given)
             loss[place], accuracy[place] = runs.final_risk, runs.observables["accuracy"][:, -1]
     return {
         "predicted_loss": np.array([one.final_risk for one in private]),

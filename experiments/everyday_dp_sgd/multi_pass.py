@@ -31,6 +31,7 @@ from experiments.harness.marks import legend, log_ticks, means
 from experiments.harness.verdicts import listing, span, within
 
 _FAMILIES = "polynomial", "hyperbolic"
+_PLANNED = "peak", "shape", "clip_scale"
 _DELTA = 1e-5
 
 _SHARE, _SIGMAS = 0.02, 3
@@ -62,7 +63,6 @@ def run(config: Config) -> xarray.Dataset:
     """Plan, predict and simulate both ways in every cell."""
     setting = Setting(config.dim)
     cell = "gamma", "rho"
-    names = ["peak", "shape", "clip_scale"]
     dataset = harness.empty(
         {
             "gamma": config.gammas,
@@ -73,10 +73,10 @@ def run(config: Config) -> xarray.Dataset:
         },
         {
             ("gamma",): ["num_train"],
-            cell: ["steps", "planned", "mu_full", *(f"full_{name}" for name in names)],
+            cell: ["steps", "planned", "mu_full", *(f"full_{name}" for name in _PLANNED)],
             (*cell, "family"): [
                 *("one_pass_predicted", "one_pass", "one_pass_error", "mu_one_pass"),
-                *(f"one_pass_{name}" for name in names),
+                *(f"one_pass_{name}" for name in _PLANNED),
             ],
             (*cell, "draw"): ["full_predicted", "is_beyond"],
             (*cell, "draw", "run"): ["full"],
@@ -84,6 +84,8 @@ def run(config: Config) -> xarray.Dataset:
         },
         {"dim": config.dim, "planned_dim": config.planned_dim, "num_passes": config.num_passes},
     )
+    in_function_space = {"num_runs": config.num_runs, "simulator": jaxdp.FunctionSpace()}
+    in_function_space["records"] = 1
     key = jr.key(config.seed)
     for place, gamma in enumerate(harness.track(config.gammas, "gamma = {:g}".format)):
         key, planning, drawing = jr.split(key, 3)
@@ -105,20 +107,13 @@ def run(config: Config) -> xarray.Dataset:
                 algorithm = full_batch(count, config.dim, rho, *plan[:4])
                 found = predicted_full_batch(problem, rho, plan)
                 dataset.full_predicted[at], dataset.is_beyond[at] = found
-                runs = jaxdp.simulate(
-                    problem,
-                    algorithm,
-                    key=runs_key,
-                    num_runs=config.num_runs,
-                    simulator=jaxdp.FunctionSpace(),
-                    records=1,
-                )
+                runs = jaxdp.simulate(problem, algorithm, key=runs_key, **in_function_space)
                 dataset.full[at] = runs.final_risk
-                for name in names:
-                    dataset[f"full_{name}"][place, number] = getattr(plan, name)
-                dataset.steps[place, number] = plan.num_steps
-                dataset.planned[place, number] = plan.risk
-                dataset.mu_full[place, number] = jaxdp.account(algorithm, delta=_DELTA).mu
+                facts = {f"full_{name}": getattr(plan, name) for name in _PLANNED}
+                facts |= {"steps": plan.num_steps, "planned": plan.risk}
+                facts["mu_full"] = jaxdp.account(algorithm, delta=_DELTA).mu
+                for name, value in facts.items():
+                    dataset[name][place, number] = value
     return dataset
 
 
@@ -155,23 +150,14 @@ def plot(dataset: xarray.Dataset) -> Figure:
 def _one_pass(setting: Setting, family: str, plan: Plan, rho: float, num_runs: int, *, key):
     """A planned pass, simulated on fresh rows, and what it costs."""
     algorithm = one_pass(family, plan, rho)
-    runs = jaxdp.simulate(
-        setting.stream(),
-        algorithm,
-        key=key,
-        num_runs=num_runs,
-        simulator=jaxdp.Reduced(),
-        records=1,
-    )
-    found = over_runs(runs.final_risk)
+    given = {"num_runs": num_runs, "simulator": jaxdp.Reduced(), "records": 1}
+    found = over_runs(jaxdp.simulate(setting.stream(), algorithm, key=key, **given).final_risk)
     return {
         "one_pass_predicted": plan.risk,
         "one_pass": found["mean"],
         "one_pass_error": found["standard_error"],
         "mu_one_pass": jaxdp.account(algorithm, delta=_DELTA).mu,
-        "one_pass_peak": plan.peak,
-        "one_pass_shape": plan.shape,
-        "one_pass_clip_scale": plan.clip_scale,
+        **{f"one_pass_{name}": getattr(plan, name) for name in _PLANNED},
     }
 
 

@@ -65,12 +65,7 @@ class Config:
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
-    """Predict every cell, and simulate the best clip norm and rate of every (q, T).
-
-    Args:
-        config: the setting.
-        data: folder with `mnist/`; None fetches the digits.
-    """
+    """Predict every cell, and simulate the best clip norm and rate of every (q, T)."""
     mnist = read_digits(data)
     key = jr.key(config.seed)
     features = pretrained(mnist, config.num_public, config.body, key=key)
@@ -84,11 +79,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     pair = "sampling_rate", "num_steps"
     dataset = harness.empty(
         axes | {"run": config.num_runs},
-        {
-            tuple(axes): ["predicted"],
-            pair: ["noise_multiplier"],
-            (*pair, "run"): ["accuracy"],
-        },
+        {tuple(axes): ["predicted"], pair: ["noise_multiplier"], (*pair, "run"): ["accuracy"]},
         {"epsilon": config.epsilon, "num_train": config.num_train},
     )
     places = list(np.ndindex(dataset.noise_multiplier.shape))
@@ -100,29 +91,16 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
             config.epsilon, config.delta, sampler=sampler, num_steps=steps
         )
         dataset.noise_multiplier[at] = multiplier
+        given = {"noise_multiplier": multiplier, "num_steps": steps, "sampler": sampler}
         algorithms = [
-            jaxdp.PrivateOptimiser(
-                optax.sgd,
-                learning_rate=learning_rate,
-                clip_norm=clip_norm,
-                noise_multiplier=multiplier,
-                num_steps=steps,
-                sampler=sampler,
-            )
-            for clip_norm, learning_rate in itertools.product(
-                config.clip_norms, config.learning_rates
-            )
+            jaxdp.PrivateOptimiser(optax.sgd, learning_rate=step, clip_norm=clip_norm, **given)
+            for clip_norm, step in itertools.product(config.clip_norms, config.learning_rates)
         ]
         found = [_accuracy(problem, one) for one in algorithms]
         dataset.predicted[at] = np.reshape(found, dataset.predicted.shape[2:])
-        runs = jaxdp.simulate(
-            problem,
-            algorithms[int(np.argmax(found))],
-            key=numbered_key(key, number),
-            num_runs=config.num_runs,
-            simulator=jaxdp.FunctionSpace(),
-            records=1,
-        )
+        best, run_key = algorithms[int(np.argmax(found))], numbered_key(key, number)
+        given = {"num_runs": config.num_runs, "simulator": jaxdp.FunctionSpace(), "records": 1}
+        runs = jaxdp.simulate(problem, best, key=run_key, **given)
         dataset.accuracy[at] = runs.observables["accuracy"][:, -1]
     return dataset
 

@@ -63,13 +63,7 @@ class Config:
 def run(
     config: Config, data: pathlib.Path | None = None, store: pathlib.Path | None = None
 ) -> xarray.Dataset:
-    """Train every network under every budget.
-
-    Args:
-        config: the setting.
-        data: folder with `mnist/`; None fetches the digits.
-        store: folder where networks are kept; None keeps none.
-    """
+    """Train every network under every budget."""
     trainer, mnist = Trainer(store), read_digits(data)
     digits = prepare(mnist, config.num_train, config.num_validation)
     axes = {

@@ -81,13 +81,7 @@ class Config:
 def run(
     config: Config, data: pathlib.Path | None = None, store: pathlib.Path | None = None
 ) -> xarray.Dataset:
-    """Train one network on every number of samples, under every budget and scaling.
-
-    Args:
-        config: the setting.
-        data: folder with `mnist/`; None fetches the digits.
-        store: folder where networks are kept; None keeps none.
-    """
+    """Train one network on every number of samples, under every budget and scaling."""
     trainer, mnist = Trainer(store, config.microbatch_size), read_digits(data)
     axes = {
         "scaling": SCALINGS,

@@ -97,13 +97,7 @@ class Config:
 def run(
     config: Config, data: pathlib.Path | None = None, store: pathlib.Path | None = None
 ) -> xarray.Dataset:
-    """Validation error for every number of steps, of every curve and every clip norm.
-
-    Args:
-        config: the setting.
-        data: folder with `mnist/`; None fetches the digits.
-        store: folder where networks are kept; None keeps none.
-    """
+    """Validation error for every number of steps, of every curve and every clip norm."""
     trainer, mnist = Trainer(store, config.microbatch_size), read_digits(data)
     digits = prepare(mnist, config.num_train, config.num_validation)
     budget = Budget(config.epsilon, config.num_train, config.learning_rate)

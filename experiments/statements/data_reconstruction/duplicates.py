@@ -72,9 +72,6 @@ def near_duplicates(
         distance: the largest $|\hat x - x_1|/\sqrt d$, in [.01, $\sqrt 2$]. Nearer pairs are those
             of `duplicate_limit`: in float64 their difference drowns in rounding.
         cosine: of $x_1$ and $x_2$, within (-1, 1).
-
-    Returns:
-        What they leave, where they are and how they are combined, for wide features.
     """
     kernel, other = _kernel_of_angle(activation), float(np.arccos(cosine))
     farthest = 2 * np.arcsin(float(distance) / 2)

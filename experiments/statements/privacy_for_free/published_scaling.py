@@ -13,12 +13,6 @@ def published_column_scaling(rows: Any) -> ColumnScaling:
     Only to reproduce them: a pixel that is dark in all training rows is multiplied by 1e8, and so
     is every other image in which it is not dark, which ruins the prediction there. With few
     training rows most images are of that kind.
-
-    Args:
-        rows: the training rows, (rows, columns).
-
-    Returns:
-        A function of rows, with the training rows' `means` and `factors`.
     """
     rows = np.asarray(rows)
     deviations = rows.std(axis=0, dtype=np.float64)

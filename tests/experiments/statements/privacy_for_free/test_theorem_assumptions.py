@@ -34,7 +34,7 @@ def _verdicts(problem, **budget):
         (jax.nn.relu, False, True, True, True),
         (lambda x: 2 * x, True, True, False, True),
         (lambda x: x**3 - 3 * x, True, False, True, False),  # orthogonal to x, and its slope grows
-        (lambda x: jnp.tanh(x) + 0.01 * (x**2 - 1), False, True, True, False),
+        (lambda x: jnp.tanh(x) + 0.01 * (x**2 - 1), False, True, True, True),
         (lambda x: x + jnp.sign(x), True, True, True, False),
         (jnp.sin, True, True, True, True),
     ],
