@@ -9,6 +9,7 @@ with constants of one and without their logarithms: they bound, they do not pred
 
 import dataclasses
 import itertools
+from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -190,8 +191,8 @@ def _against_privacy_term(axes: Axes, dataset: xarray.Dataset) -> None:
     style |= {"linestyle": ":", "linewidth": 1.2, "label": f"${CONSTANT}\\,d/(n\\epsilon)$"}
     handles += axes.plot(lines, CONSTANT * lines, **style)
     for marker, dim in zip(_MARKERS, dataset.dim.data, strict=False):
-        style = {"color": BLACK, "mfc": "none", "linestyle": "", "label": f"$d$ = {dim}"}
-        handles.append(Line2D([], [], marker=marker, **style))
+        label = f"$d$ = {dim}"
+        handles.append(Line2D([], [], color=BLACK, marker=marker, mfc="none", ls="", label=label))
     legend(axes, handles=handles, ncols=2, loc="lower right")
     axes.set(xscale="log", yscale="log", xlim=(1.5e-3, 1), ylim=(1.5e-4, 1))
     axes.set_xlabel("$d/(n\\epsilon)$,  $4d\\leq n\\leq d^2$")
@@ -203,13 +204,13 @@ def _against_samples(axes: Axes, dataset: xarray.Dataset, epsilon: float) -> Non
     here = excess_risk(dataset).sel(dim=dim, calibration="exact")
     colors = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.85, dataset.sizes["epsilon"]))
     for one, color in zip(dataset.epsilon.data, colors, strict=True):
-        style = {"color": color, "fmt": "o-", "label": f"$\\epsilon$ = {one:g}"}
+        style: dict[str, Any] = {"color": color, "fmt": "o-", "label": f"$\\epsilon$ = {one:g}"}
         means(axes, dataset.num_train, here.sel(epsilon=one), "seed", **style)
     names = (f"$d/(n\\epsilon)$, $\\epsilon$ = {epsilon:g}", "$\\sqrt{d/n}$", "$\\sqrt{n/d^{3/2}}$")
-    samples = np.geomspace(*dataset.num_train.data[[0, -1]], 50)
+    samples = np.geomspace(dataset.num_train.data[0], dataset.num_train.data[-1], 50)
     of_theorem = terms(dim, samples, epsilon)
-    for name, style, values in zip(names, ("--", ":", "-."), of_theorem, strict=True):
-        axes.plot(samples, values, color=GREY, linestyle=style, linewidth=1.2, label=name)
+    for name, dashes, values in zip(names, ("--", ":", "-."), of_theorem, strict=True):
+        axes.plot(samples, values, color=GREY, linestyle=dashes, linewidth=1.2, label=name)
     axes.axhline(0, color=BLACK, linewidth=0.6)
     axes.set(ylim=(-0.2, 1.5), xlabel="number of samples $n$", ylabel="excess risk $R_P$")
     legend(axes, ncols=2, loc="upper left")

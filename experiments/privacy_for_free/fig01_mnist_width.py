@@ -122,7 +122,8 @@ def curve(axes: Axes, dataset: xarray.Dataset, runs: xarray.DataArray, **style: 
     """Mean accuracy against p, with its range over seeds."""
     parameters = dataset.num_parameters.values
     spread(axes, parameters, runs, style["color"])
-    axes.plot(parameters, runs.mean("seed"), **{"markersize": 3.5, "linewidth": 1.3} | style)
+    sizes: dict[str, Any] = {"markersize": 3.5, "linewidth": 1.3}
+    axes.plot(parameters, runs.mean("seed"), **sizes | style)
 
 
 def plot(dataset: xarray.Dataset) -> Figure:

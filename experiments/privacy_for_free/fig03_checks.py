@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 import xarray
@@ -87,7 +88,8 @@ def _of_calibration(dataset: xarray.Dataset) -> list[Check]:
     gains = risks.sel(calibration="published") - risks.sel(calibration="exact")
     sigmas = gains.mean("seed") / error(gains)
     times = best_time(dataset)
-    long = np.exp(np.log(times.sel(width=dataset.width >= dataset.num_train)).mean("width"))
+    logs: Any = np.log(times.sel(width=dataset.width >= dataset.num_train))
+    long = np.exp(logs.mean("width"))
     published, exact = (float(long.sel(calibration=name)) for name in ("published", "exact"))
     shares = dataset.clipped.isel(width=-1).sel(time=times.isel(width=-1)).mean("seed")
     return [

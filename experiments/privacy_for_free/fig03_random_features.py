@@ -339,8 +339,8 @@ def _draw_transfer(axes: Axes, dataset: xarray.Dataset) -> None:
     widths, own = dataset.tuned_width.data, tuned_there(dataset)
     places = np.arange(len(widths))
     for name, color in _COLORS.items():
-        style = {"color": color, "fmt": "-", "label": f"tuned there, {name}"}
-        means(axes, places, own.sel(calibration=name), "seed", **style)
+        label = f"tuned there, {name}"
+        means(axes, places, own.sel(calibration=name), "seed", color=color, fmt="-", label=label)
         for marker, source in zip("os", widths[:2], strict=False):
             risks = transferred(dataset, source).sel(calibration=name).mean("seed")
             label = f"tuned at $p$ = {source:.0f}" if name == "published" else None

@@ -168,8 +168,8 @@ def _heat_map(figure: Figure, axes: Axes, dataset: xarray.Dataset) -> None:
     shown = axes.pcolormesh(columns, rows, dataset.heat.T, cmap="viridis_r", vmax=1)
     size = "xx-small" if len(norms) > 12 else "x-small"
     for (norm, time), value in np.ndenumerate(dataset.heat.values):
-        style = {"ha": "center", "va": "center", "color": "w" if value > 0.55 else "k"}
-        axes.text(norm, time, f"{value:.2f}".removeprefix("0"), fontsize=size, **style)
+        text, color = f"{value:.2f}".removeprefix("0"), "w" if value > 0.55 else "k"
+        axes.text(norm, time, text, fontsize=size, ha="center", va="center", color=color)
     # Two digits, and no exponent.
     names = [[f"{float(f'{value:.2g}'):g}" for value in values] for values in (norms, times)]
     axes.set_xticks(columns, names[0])

@@ -77,8 +77,9 @@ def fitted_constants(
     """
     given = (num_train, dim, epsilon, delta, excess_risk)
     cells = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in given))
-    *sizes, excess = (part.ravel() for part in cells)
-    terms = np.stack(np.broadcast_arrays(*_terms(*sizes, with_logarithms)))
+    samples, inputs, budgets, failures, excess = (part.ravel() for part in cells)
+    parts = _terms(samples, inputs, budgets, failures, with_logarithms)
+    terms = np.stack(np.broadcast_arrays(*parts))
     # In units of the largest value of each, so that logarithms do not unbalance the programme.
     # A term that vanishes everywhere bounds nothing.
     scale = np.where(terms.max(axis=1) > 0, terms.max(axis=1), 1.0)
