@@ -137,7 +137,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def printed_exponent(power: float) -> float:
-    """Of ln(1/gamma) in the first term; twice that in the second. Source: AC Theorems 6 and 7."""
+    """Exponent of ln(1/gamma) in the first term, half of the second's. Source: AC Theorems 6, 7."""
     return 1 / (1 + power)
 
 

@@ -84,8 +84,6 @@ def run(config: Config) -> xarray.Dataset:
         },
         {"dim": config.dim, "planned_dim": config.planned_dim, "num_passes": config.num_passes},
     )
-    in_function_space = {"num_runs": config.num_runs, "simulator": jaxdp.FunctionSpace()}
-    in_function_space["records"] = 1
     key = jr.key(config.seed)
     for place, gamma in enumerate(harness.track(config.gammas, "gamma = {:g}".format)):
         key, planning, drawing = jr.split(key, 3)
@@ -98,23 +96,32 @@ def run(config: Config) -> xarray.Dataset:
                     dataset[name][place, number, family_number] = value
         proxy = Setting(config.planned_dim).rows(round(config.planned_dim / gamma), key=planning)
         plans = planned_full_batch(proxy, config.rhos, config.num_steps)
-        for draw in range(config.num_draws):
-            rows_key, runs_key = jr.split(jr.fold_in(drawing, draw))
-            problem = setting.rows(count, key=rows_key)
-            dataset.least_squares[place, draw] = least_squares_risk(problem)
-            for number, (rho, plan) in enumerate(zip(config.rhos, plans, strict=True)):
-                at = place, number, draw
-                algorithm = full_batch(count, config.dim, rho, *plan[:4])
-                found = predicted_full_batch(problem, rho, plan)
-                dataset.full_predicted[at], dataset.is_beyond[at] = found
-                runs = jaxdp.simulate(problem, algorithm, key=runs_key, **in_function_space)
-                dataset.full[at] = runs.final_risk
-                facts = {f"full_{name}": getattr(plan, name) for name in _PLANNED}
-                facts |= {"steps": plan.num_steps, "planned": plan.risk}
-                facts["mu_full"] = jaxdp.account(algorithm, delta=_DELTA).mu
-                for name, value in facts.items():
-                    dataset[name][place, number] = value
+        for number, (rho, plan) in enumerate(zip(config.rhos, plans, strict=True)):
+            facts = {f"full_{name}": getattr(plan, name) for name in _PLANNED}
+            algorithm = full_batch(count, config.dim, rho, *plan[:4])
+            facts |= {"steps": plan.num_steps, "planned": plan.risk}
+            facts["mu_full"] = jaxdp.account(algorithm, delta=_DELTA).mu
+            for name, value in facts.items():
+                dataset[name][place, number] = value
+        _full_batches(config, dataset, place, plans, key=drawing)
     return dataset
+
+
+def _full_batches(config: Config, dataset: xarray.Dataset, place: int, plans, *, key) -> None:
+    """Planned descents on all rows of fresh draws, predicted and simulated."""
+    setting, count = Setting(config.dim), int(dataset.num_train[place])
+    given = {"num_runs": config.num_runs, "simulator": jaxdp.FunctionSpace(), "records": 1}
+    for draw in range(config.num_draws):
+        rows_key, runs_key = jr.split(jr.fold_in(key, draw))
+        problem = setting.rows(count, key=rows_key)
+        dataset.least_squares[place, draw] = least_squares_risk(problem)
+        for number, (rho, plan) in enumerate(zip(config.rhos, plans, strict=True)):
+            at = place, number, draw
+            algorithm = full_batch(count, config.dim, rho, *plan[:4])
+            found = predicted_full_batch(problem, rho, plan)
+            dataset.full_predicted[at], dataset.is_beyond[at] = found
+            runs = jaxdp.simulate(problem, algorithm, key=runs_key, **given)
+            dataset.full[at] = runs.final_risk
 
 
 def plot(dataset: xarray.Dataset) -> Figure:

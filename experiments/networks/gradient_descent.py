@@ -57,7 +57,7 @@ class Descent(eqx.Module):
     status: DescentStatus
 
     def check(self) -> "Descent":
-        """Self, or a RuntimeError where the tolerance was not met."""
+        """Returns this descent; raises RuntimeError where the tolerance was not met."""
         if self.status is not DescentStatus.CONVERGED:
             ending = self.status.name.lower().replace("_", " ")
             raise RuntimeError(

@@ -248,7 +248,7 @@ def summary(dataset: xarray.Dataset) -> str:
 
 
 def _standard_error(dataset: xarray.Dataset) -> float:
-    """Of a mean over seeds: of the test set's finite size, and of the seeds where there are two."""
+    """Standard error of a mean accuracy: the test set's size, and the seeds if there are two."""
     share = float(dataset.accuracy.mean())
     binomial = share * (1 - share) / dataset.attrs["num_test"]
     seeds = dataset.sizes["seed"]
