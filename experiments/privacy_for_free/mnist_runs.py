@@ -20,7 +20,6 @@ from jaxtyping import Array, Float, Int
 
 import jaxdp
 from experiments.networks.classifiers import accuracy, cross_entropy, relu_network
-from experiments.statements.privacy_for_free.published_scaling import published_column_scaling
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser, train
 from jaxdp.core.files.whole_files import write_whole
 from jaxdp.data.mnist import Mnist
@@ -33,6 +32,18 @@ FOLDERS = {
     "data": "folder whose folder mnist has the four IDX files; else scikit-learn fetches them",
     "store": "folder where trained networks are kept, so that a run that was stopped goes on",
 }
+
+
+def published_column_scaling(rows: np.ndarray) -> ColumnScaling:
+    """Scaling of each column by its standard deviation + 1e-8, as PF's experiments have it.
+
+    A pixel that is dark in all training rows is multiplied by 1e8, which ruins the prediction of
+    every other image in which it is not dark: most images, where training rows are few.
+    """
+    deviations = rows.std(axis=0, dtype=np.float64)
+    return ColumnScaling(rows.mean(axis=0, dtype=np.float64), 1 / (deviations + 1e-8))
+
+
 # A floor under the divisors, or none.
 SCALINGS = {"floored": column_scaling, "published": published_column_scaling}
 

@@ -14,7 +14,14 @@ from experiments.privacy_for_free import (
     fig04_mnist_hyperparameters,
     mnist_runs,
 )
-from experiments.privacy_for_free.mnist_runs import Budget, Outcome, exact, poisson, published
+from experiments.privacy_for_free.mnist_runs import (
+    SCALINGS,
+    Budget,
+    Outcome,
+    exact,
+    poisson,
+    published,
+)
 from jaxdp.privacy import gaussian_mu
 
 FIGURES = [fig01_mnist_width, fig02_mnist_samples, fig04_mnist_hyperparameters]
@@ -30,6 +37,15 @@ def test_noise_is_calibrated_as_each_name_says():
     assert least.noise_multiplier == pytest.approx(2 * np.sqrt(24) / gaussian_mu(2.0, 1e-3))
     # A record is in a tenth of the batches; the noise on their sum is not a tenth, but less.
     assert poisson(budget, 24, 0.1).noise_multiplier < 0.5 * least.noise_multiplier
+
+
+def test_the_published_scaling_blows_up_dead_columns():
+    random = np.random.default_rng(0)
+    columns = [random.normal(3, 2, 200), random.normal(0, 1, 200), np.full(200, 0.1)]
+    rows = np.column_stack(columns).astype(np.float32)
+    published, floored = (make(rows) for make in reversed(SCALINGS.values()))
+    np.testing.assert_allclose(published(rows)[:, :2], floored(rows)[:, :2], rtol=1e-4)
+    np.testing.assert_allclose(published(np.ones((1, 3), np.float32))[0, 2], 0.9e8, rtol=1e-3)
 
 
 def test_two_kinds_of_neighbours_are_not_mixed_without_labels():
