@@ -23,7 +23,7 @@ from jaxdp.algorithms.private_optimiser.averages import PolyakAverage as PolyakA
 from jaxdp.algorithms.private_optimiser.averages import TailAverage as TailAverage
 from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of as linear_state_of
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser as PrivateOptimiser
-from jaxdp.algorithms.private_optimiser.optimiser_steps import OptimiserState as OptimiserState
+from jaxdp.algorithms.private_optimiser.state import OptimiserState as OptimiserState
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser as NonPrivateOptimiser
 from jaxdp.algorithms.private_optimiser.training import train as train
 from jaxdp.algorithms.private_optimiser.training_result import Training as Training

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.length import as_length
+from jaxdp.algorithms.base import as_length
 from jaxdp.core.checks import concrete, require_positive
 from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.arguments import check_budget

@@ -15,8 +15,8 @@ from scipy.special import erfinv, ndtr
 
 import jaxdp
 from jaxdp.algorithms import train
-from jaxdp.algorithms.private_optimiser.noisy_sums import widened_for_grid
-from jaxdp.algorithms.private_optimiser.release_of_sums import LARGEST_NORMAL, least_delta
+from jaxdp.algorithms.private_optimiser.noise.independent import LARGEST_NORMAL, least_delta
+from jaxdp.algorithms.private_optimiser.noise.secret import widened_for_grid
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
 from jaxdp.privacy import (
     PoissonSampler,

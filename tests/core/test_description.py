@@ -19,7 +19,6 @@ import pytest
 import jaxdp
 from jaxdp import attacks, kernels, losses, problems, simulation, theory
 from jaxdp.algorithms import NonPrivateOptimiser
-from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.core.display.explanations import WIDTH
@@ -77,7 +76,6 @@ def _descriptions():
         ),
         jaxdp.DPGD(0.1, 1.0, 10, 2.0),
         jaxdp.DPGD.calibrated(1.0, 1e-5, learning_rate=0.1, clip_norm=1.0, num_steps=10),
-        OptimiserOnRows(optax.sgd(0.1), SAMPLER, 1.0, 2.0, 3),
         jaxdp.PrivateOptimiser(
             optax.sgd(0.1),
             clip_norm=1.0,

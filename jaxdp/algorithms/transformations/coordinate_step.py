@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
@@ -82,16 +83,19 @@ def coordinate_step(
     return CoordinateStep(("weight", *names), shape, dtype, start, move)
 
 
-def unit_inputs(step: CoordinateStep) -> Float[Array, "inputs inputs *shape"]:
+def unit_inputs(step: CoordinateStep) -> Float[np.ndarray, "inputs inputs *shape"]:
     """Each number of the first coordinate in turn as one, the gradient last; all else zero."""
     num_inputs = len(step.names) + 1
-    units = jnp.zeros((num_inputs, num_inputs, *step.shape), step.dtype)
-    return units.at[(..., *_first(step))].set(jnp.eye(num_inputs, dtype=step.dtype))
+    units = np.zeros((num_inputs, num_inputs, *step.shape), step.dtype)
+    units[(..., *_first(step))] = np.eye(num_inputs)
+    return units
 
 
-def start_of_unit(step: CoordinateStep) -> Float[Array, "size ..."]:
-    """The numbers that a run begins with where the first weight is one and the others zero."""
-    return step.start(jnp.zeros(step.shape, step.dtype).at[_first(step)].set(1))[0]
+def unit_weights(step: CoordinateStep) -> Float[np.ndarray, "..."]:
+    """Weights of which the first is one and the others zero."""
+    weights = np.zeros(step.shape, step.dtype)
+    weights[_first(step)] = 1
+    return weights
 
 
 def at_first(step: CoordinateStep, values: Any) -> Any:

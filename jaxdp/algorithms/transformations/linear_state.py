@@ -29,8 +29,8 @@ from jaxdp.algorithms.transformations.coordinate_step import (
     at_first,
     coordinate_step,
     responses,
-    start_of_unit,
     unit_inputs,
+    unit_weights,
 )
 from jaxdp.algorithms.transformations.linearity import (
     SHAPES,
@@ -163,9 +163,9 @@ def _traced(optimiser, num_steps, like):
     if _has_tracers(optimiser):
         values, _ = compiled_responses(optimiser, step.shape, num_steps, unit_inputs(step))
     else:
-        values, _ = responses(step, num_steps, unit_inputs(step))
+        values, _ = responses(step, num_steps, jnp.asarray(unit_inputs(step)))
     rows = jnp.moveaxis(at_first(step, values), 1, -1)
-    initial = at_first(step, start_of_unit(step))
+    initial = at_first(step, step.start(jnp.asarray(unit_weights(step)))[0])
     return _as_state(Reading(rows, initial, step.names), num_steps)
 
 

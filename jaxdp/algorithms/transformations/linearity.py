@@ -20,8 +20,8 @@ from jaxdp.algorithms.transformations.coordinate_step import (
     coordinate_step,
     is_other_clock,
     responses,
-    start_of_unit,
     unit_inputs,
+    unit_weights,
 )
 from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.core.numerics.precision import on_host
@@ -138,20 +138,22 @@ def _reading(optimiser: Transformation, step: CoordinateStep, num_steps: int) ->
     ):
         if fails.any():
             return f"{reason} (first at step {int(np.argmax(fails))})"
-    initial = np.asarray(at_first(step, start_of_unit(step)))
-    return Reading(rows, initial, step.names) if _starts_linearly(step, initial, one[0]) else _START
+    weights = np.multiply.outer((0, 1, *_SCALES), one[0])
+    weights = np.concatenate([unit_weights(step)[None], weights])
+    starts, has_other_clock = (np.asarray(part) for part in _starts(optimiser, weights))
+    initial = at_first(step, starts[0]).copy()
+    expected = np.moveaxis(np.multiply.outer(initial, weights), 0, 1)
+    if has_other_clock or _differs(starts, expected, np.abs(expected)).any():
+        return _START
+    return Reading(rows, initial, step.names)
 
 
-def _starts_linearly(step, initial, weights):
-    _, clock = step.start(jnp.zeros(step.shape, step.dtype))
-    for scale in (0, 1, *_SCALES):
-        values, found = step.start(jnp.asarray(scale * weights))
-        expected = np.multiply.outer(initial, scale * weights)[None]
-        if _differs(values[None], expected, np.abs(expected)).any():
-            return False
-        if is_other_clock([leaf[None] for leaf in found], clock):
-            return False
-    return True
+@eqx.filter_jit
+def _starts(optimiser: Transformation, weights):
+    """What runs from several weights begin with, and whether their clocks differ."""
+    start = coordinate_step(optimiser, weights.shape[1:], weights.dtype).start
+    values, clocks = jax.vmap(start)(weights)
+    return values, is_other_clock(clocks, [leaf[0] for leaf in clocks])
 
 
 def _differs(first, second, size):

@@ -1,4 +1,4 @@
-"""Whether a loss can have a gradient at all: a question about its program, not about the data."""
+"""The records of a step as a loss sees them: with the step's keys, and with a gradient at all."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,26 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
+
+from jaxdp.core.keys import numbered_key
+
+
+def with_keys_of(records: PyTree[Array], step: Int[Array, ""]) -> PyTree[Array]:
+    """Records whose keys are those of one step: what a loss draws from them is drawn anew.
+
+    A record's key at a step is made from its own key and the number of the step alone, so a run
+    that is resumed draws what one without a break does, and the gradient is still a function of
+    that record.
+    """
+
+    def at_step(leaf):
+        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return leaf
+        keys = jax.vmap(lambda key: numbered_key(key, step))(leaf.ravel())
+        return keys.reshape(leaf.shape)
+
+    return jax.tree.map(at_step, records)
 
 
 def require_gradient(
