@@ -102,7 +102,7 @@ def test_a_loss_of_margins_is_told_from_the_losses_of_predictions():
     ids=repr,
 )
 def test_a_sampler_for_another_number_of_rows_is_refused(problem, sampler):
-    message = f"expected {sampler.num_records} records .*, as many as the sampler .* got 40"
+    message = f"expected {sampler.num_records} training rows, as many as the sampler .* got 40"
     pair = PROBLEMS[problem], _algorithm(sampler=sampler)
     with pytest.raises(ValueError, match=message):
         jaxdp.predict(*pair)

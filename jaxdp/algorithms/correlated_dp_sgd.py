@@ -20,7 +20,7 @@ from jax.lax import Precision
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Length, Update
-from jaxdp.algorithms.budget import largest_rho, noise_ratio, require_enough_noise
+from jaxdp.algorithms.calibration import largest_rho, noise_ratio, require_enough_noise
 from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import concrete, require_count, require_positive

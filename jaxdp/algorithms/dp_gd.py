@@ -16,7 +16,7 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm, Length, as_length
-from jaxdp.algorithms.dp_gd_calibration import (
+from jaxdp.algorithms.calibration import (
     ROUNDING,
     AbstractCalibration,
     ExactCalibration,

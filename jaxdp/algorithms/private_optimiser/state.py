@@ -1,15 +1,16 @@
-"""What a private optimiser carries from step to step, and which state and key a step may go on."""
+"""What goes on from step to step of a run: the state, the run's key and the keys of records."""
 
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, Key, PyTree, UInt32
 
 from jaxdp.core.checks import concrete, require_key, require_kind
-from jaxdp.core.keys import stream_key
+from jaxdp.core.keys import numbered_key, stream_key
 
 
 class OptimiserState(eqx.Module):
@@ -72,3 +73,20 @@ def digest_of_run(state: OptimiserState, key: Key[Array, ""]) -> tuple[Array, Bo
             "with another a record may be in more batches than are accounted for; got another key"
         )
     return digest, is_same
+
+
+def with_keys_of(records: PyTree[Array], step: Int[Array, ""]) -> PyTree[Array]:
+    """Records whose keys are those of one step: what a loss draws from them is drawn anew.
+
+    A record's key at a step is made from its own key and the number of the step alone, so a run
+    that is resumed draws what one without a break does, and the gradient is still a function of
+    that record.
+    """
+
+    def at_step(leaf):
+        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return leaf
+        keys = jax.vmap(lambda key: numbered_key(key, step))(leaf.ravel())
+        return keys.reshape(leaf.shape)
+
+    return jax.tree.map(at_step, records)

@@ -24,12 +24,16 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from jaxdp.algorithms.base import AbstractTrainable
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.noise.base import AbstractNoise, Scale
-from jaxdp.algorithms.private_optimiser.records import require_gradient, with_keys_of
-from jaxdp.algorithms.private_optimiser.state import OptimiserState, digest_of_run, steps_made
+from jaxdp.algorithms.private_optimiser.state import (
+    OptimiserState,
+    digest_of_run,
+    steps_made,
+    with_keys_of,
+)
 from jaxdp.algorithms.transformations.transformation import Rate, Transformation
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
 from jaxdp.clipping.arguments import records_of, weights_of
-from jaxdp.clipping.ghost.traced_loss import batch_size
+from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
 from jaxdp.core.checks import concrete, require_key
 from jaxdp.core.meshes import on_auto_axes
 from jaxdp.privacy.batches.base import AbstractSampler, require_step
@@ -64,8 +68,8 @@ class AbstractPrivateSteps(AbstractTrainable):
         """Raise ValueError where the sampler draws from another number of records."""
         if num_rows != self.sampler.num_records:
             raise ValueError(
-                f"expected {self.sampler.num_records} records (training rows), as many as the "
-                f"sampler draws from, got {num_rows}"
+                f"expected {self.sampler.num_records} training rows, as many as the sampler draws "
+                f"from, got {num_rows}"
             )
 
     def iterate(self, model: PyTree, state: OptimiserState) -> PyTree:

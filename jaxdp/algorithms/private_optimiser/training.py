@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.base import AbstractTrainable, Length
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.private_optimiser.records import require_gradient, with_keys_of
+from jaxdp.algorithms.private_optimiser.state import with_keys_of
 from jaxdp.algorithms.private_optimiser.training_result import Training
 from jaxdp.algorithms.transformations.transformation import (
     Rate,
@@ -30,7 +30,7 @@ from jaxdp.algorithms.transformations.transformation import (
 )
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.arguments import records_of, require_loss, weights_of
-from jaxdp.clipping.ghost.traced_loss import batch_size
+from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import (
     concrete,

@@ -25,18 +25,16 @@ import optax
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.transformations.coordinate_step import (
+from jaxdp.algorithms.transformations.linearity import (
+    SHAPES,
+    Reading,
     at_first,
+    checked_reading,
+    compiled_responses,
     coordinate_step,
     responses,
     unit_inputs,
     unit_weights,
-)
-from jaxdp.algorithms.transformations.linearity import (
-    SHAPES,
-    Reading,
-    checked_reading,
-    compiled_responses,
 )
 from jaxdp.algorithms.transformations.transformation import Transformation, optimiser_of
 from jaxdp.core.checks import require_count
