@@ -52,7 +52,7 @@ def as_length(num_steps: Any) -> Length | Int[Array, ""]:
 
 
 class AbstractStepwise(AbstractDescription):
-    """Whatever makes a number of steps, a Python int or a traced whole number."""
+    """An object that makes a number of steps, a Python int or a traced whole number."""
 
     _length: eqx.AbstractVar[Length | Int[Array, ""]]
 
@@ -180,10 +180,11 @@ class AbstractAlgorithm(AbstractStepwise):
         """Whether the parameters, which may be traced, are what the constructor asks for."""
 
     def _proved(self, mu: Any) -> Any:
-        """mu; infinite where a number of the description is none that its constructor takes.
+        """mu, or infinity where a number of the description is one that its constructor refuses.
 
-        A constructor cannot look at traced numbers, and a copy that sets a field goes by it: so the
-        numbers that there are now are looked at. A batch of mu is left for its mechanism to refuse.
+        A constructor sees no traced numbers, and none of what `equinox.tree_at` sets: so the
+        numbers that the description has now are checked. A batch of mu is left for its mechanism
+        to refuse.
         """
         if np.ndim(mu):
             return mu

@@ -22,7 +22,6 @@ from jaxdp.core.checks import (
     concrete,
     require_count,
     require_positive,
-    require_real,
 )
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.mechanisms import GaussianMechanism
@@ -95,8 +94,6 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         batch_size: int = 1,
     ):
         self.learning_rate = as_schedule(learning_rate)
-        require_real("rho", rho)
-        require_real("clip_scale", clip_scale)
         # Half precision would move clip norm and noise apart by more than rho says.
         scale = as_wide_float(clip_scale, "clip_scale")
         require_positive("clip_scale", scale, infinite=True)

@@ -233,8 +233,13 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         """How the noise is made: a file of the folder `noise` for each kind."""
         if self.noise is None:
             return IndependentNoise()
-        kind = CertifiedNoise if isinstance(self.noise, SecretNoise) else CorrelatedNoise
-        return kind(self.noise)  # pyright: ignore
+        if isinstance(self.noise, SecretNoise):
+            return CertifiedNoise(self.noise)
+        return CorrelatedNoise(self.noise)
+
+    @property
+    def steps_on_host(self):
+        return self.noise_strategy.is_on_host
 
     @property
     def noise_std_of_sum(self) -> float:

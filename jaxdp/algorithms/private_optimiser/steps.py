@@ -52,10 +52,6 @@ class AbstractPrivateSteps(AbstractTrainable):
     noise_std_of_sum: eqx.AbstractVar[Any]
     transformation: eqx.AbstractVar[Transformation]
 
-    @property
-    def steps_on_host(self):
-        return self.noise_strategy.is_on_host
-
     def init(self, model):
         weights = weights_of(model)
         inner = self.transformation.init(weights)
@@ -146,8 +142,8 @@ class AbstractPrivateSteps(AbstractTrainable):
         noisy, buffers = self._noisy_sum(gradient_sum, made, state.buffers, key=key, **sizes)
         mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
         if isinstance(is_valid, Tracer):
-            # A traced rate out of its range leaves no weights, as it leaves no simulated risk; nor
-            # does a traced key that is not the one of the steps before.
+            # A traced number out of its range leaves no weights, as it leaves no simulated risk;
+            # nor does a traced key that is not the one of the steps before.
             mean = jax.tree.map(lambda leaf: jnp.where(is_valid, leaf, jnp.nan), mean)
         before = OptimiserState(state.inner, made, state.iterate, buffers, digest)
         move = _moved_compiled if self.steps_on_host else moved
