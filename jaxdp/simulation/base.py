@@ -6,8 +6,7 @@ from typing import Any
 
 from jaxtyping import Array, Key
 
-from jaxdp.algorithms.base import AbstractOnePassAlgorithm
-from jaxdp.algorithms.length import AbstractStepwise
+from jaxdp.algorithms.base import AbstractOnePassAlgorithm, AbstractStepwise
 from jaxdp.core.description import AbstractDescription
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractSampleProblem

@@ -4,7 +4,6 @@ from jaxtyping import Array, Key
 
 from jaxdp.algorithms.base import AbstractAlgorithm
 from jaxdp.algorithms.pair import require_pair
-from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.progress import listener_of
@@ -23,7 +22,7 @@ _WITH_PARAMETERS: tuple[AbstractSimulator, ...] = (Iterates(),)
 
 def simulate(
     problem: AbstractProblem,
-    algorithm: AbstractAlgorithm | PrivateOptimiser,
+    algorithm: AbstractAlgorithm,
     *,
     key: Key[Array, ""],
     num_runs: int = 1,

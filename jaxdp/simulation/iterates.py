@@ -6,9 +6,9 @@ import jax.numpy as jnp
 from jaxdp.algorithms.base import (
     AbstractFullBatchAlgorithm,
     AbstractOnePassAlgorithm,
+    AbstractRowsAlgorithm,
 )
 from jaxdp.algorithms.pair import require_pair
-from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows, reason_not_on_rows
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count
@@ -69,7 +69,12 @@ class Iterates(AbstractSimulator):
                 )
             return None
         if isinstance(problem, AbstractFeatureProblem):
-            reason = reason_not_on_rows(algorithm)
+            if not isinstance(algorithm, AbstractRowsAlgorithm):
+                return (
+                    "features on fixed rows need a full-batch algorithm such as DPGD, or a "
+                    f"PrivateOptimiser, got {type(algorithm).__name__}"
+                )
+            reason = algorithm.reason_not_simulated()
             if reason is None and problem.num_features is None:
                 instead = (
                     "use FunctionSpace() or problem.reduced()"
@@ -85,7 +90,7 @@ class Iterates(AbstractSimulator):
     ) -> Trajectory:
         how = {"keep_parameters": keep_parameters, "progress": progress}
         if isinstance(problem, AbstractFeatureProblem):
-            algorithm = algorithm_on_rows(algorithm, problem.num_train)
+            algorithm.require_rows(problem.num_train)
             explicit = _explicit(problem)
             if isinstance(algorithm, AbstractFullBatchAlgorithm):
                 warn_if_unstable(algorithm, explicit.stability_limit)

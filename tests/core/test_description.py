@@ -18,7 +18,6 @@ import pytest
 import jaxdp
 from jaxdp import attacks, kernels, losses, problems, simulation, theory
 from jaxdp.algorithms import NonPrivateOptimiser
-from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import MEANINGS, AbstractDescription, constructor_arguments
 from jaxdp.core.display.explanations import WIDTH
@@ -66,7 +65,6 @@ def _descriptions():
         jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10).with_traced_length(),
         jaxdp.CorrelatedDPSGD([1.0, 0.5], 1.0, 1.0, batch_size=2, strategy=np.eye(2)),
         jaxdp.DPGD(0.1, 1.0, 10, 2.0),
-        OptimiserOnRows(optax.sgd(0.1), SAMPLER, 1.0, 2.0, 3),
         jaxdp.PrivateOptimiser(
             optax.sgd(0.1),
             clip_norm=1.0,

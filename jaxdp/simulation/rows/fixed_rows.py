@@ -38,7 +38,8 @@ def independent_normals(key, step, count, dtype):
 
 
 class _State(eqx.Module):
-    # The coordinates that the algorithm's steps move, and those that only collect noise.
+    # Of what is released: the coordinates that the algorithm's steps move, and those that only
+    # collect noise.
     stepped: Float[Array, "runs stepped *outputs"]
     noisy: Float[Array, "runs noisy *outputs"]
     inner: PyTree  # of the algorithm
@@ -71,8 +72,7 @@ class RowRuns(AbstractRuns):
         return _advance(self.problem, self.algorithm, self.keys, state, bounds, self.draw)
 
     def finish(self, state):
-        released = self.algorithm.released(state.stepped, state.inner)
-        return None, jnp.concatenate([released, state.noisy], axis=1)
+        return None, jnp.concatenate([state.stepped, state.noisy], axis=1)
 
     def time(self, steps):
         dtype = float_dtype(self.problem, self.algorithm)
@@ -114,7 +114,7 @@ def _begin(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, keys):
     # Asked for its shape alone, a batch uses no key up.
     batch = eqx.filter_eval_shape(algorithm.batch, jnp.asarray(0), keys)
     used = None if batch is None else zero
-    state = _State(stepped, noisy, algorithm.init(stepped), zero, used)
+    state = _State(stepped, noisy, algorithm.start(stepped), zero, used)
     read = jax.tree.map(lambda value: value[:, None], _record(problem, algorithm, state))
     return state, Reading(*read)
 
@@ -128,7 +128,8 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
     num_seen = problem.train_factor.shape[1]
 
     def step(index, state: _State):
-        predictions = predictions_of(state.stepped[:, :num_seen], problem.train_factor)
+        iterate = algorithm.iterate(state.stepped, state.inner)
+        predictions = predictions_of(iterate[:, :num_seen], problem.train_factor)
         slopes = problem.loss.slope(predictions, problem.train_labels[None])
         slopes, is_clipped = clipped_slopes(algorithm, slopes, norms)
         batch, used = algorithm.batch(index, keys), None
@@ -138,7 +139,7 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
             used = state.used + batch.mean(axis=1, dtype=state.clipped.dtype)
         total = _padded(gradient_sums(slopes, problem.train_factor), state.stepped.shape[1])
         noise = _noise(draw, std, noise_keys, index + 1, state.stepped)
-        stepped, inner = algorithm.step(state.stepped, state.inner, total, noise, problem.num_train)
+        stepped, inner = algorithm.move(state.stepped, state.inner, total, noise, problem.num_train)
         clipped = state.clipped + is_clipped.mean(axis=1, dtype=state.clipped.dtype)
         return _State(stepped.astype(state.stepped.dtype), state.noisy, inner, clipped, used)
 
@@ -161,7 +162,7 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
 def _record(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: _State):
     """What a `Reading` has of each run: of the released model, and since the last record."""
     loss, features = problem.loss, problem.test_features()
-    released = algorithm.released(state.stepped, state.inner)
+    released = state.stepped
     num_stepped, num_seen = released.shape[1], problem.train_factor.shape[1]
     on_test = predictions_of(released, features[:, :num_stepped])
     on_test += predictions_of(state.noisy, features[:, num_stepped:])

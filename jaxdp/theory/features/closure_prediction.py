@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.stability import warn_if_unstable as warn_if_beyond_descent
 from jaxdp.core.recording import longest_stretch, record_steps
@@ -67,10 +66,10 @@ def closure_trajectory(
     std: Float[Array, " records"] | None = None,
 ) -> Trajectory:
     """A closure's prediction as a Trajectory, its time in the algorithm's own unit."""
-    on_rows = algorithm_on_rows(algorithm, modes.num_train)
+    algorithm.require_rows(modes.num_train)
     return prediction(
-        modes.is_valid & on_rows.is_valid,
-        time=on_rows.time(jnp.asarray(at_record), modes.num_train),
+        modes.is_valid & algorithm.is_valid,
+        time=algorithm.time(jnp.asarray(at_record), modes.num_train),
         risk=risk,
         final_risk=risk[-1],
         observables=observables,

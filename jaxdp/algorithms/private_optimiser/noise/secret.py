@@ -1,43 +1,67 @@
-r"""Noise on sums of clipped gradients: simulated in floating point, or secret and certified.
-
-A sum at clip norm C is released with normal noise of standard deviation z times its sensitivity in
-the arithmetic of the machine: C (1 + b), with the b that `sensitivity_excess` proves, where a
-formula for real numbers would say C. Simulated noise is drawn by JAX from a key. Its float32
-normals are 8.4 million numbers within 5.42 standard deviations: who knows all records but one can
-tell from the last bits of a single weight what the last one is, and a value beyond 5.42 is a proof
-that the record is there. Certified noise is an exact normal number, rounded with the sum to one
-grid (`SecretNoise.noisy_integers`).
-"""
+"""Certified noise: exact normal numbers from secret bits, rounded with the sum to one grid."""
 
 import math
-from typing import Any
 
 import jax
-import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jax.core import Tracer
+from jaxtyping import Float, PyTree
 
+from jaxdp.algorithms.private_optimiser.noise.base import AbstractNoise, Claim
 from jaxdp.clipping.two_part_sum import TwoPartSum, why_sums_are_unproved
+from jaxdp.privacy.mechanisms import Unproved
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
 
 _LARGEST_INTEGER = 2.0**61
+_CERTIFIED = (
+    "proved in the arithmetic of the machine: the noise covers what rounding adds to one record's "
+    "part of the sums, and what is released has exactly the law of rounded normal noise",
+    "that arithmetic is IEEE's, on a CPU, or a GPU with --xla_gpu_deterministic_ops=true "
+    "(jaxdp.clipping.sensitivity says what is assumed of them); no option such as XLA's "
+    "--xla_cpu_enable_fast_math reorders additions, which known sums test once in this process",
+    "the sums are those of step, or of clipped_gradient_sum_in_parts over the sampler's batches, "
+    "and each is released once",
+)
 
 
-def simulated_noise(like: PyTree[Array], std: Any, *, key: Key[Array, ""]) -> PyTree[Array]:
-    """Normals of JAX for every number of a pytree, in its types."""
-    leaves, structure = jax.tree.flatten(like)
-    keys = jr.split(key, max(1, len(leaves)))
-    noise = [
-        (std * jr.normal(key, leaf.shape, leaf.dtype)).astype(leaf.dtype)
-        for leaf, key in zip(leaves, keys, strict=False)
-    ]
-    return jax.tree.unflatten(structure, noise)
+class CertifiedNoise(AbstractNoise):
+    """Noise and Poisson batches from random bits that nobody can predict, on the host."""
 
+    source: SecretNoise
+    is_on_host = True
 
-def with_noise(total: TwoPartSum, noise: PyTree[Array]) -> PyTree[Float[Array, "..."]]:
-    """The sum plus noise, in the precision of the sum: noise is added before it rounds."""
-    return jax.tree.map(lambda high, low, noise: high + (low + noise), total.high, total.low, noise)
+    @property
+    def is_reusable(self):
+        return self.source.is_reusable
+
+    def reason_not_simulated(self):
+        return "a simulation draws its noise from a key, which SecretNoise does not; use noise=None"
+
+    def require_arrays(self, arrays):
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arrays)):
+            raise ValueError(
+                "expected a call outside jit, vmap and grad with noise=SecretNoise(), got traced "
+                "arrays: secret noise is added on the host (the parts of a step are compiled)"
+            )
+
+    def batch(self, sampler, step, *, key):
+        return sampler.sample_secretly(int(step), noise=self.source, key=key)
+
+    def added(self, total, scale, buffers, step, *, key):
+        if buffers is not None:
+            raise ValueError("expected no buffers without correlated noise, got some")
+        std = widened_for_grid(scale.std, scale.multiplier, scale.num_weights)
+        hidden = self.source.hiding(int(step))
+        return with_secret_noise(total, std, bound=scale.bound, noise=hidden), None
+
+    def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
+        if (unproved := why_sums_are_unproved()) is not None:
+            return Claim(Unproved(unproved), (), False)
+        return Claim(
+            self.source.proved(mechanism),
+            self.source.assumptions(*_CERTIFIED),
+            not self.source.is_guessable,
+        )
 
 
 def with_secret_noise(
@@ -100,10 +124,3 @@ def widened_for_grid(std: float, multiplier: float, num_weights: int) -> float:
             f"{num_weights} weights, got {multiplier}"
         )
     return std / (1 - share) * (1 + 2.0**-50)
-
-
-def as_two_parts(total: PyTree[Array] | TwoPartSum) -> TwoPartSum:
-    """A rounded sum as one in two parts."""
-    if isinstance(total, TwoPartSum):
-        return total
-    return TwoPartSum(total, jax.tree.map(jnp.zeros_like, total))
