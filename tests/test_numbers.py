@@ -157,7 +157,6 @@ NUMBERS = {
     "RangedKernel high": (lambda v: kernels.RangedKernel(GAUSSIAN, [0.0], [v]), 2.0),
     "Huber width": (losses.Huber, 2.0),
     "HuberHinge width": (losses.HuberHinge, 2.0),
-    "FixedRidge value": (kernels.FixedRidge, 2.0),
     "NoiseRidge factor": (kernels.NoiseRidge, 2.0),
     "Theorem11Rule source": (lambda v: kernels.Theorem11Rule(v, 0.5), 0.5),
     "Theorem11Rule capacity": (lambda v: kernels.Theorem11Rule(0.5, v), 0.5),
@@ -190,10 +189,6 @@ NUMBERS = {
     "Algorithm3 label_bound": (lambda v: published.Algorithm3(GAUSSIAN, 5, 0.5, v), 2.0),
     "Algorithm4 ridge": (lambda v: published.Algorithm4(GAUSSIAN, 5, v, LOGISTIC), 0.5),
     "Algorithm5 ridge": (lambda v: published.Algorithm5(GAUSSIAN, v, LOGISTIC), 0.5),
-    "NormClippedAlgorithm1 norm_bound": (
-        lambda v: published.NormClippedAlgorithm1(GAUSSIAN, 5, 0.5, v),
-        2.0,
-    ),
     "CanonicalEstimator beta": (
         lambda v: published.CanonicalEstimator(jnp.cos, 5, v, 1.0),
         2.0,
@@ -330,7 +325,7 @@ FUNCTIONS = {
     "KernelSpectrum squared_target": lambda v: theory.KernelSpectrum([1.0, 1.0], [v, v]),
     "effective_dimension ridge": lambda v: theory.effective_dimension([1.0, 0.5], v),
     "row_errors true_inputs": lambda v: attacks.row_errors([[v, v]], np.ones((1, 2))),
-    "FixedRidge's fit epsilon": lambda v: _ridge(ridge=kernels.FixedRidge(1.0)).fit(
+    "PrivateKernelRidge's fit epsilon": lambda v: _ridge(ridge=1.0).fit(
         np.ones((4, 2)), np.ones(4), epsilon=v, delta=1e-5, public_seed=0
     ),
 }

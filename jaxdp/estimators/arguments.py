@@ -24,9 +24,9 @@ from jaxdp.kernels import (
 )
 from jaxdp.kernels.base import require_feature_map, require_kernel
 from jaxdp.kernels.features.public_features import is_placed
-from jaxdp.kernels.release.columns import in_order
-from jaxdp.kernels.release.fit_arguments import check_seeds
-from jaxdp.kernels.release.table_inputs import real_array
+from jaxdp.kernels.release.tables import in_order
+from jaxdp.kernels.release.released_function import check_seeds
+from jaxdp.kernels.release.tables import real_array
 
 # Published with every release; not a number that somebody would choose as a secret.
 PUBLIC_SEED = 20_220_501

@@ -28,7 +28,7 @@ from jaxdp.kernels import (
     AbstractKernel,
     PrivateKernelClassifier,
 )
-from jaxdp.kernels.release.columns import columns_of
+from jaxdp.kernels.release.tables import columns_of
 from jaxdp.losses import AbstractMarginLoss, Logistic, Softmax
 from jaxdp.privacy import Cost, Release, Unproved
 

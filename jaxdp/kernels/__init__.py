@@ -15,7 +15,6 @@ from jaxdp.kernels.evaluation import row_blocks as row_blocks
 from jaxdp.kernels.features.exact_paths import ExactPaths as ExactPaths
 from jaxdp.kernels.features.exact_paths import exact_sample_paths as exact_sample_paths
 from jaxdp.kernels.features.nystrom import NystromFeatures as NystromFeatures
-from jaxdp.kernels.features.orthogonal import OrthogonalFeatures as OrthogonalFeatures
 from jaxdp.kernels.features.sample_paths import PathwiseFeatures as PathwiseFeatures
 from jaxdp.kernels.features.sample_paths import SamplePaths as SamplePaths
 from jaxdp.kernels.functions.arc_cosine import ArcCosine as ArcCosine
@@ -34,6 +33,7 @@ from jaxdp.kernels.functions.fourier import FourierFeatures as FourierFeatures
 from jaxdp.kernels.functions.stationary import Gaussian as Gaussian
 from jaxdp.kernels.functions.stationary import Laplace as Laplace
 from jaxdp.kernels.functions.stationary import Matern as Matern
+from jaxdp.kernels.functions.stationary import OrthogonalFeatures as OrthogonalFeatures
 from jaxdp.kernels.functions.torus import MercerFeatures as MercerFeatures
 from jaxdp.kernels.functions.torus import TorusKernel as TorusKernel
 from jaxdp.kernels.margin.classifier import PrivateKernelClassifier as PrivateKernelClassifier
@@ -45,13 +45,12 @@ from jaxdp.kernels.margin.regressor import PrivateKernelRegressor as PrivateKern
 from jaxdp.kernels.margin.softmax_calibration import (
     softmax_perturbation_std as softmax_perturbation_std,
 )
-from jaxdp.kernels.release.columns import Columns as Columns
 from jaxdp.kernels.release.model_file import load as load
 from jaxdp.kernels.release.released_function import ReleasedFunction as ReleasedFunction
+from jaxdp.kernels.release.tables import Columns as Columns
 from jaxdp.kernels.ridge.learner import PrivateKernelRidge as PrivateKernelRidge
 from jaxdp.kernels.ridge.rules import AbstractRidgeRule as AbstractRidgeRule
 from jaxdp.kernels.ridge.rules import AbstractStatisticsRule as AbstractStatisticsRule
-from jaxdp.kernels.ridge.rules import FixedRidge as FixedRidge
 from jaxdp.kernels.ridge.rules import NoiseRidge as NoiseRidge
 from jaxdp.kernels.ridge.rules import Theorem11Rule as Theorem11Rule
 from jaxdp.kernels.ridge.selection import SelectedProjections as SelectedProjections
@@ -70,7 +69,6 @@ __all__ = [
     "Columns",
     "CosineFeatures",
     "ExactPaths",
-    "FixedRidge",
     "FourierFeatures",
     "Gaussian",
     "IdentityFeatures",

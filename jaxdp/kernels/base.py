@@ -19,7 +19,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import require_kind, require_shape
+from jaxdp.core.checks import require_count, require_key, require_kind, require_shape
 from jaxdp.core.description import AbstractDescription
 
 
@@ -49,9 +49,9 @@ class AbstractFeatureMap(AbstractDescription):
         """M, how many features there are."""
 
     @property
-    @abc.abstractmethod
     def norm_bound(self) -> float:
         """What |z(x)| never exceeds but by rounding, for any x at all; infinite where unproved."""
+        return math.inf
 
 
 class AbstractInputScaling(AbstractFeatureMap):
@@ -145,6 +145,13 @@ def require_feature_map(name: str, features: Any) -> None:
     """Raise TypeError unless the argument is a feature map, made already."""
     expected = "a feature map, such as jaxdp.kernels.FourierFeatures.sample(...)"
     require_kind(name, features, AbstractFeatureMap, expected)
+
+
+def check_draws(num_features: Any, dim: Any, key: Any) -> None:
+    """Raise ValueError or TypeError unless random features can be drawn from these."""
+    require_count("num_features", num_features)
+    require_count("dim", dim)
+    require_key(key)
 
 
 def as_rows(name: str, value: Any, dim: int | None = None) -> Float[Array, "n dim"]:

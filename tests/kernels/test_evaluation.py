@@ -1,8 +1,7 @@
 """Evaluation block by block: the values of one call, of one row each, by one program."""
 
 import numpy as np
-import pytest
-from every_map import DIM, INPUTS, MAPS
+from every_map import DIM, MAPS
 
 from jaxdp import kernels
 
@@ -69,10 +68,3 @@ def test_blocks_are_read_and_computed_one_at_a_time_by_one_program():
     # Fewer rows than a block are not padded to a whole one.
     kernels.blockwise(shape_of, np.zeros((5, DIM), np.float32))
     assert traced[1:] == [(8, DIM)]
-
-
-def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match="inputs of shape"):
-        kernels.blockwise(PATHS, INPUTS[0])
-    with pytest.raises(ValueError, match="rows >= 1"):
-        kernels.blockwise(PATHS, INPUTS, rows=0)

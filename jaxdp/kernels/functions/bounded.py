@@ -135,10 +135,7 @@ class NormScaling(AbstractInputScaling):
 
 
 class RangeScaling(AbstractInputScaling):
-    r"""A map of inputs whose columns are clipped to public ranges and brought to [-1, 1].
-
-    Ranges that are read from the table (its minimum and maximum, its standard deviation) would
-    make every record's features depend on every other record.
+    """A map of inputs whose columns are clipped to public ranges and brought to [-1, 1].
 
     Args:
         base: z, on $[-1, 1]^d$.
@@ -181,9 +178,7 @@ class RangeScaling(AbstractInputScaling):
 
 
 class RangedKernel(AbstractKernel):
-    r"""A kernel of inputs whose columns are clipped to public ranges and brought to [-1, 1].
-
-    $k(s(x), s(y))$, with s the clipping to public ranges that are then mapped to $[-1, 1]^d$.
+    """A kernel of inputs whose columns are clipped to public ranges and brought to [-1, 1].
 
     It stands in for standardisation, which would let the features of every record depend on every
     other record. A kernel that is bounded on balls is bounded here.

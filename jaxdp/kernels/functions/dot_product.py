@@ -9,8 +9,8 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float, plain_number
-from jaxdp.core.checks import require_count, require_key, require_non_negative, require_positive
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, row_pair
+from jaxdp.core.checks import require_count, require_non_negative, require_positive
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, check_draws, row_pair
 
 
 class InnerProduct(AbstractKernel):
@@ -72,10 +72,6 @@ class IdentityFeatures(AbstractFeatureMap):
     def num_outputs(self):
         return self.num_inputs
 
-    @property
-    def norm_bound(self):
-        return math.inf
-
 
 class Polynomial(AbstractKernel):
     r"""The polynomial kernel, $k(x, y) = (x \cdot y + c)^p$.
@@ -116,9 +112,7 @@ class Polynomial(AbstractKernel):
         return (float(radius) ** 2 + float(self.constant)) ** (self.degree / 2)
 
     def features(self, num_features, dim, *, key):
-        require_count("num_features", num_features)
-        require_count("dim", dim)
-        require_key(key)
+        check_draws(num_features, dim, key)
         # Features first, so that the first ones do not depend on how many there are.
         shape = (num_features, self.degree, dim + 1)
         signs = jnp.moveaxis(jr.rademacher(key, shape, jnp.float32), 1, 0)
@@ -164,10 +158,6 @@ class ProductFeatures(AbstractFeatureMap):
     @property
     def num_outputs(self):
         return self.signs.shape[1]
-
-    @property
-    def norm_bound(self):
-        return math.inf
 
 
 def _products(first: Float[Array, "n dim"], second: Float[Array, "m dim"]) -> Float[Array, "n m"]:

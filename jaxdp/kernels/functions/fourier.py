@@ -14,9 +14,14 @@ import jax.random as jr
 from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.checks import require_count, require_key
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractStationaryKernel, as_rows, require_kernel
+from jaxdp.kernels.base import (
+    AbstractFeatureMap,
+    AbstractStationaryKernel,
+    as_rows,
+    check_draws,
+    require_kernel,
+)
 
 
 class FourierFeatures(AbstractFeatureMap):
@@ -149,9 +154,7 @@ def _checked(
     cls: type, kernel: Any, num_features: Any, dim: Any, key: Any
 ) -> AbstractStationaryKernel:
     """The kernel, if its Fourier features can be drawn from these arguments."""
-    require_count("num_features", num_features)
-    require_count("dim", dim)
-    require_key(key)
+    check_draws(num_features, dim, key)
     require_kernel(kernel)
     if not isinstance(kernel, AbstractStationaryKernel):
         raise NotCoveredError(

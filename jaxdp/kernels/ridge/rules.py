@@ -77,34 +77,7 @@ class AbstractRidgeRule(AbstractStatisticsRule):
         """The ridge, for features of bound one; what is drawn for it comes from the seed."""
 
     def coefficients(self, statistics, *, public_seed):
-        ridge = np.asarray([self.choose(statistics, public_seed=public_seed)])
-        return ridge_path(statistics.covariance, statistics.correlation, ridge)[0]
-
-
-class FixedRidge(AbstractRidgeRule):
-    r"""A ridge $\lambda$ that is fixed beforehand, in units of the squared feature bound.
-
-    Args:
-        value: > 0.
-
-    Raises:
-        ValueError: not positive and finite.
-
-    Example:
-        >>> from jaxdp.kernels import FixedRidge, Gaussian, PrivateKernelRidge
-        >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0, ridge=FixedRidge(0.1))
-        >>> learner.ridge.value
-        0.1
-    """
-
-    value: float = eqx.field(static=True, converter=plain_float)
-
-    def __check_init__(self):
-        require_positive("ridge", self.value)
-
-    def choose(self, statistics, *, public_seed):
-        del public_seed
-        return self.value
+        return ridge_solution(statistics, self.choose(statistics, public_seed=public_seed))
 
 
 class NoiseRidge(AbstractRidgeRule):
@@ -206,3 +179,9 @@ def ridge_path(
     values, vectors = np.linalg.eigh(covariance)
     shrunk = (vectors.T @ correlation) / (np.maximum(values, 0) + ridges[:, None])
     return shrunk @ vectors.T
+
+
+def ridge_solution(statistics: NoisyStatistics, ridge: float) -> Float[np.ndarray, " outputs"]:
+    """The solution of `ridge_path` for one ridge."""
+    ridges = np.asarray([ridge])
+    return ridge_path(statistics.covariance, statistics.correlation, ridges)[0]

@@ -18,6 +18,7 @@ from jaxdp.kernels.ridge.rules import (
     AbstractStatisticsRule,
     NoisyStatistics,
     ridge_path,
+    ridge_solution,
 )
 
 _Pair = tuple[Float[np.ndarray, "outputs outputs"], Float[np.ndarray, " outputs"]]
@@ -149,8 +150,8 @@ class SelectedProjections(AbstractStatisticsRule):
 
     def coefficients(self, statistics, *, public_seed):
         size, ridge = self.choose(statistics, public_seed=public_seed)
-        kept, found = statistics.first(size), np.zeros(statistics.num_outputs)
-        found[:size] = ridge_path(kept.covariance, kept.correlation, np.asarray([ridge]))[0]
+        found = np.zeros(statistics.num_outputs)
+        found[:size] = ridge_solution(statistics.first(size), ridge)
         return found
 
     def _spread(self, statistics, coefficients) -> Float[np.ndarray, " ridges"]:

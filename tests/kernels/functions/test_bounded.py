@@ -53,20 +53,6 @@ def test_public_ranges_clip_and_scale_every_column():
     assert MAPS["ranges"].norm_bound == np.inf
 
 
-def test_wrong_arguments_are_named():
-    for make, message in [
-        (lambda: kernels.ClippedFeatures(PATHS, 0.0), "bound > 0, got 0.0"),
-        (lambda: kernels.RangeScaling(PATHS, np.zeros(2), np.ones(2)), r"low of shape \(3\)"),
-        (
-            lambda: kernels.RangeScaling(PATHS, np.zeros(3), np.array([1.0, 0.0, 1.0])),
-            "low < high, got 0.0 and 0.0 in column 1",
-        ),
-        (lambda: kernels.RangeScaling(PATHS, np.full(3, -np.inf), np.ones(3)), "finite low"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            make()
-
-
 def test_labelled_ranges_are_not_taken_by_position():
     import pandas
 
@@ -104,21 +90,3 @@ def test_a_kernel_that_is_bounded_on_balls_is_bounded():
     # Attained in the corners, which every input beyond them is clipped to.
     far = jnp.asarray([[1e6, 1e6, -1e6]])
     assert float(kernel.diagonal(far)[0]) == pytest.approx(kernel.bound() ** 2)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "message"),
-    [
-        ([0.0, 0.0], [1.0, 0.0], "low < high"),
-        ([0.0, 0.0], [1.0], "of shape"),
-        ([0.0, np.nan], [1.0, 1.0], "finite"),
-    ],
-)
-def test_ranges_that_are_none_are_refused(low, high, message):
-    with pytest.raises(ValueError, match=message):
-        kernels.RangedKernel(kernels.Gaussian(1.0), np.array(low), np.array(high))
-
-
-def test_a_ranged_kernel_refuses_inputs_of_another_dimension():
-    with pytest.raises(ValueError, match="expected dim = 3"):
-        kernels.RangedKernel(kernels.Gaussian(1.0), LOW, HIGH).features(4, 2, key=jr.key(0))

@@ -11,7 +11,6 @@ import scipy.stats
 from every_map import DIM, INPUTS, KERNELS, MAPS, RADIAL
 from helpers import FALSE_ALARM
 
-import jaxdp
 from jaxdp import kernels
 from jaxdp.kernels.evaluation import host_gram
 
@@ -201,40 +200,6 @@ def test_derivatives_are_finite_where_two_inputs_meet(name):
     rows = np.concatenate([INPUTS[:2], INPUTS[:1]])
     slope = jax.jit(jax.grad(lambda rows: KERNELS[name](rows, rows).sum()))(rows)
     assert np.isfinite(slope).all()
-
-
-def test_a_callable_has_values_but_no_random_features():
-    kernel = kernels.CallableKernel(lambda x, y: jnp.exp(-jnp.sum((x - y) ** 2) / (2 * 0.75**2)))
-    expected = KERNELS["gaussian"](INPUTS, INPUTS[:4])
-    np.testing.assert_allclose(kernel(INPUTS, INPUTS[:4]), expected, rtol=1e-5)
-    assert kernel.bound() == np.inf
-    with pytest.raises(jaxdp.NotCoveredError, match="NystromFeatures"):
-        kernel.features(10, 3, key=jr.key(0))
-    with pytest.raises(ValueError, match=r"to a scalar, got one to shape \(3,\)"):
-        kernels.CallableKernel(lambda x, y: x * y)(INPUTS, INPUTS)
-
-
-def test_wrong_arguments_are_named():
-    for make, message in [
-        (lambda: kernels.Gaussian(0.0), "finite scale > 0, got 0.0"),
-        (lambda: kernels.Laplace(jnp.ones(2)), "scale to be a scalar"),
-        (lambda: kernels.Matern(1.0, 1.0), "smoothness 0.5, 1.5, 2.5, ... up to 9.5, got 1.0"),
-        (lambda: kernels.Matern(np.nan, 1.5), "scale > 0, got nan"),
-        (lambda: kernels.Polynomial(0, 1.0), "degree >= 1, got 0"),
-        (lambda: kernels.Polynomial(2, -1.0), "constant >= 0, got -1.0"),
-        (lambda: kernels.ArcCosine(2), "order 0 or 1, got 2"),
-        (lambda: kernels.CallableKernel(lambda x, y: 1.0, 0.0), "largest_norm > 0"),
-        (lambda: kernels.InnerProduct().bound(-1.0), "radius > 0, got -1.0"),
-        (lambda: KERNELS["gaussian"](INPUTS, INPUTS[:, :2]), r"second of shape \(any, 3\)"),
-        (lambda: KERNELS["gaussian"].diagonal(INPUTS[0]), r"inputs of shape \(any, any\)"),
-        (lambda: KERNELS["ReLU"].features(0, 3, key=jr.key(0)), "num_features >= 1"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            make()
-    with pytest.raises(TypeError, match="degree to be a Python int"):
-        kernels.Polynomial(2.0, 1.0)
-    with pytest.raises(TypeError, match=r"jax\.random\.key"):
-        KERNELS["polynomial"].features(3, 3, key=0)
 
 
 def test_a_kernel_shows_its_numbers(capsys):

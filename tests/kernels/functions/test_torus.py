@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from every_map import TORUS
 
-import jaxdp
 from jaxdp import kernels
 
 # Equispaced points integrate products of these waves exactly.
@@ -65,22 +64,3 @@ def test_frequencies_are_drawn_from_the_spectrum():
     # Each eigenvalue once instead of for cosine and sine.
     single = np.array([1, 1 / 4, 1 / 16, 1 / 36])
     assert np.abs(counts - single / single.sum()).max() > 5 * errors.max()
-
-
-def test_cosines_and_sines_of_different_weight_have_no_fourier_features():
-    with pytest.raises(jaxdp.NotCoveredError, match=r"different eigenvalues: use TorusKernel\."):
-        kernels.CosineFeatures.sample(UNTIED, 3, 1, key=jr.key(0))
-
-
-def test_wrong_arguments_are_named():
-    for make, message in [
-        (lambda: kernels.TorusKernel([1.0, -0.1]), "none below 0"),
-        (lambda: kernels.TorusKernel([]), "at least one eigenvalue"),
-        (lambda: kernels.TorusKernel([[1.0]]), r"eigenvalues of shape \(any\)"),
-        (lambda: kernels.TorusKernel([np.inf]), "finite eigenvalues"),
-        (lambda: kernels.TorusKernel.power_law(3, capacity=0.0), "capacity > 0"),
-        (lambda: TORUS.features(3, 2, key=jr.key(0)), "dim = 1, for the circle, got 2"),
-        (lambda: TORUS(np.ones((2, 2)), np.ones((2, 2))), r"inputs of shape \(any, 1\)"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            make()

@@ -8,7 +8,6 @@ import pytest
 from helpers import assert_mean_close
 
 from jaxdp.kernels import (
-    FixedRidge,
     NoiseRidge,
     SelectedProjections,
     SelectedRidge,
@@ -40,9 +39,8 @@ def _risk(coefficients, exact, vector):
     return coefficients @ exact @ coefficients - 2 * vector @ coefficients
 
 
-def test_fixed_and_noise_ridges_are_what_they_say():
+def test_noise_ridges_are_what_they_say():
     statistics = _statistics(0.01)[0]
-    assert FixedRidge(0.3).choose(statistics, public_seed=0) == 0.3
     norm = 0.01 * math.sqrt(2 * SIZE)
     assert NoiseRidge().choose(statistics, public_seed=0) == pytest.approx(norm, rel=1e-14)
     assert NoiseRidge(0.5).choose(statistics, public_seed=0) == pytest.approx(norm / 2, rel=1e-14)
@@ -210,29 +208,10 @@ def test_rules_see_no_records():
         "num_samples",
         "epsilon",
     }
-    for rule in (FixedRidge, NoiseRidge, Theorem11Rule, SelectedRidge, SelectedProjections):
+    for rule in (NoiseRidge, Theorem11Rule, SelectedRidge, SelectedProjections):
         assert list(inspect.signature(rule.choose).parameters) == [
             "self",
             "statistics",
             "public_seed",
         ]
     assert "labels" not in vars(ridge_rules)
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        (lambda: FixedRidge(0.0), "ridge > 0"),
-        (lambda: NoiseRidge(-1.0), "factor > 0"),
-        (lambda: Theorem11Rule(0.4, 0.5), "0.5 <= source <= 1"),
-        (lambda: Theorem11Rule(0.5, 1.5), "0.0 <= capacity <= 1"),
-        (lambda: Theorem11Rule(0.5, 0.5, constant=0.0), "constant > 0"),
-        (lambda: SelectedRidge(share=0.0), "share > 0"),
-        (lambda: SelectedRidge(num_splits=0), "num_splits >= 1"),
-        (lambda: SelectedProjections(least=0), "least >= 1"),
-        (lambda: SelectedProjections(caution=-1.0), "caution >= 0"),
-    ],
-)
-def test_wrong_arguments_are_refused(rule, message):
-    with pytest.raises(ValueError, match=message):
-        rule()
