@@ -9,7 +9,7 @@ import pytest
 import jaxdp
 from jaxdp import kernels, privacy
 from jaxdp.algorithms.private_optimiser import training
-from jaxdp.attacks.regenerated_weights import RegeneratedWeights
+from jaxdp.attacks.random_features_target import RegeneratedWeights
 from jaxdp.problems.rows import random_features
 
 GAUSSIAN = kernels.Gaussian(1.0)
@@ -49,9 +49,6 @@ DRAWS = {
         lambda data, key: data, 0.0, 1.0, num_trials=2, delta=1e-5, key=key
     ),
     "frequencies": lambda key: GAUSSIAN.frequencies(2, 2, key=key),
-    "frequency_scales": lambda key: GAUSSIAN.frequency_scales(2, key=key),
-    "Matern scales": lambda key: MATERN.frequency_scales(2, key=key),
-    "Laplace scales": lambda key: kernels.Laplace(1.0).frequency_scales(2, key=key),
     "features": lambda key: GAUSSIAN.features(2, 2, key=key),
     "RangedKernel": lambda key: kernels.RangedKernel(GAUSSIAN, [0.0], [1.0]).features(
         2, 1, key=key

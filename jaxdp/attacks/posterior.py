@@ -59,28 +59,22 @@ def posterior_rows(
     r"""Samples of the one record that is not known, given everything else and all iterates.
 
     Args:
-        iterates: $\theta_0, \dots, \theta_T$, or the first of them, beginning where training did;
-            (T + 1, p).
-        weights: V in memory.
-        activation: phi, elementwise.
-        algorithm: as it was run, with its noise.
-        known_inputs, known_labels: (n - 1, d) and (n - 1,).
-        num_samples: n.
+        iterates, weights, activation, algorithm, known_inputs, known_labels, num_samples, loss: as
+            in `without_known_rows`; the algorithm has noise, and n - 1 records are known.
         key: of the sampler.
         labels: that the record may have, all as likely; one where its label is known.
         num_chains: chains, independent of each other but for their start.
         num_draws: samples that are kept of each chain, one after another.
         num_discarded: steps before the first of them.
         start: a row to start at; None takes the linear estimate of it.
-        loss: that training used; None is `Squared()`, the problem's default.
 
     Returns:
         Rows on the sphere of radius $\sqrt d$. Neighbours in a chain are alike: the more so, the
         sharper the posterior.
 
     Raises:
-        ValueError: shapes do not match, not exactly one record is unknown, or nothing is noisy.
-        TypeError: an argument is of another kind.
+        ValueError, TypeError: shapes do not match, not exactly one record is unknown, or nothing is
+            noisy.
 
     Example:
         >>> import jax, jaxdp, numpy as np

@@ -24,9 +24,8 @@ from jaxdp.kernels import (
 )
 from jaxdp.kernels.base import require_feature_map, require_kernel
 from jaxdp.kernels.features.public_features import is_placed
-from jaxdp.kernels.release.tables import in_order
 from jaxdp.kernels.release.released_function import check_seeds
-from jaxdp.kernels.release.tables import real_array
+from jaxdp.kernels.release.tables import in_order, real_array
 
 # Published with every release; not a number that somebody would choose as a secret.
 PUBLIC_SEED = 20_220_501

@@ -84,10 +84,6 @@ class Rounds:
 
     What is done in a round depends on its number and on each start alone, so that a start ends as
     it would without the others; only the passes are counted for all together.
-
-    Args:
-        optimiser: its numbers.
-        target, starts, key, max_passes, tolerance, num_known, progress: as in `minimise`.
     """
 
     def __init__(

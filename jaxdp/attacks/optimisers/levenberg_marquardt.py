@@ -74,11 +74,7 @@ class LevenbergMarquardt(AbstractOptimiser):
     def minimise(
         self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None
     ) -> Attempt:
-        """Improve the starts, as every optimiser does.
-
-        Raises:
-            ValueError: d n is above 4096.
-        """
+        """Improve the starts, as every optimiser does; a ValueError where d n is above 4096."""
         count, num_samples, dim = starts.shape
         if dim * num_samples > _MOST_UNKNOWNS:
             raise ValueError(

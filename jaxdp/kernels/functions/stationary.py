@@ -44,7 +44,7 @@ class AbstractRadialKernel(AbstractStationaryKernel):
         """The kernel as a function of $|x - y|^2 / s^2$."""
 
     @abc.abstractmethod
-    def frequency_scales(self, num: int, *, key: Key[Array, ""]) -> Float[Array, " num"]:
+    def _frequency_scales(self, num: int, *, key: Key[Array, ""]) -> Float[Array, " num"]:
         r"""Independent draws of $\tau$, for s = 1."""
 
     @eqx.filter_jit
@@ -73,7 +73,7 @@ class AbstractRadialKernel(AbstractStationaryKernel):
         check_draws(num_frequencies, dim, key)
         normal_key, scale_key = jr.split(key)
         normals = jr.normal(normal_key, (num_frequencies, dim), jnp.float32)
-        scales = self.frequency_scales(num_frequencies, key=scale_key)
+        scales = self._frequency_scales(num_frequencies, key=scale_key)
         return normals * (scales / self.scale.astype(scales.dtype))[:, None]
 
 
@@ -102,7 +102,7 @@ class Gaussian(AbstractRadialKernel):
     def profile(self, squares):
         return jnp.exp(-squares / 2)
 
-    def frequency_scales(self, num, *, key):
+    def _frequency_scales(self, num, *, key):
         del key
         return jnp.ones(num, jnp.float32)
 
@@ -135,7 +135,7 @@ class Laplace(AbstractRadialKernel):
     def profile(self, squares):
         return jnp.exp(-safe_sqrt(squares))
 
-    def frequency_scales(self, num, *, key):
+    def _frequency_scales(self, num, *, key):
         return _student_scales(num, 1, key=key)
 
 
@@ -186,7 +186,7 @@ class Matern(AbstractRadialKernel):
             total = total * radii + _matern_coefficient(degree, power)
         return total * jnp.exp(-radii)
 
-    def frequency_scales(self, num, *, key):
+    def _frequency_scales(self, num, *, key):
         return _student_scales(num, round(2 * self.smoothness), key=key)
 
 
@@ -255,7 +255,7 @@ class OrthogonalFeatures(AbstractFeatureMap):
         directions = _haar(num_blocks, dim, key=direction_key).reshape(-1, dim)[:num_frequencies]
         normals = jr.normal(length_key, (num_frequencies, dim), jnp.float32)
         lengths = jnp.linalg.norm(normals, axis=1)
-        lengths *= kernel.frequency_scales(num_frequencies, key=scale_key) / kernel.scale
+        lengths *= kernel._frequency_scales(num_frequencies, key=scale_key) / kernel.scale
         return cls(FourierFeatures(directions * lengths[:, None], jnp.sqrt(kernel.variance)))
 
     def __call__(self, inputs):

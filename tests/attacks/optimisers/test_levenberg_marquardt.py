@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from attack_problems import sphere_rows
 
 from jaxdp.attacks import (
     AbstractOptimiser,
@@ -28,15 +29,10 @@ def float64():
         yield
 
 
-def _sphere(generator, count, dim):
-    rows = generator.standard_normal((count, dim))
-    return rows * np.sqrt(dim) / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 def _problem(seed, count, dim, num_features, outputs=()):
     """Rows, and a target whose parameters interpolate noisy linear labels."""
     generator = np.random.default_rng(seed)
-    inputs = _sphere(generator, count, dim)
+    inputs = sphere_rows(generator, count, dim)
     labels = generator.standard_normal((count, *outputs))
     weights = generator.standard_normal((num_features, dim)) / np.sqrt(dim)
     parameters = minimum_norm_parameters(inputs, labels, weights, jax.nn.relu)
@@ -61,7 +57,7 @@ def test_the_normal_equations_are_those_of_kaufmans_jacobian():
     generator = np.random.default_rng(0)
     weights = generator.standard_normal((40, 4))
     parameters = generator.standard_normal((40, 2))
-    guess = _sphere(generator, 3, 4)
+    guess = sphere_rows(generator, 3, 4)
     is_free = np.array([False, True, True])
     target = RandomFeaturesTarget(weights, jnp.tanh, parameters, block_size=16)
     # A matter of seconds without a compilation of the whole.
@@ -92,7 +88,7 @@ def test_the_normal_equations_are_those_of_kaufmans_jacobian():
 @pytest.mark.usefixtures("float64")
 def test_it_converges_quadratically_to_the_truth():
     inputs, target = _problem(1, COUNT, DIM, FEATURES)
-    near = inputs + 0.02 * _sphere(np.random.default_rng(2), COUNT, DIM)
+    near = inputs + 0.02 * sphere_rows(np.random.default_rng(2), COUNT, DIM)
     losses = [
         _minimise(
             target,
@@ -113,7 +109,7 @@ def test_it_converges_quadratically_to_the_truth():
 @pytest.mark.usefixtures("float64")
 def test_known_rows_stay_and_the_others_are_found():
     inputs, target = _problem(3, COUNT, DIM, FEATURES)
-    start = _sphere(np.random.default_rng(0), COUNT, DIM)
+    start = sphere_rows(np.random.default_rng(0), COUNT, DIM)
     start[:2] = inputs[:2]
     attempt = _minimise(target, start, max_passes=2000, num_known=2)
     assert attempt.status[0] == Ending.CONVERGED
@@ -135,7 +131,7 @@ class _Nearer(AbstractOptimiser):
 @pytest.mark.usefixtures("float64")
 def test_passes_are_counted_and_bound_the_work():
     inputs, target = _problem(3, COUNT, DIM, FEATURES)
-    start = _sphere(np.random.default_rng(4), COUNT, DIM)
+    start = sphere_rows(np.random.default_rng(4), COUNT, DIM)
     # Three normal matrices, the first loss and at least one trial for each.
     least = 3 * DIM * COUNT / 2 + 2
     for most in (least, least + 0.5, 3.5 * DIM * COUNT / 2, 4 * DIM * COUNT / 2 + 2):
@@ -156,7 +152,7 @@ def test_passes_are_counted_and_bound_the_work():
 @pytest.mark.usefixtures("float64")
 def test_no_budget_is_overrun_however_small_and_whatever_goes_before():
     _, target = _problem(3, COUNT, DIM, FEATURES)
-    start = _sphere(np.random.default_rng(4), COUNT, DIM)
+    start = sphere_rows(np.random.default_rng(4), COUNT, DIM)
     both = LevenbergMarquardt(first=MomentumDescent(1.0), first_passes=9.0)
     for optimiser in (LevenbergMarquardt(), both):
         for most in (2, 7, 9.5, 16.5, 17, 18, 31):
@@ -171,7 +167,7 @@ def test_no_budget_is_overrun_however_small_and_whatever_goes_before():
 @pytest.mark.usefixtures("float64")
 def test_each_start_says_how_it_ended_itself():
     inputs, target = _problem(1, COUNT, DIM, FEATURES)
-    starts = jnp.asarray(np.stack([_sphere(np.random.default_rng(5), COUNT, DIM), inputs]))
+    starts = jnp.asarray(np.stack([sphere_rows(np.random.default_rng(5), COUNT, DIM), inputs]))
     ended = LevenbergMarquardt().minimise(
         target, starts, key=jr.key(0), max_passes=2000, tolerance=1e-12
     )
@@ -202,11 +198,3 @@ def test_above_the_threshold_a_zero_loss_is_the_truth_and_below_it_is_not():
     assert max(error for _, error in above) < 1e-3
     # Independent rows are at 1.1 to 1.2.
     assert min(error for _, error in below) > 0.8
-
-
-def test_large_problems_and_bad_arguments_are_refused():
-    target = RandomFeaturesTarget(jnp.ones((50, 2100)), jax.nn.relu, jnp.ones(50))
-    with pytest.raises(ValueError, match=r"at most 4096 unknowns d n .* got 4200"):
-        _minimise(target, jnp.ones((2, 2100)), max_passes=10)
-    with pytest.raises(ValueError, match="damping > 0"):
-        LevenbergMarquardt(damping=0.0)
