@@ -55,9 +55,6 @@ DRAWS = {
     ),
     "ArcCosine": lambda key: kernels.ArcCosine(1).features(2, 2, key=key),
     "Polynomial": lambda key: kernels.Polynomial(2, 1.0).features(2, 2, key=key),
-    "TorusKernel": lambda key: kernels.TorusKernel.power_law(3, capacity=0.5).frequencies(
-        2, 1, key=key
-    ),
     "FourierFeatures": lambda key: kernels.FourierFeatures.sample(GAUSSIAN, 2, 2, key=key),
     "CosineFeatures": lambda key: kernels.CosineFeatures.sample(GAUSSIAN, 2, 2, key=key),
     "OrthogonalFeatures": lambda key: kernels.OrthogonalFeatures.sample(GAUSSIAN, 2, 2, key=key),

@@ -46,12 +46,10 @@ def _in_order(ends: Any) -> Float[Array, " dim"]:
 
 
 class ClippedFeatures(AbstractFeatureMap):
-    r"""A feature map whose norm is clipped at a bound.
+    r"""A feature map whose norm is clipped at a bound: $z(x) \min(1, B / |z(x)|)$.
 
-    $z(x) \min(1, B / |z(x)|)$: the norm never exceeds B but by rounding.
-
-    The rounding is that of the features' type; where a guarantee rests on B, norms are checked
-    once more in float64.
+    The norm exceeds B by rounding alone, of the features' type; where a guarantee rests on B,
+    norms are checked once more in float64.
 
     Args:
         base: z.
@@ -98,9 +96,7 @@ class ClippedFeatures(AbstractFeatureMap):
 
 
 class NormScaling(AbstractInputScaling):
-    r"""A feature map of inputs that are scaled down to a public norm.
-
-    $z(x \min(1, R / |x|))$.
+    r"""A feature map of inputs that are scaled down to a public norm: $z(x \min(1, R / |x|))$.
 
     Args:
         base: z, on the ball of radius R.

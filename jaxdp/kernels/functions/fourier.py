@@ -58,10 +58,6 @@ class FourierFeatures(AbstractFeatureMap):
             num_frequencies: L >= 1.
             dim: d, of the inputs.
             key: of the frequencies.
-
-        Raises:
-            NotCoveredError: the kernel is not shift-invariant.
-            ValueError, TypeError: a size is not a whole number >= 1, or the key is not one.
         """
         known = _checked(cls, kernel, num_frequencies, dim, key)
         return cls(known.frequencies(num_frequencies, dim, key=key), jnp.sqrt(known.variance))
@@ -121,10 +117,6 @@ class CosineFeatures(AbstractFeatureMap):
             num_features: M >= 1.
             dim: d, of the inputs.
             key: of the frequencies and phases.
-
-        Raises:
-            NotCoveredError: the kernel is not shift-invariant.
-            ValueError, TypeError: a size is not a whole number >= 1, or the key is not one.
         """
         known = _checked(cls, kernel, num_features, dim, key)
         frequency_key, phase_key = jr.split(key)

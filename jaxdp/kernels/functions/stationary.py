@@ -78,9 +78,7 @@ class AbstractRadialKernel(AbstractStationaryKernel):
 
 
 class Gaussian(AbstractRadialKernel):
-    r"""The Gaussian kernel.
-
-    $k(x, y) = \exp(-|x - y|^2 / (2 s^2))$; $\tau = 1$.
+    r"""The Gaussian kernel, $k(x, y) = \exp(-|x - y|^2 / (2 s^2))$; $\tau = 1$.
 
     Args:
         scale: s > 0, in the units of the inputs. PK Section 5 has s = 1.
@@ -238,10 +236,6 @@ class OrthogonalFeatures(AbstractFeatureMap):
             num_frequencies: L >= 1; it need not be a multiple of d.
             dim: d, of the inputs.
             key: of the frequencies.
-
-        Raises:
-            NotCoveredError: the kernel's frequencies are not isotropic.
-            ValueError, TypeError: a size is not a whole number >= 1, or the key is not one.
         """
         check_draws(num_frequencies, dim, key)
         require_kernel(kernel)

@@ -29,15 +29,9 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 class FitRequest:
     """The checked arguments of one fit. It holds private records and a secret seed.
 
-    Attributes:
-        table: inputs, (n, d), on the host; finite, float32 or float64.
-        targets: labels, (n,), in float64; finite.
-        columns: names of the table's columns, public; None for an array.
-        epsilon: > 0 and finite, of the whole release.
-        delta: in (0, 1).
-        public_seed: of the features.
-        noise_seed: of the noise, secret; None for the operating system's entropy.
-        test_inputs: as given to a learner that draws sample paths jointly; None otherwise.
+    Table and targets are finite, on the host; columns are their public names, None for an array.
+    `noise_seed` is None for the operating system's entropy; `test_inputs` are as given to a learner
+    that draws sample paths jointly.
     """
 
     table: Float[np.ndarray, "n dim"]

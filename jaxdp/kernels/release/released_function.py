@@ -146,9 +146,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
 
         Raises:
             TypeError: a part of it has no written form, such as a kernel that is a user's function.
-            ValueError: it is larger than 4 GiB, which `load` would refuse.
-            FileExistsError: the file exists, and is not to be replaced.
-            OSError: it cannot be written.
+            OSError: it cannot be written, or exists and is not to be replaced.
         """
         written(path, self, replace=overwrite)
 

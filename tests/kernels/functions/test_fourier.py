@@ -6,7 +6,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 import scipy.stats
-from every_map import DIM, INPUTS, KERNELS, MAPS, RADIAL, TORUS, values
+from every_map import DIM, INPUTS, KERNELS, MAPS, RADIAL, values
 from helpers import FALSE_ALARM, assert_mean_close
 
 from jaxdp import kernels
@@ -120,18 +120,6 @@ def test_each_orthogonal_frequency_has_the_law_that_it_has_alone():
         alone = frequencies[number::DIM].ravel()
         assert scipy.stats.kstest(alone, scipy.stats.norm.cdf).pvalue > FALSE_ALARM
         assert scipy.stats.kstest(4 / 3 * alone, scipy.stats.norm.cdf).pvalue < FALSE_ALARM
-
-
-def test_torus_features_are_unbiased_on_the_circle():
-    points = np.array([[0.1], [0.35]], np.float32)
-    expected = TORUS(points, points)
-    for cls, bound in ((kernels.FourierFeatures, 1), (kernels.CosineFeatures, np.sqrt(2))):
-        sampled = cls.sample(TORUS, NUM, 1, key=jr.key(7))
-        terms = _terms(sampled, points)
-        assert_mean_close(terms, float(expected[0, 1]), bias=1e-6)
-        with pytest.raises(AssertionError, match="gap"):
-            assert_mean_close(terms, float(expected[0, 1]) + 0.2)
-        assert sampled.norm_bound == pytest.approx(bound * TORUS.bound())
 
 
 @pytest.mark.parametrize("name", MAPS)

@@ -428,29 +428,6 @@ def test_paths_that_are_continued_have_the_law_of_paths_drawn_at_once():
     assert abs((values[0] * values[1]).mean()) > error
 
 
-def test_seeded_fits_agree_and_other_tables_budgets_or_learners_have_other_noise(monkeypatch):
-    drawn = _Drawn(monkeypatch)
-    inputs, labels = _table(8)
-
-    def noise(learner, *table, **changed):
-        learner.fit(*table, **{**BUDGET, "noise_seed": NOISE_SEED, **changed})
-        return drawn.normals["u"]
-
-    learner = Algorithm3(KERNEL, 8, 0.1, 1.0)
-    first = noise(learner, inputs, labels)
-    np.testing.assert_array_equal(noise(learner, inputs, labels), first)
-    others = [
-        noise(learner, inputs + 1e-9, labels),
-        noise(learner, inputs, labels, epsilon=2.0),
-        noise(learner, inputs, labels, public_seed=6),
-        noise(Algorithm3(Gaussian(0.9), 8, 0.1, 1.0), inputs, labels),
-        noise(learner, inputs, labels, noise_seed=None),
-        noise(learner, inputs, labels, noise_seed=None),
-    ]
-    for one, other in itertools.combinations([first, *others], 2):
-        assert np.abs(one - other).min() > 1e-6
-
-
 def test_one_seed_gives_functions_of_one_name_noise_of_their_own(monkeypatch):
     """Their averages could be subtracted otherwise: a repr tells no lambda from another."""
     drawn, (inputs, labels) = _Drawn(monkeypatch), _table(8)

@@ -1,6 +1,5 @@
 """Rules for the ridge: what they give, and that they look at released statistics alone."""
 
-import inspect
 import math
 
 import numpy as np
@@ -14,7 +13,6 @@ from jaxdp.kernels import (
     Theorem11Rule,
 )
 from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
-from jaxdp.kernels.ridge import rules as ridge_rules
 from jaxdp.kernels.ridge.rules import NoisyStatistics, ridge_path
 from jaxdp.kernels.ridge.selection import split_noise
 
@@ -135,12 +133,6 @@ def test_what_is_selected_for_the_noisier_copy_is_made_smaller_for_the_whole():
         assert chosen * math.sqrt(1 + share) == pytest.approx(statistics.noise_norm / 4)
 
 
-def test_a_selection_is_repeated_by_the_public_seed():
-    released = _statistics(0.01)[0]
-    rule = SelectedRidge(num_splits=2)
-    assert rule.choose(released, public_seed=3) == rule.choose(released, public_seed=3)
-
-
 def _ordered(std, seed, kept=10):
     """Of a spectrum whose first columns hold everything, as an ordered basis' do."""
     generator = np.random.default_rng(seed)
@@ -197,21 +189,3 @@ def test_sizes_are_halved_and_a_selection_is_a_function_of_the_release():
     kept = released.first(size)
     expected = ridge_path(kept.covariance, kept.correlation, np.asarray([ridge]))[0]
     np.testing.assert_array_equal(rule.coefficients(released, public_seed=3)[:size], expected)
-
-
-def test_rules_see_no_records():
-    """What they are given holds released statistics and public numbers, nothing else."""
-    assert set(NoisyStatistics._fields) == {
-        "covariance",
-        "correlation",
-        "noise",
-        "num_samples",
-        "epsilon",
-    }
-    for rule in (NoiseRidge, Theorem11Rule, SelectedRidge, SelectedProjections):
-        assert list(inspect.signature(rule.choose).parameters) == [
-            "self",
-            "statistics",
-            "public_seed",
-        ]
-    assert "labels" not in vars(ridge_rules)
