@@ -120,27 +120,9 @@ NUMBERS = {
     "StatedBudget delta": (lambda v: privacy.StatedBudget(1.0, v), 0.5),
     "ObjectivePerturbation shift": (lambda v: privacy.ObjectivePerturbation(v, 0.5), 0.5),
     "ObjectivePerturbation log_jacobian": (lambda v: privacy.ObjectivePerturbation(0.5, v), 0.5),
-    "CurvatureScaledMomentum step_size": (
-        lambda v: attacks.CurvatureScaledMomentum(step_size=v),
-        2.0,
-    ),
-    "CurvatureScaledMomentum momentum": (
-        lambda v: attacks.CurvatureScaledMomentum(momentum=v),
-        0.5,
-    ),
-    "CurvatureScaledMomentum damping": (lambda v: attacks.CurvatureScaledMomentum(damping=v), 0.5),
-    "CurvatureScaledMomentum longest_step": (
-        lambda v: attacks.CurvatureScaledMomentum(longest_step=v),
-        0.5,
-    ),
-    "CurvatureScaledMomentum spare_rows": (
-        lambda v: attacks.CurvatureScaledMomentum(spare_rows=v),
-        0.5,
-    ),
     "MomentumDescent step_size": (lambda v: attacks.MomentumDescent(step_size=v), 2.0),
     "MomentumDescent momentum": (lambda v: attacks.MomentumDescent(momentum=v), 0.5),
     "LevenbergMarquardt damping": (lambda v: attacks.LevenbergMarquardt(damping=v), 0.5),
-    "LevenbergMarquardt first_passes": (lambda v: attacks.LevenbergMarquardt(first_passes=v), 2.0),
     "kernels.Gaussian scale": (kernels.Gaussian, 2.0),
     "Laplace scale": (kernels.Laplace, 2.0),
     "Matern scale": (lambda v: kernels.Matern(v, 1.5), 2.0),

@@ -171,9 +171,6 @@ VALUES = [
     (lambda: _reconstruct(tolerance=-1.0), "tolerance > 0"),
     (lambda: MomentumDescent(0.0), "step_size > 0"),
     (lambda: MomentumDescent(20.0, 1.0), "0 <= momentum < 1"),
-    (lambda: attacks.CurvatureScaledMomentum(damping=-1.0), "damping > 0"),
-    (lambda: attacks.CurvatureScaledMomentum(spare_rows=0.0), "spare_rows > 0"),
-    (lambda: attacks.CurvatureScaledMomentum(momentum=1.0), "momentum in"),
     (lambda: attacks.LevenbergMarquardt(damping=0.0), "damping > 0"),
     (lambda: _levenberg(2100), r"at most 4096 unknowns d n .* got 4200"),
     # What is known, and what was found.
@@ -184,7 +181,6 @@ VALUES = [
     (lambda: _sampled(algorithm=jaxdp.DPGD(0.1, 1.0, 3, 0.0)), "adds noise"),
     (lambda: _sampled(num_draws=0), "num_draws"),
     (lambda: _sampled(labels=()), "one label or more"),
-    (lambda: _sampled(start=np.zeros(4)), "start that is not zero"),
     (lambda: _sampled(iterates=np.nan * ITERATES), "finite iterates"),
     (lambda: attacks.best_guess(np.ones(3)), "samples of shape"),
     (lambda: _scores(np.zeros((2, 4))), "iterates of shape"),

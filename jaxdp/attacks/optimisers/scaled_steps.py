@@ -28,7 +28,7 @@ _LEAST_CURVATURE = 1e-9
 
 
 class Scaling(NamedTuple):
-    """The numbers of `CurvatureScaledMomentum` that say how far a step goes."""
+    """How far a step goes: the factor of the scaled gradient, and what `curvature_scaled` sets."""
 
     step_size: Float[Array, ""]
     momentum: Float[Array, ""]
