@@ -142,7 +142,6 @@ NUMBERS = {
     "NoiseRidge factor": (kernels.NoiseRidge, 2.0),
     "Theorem11Rule source": (lambda v: kernels.Theorem11Rule(v, 0.5), 0.5),
     "Theorem11Rule capacity": (lambda v: kernels.Theorem11Rule(0.5, v), 0.5),
-    "SelectedRidge share": (lambda v: kernels.SelectedRidge(share=v), 0.5),
     "PrivateKernelRidge label_bound": (lambda v: _ridge(label_bound=v), 2.0),
     "PrivateKernelRidge ridge": (lambda v: _ridge(ridge=v), 0.5),
     "PrivateKernelRidge intercept_share": (lambda v: _ridge(intercept_share=v), 0.5),
@@ -219,7 +218,7 @@ COUNTS = {
     "ClippedDiffusion rank": jaxdp.ClippedDiffusion,
     "PrivateKernelRidge num_projections": lambda n: _ridge(num_projections=n),
     "Algorithm1 num_projections": lambda n: published.Algorithm1(GAUSSIAN, n, 0.5, 1.0),
-    "SelectedRidge num_splits": kernels.SelectedRidge,
+    "SelectedProjections least": kernels.SelectedProjections,
 }
 
 

@@ -39,9 +39,10 @@ from jaxdp.kernels.ridge.rules import (
     AbstractRidgeRule,
     AbstractStatisticsRule,
     NoiseRidge,
+    SelectedProjections,
+    SelectedRidge,
     Theorem11Rule,
 )
-from jaxdp.kernels.ridge.selection import SelectedProjections, SelectedRidge
 
 __all__ = [
     "AbstractFeatureMap",

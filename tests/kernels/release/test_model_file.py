@@ -142,15 +142,6 @@ def test_a_byte_changed_anywhere_is_noticed(saved, tmp_path):
     _assert_refused(bytes(changed), "not written by jaxdp", tmp_path)
 
 
-@pytest.mark.parametrize("length", [0, 1, 63, 64, 200, -1, -64, -1000])
-def test_a_file_cut_off_is_refused(length, saved, tmp_path):
-    _assert_refused(saved.read_bytes()[:length], "cut off|is empty", tmp_path)
-
-
-def test_bytes_added_at_the_end_are_noticed(saved, tmp_path):
-    _assert_refused(saved.read_bytes() + b"0", "cut off, or not written", tmp_path)
-
-
 def test_foreign_files_are_refused(tmp_path):
     foreign = io.BytesIO()
     np.savez(foreign, a=np.ones(3))
@@ -190,6 +181,8 @@ def _array(change):
 
 
 _FIELDS = "function", "fields"
+_STATEMENT = *_FIELDS, "statement", "fields"
+# One for each thing that is looked at; test_model_fuzz makes thousands of others.
 FORGERIES = {
     "another version": (_set("version", value=4), "expected version 2 or 3"),
     "a version that is no number": (_set("version", value=True), "expected version 2"),
@@ -200,40 +193,21 @@ FORGERIES = {
         lambda header, arrays: (arrays.clear(), header.update(function={"tuple": []})),
         "is not a released function",
     ),
-    "nothing": (_set("function", value={"tuple": []}), "belong to nothing"),
     "unknown kind": (_set("function", value={"eval": "1"}), "unknown kind of part"),
     "empty part": (_set("function", value={}), "unknown kind of part"),
-    "list": (_set(*_FIELDS, "label_bound", value=[1]), "do not fit together|unknown"),
     "text as bound": (_set(*_FIELDS, "label_bound", value="1"), "do not fit together"),
-    "seed as text": (_set(*_FIELDS, "public_seed", value="1"), "do not fit together"),
     "negative bound": (_set(*_FIELDS, "label_bound", value=-1.0), "do not fit together"),
-    "delta": (_set(*_FIELDS, "delta", value=2.0), "do not fit together"),
-    "delta as text": (_set(*_FIELDS, "delta", value="1e-5"), "delta of ReleasedFunction is not"),
     "a truth as bound": (_set(*_FIELDS, "label_bound", value=True), "label_bound of Rel.* is not"),
     "a number as assumption": (
-        _set(*_FIELDS, "statement", "fields", "assumptions", value={"tuple": [1]}),
+        _set(*_STATEMENT, "assumptions", value={"tuple": [1]}),
         "assumptions of Release is not",
     ),
-    "a number as what was released": (
-        _set(*_FIELDS, "statement", "fields", "what", value=1),
-        "what of Release is not",
-    ),
-    "adjacency": (
-        _set(*_FIELDS, "statement", "fields", "adjacency", value="none"),
-        "do not fit together",
-    ),
-    "mechanism": (
-        _set(*_FIELDS, "statement", "fields", "mechanism", "fields", "mu", value=-1.0),
-        "do not fit together",
-    ),
+    "adjacency": (_set(*_STATEMENT, "adjacency", value="none"), "do not fit together"),
+    "mechanism": (_set(*_STATEMENT, "mechanism", "fields", "mu", value=-1.0), "do not fit"),
     "missing field": (lambda header, _: header["function"]["fields"].pop("delta"), "fields of"),
-    "extra array": (
-        lambda header, arrays: arrays.update(rows=np.ones((5, DIM))),
-        "belong to nothing: rows",
-    ),
+    "extra array": (lambda header, arrays: arrays.update(rows=np.ones(5)), "to nothing: rows"),
     "missing array": (lambda header, arrays: arrays.pop("array_0"), "no array 'array_0'"),
     "shorter": (_array(lambda found: found[:-1]), "do not fit together"),
-    "another shape": (_array(lambda found: found[None]), "do not fit together"),
     "NaN": (_array(lambda found: found * np.nan), "not finite"),
     "whole numbers": (_array(lambda found: found.astype(np.int32)), "do not fit together"),
     "text": (_array(lambda found: found.astype(str)), "to hold numbers"),

@@ -284,7 +284,7 @@ def test_one_noise_seed_gives_features_of_another_rounding_noise_of_their_own(mo
 
 def test_the_ridge_rule_is_post_processing_of_one_release(monkeypatch):
     seen = _captured(monkeypatch)
-    for ridge in (None, 0.1, Theorem11Rule(0.5, 0.5), SelectedRidge(num_splits=1)):
+    for ridge in (None, 0.1, Theorem11Rule(0.5, 0.5), SelectedRidge()):
         _fit(_learner(ridge=ridge))
     assert all(np.array_equal(seen[0][2], noisy) for _, _, noisy, _ in seen)
 
