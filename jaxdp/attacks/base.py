@@ -82,11 +82,11 @@ class AbstractTarget(AbstractDescription):
 
     @abc.abstractmethod
     def in_blocks(self, num_rows: int) -> "AbstractTarget":
-        """This target in blocks of about so many features, where it can be had in other blocks."""
+        """The target in blocks of about so many features, where it can be had in other blocks."""
 
     @abc.abstractmethod
     def widened(self) -> "AbstractTarget":
-        """This target in float64; call it where x64 is enabled."""
+        """The target in float64; call it where x64 is enabled."""
 
     @property
     def num_features(self) -> int:

@@ -163,7 +163,7 @@ def _check_bound(radius: Any) -> None:
 def _ranges(
     given: Any, names: Sequence[str]
 ) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
-    """Both ends of the range of every column, by name where they are labelled."""
+    """The two ends of the range of every column, by name where they are labelled."""
     expected = (
         "expected input_range to be (low, high), each a number or one for each of the "
         f"{len(names)} columns"

@@ -146,7 +146,7 @@ def as_rows(name: str, value: Any, dim: int | None = None) -> Float[Array, "n di
 
 
 def row_pair(first: Any, second: Any) -> tuple[Float[Array, "n dim"], Float[Array, "m dim"]]:
-    """Both arguments of a kernel as matrices of one type."""
+    """The two arguments of a kernel as matrices of one type."""
     first = as_rows("first", first)
     second = as_rows("second", second, first.shape[1])
     dtype = jnp.promote_types(first.dtype, second.dtype)

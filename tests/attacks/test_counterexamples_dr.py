@@ -124,7 +124,7 @@ def test_near_duplicates_do_not_reach_zero_loss_for_relu(distance):
 
 
 def _flipped_losses(name):
-    """Of the truth with each row negated in turn, and with all: ten problems."""
+    """Losses of the truth with each row negated in turn, and with all: ten problems."""
     single, whole = [], []
     for seed in range(10):
         rows, weights, parameters = _problem(seed, 10, 30, 3000, name)

@@ -76,7 +76,7 @@ def _assert_curve(scores, mu):
 
 
 def _assert_scores(scores, mu, bias=0.0):
-    """Of a Gaussian test: means of plus and minus mu^2/2, and the standard deviation mu."""
+    """A Gaussian test has means of plus and minus mu^2/2, and the standard deviation mu."""
     for sign, found in zip((1, -1), scores, strict=True):
         assert_mean_close(found, sign * mu**2 / 2, bias=bias * mu**2)
         assert_std_close(found, mu, bias=bias)

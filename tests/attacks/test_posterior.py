@@ -46,7 +46,7 @@ def _run(generator, rows, labels, weights, activation, *, mu, num_steps=1, clip=
 
 
 def _log_density(iterates, rows, labels, weights, clip, std):
-    """Of all increments given the data, by the box: nothing is left out but constants."""
+    """The increments' log-density given the data, by the box, but for constants."""
     features = np.maximum(rows @ weights.T, 0)
     total = 0.0
     for before, after in itertools.pairwise(iterates):

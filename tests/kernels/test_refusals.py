@@ -16,7 +16,6 @@ from every_map import DIM, INPUTS, KERNELS, LANDMARKS, MAPS, TORUS
 import jaxdp
 from jaxdp import kernels, losses
 from jaxdp.kernels import Columns, PrivateKernelRidge, published
-from jaxdp.kernels.release.joint_release import joint_sensitivity
 from jaxdp.privacy import GaussianMechanism, Release
 
 GAUSSIAN, RELU, PRODUCT = (KERNELS[name] for name in ("gaussian", "ReLU", "inner product"))
@@ -51,7 +50,6 @@ VALUES = [
     (lambda: kernels.Polynomial(2, -1.0), "constant >= 0, got -1.0"),
     (lambda: kernels.ArcCosine(2), "order 0 or 1, got 2"),
     (lambda: kernels.CallableKernel(lambda x, y: 1.0, 0.0), "largest_norm > 0"),
-    (lambda: PRODUCT.bound(-1.0), "radius > 0, got -1.0"),
     (lambda: GAUSSIAN(INPUTS, INPUTS[:, :2]), r"second of shape \(any, 3\)"),
     (lambda: GAUSSIAN.diagonal(INPUTS[0]), r"inputs of shape \(any, any\)"),
     (lambda: VECTORS(INPUTS, INPUTS), r"to a scalar, got one to shape \(3,\)"),
@@ -91,9 +89,6 @@ VALUES = [
     (lambda: _exact().continued(LANDMARKS[:, :2], key=KEY), "points of 3 numbers"),
     (lambda: kernels.blockwise(PATHS, INPUTS[0]), "inputs of shape"),
     (lambda: kernels.blockwise(PATHS, INPUTS, rows=0), "rows >= 1"),
-    (lambda: joint_sensitivity(input_bound=0.0, label_bound=1.0, weight=1.0), "input_bound > 0"),
-    (lambda: joint_sensitivity(input_bound=1.0, label_bound=-1.0, weight=1.0), "label_bound > 0"),
-    (lambda: joint_sensitivity(input_bound=1.0, label_bound=1.0, weight=-1.0), "weight >= 0"),
     (lambda: Columns(("a", "a"), "y"), "names that differ, got 'a' twice"),
     (lambda: Columns(("a", "y"), "y"), "names that differ, got 'y' twice"),
     (lambda: Columns(("a",), "y", ("no", "yes", "no")), "two classes or more that differ"),

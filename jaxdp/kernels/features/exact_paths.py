@@ -117,7 +117,7 @@ class ExactPaths(eqx.Module):
         return self.deviations[:, None] * paths
 
     def continued(self, points: Any, *, key: Key[Array, ""]) -> "ExactPaths":
-        """These paths known at further points too, drawn given what is known already.
+        """The paths with their values at further points too, drawn given those known already.
 
         The law of all values is that of drawing them at once; `key` is another one than before.
         """

@@ -12,7 +12,6 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import plain_number
-from jaxdp.core.checks import require_positive
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.kernels.base import (
     AbstractFeatureMap,
@@ -73,7 +72,6 @@ class ArcCosine(AbstractKernel):
         return self._power(norms) ** 2
 
     def bound(self, radius=math.inf):
-        require_positive("radius", radius, infinite=True)
         return float(radius) if self.order == 1 else 1.0
 
     def features(self, num_features, dim, *, key):

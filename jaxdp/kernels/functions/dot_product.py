@@ -9,7 +9,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float, plain_number
-from jaxdp.core.checks import require_count, require_non_negative, require_positive
+from jaxdp.core.checks import require_count, require_non_negative
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, check_draws, row_pair
 
 
@@ -35,7 +35,6 @@ class InnerProduct(AbstractKernel):
         return _squared_norms(as_rows("inputs", inputs))
 
     def bound(self, radius=math.inf):
-        require_positive("radius", radius, infinite=True)
         return float(radius)
 
     def features(self, num_features, dim, *, key):
@@ -108,7 +107,6 @@ class Polynomial(AbstractKernel):
         return (squares + self.constant.astype(squares.dtype)) ** self.degree
 
     def bound(self, radius=math.inf):
-        require_positive("radius", radius, infinite=True)
         return (float(radius) ** 2 + float(self.constant)) ** (self.degree / 2)
 
     def features(self, num_features, dim, *, key):

@@ -89,7 +89,7 @@ class TorusKernel(AbstractKernel):
         return _norm_bound(self.eigenvalues)
 
     def features(self, num_features, dim, *, key):
-        """All of them, exactly: `MercerFeatures`."""
+        """The exact features, `MercerFeatures`: nothing is drawn."""
         del num_features, key
         _require_one(dim)
         return MercerFeatures(self.eigenvalues)

@@ -42,7 +42,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from jaxdp.core.checks import require_non_negative, require_positive
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 # Blocks of up to 2^11 rows are summed exactly in float64: 2^11 4^21 = 2^53.
@@ -56,9 +55,6 @@ _ROUNDING = 1e-12
 
 def joint_sensitivity(*, input_bound: float, label_bound: float, weight: float) -> float:
     r"""$\Delta$, the largest distance of (C, w u) between neighbours (replace-one)."""
-    require_positive("input_bound", input_bound)
-    require_positive("label_bound", label_bound)
-    require_non_negative("weight", weight)
     balance = (weight * label_bound / input_bound) ** 2
     return input_bound**2 * unit_sensitivity(balance)
 

@@ -216,7 +216,7 @@ def _array(name: Any, arrays: dict[str, np.ndarray]) -> jax.Array:
 
 
 def check(function: Any) -> None:
-    """That all parts are of the right shapes and types, without computing anything."""
+    """Refuse a function whose parts are of wrong shapes or types, without computing anything."""
     if type(function) is not importable()["ReleasedFunction"]:
         raise Refused("what it holds is not a released function")
     try:
@@ -236,7 +236,7 @@ def check(function: Any) -> None:
 
 
 def _check_types(part: Any) -> None:
-    """That each field is of its kind: text as a number would pass for one in many places."""
+    """Raise TypeError unless each field is of its kind: text may pass for a number elsewhere."""
     hints = get_type_hints(type(part))
     for field in fields(part):
         if not _is_of(getattr(part, field.name), hints[field.name]):

@@ -80,12 +80,12 @@ class RidgeNoise(NamedTuple):
 
     @classmethod
     def calibrated(cls, mu: float, share: float, balance: float) -> "RidgeNoise":
-        r"""For mu in all; the mean label, of sensitivity 2, has the share of $\mu^2$."""
+        r"""Noise for mu in all; the mean label, of sensitivity 2, has the share of $\mu^2$."""
         mean = 2 / (mu * math.sqrt(share)) * (1 + _ROUNDING) if share else 0.0
         return cls(mean, JointNoise.calibrated(mu * math.sqrt(1 - share), balance))
 
     def grid_bits(self, num_samples: int) -> int:
-        """q of the grid on which all that is released lies."""
+        """The bits q of the grid on which all that is released lies."""
         return grid_bits(num_samples, max(self.mean, *self.joint))
 
 

@@ -40,7 +40,7 @@ class NoisyStatistics(NamedTuple):
     epsilon: float
 
     def first(self, num_outputs: int) -> "NoisyStatistics":
-        """Those of the first columns alone."""
+        """The statistics of the first columns alone."""
         kept = slice(num_outputs)
         covariance, correlation = self.covariance[kept, kept], self.correlation[kept]
         return self._replace(covariance=covariance, correlation=correlation)
@@ -61,21 +61,21 @@ class NoisyStatistics(NamedTuple):
 
 
 class AbstractStatisticsRule(AbstractDescription):
-    """From released statistics to coefficients: post-processing."""
+    """A rule that turns released statistics into coefficients: post-processing."""
 
     @abc.abstractmethod
     def coefficients(
         self, statistics: NoisyStatistics, *, public_seed: int
     ) -> Float[np.ndarray, " outputs"]:
-        """For features and labels of bound one; what is drawn for it comes from the seed."""
+        """Coefficients for features and labels of bound one; random choices use the seed."""
 
 
 class AbstractRidgeRule(AbstractStatisticsRule):
-    """From released statistics to a ridge: post-processing."""
+    """A rule that turns released statistics into a ridge: post-processing."""
 
     @abc.abstractmethod
     def choose(self, statistics: NoisyStatistics, *, public_seed: int) -> float:
-        """The ridge, for features of bound one; what is drawn for it comes from the seed."""
+        """The ridge, for features of bound one; random choices use the seed."""
 
     def coefficients(self, statistics, *, public_seed):
         return ridge_solution(statistics, self.choose(statistics, public_seed=public_seed))

@@ -37,7 +37,7 @@ def _problem(seed, count, dim, num_features, outputs=()):
 
 
 def _minimise(target, start, *, optimiser=None, tolerance=1e-7, num_known=0, **more):
-    """From one start, which costs all these tests but one compilation."""
+    """Steps from one start, which costs all these tests but one compilation."""
     attempt = (optimiser or LevenbergMarquardt()).minimise(
         target,
         jnp.asarray(start)[None],

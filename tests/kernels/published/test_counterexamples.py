@@ -34,7 +34,7 @@ DELTA = 1000**-1.1
 
 
 def _divergence(mu, epsilon):
-    """Of N(mu, 1) from N(0, 1)."""
+    """The hockey-stick divergence of N(mu, 1) from N(0, 1)."""
     far = math.exp(epsilon + math.log(max(float(ndtr(-mu / 2 - epsilon / mu)), 1e-320)))
     return float(ndtr(mu / 2 - epsilon / mu)) - far
 
@@ -45,7 +45,7 @@ def _multiplier(delta):
 
 
 def _joint_mu(first, second, stds):
-    """Of two records (z, y) whose C and u are released with these deviations of the sums."""
+    """mu between two records (z, y) when C and u get noise of these standard deviations."""
     (z, y), (other, label) = first, second
     moved = np.linalg.norm(np.outer(z, z) - np.outer(other, other)) / stds["C"]
     return math.hypot(moved, np.linalg.norm(y * z - label * other) / stds["u"])
@@ -246,13 +246,13 @@ def _slope_line(margin, width):
 
 
 def _mass(low, high):
-    """Of a standard normal, with all its digits in either tail."""
+    """The mass of a standard normal in an interval, with all its digits in either tail."""
     low, high = min(low, high), max(low, high)
     return float(ndtr(high) - ndtr(low) if low < 0 else ndtr(-low) - ndtr(-high))
 
 
 def _minimisers_divergence(epsilon, *, norm, std, total_ridge, width):
-    """Of the minimiser with label +1 from that with -1, exactly: between kinks b is linear."""
+    """The divergence of the minimisers for labels +1 and -1: between kinks b is linear."""
     corners = np.array([(1 - width) / norm, (1 + width) / norm])
     farthest = (40 * std + 2 * norm) / total_ridge + 5 * corners[1]
     edges = np.sort(np.concatenate([[-farthest, farthest], corners, -corners]))

@@ -127,7 +127,7 @@ def test_labels_are_clipped_with_a_warning_at_the_line_of_the_call_or_without_on
 
 
 class Frame:
-    """As much of a data frame as is asked for: columns by name."""
+    """A data frame, as much of one as is asked for: columns by name."""
 
     def __init__(self, **columns):
         self._columns = {name: np.asarray(column) for name, column in columns.items()}

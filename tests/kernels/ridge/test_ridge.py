@@ -262,7 +262,7 @@ def _pairs_of_one_seed():
 
 @pytest.mark.parametrize("pair", _pairs_of_one_seed())
 def test_one_noise_seed_gives_every_learner_noise_of_its_own(pair, monkeypatch):
-    """Else the released statistics of two could be subtracted, and the noise with them."""
+    """The released statistics of two could be subtracted otherwise, and the noise with them."""
     seen = _captured(monkeypatch)
     for learner in _pairs_of_one_seed()[pair]:
         _fit(learner)
@@ -272,7 +272,7 @@ def test_one_noise_seed_gives_every_learner_noise_of_its_own(pair, monkeypatch):
 
 
 def test_one_noise_seed_gives_features_of_another_rounding_noise_of_their_own(monkeypatch):
-    """As x64 or another device has: sums that differ by 1e-7 would be told apart without noise."""
+    """Sums that x64 or another device changes by 1e-7 would be told apart without noise."""
     seen = _captured(monkeypatch)
     _fit(_learner())
     with jax.enable_x64(True):

@@ -135,7 +135,7 @@ def test_what_is_selected_for_the_noisier_copy_is_made_smaller_for_the_whole():
 
 
 def _ordered(std, seed, kept=10):
-    """Of a spectrum whose first columns hold everything, as an ordered basis' do."""
+    """Noisy and exact statistics whose first columns hold everything, as an ordered basis' do."""
     generator = np.random.default_rng(seed)
     values = np.where(np.arange(SIZE) < kept, 1 / kept, 0.0)
     vector = values * np.where(np.arange(SIZE) < kept, 1.0, 0.0)
