@@ -120,27 +120,9 @@ NUMBERS = {
     "StatedBudget delta": (lambda v: privacy.StatedBudget(1.0, v), 0.5),
     "ObjectivePerturbation shift": (lambda v: privacy.ObjectivePerturbation(v, 0.5), 0.5),
     "ObjectivePerturbation log_jacobian": (lambda v: privacy.ObjectivePerturbation(0.5, v), 0.5),
-    "CurvatureScaledMomentum step_size": (
-        lambda v: attacks.CurvatureScaledMomentum(step_size=v),
-        2.0,
-    ),
-    "CurvatureScaledMomentum momentum": (
-        lambda v: attacks.CurvatureScaledMomentum(momentum=v),
-        0.5,
-    ),
-    "CurvatureScaledMomentum damping": (lambda v: attacks.CurvatureScaledMomentum(damping=v), 0.5),
-    "CurvatureScaledMomentum longest_step": (
-        lambda v: attacks.CurvatureScaledMomentum(longest_step=v),
-        0.5,
-    ),
-    "CurvatureScaledMomentum spare_rows": (
-        lambda v: attacks.CurvatureScaledMomentum(spare_rows=v),
-        0.5,
-    ),
     "MomentumDescent step_size": (lambda v: attacks.MomentumDescent(step_size=v), 2.0),
     "MomentumDescent momentum": (lambda v: attacks.MomentumDescent(momentum=v), 0.5),
     "LevenbergMarquardt damping": (lambda v: attacks.LevenbergMarquardt(damping=v), 0.5),
-    "LevenbergMarquardt first_passes": (lambda v: attacks.LevenbergMarquardt(first_passes=v), 2.0),
     "kernels.Gaussian scale": (kernels.Gaussian, 2.0),
     "Laplace scale": (kernels.Laplace, 2.0),
     "Matern scale": (lambda v: kernels.Matern(v, 1.5), 2.0),
@@ -157,11 +139,9 @@ NUMBERS = {
     "RangedKernel high": (lambda v: kernels.RangedKernel(GAUSSIAN, [0.0], [v]), 2.0),
     "Huber width": (losses.Huber, 2.0),
     "HuberHinge width": (losses.HuberHinge, 2.0),
-    "FixedRidge value": (kernels.FixedRidge, 2.0),
     "NoiseRidge factor": (kernels.NoiseRidge, 2.0),
     "Theorem11Rule source": (lambda v: kernels.Theorem11Rule(v, 0.5), 0.5),
     "Theorem11Rule capacity": (lambda v: kernels.Theorem11Rule(0.5, v), 0.5),
-    "SelectedRidge share": (lambda v: kernels.SelectedRidge(share=v), 0.5),
     "PrivateKernelRidge label_bound": (lambda v: _ridge(label_bound=v), 2.0),
     "PrivateKernelRidge ridge": (lambda v: _ridge(ridge=v), 0.5),
     "PrivateKernelRidge intercept_share": (lambda v: _ridge(intercept_share=v), 0.5),
@@ -190,10 +170,6 @@ NUMBERS = {
     "Algorithm3 label_bound": (lambda v: published.Algorithm3(GAUSSIAN, 5, 0.5, v), 2.0),
     "Algorithm4 ridge": (lambda v: published.Algorithm4(GAUSSIAN, 5, v, LOGISTIC), 0.5),
     "Algorithm5 ridge": (lambda v: published.Algorithm5(GAUSSIAN, v, LOGISTIC), 0.5),
-    "NormClippedAlgorithm1 norm_bound": (
-        lambda v: published.NormClippedAlgorithm1(GAUSSIAN, 5, 0.5, v),
-        2.0,
-    ),
     "CanonicalEstimator beta": (
         lambda v: published.CanonicalEstimator(jnp.cos, 5, v, 1.0),
         2.0,
@@ -242,7 +218,7 @@ COUNTS = {
     "ClippedDiffusion rank": jaxdp.ClippedDiffusion,
     "PrivateKernelRidge num_projections": lambda n: _ridge(num_projections=n),
     "Algorithm1 num_projections": lambda n: published.Algorithm1(GAUSSIAN, n, 0.5, 1.0),
-    "SelectedRidge num_splits": kernels.SelectedRidge,
+    "SelectedProjections least": kernels.SelectedProjections,
 }
 
 
@@ -330,7 +306,7 @@ FUNCTIONS = {
     "KernelSpectrum squared_target": lambda v: theory.KernelSpectrum([1.0, 1.0], [v, v]),
     "effective_dimension ridge": lambda v: theory.effective_dimension([1.0, 0.5], v),
     "row_errors true_inputs": lambda v: attacks.row_errors([[v, v]], np.ones((1, 2))),
-    "FixedRidge's fit epsilon": lambda v: _ridge(ridge=kernels.FixedRidge(1.0)).fit(
+    "PrivateKernelRidge's fit epsilon": lambda v: _ridge(ridge=1.0).fit(
         np.ones((4, 2)), np.ones(4), epsilon=v, delta=1e-5, public_seed=0
     ),
 }

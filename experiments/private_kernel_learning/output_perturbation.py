@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from experiments.private_kernel_learning.ridge_grid import Budget
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
-from jaxdp.kernels.published.perturbed_minimiser import least_tolerance
+from jaxdp.kernels.published.algorithms_2_and_4 import least_tolerance
 from jaxdp.losses import AbstractMarginLoss
 from jaxdp.privacy import gaussian_noise_std
 

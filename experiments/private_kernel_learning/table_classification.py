@@ -15,7 +15,7 @@ from jaxdp.kernels import Gaussian, PrivateKernelClassifier
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.published import Algorithm2, Algorithm4, Algorithm5
-from jaxdp.kernels.published.perturbed_minimiser import least_tolerance
+from jaxdp.kernels.published.algorithms_2_and_4 import least_tolerance
 from jaxdp.losses import Logistic
 
 LOSS = Logistic()

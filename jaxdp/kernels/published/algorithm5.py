@@ -20,20 +20,24 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_float
-from jaxdp.core.checks import require_count, require_positive
+from jaxdp.core.checks import require_positive
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.evaluation import host_gram
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
+from jaxdp.kernels.published.algorithms_2_and_4 import least_tolerance
 from jaxdp.kernels.published.curated import AbstractJointPathLearner, CuratedFunction, SecretPaths
-from jaxdp.kernels.published.learner import classic_multiplier, scaled_down, statement
-from jaxdp.kernels.published.perturbed_minimiser import least_tolerance
+from jaxdp.kernels.published.learner import (
+    ROUNDING,
+    check_noise_arguments,
+    classic_multiplier,
+    scaled_down,
+    statement,
+)
 from jaxdp.kernels.published.projection import kernel_size
-from jaxdp.kernels.release.columns import in_order
-from jaxdp.kernels.release.table_inputs import host_rows
+from jaxdp.kernels.release.tables import host_rows, in_order
 from jaxdp.losses.labels import require_sign_labels
 from jaxdp.losses.margin import AbstractMarginLoss, check_margin_loss
-from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.mechanisms import GaussianMechanism
 
 _WHAT = "values of a kernel machine with a secret Gaussian process added to it"
@@ -41,7 +45,6 @@ _FALSE = (
     "the published sensitivity is half the true one, and the published guarantee false; proved "
     "here is the Gaussian mechanism of the true sensitivity, for any number of queries"
 )
-_ROUNDING = 1e-9
 
 
 class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
@@ -83,13 +86,9 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         kernel_size(self.kernel, self.input_bound)
 
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
-        r"""Factor "f" of the sample path: values get noise of "f" times $\sqrt{k(x, x)}$.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range.
-        """
-        check_budget(epsilon, delta)
-        step = self._sensitivity(require_count("num_samples", num_samples)) / 2
+        r"""Factor "f" of the sample path: values get noise of "f" times $\sqrt{k(x, x)}$."""
+        check_noise_arguments(num_samples, epsilon, delta)
+        step = self._sensitivity(num_samples) / 2
         return {"f": step * classic_multiplier(delta) / epsilon}
 
     def _release(self, request):
@@ -102,7 +101,7 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         paths = SecretPaths(self.kernel, 1, source, input_bound=self.input_bound)
         if request.test_inputs is not None:
             paths.at(in_order(request.test_inputs, request.columns))
-        mu = (self._sensitivity(len(rows)) + 2 * gap) / std * (1 + _ROUNDING)
+        mu = (self._sensitivity(len(rows)) + 2 * gap) / std * (1 + ROUNDING)
         return CuratedFunction(
             paths,
             np.asarray([std]),
@@ -124,7 +123,7 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         root = vectors * np.sqrt(np.maximum(values, 0))
         nothing = np.zeros(len(rows))
         # No function of the inputs: the tolerance is part of what the cost says.
-        largest = kernel_size(self.kernel, self.input_bound) * (1 + _ROUNDING)
+        largest = kernel_size(self.kernel, self.input_bound) * (1 + ROUNDING)
         objective = PerturbedObjective(root, labels, self.loss, self.ridge, nothing, largest)
         tolerance = least_tolerance(objective)
         found = minimise(objective, tolerance=tolerance)

@@ -15,7 +15,7 @@ import scipy
 from jaxtyping import Array, Float
 
 from jaxdp.attacks.base import require_activation
-from jaxdp.attacks.regenerated_weights import RegeneratedWeights
+from jaxdp.attacks.random_features_target import RegeneratedWeights
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import require_count, require_finite, require_positive, require_shape
 from jaxdp.core.numerics.hermite import evaluate_on_host

@@ -86,23 +86,6 @@ def test_long_descent_ends_at_the_minimum_norm_solution():
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "labels", "weights", "message"),
-    [
-        (INPUTS[[0, 1, 2, 1, 4]], LABELS, WEIGHTS, "in rows 1, 3: are"),
-        (INPUTS * np.arange(5)[:, None], LABELS, WEIGHTS, "in rows 0: are"),
-        (INPUTS, LABELS[:4], WEIGHTS, r"labels of shape \(5\)"),
-        (INPUTS, LABELS, WEIGHTS[:, :3], r"weights of shape \(any, 4\)"),
-        (INPUTS, LABELS, np.where(WEIGHTS > 1, np.nan, WEIGHTS), "finite weights"),
-        (INPUTS, np.full(5, np.inf), WEIGHTS, "finite labels"),
-        (INPUTS[:0], LABELS[:0], WEIGHTS, "non-empty inputs"),
-    ],
-)
-def test_what_cannot_be_learnt_from_is_refused(inputs, labels, weights, message):
-    with pytest.raises(ValueError, match=message):
-        minimum_norm_parameters(inputs, labels, weights, jax.nn.relu)
-
-
 def test_steps_that_diverge_are_refused_with_a_rate_that_does_not():
     def descend(rate):
         return gradient_descent_parameters(

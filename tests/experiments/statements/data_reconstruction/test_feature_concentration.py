@@ -6,6 +6,7 @@ supremum over the sphere is that over many rows: what is seen is a lower bound o
 
 import numpy as np
 import pytest
+from attack_problems import sphere_rows
 
 DIMS = (16, 32, 64)
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
@@ -14,15 +15,10 @@ LINEAR = float(np.sum(_WEIGHTS * np.tanh(_NODES) * _NODES))
 REST = float(np.sum(_WEIGHTS * np.tanh(_NODES) ** 2)) - LINEAR**2
 
 
-def _sphere(rng, count, dim):
-    rows = rng.standard_normal((count, dim))
-    return rows * np.sqrt(dim) / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 def _drawn(dim, seed, count=40):
     """Rows and weights, p = 4 d^2."""
     rng = np.random.default_rng(seed)
-    return rng, _sphere(rng, count, dim), rng.standard_normal((4 * dim**2, dim)) / np.sqrt(dim)
+    return rng, sphere_rows(rng, count, dim), rng.standard_normal((4 * dim**2, dim)) / np.sqrt(dim)
 
 
 def _features(rows, weights):
