@@ -54,11 +54,11 @@ class Transformation(eqx.Module):
                 self.num_steps = jnp.asarray(num_steps, jnp.int32)
 
     @property
-    def is_valid(self) -> Bool[Array, ""]:
+    def is_valid(self) -> Bool[Any, ""]:
         """Whether a traced rate keeps what is asked of a concrete one, a schedule's on a grid."""
         rates = self.learning_rate
         if rates is None:
-            return jnp.asarray(True)
+            return np.asarray(True)
         if isinstance(rates, AbstractSchedule):
             rates = _rates_at(rates, jnp.arange(_POINTS), jnp.asarray(_POINTS))
         rates = in_numpy(rates)
