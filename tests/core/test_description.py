@@ -25,7 +25,7 @@ from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.core.display.explanations import WIDTH
 from jaxdp.core.display.quantities import MEANINGS
 from jaxdp.kernels import published
-from jaxdp.planning.streams.families.family import Parametric
+from jaxdp.planning.streams.families import Parametric
 from jaxdp.privacy import (
     BufferedToeplitzNoise,
     FixedSizeBatches,

@@ -16,10 +16,16 @@ import numpy as np
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import host_number
-from jaxdp.planning.features.closure_risk import AbstractClosureRisk, Draw, LinearRisk, closure_risk
+from jaxdp.planning.features.closure_risk import (
+    AbstractClosureRisk,
+    Draw,
+    LinearRisk,
+    StableRates,
+    closure_risk,
+    stable_rates,
+)
 from jaxdp.planning.features.drafts import drafts, is_covered_as_linear
 from jaxdp.planning.features.search import Evaluation, Point, around, best_point, grid
-from jaxdp.planning.features.stable_rates import StableRates, stable_rates
 from jaxdp.planning.features.training_plan import Cell, TrainingPlan
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.calibration import calibrated_noise_multiplier

@@ -14,8 +14,7 @@ import pytest
 
 import jaxdp
 from jaxdp.planning.features import drafts, private_training, search
-from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk
-from jaxdp.planning.features.stable_rates import stable_rates
+from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk, stable_rates
 from jaxdp.privacy import (
     AbstractUnamplifiedSampler,
     FixedSizeBatches,

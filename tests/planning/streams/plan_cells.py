@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
-from jaxdp.planning.streams.equations.setting import Setting
+import jaxdp
+from jaxdp.core.numerics.precision import on_host
+from jaxdp.planning.streams.setting import Setting, setting_of
 
 
 class Cell(NamedTuple):
@@ -21,11 +21,13 @@ class Cell(NamedTuple):
     hyperbolic: float | None = None
 
     @property
-    def setting(self):
+    def setting(self) -> Setting:
         """As a plan sees it."""
-        one = np.ones(1)
-        numbers = (np.float64(value) for value in self[:3])
-        return Setting(*numbers, one, one, one * self.initial_risk)
+        with on_host():
+            problem = jaxdp.LinearRegression.isotropic(
+                1, label_noise=self.label_noise, initial_risk=self.initial_risk
+            )
+        return setting_of(problem, 1 / self.gamma, self.rho)
 
 
 CELLS = [

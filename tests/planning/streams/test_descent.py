@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxdp.planning.streams.families.descent import descend
+from jaxdp.planning.streams.fit import descend
 
 
 def _valleys(points):
@@ -19,10 +19,10 @@ def _valleys(points):
 
 def test_every_row_finds_its_own_minimum():
     starts = np.array([[-1.2, 1.0], [4.0, 3.0], [0.0, 2.0], [1.0, 0.0]])
-    found = descend(_valleys, starts)
-    np.testing.assert_allclose(found.points[:, 0], 1, atol=1e-4)
-    np.testing.assert_allclose(found.points[:, 1], [1, 0, 1, 0], atol=1e-4)
-    assert np.all(found.values < 1e-8)
+    points, values = descend(_valleys, starts)
+    np.testing.assert_allclose(points[:, 0], 1, atol=1e-4)
+    np.testing.assert_allclose(points[:, 1], [1, 0, 1, 0], atol=1e-4)
+    assert np.all(values < 1e-8)
 
 
 def test_a_row_that_begins_where_nothing_is_finite_stays_and_does_not_stop_the_others():
@@ -30,13 +30,13 @@ def test_a_row_that_begins_where_nothing_is_finite_stays_and_does_not_stop_the_o
         values, slopes = _valleys(points)
         return np.where(points[:, 0] > 5, np.nan, values), slopes
 
-    found = descend(evaluate, np.array([[9.0, 1.0], [3.0, 3.0]]))
-    assert np.isinf(found.values[0])
-    np.testing.assert_array_equal(found.points[0], [9.0, 1.0])
-    np.testing.assert_allclose(found.points[1], [1, 0], atol=1e-4)
+    points, values = descend(evaluate, np.array([[9.0, 1.0], [3.0, 3.0]]))
+    assert np.isinf(values[0])
+    np.testing.assert_array_equal(points[0], [9.0, 1.0])
+    np.testing.assert_allclose(points[1], [1, 0], atol=1e-4)
 
 
 @pytest.mark.parametrize("most_steps", [0, 1])
 def test_a_descent_ends_after_its_steps(most_steps):
-    found = descend(_valleys, np.array([[-1.2, 1.0]]), most_steps=most_steps)
-    assert found.values[0] > 1
+    _, values = descend(_valleys, np.array([[-1.2, 1.0]]), most_steps=most_steps)
+    assert values[0] > 1

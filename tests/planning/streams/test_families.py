@@ -12,11 +12,9 @@ from plan_cells import CELLS
 
 import jaxdp
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.equations.clock import two_sided_clock
-from jaxdp.planning.streams.equations.schedule_risk import schedule_log_risk
-from jaxdp.planning.streams.families.descent import descend
-from jaxdp.planning.streams.families.family import FreeForm, Parametric
-from jaxdp.planning.streams.families.fit import cold_starts, fit, log_risk
+from jaxdp.planning.streams.families import FreeForm, Parametric
+from jaxdp.planning.streams.fit import cold_starts, descend, fit, log_risk
+from jaxdp.planning.streams.schedule_risk import schedule_log_risk, two_sided_clock
 from jaxdp.planning.streams.solution import family_of, greedy, solve
 
 pytestmark = pytest.mark.long_runs
@@ -73,8 +71,8 @@ def test_no_free_form_is_better_than_the_greedy_arc():
         values[~np.isfinite(values)] = np.inf
         best = np.argsort(values, axis=1)[:, :kept, None]
         starts = np.concatenate(np.take_along_axis(starts, best, axis=1))
-        found = descend(evaluate, starts, tolerance=tolerance).values.reshape(-1, kept)
-    risks = np.exp(found.min(axis=1))
+        _, found = descend(evaluate, starts, tolerance=tolerance)
+    risks = np.exp(found.reshape(-1, kept).min(axis=1))
     for cell, risk in zip(CELLS, risks, strict=True):
         assert cell.optimal * (1 - 1e-5) < risk < cell.optimal * (1 + 1e-3), cell
     # One by one they are those of `fit`.

@@ -1,5 +1,6 @@
 """Plans of logistic streams, of inputs of random scale and of Huber's loss."""
 
+import dataclasses
 import itertools
 import math
 from typing import Any
@@ -15,11 +16,10 @@ from plan_cells import CELLS
 import jaxdp
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams import one_pass_planning, solution
-from jaxdp.planning.streams.equations.scaled_setting import ScaledSetting
-from jaxdp.planning.streams.equations.schedule_risk import schedule_log_risk
-from jaxdp.planning.streams.equations.setting import Setting
-from jaxdp.planning.streams.equations.stream_setting import stream_setting_of
-from jaxdp.planning.streams.families.family import FreeForm, Parametric
+from jaxdp.planning.streams.families import FreeForm, Parametric
+from jaxdp.planning.streams.one_pass_planning import stream_setting_of
+from jaxdp.planning.streams.schedule_risk import schedule_log_risk
+from jaxdp.planning.streams.setting import Setting
 
 DIM, COUNT = 300, 3000
 SCALES = jaxdp.InputScales(np.array([0.2, 1.0, 3.0]) / 1.08, [0.4, 0.4, 0.2])
@@ -80,9 +80,12 @@ def test_the_search_sees_what_the_theory_predicts(name):
         assert abs(other / predicted - 1) > 0.01
 
 
-def _as_scaled(setting: Setting) -> ScaledSetting:
-    return ScaledSetting(
-        setting.gamma, setting.rho, setting, np.ones(1), np.ones(1), np.float64(math.inf)
+def _as_scaled(setting: Setting) -> Setting:
+    with on_host():
+        one = jaxdp.InputScales(np.ones(1), np.ones(1))
+    infinite = np.float64(math.inf)
+    return dataclasses.replace(
+        setting, modes=dataclasses.replace(setting.modes, scales=one, slope_bound=infinite)
     )
 
 

@@ -15,7 +15,7 @@ import jaxdp
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning import OnePassPlan
 from jaxdp.planning.streams import one_pass_planning
-from jaxdp.planning.streams.equations.setting import setting_of
+from jaxdp.planning.streams.setting import setting_of
 from jaxdp.planning.streams.solution import floor_of, solve
 
 PROBLEM = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
@@ -238,10 +238,10 @@ def test_a_large_eigenvalue_is_stepped_finely_enough():
 def test_many_eigenvalues_are_joined_for_the_search_alone():
     setting = setting_of(STEEP, 2000, 1.0)
     grouped = setting.grouped()
-    assert len(setting.eigenvalues) == 200
-    assert 20 < len(grouped.eigenvalues) <= 32
+    assert len(setting.modes.descent) == 200
+    assert 20 < len(grouped.modes.descent) <= 32
     np.testing.assert_allclose(grouped.initial_risk, setting.initial_risk)
-    np.testing.assert_allclose(grouped.weights.sum(), 1)
+    np.testing.assert_allclose(grouped.modes.weights.sum(), 1)
     plan = jaxdp.plan(STEEP, num_samples=2000, rho=1.0, schedule=jaxdp.Hyperbolic)
     assert plan.status == jaxdp.Status.OK
 
