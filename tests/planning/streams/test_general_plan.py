@@ -162,31 +162,3 @@ def test_simulated_logistic_runs_reach_what_is_planned_and_not_with_noise_a_tent
     wrong = float(jaxdp.predict(problem, noisier).final_risk)
     with pytest.raises(AssertionError):
         helpers.assert_mean_close(runs.final_risk, wrong, sigmas=3, bias=bias)
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_what_rests_on_gaussian_least_squares_refuses_other_streams(name):
-    problem, said = PROBLEMS[name], "is for least squares on Gaussian inputs.*jaxdp.plan"
-    box = jaxdp.Box(initial_risk=(0.1, 1.0), label_noise=(0.1, 0.5))
-    with pytest.raises(jaxdp.NotCoveredError, match=f"uncertainty {said}"):
-        jaxdp.plan(problem, num_samples=COUNT, rho=1.0, uncertainty=box)
-    with pytest.raises(jaxdp.NotCoveredError, match=f"the inverse question {said}"):
-        jaxdp.required_samples(problem, 0.1, rho=1.0)
-    with pytest.raises(jaxdp.NotCoveredError, match=f"the inverse question {said}"):
-        jaxdp.required_epsilon(problem, 0.1, num_samples=COUNT, delta=1e-5)
-    with pytest.raises(jaxdp.NotCoveredError, match=f"best_risks {said}"):
-        jaxdp.planning.best_risks(problem, num_samples=COUNT, rho=1.0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "words"),
-    [
-        ({"num_samples": 0}, ValueError, "expected num_samples >= 1"),
-        ({"rho": None}, ValueError, "either rho or epsilon and delta, got neither"),
-        ({"schedule": jaxdp.Constant(3.0)}, TypeError, "expected schedule to be jaxdp.Optimal"),
-        ({"num_steps": 10}, TypeError, "for LogisticRegression epsilon, delta and num_samples"),
-    ],
-)
-def test_a_wrong_call_of_a_logistic_plan_is_one_error_before_any_work(changes, error, words):
-    with pytest.raises(error, match=words):
-        jaxdp.plan(PROBLEMS["logistic"], **{"num_samples": COUNT, "rho": 1.0, **changes})
