@@ -9,7 +9,7 @@ from jaxdp.comparison.picture import spread_of
 from jaxdp.explorer import grouped, spread
 from jaxdp.explorer.studies.linear_stream import LinearStream
 from jaxdp.explorer.studies.schedules import NUM_KNOTS, OPTIMAL, SHAPE, settings_of
-from jaxdp.explorer.views.parts import cost_html
+from jaxdp.explorer.views.widgets import cost_html
 
 _STUDY = LinearStream()
 _START = _STUDY.start()

@@ -12,10 +12,10 @@ import pytest
 from falling import TIME, Falling
 
 from jaxdp.explorer.views.background import Latest, Poster
-from jaxdp.explorer.views.parts import code_html
 from jaxdp.explorer.views.server import allowed_origins
 from jaxdp.explorer.views.sweep_tab import SweepTab
 from jaxdp.explorer.views.theory_tab import TheoryTab
+from jaxdp.explorer.views.widgets import code_html
 
 
 @pytest.fixture

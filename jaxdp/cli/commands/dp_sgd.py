@@ -19,7 +19,7 @@ import optax
 
 import jaxdp
 from jaxdp.cli import output
-from jaxdp.cli.commands.victims import activation_named, mean_square
+from jaxdp.cli.commands.reconstruct import activation_named, mean_square
 from jaxdp.cli.values import check_sizes, check_steps, listed_names
 from jaxdp.comparison import plot_comparison
 from jaxdp.core.checks import require_count, require_finite, require_positive

@@ -8,8 +8,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.explorer.studies.base import SEED, AbstractStudy, Described
-from jaxdp.explorer.studies.fields import Choice, Number, Values
+from jaxdp.explorer.studies.base import SEED, AbstractStudy, Choice, Described, Number, Values
 from jaxdp.explorer.studies.python_text import Call, assigned, call, finished, made
 from jaxdp.explorer.studies.schedules import (
     FAMILIES,

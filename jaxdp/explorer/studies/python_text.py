@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import optax
 
 import jaxdp
-from jaxdp.explorer.studies.fields import Values
+from jaxdp.explorer.studies.base import Values
 
 _MODULES = {"functools": functools, "jaxdp": jaxdp, "optax": optax}
 _PICTURE = """\
