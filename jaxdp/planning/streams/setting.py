@@ -220,8 +220,8 @@ def is_least_squares(setting: AbstractSetting) -> TypeGuard[Setting]:
 def setting_of(problem: LinearRegression, num_samples: float, rho: float) -> Setting:
     """The setting of linear regression with concrete numbers."""
     with on_host():
-        modes = eigen_modes(jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), problem))
-        modes = jax.tree.map(np.asarray, modes)
+        # In the problem's own precision, so that a search starts where the theory does.
+        modes = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), eigen_modes(problem))
     # Where inputs never point there is neither risk nor learning.
     is_seen = modes.descent > 0
     kept = (values[is_seen] for values in (modes.descent, modes.weights, modes.initial))
