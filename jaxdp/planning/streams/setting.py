@@ -137,11 +137,16 @@ class Setting(AbstractSetting):
         return self.modes.descent.shape[-1] == 1
 
     @property
-    def cap(self) -> Float[Any, "*cells"]:
-        r"""$2/\gamma$, or that of the inputs of the smallest scale that counts."""
-        scales = self.modes.scales
-        least = 1.0 if scales is None else jnp.maximum(jnp.min(scales.values), _LEAST_SCALE)
-        return 2 / (self.modes.curvature_bound * self.gamma * least)
+    def caps(self) -> Float[Any, "*cells"]:
+        r"""$2/(\gamma s)$ for each scale s of the inputs: larger steps of a sample are cut off."""
+        scales = 1.0 if self.modes.scales is None else self.modes.scales.values
+        return 2 / (self.modes.curvature_bound * self.gamma * scales)
+
+    @property
+    def cap(self):
+        if self.modes.scales is None:
+            return self.caps
+        return jnp.minimum(jnp.max(self.caps), 2 / (self.gamma * _LEAST_SCALE))
 
     @property
     def slope_scale(self):
@@ -200,9 +205,8 @@ class Setting(AbstractSetting):
 
     def velocity(self, state, rate, clip_scale):
         risk = jnp.maximum(self.risk(state), _TINY)
-        values, _ = self.modes.levels(risk.dtype)
-        rates = jnp.minimum(rate, 2 / (self.modes.curvature_bound * self.gamma * values))
-        moments = gradient_moments(self.modes, NormClip(clip_scale), risk, rates, self.gamma)
+        clip, rates = NormClip(clip_scale), jnp.minimum(rate, self.caps)
+        moments = gradient_moments(self.modes, clip, risk, rates, self.gamma)
         return self.modes.descent * (moments.diffusion - 2 * moments.descent * state)
 
     def is_possible(self, state):

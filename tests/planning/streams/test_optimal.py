@@ -99,7 +99,7 @@ def test_noise_that_is_a_tenth_off_is_noticed():
 
 class _Uncapped(Setting):
     @property
-    def cap(self):
+    def caps(self):
         return 10 * 2 / self.gamma
 
 
