@@ -154,7 +154,7 @@ def _lines(summary: dict[str, Any], flips: bool) -> list[str]:
 
 
 class Victim(NamedTuple):
-    """What is attacked, and what is known of it besides.
+    """A model that is attacked, and what is known of it besides.
 
     Attributes:
         target: what the attacker holds.

@@ -240,5 +240,5 @@ class AbstractStudy(abc.ABC):
 
 
 def note_on(predicted: Trajectory) -> str:
-    """What a reader has to know of a prediction that did not end well, or ""."""
+    """A warning about a prediction that did not end well, or ""."""
     return _ENDS.get(Status(int(predicted.status)), "")

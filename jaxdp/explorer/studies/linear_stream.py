@@ -123,7 +123,7 @@ class LinearStream(AbstractStudy):
 
 
 def _calls(values: Values) -> tuple[Call, Call]:
-    """What makes the problem and the algorithm."""
+    """The calls that make the problem and the algorithm."""
     named = {name: values[name] for name in ("condition_number", "label_noise", "initial_risk")}
     budget = ("rho",) if values["budget"] == "rho" else ("epsilon", "delta")
     algorithm = call(

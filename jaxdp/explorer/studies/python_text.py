@@ -63,7 +63,7 @@ def call(function: str, *given: Any, **named: Any) -> Call:
 
 
 def made(part: Any) -> Any:
-    """What a call returns, what a name stands for, and any other value itself."""
+    """The object that a call returns or that a name stands for; any other value as it is."""
     if isinstance(part, Name):
         module, *path = part.split(".")
         return functools.reduce(getattr, path, _MODULES[module])

@@ -70,7 +70,7 @@ def show_message(place: panel.pane.HTML, message: str) -> None:
 
 
 def status_html(text: str) -> str:
-    """What is going on, or that nothing is."""
+    """The work that is being done, in words; "up to date" where there is none."""
     kind = "busy" if text else "status"
     return f'<span class="{kind}">{html.escape(text or "up to date")}</span>'
 

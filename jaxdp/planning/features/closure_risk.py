@@ -34,19 +34,19 @@ from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_mode
 from jaxdp.theory.features.readout import Readout
 from jaxdp.theory.features.stability import growth
 
-# Of modes whose covariances are kept in the search.
+# Number of modes whose covariances are kept in the search.
 _RANK = 0
 # Decades around the limit of gradient descent that are looked at, and in how many rates, twice.
 _BELOW, _ABOVE, _RATES = -6.0, 3.0, 64
-# Of a limit that is found: the closure is at its worst next to it.
+# Share of a limit that is used: the closure is at its worst next to it.
 _MARGIN = 0.98
 
 
 class Draw(eqx.Module):
-    """What the batches and the noise of one cell do to a mean gradient, as data.
+    """Moments of the batches and of the noise of one cell, which change a mean gradient.
 
     Attributes:
-        own, joint: of the draw of a batch, as in `LinearRecursion`.
+        own, joint: variance and covariance of the draw of a batch, as in `LinearRecursion`.
         noise: standard deviation of the noise on the mean gradient, over the clip norm.
     """
 
@@ -56,7 +56,7 @@ class Draw(eqx.Module):
 
     @classmethod
     def of(cls, algorithm: PrivateOptimiser) -> Self:
-        """That of an algorithm, whatever its clip norm."""
+        """The draw of an algorithm's batches and noise, whatever its clip norm."""
         moments = algorithm.sampler.inclusion_moments
         noise = algorithm.noise_std_of_mean / algorithm.clip_norm
         return cls(*map(as_wide_float, (moments.variance, moments.covariance, noise)))
@@ -178,7 +178,7 @@ class AdamRisk(AbstractClosureRisk):
 def closure_risk(
     problem: AbstractFeatureProblem, algorithms: list[PrivateOptimiser], *, is_linear: bool
 ) -> list[AbstractClosureRisk]:
-    """What predicts each of several algorithms that differ in batches and steps alone.
+    """One predicted risk for each of several algorithms that differ in batches and steps alone.
 
     Args:
         problem: what is learnt.

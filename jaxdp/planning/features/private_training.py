@@ -44,7 +44,7 @@ _NEAR = 0.99
 
 
 class _Found(NamedTuple):
-    """What is best in a cell, if anything is stable, and the largest rate that may be tried."""
+    """The best point of a cell, None where nothing is stable, and the largest rate to be tried."""
 
     point: Point | None
     largest_rate: float
@@ -61,7 +61,7 @@ def plan_training(
     average: AbstractAverage | None,
     sampler: Any,
 ) -> TrainingPlan:
-    """What `jaxdp.plan` does for features on fixed rows; its arguments are described there."""
+    """The plan for features on fixed rows, with the arguments of `jaxdp.plan`."""
     check_budget(epsilon, delta)
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     cells = drafts(

@@ -74,7 +74,7 @@ def plan_one_pass(
     if not math.isfinite(found.risk):
         raise RuntimeError("expected a finite predicted risk of some schedule, found none")
     algorithm = found.algorithm(rho, count)
-    predicted = predict_plan(problem, algorithm)
+    predicted = CoupledODE().predict(problem, algorithm, records=100)
     return OnePassPlan(
         algorithm=algorithm,
         predicted=predicted,
@@ -110,7 +110,7 @@ def stream_setting_of(
 
 
 def _assumptions(problem, setting: AbstractSetting) -> tuple[str, ...]:
-    """What a plan of this problem leaves out, and whether its schedule is proved best."""
+    """Sentences: the limits of a plan of this problem, and whether its schedule is proved best."""
     if isinstance(problem, AbstractSignalProblem):
         known, rows, where = "the signal", "isotropic Gaussian", f"{type(problem).__name__}"
     else:
@@ -124,13 +124,6 @@ def _assumptions(problem, setting: AbstractSetting) -> tuple[str, ...]:
             where = "unequal eigenvalues"
     found = () if has_theorem(setting) else (_BEST_FOUND.format(where),)
     return _KNOWN.format(known), _ROWS.format(rows), *found
-
-
-def predict_plan(
-    problem: LinearRegression | AbstractSignalProblem, algorithm: OnePassDPSGD
-) -> Trajectory:
-    """What `CoupledODE` says of an algorithm."""
-    return CoupledODE().predict(problem, algorithm, records=100)
 
 
 def _status(predicted: Trajectory, found: Solution, setting: AbstractSetting) -> Status:
@@ -153,7 +146,8 @@ def _sensitivities(
 
     def rise(**factors):
         changed = found.algorithm(rho, count, **factors)
-        return float(predict_plan(problem, changed).final_risk) / risk - 1
+        predicted = CoupledODE().predict(problem, changed, records=100)
+        return float(predicted.final_risk) / risk - 1
 
     rises = {
         name: Sensitivity(rise(**{name: 0.5}), rise(**{name: 2.0}))

@@ -59,7 +59,7 @@ def two_sided_clock(gamma: Float[Array, ""], count: int) -> Clock:
 
 
 def at_stages(values: Float[Array, " readings"]) -> Float[Array, " stages"]:
-    """What is known at an odd number of readings, at the four stages of every step between them."""
+    """Values at an odd number of readings, repeated for the four stages of every step."""
     middle = values[1::2]
     return jnp.stack([values[:-1:2], middle, middle, values[2::2]], axis=1).ravel()
 

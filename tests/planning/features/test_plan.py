@@ -1,7 +1,6 @@
 """Plans of private training: what they cost, what they reach, and what they say."""
 
 import functools
-import inspect
 import warnings
 
 import jax
@@ -292,10 +291,6 @@ def test_what_is_printed_says_what_a_plan_is_not_and_can_be_pasted():
         "not the loss on the priv",
     ):
         assert words in text
-    documented = inspect.getdoc(jaxdp.plan)
-    assert documented is not None
-    for words in ("Planning is not private", "proxy", "validation rows", "not on the private ones"):
-        assert words in documented
     assert text.count("zero-out-one") == 1
     assert sum(line.endswith("<") for line in text.splitlines()) == 1
     (line,) = (line for line in text.splitlines() if line.startswith("jaxdp."))
