@@ -71,15 +71,7 @@ def reconstruct(options: argparse.Namespace) -> None:
     summary = {
         "problem": "reconstruction",
         "options": output.described_options(options),
-        "num_samples": victim.num_samples,
-        "dim": target.dim,
-        "num_features": target.num_features,
-        "num_outputs": target.num_outputs,
-        "ratio": target.num_features * target.num_outputs / (target.dim * victim.num_samples),
-        "loss": float(found.loss),
-        "converged": bool(found.converged),
-        "status": str(found.status),
-        "num_passes": float(found.num_passes),
+        **_numbers(victim, found),
         "seconds": seconds,
         "cost": victim.cost and vars(victim.cost),
         **score,
@@ -111,6 +103,22 @@ def reconstruct(options: argparse.Namespace) -> None:
     output.finish(
         options, files, summary, lines + ([victim.cost] if victim.cost is not None else [])
     )
+
+
+def _numbers(victim: "Victim", found) -> dict[str, Any]:
+    """Sizes of what was attacked, and how the search ended."""
+    target, count = victim.target, victim.num_samples
+    return {
+        "num_samples": count,
+        "dim": target.dim,
+        "num_features": target.num_features,
+        "num_outputs": target.num_outputs,
+        "ratio": target.num_features * target.num_outputs / (target.dim * count),
+        "loss": float(found.loss),
+        "converged": bool(found.converged),
+        "status": str(found.status),
+        "num_passes": float(found.num_passes),
+    }
 
 
 def _is_odd_or_even(name: str) -> bool:
