@@ -20,6 +20,7 @@ from jaxdp.privacy import (
 
 STREAM = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
 UNEQUAL = jaxdp.LinearRegression.power_law(20, condition_number=3, label_noise=0.3)
+HALF = jaxdp.LinearRegression(np.repeat([2.0, 0.0], 5), np.full(10, 0.3), 0.3)
 NOTHING = jaxdp.LinearRegression(np.ones(5), np.zeros(5), 0.3)
 TABLE = jaxdp.TabularRegression(np.random.default_rng(0).normal(size=(90, 3)), np.arange(90.0))
 LOGISTIC = jaxdp.LogisticRegression(9, signal=2.0)
@@ -105,6 +106,8 @@ OF_RISKS = [
     ({"num_samples": [9, 0]}, ValueError, "num_samples > "),
     ({"rho": [1, -1]}, ValueError, "rho > 0"),
     ({"problem": UNEQUAL}, NOT_COVERED, "equal"),
+    # Half of the inputs never vary: the other eigenvalue is 2, not 1.
+    ({"problem": HALF}, NOT_COVERED, "equal"),
 ]
 OF_BOXES = [
     ({"initial_risk": (5.0, 0.05)}, ValueError, "initial_risk with low <= high"),
