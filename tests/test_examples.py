@@ -87,7 +87,6 @@ _LONG = {
     "jaxdp.planning.OnePassPlan",
     "jaxdp.planning.TrainingPlan",
     "jaxdp.planning.best_risks",
-    "jaxdp.planning.certified_risk",
     "jaxdp.planning.optimal_strategy",
     "jaxdp.plots.plot_grid",
     "jaxdp.plots.plot_images",

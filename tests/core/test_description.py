@@ -22,7 +22,7 @@ from jaxdp.clipping import NormClip
 from jaxdp.core.description import MEANINGS, AbstractDescription, constructor_arguments
 from jaxdp.core.display.explanations import WIDTH
 from jaxdp.kernels import published
-from jaxdp.planning.streams.families.family import Parametric
+from jaxdp.planning.streams.families import Parametric
 from jaxdp.privacy import (
     BufferedToeplitzNoise,
     FixedSizeBatches,

@@ -1,8 +1,7 @@
 r"""The orders that are proved of polynomial learning rates, as the number of samples grows.
 
 Orders, not predictions: the constants that multiply them are nowhere stated, and the logarithms
-are slow. `CoupledODE` has the risk itself, and `jaxdp.planning.certified_risk` a lower bound of it
-with its constant.
+are slow. `CoupledODE` has the risk itself.
 """
 
 import math
@@ -60,8 +59,7 @@ def polynomial_rate(
     C\alpha'\ln(1/\gamma)/\lambda_{\min}$ and a large C. For $\alpha \le 1/2$ the same, over
     $\lambda_{\max}^2$ in place of $\lambda_{\min}^2$ and without $\lambda_{\max}$, bounds every
     clip and every $\tilde\eta(0) < 2/\gamma$ from below, where $\rho$ is at least of the order
-    $\gamma^{1-h}$ for some h > 0. Other schedules do better: `jaxdp.planning.certified_risk` is
-    a bound of them all.
+    $\gamma^{1-h}$ for some h > 0. Other schedules do better.
 
     Source: AC Theorem 6/20, (96), (98), (99); AC Theorem 7/21, (100), (102). (100) and (188) print
     $\gamma/\rho^2$ without its square of alpha, and the theorem is false with that: Errata, E16.

@@ -1,22 +1,27 @@
-r"""The search for the best greedy plan: two numbers, for many settings at once.
+r"""The best plans for equal eigenvalues: a search over two numbers, and the floor without privacy.
 
 The two are the clip scale and the first learning rate; the greedy arc gives the rest of the
-schedule. A coarse grid finds the basin, since the risk has more than one, and descents end there.
+schedule. A coarse grid finds the basin, since the risk has more than one, and descents end there,
+for many settings at once.
+
+Without noise $K = 0$, and no clip is best: $F = -2\tilde\eta\mu R + \tilde\eta^2\gamma\nu P$ is
+least at $-\mu^2R^2/(\gamma\nu P)$, and $\mu^2 \le \nu$ by the inequality of Cauchy and Schwarz.
 """
 
+import dataclasses
 import math
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+import scipy
+from jaxtyping import Float
 
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.equations.setting import Setting
-from jaxdp.planning.streams.families.descent import descend
-from jaxdp.planning.streams.greedy.greedy_arc import greedy_run
+from jaxdp.planning.streams.fit import descend
+from jaxdp.planning.streams.optimal import greedy_run
+from jaxdp.planning.streams.setting import Setting
 
 # Steps of the integration, and far rougher ones of the grid. Next to 1,600 steps the risk is off by
 # less than 2e-5 where zeta^2 >= 2e-3 R(0), by up to 1e-4 where it is >= 2e-4 R(0), at gamma from
@@ -26,46 +31,37 @@ STEPS, _ROUGH_STEPS = 200, 48
 _CLIPS, _STARTS, _BATCH = 20, 8, 16
 
 
-class Greedy(NamedTuple):
-    """The best greedy plan of each setting.
+def best_greedy(
+    settings: Setting,
+) -> tuple[Float[np.ndarray, "settings two"], Float[np.ndarray, " settings"]]:
+    """The best points (see `greedy_run`) of settings along a leading axis, and their risks.
 
-    Attributes:
-        points: ln c, and the root of the logarithm of the cap over the first rate.
-        risk: of what is released.
-    """
-
-    points: Float[np.ndarray, "settings 2"]
-    risk: Float[np.ndarray, " settings"]
-
-
-def best_greedy(settings: Setting) -> Greedy:
-    """The best clip scale and first rate of settings along a leading axis, all with noise.
-
-    Several settings are searched in batches of one size, which is compiled once.
+    All have noise. Several settings are searched in batches of one size, which is compiled once;
+    the last batch is filled up with its last setting.
     """
     count = len(settings.gamma)
     size = 1 if count == 1 else _BATCH
+    batches = [
+        np.minimum(np.arange(start, start + size), count - 1) for start in range(0, count, size)
+    ]
     found = [
         _best_of_batch(jax.tree.map(lambda leaf, places=places: leaf[places], settings))
-        for places in _batches(count, size)
+        for places in batches
     ]
-    return Greedy(*(np.concatenate(parts)[:count] for parts in zip(*found, strict=True)))
+    points, risks = (np.concatenate(parts)[:count] for parts in zip(*found, strict=True))
+    return points, risks
 
 
-def _batches(count: int, size: int) -> list[Int[np.ndarray, " size"]]:
-    """Places in batches of one size; the last is filled up with its last place."""
-    starts = range(0, count, size)
-    return [np.minimum(np.arange(start, start + size), count - 1) for start in starts]
-
-
-def _best_of_batch(settings: Setting) -> Greedy:
+def _best_of_batch(settings: Setting) -> tuple[np.ndarray, np.ndarray]:
     with on_host():
         grid = _grid(settings)
         rough = np.array(_risks_on_grid(grid, settings, _ROUGH_STEPS))
         rough[~np.isfinite(rough)] = np.inf
         starts = np.take_along_axis(grid, rough.argmin(axis=1)[:, None, None], axis=1)[:, 0]
-        found = descend(lambda points: _evaluated(jnp.asarray(points), settings, STEPS)[:2], starts)
-    return Greedy(found.points, np.exp(found.values))
+        points, values = descend(
+            lambda points: _evaluated(jnp.asarray(points), settings, STEPS)[:2], starts
+        )
+    return points, np.exp(values)
 
 
 def greedy_schedule(
@@ -88,14 +84,8 @@ def _grid(settings: Setting) -> Float[np.ndarray, "settings points 2"]:
     # None at the cap itself, where the descent would not see which way to go.
     farthest = np.sqrt(np.log(20 / np.minimum(1, settings.gamma)))
     roots = farthest[:, None] * np.linspace(0.05, 1, _STARTS)
-    count = len(root)
-    return np.stack(
-        [
-            np.broadcast_to(clips[:, :, None], (count, _CLIPS, _STARTS)).reshape(count, -1),
-            np.broadcast_to(roots[:, None, :], (count, _CLIPS, _STARTS)).reshape(count, -1),
-        ],
-        axis=-1,
-    )
+    pairs = np.broadcast_arrays(clips[:, :, None], roots[:, None, :])
+    return np.stack(pairs, axis=-1).reshape(len(root), -1, 2)
 
 
 @eqx.filter_jit
@@ -124,3 +114,38 @@ def _evaluated(points, settings, steps: int):
         return value, slopes, schedule
 
     return jax.vmap(one)(points, settings)
+
+
+def isotropic_floor(setting: Setting) -> float:
+    r"""The least risk that one pass without privacy reaches, for equal eigenvalues.
+
+    With $\tilde\eta = R/(\gamma P)$ the risk obeys $R' = -R^2/(\gamma P)$, hence
+
+    $$ \ln\frac{R(0)}{R} + \frac{\zeta^2}{2}\Bigl(\frac1R - \frac1{R(0)}\Bigr)
+       = \frac1\gamma. $$
+
+    Derived: test_the_floor_solves_its_equation_and_is_known.
+    """
+    start, half = float(setting.initial_risk), float(setting.modes.label_noise) ** 2 / 2
+    wanted = 1 / float(setting.gamma)
+
+    def excess(fall):
+        # In fall = ln(R(0)/R), of which the left side is a convex function.
+        return fall + half / start * math.expm1(min(fall, 700.0)) - wanted
+
+    fall = float(scipy.optimize.brentq(excess, 0.0, wanted, xtol=1e-14 * wanted, rtol=1e-14))
+    return start * math.exp(-fall)
+
+
+def noiseless_schedule(
+    setting: Setting, time: Float[np.ndarray, " knots"]
+) -> Float[np.ndarray, " knots"]:
+    r"""The rates $R/(\gamma P)$ to the floor, with R(t) the floor of the first tn samples."""
+    half = float(setting.modes.label_noise) ** 2 / 2
+    floors = [
+        isotropic_floor(dataclasses.replace(setting, gamma=setting.gamma / one)) for one in time[1:]
+    ]
+    risks = np.asarray([float(setting.initial_risk), *floors])
+    # Where nothing is left of the risk the rate does not matter.
+    powers = np.maximum(risks + half, np.finfo(float).tiny)
+    return np.minimum.accumulate(risks / powers) / float(setting.gamma)

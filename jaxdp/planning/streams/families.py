@@ -19,8 +19,8 @@ from jaxtyping import Array, Float
 from jaxdp.core.checks import described, require_count
 from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.equations.clock import Clock, log_clock, two_sided_clock
-from jaxdp.planning.streams.equations.setting import AbstractSetting
+from jaxdp.planning.streams.schedule_risk import Clock, log_clock, two_sided_clock
+from jaxdp.planning.streams.setting import AbstractSetting
 from jaxdp.schedules import AbstractSchedule, PiecewiseLinear, as_schedule
 
 # A first parameter is a rate, and is tried in these shares of the cap; others are numbers around 1.

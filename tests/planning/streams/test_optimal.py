@@ -6,59 +6,66 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from plan_cells import CELLS
+from plan_cells import CELLS, Cell
 
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.equations.clock import log_clock
-from jaxdp.planning.streams.equations.schedule_risk import schedule_log_risk
-from jaxdp.planning.streams.equations.setting import Setting
-from jaxdp.planning.streams.greedy import search
-from jaxdp.planning.streams.greedy.greedy_arc import Law, fall, slope_in_rate
+from jaxdp.planning.streams import isotropic_search as search
+from jaxdp.planning.streams.optimal import fall, slope_in_rate
+from jaxdp.planning.streams.schedule_risk import log_clock, schedule_log_risk
+from jaxdp.planning.streams.setting import Setting
 from jaxdp.planning.streams.solution import greedy, solve
 from jaxdp.schedules import PiecewiseLinear
 
 QUICK = [CELLS[place] for place in (0, 1, 3, 4, 9)]
 
 
-def _laws(count, *, seed=0):
-    """Random clip scales, noises and settings, and risks below the initial one."""
+def _settings(count, *, seed=0):
+    """Random settings along a leading axis, clip scales, and risks below the initial one."""
     rng = np.random.default_rng(seed)
     gamma, rho, label_noise, clip_scale, risk = np.exp(
         rng.uniform(np.log([1e-3, 0.1, 0.05, 0.02, 1e-6]), np.log([1, 10, 2, 5, 5]), (count, 5))
     ).T
-    law = Law(clip_scale, 2 * (clip_scale * gamma / rho) ** 2, gamma, label_noise**2 / 2)
-    return law, risk
+    cells = zip(gamma, rho, label_noise, np.full(count, 0.5), strict=True)
+    settings = [Cell(*cell, np.nan).setting for cell in cells]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *settings), clip_scale, risk
 
 
 def _assert_is_the_derivative(slope):
-    law, risk = _laws(100)
-    rate = 0.3 * 2 / law.gamma
-    state = risk + law.strength * rate**2
+    settings, clip_scale, risk = _settings(100)
+    rate = 0.3 * 2 / settings.gamma
+    state = risk + settings.noise_strength(clip_scale) * rate**2
+    given = state, rate, clip_scale, settings
     with on_host():
-        expected = np.asarray(jax.vmap(jax.grad(fall, argnums=1))(state, rate, law)) / 2
-        found = np.asarray(jax.vmap(slope)(rate, state, law))
-    size = law.gamma * rate * (risk + law.half_variance)
+        expected = np.asarray(jax.vmap(jax.grad(fall, argnums=1))(*given)) / 2
+        found = np.asarray(jax.vmap(slope)(*given))
+    size = settings.gamma * rate * settings.modes.second_moment(risk) / 2
     np.testing.assert_allclose(found / size, expected / size, atol=1e-9)
 
 
 def test_the_condition_is_the_derivative_of_the_fall():
-    _assert_is_the_derivative(slope_in_rate)
+    _assert_is_the_derivative(lambda state, rate, *given: slope_in_rate(rate, state, *given))
     with pytest.raises(AssertionError):
         # The noise that is still to come, forgotten in the state.
         _assert_is_the_derivative(
-            lambda rate, state, law: slope_in_rate(rate, state, law._replace(strength=0.0))
+            lambda state, rate, clip_scale, setting: slope_in_rate(
+                rate, state, clip_scale, setting.without_privacy()
+            )
         )
 
 
 def test_the_fall_has_one_minimum_and_the_arc_rises():
-    """What the theorem's proof takes from numbers: 200 random laws, 20 states each."""
-    law, _ = _laws(200, seed=1)
-    law = Law(*(np.asarray(part)[:, None, None] for part in law))
-    states = np.geomspace(1e-6, 5, 20)[None, :, None]
-    highest = np.minimum(2 / law.gamma, np.sqrt(states / law.strength))
+    """What the theorem's proof takes from numbers: 200 random settings, 20 states each."""
+    settings, clip_scale, _ = _settings(200, seed=1)
+    states = np.geomspace(1e-6, 5, 20)[None]
+    strength = settings.noise_strength(clip_scale)[:, None]
+    highest = np.minimum(2 / settings.gamma[:, None], np.sqrt(states / strength))[..., None]
     shares = np.geomspace(1e-6, 1, 150)
+
+    def slopes(rates, clip_scale, setting):
+        return slope_in_rate(rates, states[0][:, None], clip_scale, setting)
+
     with on_host():
-        signs = np.asarray(jax.jit(slope_in_rate)(highest * shares, states, law)) > 0
+        signs = np.asarray(jax.jit(jax.vmap(slopes))(highest * shares, clip_scale, settings)) > 0
     # Falling first, then rising: one minimum.
     assert np.all(np.diff(signs.astype(int), axis=-1) >= 0)
     # And the rate of the minimum does not fall with the state, to the width of the grid.
@@ -92,7 +99,7 @@ def test_noise_that_is_a_tenth_off_is_noticed():
 
 class _Uncapped(Setting):
     @property
-    def cap(self):
+    def caps(self):
         return 10 * 2 / self.gamma
 
 
@@ -108,8 +115,8 @@ def test_a_cap_that_is_ignored_is_noticed():
 @pytest.mark.slow
 def test_budgets_in_a_batch_are_those_one_by_one():
     settings = jax.tree.map(lambda *leaves: np.stack(leaves), *(cell.setting for cell in CELLS))
-    found = search.best_greedy(settings)
-    np.testing.assert_allclose(found.risk, [cell.optimal for cell in CELLS], rtol=1e-4)
+    _, risks = search.best_greedy(settings)
+    np.testing.assert_allclose(risks, [cell.optimal for cell in CELLS], rtol=1e-4)
 
 
 def _assert_stationary(cell, change=1.0):

@@ -9,10 +9,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.planning.streams.equations.setting import AbstractSetting
+from jaxdp.planning.streams.setting import AbstractSetting
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 
 # The remainder is at least 0 up to rounding, relative to 1 and to the noise that was shifted.
@@ -26,8 +25,7 @@ class SignalSetting(AbstractSetting):
 
     $$ p' = -e\,a, \qquad w' = -2eD\,w + e^2\gamma M, \qquad K_c = (0, 4c^2\gamma^2/\rho^2). $$
 
-    Source: `jaxdp.theory.streams.signal_ode`. Derived:
-    test_the_search_sees_what_the_theory_predicts.
+    Source: `jaxdp.theory.streams.signal_ode`; test_the_search_sees_what_the_theory_predicts.
 
     Attributes:
         problem: with numbers in float64.
@@ -81,9 +79,6 @@ class SignalSetting(AbstractSetting):
 
     def grouped(self):
         return self
-
-    def without_privacy(self):
-        return eqx.tree_at(lambda each: each.rho, self, np.float64(np.inf))
 
 
 @jax.custom_jvp

@@ -5,8 +5,13 @@ import pytest
 from scipy.special import erf, erfc
 
 import jaxdp
-from jaxdp.planning import best_risks, certified_risk
-from jaxdp.planning.streams.certificate import Law, fastest_fall, first_boxes
+from experiments.statements.aggressive_clipping.certificate import (
+    Law,
+    certified_risk,
+    fastest_fall,
+    first_boxes,
+)
+from jaxdp.planning import best_risks
 
 # The best constant clips and schedules, by an independent study: gamma, rho, zeta, R(0), c, risk.
 OPTIMA = [

@@ -15,8 +15,8 @@ import math
 
 import numpy as np
 
+from experiments.statements.aggressive_clipping.fastest_fall import Law, fastest_fall, first_boxes
 from jaxdp.core.checks import host_number, require_positive
-from jaxdp.planning.streams.fastest_fall import Law, fastest_fall, first_boxes
 
 # What rounding may take from the sum of all cells' times, many times over.
 _ROUNDING = 1e-9
@@ -63,12 +63,6 @@ def certified_risk(
     Raises:
         ValueError: a number is out of its range, or so large or small that float64 cannot hold
             what is made of it.
-
-    Example:
-        >>> from jaxdp.planning import certified_risk
-        >>> setting = {"label_noise": 0.3, "initial_risk": 0.5, "rho": 1.0}
-        >>> print(f"{certified_risk(0.1, **setting, clip_scale=0.21, tolerance=0.02):.3f}")
-        0.053
     """
     for name, value in (("gamma", gamma), ("label_noise", label_noise)):
         require_positive(name, host_number(name, value))
