@@ -226,7 +226,6 @@ def test_what_users_build_is_a_description():
         kernels.ReleasedFunction,
         losses.ClippedSlope,
         losses.CorrelatedSlope,
-        losses.IsotropicSlope,
         losses.SignalSlope,
         kernels.ExactPaths,
         kernels.Columns,

@@ -12,7 +12,6 @@ from jaxdp.core.checks import concrete
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.batches.base import AbstractSampler
-from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.mechanisms import Unproved
 from jaxdp.privacy.release import Release
@@ -127,7 +126,7 @@ def least_delta(multiplier: Any, sampler: AbstractSampler) -> float:
 
 
 def _require_one_batch_a_record(sampler: AbstractSampler, num_steps: int) -> None:
-    if isinstance(sampler, AbstractUnamplifiedSampler) and sampler.uses(num_steps) == 1:
+    if sampler.most_batches(num_steps) == 1:
         return
     raise NotCoveredError(
         "correlated noise is proved for records that are in one batch at most, such as those of "

@@ -4,16 +4,13 @@ r"""Private kernel classification: a convex loss of the margin, or the softmax l
 """
 
 import equinox as eqx
-import numpy as np
 
 from jaxdp.core.arrays import plain_number
+from jaxdp.core.checks import require_kind
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.margin.objective_calibration import objective_perturbation_std
-from jaxdp.kernels.margin.objective_learner import APPROXIMATION_SHARE, AbstractObjectiveLearner
-from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
-from jaxdp.losses import AbstractMarginLoss, Logistic, Softmax
-from jaxdp.losses.labels import require_class_labels, require_sign_labels
-from jaxdp.losses.margin import COMPARED_MARGINS, check_margin_loss
+from jaxdp.kernels.margin.objective_learner import AbstractObjectiveLearner
+from jaxdp.kernels.margin.stated_constants import on_host
+from jaxdp.losses import AbstractClassificationLoss, Logistic
 
 
 class PrivateKernelClassifier(AbstractObjectiveLearner):
@@ -57,7 +54,7 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
     kernel: AbstractKernel | None
     num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
     num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
-    loss: AbstractMarginLoss | Softmax = eqx.field(default_factory=Logistic)
+    loss: AbstractClassificationLoss = eqx.field(default_factory=Logistic, converter=on_host)
     ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
     max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
     tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
@@ -67,40 +64,5 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
     feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
-        if isinstance(self.loss, Softmax):
-            # The calibration is that of this very loss, whatever another says of itself.
-            if type(self.loss) is not Softmax:
-                raise TypeError(f"expected Softmax itself, got its subclass {type(self.loss)}")
-        else:
-            check_margin_loss(self.loss)
-
-    def _calibrated(self, epsilon, delta, num_samples, ridge):
-        loss = self.loss
-        given = {
-            "input_bound": 1.0,
-            "num_samples": num_samples,
-            "ridge": ridge,
-            "approximation_share": APPROXIMATION_SHARE,
-        }
-        if isinstance(loss, Softmax):
-            return softmax_perturbation_std(epsilon, delta, num_classes=loss.num_classes, **given)
-        return objective_perturbation_std(
-            epsilon,
-            delta,
-            lipschitz=loss.lipschitz,
-            smoothness=loss.smoothness,
-            margin_loss=loss.is_decreasing,
-            **given,
-        )
-
-    def _check_labels(self, labels):
-        if isinstance(self.loss, Softmax):
-            require_class_labels("labels", labels, self.loss.num_classes, are_private=True)
-        else:
-            require_sign_labels("labels", labels, type(self.loss).__name__, are_private=True)
-
-    def _told_by(self):
-        # The softmax loss is told by its number of classes, which its name states.
-        if isinstance(self.loss, Softmax):
-            return b""
-        return np.asarray(self.loss.slope_of_margin(COMPARED_MARGINS), np.float64).tobytes()
+        expected = "a margin loss, such as jaxdp.losses.Logistic(), or Softmax(k)"
+        require_kind("loss", self.loss, AbstractClassificationLoss, expected)

@@ -8,18 +8,13 @@ by public numbers.
 """
 
 import equinox as eqx
-import numpy as np
 
 from jaxdp.core.arrays import plain_number
-from jaxdp.core.checks import host_number, require_positive
+from jaxdp.core.checks import host_number, require_kind, require_positive
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.margin.objective_calibration import objective_perturbation_std
-from jaxdp.kernels.margin.objective_learner import APPROXIMATION_SHARE, AbstractObjectiveLearner
+from jaxdp.kernels.margin.objective_learner import AbstractObjectiveLearner
+from jaxdp.kernels.margin.stated_constants import on_host
 from jaxdp.losses import AbstractResidualLoss
-from jaxdp.losses.residual import check_residual_loss
-
-# Where two losses are compared, in units of the length over which a slope changes.
-_RESIDUALS = np.linspace(-4, 4, 513)
 
 
 class PrivateKernelRegressor(AbstractObjectiveLearner):
@@ -69,7 +64,7 @@ class PrivateKernelRegressor(AbstractObjectiveLearner):
     kernel: AbstractKernel | None
     num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
     num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
-    loss: AbstractResidualLoss = eqx.field(kw_only=True)
+    loss: AbstractResidualLoss = eqx.field(kw_only=True, converter=on_host)
     label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
     max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
@@ -80,29 +75,9 @@ class PrivateKernelRegressor(AbstractObjectiveLearner):
     feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
-        check_residual_loss(self.loss)
+        expected = "a loss of residuals with a bounded slope, such as jaxdp.losses.Huber(1.0)"
+        require_kind("loss", self.loss, AbstractResidualLoss, expected)
         require_positive("label_bound", host_number("label_bound", self.label_bound))
-
-    def _calibrated(self, epsilon, delta, num_samples, ridge):
-        return objective_perturbation_std(
-            epsilon,
-            delta,
-            input_bound=1.0,
-            lipschitz=self.loss.lipschitz,
-            smoothness=self.loss.smoothness,
-            num_samples=num_samples,
-            ridge=ridge,
-            approximation_share=APPROXIMATION_SHARE,
-        )
-
-    def _check_labels(self, labels):
-        # Finite numbers, as every learner's, and clipped: any are taken.
-        del labels
 
     def _labels_within(self):
         return self.label_bound
-
-    def _told_by(self):
-        corner = self.loss.lipschitz / self.loss.smoothness
-        slopes = self.loss.slope_of_residual(corner * _RESIDUALS)
-        return np.asarray([*slopes, self.label_bound, corner], np.float64).tobytes()

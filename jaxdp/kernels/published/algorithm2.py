@@ -7,13 +7,14 @@ import equinox as eqx
 from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.kernels.base import AbstractKernel
+from jaxdp.kernels.margin.stated_constants import on_host
 from jaxdp.kernels.published.perturbed_minimiser import (
     AbstractPublishedMinimiser,
     check_learner,
     published_perturbation,
 )
 from jaxdp.kernels.published.projection import kernel_size, projection, projection_factor
-from jaxdp.losses.margin import AbstractMarginLoss
+from jaxdp.losses import AbstractMarginLoss
 from jaxdp.privacy.arguments import check_budget
 
 _FALSE = (
@@ -56,7 +57,7 @@ class Algorithm2(AbstractPublishedMinimiser):
     kernel: AbstractKernel
     num_projections: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
-    loss: AbstractMarginLoss
+    loss: AbstractMarginLoss = eqx.field(converter=on_host)
     num_features: int = eqx.field(static=True, converter=plain_number, default=2048, kw_only=True)
     input_bound: float | None = eqx.field(
         static=True, converter=plain_float, default=None, kw_only=True

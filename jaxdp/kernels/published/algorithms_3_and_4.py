@@ -23,6 +23,7 @@ from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kerne
 from jaxdp.kernels.evaluation import row_blocks
 from jaxdp.kernels.functions.bounded import ClippedFeatures
 from jaxdp.kernels.functions.fourier import CosineFeatures
+from jaxdp.kernels.margin.stated_constants import on_host
 from jaxdp.kernels.published.learner import (
     AbstractPublishedLearner,
     classic_multiplier,
@@ -40,7 +41,7 @@ from jaxdp.kernels.published.statistics import (
     ridge_solution,
 )
 from jaxdp.kernels.release.released_function import ReleasedFunction
-from jaxdp.losses.margin import AbstractMarginLoss
+from jaxdp.losses import AbstractMarginLoss
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.mechanisms import GaussianMechanism
 
@@ -172,7 +173,7 @@ class Algorithm4(AbstractPublishedMinimiser):
     kernel: AbstractKernel
     num_features: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
-    loss: AbstractMarginLoss
+    loss: AbstractMarginLoss = eqx.field(converter=on_host)
 
     def __check_init__(self):
         require_kernel(self.kernel)

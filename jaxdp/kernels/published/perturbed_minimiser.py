@@ -20,16 +20,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxdp.core.checks import require_non_negative
+from jaxdp.core.checks import require_kind, require_non_negative
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.evaluation import blockwise
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
+from jaxdp.kernels.margin.stated_constants import compared_slopes, require_true_constants
 from jaxdp.kernels.published.learner import AbstractPublishedLearner, scaled_down, statement
 from jaxdp.kernels.release.fit_request import FitRequest
 from jaxdp.kernels.release.released_function import ReleasedFunction
-from jaxdp.losses.labels import require_sign_labels
-from jaxdp.losses.margin import COMPARED_MARGINS, AbstractMarginLoss, check_margin_loss
+from jaxdp.losses import AbstractMarginLoss
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
 
@@ -76,13 +76,13 @@ class AbstractPublishedMinimiser(AbstractPublishedLearner[ReleasedFunction]):
         self, request: FitRequest, loss: AbstractMarginLoss, remark: str
     ) -> ReleasedFunction:
         """The release of a fit with this loss; the remark tells what is false of the theorem."""
-        require_sign_labels("labels", request.targets, type(loss).__name__, are_private=True)
+        loss.require_labels("labels", request.targets, are_private=True)
         features = self.features(request.dim, request.public_seed)
         bound, num_samples = features.norm_bound, request.num_samples
         rows = scaled_down(np.asarray(blockwise(features, request.table), np.float64), bound)
         perturbation = self.perturbation(num_samples, request.epsilon, request.delta)
         largest = bound if math.isfinite(bound) else float(np.linalg.norm(rows, axis=1).max())
-        slopes = loss.slope_of_margin(COMPARED_MARGINS)
+        slopes = compared_slopes(loss)
         source = self._noise(request).hiding(rows, request.targets, slopes, *perturbation)
         linear_term = perturbation.noise_std * source.normals(features.num_outputs, "b")
         objective = PerturbedObjective(
@@ -119,13 +119,15 @@ def published_perturbation(
     root = math.sqrt(2 * log_inverse + epsilon)
     # Where the exponential overflows the floor is zero to rounding, and must not be below.
     growth = math.expm1(min(epsilon / 4, 700.0))
-    floor = loss.smoothness * norm**2 / (num_samples * growth)
-    return Perturbation(2 * loss.lipschitz * norm * root / epsilon, max(ridge, floor))
+    floor = loss.curvature_bound * norm**2 / (num_samples * growth)
+    return Perturbation(2 * loss.slope_bound * norm * root / epsilon, max(ridge, floor))
 
 
 def check_learner(loss: AbstractMarginLoss, ridge: float) -> None:
     """Raise ValueError or TypeError unless this is a loss with true constants, and ridge >= 0."""
-    check_margin_loss(loss)
+    expected = "a margin loss, such as jaxdp.losses.Logistic()"
+    require_kind("loss", loss, AbstractMarginLoss, expected)
+    require_true_constants(loss)
     require_non_negative("ridge", ridge)
 
 
@@ -135,9 +137,9 @@ def proved_mechanism(
     """What the corrected proof says of the exact minimiser, for features of that norm at most."""
     if not math.isfinite(norm_bound):
         return Unproved(_UNBOUNDED)
-    curvature = loss.smoothness * norm_bound**2 / num_samples
+    curvature = loss.curvature_bound * norm_bound**2 / num_samples
     return ObjectivePerturbation(
-        2 * loss.lipschitz * norm_bound / perturbation.noise_std * (1 + _ROUNDING),
+        2 * loss.slope_bound * norm_bound / perturbation.noise_std * (1 + _ROUNDING),
         math.log1p(curvature / perturbation.ridge) * (1 + _ROUNDING),
         has_signed_slopes=loss.is_decreasing,
     )

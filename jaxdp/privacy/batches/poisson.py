@@ -86,6 +86,10 @@ class PoissonSampler(AbstractSampler):
             capacity = self._least_capacity()
         self.capacity = require_count("capacity", capacity)
 
+    @classmethod
+    def of_share(cls, num_records, share):
+        return cls(num_records, share)
+
     def _argument(self, name):
         # A capacity that was chosen for one rate would overflow at a larger one.
         is_chosen = name == "capacity" and self.capacity == self._least_capacity()

@@ -53,6 +53,13 @@ class AbstractUnamplifiedSampler(AbstractSampler):
     def uses(self, num_steps: int) -> int:
         """The most batches, of the first `num_steps` of one key, that one record can be in."""
 
+    def most_batches(self, num_steps):
+        return self.uses(num_steps)
+
+    @classmethod
+    def of_share(cls, num_records, share):
+        return cls(num_records, max(1, round(share * num_records)))
+
     @property
     def batch_size(self) -> int:
         """B, which is also how many records a batch has room for."""

@@ -27,7 +27,7 @@ from jaxdp.core.checks import (
     require_shape,
 )
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.losses import AbstractLoss, HalfSquared, Squared
+from jaxdp.losses import AbstractLoss
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.feature_arguments import (
     SQUARED,
@@ -160,7 +160,7 @@ class AbstractFeatureProblem(AbstractProblem):
             NotCoveredError: the loss is no square: then a mode has no rate of its own.
             ValueError: there are not that many eigenvalues.
         """
-        if not isinstance(self.loss, Squared | HalfSquared):
+        if self.loss.square_curvature is None:
             raise NotCoveredError(
                 "a mode is learnt at a rate of its own under a square alone: expected the loss "
                 f"Squared() or HalfSquared(), got {type(self.loss).__name__}; "

@@ -25,10 +25,6 @@ from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.losses import (
     AbstractLoss,
-    AbstractScalarLoss,
-    HalfSquared,
-    Softmax,
-    Squared,
     slope_limits,
 )
 from jaxdp.problems.rows.features import AbstractFeatureProblem
@@ -80,7 +76,7 @@ class KernelModes(eqx.Module):
     @property
     def is_square(self) -> bool:
         """Whether the test error is a bias and a variance."""
-        return isinstance(self.loss, (Squared, HalfSquared))
+        return self.loss.square_curvature is not None
 
     @property
     def num_train(self) -> int:
@@ -100,11 +96,7 @@ class KernelModes(eqx.Module):
 
     def clipped_slopes(self, predictions, variances, limits):
         """Moments of the clipped slopes of the training rows, with independent Gaussian outputs."""
-        given = predictions, variances, self.train_labels, limits
-        if isinstance(self.loss, Softmax):
-            return self.loss.clipped_slope_isotropic(*given)
-        assert isinstance(self.loss, AbstractScalarLoss), self.loss
-        return self.loss.clipped_slope(*given)
+        return self.loss.clipped_slope(predictions, variances, self.train_labels, limits)
 
     def bias(self, mean: Float[Array, "*records modes"]) -> Float[Array, "*records"]:
         """Test error of the mean predictor."""

@@ -19,7 +19,7 @@ from jaxdp.kernels import (
     PrivateKernelRegressor,
     load,
 )
-from jaxdp.kernels.margin import objective_solver, regressor
+from jaxdp.kernels.margin import objective_learner, objective_solver
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
 from jaxdp.losses import Huber, SmoothedAbsolute, SmoothedQuantile, Softmax
@@ -57,7 +57,7 @@ def test_value_gradient_and_curvature_belong_together(loss):
         curvatures.append((above.gradient - below.gradient) / (2 * step))
     np.testing.assert_allclose(objective.at(point).gradient, slopes, atol=1e-8)
     found = [objective.curvature_at(point)(axis) for axis in np.eye(size)]
-    np.testing.assert_allclose(found, curvatures, atol=1e-5 * loss.smoothness)
+    np.testing.assert_allclose(found, curvatures, atol=1e-5 * float(loss.curvature_bound))
 
 
 def _wide_gradient(objective, coefficients):
@@ -68,7 +68,7 @@ def _wide_gradient(objective, coefficients):
     matrix = np.asarray(coefficients, np.longdouble).reshape(shape)
     predictions = rows @ matrix
     if outputs is None:
-        slopes = objective.loss.slope_of_residual(predictions - labels)
+        slopes = objective.loss.slope(predictions, labels, xp=np)
     else:
         powers = np.exp(predictions - predictions.max(axis=1, keepdims=True))
         places = np.eye(outputs)[objective.labels.astype(int)]
@@ -176,13 +176,13 @@ def test_a_label_from_one_end_to_the_other_shows_nearly_as_much_as_is_claimed(mo
 
     # The bound counts four vertices, of which two are 0 here.
     assert BUDGET["delta"] / 4 < divergence(shift_over_std()) <= BUDGET["delta"]
-    calibrated = regressor.objective_perturbation_std
+    calibrated = objective_learner.objective_perturbation_std
 
     def as_if_slopes_had_one_sign(*arguments, **options):
         found = calibrated(*arguments, **options)
         return found._replace(noise_std=found.noise_std / 2)
 
-    monkeypatch.setattr(regressor, "objective_perturbation_std", as_if_slopes_had_one_sign)
+    monkeypatch.setattr(objective_learner, "objective_perturbation_std", as_if_slopes_had_one_sign)
     assert divergence(shift_over_std()) > 20 * BUDGET["delta"]
 
 

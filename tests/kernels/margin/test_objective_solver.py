@@ -26,7 +26,7 @@ def _wide_gradient(objective, coefficients):
     """In extended precision; the slopes are the loss's own at margins that are right to float64."""
     rows, labels = (np.asarray(part, np.longdouble) for part in objective[:2])
     margins = labels * (rows @ np.asarray(coefficients, np.longdouble))
-    slopes = np.asarray(objective[2].slope_of_margin(margins.astype(np.float64)), np.longdouble)
+    slopes = objective[2].slope(margins.astype(np.float64), 1.0, xp=np).astype(np.longdouble)
     total = rows.T @ (labels * slopes) + objective[4]
     return total / len(labels) + objective[3] * np.asarray(coefficients, np.longdouble)
 
@@ -74,7 +74,7 @@ def test_value_gradient_and_curvature_belong_together(loss):
         curvatures.append((above.gradient - below.gradient) / (2 * step))
     np.testing.assert_allclose(objective.at(point).gradient, slopes, atol=1e-8)
     found = [objective.curvature_at(point)(axis) for axis in np.eye(4)]
-    np.testing.assert_allclose(found, curvatures, atol=1e-5 * loss.smoothness)
+    np.testing.assert_allclose(found, curvatures, atol=1e-5 * float(loss.curvature_bound))
 
 
 def test_blocks_of_rows_add_up_and_float32_features_are_widened():
@@ -246,7 +246,7 @@ def test_ten_classes_need_products_and_no_curvature_of_all_coefficients(monkeypa
 
 def test_a_loss_that_is_not_what_it_states_is_an_error(monkeypatch):
     # Its slope changes ten times as fast, and steps of the stated length go nowhere.
-    monkeypatch.setattr(HuberHinge, "smoothness", 0.05)
+    monkeypatch.setattr(HuberHinge, "curvature_bound", 0.05)
     monkeypatch.setattr(objective_solver, "_NEWTON_STEPS", 0)
     objective = _extreme(_TABLES["one row"], HuberHinge(0.05), flipped=False)
     with pytest.raises(RuntimeError, match=r"bounded as it states, got HuberHinge"):

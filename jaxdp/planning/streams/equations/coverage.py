@@ -4,7 +4,6 @@ from typing import Any
 
 from jaxdp.core.checks import require_host, require_kind
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.losses import HalfSquared
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
@@ -23,7 +22,7 @@ def require_least_squares(problem: AbstractProblem, asked: str) -> None:
         return
     elif problem.input_scales is not None:
         came = "input_scales"
-    elif not isinstance(problem.loss, HalfSquared):
+    elif problem.loss.square_curvature != 1:
         came = f"the loss {type(problem.loss).__name__}"
     else:
         return

@@ -1,4 +1,4 @@
-r"""The equations that a search follows where inputs have random scales, or the loss is Huber's.
+r"""The equations that a search follows where inputs have random scales, or the loss is no square.
 
 No theorem names the best schedule there: a plan is what descents through these equations find. They
 are those of `CoupledODE`, which predicts what was found once more, with an adaptive solver.
@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
+from jaxdp.losses import AbstractResidualLoss
 from jaxdp.planning.streams.equations.setting import AbstractSetting, Setting
 
 _TINY = 1e-300
@@ -19,20 +19,21 @@ _LEAST_SCALE = 0.05
 
 
 class ScaledSetting(AbstractSetting):
-    r"""Linear regression on inputs of random scale, or with Huber's loss.
+    r"""Linear regression on inputs of random scale, or with another loss than the squared one.
 
-    Given a scale s the residual has the variance $v_s = 2sR + \zeta^2$ and is cut at $l_s = \min(w,
-    c/\sqrt s)$; with $e_s = \min(\tilde\eta, 2/(\gamma s))$ and means over s
+    Given a scale s the residual r has the variance $v_s = 2sR + \zeta^2$, and the loss's slope
+    $\psi(r)$ is cut at $c/\sqrt s$; with $e_s = \min(\tilde\eta, 2/(c_2\gamma s))$, $c_2$ its
+    curvature, and means over s
 
-    $$ D_i' = \lambda_i\Bigl(-2\,E[s\,e_s\,\mu(l_s/\sqrt{v_s})]\,D_i
-       + \gamma\,E[s\,e_s^2\,\nu(l_s/\sqrt{v_s})\,v_s/2]\Bigr). $$
+    $$ D_i' = \lambda_i\Bigl(-2\,E[s\,e_s\,\psi'(r)]\,D_i
+       + \gamma\,E[s\,e_s^2\,\psi(r)^2/2]\Bigr). $$
 
     Source: `jaxdp.theory.streams.modes`. Derived: test_the_search_sees_what_the_theory_predicts.
 
     Attributes:
         plain: the same problem with s = 1 and least squares.
         values, weights: of the scale.
-        slope_bound: w; infinite for least squares.
+        loss: of residuals, its numbers in float64.
     """
 
     gamma: Float[Any, ""]
@@ -40,15 +41,16 @@ class ScaledSetting(AbstractSetting):
     plain: Setting
     values: Float[Any, " levels"]
     weights: Float[Any, " levels"]
-    slope_bound: Float[Any, ""]
+    loss: AbstractResidualLoss
 
     @property
     def cap(self):
-        return 2 / (self.gamma * jnp.maximum(jnp.min(self.values), _LEAST_SCALE))
+        steepness = self.loss.curvature_bound * self.gamma
+        return 2 / (steepness * jnp.maximum(jnp.min(self.values), _LEAST_SCALE))
 
     @property
     def slope_scale(self):
-        return jnp.minimum(self.plain.slope_scale, self.slope_bound)
+        return jnp.minimum(self.plain.slope_scale, self.loss.slope_bound)
 
     @property
     def num_steps(self):
@@ -68,12 +70,12 @@ class ScaledSetting(AbstractSetting):
     def velocity(self, state, rate, clip_scale):
         risk = jnp.maximum(self.risk(state), _TINY)
         variances = 2 * self.values * risk + self.plain.label_noise**2
-        cuts = jnp.minimum(self.slope_bound, clip_scale / jnp.sqrt(self.values))
-        ratios = cuts / jnp.sqrt(variances)
-        rates = jnp.minimum(rate, 2 / (self.gamma * self.values))
+        zero, limits = jnp.zeros_like(variances), clip_scale / jnp.sqrt(self.values)
+        slope = self.loss.clipped_slope(zero, variances, zero, limits)
+        rates = jnp.minimum(rate, 2 / (self.loss.curvature_bound * self.gamma * self.values))
         pull = self.weights * self.values * rates
-        descent = jnp.sum(pull * descent_factor(ratios))
-        spread = self.gamma * jnp.sum(pull * rates * variance_factor(ratios) * variances) / 2
+        descent = jnp.sum(pull * slope.derivative)
+        spread = self.gamma * jnp.sum(pull * rates * slope.square) / 2
         return self.plain.eigenvalues * (spread - 2 * descent * state)
 
     def is_possible(self, state):

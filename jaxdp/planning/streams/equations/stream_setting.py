@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 
-from jaxdp.losses import HalfSquared
 from jaxdp.planning.streams.equations.scaled_setting import ScaledSetting
 from jaxdp.planning.streams.equations.setting import AbstractSetting, setting_of
 from jaxdp.planning.streams.equations.signal_setting import SignalSetting
@@ -25,8 +24,8 @@ def stream_setting_of(
     plain = setting_of(problem, num_samples, rho)
     if not plain.initial_risk > 0:
         raise ValueError("expected a problem with something to learn, got a target of zero")
-    is_squared, scales = isinstance(problem.loss, HalfSquared), problem.input_scales
-    if is_squared and scales is None:
+    scales = problem.input_scales
+    if problem.loss.square_curvature == 1 and scales is None:
         return plain
     one = np.ones(1)
     values, weights = (one, one) if scales is None else (scales.values, scales.weights)
@@ -36,5 +35,5 @@ def stream_setting_of(
         plain,
         np.asarray(values, np.float64),
         np.asarray(weights, np.float64),
-        np.float64(np.inf) if is_squared else np.asarray(problem.loss.slope_bound, np.float64),
+        problem.loss.on_host(),
     )
