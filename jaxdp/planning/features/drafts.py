@@ -131,7 +131,9 @@ def _sampler(kind: Any, num_records: int, rate: float) -> tuple[float, AbstractS
     is_class = isinstance(kind, type) and issubclass(kind, AbstractSampler)
     if is_class and not inspect.isabstract(kind):
         sampler = kind.of_share(num_records, rate)
-        return sampler.expected_batch_size / num_records, sampler
+        share = sampler.expected_batch_size / num_records
+        # A sampler draws by whole numbers of 2^-32, which a table need not show.
+        return rate if abs(share - rate) < 2.0**-32 else share, sampler
     raise TypeError(
         "expected sampler to be a class of jaxdp.privacy: PoissonSampler, ShuffledEpochs or "
         f"FixedSizeBatches, got {described(kind)}"

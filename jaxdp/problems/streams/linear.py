@@ -51,11 +51,11 @@ class LinearRegression(AbstractLinearModelProblem):
         target: theta* in that eigenbasis.
         label_noise: zeta, a standard deviation, >= 0.
         input_scales: the law of s; None for s = 1, Gaussian inputs.
-        loss: whose gradients are descended, any loss of residuals of `jaxdp.losses`:
-            `HalfSquared()`, or `Huber(width)`, which cuts the residual at its width.
+        loss: whose gradients are descended, any loss of residuals of `jaxdp.losses` with the square
+            halved: `HalfSquared()`, or `Huber(width)`, which cuts the residual at its width.
 
     Raises:
-        TypeError: it is no loss of residuals.
+        TypeError: it is no such loss.
         ValueError: shapes differ, an eigenvalue is negative, the mean is not 1.
 
     Example:
@@ -90,8 +90,11 @@ class LinearRegression(AbstractLinearModelProblem):
         if input_scales is not None:
             require_kind("input_scales", input_scales, InputScales, "jaxdp.InputScales or None")
         self.input_scales = input_scales
-        expected = "a loss of residuals, such as jaxdp.losses.HalfSquared() or Huber(width)"
+        examples = "jaxdp.losses.HalfSquared() or jaxdp.losses.Huber(width)"
+        expected = f"a loss of residuals, such as {examples}"
         require_kind("loss", loss, AbstractResidualLoss, expected)
+        if loss.square_curvature not in (None, 1):
+            raise TypeError(f"expected loss to be {expected}, got {loss!r}: the square is halved")
         self.loss = loss
         _check(self.spectrum, self.target, self.label_noise)
         self._multiplicities = multiplicities_of(self.spectrum)
