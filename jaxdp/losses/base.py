@@ -91,6 +91,11 @@ class AbstractLoss(AbstractDescription):
         return None
 
     @property
+    def is_decreasing(self) -> bool:
+        """Whether it falls in the margin or residual, so that a label tells the slope's sign."""
+        return False
+
+    @property
     def class_labels(self) -> tuple[float, ...] | None:
         """The labels of the classes, in their order; None where labels are no classes."""
         return None
@@ -224,11 +229,6 @@ class AbstractUnivariateLoss(AbstractScalarLoss):
     A new loss is the five functions of u that end in `_at`, and two bounds.
     """
 
-    @property
-    @abc.abstractmethod
-    def is_decreasing(self) -> bool:
-        r"""Whether $h' \le 0$ everywhere, so that the label tells the sign of the slope."""
-
     @abc.abstractmethod
     def argument(self, prediction: Any, label: Any) -> tuple[Any, Any]:
         r"""The number u, and its derivative in the prediction, 1 or -1."""
@@ -282,10 +282,6 @@ class AbstractUnivariateLoss(AbstractScalarLoss):
 
 class AbstractResidualLoss(AbstractUnivariateLoss):
     r"""A loss of the residual $r = f - y$, for labels that are any real numbers."""
-
-    @property
-    def is_decreasing(self):
-        return False
 
     def argument(self, prediction, label):
         return prediction - label, 1

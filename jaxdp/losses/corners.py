@@ -5,7 +5,7 @@ private minimiser rest (PK Assumption 6). So it is rounded on a stretch of half-
 the losses are the absolute, quantile and hinge loss themselves.
 """
 
-import abc
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -32,24 +32,15 @@ class AbstractRoundedCorner(AbstractUnivariateLoss):
 
     Attributes:
         width: w > 0, half the length of the rounded corner.
+        corner: $u_0$.
+        half_rise: c, half of what the slope rises by.
+        tilt: t, the slope in the middle of the corner.
     """
 
     width: eqx.AbstractVar[Float[Array, ""]]
-
-    @property
-    @abc.abstractmethod
-    def corner(self) -> float:
-        """The place $u_0$."""
-
-    @property
-    @abc.abstractmethod
-    def half_rise(self) -> float:
-        """The number c, half of what the slope rises by."""
-
-    @property
-    @abc.abstractmethod
-    def tilt(self) -> Float[Array, ""] | float:
-        """The slope t in the middle of the corner."""
+    corner: eqx.AbstractClassVar[float]
+    half_rise: eqx.AbstractClassVar[float]
+    tilt: eqx.AbstractVar[Any]
 
     @property
     def curvature_bound(self):
@@ -126,7 +117,12 @@ class SmoothedAbsolute(AbstractRoundedCorner, AbstractResidualLoss):
 
     width: Float[Array, ""] = eqx.field(converter=lambda value: as_float(value, "width"))
 
-    corner, half_rise, tilt = 0.0, 1.0, 0.0
+    corner: ClassVar[float] = 0.0
+    half_rise: ClassVar[float] = 1.0
+
+    @property
+    def tilt(self):
+        return 0.0
 
     def __check_init__(self):
         require_positive("width", self.width)
@@ -156,7 +152,8 @@ class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
     level: Float[Array, ""] = eqx.field(converter=lambda value: as_float(value, "level"))
     width: Float[Array, ""] = eqx.field(converter=lambda value: as_float(value, "width"))
 
-    corner, half_rise = 0.0, 0.5
+    corner: ClassVar[float] = 0.0
+    half_rise: ClassVar[float] = 0.5
 
     def __check_init__(self):
         require_scalar("level", self.level)
@@ -191,7 +188,16 @@ class HuberHinge(AbstractRoundedCorner, AbstractMarginLoss):
 
     width: Float[Array, ""] = eqx.field(converter=lambda value: as_float(value, "width"))
 
-    corner, half_rise, tilt, is_decreasing = 1.0, 0.5, -0.5, True
+    corner: ClassVar[float] = 1.0
+    half_rise: ClassVar[float] = 0.5
+
+    @property
+    def tilt(self):
+        return -0.5
+
+    @property
+    def is_decreasing(self):
+        return True
 
     def __check_init__(self):
         require_positive("width", self.width)
