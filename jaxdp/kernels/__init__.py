@@ -36,12 +36,12 @@ from jaxdp.kernels.functions.stationary import Laplace as Laplace
 from jaxdp.kernels.functions.stationary import Matern as Matern
 from jaxdp.kernels.functions.torus import MercerFeatures as MercerFeatures
 from jaxdp.kernels.functions.torus import TorusKernel as TorusKernel
-from jaxdp.kernels.margin.classifier import PrivateKernelClassifier as PrivateKernelClassifier
+from jaxdp.kernels.margin.learners import PrivateKernelClassifier as PrivateKernelClassifier
+from jaxdp.kernels.margin.learners import PrivateKernelRegressor as PrivateKernelRegressor
 from jaxdp.kernels.margin.objective_calibration import ObjectiveCalibration as ObjectiveCalibration
 from jaxdp.kernels.margin.objective_calibration import (
     objective_perturbation_std as objective_perturbation_std,
 )
-from jaxdp.kernels.margin.regressor import PrivateKernelRegressor as PrivateKernelRegressor
 from jaxdp.kernels.margin.softmax_calibration import (
     softmax_perturbation_std as softmax_perturbation_std,
 )

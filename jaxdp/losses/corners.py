@@ -5,6 +5,7 @@ private minimiser rest (PK Assumption 6). So it is rounded on a stretch of half-
 the losses are the absolute, quantile and hinge loss themselves.
 """
 
+import abc
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -34,13 +35,16 @@ class AbstractRoundedCorner(AbstractUnivariateLoss):
         width: w > 0, half the length of the rounded corner.
         corner: $u_0$.
         half_rise: c, half of what the slope rises by.
-        tilt: t, the slope in the middle of the corner.
     """
 
     width: eqx.AbstractVar[Float[Array, ""]]
     corner: eqx.AbstractClassVar[float]
     half_rise: eqx.AbstractClassVar[float]
-    tilt: eqx.AbstractVar[Any]
+
+    @property
+    @abc.abstractmethod
+    def tilt(self) -> Any:
+        """The number t, the slope in the middle of the corner."""
 
     @property
     def curvature_bound(self):

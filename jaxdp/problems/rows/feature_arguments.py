@@ -2,11 +2,7 @@
 
 from typing import Any
 
-from jaxdp.core.checks import (
-    require_finite,
-    require_kind,
-    require_shape,
-)
+from jaxdp.core.checks import require_finite, require_kind, require_shape
 from jaxdp.losses import AbstractLoss, Squared
 
 # Of a problem whose loss is not named.

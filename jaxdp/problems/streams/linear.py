@@ -28,10 +28,9 @@ from jaxdp.core.keys import numbered_key
 from jaxdp.data.standardisation import standardise
 from jaxdp.losses import AbstractResidualLoss, HalfSquared
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
-from jaxdp.problems.streams.covariance_basis import covariance_basis
 from jaxdp.problems.streams.eigenvalue_blocks import Blocks, blocks_of, multiplicities_of
 from jaxdp.problems.streams.input_scales import InputScales
-from jaxdp.problems.streams.scale_estimate import estimated_scales
+from jaxdp.problems.streams.surrogate import covariance_basis, estimated_scales
 
 _MEAN_TOLERANCE = 1e-5
 _LEAST_SQUARES = HalfSquared()
@@ -179,7 +178,7 @@ class LinearRegression(AbstractLinearModelProblem):
             inputs: table of shape (rows, dim), with rows > dim + 1.
             labels: shape (rows,).
             input_scales: whether the surrogate has the rows' scales too, as estimated from their
-                lengths (`jaxdp.problems.streams.scale_estimate`), or is Gaussian.
+                lengths (`jaxdp.problems.streams.surrogate`), or is Gaussian.
             loss: as for the constructor; the target is least squares' whatever it is.
 
         Raises:
