@@ -59,6 +59,10 @@ class AbstractSampler(AbstractDescription):
     def of_share(cls, num_records: int, share: float) -> Self:
         """The sampler whose batches hold this share of the records, or the nearest to it.
 
+        Args:
+            num_records: n, public.
+            share: expected batch size over n, in (0, 1].
+
         Raises:
             NotCoveredError: the sampler does not say.
         """

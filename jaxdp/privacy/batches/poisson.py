@@ -88,6 +88,12 @@ class PoissonSampler(AbstractSampler):
 
     @classmethod
     def of_share(cls, num_records, share):
+        """The sampler whose sampling rate is this share of the records.
+
+        Args:
+            num_records: n, public.
+            share: the sampling rate, in (0, 1].
+        """
         return cls(num_records, share)
 
     def _argument(self, name):

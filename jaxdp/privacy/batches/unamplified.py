@@ -58,6 +58,12 @@ class AbstractUnamplifiedSampler(AbstractSampler):
 
     @classmethod
     def of_share(cls, num_records, share):
+        """The sampler of the batch size nearest to a share of the records.
+
+        Args:
+            num_records: n, public.
+            share: B/n, in (0, 1].
+        """
         return cls(num_records, max(1, round(share * num_records)))
 
     @property
