@@ -87,7 +87,7 @@ class PoissonSampler(AbstractSampler):
         self.capacity = require_count("capacity", capacity)
 
     @classmethod
-    def of_share(cls, num_records, share):
+    def of_share(cls, num_records: int, share: float):
         """The sampler whose sampling rate is this share of the records.
 
         Args:

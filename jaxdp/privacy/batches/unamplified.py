@@ -57,7 +57,7 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         return self.uses(num_steps)
 
     @classmethod
-    def of_share(cls, num_records, share):
+    def of_share(cls, num_records: int, share: float):
         """The sampler of the batch size nearest to a share of the records.
 
         Args:
