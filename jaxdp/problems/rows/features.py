@@ -320,10 +320,10 @@ class ReducedFeatures(AbstractFeatureProblem):
         r"""$2n/(c\lambda_{max})$: the step size from which unclipped gradient descent diverges.
 
         c is the loss's curvature, 2 for the squared loss; where the loss curves less than its bound
-        a larger step may still do. NaN where the factor is traced, infinite where it is zero.
+        a larger step may still do. NaN where factor or loss is traced, infinite where it is zero.
         """
-        if isinstance(self.train_factor, Tracer):
+        curvature = concrete(self.loss.curvature_bound)
+        if curvature is None or isinstance(self.train_factor, Tracer):
             return math.nan
         largest = largest_eigenvalue(self.train_factor)
-        curvature = self.loss.curvature_bound * largest
-        return 2 * self.num_train / curvature if largest > 0 else math.inf
+        return 2 * self.num_train / (float(curvature) * largest) if largest > 0 else math.inf

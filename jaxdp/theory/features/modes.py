@@ -85,10 +85,10 @@ class KernelModes(eqx.Module):
 
     def stability_limit(self) -> float:
         r"""$2n/(c\lambda_{max})$ for a loss of curvature c, NaN where it is traced."""
-        known = concrete(self.eigenvalues)
-        if known is None or not known.max(initial=0) > 0:
+        known, curvature = concrete(self.eigenvalues), concrete(self.loss.curvature_bound)
+        if known is None or curvature is None or not known.max(initial=0) > 0:
             return math.nan
-        return 2 * self.num_train / (self.loss.curvature_bound * float(known.max()))
+        return 2 * self.num_train / (float(curvature) * float(known.max()))
 
     def slope_limits(self, algorithm: DPGD | PrivateOptimiser) -> Float[Array, " train"]:
         r"""$C/\|\varphi(x_i)\|$: a sample is clipped where its loss has a larger slope."""
