@@ -40,6 +40,8 @@ PLACES = {
     "huber": [(6.0, 2.0, 0.2), (24.0, 20.0, 1.0)],
     "quantile": [(6.0, 2.0, 0.2), (24.0, 20.0, 1.0)],
 }
+# Those that are searched for: the quantile loss has Huber's equations.
+PLANNED = ("logistic", "scales", "huber")
 PLANS, FLOORS = {}, {}
 
 
@@ -112,7 +114,7 @@ def test_least_squares_by_the_general_equations_is_what_the_special_ones_say(nam
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", PLANNED)
 def test_a_plan_is_predicted_and_no_small_change_of_it_is_better(name):
     plan = _plan(name)
     assert plan.status == jaxdp.Status.OK
@@ -135,7 +137,7 @@ def test_a_plan_is_predicted_and_no_small_change_of_it_is_better(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", PLANNED)
 def test_the_best_constant_rate_is_the_best_of_a_grid(name):
     plan = _plan(name, jaxdp.Constant)
     assert plan.status == jaxdp.Status.OK
