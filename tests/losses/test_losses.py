@@ -158,8 +158,8 @@ def test_softmax_is_the_cross_entropy_for_any_leading_shape_and_kind_of_label():
     np.testing.assert_allclose(SOFTMAX.value(logits, labels, xp=np), expected, rtol=1e-13)
     np.testing.assert_allclose(SOFTMAX.slope(logits, labels, xp=np), gradient, atol=1e-14)
     # The solver's certificate knows no rounding of gaps to a label's logit that is far away.
-    far = SOFTMAX.slope(np.asarray([-1e9, 0.3, -0.2]), np.asarray(0.0), xp=np)
-    share = 1 / (1 + np.exp(-0.5))
+    far = SOFTMAX.slope(np.asarray([-1e9, 0.3, -0.2123456789]), np.asarray(0.0), xp=np)
+    share = 1 / (1 + np.exp(-0.5123456789))
     np.testing.assert_allclose(far, [-1, share, 1 - share], atol=1e-15)
 
 
