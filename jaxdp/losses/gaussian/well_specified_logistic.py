@@ -15,7 +15,7 @@ with $h(f) = \min(\sigma(f), k) + \min(\sigma(-f), k)$; the second is Stein's id
 acts on $\psi$ and on the law of the label. All are integrals over f, of smooth functions on both
 sides of the place $|f| = |\ln(1/k - 1)|$ where the clip has its kink, so that the line is cut
 there; the mean over the label given f is that of a logistic sigmoid of a Gaussian. The nodes of
-`jaxdp.losses.gaussian.arcsinh_rule` follow the turn at f = 0.
+`jaxdp.losses.gaussian.logistic` follow the turn at f = 0.
 
 The excess risk is a sum of two errors, of length and of direction, and neither cancels:
 

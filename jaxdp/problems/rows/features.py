@@ -23,7 +23,6 @@ from jaxdp.core.checks import (
     concrete,
     require_finite,
     require_non_negative,
-    require_scalar,
     require_shape,
 )
 from jaxdp.core.errors import NotCoveredError
@@ -137,7 +136,6 @@ class AbstractFeatureProblem(AbstractProblem):
                 f"the closed form needs the squared loss: {reason}; give the problem "
                 "loss=jaxdp.losses.Squared(), or simulate training without noise"
             )
-        require_scalar("ridge", ridge)
         require_non_negative("ridge", ridge)
         train, test = self.host_features()
         solution = ridge_coefficients(
