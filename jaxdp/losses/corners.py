@@ -56,9 +56,10 @@ class AbstractRoundedCorner(AbstractUnivariateLoss):
 
     def value_at(self, u, xp):
         x = u - self.corner
-        # A sum of two terms >= 0: on the flat side of a hinge c|x| + tx would leave its rounding.
-        up, down = self.half_rise + self.tilt, self.half_rise - self.tilt
-        return up * _ramp(x, self.width, xp) + down * _ramp(-x, self.width, xp)
+        size = xp.abs(x)
+        inside = xp.maximum(self.width - size, 0)
+        # What the corner adds to the two lines: on the flat side of a hinge all terms are zero.
+        return self.half_rise * (size + inside * (inside / self.width) / 2) + self.tilt * x
 
     def slope_at(self, u, xp):
         # The difference comes first: u - u0 is exact near the corner, u0 + w would be rounded.
@@ -205,9 +206,3 @@ class HuberHinge(AbstractRoundedCorner, AbstractMarginLoss):
 
     def __check_init__(self):
         require_positive("width", self.width)
-
-
-def _ramp(x, width, xp):
-    """The positive part of x with its corner rounded."""
-    inside = xp.clip((x + width) / (2 * width), 0, 1)
-    return inside**2 * width + xp.maximum(x - width, 0)

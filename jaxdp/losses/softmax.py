@@ -74,12 +74,12 @@ class Softmax(AbstractClassificationLoss):
         return xp.logaddexp(0.0, others)
 
     def slope(self, prediction, label, *, xp=jnp):
-        is_label, gaps = self._gaps(prediction, label, xp)
-        # Of predictions, not gaps: the largest is subtracted from each, and not two roundings.
+        is_label, own = self._own(prediction, label, xp)
         softmax = scipy.special.softmax if xp is np else jax.nn.softmax
-        others = xp.where(is_label, 0, softmax(prediction, axis=-1))
-        slope = xp.where(is_label, -xp.sum(others, axis=-1, keepdims=True), others)
-        return xp.where(xp.isnan(gaps), xp.nan, slope)
+        # Of predictions, not gaps: the largest is subtracted from each, and not two roundings.
+        shares = softmax(prediction + 0 * own, axis=-1)
+        others = xp.where(is_label, 0, shares)
+        return xp.where(is_label, -xp.sum(others, axis=-1, keepdims=True), others)
 
     def correct_share(self, prediction, label):
         _, gaps = self._gaps(prediction, label)
@@ -154,6 +154,11 @@ class Softmax(AbstractClassificationLoss):
 
     def _gaps(self, prediction, label, xp=jnp):
         """Which output is the label's, and by how much the others exceed it."""
+        is_label, own = self._own(prediction, label, xp)
+        return is_label, prediction - own
+
+    def _own(self, prediction, label, xp):
+        """Which output is the label's, and what it is; NaN where the label is no class."""
         if prediction.shape[-1:] != (self.num_classes,):
             raise ValueError(
                 f"expected predictions of shape (..., {self.num_classes}), one a class, got "
@@ -164,4 +169,4 @@ class Softmax(AbstractClassificationLoss):
         is_label = classes == label
         own = xp.sum(xp.where(is_label, prediction, 0), axis=-1, keepdims=True)
         own = xp.where(is_label.any(axis=-1, keepdims=True), own, xp.nan)
-        return is_label, prediction - own
+        return is_label, own
