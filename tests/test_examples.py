@@ -77,7 +77,6 @@ _LONG = {
     "jaxdp.kernels.published.CuratedFunction",
     "jaxdp.losses.ClippedSlope",
     "jaxdp.losses.CorrelatedSlope",
-    "jaxdp.losses.IsotropicSlope",
     "jaxdp.losses.SignalSlope",
     "jaxdp.losses.Softmax",
     "jaxdp.losses.well_specified_risk",

@@ -62,11 +62,11 @@ def private_classifier(
 ) -> Float[np.ndarray, " outputs"]:
     r"""The minimiser with noise, $\lambda$ such that a score moves by one standard deviation."""
     count, size = rows.shape
-    ridge = _std(2 * loss.lipschitz / count, budget) / _SCORE_MOVE
+    ridge = _std(2 * loss.slope_bound / count, budget) / _SCORE_MOVE
     objective = PerturbedObjective(rows, labels, loss, ridge, np.zeros(size), 1.0)
     tolerance = least_tolerance(objective)
     exact = minimise(objective, tolerance=tolerance).coefficients
-    step = 2 * (loss.lipschitz / count + tolerance) / ridge
+    step = 2 * (loss.slope_bound / count + tolerance) / ridge
     return exact + _std(step, budget) * generator.standard_normal(size)
 
 

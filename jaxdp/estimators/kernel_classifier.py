@@ -29,7 +29,7 @@ from jaxdp.kernels import (
     PrivateKernelClassifier,
 )
 from jaxdp.kernels.release.tables import columns_of
-from jaxdp.losses import AbstractMarginLoss, Logistic, Softmax
+from jaxdp.losses import AbstractClassificationLoss, Logistic, Softmax
 from jaxdp.privacy import Cost, Release, Unproved
 
 _CLASSES_READ = (
@@ -80,7 +80,7 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         kernel: AbstractKernel | None = None,
         num_projections: int = 200,
         num_features: int = 2048,
-        loss: AbstractMarginLoss | Softmax | None = None,
+        loss: AbstractClassificationLoss | None = None,
         ridge: float | None = None,
         max_steps: int | None = None,
         tolerance: float | None = None,
@@ -141,8 +141,7 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
             input_bound=learner_bound(self),
             feature_map=feature_map_of(self, names),
         )
-        numbers = np.searchsorted(self.classes_, labels).astype(float)
-        targets = numbers if isinstance(loss, Softmax) else 2 * numbers - 1
+        targets = np.asarray(loss.class_labels)[np.searchsorted(self.classes_, labels)]
         release = learner.fit(inputs, targets, **budget_and_seeds(self))
         if self.classes is None:
             stated = release.statement
@@ -179,13 +178,13 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _loss(given: Any, num_classes: int) -> AbstractMarginLoss | Softmax:
+def _loss(given: Any, num_classes: int) -> AbstractClassificationLoss:
     """The loss, or the one of so many classes where none is given."""
     if given is None:
         return Logistic() if num_classes == 2 else Softmax(num_classes)
     expected = "jaxdp.losses.Logistic() or Softmax(k)"
-    require_kind("loss", given, (AbstractMarginLoss, Softmax), expected)
-    of = given.num_classes if isinstance(given, Softmax) else 2
+    require_kind("loss", given, AbstractClassificationLoss, expected)
+    of = len(given.class_labels)
     if of != num_classes:
         raise ValueError(
             f"expected a loss of {num_classes} classes, got {type(given).__name__} of {of}"

@@ -24,12 +24,11 @@ from jaxdp.kernels.functions.dot_product import (
 from jaxdp.kernels.functions.fourier import CosineFeatures, FourierFeatures
 from jaxdp.kernels.functions.stationary import Gaussian, Laplace, Matern, OrthogonalFeatures
 from jaxdp.kernels.functions.torus import MercerFeatures, TorusKernel
-from jaxdp.kernels.margin.classifier import PrivateKernelClassifier
+from jaxdp.kernels.margin.learners import PrivateKernelClassifier, PrivateKernelRegressor
 from jaxdp.kernels.margin.objective_calibration import (
     ObjectiveCalibration,
     objective_perturbation_std,
 )
-from jaxdp.kernels.margin.regressor import PrivateKernelRegressor
 from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
 from jaxdp.kernels.release.model_file import load
 from jaxdp.kernels.release.released_function import ReleasedFunction

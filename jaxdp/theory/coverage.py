@@ -8,7 +8,6 @@ from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.losses import HalfSquared
 from jaxdp.problems.rows.feature_arguments import reason_not_squared
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.streams.linear import LinearRegression
@@ -56,7 +55,7 @@ def _reason_not_plain(problem: LinearRegression) -> str | None:
         return (
             "it is for Gaussian inputs, got input_scales; CoupledODE() covers inputs of any scale"
         )
-    if not isinstance(problem.loss, HalfSquared):
+    if problem.loss.square_curvature != 1:
         came = type(problem.loss).__name__
         return f"it is for least squares (HalfSquared), got the loss {came}; use CoupledODE()"
     return None

@@ -7,7 +7,6 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.losses import Softmax
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory
@@ -80,7 +79,7 @@ def _defaults(problem, algorithm) -> tuple[AbstractTheory, ...]:
         return _CORRELATED
     if isinstance(problem, AbstractFeatureProblem):
         of_outputs = ModewiseClosure()
-        if isinstance(problem.loss, Softmax) and of_outputs.covers(problem, algorithm) is None:
+        if problem.loss.num_outputs is not None and of_outputs.covers(problem, algorithm) is None:
             return (of_outputs,)
         if isinstance(algorithm, PrivateOptimiser):
             return _ON_ROWS

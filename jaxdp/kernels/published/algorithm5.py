@@ -25,7 +25,8 @@ from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.evaluation import host_gram
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
-from jaxdp.kernels.published.algorithms_2_and_4 import least_tolerance
+from jaxdp.kernels.margin.stated_constants import on_host
+from jaxdp.kernels.published.algorithms_2_and_4 import check_learner, least_tolerance
 from jaxdp.kernels.published.curated import AbstractJointPathLearner, CuratedFunction, SecretPaths
 from jaxdp.kernels.published.learner import (
     ROUNDING,
@@ -36,8 +37,7 @@ from jaxdp.kernels.published.learner import (
 )
 from jaxdp.kernels.published.projection import kernel_size
 from jaxdp.kernels.release.tables import host_rows, in_order
-from jaxdp.losses.labels import require_sign_labels
-from jaxdp.losses.margin import AbstractMarginLoss, check_margin_loss
+from jaxdp.losses import AbstractMarginLoss
 from jaxdp.privacy.mechanisms import GaussianMechanism
 
 _WHAT = "values of a kernel machine with a secret Gaussian process added to it"
@@ -75,14 +75,14 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
 
     kernel: AbstractKernel
     ridge: float = eqx.field(static=True, converter=plain_float)
-    loss: AbstractMarginLoss
+    loss: AbstractMarginLoss = eqx.field(converter=on_host)
     input_bound: float | None = eqx.field(
         static=True, converter=plain_float, default=None, kw_only=True
     )
 
     def __check_init__(self):
         require_positive("ridge", self.ridge)
-        check_margin_loss(self.loss)
+        check_learner(self.loss, self.ridge)
         kernel_size(self.kernel, self.input_bound)
 
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
@@ -92,8 +92,7 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         return {"f": step * classic_multiplier(delta) / epsilon}
 
     def _release(self, request):
-        name = type(self.loss).__name__
-        require_sign_labels("labels", request.targets, name, are_private=True)
+        self.loss.require_labels("labels", request.targets, are_private=True)
         rows = scaled_down(host_rows("inputs", request.table), self.input_bound)
         weights, gap = self._machine(rows, request.targets)
         std = self.noise_std(len(rows), request.epsilon, request.delta)["f"]
@@ -114,7 +113,7 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
     def _sensitivity(self, num_samples: int) -> float:
         r"""$2c_1\kappa/(n\lambda)$, in the norm of the kernel's space."""
         size = kernel_size(self.kernel, self.input_bound)
-        return 2 * self.loss.lipschitz * size / (num_samples * self.ridge)
+        return 2 * self.loss.slope_bound * size / (num_samples * self.ridge)
 
     def _machine(self, rows, labels) -> tuple[Float[np.ndarray, " n"], float]:
         """Coefficients of $k(x_i, x)$, and how far from the minimiser they may be."""
@@ -127,8 +126,8 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         objective = PerturbedObjective(root, labels, self.loss, self.ridge, nothing, largest)
         tolerance = least_tolerance(objective)
         found = minimise(objective, tolerance=tolerance)
-        slopes = self.loss.slope_of_margin(labels * (root @ found.coefficients))
-        return -labels * slopes / (len(rows) * self.ridge), 2 * tolerance / self.ridge
+        slopes = self.loss.slope(root @ found.coefficients, labels, xp=np)
+        return -slopes / (len(rows) * self.ridge), 2 * tolerance / self.ridge
 
 
 def _expansion(

@@ -22,11 +22,16 @@ import equinox as eqx
 import numpy as np
 
 from jaxdp.core.arrays import plain_float, plain_number
-from jaxdp.core.checks import require_count, require_non_negative
+from jaxdp.core.checks import require_count, require_kind, require_non_negative
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kernel
 from jaxdp.kernels.evaluation import blockwise
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
+from jaxdp.kernels.margin.stated_constants import (
+    compared_slopes,
+    on_host,
+    require_true_constants,
+)
 from jaxdp.kernels.published.learner import (
     ROUNDING,
     AbstractPublishedLearner,
@@ -41,8 +46,7 @@ from jaxdp.kernels.published.projection import (
     projection_factor,
 )
 from jaxdp.kernels.release.released_function import ReleasedFunction
-from jaxdp.losses.labels import require_sign_labels
-from jaxdp.losses.margin import COMPARED_MARGINS, AbstractMarginLoss, check_margin_loss
+from jaxdp.losses import AbstractMarginLoss
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
 
@@ -98,13 +102,13 @@ class AbstractPublishedMinimiser(AbstractPublishedLearner[ReleasedFunction]):
 
     def _release(self, request):
         loss = self.loss
-        require_sign_labels("labels", request.targets, type(loss).__name__, are_private=True)
+        loss.require_labels("labels", request.targets, are_private=True)
         features = self.features(request.dim, request.public_seed)
         bound, num_samples = features.norm_bound, request.num_samples
         rows = scaled_down(np.asarray(blockwise(features, request.table), np.float64), bound)
         perturbation = self.perturbation(num_samples, request.epsilon, request.delta)
         largest = bound if math.isfinite(bound) else float(np.linalg.norm(rows, axis=1).max())
-        slopes = loss.slope_of_margin(COMPARED_MARGINS)
+        slopes = compared_slopes(loss)
         source = self._noise(request).hiding(rows, request.targets, slopes, *perturbation)
         linear_term = perturbation.noise_std * source.normals(features.num_outputs, "b")
         objective = PerturbedObjective(
@@ -149,7 +153,7 @@ class Algorithm2(AbstractPublishedMinimiser):
     kernel: AbstractKernel
     num_projections: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
-    loss: AbstractMarginLoss
+    loss: AbstractMarginLoss = eqx.field(converter=on_host)
     num_features: int = eqx.field(static=True, converter=plain_number, default=2048, kw_only=True)
     input_bound: float | None = eqx.field(
         static=True, converter=plain_float, default=None, kw_only=True
@@ -158,7 +162,7 @@ class Algorithm2(AbstractPublishedMinimiser):
     def __check_init__(self):
         require_count("num_projections", self.num_projections)
         require_count("num_features", self.num_features)
-        _check(self.loss, self.ridge)
+        check_learner(self.loss, self.ridge)
         kernel_size(self.kernel, self.input_bound)
 
     def perturbation(self, num_samples, epsilon, delta):
@@ -208,12 +212,12 @@ class Algorithm4(AbstractPublishedMinimiser):
     kernel: AbstractKernel
     num_features: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
-    loss: AbstractMarginLoss
+    loss: AbstractMarginLoss = eqx.field(converter=on_host)
 
     def __check_init__(self):
         require_kernel(self.kernel)
         require_count("num_features", self.num_features)
-        _check(self.loss, self.ridge)
+        check_learner(self.loss, self.ridge)
 
     def perturbation(self, num_samples, epsilon, delta):
         check_noise_arguments(num_samples, epsilon, delta)
@@ -228,8 +232,10 @@ class Algorithm4(AbstractPublishedMinimiser):
         return _FALSE_4
 
 
-def _check(loss: AbstractMarginLoss, ridge: float) -> None:
-    check_margin_loss(loss)
+def check_learner(loss: AbstractMarginLoss, ridge: float) -> None:
+    expected = "a margin loss, such as jaxdp.losses.Logistic()"
+    require_kind("loss", loss, AbstractMarginLoss, expected)
+    require_true_constants(loss)
     require_non_negative("ridge", ridge)
 
 
@@ -248,8 +254,8 @@ def _printed(
     """
     # Where the exponential overflows the floor is zero to rounding, and must not be below.
     growth = math.expm1(min(epsilon / 4, 700.0))
-    floor = loss.smoothness * norm**2 / (num_samples * growth)
-    std = 2 * loss.lipschitz * norm * math.sqrt(2 * level + epsilon) / epsilon
+    floor = loss.curvature_bound * norm**2 / (num_samples * growth)
+    std = 2 * loss.slope_bound * norm * math.sqrt(2 * level + epsilon) / epsilon
     return Perturbation(std, max(ridge, floor))
 
 
@@ -259,9 +265,9 @@ def _proved(
     """What the corrected proof says of the exact minimiser, for features of that norm at most."""
     if not math.isfinite(norm_bound):
         return Unproved(_UNBOUNDED)
-    curvature = loss.smoothness * norm_bound**2 / num_samples
+    curvature = loss.curvature_bound * norm_bound**2 / num_samples
     return ObjectivePerturbation(
-        2 * loss.lipschitz * norm_bound / perturbation.noise_std * (1 + ROUNDING),
+        2 * loss.slope_bound * norm_bound / perturbation.noise_std * (1 + ROUNDING),
         math.log1p(curvature / perturbation.ridge) * (1 + ROUNDING),
         has_signed_slopes=loss.is_decreasing,
     )

@@ -17,8 +17,6 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import described, host_number, require_callable, require_count, require_host
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.batches.base import AbstractSampler
-from jaxdp.privacy.batches.poisson import PoissonSampler
-from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.coverage import require_rows
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
@@ -130,12 +128,12 @@ def _rate(value: Any) -> float:
 
 def _sampler(kind: Any, num_records: int, rate: float) -> tuple[float, AbstractSampler]:
     """The sampler of a rate, of one size the nearest; and which share of the rows a batch has."""
-    if isinstance(kind, type) and issubclass(kind, PoissonSampler):
-        return rate, kind(num_records, rate)
-    is_made = isinstance(kind, type) and not inspect.isabstract(kind)
-    if is_made and issubclass(kind, AbstractUnamplifiedSampler):
-        size = max(1, round(rate * num_records))
-        return size / num_records, kind(num_records, size)
+    is_class = isinstance(kind, type) and issubclass(kind, AbstractSampler)
+    if is_class and not inspect.isabstract(kind):
+        sampler = kind.of_share(num_records, rate)
+        share = sampler.expected_batch_size / num_records
+        # A sampler draws by whole numbers of 2^-32, which a table need not show.
+        return rate if abs(share - rate) < 2.0**-32 else share, sampler
     raise TypeError(
         "expected sampler to be a class of jaxdp.privacy: PoissonSampler, ShuffledEpochs or "
         f"FixedSizeBatches, got {described(kind)}"

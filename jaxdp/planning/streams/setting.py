@@ -20,7 +20,6 @@ from jaxdp.clipping import NormClip
 from jaxdp.core.checks import require_host, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.losses import HalfSquared
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.streams.gradient_moments import gradient_moments
@@ -129,7 +128,7 @@ class Setting(AbstractSetting):
     @property
     def is_least_squares(self) -> bool:
         """Whether inputs are Gaussian and the loss is half the square."""
-        return self.modes.scales is None and self.modes.slope_bound is None
+        return self.modes.scales is None and self.modes.loss is None
 
     @property
     def is_isotropic(self) -> bool:
@@ -150,8 +149,8 @@ class Setting(AbstractSetting):
 
     @property
     def slope_scale(self):
-        root, bound = self.label_variance**0.5, self.modes.slope_bound
-        return root if bound is None else jnp.minimum(root, bound)
+        root, loss = self.label_variance**0.5, self.modes.loss
+        return root if loss is None else jnp.minimum(root, loss.slope_bound)
 
     @property
     def num_steps(self):
@@ -266,7 +265,7 @@ def require_least_squares(problem: Any, asked: str) -> None:
         came = type(problem).__name__
     elif isinstance(problem, LinearRegression) and problem.input_scales is not None:
         came = "input_scales"
-    elif isinstance(problem, LinearRegression) and not isinstance(problem.loss, HalfSquared):
+    elif isinstance(problem, LinearRegression) and problem.loss.square_curvature != 1:
         came = f"the loss {type(problem.loss).__name__}"
     if came is not None:
         raise NotCoveredError(

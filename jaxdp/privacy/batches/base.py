@@ -1,7 +1,7 @@
 """How batches are drawn from the records, in fixed shapes, and what noisy sums over them cost."""
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -53,6 +53,22 @@ class AbstractSampler(AbstractDescription):
     num_records: eqx.AbstractVar[int]
     capacity: eqx.AbstractVar[int]
 
+    @classmethod
+    def of_share(cls, num_records: int, share: float) -> Self:
+        """The sampler whose batches hold this share of the records, or the nearest to it.
+
+        Args:
+            num_records: n, public.
+            share: expected batch size over n, in (0, 1].
+
+        Raises:
+            NotCoveredError: the sampler does not say.
+        """
+        raise NotCoveredError(
+            "a sampler that is made from a share of the records is needed (of_share), such as "
+            f"PoissonSampler, got {cls.__name__}"
+        )
+
     @property
     @abc.abstractmethod
     def adjacency(self) -> str:
@@ -103,6 +119,13 @@ class AbstractSampler(AbstractDescription):
             "a sampler that says how its batches vary is needed (inclusion_moments), such as "
             f"PoissonSampler, got {type(self).__name__}"
         )
+
+    def most_batches(self, num_steps: int) -> int | None:
+        """The most batches, of the first `num_steps` of one key, that one record can be in.
+
+        None where no number below `num_steps` is proved.
+        """
+        return None
 
     @abc.abstractmethod
     def mechanism(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:

@@ -76,6 +76,16 @@ class PoissonSampler(AbstractSampler):
             capacity = self._least_capacity()
         self.capacity = require_count("capacity", capacity)
 
+    @classmethod
+    def of_share(cls, num_records: int, share: float):
+        """The sampler whose sampling rate is this share of the records.
+
+        Args:
+            num_records: n, public.
+            share: the sampling rate, in (0, 1].
+        """
+        return cls(num_records, share)
+
     def _argument(self, name):
         # A capacity that was chosen for one rate would overflow at a larger one.
         is_chosen = name == "capacity" and self.capacity == self._least_capacity()

@@ -53,6 +53,19 @@ class AbstractUnamplifiedSampler(AbstractSampler):
     def uses(self, num_steps: int) -> int:
         """The most batches, of the first `num_steps` of one key, that one record can be in."""
 
+    def most_batches(self, num_steps):
+        return self.uses(num_steps)
+
+    @classmethod
+    def of_share(cls, num_records: int, share: float):
+        """The sampler of the batch size nearest to a share of the records.
+
+        Args:
+            num_records: n, public.
+            share: B/n, in (0, 1].
+        """
+        return cls(num_records, max(1, round(share * num_records)))
+
     @property
     def batch_size(self) -> int:
         """The size B of a batch, which is also its capacity."""

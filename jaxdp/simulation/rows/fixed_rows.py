@@ -19,7 +19,6 @@ from jaxdp.algorithms.base import AbstractRowsAlgorithm
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.losses import AbstractClassificationLoss
 from jaxdp.problems.rows.features import ReducedFeatures
 from jaxdp.simulation.base import Progress
 from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of
@@ -170,9 +169,9 @@ def _record(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: _
     test = on_test, problem.test_labels[None]
     train = on_train, problem.train_labels[None]
     values = {"train_risk": jnp.mean(loss.value(*train), axis=1)}
-    if isinstance(loss, AbstractClassificationLoss):
-        values["accuracy"] = jnp.mean(loss.correct_share(*test), axis=1)
-        values["train_accuracy"] = jnp.mean(loss.correct_share(*train), axis=1)
+    for prefix, rows in (("", test), ("train_", train)):
+        measures = loss.measures(*rows)
+        values |= {f"{prefix}{name}": jnp.mean(each, axis=1) for name, each in measures.items()}
     sums = {"clipped": state.clipped, "used": state.used}
     sums = {name: total for name, total in sums.items() if total is not None}
     return jnp.mean(loss.value(*test), axis=1), sums, values

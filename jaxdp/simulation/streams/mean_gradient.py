@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.losses import HalfSquared
 from jaxdp.problems.streams.linear import LinearRegression
 
 
@@ -40,7 +39,7 @@ def mean_gradient(
     """The mean gradient at a risk; `rate` is the learning rate before it is capped."""
     gamma = algorithm.aspect_ratio(problem.dim).astype(risk.dtype)
     cap = 2 / (gamma * algorithm.batch_size)
-    if problem.input_scales is None and isinstance(problem.loss, HalfSquared):
+    if problem.input_scales is None and problem.loss.square_curvature == 1:
         second_moment = 2 * risk + problem.label_noise**2
         descent, variance = algorithm.clip.moments(second_moment)
         capped = jnp.minimum(rate, cap)

@@ -34,8 +34,6 @@ from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.losses import AbstractScalarLoss
-from jaxdp.privacy.batches.unamplified import ShuffledEpochs
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.modes import product
@@ -79,16 +77,16 @@ def reason_not_adam(problem: Any, algorithm: Any) -> str | None:
         return "of Adam no correlated noise is covered; use Iterates()"
     if algorithm.average is not None:
         return "of Adam no average is covered; use Iterates()"
-    if not isinstance(problem.loss, AbstractScalarLoss):
+    if problem.loss.num_outputs is not None:
         return f"of Adam no loss of several outputs is covered, got {type(problem.loss).__name__}"
     if problem.num_features is None or problem.num_features > LARGEST:
         return f"of Adam at most {LARGEST} features are covered, got {problem.num_features}"
-    if isinstance(algorithm.sampler, ShuffledEpochs) and algorithm.sampler.steps_per_epoch > 1:
-        return "of Adam no batches that share out an epoch are covered; use FixedSizeBatches"
     try:
-        _ = algorithm.sampler.inclusion_moments
+        epoch_steps = algorithm.sampler.inclusion_moments.epoch_steps
     except NotCoveredError as error:
         return str(error)
+    if epoch_steps not in (None, 1):
+        return "of Adam no batches that share out an epoch are covered; use FixedSizeBatches"
     return None
 
 

@@ -20,7 +20,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.losses import Softmax
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_rows
 from jaxdp.theory.features.closure_prediction import (
@@ -60,7 +59,7 @@ class ModewiseClosure(AbstractTheory):
 
     def covers(self, problem, algorithm):
         reason = require_rows(problem, algorithm)
-        if reason is None and not isinstance(problem.loss, Softmax):
+        if reason is None and problem.loss.num_outputs is None:
             return f"it describes the softmax loss, got {type(problem.loss).__name__}"
         return reason
 
@@ -100,7 +99,6 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
     dtype = float_dtype(modes, recursion, limits)
     size, count, outputs = recursion.size, len(modes.eigenvalues), modes.outputs[0]
     loss = modes.loss
-    assert isinstance(loss, Softmax), loss
     start = ModeMoments(
         jnp.zeros((size, count, outputs), dtype),
         jnp.zeros((size, size, count, outputs, outputs), dtype),
@@ -124,7 +122,8 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
             ("train_", train, modes.train_labels),
         ):
             found[f"{prefix}risk"] = jnp.mean(loss.expected_value(*rows, labels))
-            found[f"{prefix}accuracy"] = jnp.mean(loss.correct_probability(*rows, labels))
+            measures = loss.expected_measures(*rows, labels)
+            found |= {f"{prefix}{name}": jnp.mean(each) for name, each in measures.items()}
         return found.pop("risk"), found, None
 
     return recorded_closure(step, start, read, at_record, longest)
@@ -133,11 +132,9 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
 def _step(modes, limits, recursion: LinearRecursion, update: Update, moments: ModeMoments):
     """The moments after one update."""
     factor, count, outputs = modes.factor, modes.num_train, modes.outputs[0]
-    loss = modes.loss
-    assert isinstance(loss, Softmax), loss
     covariance = moments.covariance[0, 0]
     spread = _of_rows(factor, covariance)
-    slopes = loss.clipped_slope_correlated(
+    slopes = modes.loss.clipped_slope_correlated(
         product(factor, moments.mean[0]), spread, modes.train_labels, limits
     )
     pull = product(factor.T, slopes.mean) / count

@@ -7,7 +7,6 @@ own cap and its own residual, and the moments are averages over the scales.
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -45,17 +44,17 @@ def gradient_moments(
     """
     values, weights = modes.levels(risk.dtype)
     second_moment = modes.second_moment(values * risk)
-    cut, is_clipping = clip, True
-    if modes.slope_bound is not None:
-        # The residual is cut at c/sqrt(s), or before it by the loss: both times sqrt(s).
-        own_cut = modes.slope_bound * values**0.5
-        is_clipping = clip.scale < own_cut
-        cut = eqx.tree_at(lambda clip: clip.scale, clip, jnp.minimum(clip.scale, own_cut))
-    descent, variance = cut.moments(values * second_moment)
+    if modes.loss is None:
+        descent, variance = clip.moments(values * second_moment)
+        square, clipped = variance * second_moment, 1 - descent
+    else:
+        # The residual is a centred normal number; |x| is the root of s in units of sqrt(d).
+        zero = jnp.zeros_like(second_moment)
+        limits = jnp.broadcast_to(clip.scale / values**0.5, zero.shape)
+        slope = modes.loss.clipped_slope(zero, second_moment, zero, limits)
+        descent, square, clipped = slope.derivative, slope.square, slope.clipped
     pull = weights * values * rates
     push = weights * values * rates**2 * share
     return GradientMoments(
-        jnp.sum(pull * descent),
-        jnp.sum(push * variance * second_moment) / 2,
-        jnp.sum(weights * jnp.where(is_clipping, 1 - descent, 0)),
+        jnp.sum(pull * descent), jnp.sum(push * square) / 2, jnp.sum(weights * clipped)
     )

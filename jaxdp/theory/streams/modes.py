@@ -24,9 +24,10 @@ their own, so a step's moments are averages over s:
 $$ A = E_s[s\, g_s\, \mu(l_s/\sqrt{v_s})], \qquad
    N = E_s[s\, g_s^2\, \nu(l_s/\sqrt{v_s})\, v_s/2]. $$
 
-**Huber's loss** of width w cuts the residual at w before the clip does: $l_s = \min(w, c/\sqrt s)$,
-and nothing else changes, as its curvature, which sets the cap, is at most 1 too. Losses change
-how the problem is learnt, not its risk.
+**Another loss** of residuals has $\psi$ for its slope, cut at $c/\sqrt s$, where $s\,\mu$ becomes
+$s\,E[\psi'(r)]$ and $\nu v_s$ becomes $E[\psi(r)^2]$ with $r \sim N(0, v_s)$; the cap is that of
+its curvature: $2/(\gamma B s)$ over `curvature_bound`. Huber's, of width w, cuts the residual at
+$\min(w, c/\sqrt s)$. Losses change how the problem is learnt, not its risk.
 
 A falls and N rises with R for each s, so that both averages do: all that is used of $\mu_c$ and
 $\nu_c$ in proofs of bounds.
@@ -47,7 +48,7 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import as_float, in_jax, in_numpy
 from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.losses import HalfSquared
+from jaxdp.losses import AbstractResidualLoss
 from jaxdp.problems.streams.input_scales import InputScales
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.solver import prediction
@@ -72,7 +73,7 @@ class Modes(eqx.Module):
         dim: d.
         label_noise: zeta.
         mean_square: tr(Sigma^2) / d.
-        slope_bound: where the loss itself cuts the residual; None where it does not.
+        loss: of which the moments are asked; None for least squares, whose are the clip's own.
         scales: the law of the inputs' scale; None where it is 1.
         quadratics: by name, the weights with which the modes make up an observable.
         is_valid: whether the problem's traced parameters are in their range.
@@ -87,11 +88,11 @@ class Modes(eqx.Module):
     dim: Float[Array, ""]
     label_noise: Float[Array, ""]
     mean_square: Float[Array, ""]
-    slope_bound: Float[Array, ""] | None
+    loss: AbstractResidualLoss | None
     scales: InputScales | None
     is_valid: Bool[Array, ""]
     quadratics: dict[str, Float[Array, " modes"]]
-    curvature_bound: float = eqx.field(static=True)
+    curvature_bound: Any
 
     def second_moment(self, risk: Float[Array, "*levels"]) -> Float[Array, "*levels"]:
         r"""The residual's variance $2P = 2R + \zeta^2$."""
@@ -146,7 +147,7 @@ def eigen_modes(problem: LinearRegression) -> Modes:
         diffusion=blocks.eigenvalues,
         readout=found["weights"],
         label_noise=problem.label_noise,
-        slope_bound=None if isinstance(problem.loss, HalfSquared) else problem.loss.slope_bound,
+        loss=None if problem.loss.square_curvature == 1 else problem.loss,
         scales=problem.input_scales,
         curvature_bound=problem.loss.curvature_bound,
         **found,

@@ -278,14 +278,14 @@ def _minimisers_divergence(epsilon, *, norm, std, total_ridge, width):
 
 def test_the_divergence_of_minimisers_agrees_with_quadrature():
     epsilon, norm, std, total_ridge, width = 0.7, 1.3, 2.0, 1.5, 0.4
-    loss = HuberHinge(width)
+    loss = HuberHinge(width).on_host()
 
     def excess(t):
         densities = []
         for label in (1, -1):
             margin = np.array([label * norm * t])
-            b = -(label * float(loss.slope_of_margin(margin)[0]) * norm + total_ridge * t)
-            steepness = total_ridge + norm**2 * float(loss.curvature_of_margin(margin)[0])
+            b = -(label * float(loss.slope(margin, 1.0, xp=np)[0]) * norm + total_ridge * t)
+            steepness = total_ridge + norm**2 * float(loss.curvature_at(margin, np)[0])
             densities.append(math.exp(-((b / std) ** 2) / 2) / math.sqrt(2 * math.pi) * steepness)
         return max(densities[0] - math.exp(epsilon) * densities[1], 0) / std
 

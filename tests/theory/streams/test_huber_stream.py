@@ -8,7 +8,7 @@ import pytest
 from helpers import assert_mean_close, reference_risk
 
 import jaxdp
-from jaxdp.losses import HalfSquared, Huber
+from jaxdp.losses import HalfSquared, Huber, SmoothedAbsolute, SmoothedQuantile
 
 VALUES, WEIGHTS = np.array([0.2, 1.0, 3.0]) / 1.08, np.array([0.4, 0.4, 0.2])
 
@@ -123,6 +123,33 @@ def test_iterates_and_paths_agree(simulator):
     wrong = jaxdp.predict(_problem(None), algorithm, records=4)
     with pytest.raises(AssertionError):
         assert_mean_close(runs.risk[:, 1:], wrong.risk[1:], bias=bias)
+
+
+@pytest.mark.parametrize(
+    ("loss", "wrong", "simulator"),
+    [
+        (SmoothedQuantile(0.875, 0.25), SmoothedQuantile(0.5, 0.25), jaxdp.Reduced()),
+        *(
+            pytest.param(SmoothedAbsolute(0.25), SmoothedAbsolute(1.5), one, marks=pytest.mark.slow)
+            for one in (jaxdp.Reduced(), jaxdp.Iterates(), jaxdp.HomogenizedSDE(num_steps=1000))
+        ),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_any_loss_of_residuals_is_simulated_as_it_is_predicted(loss, wrong, simulator):
+    problem, algorithm = _problem(None).replace(loss=loss), _algorithm(0.3, 5.0)
+    options = dict(key=jr.key(5), num_runs=100, simulator=simulator, records=4)
+    runs = jaxdp.simulate(problem, algorithm, **options)
+    predicted = jaxdp.predict(problem, algorithm, records=4)
+    for name in ("clipped_fraction", "capped_fraction"):
+        expected = predicted.observables[name][1:]
+        if name in runs.observables:
+            assert_mean_close(runs.observables[name][:, 1:], expected, bias=0.01)
+    bias = 0.15 / 200 + 0.002
+    assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=bias)
+    other = jaxdp.predict(problem.replace(loss=wrong), algorithm, records=4)
+    with pytest.raises(AssertionError):
+        assert_mean_close(runs.risk[:, 1:], other.risk[1:], bias=bias)
 
 
 def test_the_account_does_not_see_the_loss():

@@ -7,7 +7,6 @@ from jaxdp.algorithms.private_optimiser.noise.independent import (
     with_noise,
 )
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 
 _CORRELATED = (
@@ -43,7 +42,7 @@ class CorrelatedNoise(AbstractNoise):
         return with_noise(total, noise), buffers
 
     def require_covered(self, sampler, num_steps):
-        if isinstance(sampler, AbstractUnamplifiedSampler) and sampler.uses(num_steps) == 1:
+        if sampler.most_batches(num_steps) == 1:
             return
         raise NotCoveredError(
             "correlated noise is proved for records that are in one batch at most, such as those "
