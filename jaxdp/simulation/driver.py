@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from jaxdp.algorithms.base import AbstractOnePassAlgorithm
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
 from jaxdp.simulation.base import Progress
@@ -74,6 +75,20 @@ class AbstractRuns(eqx.Module):
         self, reading: Reading, steps: Int[Array, " records"]
     ) -> dict[str, Float[Array, "runs records"]]:
         """What the sums of all readings say, which were made after so many steps."""
+
+
+class AbstractPassRuns(AbstractRuns):
+    """Runs of an algorithm that uses each sample once, and counts those clipped and capped."""
+
+    algorithm: eqx.AbstractVar[AbstractOnePassAlgorithm]
+
+    def time(self, steps):
+        return steps / self.algorithm.num_steps
+
+    def observables(self, reading, steps):
+        used = jnp.maximum(steps, 1).astype(reading.risk.dtype) * self.algorithm.batch_size
+        shares = {f"{name}_fraction": count / used[None] for name, count in reading.sums.items()}
+        return shares | reading.values
 
 
 class Ranges(NamedTuple):
@@ -158,14 +173,6 @@ def _assembled(runs, readings, steps, slots, time, final_risk, parameters) -> Tr
     )
 
 
-def shares_of_samples(
-    counts: Reading, steps: Int[Array, " records"], batch_size: int = 1
-) -> dict[str, Float[Array, "runs records"]]:
-    """Counts of samples since the start, over the samples that were used until then."""
-    used = jnp.maximum(steps, 1).astype(counts.risk.dtype) * batch_size
-    return {f"{name}_fraction": count / used[None] for name, count in counts.sums.items()}
-
-
 def trajectory_of(
     *,
     is_valid: Bool[Array, ""],
@@ -195,3 +202,12 @@ def trajectory_of(
         label=label,
     )
     return void_unless(is_valid, trajectory)
+
+
+def average_so_far(
+    values: Float[Array, "runs counts"], times: Float[Array, " counts"]
+) -> Float[Array, "runs counts"]:
+    """The average of each run's values up to each time, by the trapezoid rule; 0 at time 0."""
+    areas = jnp.diff(times)[None] * (values[:, 1:] + values[:, :-1]) / 2
+    area = jnp.concatenate([jnp.zeros_like(values[:, :1]), jnp.cumsum(areas, axis=1)], axis=1)
+    return area / jnp.where(times > 0, times, 1)[None]

@@ -1,13 +1,11 @@
 """The algorithm itself, step by step, in all its dimensions."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 
-from jaxdp.algorithms.base import (
-    AbstractFullBatchAlgorithm,
-    AbstractOnePassAlgorithm,
-)
-from jaxdp.algorithms.pair import require_pair
+from jaxdp.algorithms.base import AbstractFullBatchAlgorithm, AbstractOnePassAlgorithm
 from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows, reason_not_on_rows
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import plain_number
@@ -53,14 +51,14 @@ class Iterates(AbstractSimulator):
         (3, 200)
     """
 
+    has_parameters: ClassVar[bool] = True
     chunk_size: int | None = eqx.field(static=True, converter=plain_number, default=None)
 
     def __check_init__(self):
         if self.chunk_size is not None:
             require_count("chunk_size", self.chunk_size)
 
-    def covers(self, problem, algorithm):
-        require_pair(problem, algorithm)
+    def reason_against(self, problem, algorithm):
         if isinstance(problem, AbstractSampleProblem):
             if not isinstance(algorithm, AbstractOnePassAlgorithm):
                 return (
@@ -73,7 +71,7 @@ class Iterates(AbstractSimulator):
             if reason is None and problem.num_features is None:
                 instead = (
                     "use FunctionSpace() or problem.reduced()"
-                    if FunctionSpace().covers(problem, algorithm) is None
+                    if FunctionSpace().reason_against(problem, algorithm) is None
                     else "give it weights, or simulate problem.reduced()"
                 )
                 reason = f"infinitely many features cannot be written down; {instead}"

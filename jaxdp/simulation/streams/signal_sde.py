@@ -26,8 +26,7 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.simulation.driver import trajectory_of
-from jaxdp.simulation.time_average import average_so_far
+from jaxdp.simulation.driver import average_so_far, trajectory_of
 
 
 @eqx.filter_jit

@@ -18,7 +18,10 @@ Derived: here; test_everyday, against the enumeration of all sequences of batche
 drawn independently, and against stored numbers where they share out an epoch.
 """
 
+import dataclasses
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -77,16 +80,8 @@ class LinearRecursion(eqx.Module):
 
     def at(self, step: Int[Array, ""]) -> Update:
         """The coefficients of update number `step`, from 0."""
-        parts = self.updates
-        count = parts.share.shape[0]
-        place = jnp.minimum(step, count - 1)
-        return Update(
-            parts.transition[place],
-            parts.gradient[place],
-            parts.sampling[place],
-            parts.noise[place],
-            parts.share[place],
-        )
+        place = jnp.minimum(step, len(self.updates.share) - 1)
+        return jax.tree.map(lambda part: part[place], self.updates)
 
 
 def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> LinearRecursion:
@@ -179,18 +174,14 @@ def with_buffers(
     )
     below = jnp.concatenate([jnp.zeros((count, recursion.size), dtype), jnp.diag(decays)], axis=1)
     below = jnp.broadcast_to(below.astype(dtype)[None], (steps, *below.shape))
-    return LinearRecursion(
-        Update(
-            transition=jnp.concatenate([above.astype(dtype), below], axis=1),
-            gradient=widened(updates.gradient, 0),
-            sampling=widened(updates.sampling, 0),
-            noise=widened(updates.noise, 1),
-            share=updates.share,
-        ),
-        own=recursion.own,
-        joint=recursion.joint,
-        output=recursion.output,
+    updates = Update(
+        transition=jnp.concatenate([above.astype(dtype), below], axis=1),
+        gradient=widened(updates.gradient, 0),
+        sampling=widened(updates.sampling, 0),
+        noise=widened(updates.noise, 1),
+        share=updates.share,
     )
+    return dataclasses.replace(recursion, updates=updates)
 
 
 def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> LinearRecursion:
@@ -226,15 +217,11 @@ def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> L
     def widened(part, last):
         return jnp.concatenate([each(part), jnp.full((num_steps, 1), last, dtype)], axis=1)
 
-    return LinearRecursion(
-        Update(
-            transition=transition,
-            gradient=widened(updates.gradient, 0),
-            sampling=widened(updates.sampling, 1),
-            noise=widened(updates.noise, 0),
-            share=(1 - 1 / left) / (1 - 1 / per_epoch),
-        ),
-        own=recursion.own,
-        joint=recursion.joint,
-        output=recursion.output,
+    updates = Update(
+        transition=transition,
+        gradient=widened(updates.gradient, 0),
+        sampling=widened(updates.sampling, 1),
+        noise=widened(updates.noise, 0),
+        share=(1 - 1 / left) / (1 - 1 / per_epoch),
     )
+    return dataclasses.replace(recursion, updates=updates)

@@ -19,6 +19,7 @@ stops where the signal does.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -161,12 +162,7 @@ def last_iterate_reconstruction_errors(
         >>> last_iterate_reconstruction_errors(problem, algorithm).shape
         (3,)
     """
-    require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
-    expected = "a full-batch algorithm, such as DPGD"
-    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
-    require_host("problem and algorithm", (problem, algorithm))
-    if problem.weights is None:
-        raise NotCoveredError("reconstruction reads explicit features, got infinite width")
+    require_explicit_descent(problem, algorithm)
     std = float(algorithm.noise_std(problem.num_train)) * float(algorithm.num_steps) ** 0.5
     return local_reconstruction_errors(
         problem.train_inputs,
@@ -176,6 +172,20 @@ def last_iterate_reconstruction_errors(
         std,
         num_known=num_known,
     )
+
+
+def require_explicit_descent(problem: Any, algorithm: Any, *others: Any) -> None:
+    """Raise unless it is full-batch descent on explicit features, of concrete numbers all.
+
+    Args:
+        others: what has to be concrete beside problem and algorithm.
+    """
+    require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
+    expected = "a full-batch algorithm, such as DPGD"
+    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
+    require_host("arguments", (problem, algorithm, others))
+    if problem.weights is None:
+        raise NotCoveredError("an attack on rows reads explicit features, got infinite width")
 
 
 def training_coefficients(

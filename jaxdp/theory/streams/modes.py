@@ -31,11 +31,11 @@ how the problem is learnt, not its risk.
 A falls and N rises with R for each s, so that both averages do: all that is used of $\mu_c$ and
 $\nu_c$ in proofs of bounds.
 
-Source: AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments, test_huber_stream.
+Source: AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -44,6 +44,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_float, in_jax, in_numpy
 from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Trajectory
@@ -51,7 +52,7 @@ from jaxdp.losses import HalfSquared
 from jaxdp.problems.streams.input_scales import InputScales
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.solver import prediction
-from jaxdp.theory.streams.capped_rate import capped_share
+from jaxdp.theory.streams.one_pass_rate import capped_share
 
 # Observables of every theory of modes.
 _TAKEN = ("clipped_fraction", "capped_fraction", "distance")
@@ -193,28 +194,49 @@ def checked_quadratics(quadratics: Any) -> dict[str, Float[Array, " dim"]]:
     return {name: as_float(weights, name) for name, weights in quadratics.items()}
 
 
-def capped_fraction(
-    modes: Modes, algorithm: OnePassDPSGD, time: Float[Array, " records"]
-) -> Float[Array, " records"]:
-    r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
+class GradientMoments(NamedTuple):
+    """What one step's gradients do on average.
 
-    Within about .002 when the effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is
-    10 or more, .03 at 1. Derived: test_capped_fraction_matches_simulation.
+    Attributes:
+        descent: A, of the capped rate times the scale times the descent factor.
+        diffusion: N, times what the step shares of the noise.
+        clipped: the probability that a gradient's norm is clipped.
     """
 
-    def threshold(nodes):
-        rate = algorithm.learning_rate(nodes) * algorithm.aspect_ratio(modes.dim)
-        # 2 / eta_k in units of d, the mean of |x|^2.
-        positive = jnp.maximum(rate, jnp.finfo(time.dtype).tiny)
-        return 2 / (modes.curvature_bound * positive * algorithm.batch_size)
+    descent: Float[Array, ""]
+    diffusion: Float[Array, ""]
+    clipped: Float[Array, ""]
 
-    variance = 2 * modes.mean_square / (9 * modes.dim)
-    return capped_share(
-        threshold,
-        time,
-        mean=1 - variance,
-        deviation=jnp.sqrt(variance),
-        scales=None if modes.scales is None else modes.levels(time.dtype),
+
+def gradient_moments(
+    modes: Modes,
+    clip: NormClip,
+    risk: Float[Array, ""],
+    rates: Float[Array, "*levels"],
+    share: Float[Array, ""] | float,
+) -> GradientMoments:
+    """The two moments of a sample's clipped and capped gradient, averaged over the inputs' scale.
+
+    Args:
+        risk: R.
+        rates: as capped, one for each scale of the inputs.
+        share: of the gradient's noise in the step's, gamma in continuous time.
+    """
+    values, weights = modes.levels(risk.dtype)
+    second_moment = modes.second_moment(values * risk)
+    cut, is_clipping = clip, True
+    if modes.slope_bound is not None:
+        # The residual is cut at c/sqrt(s), or before it by the loss: both times sqrt(s).
+        own_cut = modes.slope_bound * values**0.5
+        is_clipping = clip.scale < own_cut
+        cut = eqx.tree_at(lambda clip: clip.scale, clip, jnp.minimum(clip.scale, own_cut))
+    descent, variance = cut.moments(values * second_moment)
+    pull = weights * values * rates
+    push = weights * values * rates**2 * share
+    return GradientMoments(
+        jnp.sum(pull * descent),
+        jnp.sum(push * variance * second_moment) / 2,
+        jnp.sum(weights * jnp.where(is_clipping, 1 - descent, 0)),
     )
 
 
@@ -229,33 +251,38 @@ def as_trajectory(
     *,
     is_valid: Bool[Array, ""],
     time: Float[Array, " records"],
-    risk: Float[Array, " records"],
-    final_risk: Float[Array, ""],
     clipped_area: Float[Array, " records"],
-    label: str,
     quadratics: dict[str, Float[Array, " records"]],
-    std: Float[Array, " records"] | None = None,
-    final_std: Float[Array, ""] | None = None,
-    stopped: Bool[Array, ""] | bool = False,
+    **predicted: Any,
 ) -> Trajectory:
     """A prediction as a Trajectory, with the shares of samples clipped and capped so far.
 
     Args:
         is_valid: of modes and algorithm.
         quadratics: the modes' observables at the records.
+        predicted: risk, label and what else `jaxdp.theory.solver.prediction` takes.
     """
-    return prediction(
-        is_valid,
-        time=time,
-        risk=risk,
-        final_risk=final_risk,
-        observables={
-            "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
-            "capped_fraction": capped_fraction(modes, algorithm, time),
-        }
-        | quadratics,
-        label=label,
-        std=std,
-        final_std=final_std,
-        stopped=stopped,
-    )
+    shares = {
+        "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
+        "capped_fraction": _capped_fraction(modes, algorithm, time),
+    }
+    return prediction(is_valid, time=time, observables=shares | quadratics, **predicted)
+
+
+def _capped_fraction(modes: Modes, algorithm: OnePassDPSGD, time: Float[Array, " records"]):
+    r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
+
+    Within about .002 when the effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is
+    10 or more, .03 at 1. Derived: test_capped_fraction_matches_simulation.
+    """
+
+    def threshold(nodes):
+        rate = algorithm.learning_rate(nodes) * algorithm.aspect_ratio(modes.dim)
+        # 2 / eta_k in units of d, the mean of |x|^2.
+        positive = jnp.maximum(rate, jnp.finfo(time.dtype).tiny)
+        return 2 / (modes.curvature_bound * positive * algorithm.batch_size)
+
+    variance = 2 * modes.mean_square / (9 * modes.dim)
+    scales = None if modes.scales is None else modes.levels(time.dtype)
+    moments = {"mean": 1 - variance, "deviation": jnp.sqrt(variance)}
+    return capped_share(threshold, time, **moments, scales=scales)

@@ -26,7 +26,7 @@ class SignalSetting(AbstractSetting):
 
     $$ p' = -e\,a, \qquad w' = -2eD\,w + e^2\gamma M, \qquad K_c = (0, 4c^2\gamma^2/\rho^2). $$
 
-    Source: `jaxdp.theory.streams.signal_ode`. Derived:
+    Source: `jaxdp.theory.streams.signal`. Derived:
     test_the_search_sees_what_the_theory_predicts.
 
     Attributes:
