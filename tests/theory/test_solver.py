@@ -15,7 +15,6 @@ from jaxdp.theory.solver import (
     Tolerances,
     adjoint_for,
     prediction,
-    require_adjoint,
     solve,
 )
 
@@ -176,12 +175,6 @@ def test_a_prediction_is_as_it_was_solved_where_the_solver_reached_the_end():
 def test_the_status_names_the_worst(values, options, status):
     options = {name: jnp.asarray(value) for name, value in options.items()}
     assert int(_told(jnp.asarray(values), **options).status) == status
-
-
-def test_an_adjoint_is_one_of_diffrax():
-    require_adjoint(diffrax.ForwardMode())
-    with pytest.raises(TypeError, match="expected adjoint"):
-        require_adjoint("backward")
 
 
 def test_only_what_is_traced_is_solved_with_checkpoints():

@@ -151,7 +151,7 @@ def test_within_the_noise_s_own_spectrum_nothing_is_predicted():
 
 
 def test_ridge_and_effective_ridge_are_inverse():
-    from jaxdp.theory.kernels.ridge_equivalent import RidgeEquivalent
+    from jaxdp.theory.kernels.risk import RidgeEquivalent
 
     spectrum = KernelSpectrum.power_law(0.5, 0.7)
     noise = ReleaseNoise(1e-4, 1e-4)

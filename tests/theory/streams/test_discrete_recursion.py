@@ -110,18 +110,6 @@ def test_beyond_the_cap_large_batches_saturate():
 
 
 @pytest.mark.slow
-def test_traced_length_gives_the_same_prediction():
-    def final(num_steps):
-        algorithm = jaxdp.OnePassDPSGD(
-            jaxdp.Polynomial(1.0, 0.5), 1.0, 1.0, num_steps, batch_size=5
-        )
-        return jaxdp.predict(PROBLEM, algorithm).final_risk
-
-    traced = jax.vmap(final)(jnp.asarray([40, 130]))
-    np.testing.assert_allclose(traced, [final(40), final(130)], rtol=1e-5)
-
-
-@pytest.mark.slow
 def test_float32_keeps_its_digits_over_many_steps():
     def final(dtype):
         problem = jaxdp.LinearRegression.isotropic(100, label_noise=jnp.asarray(0.3, dtype))
@@ -136,24 +124,3 @@ def test_float32_keeps_its_digits_over_many_steps():
     assert exact[0].dtype == np.float64
     for found, expected in zip(final(jnp.float32), exact, strict=True):
         np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "peak",
-    [pytest.param(jaxdp.Constant, marks=pytest.mark.slow), lambda v: jaxdp.Polynomial(v, 0.5)],
-)
-def test_derivatives_are_finite_differences(peak):
-    with jax.enable_x64():
-        problem = jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3)
-
-        def final(value):
-            algorithm = jaxdp.OnePassDPSGD(peak(value), 1.0, 1.0, 60, batch_size=2)
-            return jaxdp.predict(problem, algorithm).final_risk
-
-        value = jnp.asarray(1.5)
-        difference = (final(value + 1e-4) - final(value - 1e-4)) / 2e-4
-        np.testing.assert_allclose(jax.grad(final)(value), difference, rtol=1e-5)
-        np.testing.assert_allclose(
-            jax.jvp(final, (value,), (jnp.ones(()),))[1], difference, rtol=1e-5
-        )

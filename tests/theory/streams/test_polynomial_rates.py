@@ -55,12 +55,12 @@ def test_the_condition_counts_the_square_of_the_power_under_privacy():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"power": 1e300}, "float64 holds the rate"),
-        ({"smallest": 1e-200}, "float64 holds the rate"),
-        ({"rho": 1e-200}, "float64 holds the rate"),
+        ({"power": 1e300}, "a rate that float64 holds"),
+        ({"smallest": 1e-200}, "a rate that float64 holds"),
+        ({"rho": 1e-200}, "a rate that float64 holds"),
         ({"largest": float("inf")}, "largest < inf"),
         ({"gamma": 1.0}, r"expected gamma in \(0, 1\), got 1.0"),
-        ({"power": 0.3}, "expected a finite power of 0, 1/2, or at least 1, got 0.3"),
+        ({"power": 0.3}, "expected a finite power of 0, 1/2, or >= 1, got 0.3"),
         ({"rho": -1.0}, "expected rho > 0, got -1.0"),
         ({"smallest": 1.2}, "expected 0 < smallest <= 1 <= largest"),
         ({"largest": 0.9}, "expected 0 < smallest <= 1 <= largest"),

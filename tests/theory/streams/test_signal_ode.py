@@ -1,6 +1,5 @@
 """The equations of overlap and remainder: against known ones, an independent solution, and runs."""
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -14,7 +13,6 @@ from scipy.special import expit, log_expit
 import jaxdp
 from jaxdp.losses import AbstractScalarLoss, Logistic
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.streams import signal_ode
 
 # Clip scale, peak and power: strong and weak clips, with all the noise at the end and in between,
 # and beyond the cap, which is 8/.05 = 160.
@@ -135,18 +133,6 @@ def test_float32_keeps_four_digits():
         assert narrow.risk.dtype == jnp.float32
         np.testing.assert_allclose(narrow.risk, risk, rtol=1e-4)
         np.testing.assert_allclose(narrow.final_risk, final, rtol=1e-4)
-
-
-def test_one_compilation_serves_every_length_and_signal():
-    def final(signal, num_steps):
-        problem = jaxdp.LogisticRegression(DIM, signal=signal)
-        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(12.0, 0.5), 0.3, 1.0, num_steps)
-        return jaxdp.predict(problem, algorithm, records=10).final_risk
-
-    final(2.0, 1600)
-    before = signal_ode._solve._cached._cache_size()
-    final(1.0, 900)
-    assert signal_ode._solve._cached._cache_size() == before
 
 
 def _runs(problem, case, num_runs, simulator=None):
@@ -298,51 +284,3 @@ def test_the_capped_share_is_that_of_runs():
         assert 0.1 < expected[-1] < 0.9
         # Half a step of the schedule's range is the clock's error.
         assert_mean_close(shares[:, 1:], expected[1:], bias=0.002 + 1 / 400)
-
-
-def _final(peak, power, clip_scale, rho, signal, adjoint=None):
-    problem = jaxdp.LogisticRegression(50, signal=signal)
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), clip_scale, rho, 1000)
-    theory = jaxdp.CoupledODE() if adjoint is None else jaxdp.CoupledODE(adjoint)
-    return jaxdp.predict(problem, algorithm, theory=theory, records=1).final_risk
-
-
-POINT = (12.0, 0.5, 0.3, 1.0, 2.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_derivatives_are_finite_differences(mode):
-    with jax.enable_x64():
-        point = tuple(jnp.asarray(value) for value in POINT)
-        if mode == "reverse":
-            found = jax.grad(_final, argnums=tuple(range(5)))(*point)
-        else:
-            found = jax.jacfwd(_final, argnums=tuple(range(5)))(*point, diffrax.ForwardMode())
-        final = jax.jit(_final)
-        for place, derivative in enumerate(found):
-            step = 1e-4 * POINT[place]
-            ends = (
-                final(*(v + (sign * step if j == place else 0) for j, v in enumerate(point)))
-                for sign in (1, -1)
-            )
-            difference = next(ends) - next(ends)
-            np.testing.assert_allclose(derivative, difference / (2 * step), rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_works_under_vmap_over_every_field():
-    grid = [jnp.asarray([value, value * 1.1]) for value in POINT]
-    together = jax.vmap(_final)(*grid)
-    for cell in range(2):
-        np.testing.assert_allclose(
-            together[cell], _final(*(axis[cell] for axis in grid)), rtol=2e-5
-        )
-
-
-def test_what_is_not_covered_says_so():
-    for theory in (jaxdp.CoupledODE(), jaxdp.DiscreteRecursion()):
-        assert theory.covers(PROBLEM, _algorithm("weak clip", DIM)) is None
-        assert "OnePassDPSGD, got DPGD" in theory.covers(PROBLEM, jaxdp.DPGD(0.1, 1.0, 5, 1.0))
-    with pytest.raises(jaxdp.NotCoveredError, match="LinearRegression"):
-        jaxdp.predict(PROBLEM, _algorithm("weak clip", DIM), theory=jaxdp.LowerBound())
