@@ -189,21 +189,6 @@ def test_features_that_are_repeated_or_lost_are_a_spectrum_with_zeros():
     assert risk.total == pytest.approx(0.05, rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"ridge": 0.0}, "ridge"),
-        ({"ridge": 1.0, "num_samples": -1}, "num_samples"),
-        ({"ridge": 1.0, "noise": ReleaseNoise(1.0)}, "finite num_outputs"),
-        ({"ridge": 1.0, "noise": ReleaseNoise(0.0, -1.0)}, r"noise\.vector"),
-        ({"ridge": 1.0, "label_noise": math.nan}, "label_noise"),
-    ],
-)
-def test_what_is_out_of_range_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        predicted_excess_risk(KernelSpectrum([1.0], [1.0]), **arguments)
-
-
 @pytest.mark.slow
 def test_the_certified_learner_on_the_torus_has_the_predicted_risk():
     """Rows, sample paths, clipping and secret noise as a user has them."""
