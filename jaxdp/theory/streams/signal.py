@@ -22,7 +22,7 @@ $$ p \leftarrow p - g\,a, \qquad w \leftarrow \bigl(1 - 2gD + (1 - 1/B)\,g^2D^2\
 the squared mean gradient, which B samples share, is what the differential equation loses.
 
 Derived: one step's change of p and w under Algorithm 1, with batches for the recursion, as d and n
-grow together for the equation; test_signal_ode, test_signal_recursion.
+grow together for the equation; test_signal_ode, test_discrete_recursion.
 """
 
 import diffrax
