@@ -102,13 +102,13 @@ class Reduced(AbstractSimulator):
         self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
     ) -> Trajectory:
         ranges = ranges_of(length_of_pass(problem, algorithm), records, progress)
-        is_noisy = _is_noisy(algorithm)
-        numbers = key, num_runs, ranges.longest, is_noisy
+        given = {"problem": problem, "algorithm": algorithm, "key": key, "num_runs": num_runs}
+        given |= {"longest": ranges.longest, "is_noisy": _is_noisy(algorithm)}
         if isinstance(problem, AbstractSignalProblem):
-            runs = OverlapRuns(problem, algorithm, *numbers)
+            runs = OverlapRuns(**given)
         else:
             are_valid = problem.is_valid & in_numpy(problem.blocks.is_valid) & algorithm.is_valid
-            runs = _RadialRuns(problem, algorithm, *numbers, in_jax(are_valid))
+            runs = _RadialRuns(**given, are_valid=in_jax(are_valid))
         return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
 
 

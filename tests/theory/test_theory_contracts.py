@@ -12,8 +12,8 @@ from dp_gd_numpy import rows, scaled
 from helpers import programs_compiled
 
 import jaxdp
+from jaxdp.algorithms.private_optimiser import linear_algorithm
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
-from jaxdp.theory.features import linear_recursion
 
 SLOW = pytest.mark.slow
 FORWARD = diffrax.ForwardMode()
@@ -140,17 +140,15 @@ def test_what_is_covered_has_no_reason_against_it(pair, theory):
 
 
 def test_an_optimiser_is_read_once_for_a_prediction(monkeypatch):
-    asked, read = [], linear_recursion.linear_state_of
+    asked, read = [], linear_algorithm.linear_state
 
-    def counted(algorithm):
-        asked.append(algorithm)
-        return read(algorithm)
+    def counted(*given):
+        asked.append(given)
+        return read(*given)
 
-    monkeypatch.setattr(linear_recursion, "linear_state_of", counted)
-    for problem in (FEATURES, FEATURES.replace(loss=jaxdp.losses.Logistic())):
-        asked.clear()
-        jaxdp.predict(problem, _optimiser(optax.sgd, POISSON), records=1)
-        assert len(asked) == 1
+    monkeypatch.setattr(linear_algorithm, "linear_state", counted)
+    jaxdp.predict(FEATURES, _optimiser(optax.sgd, POISSON), records=1)
+    assert len(asked) == 1
 
 
 # For each theory numbers, all of which may be traced, and a prediction's number of them.

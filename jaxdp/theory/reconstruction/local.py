@@ -162,11 +162,11 @@ def last_iterate_reconstruction_errors(
         >>> last_iterate_reconstruction_errors(problem, algorithm).shape
         (3,)
     """
-    require_explicit_descent(problem, algorithm)
+    weights = weights_of_descent(problem, algorithm)
     std = float(algorithm.noise_std(problem.num_train)) * float(algorithm.num_steps) ** 0.5
     return local_reconstruction_errors(
         problem.train_inputs,
-        problem.weights,
+        weights,
         problem.activation,
         training_coefficients(problem, algorithm),
         std,
@@ -174,8 +174,8 @@ def last_iterate_reconstruction_errors(
     )
 
 
-def require_explicit_descent(problem: Any, algorithm: Any, *others: Any) -> None:
-    """Raise unless it is full-batch descent on explicit features, of concrete numbers all.
+def weights_of_descent(problem: Any, algorithm: Any, *others: Any) -> Float[Array, "features dim"]:
+    """The features' weights; raises unless full-batch descent on explicit ones, all concrete.
 
     Args:
         others: what has to be concrete beside problem and algorithm.
@@ -186,6 +186,7 @@ def require_explicit_descent(problem: Any, algorithm: Any, *others: Any) -> None
     require_host("arguments", (problem, algorithm, others))
     if problem.weights is None:
         raise NotCoveredError("an attack on rows reads explicit features, got infinite width")
+    return problem.weights
 
 
 def training_coefficients(

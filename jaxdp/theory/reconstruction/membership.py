@@ -36,7 +36,7 @@ from jaxdp.core.checks import (
     require_shape,
 )
 from jaxdp.problems.rows.random_features import RandomFeatures
-from jaxdp.theory.reconstruction.local import require_explicit_descent
+from jaxdp.theory.reconstruction.local import weights_of_descent
 
 
 def membership_mu(
@@ -76,7 +76,7 @@ def membership_mu(
         >>> print(f"{membership_mu(problem, algorithm, *other, index=0):.3f} {algorithm.mu:.3f}")
         2.000 2.000
     """
-    require_explicit_descent(problem, algorithm, other_input, other_label)
+    weights = weights_of_descent(problem, algorithm, other_input, other_label)
     count = problem.num_train
     require_count("index", index, least=-count)
     if index >= count:
@@ -91,7 +91,7 @@ def membership_mu(
     require_finite("other_label", label)
     rows = jnp.concatenate([jnp.asarray(problem.train_inputs), row[None]])
     labels = jnp.append(jnp.asarray(problem.train_labels), label)
-    arguments = jnp.matmul(rows, problem.weights.T, precision=Precision.HIGHEST)
+    arguments = jnp.matmul(rows, weights.T, precision=Precision.HIGHEST)
     features = problem.activation(arguments)
     gram = jnp.matmul(features, features.T, precision=Precision.HIGHEST)
     slopes = _slopes_on_the_path(gram, labels, problem.loss, algorithm)

@@ -78,7 +78,8 @@ class AbstractModalTheory(AbstractTheory):
         return self.modes(problem), algorithm
 
     def solve(self, reading, records):
-        return integrate(*reading, records, self.adjoint, label=self.label)
+        modes, algorithm = reading
+        return integrate(modes, algorithm, records, self.adjoint, label=self.label)
 
 
 class CoupledODE(AbstractTheory):

@@ -82,7 +82,8 @@ class FiniteDimension(AbstractTheory):
         return problem, algorithm, in_jax(are_valid)
 
     def solve(self, reading, records):
-        return _recurse(*reading, records)
+        problem, algorithm, is_valid = reading
+        return _recurse(problem, algorithm, is_valid, records)
 
 
 class _Moments(NamedTuple):

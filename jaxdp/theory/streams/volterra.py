@@ -65,7 +65,8 @@ class DiscreteVolterra(AbstractTheory):
         return eigen_modes(problem), algorithm
 
     def solve(self, reading, records):
-        return _solve(*reading, records)
+        modes, algorithm = reading
+        return _solve(modes, algorithm, records)
 
 
 class Path(NamedTuple):

@@ -11,8 +11,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import expit, log_expit
 
 import jaxdp
-from jaxdp.losses import AbstractScalarLoss, Logistic
-from jaxdp.problems.streams.signal import AbstractSignalProblem
+from jaxdp.losses import Logistic
 
 # Clip scale, peak and power: strong and weak clips, with all the noise at the end and in between,
 # and beyond the cap, which is 8/.05 = 160.
@@ -199,68 +198,25 @@ def test_agrees_with_runs_step_by_step(case):
     assert_mean_close(runs.final_risk, predicted.final_risk, bias=0.2 / 200)
 
 
-class _SureLabels(AbstractSignalProblem):
+class _SureLabels(jaxdp.LogisticRegression):
     """The logistic problem with labels without noise: the sign of x.theta*."""
-
-    right: jaxdp.LogisticRegression
-
-    @property
-    def signal(self):
-        return self.right.signal
-
-    @property
-    def dim(self):
-        return self.right.dim
-
-    @property
-    def is_valid(self):
-        return self.right.is_valid
-
-    @property
-    def loss(self) -> AbstractScalarLoss:
-        return self.right.loss
 
     def label(self, signals, normals):
         return jnp.sign(signals)
 
-    def slope_moments(self, overlap, remainder, limit):
-        return self.right.slope_moments(overlap, remainder, limit)
 
-    def risk_at(self, overlap, remainder):
-        return self.right.risk_at(overlap, remainder)
-
-
-class _SteepLogistic(AbstractScalarLoss):
+class _SteepLogistic(Logistic):
     """The logistic loss with the curvature bound of least squares: caps at 2/|x|^2."""
 
     curvature_bound = 1.0
-    slope_bound = 1.0
-
-    def value(self, prediction, label):
-        return Logistic().value(prediction, label)
-
-    def slope(self, prediction, label):
-        return Logistic().slope(prediction, label)
-
-    def expected_value(self, mean, variance, label):
-        return Logistic().expected_value(mean, variance, label)
-
-    def clipped_slope(self, mean, variance, label, limit):
-        return Logistic().clipped_slope(mean, variance, label, limit)
-
-    def require_labels(self, name, labels):
-        Logistic().require_labels(name, labels)
 
 
-class _LowCap(_SureLabels):
+class _LowCap(jaxdp.LogisticRegression):
     """The logistic problem with the cap of least squares."""
 
     @property
     def loss(self):
         return _SteepLogistic()
-
-    def label(self, signals, normals):
-        return self.right.label(signals, normals)
 
 
 @pytest.mark.slow
@@ -268,7 +224,7 @@ class _LowCap(_SureLabels):
     ("wrong", "case"), [(_SureLabels, "weak clip"), (_LowCap, "beyond the cap")]
 )
 def test_the_same_check_sees_sure_labels_and_the_cap_of_least_squares(wrong, case):
-    runs = _runs(wrong(PROBLEM), case, 100)
+    runs = _runs(wrong(DIM, signal=2.0), case, 100)
     with pytest.raises(AssertionError):
         _assert_agrees(runs, jaxdp.predict(PROBLEM, _algorithm(case, DIM), records=10))
 
