@@ -15,10 +15,9 @@ from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractSampleProblem
 from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator, length_of_pass
-from jaxdp.simulation.driver import drive, ranges_of
+from jaxdp.simulation.driver import Chunks, drive, ranges_of
 from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
 from jaxdp.simulation.rows.function_space import FunctionSpace
-from jaxdp.simulation.streams.chunks import Chunks
 from jaxdp.simulation.streams.one_pass import OnePassRuns
 
 

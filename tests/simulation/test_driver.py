@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp.simulation import driver
 from jaxdp.simulation.driver import AbstractRuns, Reading, average_so_far, drive, ranges_of
-from jaxdp.simulation.streams import chunks
 
 LAST = 1000
 
@@ -116,9 +116,9 @@ def test_the_average_of_a_line_is_half_way_and_zero_at_the_start():
 @pytest.mark.parametrize("longest", [1, 63, 64, 65, 1000])
 @pytest.mark.parametrize("numbers_per_step", [1, 10_000, 10_000_000])
 def test_even_chunks_cover_a_range_and_fit(longest, numbers_per_step):
-    count, size = chunks.even_chunks(longest, numbers_per_step)
+    count, size = driver.even_chunks(longest, numbers_per_step)
     assert count * size >= longest > (count - 1) * size
-    assert size <= chunks._CHUNK_STEPS
-    assert size == 1 or size * numbers_per_step <= chunks._numbers_of_a_draw()
+    assert size <= driver._CHUNK_STEPS
+    assert size == 1 or size * numbers_per_step <= driver._numbers_of_a_draw()
     # Less than a step is padded in each chunk.
     assert count * size - longest < count

@@ -12,7 +12,8 @@ from scipy import stats
 
 import jaxdp
 from jaxdp.core.numerics.chi_square import chi_square
-from jaxdp.simulation.streams import chunks, radial_chain
+from jaxdp.simulation import driver
+from jaxdp.simulation.streams import radial_chain
 
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
 HYPERBOLIC = jaxdp.Hyperbolic(5.0, 0.3)
@@ -155,7 +156,7 @@ def test_agrees_with_algorithm_1_as_printed(name):
 @pytest.mark.slow
 def test_values_do_not_depend_on_the_chunk(monkeypatch):
     expected = _run(_problem(), _algorithm()).risk
-    monkeypatch.setattr(chunks, "_CHUNK_STEPS", 3)
+    monkeypatch.setattr(driver, "_CHUNK_STEPS", 3)
     # A key of its own among the compiled functions.
     found = jax.jit(lambda: _run(_problem(), _algorithm()).risk)()
     np.testing.assert_allclose(found, expected, rtol=2e-5)

@@ -29,8 +29,7 @@ from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.core.numerics.compensated_sum import add
 from jaxdp.core.numerics.counter_normals import Words, key_words, normal_pairs
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.simulation.driver import AbstractPassRuns, Reading
-from jaxdp.simulation.streams.chunks import even_chunks
+from jaxdp.simulation.driver import AbstractPassRuns, Reading, even_chunks
 
 
 class _State(eqx.Module):
