@@ -32,6 +32,7 @@ from jaxdp.core.numerics.compensated_sum import add
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.core.recording import longest_stretch, record_steps
 from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_plain_pass
 from jaxdp.theory.recorded_steps import recorded
@@ -66,6 +67,12 @@ class FiniteDimension(AbstractTheory):
     """
 
     def read(self, problem, algorithm):
+        # The surrogate of a table, which `require_plain_pass` would advise, is not isotropic.
+        if not isinstance(problem, LinearRegression):
+            raise NotCoveredError(
+                "it needs isotropic Gaussian inputs (LinearRegression.isotropic), got "
+                f"{type(problem).__name__}"
+            )
         require_plain_pass(problem, algorithm)
         if algorithm.batch_size > 1:
             raise NotCoveredError(
