@@ -146,17 +146,9 @@ def _fault_among(
     *,
     of_steps: bool,
 ) -> tuple[str | None, tuple[float, str]]:
-    """Where a rate is no number, negative, or above an earlier one; and the lowest so far.
+    """Where a rate is no number, negative, or above an earlier one, in words, or None.
 
-    Args:
-        found: the rates, in the order of time.
-        at: the time or step of each.
-        place: a template that names one of them.
-        before: the lowest rate of earlier blocks, and where it was.
-        of_steps: whether these are the rates of steps.
-
-    Returns:
-        The fault in words, or None; the lowest rate so far, and where it was.
+    Also returned are the lowest rate so far and where it was; `before` has those of earlier blocks.
     """
     rates, (bound, where) = np.asarray(found, np.float64), before or (np.inf, "")
     is_wrong = ~np.isfinite(rates) | (rates < 0)

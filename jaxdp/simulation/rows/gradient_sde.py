@@ -38,7 +38,7 @@ _LEAST_STEPS, _MOST_STEPS = 200, 1_000_000
 _STEPS_PER_TIME = 4
 
 
-class _AbstractGradientSDE(AbstractSimulator):
+class AbstractGradientSDE(AbstractSimulator):
     """Paths of one of the two diffusions, in the coordinates that training sees."""
 
     has_parameters: ClassVar[bool] = False
@@ -71,7 +71,7 @@ class _AbstractGradientSDE(AbstractSimulator):
         return announced(paths, progress)
 
 
-class ClippedSDE(_AbstractGradientSDE):
+class ClippedSDE(AbstractGradientSDE):
     """Paths of the diffusion PF (3.5), the limit of `DPGD` for small steps at one noise.
 
     Memory beside problem and result: 20 numbers a run for each row and test row, and 10 n^2.
@@ -92,7 +92,7 @@ class ClippedSDE(_AbstractGradientSDE):
     is_clipped: ClassVar[bool] = True
 
 
-class OrnsteinUhlenbeckSDE(_AbstractGradientSDE):
+class OrnsteinUhlenbeckSDE(AbstractGradientSDE):
     """Paths of the unclipped diffusion PF (6.1), which `OrnsteinUhlenbeck` solves exactly.
 
     `clipped_fraction` counts the samples that clipping would have touched. Memory is that of

@@ -38,13 +38,7 @@ def signal_paths(
     slots,
     per_record: int,
 ) -> Trajectory:
-    """Paths by Euler and Maruyama's rule over increasing times.
-
-    Record j is the state at times[slots[j]].
-
-    Args:
-        per_record: equal steps between neighbouring times.
-    """
+    """Paths by Euler and Maruyama's rule; record j is the state at times[slots[j]]."""
     dtype, dim = float_dtype(problem, algorithm), problem.dim
     times, schedule = times.astype(dtype), algorithm.learning_rate
     gamma = algorithm.aspect_ratio(dim).astype(dtype)

@@ -241,14 +241,7 @@ def recorded_closure(
     at_record: np.ndarray | Int[Array, " records"],
     longest: int | Int[Array, ""],
 ) -> tuple[Float[Array, " records"], dict[str, Float[Array, " records"]], Any]:
-    """Risk, observables and what else is read of a closure's moments at the records.
-
-    Args:
-        step, start, longest: as for `jaxdp.theory.recorded_steps.recorded`.
-        read: from a state to risk, observables and what else is wanted; the observable
-            "clipped_fraction" is a sum over the steps, and is divided by their number.
-        at_record: after how many steps to read, rising from 0.
-    """
+    """Risk, observables and what else `read` finds at the records, "clipped_fraction" as a mean."""
     at_record = jnp.asarray(at_record)
     risk, observables, further = recorded(step, start, read, at_record, longest)
     return risk, mean_clipped(observables, at_record), further

@@ -107,12 +107,7 @@ def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> Line
 
 
 def of_descent(rate: Float[Array, ""], noise_std: Float[Array, ""]) -> LinearRecursion:
-    """Full-batch gradient descent: one number a coordinate, no draw of a batch.
-
-    Args:
-        rate: what the mean gradient is multiplied by.
-        noise_std: of the noise on the weights.
-    """
+    """Full-batch gradient descent with noise on the weights: no draw of a batch."""
     dtype = jnp.result_type(rate, noise_std)
     updates = Update(
         transition=jnp.ones((1, 1, 1), dtype),
@@ -132,13 +127,7 @@ def of_batches(
     own: Float[Array, ""],
     joint: Float[Array, ""],
 ) -> LinearRecursion:
-    """A linear optimiser that is given noisy means over batches drawn afresh in every step.
-
-    Args:
-        state: the matrices of the optimiser.
-        noise_std: of the noise on the mean, per coordinate.
-        own, joint: as in `LinearRecursion`.
-    """
+    """A linear optimiser that is given noisy means over batches drawn afresh in every step."""
     injections = as_wide_float(state.injections)
     updates = Update(
         transition=as_wide_float(state.transitions),
@@ -155,11 +144,8 @@ def with_buffers(
 ) -> LinearRecursion:
     r"""The recursion with noise $\zeta_t + \sum_k h_k b_k$ in place of $\zeta_t$.
 
-    The buffers $b_k$, which become $\lambda_k b_k + \zeta_t$, are more numbers of a coordinate.
-
-    Args:
-        recursion: with independent noise.
-        scales, decays: h and lambda, as in `BufferedToeplitzNoise`.
+    The buffers $b_k$, which become $\lambda_k b_k + \zeta_t$, are more numbers of a coordinate:
+    h are the scales and lambda the decays of `BufferedToeplitzNoise`.
     """
     updates, count = recursion.updates, len(scales)
     steps = updates.share.shape[0]
@@ -190,11 +176,6 @@ def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> L
     The noises of an epoch add up to nothing. Given the sum W of those of its first j steps, the
     next has the mean $-W/(K - j)$, and of the covariance of a batch drawn afresh the share
     $(1 - 1/(K - j))/(1 - 1/K)$.
-
-    Args:
-        recursion: of batches of the same size, drawn afresh.
-        num_steps: T.
-        per_epoch: K.
     """
     updates, size = recursion.updates, recursion.size
     if per_epoch == 1:

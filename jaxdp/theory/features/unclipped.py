@@ -38,7 +38,7 @@ from jaxdp.theory.features.modes import (
 _LEAST_FACTOR = 1e-3
 
 
-class _AbstractUnclipped(AbstractTheory):
+class AbstractUnclipped(AbstractTheory):
     """A theory of DP-GD that knows no clipping."""
 
     def read(self, problem, algorithm):
@@ -46,7 +46,7 @@ class _AbstractUnclipped(AbstractTheory):
         return problem, algorithm
 
 
-class OrnsteinUhlenbeck(_AbstractUnclipped):
+class OrnsteinUhlenbeck(AbstractUnclipped):
     r"""Expected test error of the unclipped diffusion PF (6.1), in closed form.
 
     It predicts DP-GD as long as no sample is clipped: `exit_probability` says how likely a path
@@ -74,7 +74,7 @@ class OrnsteinUhlenbeck(_AbstractUnclipped):
         return _in_continuous_time(modes, algorithm, diffusion, records, label="OU")
 
 
-class GradientFlow(_AbstractUnclipped):
+class GradientFlow(AbstractUnclipped):
     """Test error of gradient flow: no noise, no clipping, small steps.
 
     `exit_probability` is 1 from where the flow leaves the no-clip set PF (6.2), and 0 before.
@@ -96,7 +96,7 @@ class GradientFlow(_AbstractUnclipped):
         return _in_continuous_time(modes, algorithm, noiseless, records, label="gradient flow")
 
 
-class UnclippedRecursion(_AbstractUnclipped):
+class UnclippedRecursion(AbstractUnclipped):
     """Expected test error of DP-GD without its clipping after each of its T steps, exactly.
 
     `exit_probability` says how likely a path would have been clipped. Steps beyond the stability

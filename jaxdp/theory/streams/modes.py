@@ -157,13 +157,10 @@ def eigen_modes(problem: LinearRegression) -> Modes:
 def direction_modes(
     problem: LinearRegression, quadratics: dict[str, Float[Array, " dim"]]
 ) -> Modes:
-    """One mode per direction of the eigenbasis, of which weighted sums are asked.
+    """One mode per direction of the eigenbasis, for weighted sums of (theta_j - theta*_j)^2.
 
     Within the block of one eigenvalue directions with more of the target start higher; the blocks'
     means, which set the risk, do not know which.
-
-    Args:
-        quadratics: by name m, of the sum of m_j (theta_j - theta*_j)^2.
     """
     dim = problem.dim
     share = problem.spectrum / dim
@@ -180,12 +177,7 @@ def direction_modes(
 
 
 def checked_quadratics(quadratics: Any) -> dict[str, Float[Array, " dim"]]:
-    """Weights by name as arrays.
-
-    Raises:
-        TypeError: they are no dictionary of names.
-        ValueError: a name is taken by another observable.
-    """
+    """Weights by name as arrays; raises for names that other observables have."""
     require_kind("quadratics", quadratics, dict, "a dictionary from names to weights")
     for name in quadratics:
         require_kind("a name of quadratics", name, str, "a text")

@@ -74,14 +74,7 @@ class OnePassRate(NamedTuple):
         curvature_bound: float,
         scales: Any = 1.0,
     ) -> "OnePassRate":
-        r"""The learning rate of an algorithm on inputs of d dimensions.
-
-        Args:
-            dim: d.
-            dtype: of the equations' state.
-            curvature_bound: of the loss.
-            scales: s of inputs $x = \sqrt s\,\Sigma^{1/2} g$.
-        """
+        r"""That of an algorithm on inputs $x = \sqrt s\,\Sigma^{1/2} g$ of scales s."""
         schedule = algorithm.learning_rate
         gamma = algorithm.aspect_ratio(dim).astype(dtype)
         cap = 2 / (curvature_bound * gamma * algorithm.batch_size) / scales

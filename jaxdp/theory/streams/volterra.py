@@ -89,11 +89,8 @@ def path_of(
 ) -> Path:
     """The system, solved step by step.
 
-    Args:
-        modes: of the problem.
-        algorithm: with K steps.
-        more_noise: added to $|h_{i,k}|^2$, by step and mode: derivatives with respect to it say
-            what the noise of each step costs.
+    Derivatives with respect to `more_noise`, which is added to $|h_{i,k}|^2$, say what the noise of
+    each step costs.
     """
     dtype = float_dtype(modes, algorithm)
     count, dim, batch = algorithm.num_steps, modes.dim, algorithm.batch_size
