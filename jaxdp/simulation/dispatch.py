@@ -16,8 +16,6 @@ from jaxdp.simulation.rows.function_space import FunctionSpace
 
 # Exact in law, cheapest first.
 _DEFAULTS: tuple[AbstractSimulator, ...] = (FunctionSpace(), Reduced(), Iterates())
-# Those of them that have parameters to return.
-_WITH_PARAMETERS: tuple[AbstractSimulator, ...] = (Iterates(),)
 
 
 def simulate(
@@ -72,12 +70,17 @@ def simulate(
     require_kind("keep_parameters", keep_parameters, bool, "True or False")
     if simulator is not None:
         require_kind("simulator", simulator, AbstractSimulator, "one such as jaxdp.Iterates()")
-    candidates = _WITH_PARAMETERS if keep_parameters else _DEFAULTS
-    if simulator is not None:
-        candidates = (simulator,)
     reasons = []
-    for candidate in candidates:
-        reason = candidate.covers(problem, algorithm)
+    for candidate in _DEFAULTS if simulator is None else (simulator,):
+        name = type(candidate).__name__
+        if keep_parameters and not candidate.has_parameters:
+            if simulator is None:
+                continue
+            raise ValueError(
+                f"expected keep_parameters=False: {name} has no parameters to return; use "
+                "Iterates()"
+            )
+        reason = candidate.reason_against(problem, algorithm)
         if reason is None:
             return candidate.simulate(
                 problem,
@@ -88,5 +91,5 @@ def simulate(
                 keep_parameters=keep_parameters,
                 progress=listener_of(progress, "simulate"),
             )
-        reasons.append(f"{type(candidate).__name__}: {reason}")
+        reasons.append(f"{name}: {reason}")
     raise NotCoveredError("; ".join(reasons))

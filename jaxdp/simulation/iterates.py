@@ -1,5 +1,7 @@
 """The algorithm itself, step by step, in all its dimensions."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -8,7 +10,6 @@ from jaxdp.algorithms.base import (
     AbstractOnePassAlgorithm,
     AbstractRowsAlgorithm,
 )
-from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count
@@ -17,10 +18,9 @@ from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractSampleProblem
 from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator, length_of_pass
-from jaxdp.simulation.driver import drive, ranges_of
+from jaxdp.simulation.driver import Chunks, drive, ranges_of
 from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
 from jaxdp.simulation.rows.function_space import FunctionSpace
-from jaxdp.simulation.streams.chunks import Chunks
 from jaxdp.simulation.streams.one_pass import OnePassRuns
 
 
@@ -53,14 +53,14 @@ class Iterates(AbstractSimulator):
         (3, 200)
     """
 
+    has_parameters: ClassVar[bool] = True
     chunk_size: int | None = eqx.field(static=True, converter=plain_number, default=None)
 
     def __check_init__(self):
         if self.chunk_size is not None:
             require_count("chunk_size", self.chunk_size)
 
-    def covers(self, problem, algorithm):
-        require_pair(problem, algorithm)
+    def reason_against(self, problem, algorithm):
         if isinstance(problem, AbstractSampleProblem):
             if not isinstance(algorithm, AbstractOnePassAlgorithm):
                 return (
@@ -78,7 +78,7 @@ class Iterates(AbstractSimulator):
             if reason is None and problem.num_features is None:
                 instead = (
                     "use FunctionSpace() or problem.reduced()"
-                    if FunctionSpace().covers(problem, algorithm) is None
+                    if FunctionSpace().reason_against(problem, algorithm) is None
                     else "give it weights, or simulate problem.reduced()"
                 )
                 reason = f"infinitely many features cannot be written down; {instead}"

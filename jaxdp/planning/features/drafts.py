@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
@@ -18,8 +17,8 @@ from jaxdp.core.checks import described, host_number, require_callable, require_
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.problems.rows.features import AbstractFeatureProblem
-from jaxdp.theory.coverage import require_rows
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
+from jaxdp.theory.features.linear_recursion import LinearRecursion
 
 _MOST_STEPS = 2**31 - 1
 # At which the optimiser is looked at before the search.
@@ -71,14 +70,14 @@ def is_covered_as_linear(problem: AbstractFeatureProblem, draft: PrivateOptimise
         NotCoveredError: it is neither.
         ValueError: a learning rate changes nothing.
     """
-    reason = GaussianClosure().covers(problem, draft)
-    if reason is not None:
-        raise NotCoveredError(f"a plan asks GaussianClosure: {reason}")
-    if require_rows(problem, draft) is None:
+    try:
+        *_, updates = GaussianClosure().read(problem, draft)
+    except NotCoveredError as error:
+        raise NotCoveredError(f"a plan asks GaussianClosure: {error}") from None
+    if isinstance(updates, LinearRecursion):
         _require_use_of_the_rate(draft)
         return True
-    found = adam_constants(draft)
-    if not isinstance(found, str) and not np.allclose(found.learning_rate, _A_RATE):
+    if not np.allclose(updates.learning_rate, _A_RATE):
         raise NotCoveredError(
             "of Adam one learning rate is planned, for all steps: expected a factory such as "
             "optax.adam, got one that changes the rate that it is given"

@@ -22,8 +22,7 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.streams.gradient_moments import gradient_moments
-from jaxdp.theory.streams.modes import Modes, eigen_modes
+from jaxdp.theory.streams.modes import Modes, eigen_modes, gradient_moments
 
 # A search follows at most so many modes.
 _MOST_MODES = 32

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jax import lax
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jax.lax import Precision
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.base import AbstractRowsAlgorithm
 from jaxdp.core.arrays import float_dtype
@@ -22,7 +23,6 @@ from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.features import ReducedFeatures
 from jaxdp.simulation.base import Progress
 from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of
-from jaxdp.simulation.rows.row_products import clipped_slopes, gradient_sums, predictions_of
 
 Draw = Callable[[Key[Array, ""], Int[Array, ""], int, Any], Float[Array, " count"]]
 """Standard normals from a run's key, the number of the step, their number and their type.
@@ -200,3 +200,43 @@ def _padded(gradients, count: int):
     """Gradients with zeros for the coordinates that no training row has."""
     missing = count - gradients.shape[1]
     return jnp.pad(gradients, ((0, 0), (0, missing)) + ((0, 0),) * (gradients.ndim - 2))
+
+
+def predictions_of(
+    parameters: Float[Array, "runs features *outputs"], features: Float[Array, "rows features"]
+) -> Float[Array, "runs rows *outputs"]:
+    """What the model of each run predicts for the rows."""
+    # Residuals decide a clip: products at full precision, here and below.
+    if parameters.ndim == 2:
+        return jnp.matmul(parameters, features.T, precision=Precision.HIGHEST)
+    return jnp.einsum("rfk,nf->rnk", parameters, features, precision=Precision.HIGHEST)
+
+
+def gradient_sums(
+    slopes: Float[Array, "runs rows *outputs"], features: Float[Array, "rows features"]
+) -> Float[Array, "runs features *outputs"]:
+    """The sum over the rows of slope times features."""
+    # A rounded sum of clipped gradients is a longer one.
+    if slopes.ndim == 2:
+        return jnp.matmul(slopes, features, precision=Precision.HIGHEST)
+    return jnp.einsum("rnk,nf->rfk", slopes, features, precision=Precision.HIGHEST)
+
+
+def clipped_slopes(
+    algorithm: AbstractRowsAlgorithm,
+    slopes: Float[Array, "runs rows *outputs"],
+    feature_norms: Float[Array, " rows"],
+) -> tuple[Float[Array, "runs rows *outputs"], Bool[Array, "runs rows"]]:
+    r"""The slopes as the algorithm clips them, and which samples were clipped.
+
+    The gradient of a sample with features $\varphi$ and slopes s, one an output, is the matrix
+    $\varphi s^\top$, of norm $\|\varphi\|\,\|s\|$: its slopes are scaled together, as one slope of
+    their norm would be.
+    """
+    if slopes.ndim == 2:
+        return algorithm.clipped_slopes(slopes, feature_norms)
+    lengths = jnp.linalg.norm(slopes, axis=-1)
+    clipped, is_clipped = algorithm.clipped_slopes(lengths, feature_norms)
+    is_zero = clipped == 0
+    factors = clipped / jnp.where(is_zero, 1, lengths)
+    return jnp.where(is_zero[..., None], 0, slopes * factors[..., None]), is_clipped

@@ -7,11 +7,12 @@ linear and does the same to every coordinate commutes with the rotation, which l
 noise as it is; test_everyday_simulation checks that in law against NumPy.
 """
 
+from typing import ClassVar
+
 import jax
 from jax.core import Tracer
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
-from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.algorithms.transformations.linear_state import linear_state
@@ -51,8 +52,9 @@ class FunctionSpace(AbstractSimulator):
         (True, (3, 101))
     """
 
-    def covers(self, problem, algorithm):
-        require_pair(problem, algorithm)
+    has_parameters: ClassVar[bool] = False
+
+    def reason_against(self, problem, algorithm):
         if not isinstance(problem, AbstractFeatureProblem):
             return f"it needs features on fixed rows, got {type(problem).__name__}"
         if isinstance(algorithm, PrivateOptimiser):
@@ -70,11 +72,6 @@ class FunctionSpace(AbstractSimulator):
     def simulate(
         self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
     ) -> Trajectory:
-        if keep_parameters:
-            raise ValueError(
-                "expected keep_parameters=False: FunctionSpace knows the function and not the "
-                "parameters; use Iterates()"
-            )
         algorithm.require_rows(problem.num_train)
         reduced = problem.reduced()
         if isinstance(algorithm, AbstractFullBatchAlgorithm):
@@ -86,7 +83,7 @@ class FunctionSpace(AbstractSimulator):
             key=stream_key(key, "FunctionSpace"),
             num_runs=num_runs,
             records=records,
-            keep_parameters=False,
+            keep_parameters=keep_parameters,
             progress=progress,
         )
 

@@ -20,17 +20,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_rows
-from jaxdp.theory.features.closure_prediction import (
+from jaxdp.theory.features.closed_moments import (
     closure_trajectory,
     record_numbers,
     recorded_closure,
-    warn_beyond_stability,
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, product
-from jaxdp.theory.features.stability import growth
+from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 
 class ModewiseClosure(AbstractTheory):
@@ -57,24 +57,24 @@ class ModewiseClosure(AbstractTheory):
         ((3,), True)
     """
 
-    def covers(self, problem, algorithm):
-        reason = require_rows(problem, algorithm)
-        if reason is None and problem.loss.num_outputs is None:
-            return f"it describes the softmax loss, got {type(problem.loss).__name__}"
-        return reason
+    def read(self, problem, algorithm):
+        require_rows(problem, algorithm)
+        if problem.loss.num_outputs is None:
+            came = type(problem.loss).__name__
+            raise NotCoveredError(f"it describes the softmax loss, got {came}")
+        return problem, algorithm, linear_recursion(algorithm, problem.num_train)
 
-    def predict(self, problem, algorithm, *, records):
-        at_record, longest = record_numbers(algorithm, records)
+    def solve(self, reading, records):
+        problem, algorithm, recursion = reading
         modes = kernel_modes(problem)
-        recursion = linear_recursion(algorithm, modes.num_train)
-        risk, observables, _ = _predict(
-            modes, recursion, modes.slope_limits(algorithm), at_record, longest
-        )
-        grows = growth(modes, recursion)
-        unstable = grows.is_unstable(observables["clipped_fraction"][-1])
+        at_record, longest = record_numbers(algorithm, records)
+        limits = modes.slope_limits(algorithm)
+        risk, observables, _ = _predict(modes, recursion, limits, at_record, longest)
+        grows, clipped = growth(modes, recursion), observables["clipped_fraction"][-1]
         parts = modes, algorithm, at_record, risk, observables
+        unstable = grows.is_unstable(clipped)
         found = closure_trajectory(*parts, label="modewise closure", unstable=unstable)
-        warn_beyond_stability(modes, algorithm, grows, found)
+        warn_beyond_stability(modes, algorithm, grows, clipped)
         return found
 
 

@@ -32,11 +32,11 @@ $\min(w, c/\sqrt s)$. Losses change how the problem is learnt, not its risk.
 A falls and N rises with R for each s, so that both averages do: all that is used of $\mu_c$ and
 $\nu_c$ in proofs of bounds.
 
-Source: AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments, test_huber_stream.
+Source: AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -45,6 +45,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_float, in_jax, in_numpy
 from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Trajectory
@@ -52,7 +53,7 @@ from jaxdp.losses import AbstractResidualLoss
 from jaxdp.problems.streams.input_scales import InputScales
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.solver import prediction
-from jaxdp.theory.streams.capped_rate import capped_share
+from jaxdp.theory.streams.one_pass_rate import capped_share
 
 # Observables of every theory of modes.
 _TAKEN = ("clipped_fraction", "capped_fraction", "distance")
@@ -157,13 +158,10 @@ def eigen_modes(problem: LinearRegression) -> Modes:
 def direction_modes(
     problem: LinearRegression, quadratics: dict[str, Float[Array, " dim"]]
 ) -> Modes:
-    """One mode per direction of the eigenbasis, of which weighted sums are asked.
+    """One mode per direction of the eigenbasis, for weighted sums of (theta_j - theta*_j)^2.
 
     Within the block of one eigenvalue directions with more of the target start higher; the blocks'
     means, which set the risk, do not know which.
-
-    Args:
-        quadratics: by name m, of the sum of m_j (theta_j - theta*_j)^2.
     """
     dim = problem.dim
     share = problem.spectrum / dim
@@ -180,12 +178,7 @@ def direction_modes(
 
 
 def checked_quadratics(quadratics: Any) -> dict[str, Float[Array, " dim"]]:
-    """Weights by name as arrays.
-
-    Raises:
-        TypeError: they are no dictionary of names.
-        ValueError: a name is taken by another observable.
-    """
+    """Weights by name as arrays; raises for names that other observables have."""
     require_kind("quadratics", quadratics, dict, "a dictionary from names to weights")
     for name in quadratics:
         require_kind("a name of quadratics", name, str, "a text")
@@ -194,28 +187,49 @@ def checked_quadratics(quadratics: Any) -> dict[str, Float[Array, " dim"]]:
     return {name: as_float(weights, name) for name, weights in quadratics.items()}
 
 
-def capped_fraction(
-    modes: Modes, algorithm: OnePassDPSGD, time: Float[Array, " records"]
-) -> Float[Array, " records"]:
-    r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
+class GradientMoments(NamedTuple):
+    """What one step's gradients do on average.
 
-    Within about .002 when the effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is
-    10 or more, .03 at 1. Derived: test_capped_fraction_matches_simulation.
+    Attributes:
+        descent: A, of the capped rate times the scale times the descent factor.
+        diffusion: N, times what the step shares of the noise.
+        clipped: the probability that a gradient's norm is clipped.
     """
 
-    def threshold(nodes):
-        rate = algorithm.learning_rate(nodes) * algorithm.aspect_ratio(modes.dim)
-        # 2 / eta_k in units of d, the mean of |x|^2.
-        positive = jnp.maximum(rate, jnp.finfo(time.dtype).tiny)
-        return 2 / (modes.curvature_bound * positive * algorithm.batch_size)
+    descent: Float[Array, ""]
+    diffusion: Float[Array, ""]
+    clipped: Float[Array, ""]
 
-    variance = 2 * modes.mean_square / (9 * modes.dim)
-    return capped_share(
-        threshold,
-        time,
-        mean=1 - variance,
-        deviation=jnp.sqrt(variance),
-        scales=None if modes.scales is None else modes.levels(time.dtype),
+
+def gradient_moments(
+    modes: Modes,
+    clip: NormClip,
+    risk: Float[Array, ""],
+    rates: Float[Array, "*levels"],
+    share: Float[Array, ""] | float,
+) -> GradientMoments:
+    """The two moments of a sample's clipped and capped gradient, averaged over the inputs' scale.
+
+    Args:
+        risk: R.
+        rates: as capped, one for each scale of the inputs.
+        share: of the gradient's noise in the step's, gamma in continuous time.
+    """
+    values, weights = modes.levels(risk.dtype)
+    second_moment = modes.second_moment(values * risk)
+    if modes.loss is None:
+        descent, variance = clip.moments(values * second_moment)
+        square, clipped = variance * second_moment, 1 - descent
+    else:
+        # The residual is a centred normal number; |x| is the root of s in units of sqrt(d).
+        zero = jnp.zeros_like(second_moment)
+        limits = jnp.broadcast_to(clip.scale / values**0.5, zero.shape)
+        slope = modes.loss.clipped_slope(zero, second_moment, zero, limits)
+        descent, square, clipped = slope.derivative, slope.square, slope.clipped
+    pull = weights * values * rates
+    push = weights * values * rates**2 * share
+    return GradientMoments(
+        jnp.sum(pull * descent), jnp.sum(push * square) / 2, jnp.sum(weights * clipped)
     )
 
 
@@ -230,33 +244,38 @@ def as_trajectory(
     *,
     is_valid: Bool[Array, ""],
     time: Float[Array, " records"],
-    risk: Float[Array, " records"],
-    final_risk: Float[Array, ""],
     clipped_area: Float[Array, " records"],
-    label: str,
     quadratics: dict[str, Float[Array, " records"]],
-    std: Float[Array, " records"] | None = None,
-    final_std: Float[Array, ""] | None = None,
-    stopped: Bool[Array, ""] | bool = False,
+    **predicted: Any,
 ) -> Trajectory:
     """A prediction as a Trajectory, with the shares of samples clipped and capped so far.
 
     Args:
         is_valid: of modes and algorithm.
         quadratics: the modes' observables at the records.
+        predicted: risk, label and what else `jaxdp.theory.solver.prediction` takes.
     """
-    return prediction(
-        is_valid,
-        time=time,
-        risk=risk,
-        final_risk=final_risk,
-        observables={
-            "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
-            "capped_fraction": capped_fraction(modes, algorithm, time),
-        }
-        | quadratics,
-        label=label,
-        std=std,
-        final_std=final_std,
-        stopped=stopped,
-    )
+    shares = {
+        "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
+        "capped_fraction": _capped_fraction(modes, algorithm, time),
+    }
+    return prediction(is_valid, time=time, observables=shares | quadratics, **predicted)
+
+
+def _capped_fraction(modes: Modes, algorithm: OnePassDPSGD, time: Float[Array, " records"]):
+    r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
+
+    Within about .002 when the effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is
+    10 or more, .03 at 1. Derived: test_capped_fraction_matches_simulation.
+    """
+
+    def threshold(nodes):
+        rate = algorithm.learning_rate(nodes) * algorithm.aspect_ratio(modes.dim)
+        # 2 / eta_k in units of d, the mean of |x|^2.
+        positive = jnp.maximum(rate, jnp.finfo(time.dtype).tiny)
+        return 2 / (modes.curvature_bound * positive * algorithm.batch_size)
+
+    variance = 2 * modes.mean_square / (9 * modes.dim)
+    scales = None if modes.scales is None else modes.levels(time.dtype)
+    moments = {"mean": 1 - variance, "deviation": jnp.sqrt(variance)}
+    return capped_share(threshold, time, **moments, scales=scales)

@@ -1,9 +1,9 @@
-r"""The deterministic equivalent where labels follow one direction of isotropic inputs.
+r"""Overlap and remainder: the deterministic equivalent where labels follow one direction.
 
-Two numbers close the equations of one-pass DP-SGD: the overlap p with the target and the remainder
-w, the squared norm of what is orthogonal to it. With $g = \min(\tilde\eta, 2/(\ell\gamma B))$, the
-loss's curvature bound $\ell$ and the moments of the slope cut at c (`SignalSlope`: $a = E[\psi
-z]$, $D = E[\psi']$, $M = E[\psi^2]$),
+Inputs are isotropic. Two numbers close the equations of one-pass DP-SGD: the overlap p with the
+target and the remainder w, the squared norm of what is orthogonal to it. With $g =
+\min(\tilde\eta, 2/(\ell\gamma B))$, the loss's curvature bound $\ell$ and the moments of the slope
+cut at c (`SignalSlope`: $a = E[\psi z]$, $D = E[\psi']$, $M = E[\psi^2]$),
 
 $$ p' = -g\,a, \qquad w' = -2g D\,w + g^2\gamma M - 4\frac{c^2\gamma^2}{\rho^2}
    \frac{d\tilde\eta^2}{dt}, $$
@@ -14,7 +14,15 @@ noise of a step has d coordinates of variance $4C^2\sigma_k^2/B^2$. As in
 `jaxdp.theory.streams.coupled_ode` no schedule is differentiated: the state is w with all the noise
 still to come. For the squared loss a = D (p - S), and the risk $((p - S)^2 + w)/2$ obeys AC (62).
 
-Derived: one step's change of p and w under Algorithm 1, as d and n grow together; test_signal_ode.
+One step of size eta on a batch of B, with $g = \min(\eta, 2/(\ell d))$, makes
+
+$$ p \leftarrow p - g\,a, \qquad w \leftarrow \bigl(1 - 2gD + (1 - 1/B)\,g^2D^2\bigr) w
+   + g^2 (d/B)\,M + 4c^2d^2\sigma^2/B^2 : $$
+
+the squared mean gradient, which B samples share, is what the differential equation loses.
+
+Derived: one step's change of p and w under Algorithm 1, with batches for the recursion, as d and n
+grow together for the equation; test_signal_ode, test_discrete_recursion.
 """
 
 import diffrax
@@ -25,18 +33,13 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
+from jaxdp.core.numerics.compensated_sum import add
+from jaxdp.core.recording import longest_stretch, record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.solver import (
-    SLOW_AT_THE_END,
-    Instant,
-    Tolerances,
-    adjoint_for,
-    prediction,
-    solve,
-)
-from jaxdp.theory.streams.capped_rate import capped_share
-from jaxdp.theory.streams.one_pass_rate import MAX_STEPS, OnePassRate, recorded_pass
+from jaxdp.theory.recorded_steps import recorded
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, adjoint_for, prediction, solve
+from jaxdp.theory.streams.one_pass_rate import MAX_STEPS, OnePassRate, capped_share, recorded_pass
 
 
 def _norm_of_the_state(error):
@@ -54,7 +57,7 @@ def integrate_signal(
     records: int,
     adjoint: diffrax.AbstractAdjoint,
 ) -> Trajectory:
-    """The predicted trajectory; observables "overlap" and "norm_squared" beside the shares."""
+    """The trajectory of the differential equation; observables "overlap" and "norm_squared" too."""
     adjoint = adjoint_for(adjoint, problem, algorithm)
     return _solve(problem, *recorded_pass(algorithm, records), adjoint)
 
@@ -91,33 +94,67 @@ def _solve(problem, algorithm, time, adjoint) -> Trajectory:
         kinks=learning_rate.kinks,
     )
     remainder = jnp.maximum(shifted - noise_to_come(time), 0)
-    return signal_trajectory(
-        problem,
-        algorithm,
-        time=time,
-        overlap=overlap,
-        remainder=remainder,
-        # As in AC Proposition 5: the noise of the last step, which comes after time 1.
-        final_remainder=remainder[-1] + strength * learning_rate.last_square,
-        clipped_area=clipped_area,
-        label="ODE",
-        stopped=stopped,
-    )
+    # As in AC Proposition 5: the noise of the last step, which comes after time 1.
+    final = remainder[-1] + strength * learning_rate.last_square
+    path = time, overlap, remainder, final, clipped_area
+    return _trajectory(problem, algorithm, *path, label="ODE", stopped=stopped)
 
 
-def signal_trajectory(
+@eqx.filter_jit
+def recurse_signal(
+    problem: AbstractSignalProblem, algorithm: OnePassDPSGD, records: int
+) -> Trajectory:
+    """The trajectory of the recursion, at the cost of the algorithm's steps."""
+    dtype = float_dtype(problem, algorithm)
+    count, dim, batch = algorithm.num_steps, problem.dim, algorithm.batch_size
+    at_record = jnp.asarray(record_steps(count, records))
+    cap = 2 / (problem.loss.curvature_bound * dim)
+    # d (2 C sigma / B)^2 over the squared rate's drop.
+    strength = 4 * (algorithm.noise_ratio * algorithm.aspect_ratio(dim)) ** 2
+    limit = algorithm.clip_scale.astype(dtype)
+
+    def step(state, index):
+        overlap, remainder, _ = (total for total, _ in state)
+        step = index + 1
+        moments = problem.slope_moments(overlap, remainder, limit)
+        rate = jnp.minimum(algorithm.step_size(step), cap)
+        mean = rate * moments.derivative
+        change = ((1 - 1 / batch) * mean**2 - 2 * mean) * remainder
+        change += rate**2 * (dim / batch) * moments.square
+        change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
+        changes = (-rate * moments.along, change, moments.clipped / count)
+        return tuple(
+            add(total, excess, change.astype(dtype))
+            for (total, excess), change in zip(state, changes, strict=True)
+        )
+
+    def read(state):
+        return tuple(total for total, _ in state)
+
+    zero = jnp.zeros((), dtype)
+    # Overlap, remainder and the share clipped, with what rounding has added to each.
+    state = ((zero, zero),) * 3
+    longest = longest_stretch(count, records)
+    overlap, remainder, clipped = recorded(step, state, read, at_record, longest)
+    final = remainder[-1] + strength * algorithm.squared_rate_drop(jnp.asarray(count))
+    time = (at_record / jnp.asarray(count, float)).astype(dtype)
+    path = time, overlap, remainder, final, clipped
+    return _trajectory(problem, algorithm, *path, label="recursion")
+
+
+def _trajectory(
     problem: AbstractSignalProblem,
     algorithm: OnePassDPSGD,
-    *,
     time: Float[Array, " records"],
     overlap: Float[Array, " records"],
     remainder: Float[Array, " records"],
     final_remainder: Float[Array, ""],
     clipped_area: Float[Array, " records"],
+    *,
     label: str,
     stopped: Bool[Array, ""] | bool = False,
 ) -> Trajectory:
-    """A prediction of overlap and remainder as a Trajectory, with what is made of them."""
+    """A prediction of overlap and remainder as a Trajectory."""
     rates = problem.loss.curvature_bound * algorithm.aspect_ratio(problem.dim)
     cap = (2 / (rates * algorithm.batch_size)).astype(time.dtype)
     schedule, variance = algorithm.learning_rate, 2 / (9 * problem.dim)
