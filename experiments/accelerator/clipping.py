@@ -10,8 +10,8 @@ import jax.random as jr
 
 from experiments.accelerator.parts import Measurement, Row, Setting, attempts, timed
 from experiments.benchmarks import clipping_tasks
+from experiments.benchmarks.clipping_candidates import jaxdp_sum, non_private
 from experiments.benchmarks.clipping_tasks import Task
-from experiments.benchmarks.jax_clipping import jaxdp_sum, non_private
 
 _BATCHES = (2048, 256, 8192)
 

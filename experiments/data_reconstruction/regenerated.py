@@ -62,22 +62,12 @@ class Config:
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
-    """Attack with V in memory and without.
-
-    Args:
-        config: the setting.
-        data: folder with `cifar10/`; None fetches the images.
-    """
+    """Attack with V in memory and without."""
     pictures = frogs_and_trucks(config.images, data)
     num_samples, dim = pictures.rows.inputs.shape
     weights = _weights(config)
-    target = train(
-        pictures,
-        weights.num_features,
-        jax.nn.relu,
-        key=jr.key(config.seed),
-        block_size=weights.block_size,
-    ).target
+    given = {"key": jr.key(config.seed), "block_size": weights.block_size}
+    target = train(pictures, weights.num_features, jax.nn.relu, **given).target
     ends = {}
     for way in harness.track(_WAYS, str):
         # A new process each: a peak can only rise.
@@ -128,11 +118,11 @@ def summary(dataset: xarray.Dataset) -> str:
     head, rows = [*head, "passes", "seconds a pass", "loss", "error"], []
     for way in dataset.way.values:
         at = dataset.sel(way=way)
-        cells = [str(way), *(f"{at[name].item() / 1e6:.1f}" for name in ("peak", "before"))]
-        cells += [f"{at.temporary.item() / 1e6:.2f}", f"{at.seconds.item():.1f}"]
-        cells += [f"{at.passes.item():.0f}", f"{(at.seconds / at.passes).item():.2f}"]
-        cells += [f"{value.item():.1e}" for value in (at.loss, at.row_errors.mean())]
-        rows.append(cells)
+        peak, before, held = (at[one].item() / 1e6 for one in ("peak", "before", "temporary"))
+        cells = [str(way), f"{peak:.1f}", f"{before:.1f}", f"{held:.2f}"]
+        cells += [f"{at.seconds.item():.1f}", f"{at.passes.item():.0f}"]
+        cells += [f"{(at.seconds / at.passes).item():.2f}", f"{at.loss.item():.1e}"]
+        rows.append([*cells, f"{at.row_errors.mean().item():.1e}"])
     text = (
         f"{dataset.num_samples} images, d = {dataset.dim}, p = {dataset.attrs['num_features']}, V "
         f"of {dataset.attrs['weight_bytes'] / 1e6:.1f} MB in {dataset.attrs['num_blocks']} blocks. "
@@ -184,12 +174,8 @@ def _alone(config: Config, in_memory: bool, parameters: np.ndarray) -> dict:
     target = RandomFeaturesTarget(
         weights.materialise() if in_memory else weights, jax.nn.relu, jnp.asarray(parameters)
     )
-    found = attack(
-        target,
-        config.images.num_samples,
-        key=jr.fold_in(jr.key(config.seed), 1),
-        max_passes=config.max_passes,
-    )
+    key, count = jr.fold_in(jr.key(config.seed), 1), config.images.num_samples
+    found = attack(target, count, key=key, max_passes=config.max_passes)
     peak = _peak()
     compiled = jax.jit(loss_and_gradient).lower(target, jnp.asarray(found.inputs)).compile()
     analysis = compiled.memory_analysis()

@@ -10,7 +10,7 @@ from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 
 from experiments.harness import standard_error
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
-from experiments.private_kernel_learning.rates_table import exponent
+from experiments.private_kernel_learning.rates_claims import exponent
 
 _LEVEL = r"$n\mu$"
 _COLORS = {
