@@ -1,7 +1,9 @@
-"""Sums of clipped per-sample gradients in JAX: jaxdp, by hand, optax, jax_privacy.
+"""Sums of clipped per-sample gradients: jaxdp, by hand, optax, jax_privacy, and torch with opacus.
 
-Each is one compiled program of weights, inputs and targets; its temporary memory is the
-compiler's figure. Products are float32 on every device (a GPU would round to TensorFloat-32).
+In JAX each is one compiled program of weights, inputs and targets; its temporary memory is the
+compiler's figure. In torch they run on the kind of device that JAX runs on, with as many threads as
+torch takes. What is timed ends with the clipped sum: no noise, no step. Products are float32 on
+every device (a GPU would round to TensorFloat-32).
 """
 
 import functools
@@ -120,7 +122,7 @@ def _all_gradients(loss, weights, inputs, targets):
     return jax.vmap(jax.grad(loss), (None, 0, 0))(weights, inputs, targets)
 
 
-CANDIDATES: dict[str, Callable[[Task, float], Prepared]] = {
+JAX_CANDIDATES: dict[str, Callable[[Task, float], Prepared]] = {
     NON_PRIVATE: functools.partial(compiled, non_private),
     JAXDP: functools.partial(compiled, jaxdp_sum),
     "scan over samples": functools.partial(compiled, scanned),
@@ -131,10 +133,10 @@ CANDIDATES: dict[str, Callable[[Task, float], Prepared]] = {
 }
 
 
-NON_PRIVATE = "torch, non-private"
+TORCH_NON_PRIVATE = "torch, non-private"
 
 
-def non_private(task: Task, most_bytes: float) -> Prepared:
+def torch_non_private(task: Task, most_bytes: float) -> Prepared:
     """The gradient of the summed loss, without clipping."""
     torch = optional("torch")
     model, inputs, targets = _copied(torch, task)
@@ -231,8 +233,8 @@ def _prepared(torch, gradient: Callable[[], list]) -> Prepared:
     return Prepared(call)
 
 
-CANDIDATES: dict[str, Callable[[Task, float], Prepared]] = {
-    NON_PRIVATE: non_private,
+CANDIDATES = JAX_CANDIDATES | {
+    TORCH_NON_PRIVATE: torch_non_private,
     "opacus, ghost": opacus_ghost,
     "opacus, hooks": opacus_hooks,
 }

@@ -70,10 +70,11 @@ def run(config: Config) -> xarray.Dataset:
         kind, given = _CASES[case]
         study = studies[kind]
         values = study.changed(study.start(), **given)
-        page = _Page(study, values)
+        curve = _timed(dict, lambda values, study=study: study.curve(study.describe(values)))
+        band, page = _timed(study.describe, study.band), _Page(study, values)
         for column, name in enumerate(_SLIDERS[kind]):
             moves = list(_moves(study, values, name, 3 * config.repeats + 1))
-            for what, call in enumerate((_curve(study), _band(study), page)):
+            for what, call in enumerate((curve, band, page)):
                 # One more than is timed: the first may compile.
                 call(values | {name: moves[-1]})
                 for repeat in range(config.repeats):
@@ -95,20 +96,13 @@ def _moves(study: AbstractStudy, values: dict[str, Any], name: str, count: int):
         yield field.at(float(each))
 
 
-def _curve(study: AbstractStudy) -> Callable[[dict[str, Any]], float]:
+def _timed(prepare: Callable, call: Callable) -> Callable[[dict[str, Any]], float]:
+    """Seconds of a call on what was prepared of the settings."""
+
     def seconds(values: dict[str, Any]) -> float:
+        prepared = prepare(values)
         started = time.perf_counter()
-        study.curve(study.describe(values))
-        return time.perf_counter() - started
-
-    return seconds
-
-
-def _band(study: AbstractStudy) -> Callable[[dict[str, Any]], float]:
-    def seconds(values: dict[str, Any]) -> float:
-        described = study.describe(values)
-        started = time.perf_counter()
-        study.band(described)
+        call(prepared)
         return time.perf_counter() - started
 
     return seconds
@@ -169,16 +163,10 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     for kind, limit in LIMITS.items():
         here = dataset.isel(case=np.flatnonzero(dataset.kind.data == kind))
         for what in (_CURVE, _SERVER, _BROWSER):
-            slowest = _median(here, what).max() if here.sizes["case"] else np.nan
-            if not np.isfinite(slowest):
-                continue
-            found.append(
-                Check(
-                    f"{kind}: {what}: the median move of every slider takes less than {limit:g} s",
-                    f"at most {float(slowest):.3f} s",
-                    bool(slowest < limit),
-                )
-            )
+            slowest = float(_median(here, what).max()) if here.sizes["case"] else np.nan
+            if np.isfinite(slowest):
+                claim = f"{kind}: {what}: the median move of every slider takes less than {limit:g}"
+                found.append(Check(f"{claim} s", f"at most {slowest:.3f} s", slowest < limit))
     return found
 
 
@@ -276,13 +264,13 @@ def browser_seconds(settings: Sequence[str], repeats: int) -> np.ndarray | None:
             browser.set_script_timeout(60)
             browser.get(address)
             time.sleep(3)
-            return np.asarray([_moves(browser, setting, repeats) for setting in settings])
+            return np.asarray([_browser_moves(browser, setting, repeats) for setting in settings])
         finally:
             browser.quit()
             server.terminate()
 
 
-def _moves(browser: Any, setting: str, repeats: int) -> list[float]:
+def _browser_moves(browser: Any, setting: str, repeats: int) -> list[float]:
     """Seconds of moves of one slider, back and forth and farther, after one that is not timed."""
     found = []
     for number in range(repeats + 1):

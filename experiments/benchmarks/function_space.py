@@ -253,15 +253,9 @@ def summary(dataset: xarray.Dataset) -> str:
         runs = int(here.num_runs)
         is_reduced = name in dataset.reduced.data
         reduction = f"{float(dataset.reduction.sel(reduced=name)):.2f}" if is_reduced else ""
-        cells = [
-            str(name),
-            f"{runs}",
-            f"{1e3 * seconds:.2f}",
-            f"{1e3 * seconds / runs:.3f}",
-            reduction,
-            "" if np.isnan(here.bytes) else f"{float(here.bytes) / 1e6:.0f} MB",
-        ]
-        rows.append(cells)
+        memory = "" if np.isnan(here.bytes) else f"{float(here.bytes) / 1e6:.0f} MB"
+        times = f"{1e3 * seconds:.2f}", f"{1e3 * seconds / runs:.3f}"
+        rows.append([name, runs, *times, reduction, memory])
     head = ["candidate", "runs", "ms a step", "ms a step and run", "reduction, s", "memory"]
     return (
         f"n = {dataset.attrs['num_train']}, float32, medians of {dataset.sizes['round']} "

@@ -18,18 +18,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from experiments import harness
-from experiments.benchmarks import (
-    clipping_memory,
-    clipping_tasks,
-    jax_clipping,
-    timing,
-    torch_clipping,
+from experiments.benchmarks import clipping_memory, clipping_tasks, timing
+from experiments.benchmarks.clipping_candidates import (
+    CANDIDATES,
+    JAX_CANDIDATES,
+    JAXDP,
+    NON_PRIVATE,
+    TORCH_NON_PRIVATE,
+    VMAPPED,
 )
-from experiments.benchmarks.clipping_candidates import JAXDP, NON_PRIVATE, VMAPPED
 from experiments.benchmarks.clipping_tasks import LeftOut, Prepared, Task
 from experiments.harness import Check, drawing
-
-CANDIDATES = jax_clipping.CANDIDATES | torch_clipping.CANDIDATES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Config:
     memory_batches: tuple[int, ...] = (64, 256, 1024)
 
     smoke = harness.size(
-        candidates=tuple(jax_clipping.CANDIDATES),
+        candidates=tuple(JAX_CANDIDATES),
         mlp_batches=(8,),
         mlp_width=8,
         cnn_batches=(8,),
@@ -101,7 +100,7 @@ def run(config: Config) -> xarray.Dataset:
         dataset.clipped_fraction[i] = sums.clipped_fraction
         dataset.gradient_bytes[i] = task.gradient_bytes
         for j, name in enumerate(config.candidates):
-            is_plain = name in (NON_PRIVATE, torch_clipping.NON_PRIVATE)
+            is_plain = name in (NON_PRIVATE, TORCH_NON_PRIVATE)
             try:
                 prepared = CANDIDATES[name](task, config.most_bytes)
                 dataset.temporary_bytes[i, j] = prepared.temporary_bytes

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 import jaxdp
 from experiments import harness
-from experiments.harness import Check, drawing, standard_error
+from experiments.harness import Check, drawing, listed, standard_error
 from jaxdp.privacy import PoissonSampler, calibrated_noise_multiplier
 
 # Of the limit of gradient descent, and of the median norm of a gradient at the start.
@@ -234,13 +234,13 @@ def plot(dataset: xarray.Dataset) -> Figure:
     figure = Figure(figsize=(7.6, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     places = np.arange(dataset.sizes["search"])
-    looks = {
-        "reported": ("reported: best single run, or predicted", drawing.ORANGE, -0.2, "o"),
-        "validation": ("new runs, validation rows", drawing.SKY, 0.0, "s"),
-        "fresh": ("new runs, rows that nobody saw", drawing.BLUE, 0.2, "D"),
-    }
-    top = _TOP * float(dataset.planned_fresh)
-    for name, (label, color, shift, marker) in looks.items():
+    looks = (
+        ("reported", "predicted", "reported: best single run, or predicted", drawing.ORANGE, "o"),
+        ("validation", "planned_validation", "new runs, validation rows", drawing.SKY, "s"),
+        ("fresh", "planned_fresh", "new runs, rows that nobody saw", drawing.BLUE, "D"),
+    )
+    top, end = _TOP * float(dataset.planned_fresh), len(places)
+    for (name, planned, label, color, marker), shift in zip(looks, (-0.2, 0.0, 0.2), strict=True):
         values = dataset[name].transpose("search", "repeat").data
         x = np.broadcast_to(places[:, None] + shift, values.shape)
         is_shown = values < top
@@ -250,14 +250,8 @@ def plot(dataset: xarray.Dataset) -> Figure:
         error = standard_error(dataset[name], "repeat").data
         look = {"color": color, "label": label, "capsize": 2, "ms": 5, "linestyle": ""}
         left.errorbar(places + shift, values.mean(axis=1), error, marker=marker, **look)
-    end = len(places)
-    plan = (
-        (dataset.predicted, drawing.ORANGE, -0.2, "o"),
-        (dataset.planned_validation, drawing.SKY, 0.0, "s"),
-        (dataset.planned_fresh, drawing.BLUE, 0.2, "D"),
-    )
-    for value, color, shift, marker in plan:
-        left.plot(end + shift, float(value), marker, color=color, ms=6, mec=drawing.BLACK, mew=0.8)
+        look = {"color": color, "ms": 6, "mec": drawing.BLACK, "mew": 0.8}
+        left.plot(end + shift, float(dataset[planned]), marker, **look)
     left.axhline(float(dataset.planned_fresh), color=drawing.BLUE, lw=0.8, ls=":", zorder=0)
     names = [f"{count}" for count in dataset.search.data]
     left.set_ylim(top=1.02 * top)
@@ -281,42 +275,38 @@ def plot(dataset: xarray.Dataset) -> Figure:
 _GAP, _ERRORS = 0.02, 3.0
 
 
-def _mean_and_error(values: xarray.DataArray) -> tuple[xarray.DataArray, xarray.DataArray]:
-    return values.mean("repeat"), harness.standard_error(values, "repeat")
+def _mean_and_error(values: xarray.DataArray) -> list[tuple[float, float]]:
+    """For each length of the searches."""
+    errors = harness.standard_error(values, "repeat")
+    return [*zip(values.mean("repeat").values, errors.values, strict=True)]
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
     """The goals, set before measuring; never asserted by a test."""
-    fresh, error = _mean_and_error(dataset.fresh)
-    curse, curse_error = _mean_and_error(dataset.reported - dataset.validation)
-    counts = [int(count) for count in dataset.search.data]
+    fresh, curse = map(_mean_and_error, (dataset.fresh, dataset.reported - dataset.validation))
+    counts = dataset.search.values
     planned, planned_error = float(dataset.planned_fresh), float(dataset.planned_fresh_error)
-    worse = [
-        planned - _ERRORS * np.hypot(planned_error, float(one)) > float(mean)
-        for mean, one in zip(fresh, error, strict=True)
-    ]
-    sigmas = (curse / curse_error).data
     simulated = float(dataset.planned_validation)
     allowed = _GAP * simulated + _ERRORS * float(dataset.planned_validation_error)
     gap = float(dataset.predicted) - simulated
+    shown = (
+        listed([(count, *pair) for count, pair in zip(counts, pairs, strict=True)], form)
+        for pairs, form in ((fresh, "{:.0f}: {:.4f}({:.4f})"), (curse, "{:.0f}: {:+.4f}({:.4f})"))
+    )
+    searches, curses = shown
     return [
         Check(
             "on rows that nobody saw the plan is no worse than the mean search of any length, "
             f"within {_ERRORS:g} standard errors",
-            f"plan {planned:.4f}({planned_error:.4f}); searches "
-            + ", ".join(
-                f"{count}: {float(mean):.4f}({float(one):.4f})"
-                for count, mean, one in zip(counts, fresh, error, strict=True)
+            f"plan {planned:.4f}({planned_error:.4f}); searches {searches}",
+            all(
+                planned - _ERRORS * np.hypot(planned_error, error) <= mean for mean, error in fresh
             ),
-            not any(worse),
         ),
         Check(
             f"every search reports less than its setting is worth, by {_ERRORS:g} standard errors",
-            ", ".join(
-                f"{count}: {float(mean):+.4f}({float(one):.4f})"
-                for count, mean, one in zip(counts, curse, curse_error, strict=True)
-            ),
-            bool(np.all(sigmas < -_ERRORS)),
+            curses,
+            all(mean / error < -_ERRORS for mean, error in curse),
         ),
         Check(
             f"what the plan predicts is simulated, within {_GAP:.0%} and {_ERRORS:g} standard "
@@ -330,40 +320,28 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 def summary(dataset: xarray.Dataset) -> str:
     """A table of what was found, and one of the plan's cells."""
-    rows = []
-    for count in dataset.search.data:
-        here = dataset.sel(search=count)
-        cells = []
-        for values in (here.reported, here.validation, here.reported - here.validation, here.fresh):
-            mean, error = _mean_and_error(values)
-            cells.append(f"{float(mean):.4f} ± {float(error):.4f}")
+    found = dataset.reported, dataset.validation, dataset.reported - dataset.validation
+    columns, rows = [_mean_and_error(one) for one in (*found, dataset.fresh)], []
+    for place, count in enumerate(dataset.search.values):
+        cells = ["{:.4f} ± {:.4f}".format(*column[place]) for column in columns]
         seconds = float(dataset.start_seconds) + int(count) * float(dataset.run_seconds)
         rows.append([f"{count} single runs", *cells, f"{seconds:.1f}"])
     predicted, simulated = float(dataset.predicted), float(dataset.planned_validation)
     error = float(dataset.planned_validation_error)
-    rows.append(
-        [
-            "plan",
-            f"{predicted:.4f} (predicted)",
-            f"{simulated:.4f} ± {error:.4f}",
-            f"{predicted - simulated:.4f} ± {error:.4f}",
-            f"{float(dataset.planned_fresh):.4f} ± {float(dataset.planned_fresh_error):.4f}",
-            f"{float(dataset.plan_seconds):.1f}",
-        ]
-    )
+    cells = [f"{predicted:.4f} (predicted)", f"{simulated:.4f} ± {error:.4f}"]
+    cells.append(f"{predicted - simulated:.4f} ± {error:.4f}")
+    cells.append(f"{float(dataset.planned_fresh):.4f} ± {float(dataset.planned_fresh_error):.4f}")
+    rows.append(["plan", *cells, f"{float(dataset.plan_seconds):.1f}"])
     head = ["how", "reported", "new runs, same rows", "reported - true", "rows nobody saw", "s"]
+    forms = {"num_steps": ".0f", "sampling_rate": "g", "learning_rate": ".4g", "clip_norm": ".4g"}
+    forms["risk"] = ".4f"
     cells = [
-        [
-            f"{int(cell.cell_num_steps)}",
-            f"{float(cell.cell_sampling_rate):g}",
-            f"{float(cell.cell_learning_rate):.4g}",
-            f"{float(cell.cell_clip_norm):.4g}",
-            f"{float(cell.cell_risk):.4f}{', chosen' if place == dataset.attrs['chosen'] else ''}",
-        ]
-        for place, cell in ((one, dataset.isel(place=one)) for one in range(dataset.sizes["place"]))
+        [f"{float(dataset[f'cell_{name}'][place]):{form}}" for name, form in forms.items()]
+        for place in range(dataset.sizes["place"])
     ]
-    columns = ["steps", "sampling rate", "learning rate", "clip norm", "predicted (rank 0)"]
     attrs = dataset.attrs
+    cells[attrs["chosen"]][-1] += ", chosen"
+    names = ["steps", "sampling rate", "learning rate", "clip norm", "predicted (rank 0)"]
     return (
         f"n = {attrs['num_train']}, epsilon = {attrs['epsilon']:g}, delta = {attrs['delta']:g}, "
         f"{attrs['adjacency']} throughout; {dataset.sizes['repeat']} searches of each length, and "
@@ -376,7 +354,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "by the validation rows, and neither is private: both want public rows.\n\n"
         + harness.table(head, rows)
         + "\n\n"
-        + harness.table(columns, cells)
+        + harness.table(names, cells)
     )
 
 

@@ -99,6 +99,7 @@ def synthesised(coefficients: Float[np.ndarray, "modes columns"]) -> _Features:
 
 
 _Risks = Float[np.ndarray, " ridges"]
+_Rng = np.random.Generator
 _TOLERANCE = 1e-9
 _MAX_STEPS = 60
 
@@ -117,18 +118,11 @@ def ridge_risks(
     *,
     bound: float,
     level: float,
-    rng: np.random.Generator,
-) -> Float[np.ndarray, " ridges"]:
+    rng: _Rng,
+) -> _Risks:
     r"""Excess risk of the certified release (C, u) for labels within 1, at each ridge.
 
-    Args:
-        torus: where the risk is taken.
-        table: the rows.
-        features: at the grid's points; clipped here.
-        ridges: lambda, from the same noisy statistics.
-        bound: B.
-        level: n mu of the Gaussian mechanism; infinite for no noise.
-        rng: of the noise.
+    Features at the grid's points are clipped to the bound B; `level` is n mu, inf for no noise.
     """
     rows = clipped(features, bound)
     covariance = (rows * table.shares[:, None]).T @ rows
@@ -147,13 +141,7 @@ def ridge_risks(
 
 
 def objective_risks(
-    torus: Torus,
-    table: Table,
-    features: _Features,
-    ridges,
-    *,
-    level: float,
-    rng: np.random.Generator,
+    torus: Torus, table: Table, features: _Features, ridges, *, level: float, rng: _Rng
 ) -> _Risks:
     r"""Excess logistic risk after objective perturbation, at each ridge with the same noise.
 
@@ -167,15 +155,9 @@ def objective_risks(
 
 
 def output_risks(
-    torus: Torus,
-    table: Table,
-    features: _Features,
-    ridges,
-    *,
-    level: float,
-    rng: np.random.Generator,
+    torus: Torus, table: Table, features: _Features, ridges, *, level: float, rng: _Rng
 ) -> _Risks:
-    r"""The same after output perturbation: noise of $2/(n\mu\lambda)$ on the coefficients.
+    r"""Excess logistic risk after noise of $2/(n\mu\lambda)$ on the coefficients.
 
     With all eigenfunctions as features it is functional perturbation (Algorithm 5, with the right
     sensitivity $2c_1\kappa/(n\lambda)$): the noise is a Gaussian process of covariance k.
