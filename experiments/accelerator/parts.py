@@ -167,6 +167,30 @@ def bars(rows: list[Row], label: str):
     return figure
 
 
+def curves(groups: dict[str, list[tuple[float, float]]], label: str, value: str):
+    """A figure and its axes, with a curve for each group of points, and a legend of their names.
+
+    Args:
+        groups: points in any order.
+        label: of the axis of places.
+        value: of the axis of values.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.0, 3.4), layout="constrained")
+    axes = figure.subplots()
+    colors = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+    for (name, points), color, marker in zip(groups.items(), colors, "osD^", strict=False):
+        axes.plot(*zip(*sorted(points), strict=True), marker=marker, color=color, label=name)
+    axes.set_xscale("log")
+    axes.set_xlabel(label)
+    axes.set_ylabel(value)
+    axes.spines[["top", "right"]].set_visible(False)
+    if groups:
+        axes.legend(frameon=False, fontsize="small")
+    return figure, axes
+
+
 def as_table(rows: list[Row]) -> str:
     """Rows in Markdown."""
     head = ["", "", "of the device's bound", "first call, s", ""]
