@@ -31,12 +31,7 @@ class Ceilings(NamedTuple):
     normals: float
 
     def share(self, seconds: float, **work: float) -> tuple[float, str]:
-        """The share of what bounds it, and which of the three that is.
-
-        Args:
-            seconds: that it took.
-            work: how many of each it has to do.
-        """
+        """The share of what bounds it, and which of the three that is."""
         least = {name: amount / getattr(self, name) for name, amount in work.items()}
         bound = max(least, key=lambda name: least[name])
         return least[bound] / seconds, bound

@@ -310,13 +310,7 @@ GROUPS = {
 
 
 def compared(name: str, stored: dict[str, float], found: dict[str, Any]) -> Row:
-    """The row of one group: how far its worst number is off.
-
-    Args:
-        name: of the group.
-        stored: the numbers of all groups in float64.
-        found: its own.
-    """
+    """The row of one group: how far its worst number is off."""
     group = GROUPS[name]
     wanted = {key: stored[f"{name}: {key}"] for key in found}
     off = {

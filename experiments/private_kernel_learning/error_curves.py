@@ -151,12 +151,6 @@ def runs_of(figure: Any, folder: pathlib.Path | None, config: Any, *data: Any) -
 
     `runs_seconds` says what they took, `runs_commit` what made them.
 
-    Args:
-        figure: the other figure's module.
-        folder: where its result lies; None runs it.
-        config: of that figure.
-        data: what its run reads.
-
     Raises:
         ValueError: the result was made with another configuration.
     """
@@ -198,16 +192,7 @@ def grid_of_projections(
     sharey: Any,
     width: float = 2.3,
 ) -> Figure:
-    """Errors against M: a row for each value of an axis, a column for each epsilon.
-
-    Args:
-        dataset: errors by `axis` and epsilon.
-        axis: its name.
-        titles: what each value is called.
-        height: of a row, in inches.
-        sharey: which panels share the scale of errors: "row", "col" or none (False).
-        width: of a column, in inches.
-    """
+    """Errors against M: a row for each value of an axis, a column for each epsilon."""
     columns = dataset.sizes["epsilon"]
     size = width * columns + 0.8, height * len(titles) + 1.0
     figure = Figure(figsize=size, layout="constrained")

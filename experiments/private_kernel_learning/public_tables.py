@@ -98,13 +98,7 @@ class PublicTable(NamedTuple):
 
 
 def load(data: pathlib.Path, name: str, most: int | None = None) -> PublicTable:
-    """A table of `uci/`, "year" of `yearmsd/`, or "adult".
-
-    Args:
-        data: folder with `uci/` and `yearmsd/`.
-        name: of the table.
-        most: of its rows, from the first; None for all.
-    """
+    """A table of `uci/`, "year" of `yearmsd/`, or "adult"."""
     if name == "adult":
         return _adult(data / "uci" / "adult.csv", most)
     if name == "year":

@@ -124,29 +124,22 @@ def logistic_loss(setting: Setting, num_features: int):
     ridges = np.geomspace(2, 1e-2, 60) * level ** (-1 / 2) * CURVATURE
 
     def equivalent(ridge: float, noise: ReleaseNoise) -> float:
-        risk = predicted_excess_risk(
-            spectrum,
-            ridge=ridge / CURVATURE,
-            num_samples=NUM_SAMPLES,
-            label_noise=CURVATURE**-0.5,
-            noise=noise,
-        )
+        known = {"num_samples": NUM_SAMPLES, "label_noise": CURVATURE**-0.5, "noise": noise}
+        risk = predicted_excess_risk(spectrum, ridge=ridge / CURVATURE, **known)
         return CURVATURE / 2 * risk.total
 
     objective = [equivalent(x, ReleaseNoise(vector=2 / level / CURVATURE)) for x in ridges]
     output = [equivalent(x, ReleaseNoise(coefficients=2 / (level * x))) for x in ridges]
     near = ridges[np.argmin(objective)] * SPAN[1:-1:2]
     far = ridges[np.argmin(output)] * SPAN[1:-1:2]
-    runs = {
-        "random projection": class_runs(
-            setting, objective_risks, lambda rng: torus.paths(num_features, rng), near
-        ),
-        "Fourier features": class_runs(
-            setting, objective_risks, lambda rng: _fourier(torus, num_features // 2, rng), near / 2
-        ),
-        "no projection": class_runs(setting, objective_risks, lambda _: everything, near),
-        "functional": class_runs(setting, output_risks, lambda _: everything, far),
+    waves = num_features // 2
+    learners = {
+        "random projection": (objective_risks, lambda rng: torus.paths(num_features, rng), near),
+        "Fourier features": (objective_risks, lambda rng: _fourier(torus, waves, rng), near / 2),
+        "no projection": (objective_risks, lambda _: everything, near),
+        "functional": (output_risks, lambda _: everything, far),
     }
+    runs = {name: class_runs(setting, *learner) for name, learner in learners.items()}
     predicted = {"no projection": min(objective), "functional": min(output)}
     return {name: best(values) for name, values in runs.items()}, predicted
 
@@ -156,16 +149,11 @@ def least_canonical(
 ) -> float:
     """The canonical estimator's risk at its best number of terms, with the right sensitivity."""
     most = len(spectrum.eigenvalues)
-    terms = np.unique(np.geomspace(1, most, 200).astype(int))
+    terms = map(int, np.unique(np.geomspace(1, most, 200).astype(int)))
+    known = {"num_samples": num_samples, "label_noise": LABEL_NOISE}
     return min(
-        canonical_excess_risk(
-            spectrum,
-            num_terms=int(count),
-            num_samples=num_samples,
-            label_noise=LABEL_NOISE,
-            noise=2 * count**0.5 / level,
-        ).total
-        for count in terms
+        canonical_excess_risk(spectrum, num_terms=n, noise=2 * n**0.5 / level, **known).total
+        for n in terms
     )
 
 
@@ -320,33 +308,20 @@ def without_privacy(
     assert rate.projections is not None
     count = math.ceil(num_samples**rate.projections.samples)
     ridges = _SAMPLE_RIDGES * num_samples**-rate.ridge.samples
-    predicted = [
-        predicted_excess_risk(
-            setting.torus.spectrum(),
-            ridge=ridge,
-            num_projections=count,
-            num_samples=num_samples,
-            label_noise=LABEL_NOISE,
-        ).total
-        for ridge in ridges
-    ]
-    runs = ridge_runs(
-        setting._replace(level=math.inf),
-        lambda rng: setting.torus.paths(count, rng),
-        ridges[np.argmin(predicted)] * SPAN,
-        _UNCLIPPED,
-    )
+    known = {"num_projections": count, "num_samples": num_samples, "label_noise": LABEL_NOISE}
+    spectrum = setting.torus.spectrum()
+    predicted = [predicted_excess_risk(spectrum, ridge=x, **known).total for x in ridges]
+    near = ridges[np.argmin(predicted)] * SPAN
+    paths = lambda rng: setting.torus.paths(count, rng)  # noqa: E731
+    runs = ridge_runs(setting._replace(level=math.inf), paths, near, _UNCLIPPED)
     return best(runs), min(predicted)
 
 
 def at_fixed_budget(setting: Setting) -> tuple[Float[np.ndarray, " runs"], float]:
     """The same of the private learner, at the M and ridge of the least predicted risk."""
-    tuned = tuned_excess_risk(
-        setting.torus.spectrum(),
-        noise=joint_noise(setting.level),
-        num_samples=setting.num_samples,
-        label_noise=LABEL_NOISE,
-    )
+    known = {"num_samples": setting.num_samples, "label_noise": LABEL_NOISE}
+    noise = joint_noise(setting.level)
+    tuned = tuned_excess_risk(setting.torus.spectrum(), noise=noise, **known)
     count = min(round(tuned.num_projections), setting.torus.num_points // 2)
     runs = ridge_runs(setting, lambda rng: setting.torus.paths(count, rng), tuned.ridge * SPAN)
     return best(runs), tuned.risk.total

@@ -184,15 +184,7 @@ DRAWN = PROCEDURES[-1]
 def data_free(
     kernel: Gaussian, split: Split, bounds: Bounds, epsilons: tuple[float, ...], *, number: int
 ) -> xarray.DataArray:
-    """Test errors of releases for which nothing was chosen by the data: what a curator could do.
-
-    Args:
-        kernel: of the learners.
-        split: training rows and test rows.
-        bounds: public ones.
-        epsilons: one release each.
-        number: of the repetition, from which both seeds are made.
-    """
+    """Test errors of releases for which nothing was chosen by the data: what a curator could do."""
     seeds = {"public_seed": number, "noise_seed": 1_000_000 + number}
     # Clipped here, where the learner would warn.
     labels = np.clip(split.train_labels, -bounds.label, bounds.label)
