@@ -42,6 +42,6 @@ def threshold(axes: Axes, place: float, name: str) -> None:
 
 
 def errorbars(axes: Axes, places: Any, mean: Any, error: Any, color: str, **style: Any) -> None:
-    """Means with bars of two standard errors, as points unless `linestyle` says otherwise."""
+    """Means with bars of their errors, as points unless `linestyle` says otherwise."""
     style = {"linestyle": "none", "marker": "o", "markersize": 4} | style
     axes.errorbar(places, mean, error, color=color, **style)

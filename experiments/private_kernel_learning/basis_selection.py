@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from experiments import harness
 from experiments.harness import Check, listed, standard_error
-from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, errorbars, tidy
 from experiments.private_kernel_learning.torus import Torus
 from jaxdp.theory import predicted_excess_risk
 
@@ -164,8 +164,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
         label = f"$r = {source:g}$"
         left.plot(modes, np.abs(at.targets), color=color, linewidth=1, label=f"target, {label}")
         error = 2 * standard_error(at.error, "run")
-        right.errorbar(at["count"], at.error.mean("run"), error, color=color, marker="o",
-                       linestyle="none", markersize=4, label=label)  # fmt: skip
+        errorbars(right, at["count"], at.error.mean("run"), error, color, label=label)
         right.plot(at["count"], at.error_predicted, color=color, linewidth=1)
         right.plot(at["count"], at.error_leading, color=color, linewidth=1, linestyle="--")
     right.plot([], [], color=BLACK, linewidth=1, label="predicted")
