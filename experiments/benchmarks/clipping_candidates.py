@@ -30,6 +30,7 @@ from experiments.benchmarks.clipping_tasks import (
 NON_PRIVATE, JAXDP, VMAPPED = "non-private", "jaxdp", "vmap(grad)"
 # Tried by `jax_privacy_microbatched`, which keeps the fastest.
 _MICROBATCH_SIZES = (1, 8, 32)
+TORCH_NON_PRIVATE = "torch, non-private"
 
 
 def compiled(function: Callable, task: Task, most_bytes: float) -> Prepared:
@@ -131,9 +132,6 @@ JAX_CANDIDATES: dict[str, Callable[[Task, float], Prepared]] = {
     "jax_privacy, micro-batches": jax_privacy_microbatched,
     "jax_privacy": jax_privacy,
 }
-
-
-TORCH_NON_PRIVATE = "torch, non-private"
 
 
 def torch_non_private(task: Task, most_bytes: float) -> Prepared:

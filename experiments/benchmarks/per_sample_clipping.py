@@ -30,6 +30,9 @@ from experiments.benchmarks.clipping_candidates import (
 from experiments.benchmarks.clipping_tasks import LeftOut, Prepared, Task
 from experiments.harness import Check, drawing
 
+# A sum in float32; opacus adds 1e-6 to each norm.
+TOLERANCE = 1e-4
+
 
 @dataclasses.dataclass(frozen=True)
 class Config:
@@ -188,10 +191,6 @@ def _bars(axes: Axes, ratios: xarray.DataArray, notes: xarray.DataArray) -> None
             weight="bold" if is_ours else "normal",
         )
     axes.axvline(1, color=drawing.BLACK, linewidth=0.8)
-
-
-# A sum in float32; opacus adds 1e-6 to each norm.
-TOLERANCE = 1e-4
 
 
 def ratios_of(dataset: xarray.Dataset) -> xarray.DataArray:

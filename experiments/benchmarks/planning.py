@@ -27,6 +27,9 @@ from jaxdp.privacy import PoissonSampler, calibrated_noise_multiplier
 _RATES, _CLIP_NORMS = (10**-2.5, 1.0), (10**-2, 10**0.5)
 # So many runs at once, for their memory.
 _BATCH = 50
+# Of what the plan is worth, the largest loss that the picture shows.
+_TOP = 1.5
+_GAP, _ERRORS = 0.02, 3.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,10 +225,6 @@ def _measured(config, problem, fresh, algorithm, key) -> np.ndarray:
     return np.stack([np.asarray(one.final_risk, np.float64) for one in runs])
 
 
-# Of what the plan is worth, the largest loss that the picture shows.
-_TOP = 1.5
-
-
 def plot(dataset: xarray.Dataset) -> Figure:
     """What was reported and what it is worth, against the runs of a search; and the time.
 
@@ -270,9 +269,6 @@ def plot(dataset: xarray.Dataset) -> Figure:
     right.set_xlabel("seconds")
     drawing.tidy(right, "time, compilation included")
     return figure
-
-
-_GAP, _ERRORS = 0.02, 3.0
 
 
 def _mean_and_error(values: xarray.DataArray) -> list[tuple[float, float]]:

@@ -36,6 +36,10 @@ from jaxdp.attacks.objective import loss_and_gradient
 _FEW_PASSES, _MARGIN = 100, 1.05
 # At which `reconstruct` stops by itself.
 _TOLERANCE = 1e-7
+DEFAULT, PUBLISHED = "CurvatureScaledMomentum", "MomentumDescent, as published"
+LONGER = "MomentumDescent, for longer"
+IN_MEMORY, REGENERATED = "in memory", "regenerated"
+FOUND, _MOST_PASSES, _MOST_SECONDS, MOST_SHARE = 0.01, 600, 20.0, 0.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,12 +216,6 @@ def plot(dataset: xarray.Dataset) -> Figure:
     right.set_ylabel("temporary memory, % of V")
     drawing.tidy(right, f"a pass, V {IN_MEMORY} or {REGENERATED}")
     return figure
-
-
-DEFAULT, PUBLISHED = "CurvatureScaledMomentum", "MomentumDescent, as published"
-LONGER = "MomentumDescent, for longer"
-IN_MEMORY, REGENERATED = "in memory", "regenerated"
-FOUND, _MOST_PASSES, _MOST_SECONDS, MOST_SHARE = 0.01, 600, 20.0, 0.02
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:

@@ -49,6 +49,10 @@ from jaxdp.plots import plot_images
 from jaxdp.problems import sphere_inputs
 
 _NUM_CHANCE = 20
+_COLUMNS = 5
+# Beyond the second threshold lies a stretch where the truth is a minimum that no method finds.
+_HARD = 3.0
+_FOUND = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,9 +201,6 @@ def _facts(config: Config, data: pathlib.Path | None) -> dict[str, float]:
     }
 
 
-_COLUMNS = 5
-
-
 def plot(dataset: xarray.Dataset) -> Figure:
     """Training and reconstruction error, error and span residual, and the images beside them."""
     figure = Figure(figsize=(10.6, 6.4), layout="constrained")
@@ -267,11 +268,6 @@ def _draw_images(figure: SubFigure, dataset: xarray.Dataset) -> None:
         title=f"{len(shown)} of {count} images, $d$ = {dim}, $p = {ratio:.3g}\\,dn$; their errors",
         figure=figure,
     )
-
-
-# Beyond the second threshold lies a stretch where the truth is a minimum that no method finds.
-_HARD = 3.0
-_FOUND = 0.01
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:

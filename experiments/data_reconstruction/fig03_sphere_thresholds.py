@@ -34,6 +34,10 @@ from jaxdp.attacks import (
 
 METHODS = ("default", "published", "Levenberg-Marquardt")
 _MEASURES = ("error", "residual", "loss", "converged", "passes")
+# From here on, in dn, the default optimiser is expected to succeed.
+_EASY = 6.0
+_ZERO = 1e-7
+_FOUND = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,14 +211,6 @@ def _mark(axes: Axes, at: xarray.Dataset) -> None:
     axes.set_xscale("log")
     threshold(axes, at.num_samples.item(), "$n$")
     threshold(axes, at.dim.item() * at.num_samples.item(), "$dn$")
-
-
-# From here on, in dn, the default optimiser is expected to succeed.
-_EASY = 6.0
-_ZERO = 1e-7
-
-
-_FOUND = 0.05
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:

@@ -7,6 +7,10 @@ from experiments.harness import Check, listed, table
 
 _ODD = "tanh"
 _FOUND = 0.01
+# DR's stop; and of a row or its negative: nearer than anything found by chance.
+STOP, NEAR = 1e-7, 0.5
+# Of images: the smoke version has fewer, and gives DR's optimiser too few passes to end.
+_FEWEST = 6
 
 
 def flipped(dataset: xarray.Dataset) -> xarray.DataArray:
@@ -116,12 +120,6 @@ def summary(dataset: xarray.Dataset) -> str:
         "other solutions."
     )
     return "\n\n".join([text, table(head, rows), few, few_table(dataset)])
-
-
-# DR's stop; and of a row or its negative: nearer than anything found by chance.
-STOP, NEAR = 1e-7, 0.5
-# Of images: the smoke version has fewer, and gives DR's optimiser too few passes to end.
-_FEWEST = 6
 
 
 def negated(dataset: xarray.Dataset) -> xarray.DataArray:

@@ -46,6 +46,8 @@ from jaxdp.attacks import MomentumDescent, reconstruction_error
 from jaxdp.attacks.objective import checked_loss
 from jaxdp.plots import plot_images
 
+_COLUMNS = 10
+
 
 def relu_and_tanh(argument: jax.Array) -> jax.Array:
     """DR Figure 8's activation."""
@@ -174,9 +176,6 @@ def _losses_of_negated(pictures: Pictures, target) -> list[float]:
         checked_loss(target, jnp.asarray(sign[:, None] * true))
         for sign in (np.ones(len(true), true.dtype), *signs)
     ]
-
-
-_COLUMNS = 10
 
 
 def plot(dataset: xarray.Dataset) -> Figure:

@@ -44,6 +44,13 @@ NETWORKS = ["two-layer", "residual"]
 _MEASURES = ["train_loss", "steps", "train_seconds", "error", "residual", "loss", "true_loss"]
 _MEASURES += ["passes", "attack_seconds"]
 _TARGETS = {"two-layer": two_layer_target, "residual": network_target}
+_TITLES = {"two-layer": "two layers, ten classes", "residual": "residual, two classes"}
+_FOUND = 0.05
+_STOP = 1e-7
+# p(L) / (d n) up to which nothing is found where all layers are trained.
+_NARROW = 2.0
+# Widths of the smoke version, which has no two beyond that.
+_FEWEST = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +142,6 @@ def _network(config: Config, name: str, pictures: Pictures, width: float) -> Cal
     return lambda *, key: residual(max(1, round(wanted / each)), key=key)
 
 
-_TITLES = {"two-layer": "two layers, ten classes", "residual": "residual, two classes"}
 _STYLES: dict[str, dict[str, Any]] = {
     "last layer": {"marker": "o", "linestyle": "-"},
     "all layers": {"marker": "s", "linestyle": "--", "markerfacecolor": "w"},
@@ -194,14 +200,6 @@ def _losses(axes: Axes, dataset: xarray.Dataset) -> None:
 
 def _curve(axes: Axes, runs: xarray.DataArray, color: str, label: str, training: str) -> None:
     means(axes, runs.width, runs, color, label=label, markersize=4, **_STYLES[training])
-
-
-_FOUND = 0.05
-_STOP = 1e-7
-# p(L) / (d n) up to which nothing is found where all layers are trained.
-_NARROW = 2.0
-# Widths of the smoke version, which has no two beyond that.
-_FEWEST = 2
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:

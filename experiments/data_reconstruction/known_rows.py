@@ -25,6 +25,7 @@ from jaxdp.attacks import LevenbergMarquardt, reconstruct, row_errors
 
 ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
 KNOWN = ("all but one", "none")
+_FOUND = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,9 +146,6 @@ def _draw(axes: Axes, part: xarray.Dataset) -> None:
         side, shift = ("right", -2) if place == min(names) else ("left", 2)
         at = {"xycoords": ("data", "axes fraction"), "xytext": (shift, 0), "ha": side}
         axes.annotate(name, (place, 0.25), **at, **style)
-
-
-_FOUND = 0.02
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:

@@ -26,6 +26,8 @@ from experiments.harness.drawing import (
 _SIGMAS = 3
 # Where the law is linear, and where a guess is as good as none.
 _SMALL, _CHANCE = 0.12, 0.9
+_TABLE = ("error_by_epsilon", "informed_by_epsilon", "train_error_by_epsilon", "long_train_error")
+_COLORS = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
 
 
 def averages(runs: xarray.DataArray) -> tuple[np.ndarray, np.ndarray]:
@@ -181,12 +183,6 @@ def summary(dataset: xarray.Dataset) -> str:
         "for zero is its reference); it is far from the attacks where errors are small. Test "
         "errors stay at 1: so few rows teach nothing of so many inputs.\n\n" + table(head, rows)
     )
-
-
-_TABLE = ("error_by_epsilon", "informed_by_epsilon", "train_error_by_epsilon", "long_train_error")
-
-
-_COLORS = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
 
 
 def plot(dataset: xarray.Dataset) -> Figure:

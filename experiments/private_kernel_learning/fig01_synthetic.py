@@ -47,6 +47,10 @@ from experiments.private_kernel_learning.synthetic import (
 )
 from jaxdp.core.keys import purpose_key
 
+_SIGMAS = 2
+# Of one cell among 15 of each kind, by chance.
+_CELL_SIGMAS = 3.5
+
 
 @dataclasses.dataclass(frozen=True)
 class Config:
@@ -98,11 +102,6 @@ def plot(dataset: xarray.Dataset) -> Figure:
     panels[0].set_ylabel("mean squared test error")
     legend(figure, panels[0])
     return figure
-
-
-_SIGMAS = 2
-# Of one cell among 15 of each kind, by chance.
-_CELL_SIGMAS = 3.5
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:

@@ -52,6 +52,21 @@ FOLDERS = {
 }
 # PK's Figure 3 (b).
 _PANEL_EPSILON = 10**-0.5
+_PRIVATE = ["error", "fixed_error"]
+_SIGMAS = 2
+# Songs of the whole set; a file with fewer holds the first of them.
+_WHOLE = 515_345
+_SETTING = """\
+A file of {num_songs} songs, the first 176 of them public. {num_train} to train on, as many to test
+on, {repetitions} repetitions, each with a random half of {split}. The
+paper has 1000 of 515,345, and its draw is not known. {prefix}Years are centred in the middle of
+their range, 1966.5, and most songs are from after 1990: without an intercept a learner first has to
+learn 30 years of offset. Published rows: the paper's units, those of the training rows, in which
+nothing is private; certified rows: units from the public songs. Otherwise as Figure 1."""
+_PREFIX = """\
+A file of so few is no random sample of that set but its beginning, album after album, and all
+repetitions split the same rows: standard errors are over splits, features and noise, and say
+nothing of other songs. What is not reproduced here may hold there. """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,9 +131,6 @@ def _repetition(config: Config, songs: Songs, cell: tuple[float, int]) -> xarray
     return both.assign_coords(bandwidth=bandwidth, repetition=number)
 
 
-_PRIVATE = ["error", "fixed_error"]
-
-
 def plot(dataset: xarray.Dataset) -> Figure:
     """Figure 7's panels, one for each bandwidth, and Figure 3 (b)."""
     count = dataset.sizes["bandwidth"] + 1
@@ -139,11 +151,6 @@ def plot(dataset: xarray.Dataset) -> Figure:
         axes.set_axis_off()
     legend(figure, panels[0])
     return figure
-
-
-_SIGMAS = 2
-# Songs of the whole set; a file with fewer holds the first of them.
-_WHOLE = 515_345
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
@@ -257,19 +264,6 @@ def summary(dataset: xarray.Dataset) -> str:
         title = f"σ = 2^{np.log2(bandwidth):g} (errors in years²)"
         parts.append(section(title, dataset.sel(bandwidth=bandwidth)))
     return "\n\n".join(parts)
-
-
-_SETTING = """\
-A file of {num_songs} songs, the first 176 of them public. {num_train} to train on, as many to test
-on, {repetitions} repetitions, each with a random half of {split}. The
-paper has 1000 of 515,345, and its draw is not known. {prefix}Years are centred in the middle of
-their range, 1966.5, and most songs are from after 1990: without an intercept a learner first has to
-learn 30 years of offset. Published rows: the paper's units, those of the training rows, in which
-nothing is private; certified rows: units from the public songs. Otherwise as Figure 1."""
-_PREFIX = """\
-A file of so few is no random sample of that set but its beginning, album after album, and all
-repetitions split the same rows: standard errors are over splits, features and noise, and say
-nothing of other songs. What is not reproduced here may hold there. """
 
 
 claims = harness.claims_of(checks)

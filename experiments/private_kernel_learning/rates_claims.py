@@ -16,6 +16,9 @@ from experiments.statements.private_kernel_learning.rates import (
 )
 
 _NUM_RESAMPLES = 400
+_SIGMAS, _LINE_SIGMAS = 3.0, 4.0
+# Of the drawn line: what is far below it, and where no mean is.
+_FAR, _LEAST = 0.8, 0.5
 
 
 def exponent(risk: xarray.DataArray, level: str) -> tuple[float, float]:
@@ -128,11 +131,6 @@ def _table_of_powers(dataset: xarray.Dataset) -> str:
         "power just above beta, comes near the canonical estimator, noise on C included; flat "
         "weights do not, because of that noise. No proof is claimed.\n\n" + table(head, rows)
     )
-
-
-_SIGMAS, _LINE_SIGMAS = 3.0, 4.0
-# Of the drawn line: what is far below it, and where no mean is.
-_FAR, _LEAST = 0.8, 0.5
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:

@@ -39,6 +39,12 @@ CURVATURE = 1 / 4
 SPAN = np.geomspace(0.2, 5, 11)
 _Runs = Float[np.ndarray, " runs"]
 _Features = Callable[[np.random.Generator], Float[np.ndarray, "points outputs"]]
+_RIDGES = np.geomspace(1e-4, 1, 60)
+_MOST_FEATURES = 600
+_KNOWN = {"num_samples": NUM_SAMPLES, "label_noise": LABEL_NOISE}
+# Rows of norm near 1 are hardly ever longer: where nothing is private nothing has to be clipped.
+_UNCLIPPED = 4.0
+_SAMPLE_RIDGES = np.geomspace(5, 1e-2, 60)
 
 
 class Setting(NamedTuple):
@@ -171,11 +177,6 @@ def _repeated(setting: Setting, once: Callable) -> Float[np.ndarray, "runs ridge
     return np.array([once(np.random.default_rng(seed)) for seed in seeds])
 
 
-_RIDGES = np.geomspace(1e-4, 1, 60)
-_MOST_FEATURES = 600
-_KNOWN = {"num_samples": NUM_SAMPLES, "label_noise": LABEL_NOISE}
-
-
 def by_features(setting: Setting, source: float, counts: Sequence[int]):
     """Risk against M, ridge tuned: both losses' runs, what is predicted, what Lemma 14 bounds."""
     torus, spectrum = setting.torus, setting.torus.spectrum()
@@ -292,11 +293,6 @@ def _over_ridges(spectrum: KernelSpectrum, level: float, **sizes) -> list[float]
         predicted_excess_risk(spectrum, ridge=ridge, noise=noise, **sizes, **_KNOWN).total
         for ridge in _RIDGES
     ]
-
-
-# Rows of norm near 1 are hardly ever longer: where nothing is private nothing has to be clipped.
-_UNCLIPPED = 4.0
-_SAMPLE_RIDGES = np.geomspace(5, 1e-2, 60)
 
 
 def without_privacy(

@@ -33,6 +33,13 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 # As printed: the system is solved though it may be indefinite. Repaired, which is free: without its
 # negative eigenvalues, and predictions within the label bound.
 FORMS = ["as printed", "repaired"]
+# lambda = n^-.4 of PK's eleven.
+FIXED = 4
+_AXES = ("learner", "form", "epsilon", "num_projections")
+# The learner's own M. The smaller one was settled on draws of the synthetic model, which is public.
+_DEFAULT = 200
+PROCEDURES = ["noisy mean", "no intercept", "intercept", "intercept, M = 50"]
+DRAWN = PROCEDURES[-1]
 
 
 class Grid(NamedTuple):
@@ -124,11 +131,6 @@ def solutions(
     ]
 
 
-# lambda = n^-.4 of PK's eleven.
-FIXED = 4
-_AXES = ("learner", "form", "epsilon", "num_projections")
-
-
 def oracle_errors(
     kernel: Gaussian,
     split: Split,
@@ -173,12 +175,6 @@ def oracle_errors(
             (): {"constant": constant},
         },
     )
-
-
-# The learner's own M. The smaller one was settled on draws of the synthetic model, which is public.
-_DEFAULT = 200
-PROCEDURES = ["noisy mean", "no intercept", "intercept", "intercept, M = 50"]
-DRAWN = PROCEDURES[-1]
 
 
 def data_free(

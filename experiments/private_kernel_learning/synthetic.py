@@ -24,6 +24,8 @@ NOISE_VARIANCE = 0.00291
 # Derived: test_public_bounds_are_quantiles_of_the_model.
 LABEL_BOUNDS = {10: 3.6, 20: 1.8, 30: 0.9}
 RESIDUAL_BOUNDS = {10: 0.85, 20: 0.6, 30: 0.36}
+_EPSILONS = [0.1, 10**-0.5, 1.0, 10**0.5, 10.0]
+NUM_TRAIN = 1000
 
 
 class Split(NamedTuple):
@@ -61,7 +63,6 @@ def draw(num_train: int, num_test: int, dim: int, *, key: Key[Array, ""]) -> Spl
     return Split(inputs[:num_train], labels[:num_train], inputs[num_train:], labels[num_train:])
 
 
-_EPSILONS = [0.1, 10**-0.5, 1.0, 10**0.5, 10.0]
 # d, learner: means, standard errors, by epsilon.
 _ROWS = {
     (10, "RP, published"): ([2.29, 1.69, 1.075, 0.465, 0.137], [0.40, 0.29, 0.230, 0.094, 0.029]),
@@ -110,7 +111,6 @@ _ROWS = {
         [0.011, 0.0053, 0.0032, 0.0013, 0.0010],
     ),
 }
-NUM_TRAIN = 1000
 
 
 def independent_study() -> xarray.Dataset:

@@ -16,6 +16,10 @@ from jaxdp.theory import KernelSpectrum
 
 _Grid = Float[np.ndarray, " points"]
 _Features = Float[np.ndarray, "points outputs"]
+_Risks = Float[np.ndarray, " ridges"]
+_Rng = np.random.Generator
+_TOLERANCE = 1e-9
+_MAX_STEPS = 60
 
 
 class Torus(NamedTuple):
@@ -96,12 +100,6 @@ def synthesised(coefficients: Float[np.ndarray, "modes columns"]) -> _Features:
     waves[0] = coefficients[0]
     waves[1:-1] = (coefficients[1::2] - 1j * coefficients[2::2]) / np.sqrt(2)
     return np.fft.irfft(waves, num_points, axis=0) * num_points
-
-
-_Risks = Float[np.ndarray, " ridges"]
-_Rng = np.random.Generator
-_TOLERANCE = 1e-9
-_MAX_STEPS = 60
 
 
 def clipped(features: _Features, bound: float) -> _Features:

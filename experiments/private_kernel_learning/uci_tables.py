@@ -29,6 +29,11 @@ from experiments.private_kernel_learning.ridge_methods import Budget
 from experiments.private_kernel_learning.table_methods import Draw, Sizes, baselines, errors
 
 FOLDERS = {"data": "folder with the folders uci and yearmsd"}
+_LEVELS = {"constant": ("constant", "-"), "non-private": ("not private", "-.")}
+_ORACLE = "the algorithm of that colour, tuned by an oracle"
+_PANELS = 4
+_TICKS = [0.1, 0.2, 0.5, 1, 2, 4]
+_SIGMAS, _ROOM = 2, 0.03
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,10 +112,6 @@ _STYLES = {
     "certified, intercept": ("certified, intercept", BLUE, "-", "s"),
     "certified, selected": ("certified, intercept, selected ridge", BLACK, "-", "*"),
 }
-_LEVELS = {"constant": ("constant", "-"), "non-private": ("not private", "-.")}
-_ORACLE = "the algorithm of that colour, tuned by an oracle"
-_PANELS = 4
-_TICKS = [0.1, 0.2, 0.5, 1, 2, 4]
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
@@ -176,7 +177,6 @@ LEARNERS = [
     "certified, intercept",
     "certified, selected",
 ]
-_SIGMAS, _ROOM = 2, 0.03
 
 _SETTING = """\
 Error over the variance of the test labels for regression, the share of wrong classes otherwise;

@@ -25,6 +25,11 @@ _NUM_SONGS = 515_345
 # "year" on OpenML, the same rows in the same order.
 _OPENML = 44027
 _SOURCE = "give YearPredictionMSD.txt, or rows of it: a year and 90 numbers, separated by commas"
+NUM_PUBLIC = 176
+# Source: PK section 5, responses in [-44.5, 44.5]. A song's year is taken to be within 30 years of
+# the mean one: a guess that was made before any fit.
+CENTRAL_YEAR = (FIRST_YEAR + LAST_YEAR) / 2
+BOUNDS = Bounds(label=(LAST_YEAR - FIRST_YEAR) / 2, residual=30.0)
 
 
 class Songs(NamedTuple):
@@ -102,13 +107,6 @@ def _checked(songs: Songs, origin: str) -> Songs:
             f"{years[row]:g} in row {row + 1}; {_SOURCE}"
         )
     return songs
-
-
-NUM_PUBLIC = 176
-# Source: PK section 5, responses in [-44.5, 44.5]. A song's year is taken to be within 30 years of
-# the mean one: a guess that was made before any fit.
-CENTRAL_YEAR = (FIRST_YEAR + LAST_YEAR) / 2
-BOUNDS = Bounds(label=(LAST_YEAR - FIRST_YEAR) / 2, residual=30.0)
 
 
 def _numbers(text: str) -> Float[np.ndarray, " numbers"]:
