@@ -187,7 +187,6 @@ _READ = {name: _DIGITS for name, make in made_up.DATA.items() if make is made_up
             "fig04_signs",
             "fig05_networks",
             "fig06_multiclass_images",
-            "regenerated",
             "private_images",
         ),
         _IMAGES,
@@ -283,14 +282,8 @@ def test_a_smoke_version_gives_the_numbers_stored_with_the_result(tried, entry, 
     assert not changed, f"{entry.name} is stale: run `{saved.attrs['command']}`"
 
 
-# All that it computes is the end of an attack of hundreds of steps, which no two processors share.
-_CHAOTIC = {"regenerated"}
-
-
 def test_a_number_of_every_figure_is_compared():
     for entry in registry.FIGURES:
-        if entry.name in _CHAOTIC:
-            continue
         saved = _saved(entry.name)
         stored = fingerprint_in(saved)["variables"]
         # Of what was computed, not of its axes.

@@ -80,7 +80,9 @@ def test_new_numbers_compile_nothing(name):
 def test_a_run_is_the_same_alone_as_in_a_batch_and_another_is_another(name):
     many, alone = _run(name), _run(name, num_runs=1)
     np.testing.assert_allclose(alone.risk[0], many.risk[0], rtol=1e-4 if "SDE" in name else 2e-5)
-    np.testing.assert_allclose(alone.final_risk[0], many.final_risk[0], rtol=1e-4)
+    np.testing.assert_allclose(
+        alone.final_risk[0], many.final_risk[0], rtol=1e-4 if "SDE" in name else 2e-5
+    )
     assert not np.allclose(many.risk[0, 1:], many.risk[1, 1:], rtol=1e-3)
 
 
@@ -122,7 +124,8 @@ def test_a_batch_of_cells_gives_what_each_cell_gives(name):
         together = jax.jit(jax.vmap(final))(*batch)
         for cell in range(2):
             alone = final(*(values[cell] for values in batch))
-            np.testing.assert_allclose(together[cell], alone, rtol=1e-4)
+            rtol = 1e-4 if "SDE" in name else 2e-5
+            np.testing.assert_allclose(together[cell], alone, rtol=rtol)
 
 
 QUICK_TO_VOID = ("HomogenizedSDE", "FunctionSpace")
