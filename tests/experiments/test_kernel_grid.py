@@ -53,7 +53,7 @@ def _cell(method, features, split, noise):
     """The last M and epsilon, at lambda = n^-.3."""
     fixed = FeatureDraw(lambda *_, **__: None, lambda columns, size: columns[:, :size])
     columns = np.asarray(features(split.inputs), np.float64)
-    method = Method(fixed, method.noise_std)
+    method = Method(fixed, method.learner, method.has_intercept)
     found = errors(method, columns, Gaussian(1.0), split, _BOUNDS, _GRID, noise)
     return found[:, -1, -1, _RIDGE]
 
