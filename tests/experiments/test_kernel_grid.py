@@ -1,6 +1,7 @@
 """One draw for a whole grid of private ridge regressions: its cells are fits."""
 
 import math
+import types
 
 import jax.random as jr
 import numpy as np
@@ -287,7 +288,7 @@ def test_an_intercept_without_noise_bounds_no_residual():
 
     def error(name, scale):
         std = lambda *_: {"C": 0.0, "u": 0.0, name: scale}  # noqa: E731
-        method = Method(COSINES, std)
+        method = Method(COSINES, lambda *_: types.SimpleNamespace(noise_std=std))
         columns = np.cos(split.inputs[:, :2])
         grid = Grid((1.0,), (2,))
         return errors(method, columns, Gaussian(1.0), split, bounds, grid, noise)[0, 0, 0, -1]
