@@ -171,5 +171,5 @@ def _horner(
     for coefficient in coefficients[-2::-1]:
         # JAX traces operations of `lax` in a third of the time of those of `jax.numpy`, and these
         # are a third of all that a short command traces.
-        value = lax.add(lax.mul(value, argument), float(coefficient))
+        value = lax.add(lax.mul(value, argument), np.asarray(coefficient, value.dtype))
     return value

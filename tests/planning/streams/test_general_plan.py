@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import math
 from typing import Any
 
 import helpers
@@ -93,10 +92,9 @@ def test_the_search_sees_what_the_theory_predicts(name):
 
 def _as_scaled(setting: Setting) -> Setting:
     one = jax.tree.map(np.asarray, jaxdp.InputScales(np.ones(1), np.ones(1)))
-    infinite = np.float64(math.inf)
-    return dataclasses.replace(
-        setting, modes=dataclasses.replace(setting.modes, scales=one, slope_bound=infinite)
-    )
+    loss = jaxdp.losses.HalfSquared()
+    modes = dataclasses.replace(setting.modes, scales=one, loss=loss)
+    return dataclasses.replace(setting, modes=modes)
 
 
 @pytest.mark.slow
