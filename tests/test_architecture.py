@@ -20,6 +20,7 @@ LAYERS = [
     {"algorithms"},
     {"simulation", "theory", "kernels", "attacks"},
     {"comparison", "planning", "sweeps"},
+    {"regression"},
     {"plots", "estimators"},
     {"explorer"},
     {"cli"},

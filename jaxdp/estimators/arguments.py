@@ -4,7 +4,7 @@ import dataclasses
 import math
 import reprlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -162,7 +162,7 @@ def kernel_of(estimator: Any, names: Sequence[str]) -> AbstractKernel:
     if given is None:
         return kernel
     require_kernel(kernel)
-    return RangedKernel(kernel, *_ranges(given, names))
+    return RangedKernel(kernel, *ranges_of(given, names))
 
 
 def feature_map_of(estimator: Any, names: Sequence[str]) -> AbstractFeatureMap | None:
@@ -171,7 +171,7 @@ def feature_map_of(estimator: Any, names: Sequence[str]) -> AbstractFeatureMap |
     if given is None or features is None:
         return features
     require_feature_map("feature_map", features)
-    return RangeScaling(features, *_ranges(given, names))
+    return RangeScaling(features, *ranges_of(given, names))
 
 
 def _check_bound(radius: Any) -> None:
@@ -179,7 +179,7 @@ def _check_bound(radius: Any) -> None:
     require_positive("input_bound", host_number("input_bound", radius), infinite=True)
 
 
-def _ranges(
+def ranges_of(
     given: Any, names: Sequence[str]
 ) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
     """Both ends of the range of every column, by name where they are labelled.
@@ -267,8 +267,14 @@ def budget_and_seeds(estimator: Any) -> dict[str, Any]:
     }
 
 
-def values_of(estimator: Any, X: Any) -> Float[np.ndarray, "m ..."]:
-    """The released function at new inputs, which must be like those of the fit."""
+def values_of(
+    estimator: Any, X: Any, read: Callable[[Any], Any] = lambda inputs: inputs
+) -> Float[np.ndarray, "m ..."]:
+    """The released function at new inputs, which must be like those of the fit.
+
+    Args:
+        read: makes of checked rows what the function takes.
+    """
     check_is_fitted(estimator)
     inputs = _real_rows(X)
     validate_data(estimator, X, skip_check_array=True, reset=False)
@@ -276,7 +282,7 @@ def values_of(estimator: Any, X: Any) -> Float[np.ndarray, "m ..."]:
     if ordered is not X:
         inputs = _real_rows(ordered)
     inputs = check_array(inputs, input_name="X", estimator=estimator)
-    return np.asarray(estimator.release_(inputs), np.float64)
+    return np.asarray(estimator.release_(read(inputs)), np.float64)
 
 
 def score_numbers(name: str, values: Any) -> np.ndarray | None:

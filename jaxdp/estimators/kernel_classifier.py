@@ -132,9 +132,9 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
             warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=2)
         if y is not None:
             # Before scikit-learn, which cannot tell texts from what pandas has for missing ones.
-            _require_alike("labels", np.ravel(np.asarray(y)))
+            require_alike("labels", np.ravel(np.asarray(y)))
         inputs, labels, names = training_data(self, X, y, y_numeric=False)
-        self.classes_ = _all_classes(self.classes, labels)
+        self.classes_ = all_classes(self.classes, labels)
         check_classification_targets(labels)
         loss = _loss(self.loss, len(self.classes_))
         columns = columns_of(X, y, tuple(self.classes_))
@@ -206,7 +206,7 @@ def _loss(given: Any, num_classes: int) -> AbstractMarginLoss | Softmax:
     return given
 
 
-def _all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
+def all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
     """The classes in ascending order.
 
     Raises:
@@ -217,7 +217,7 @@ def _all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
         kind = type(given).__name__
         raise TypeError(f"expected classes to be a list of labels, such as (0, 1), got {kind}")
     if given is not None:
-        _require_alike("classes", given)
+        require_alike("classes", given)
     found = np.unique(labels)
     classes = found if given is None else np.unique(np.asarray(given))
     if given is not None and len(classes) < np.size(given):
@@ -232,7 +232,7 @@ def _all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
     return classes
 
 
-def _require_alike(name: str, values: Iterable[Any]) -> None:
+def require_alike(name: str, values: Iterable[Any]) -> None:
     """Raise TypeError unless the values are all texts, or all of one other kind with an order."""
     texts = [isinstance(value, str) for value in values]
     if not all(texts) and (any(texts) or np.asarray(list(values)).dtype == object):

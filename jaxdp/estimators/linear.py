@@ -1,0 +1,396 @@
+"""Private linear regression and logistic regression as estimators."""
+
+import dataclasses
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from jaxdp.core.checks import require_count, require_kind, require_shape
+from jaxdp.estimators.arguments import (
+    ROWS_ALONE,
+    HidesNoiseSeed,
+    ranges_of,
+    score_numbers,
+    training_data,
+    values_of,
+)
+from jaxdp.estimators.kernel_classifier import all_classes, require_alike
+from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling
+from jaxdp.kernels.base import AbstractFeatureMap
+from jaxdp.kernels.release.columns import columns_of
+from jaxdp.kernels.release.table_inputs import real_array
+from jaxdp.privacy import Cost, gaussian_mu
+from jaxdp.privacy.arguments import check_budget
+from jaxdp.regression import (
+    AbstractMethod,
+    Automatic,
+    ColumnFeatures,
+    Columns,
+    Ledger,
+    LinearFit,
+    PrivateLinearClassifier,
+    PrivateLinearRegression,
+    WithConstant,
+)
+
+_KINDS = "linear", "additive"
+_GUESSED = (
+    "features of equal size and no correlation, labels of one scale, and the share of their "
+    "variance that is guessed: no number of the table is in it"
+)
+
+
+class Forecast(NamedTuple):
+    """What a budget is expected to buy, from public numbers and a guess.
+
+    Attributes:
+        num_samples: n.
+        without_privacy: the guessed share of the labels' variance that a linear function explains.
+        with_privacy: what is left of it, by the plan of the descent.
+        assumes: what the guess is made of, in words.
+    """
+
+    num_samples: int
+    without_privacy: float
+    with_privacy: float
+    assumes: str
+
+
+class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
+    """What the two have in common: public features, a fit, what it leaves behind."""
+
+    def _public_features(self, names) -> tuple[Columns | None, AbstractFeatureMap]:
+        """How a table is read, where it has columns of its own, and the features of a row."""
+        if self.features not in _KINDS:
+            raise ValueError(f"expected features to be one of {_KINDS}, got {self.features!r}")
+        is_additive = self.features == "additive"
+        columns = self.columns
+        if (columns is None) == (self.input_range is None):
+            came = "neither" if columns is None else "both"
+            raise ValueError(
+                f"expected input_range=(low, high) or columns=jaxdp.regression.Columns(...), which "
+                f"are public, got {came}"
+            )
+        if columns is not None:
+            require_kind("columns", columns, Columns, "a jaxdp.regression.Columns")
+            found = ColumnFeatures(columns, is_additive)
+        else:
+            low, high = ranges_of(self.input_range, names)
+            if is_additive:
+                pairs = zip(names, low.tolist(), high.tolist(), strict=True)
+                columns = Columns({name: (low, high) for name, low, high in pairs})
+                found = ColumnFeatures(columns, is_additive)
+            else:
+                unit = ClippedFeatures(IdentityFeatures(len(names)), math.sqrt(len(names)))
+                found = RangeScaling(unit, low, high)
+        # As large as a column is: the intercept is a coefficient like the others.
+        return columns, WithConstant(found, 1.0) if self.fit_intercept else found
+
+    def _read(self, X, y, *, y_numeric):
+        """The table in numbers, the labels, and the features of a row."""
+        if self.columns is None:
+            inputs, labels, names = training_data(self, X, y, y_numeric=y_numeric)
+            columns, features = self._public_features(names)
+            self._columns = columns
+            if columns is not None:
+                inputs = columns.codes(inputs)
+            else:
+                _warn_of_rows_beyond(inputs, *ranges_of(self.input_range, names))
+            return inputs, labels, features
+        self._columns, features = self._public_features(())
+        inputs = self._columns.codes(X)
+        labels = real_array("y", y) if y_numeric else np.asarray(y)
+        require_shape("y", labels, (len(inputs),))
+        self.n_features_in_ = len(self._columns.names)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.asarray(self._columns.names, dtype=object)
+        return inputs, labels, features
+
+    def _keep(self, fit: LinearFit, names) -> None:
+        stated = fit.release.statement
+        assumptions = (*stated.assumptions, ROWS_ALONE)
+        statement = dataclasses.replace(stated, assumptions=assumptions)
+        self.release_ = dataclasses.replace(fit.release, statement=statement, columns=names)
+        self.ledger_: Ledger = fit.ledger
+        self.cost_: Cost = self.release_.cost
+        coefficients = np.asarray(self.release_.coefficients, np.float64)
+        intercept = np.asarray(self.release_.intercept, np.float64)
+        if self.fit_intercept:
+            coefficients, intercept = coefficients[:-1], intercept + coefficients[-1]
+        scaling = self.release_.features
+        scaling = scaling.base if isinstance(scaling, WithConstant) else scaling
+        if isinstance(scaling, RangeScaling):
+            # In the units of the columns, of values within their ranges.
+            low, high = (np.asarray(end, np.float64) for end in (scaling.low, scaling.high))
+            intercept = intercept - coefficients.T @ ((low + high) / (high - low))
+            coefficients = (coefficients.T * (2 / (high - low))).T
+        self.coef_, self.intercept_ = coefficients.T, intercept
+
+    def _values(self, X) -> Float[np.ndarray, "m ..."]:
+        """The released function at new inputs."""
+        check_is_fitted(self)
+        if self.columns is not None:
+            return np.asarray(self.release_(self._columns.codes(X)), np.float64)
+        return values_of(self, X, *([] if self._columns is None else [self._columns.codes]))
+
+    def _method(self) -> AbstractMethod:
+        return Automatic() if self.method is None else self.method
+
+    def _budget(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
+
+    def forecast(self, num_samples: int, *, signal: float = 0.5) -> Forecast:
+        """What the budget is expected to buy of a table of n rows; nothing is read, nothing spent.
+
+        Args:
+            num_samples: n.
+            signal: a guess of the share of the labels' variance that the features explain.
+
+        Returns:
+            A guess that is labelled as one: of features alike in size and of no correlation, and
+            labels of one scale. Unequal features make it worse.
+
+        Raises:
+            ValueError: the ranges are for columns by name, which no table has given yet.
+        """
+        count = require_count("num_samples", num_samples, least=2)
+        check_budget(self.epsilon, self.delta)
+        _, features = self._public_features(_columns_in(self.input_range))
+        risk = self._method().predicted_risk(
+            num_features=features.num_outputs,
+            num_outputs=self._num_outputs,
+            num_samples=count,
+            mu=gaussian_mu(self.epsilon, self.delta),
+            signal=signal,
+        )
+        return Forecast(count, signal, max(0.0, signal - 2 * risk), _GUESSED)
+
+
+class DPLinearRegression(RegressorMixin, _LinearEstimator):
+    r"""Private linear regression, or an additive model, of a table with public ranges.
+
+    Args:
+        epsilon: > 0, of the budget of one fit; neighbours differ in one record.
+        delta: in (0, 1).
+        input_range: (low, high), public ranges of the columns, each a number or one per column, by
+            name where it is labelled; values beyond count as the nearer end, with a warning.
+        columns: `jaxdp.regression.Columns` instead, for tables with text and missing values.
+        features: "linear", or "additive": a number is then one of its column's public bins, and
+            the function a sum of one curve a column.
+        label_range: (low, high), public; labels beyond it are clipped, with a warning. None: the
+            largest magnitude is learnt privately, about 0, which suits labels without an offset.
+        fit_intercept: whether there is a constant.
+        method: of `jaxdp.regression`: `Automatic()` (None), `Whitened()`, `FullBatch()`,
+            `PlannedDPSGD()` or `NoisyStatistics()`.
+        noise_seed: as of `DPKernelRidge`.
+
+    Attributes:
+        coef_, intercept_: of the columns in their own units (linear, `input_range`), or of the
+            features.
+        ledger_: every release of the fit, in order, with its share of the budget; `print` shows it.
+        release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
+        cost_: what it costs.
+        n_features_in_, feature_names_in_: of the inputs at fit.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.estimators import DPLinearRegression
+        >>> inputs = np.random.default_rng(0).uniform(size=(2000, 2))
+        >>> estimator = DPLinearRegression(1.0, 1e-6, input_range=(0, 1), label_range=(0, 2))
+        >>> estimator = estimator.fit(inputs, inputs.sum(axis=1))
+        >>> estimator.predict(inputs[:3]).shape, estimator.cost_.is_certified
+        ((3,), True)
+    """
+
+    _num_outputs = 1
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        input_range: tuple[Any, Any] | None = None,
+        columns: Columns | None = None,
+        features: str = "linear",
+        label_range: tuple[float, float] | None = None,
+        fit_intercept: bool = True,
+        method: AbstractMethod | None = None,
+        noise_seed: int | None = None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.input_range = input_range
+        self.columns = columns
+        self.features = features
+        self.label_range = label_range
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.noise_seed = noise_seed
+
+    def fit(self, X: Any, y: Any) -> "DPLinearRegression":
+        """Spend the budget on one release.
+
+        Args:
+            X: inputs, one a row; the names of a data frame's columns are public.
+            y: labels, one a row.
+
+        Warns:
+            UserWarning: values or labels lie beyond their public ranges and are clipped; it is for
+                whoever fits, and no part of the release.
+
+        Raises:
+            ValueError, TypeError: data or arguments are not as described.
+        """
+        inputs, labels, features = self._read(X, y, y_numeric=True)
+        if self.label_range is not None:
+            _warn_of_labels_beyond(labels, self.label_range)
+        learner = PrivateLinearRegression(features, self.label_range, self._method())
+        self._keep(learner.fit(inputs, labels, **self._budget()), columns_of(X, y))
+        return self
+
+    def predict(self, X: Any) -> Float[np.ndarray, " m"]:
+        """The released function at new inputs."""
+        return self._values(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the variance of `y` that is predicted, R^2; reads them without privacy."""
+        weights = score_numbers("sample_weight", sample_weight)
+        return super().score(X, score_numbers("y", y), weights)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.noise_seed is None
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class DPLogisticRegression(ClassifierMixin, _LinearEstimator):
+    """Private logistic regression, or an additive model, of two classes or more.
+
+    Args:
+        epsilon, delta, input_range, columns, features: as of `DPLinearRegression`.
+        classes: the labels, public.
+        fit_intercept, method, noise_seed: as of `DPLinearRegression`.
+
+    Attributes:
+        classes_: the labels in ascending order.
+        coef_, intercept_, ledger_, release_, cost_: as of `DPLinearRegression`; of k > 2 classes
+            one row of coefficients for each.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.estimators import DPLogisticRegression
+        >>> inputs = np.random.default_rng(0).uniform(size=(2000, 2))
+        >>> labels = np.where(inputs.sum(axis=1) > 1, "high", "low")
+        >>> estimator = DPLogisticRegression(
+        ...     1.0, 1e-6, input_range=(0, 1), classes=("low", "high")
+        ... ).fit(inputs, labels)
+        >>> estimator.predict_proba(inputs[:3]).shape
+        (3, 2)
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        classes: tuple[Any, ...],
+        input_range: tuple[Any, Any] | None = None,
+        columns: Columns | None = None,
+        features: str = "linear",
+        fit_intercept: bool = True,
+        method: AbstractMethod | None = None,
+        noise_seed: int | None = None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.classes = classes
+        self.input_range = input_range
+        self.columns = columns
+        self.features = features
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.noise_seed = noise_seed
+
+    @property
+    def _num_outputs(self) -> int:
+        return 1 if len(self.classes) == 2 else len(self.classes)
+
+    def fit(self, X: Any, y: Any) -> "DPLogisticRegression":
+        """Spend the budget on one release: see `DPLinearRegression.fit`; labels are classes."""
+        if y is not None:
+            require_alike("labels", np.ravel(np.asarray(y)))
+        inputs, labels, features = self._read(X, y, y_numeric=False)
+        self.classes_ = all_classes(self.classes, labels)
+        places = np.searchsorted(self.classes_, labels)
+        learner = PrivateLinearClassifier(features, len(self.classes_), self._method())
+        fit = learner.fit(inputs, places, **self._budget())
+        self._keep(fit, columns_of(X, y, tuple(self.classes_)))
+        return self
+
+    def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:
+        """The logit of `classes_[1]` at new inputs; of k > 2 classes k scores."""
+        return self._values(X)
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "m classes"]:
+        """The probability of each class at new inputs, as the model has it."""
+        scores = self._values(X)
+        if scores.ndim == 1:
+            scores = np.stack([np.zeros_like(scores), scores], axis=1)
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each new input."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class is predicted; reads them without privacy."""
+        predicted, labels = self.predict(X), np.asarray(y).ravel()
+        require_shape("y", labels, predicted.shape)
+        weights = score_numbers("sample_weight", sample_weight)
+        return float(np.average(predicted == labels, weights=weights))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.noise_seed is None
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+def _columns_in(given: Any) -> list[str]:
+    """Names for as many columns as public ranges are given for."""
+    if given is None:
+        return []
+    low = given[0]
+    if hasattr(low, "keys"):
+        return [str(name) for name in low]
+    if np.ndim(low) != 1:
+        raise ValueError("expected input_range with a number for each column, got one for all")
+    return [str(place) for place in range(len(low))]
+
+
+def _warn_of_rows_beyond(inputs, low, high) -> None:
+    beyond = int(((inputs < low) | (inputs > high)).any(axis=1).sum())
+    if beyond:
+        _warn_the_curator(f"{beyond} of {len(inputs)} rows are beyond input_range")
+
+
+def _warn_of_labels_beyond(labels, label_range) -> None:
+    low, high = label_range
+    beyond = int(((labels < low) | (labels > high)).sum())
+    if beyond:
+        _warn_the_curator(f"{beyond} of {len(labels)} labels are beyond label_range")
+
+
+def _warn_the_curator(what: str) -> None:
+    warnings.warn(
+        f"{what} and are clipped; this is for the curator alone: the number is not private",
+        UserWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,184 @@
+r"""The plan of a private descent: how many steps, how long, clipped where, in which coordinates.
+
+It is made from public numbers and private outputs alone: n, the budget, a noisy spectrum and a
+noisy scale of the labels. In the coordinates $\theta = P w$ the loss has curvatures $h_j$ along
+modes j, and a step with rate $\eta$, momentum $\beta$ and clip norm $C = c\,\sigma\sqrt D$,
+$D = \sum_j h_j$ being the mean of $|P x|^2$, is
+
+$$ v \gets \beta v + m(c)\,h\,e + \xi, \quad e \gets e - \eta v, \quad
+   \xi \sim N(0, (2 C \sqrt T / (n \mu))^2) $$
+
+for the error e of a mode: T steps share $\mu^2$. Clipping slows by m(c), which for a normal
+residual is $\mathrm{erf}(c/\sqrt 2)$ (AC Lemma 11). Mean and variance of the average over the last
+half of the steps follow from the responses of this recursion to an error at the start and to noise
+at one step: no sampling error is in it, which privacy does not change, nor what clipping does to
+labels that are not normal. So the largest clip whose risk is near the least one is taken.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+# The grid that is searched.
+_NUM_STEPS = (5, 10, 20, 40, 80)
+_RATES = (0.25, 0.5, 1.0)
+# A clip that is larger is taken if its risk is at most this factor and this share of the labels'
+# variance worse: labels are seldom normal, and a clipped mean of skewed ones is not their mean.
+_FACTOR, _SLACK = 1.1, 0.003
+# How much of the labels' variance is explained is unknown: half of it, evenly over the modes.
+_SIGNAL = 0.5
+# The largest curvature, where 2 (1 + momentum) over the rate would be unstable.
+_TOP = 0.9
+
+
+class DescentPlan(NamedTuple):
+    """Settings of a private descent.
+
+    Attributes:
+        transform: P, (p, p).
+        typical_norm: of P x, the root of D.
+        num_steps: T.
+        rate: of a step.
+        momentum: of the steps.
+        clip: c, in standard deviations of the slope at a row of typical norm.
+        is_one_pass: whether every step has rows of its own.
+        predicted_risk: excess over the best linear function, in units of the labels' variance.
+    """
+
+    transform: Float[np.ndarray, "features features"]
+    typical_norm: float
+    num_steps: int
+    rate: float
+    momentum: float
+    clip: float
+    predicted_risk: float
+    is_one_pass: bool = False
+
+
+class Curvature(NamedTuple):
+    """What clipping at c leaves of a loss's mean curvature, and the clips worth trying.
+
+    Attributes:
+        share: m(c).
+        clips: c, rising.
+    """
+
+    share: Callable[[float], float]
+    clips: tuple[float, ...]
+
+
+SQUARED = Curvature(
+    lambda clip: math.erf(clip / math.sqrt(2)), (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0)
+)
+# s (1 - s) is .25 at a logit of 0 and .2 at one. Slopes are at most 1; half of that is typical.
+LOGISTIC = Curvature(lambda clip: 0.2 * min(1.0, clip / 0.5), (0.1, 0.2, 0.35, 0.5, 0.7))
+
+
+def shrunk(
+    moments: Float[np.ndarray, "features features"], noise_std: float
+) -> tuple[Float[np.ndarray, " features"], Float[np.ndarray, "features features"], float]:
+    r"""Eigenvalues and eigenvectors of noisy second moments, less their noise.
+
+    The noise spreads eigenvalues about their mean by $\sigma^2 (p + 1) / 2$; what is more than
+    that is the data's. So the eigenvalues are drawn towards their mean by that share (Ledoit and
+    Wolf, 2004, with a known noise in place of the sampling error). The mean itself has p times
+    less noise.
+
+    Args:
+        moments: with noise of this standard deviation on the diagonal, $\sqrt 2$ times less off it.
+
+    Returns:
+        The eigenvalues, rising; the eigenvectors as columns; the noise left in an eigenvalue.
+    """
+    size = len(moments)
+    values, vectors = np.linalg.eigh(moments)
+    mean = max(float(values.mean()), 0.1 / size)
+    spread = float(np.mean((values - values.mean()) ** 2))
+    kept = max(0.0, 1 - noise_std**2 * (size + 1) / 2 / max(spread, 1e-300))
+    left = kept * noise_std * math.sqrt(size) + 1e-4 * mean
+    return np.maximum(mean + kept * (values - values.mean()), 0.0), vectors, left
+
+
+def planned(
+    spectrum: tuple[Float[np.ndarray, " features"], Float[np.ndarray, "features features"], float],
+    *,
+    num_samples: int,
+    mu: float,
+    curvature: Curvature,
+    dampings: tuple[float, ...],
+    momenta: tuple[float, ...],
+    num_outputs: int = 1,
+    is_one_pass: bool = False,
+    signal: float = _SIGNAL,
+) -> DescentPlan:
+    r"""The settings of least predicted risk.
+
+    Args:
+        spectrum: of the second moments, as `shrunk` returns it.
+        num_samples: n.
+        mu: of all steps together.
+        curvature: of the loss.
+        dampings: $\tau$ of the coordinates $P = (\Sigma + \tau)^{-1/2}$, in units of the noise in
+            an eigenvalue; infinity for $P \propto 1$.
+        momenta: to choose from.
+        num_outputs: k: noise is on that many columns of weights.
+        is_one_pass: whether every step has rows of its own.
+        signal: the share of the labels' variance that a linear function explains.
+    """
+    values, vectors, noise = spectrum
+    best: dict[float, tuple] = {}
+    for damping, momentum, num_steps, rate in itertools.product(
+        dampings, momenta, _NUM_STEPS, _RATES
+    ):
+        damped = (
+            np.full_like(values, values.max()) if math.isinf(damping) else values + damping * noise
+        )
+        relative = values / damped
+        top = float(relative.max()) / _TOP
+        modes = relative / top
+        # Momentum makes a step longer by 1 / (1 - momentum).
+        slowed = rate / 2 if momentum else rate
+        for clip in curvature.clips:
+            bias, variance = _moments(curvature.share(clip) * modes, num_steps, slowed, momentum)
+            # In units of the labels' variance: C = clip * scale * root of D.
+            std = 2 * clip * math.sqrt(modes.sum() * num_steps) / (num_samples * mu)
+            # In one pass a mean is over T times fewer rows, of which each is noised once.
+            std *= math.sqrt(num_steps) if is_one_pass else 1.0
+            risk = 0.5 * signal * np.mean(bias**2) + 0.5 * std**2 * num_outputs * (modes @ variance)
+            if clip not in best or risk < best[clip][0]:
+                best[clip] = risk, num_steps, slowed, momentum, damped * top, modes
+    least = min(found[0] for found in best.values())
+    clip = max(clip for clip in best if best[clip][0] <= _FACTOR * least + _SLACK)
+    risk, num_steps, rate, momentum, damped, modes = best[clip]
+    transform = (vectors / np.sqrt(damped)) @ vectors.T
+    return DescentPlan(
+        transform, math.sqrt(modes.sum()), num_steps, rate, momentum, clip, float(risk), is_one_pass
+    )
+
+
+def _moments(
+    modes: Float[np.ndarray, " modes"], num_steps: int, rate: float, momentum: float
+) -> tuple[Float[np.ndarray, " modes"], Float[np.ndarray, " modes"]]:
+    """The averaged error for one of 1 at the start, and its variance for noise of variance 1."""
+    error, speed = np.ones_like(modes), np.zeros_like(modes)
+    echo, echo_speed = np.zeros_like(modes), np.zeros_like(modes)
+    errors, echoes = [], [np.zeros_like(modes)]
+    for step in range(num_steps):
+        speed = momentum * speed + modes * error
+        error = error - rate * speed
+        errors.append(error)
+        # The response to noise of size one in the first step.
+        echo_speed = momentum * echo_speed + modes * echo + (step == 0)
+        echo = echo - rate * echo_speed
+        echoes.append(echo)
+    first = num_steps // 2
+    count = num_steps - first
+    sums = np.cumsum(echoes, axis=0)
+    # Noise of step s, from 1, is in the iterates from max(first + 1, s) to the last.
+    begun = np.arange(1, num_steps + 1)
+    shares = (sums[num_steps - begun + 1] - sums[np.maximum(first + 1 - begun, 0)]) / count
+    return np.mean(errors[first:], axis=0), np.sum(shares**2, axis=0)
