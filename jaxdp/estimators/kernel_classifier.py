@@ -27,6 +27,7 @@ from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
     PrivateKernelClassifier,
+    ReleasedFunction,
 )
 from jaxdp.kernels.release.columns import columns_of
 from jaxdp.losses import AbstractMarginLoss, Logistic, Softmax
@@ -128,8 +129,7 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
             RuntimeError: the loss is not convex or bounded as it states.
         """
         warn_without_range(self)
-        if self.classes is None:
-            warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=2)
+        warn_without_classes(self.classes)
         if y is not None:
             # Before scikit-learn, which cannot tell texts from what pandas has for missing ones.
             require_alike("labels", np.ravel(np.asarray(y)))
@@ -153,9 +153,7 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         targets = numbers if isinstance(loss, Softmax) else 2 * numbers - 1
         release = learner.fit(inputs, targets, **budget_and_seeds(self))
         if self.classes is None:
-            stated = release.statement
-            nothing = Release(stated.what, stated.adjacency, Unproved(_CLASSES_READ))
-            release = dataclasses.replace(release, statement=nothing)
+            release = without_proof(release)
         self.release_ = completed(release, columns)
         self.cost_: Cost = self.release_.cost
         return self
@@ -185,6 +183,19 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         tags.non_deterministic = self.noise_seed is None
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def warn_without_classes(classes: Any) -> None:
+    """Warn where the classes would be read off private labels; looks at no data."""
+    if classes is None:
+        warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=3)
+
+
+def without_proof(release: ReleasedFunction) -> ReleasedFunction:
+    """The release of a fit that read the classes off its labels, of which nothing is proved."""
+    stated = release.statement
+    nothing = Release(stated.what, stated.adjacency, Unproved(_CLASSES_READ))
+    return dataclasses.replace(release, statement=nothing)
 
 
 def _loss(given: Any, num_classes: int) -> AbstractMarginLoss | Softmax:

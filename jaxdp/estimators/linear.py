@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from jaxdp.core.checks import require_count, require_kind, require_shape
@@ -19,7 +20,12 @@ from jaxdp.estimators.arguments import (
     training_data,
     values_of,
 )
-from jaxdp.estimators.kernel_classifier import all_classes, require_alike
+from jaxdp.estimators.kernel_classifier import (
+    all_classes,
+    require_alike,
+    warn_without_classes,
+    without_proof,
+)
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.release.columns import columns_of
@@ -27,6 +33,7 @@ from jaxdp.kernels.release.table_inputs import real_array
 from jaxdp.privacy import Cost, gaussian_mu
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.regression import (
+    AbstractDescentMethod,
     AbstractMethod,
     Automatic,
     ColumnFeatures,
@@ -64,6 +71,20 @@ class Forecast(NamedTuple):
 class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     """What the two have in common: public features, a fit, what it leaves behind."""
 
+    epsilon: float
+    delta: float
+    input_range: tuple[Any, Any] | None
+    columns: Columns | None
+    features: str
+    fit_intercept: bool
+    method: AbstractMethod | None
+    noise_seed: int | None
+
+    @property
+    def _num_outputs(self) -> int:
+        """k, numbers that the function has for a row."""
+        return 1
+
     def _public_features(self, names) -> tuple[Columns | None, AbstractFeatureMap]:
         """How a table is read, where it has columns of its own, and the features of a row."""
         if self.features not in _KINDS:
@@ -96,22 +117,26 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if self.columns is None:
             inputs, labels, names = training_data(self, X, y, y_numeric=y_numeric)
             columns, features = self._public_features(names)
-            self._columns = columns
             if columns is not None:
                 inputs = columns.codes(inputs)
             else:
                 _warn_of_rows_beyond(inputs, *ranges_of(self.input_range, names))
-            return inputs, labels, features
-        self._columns, features = self._public_features(())
-        inputs = self._columns.codes(X)
-        labels = real_array("y", y) if y_numeric else np.asarray(y)
-        require_shape("y", labels, (len(inputs),))
-        self.n_features_in_ = len(self._columns.names)
-        if hasattr(X, "columns"):
-            self.feature_names_in_ = np.asarray(self._columns.names, dtype=object)
+        else:
+            columns, features = self._public_features(())
+            assert columns is not None
+            inputs = columns.codes(X)
+            labels = real_array("y", y) if y_numeric else np.asarray(y)
+            require_shape("y", labels, (len(inputs),))
+            self.n_features_in_ = len(columns.names)
+            if hasattr(X, "columns"):
+                self.feature_names_in_ = np.asarray(columns.names, dtype=object)
+        self._columns = columns
         return inputs, labels, features
 
-    def _keep(self, fit: LinearFit, names) -> None:
+    def _keep(self, fit: LinearFit, X: Any, y: Any, classes: tuple[Any, ...] | None = None) -> None:
+        names = columns_of(X, y, classes)
+        if self.columns is not None and names is not None:
+            names = dataclasses.replace(names, inputs=self.columns.names)
         stated = fit.release.statement
         assumptions = (*stated.assumptions, ROWS_ALONE)
         statement = dataclasses.replace(stated, assumptions=assumptions)
@@ -131,11 +156,11 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             coefficients = (coefficients.T * (2 / (high - low))).T
         self.coef_, self.intercept_ = coefficients.T, intercept
 
-    def _values(self, X) -> Float[np.ndarray, "m ..."]:
+    def _values(self, X: Any) -> Float[np.ndarray, "m ..."]:
         """The released function at new inputs."""
         check_is_fitted(self)
         if self.columns is not None:
-            return np.asarray(self.release_(self._columns.codes(X)), np.float64)
+            return np.asarray(self.release_(self.columns.codes(X)), np.float64)
         return values_of(self, X, *([] if self._columns is None else [self._columns.codes]))
 
     def _method(self) -> AbstractMethod:
@@ -161,7 +186,10 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         count = require_count("num_samples", num_samples, least=2)
         check_budget(self.epsilon, self.delta)
         _, features = self._public_features(_columns_in(self.input_range))
-        risk = self._method().predicted_risk(
+        method = self._method()
+        if not isinstance(method, AbstractDescentMethod):
+            raise ValueError(f"expected a method with a plan, got {type(method).__name__}")
+        risk = method.predicted_risk(
             num_features=features.num_outputs,
             num_outputs=self._num_outputs,
             num_samples=count,
@@ -207,8 +235,6 @@ class DPLinearRegression(RegressorMixin, _LinearEstimator):
         ((3,), True)
     """
 
-    _num_outputs = 1
-
     def __init__(
         self,
         epsilon: float,
@@ -249,8 +275,10 @@ class DPLinearRegression(RegressorMixin, _LinearEstimator):
         inputs, labels, features = self._read(X, y, y_numeric=True)
         if self.label_range is not None:
             _warn_of_labels_beyond(labels, self.label_range)
-        learner = PrivateLinearRegression(features, self.label_range, self._method())
-        self._keep(learner.fit(inputs, labels, **self._budget()), columns_of(X, y))
+        learner = PrivateLinearRegression(
+            features=features, label_range=self.label_range, method=self._method()
+        )
+        self._keep(learner.fit(inputs, labels, **self._budget()), X, y)
         return self
 
     def predict(self, X: Any) -> Float[np.ndarray, " m"]:
@@ -274,7 +302,8 @@ class DPLogisticRegression(ClassifierMixin, _LinearEstimator):
 
     Args:
         epsilon, delta, input_range, columns, features: as of `DPLinearRegression`.
-        classes: the labels, public.
+        classes: the labels, public. None reads them off `y`: nothing is private then, and the
+            epsilon of `cost_` is infinite.
         fit_intercept, method, noise_seed: as of `DPLinearRegression`.
 
     Attributes:
@@ -299,7 +328,7 @@ class DPLogisticRegression(ClassifierMixin, _LinearEstimator):
         epsilon: float,
         delta: float,
         *,
-        classes: tuple[Any, ...],
+        classes: tuple[Any, ...] | None = None,
         input_range: tuple[Any, Any] | None = None,
         columns: Columns | None = None,
         features: str = "linear",
@@ -319,18 +348,25 @@ class DPLogisticRegression(ClassifierMixin, _LinearEstimator):
 
     @property
     def _num_outputs(self) -> int:
-        return 1 if len(self.classes) == 2 else len(self.classes)
+        count = len(self.classes or ())
+        return 1 if count <= 2 else count
 
     def fit(self, X: Any, y: Any) -> "DPLogisticRegression":
         """Spend the budget on one release: see `DPLinearRegression.fit`; labels are classes."""
+        warn_without_classes(self.classes)
         if y is not None:
             require_alike("labels", np.ravel(np.asarray(y)))
         inputs, labels, features = self._read(X, y, y_numeric=False)
         self.classes_ = all_classes(self.classes, labels)
+        check_classification_targets(labels)
         places = np.searchsorted(self.classes_, labels)
-        learner = PrivateLinearClassifier(features, len(self.classes_), self._method())
+        learner = PrivateLinearClassifier(
+            features=features, num_classes=len(self.classes_), method=self._method()
+        )
         fit = learner.fit(inputs, places, **self._budget())
-        self._keep(fit, columns_of(X, y, tuple(self.classes_)))
+        if self.classes is None:
+            fit = dataclasses.replace(fit, release=without_proof(fit.release))
+        self._keep(fit, X, y, tuple(self.classes_))
         return self
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:
@@ -339,6 +375,7 @@ class DPLogisticRegression(ClassifierMixin, _LinearEstimator):
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "m classes"]:
         """The probability of each class at new inputs, as the model has it."""
+        check_is_fitted(self)
         scores = self._values(X)
         if scores.ndim == 1:
             scores = np.stack([np.zeros_like(scores), scores], axis=1)
@@ -347,7 +384,8 @@ class DPLogisticRegression(ClassifierMixin, _LinearEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each new input."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        chances = self.predict_proba(X)
+        return self.classes_[chances.argmax(axis=1)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose class is predicted; reads them without privacy."""
@@ -378,19 +416,19 @@ def _columns_in(given: Any) -> list[str]:
 def _warn_of_rows_beyond(inputs, low, high) -> None:
     beyond = int(((inputs < low) | (inputs > high)).any(axis=1).sum())
     if beyond:
-        _warn_the_curator(f"{beyond} of {len(inputs)} rows are beyond input_range")
+        _warn_the_curator(f"{beyond} of {len(inputs)} rows are beyond input_range", 5)
 
 
 def _warn_of_labels_beyond(labels, label_range) -> None:
     low, high = label_range
     beyond = int(((labels < low) | (labels > high)).sum())
     if beyond:
-        _warn_the_curator(f"{beyond} of {len(labels)} labels are beyond label_range")
+        _warn_the_curator(f"{beyond} of {len(labels)} labels are beyond label_range", 4)
 
 
-def _warn_the_curator(what: str) -> None:
+def _warn_the_curator(what: str, stacklevel: int) -> None:
     warnings.warn(
         f"{what} and are clipped; this is for the curator alone: the number is not private",
         UserWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )

@@ -5,6 +5,7 @@ from jaxdp.regression.features import WithConstant
 from jaxdp.regression.learners import LinearFit, PrivateLinearClassifier, PrivateLinearRegression
 from jaxdp.regression.ledger import Entry, Ledger
 from jaxdp.regression.methods import (
+    AbstractDescentMethod,
     AbstractMethod,
     Automatic,
     FullBatch,
@@ -14,6 +15,7 @@ from jaxdp.regression.methods import (
 )
 
 __all__ = [
+    "AbstractDescentMethod",
     "AbstractMethod",
     "Automatic",
     "ColumnFeatures",

@@ -130,55 +130,72 @@ def planned(
         signal: the share of the labels' variance that a linear function explains.
     """
     values, vectors, noise = spectrum
+    rates, clips = (part.ravel() for part in np.meshgrid(_RATES, curvature.clips))
+    shares = np.array([curvature.share(clip) for clip in clips])[:, None]
+    # A step of one pass needs a row.
+    choices = [steps for steps in _NUM_STEPS if not is_one_pass or steps <= num_samples]
     best: dict[float, tuple] = {}
-    for damping, momentum, num_steps, rate in itertools.product(
-        dampings, momenta, _NUM_STEPS, _RATES
-    ):
-        damped = (
-            np.full_like(values, values.max()) if math.isinf(damping) else values + damping * noise
-        )
-        relative = values / damped
-        top = float(relative.max()) / _TOP
-        modes = relative / top
+    for damping, momentum in itertools.product(dampings, momenta):
+        level = values.max() if math.isinf(damping) else values + damping * noise
+        damped = np.broadcast_to(level, values.shape)
+        damped = damped * float((values / damped).max()) / _TOP
+        modes = values / damped
         # Momentum makes a step longer by 1 / (1 - momentum).
-        slowed = rate / 2 if momentum else rate
-        for clip in curvature.clips:
-            bias, variance = _moments(curvature.share(clip) * modes, num_steps, slowed, momentum)
-            # In units of the labels' variance: C = clip * scale * root of D.
-            std = 2 * clip * math.sqrt(modes.sum() * num_steps) / (num_samples * mu)
-            # In one pass a mean is over T times fewer rows, of which each is noised once.
-            std *= math.sqrt(num_steps) if is_one_pass else 1.0
-            risk = 0.5 * signal * np.mean(bias**2) + 0.5 * std**2 * num_outputs * (modes @ variance)
-            if clip not in best or risk < best[clip][0]:
-                best[clip] = risk, num_steps, slowed, momentum, damped * top, modes
+        rate = (rates / 2 if momentum else rates)[:, None]
+        errors, echoes = _responses(shares * modes, max(_NUM_STEPS), rate, momentum)
+        for num_steps in choices or [num_samples]:
+            bias, variance = _of_the_average(errors, echoes, num_steps)
+            # In units of the labels' variance: C = clip * scale * root of D. In one pass a mean is
+            # over T times fewer rows, each of which is noised once.
+            std = 2 * clips * math.sqrt(modes.sum()) / (num_samples * mu)
+            std = std * (num_steps if is_one_pass else math.sqrt(num_steps))
+            noisy = std**2 * num_outputs * (variance @ modes)
+            for place, risk in enumerate((signal * np.mean(bias**2, axis=1) + noisy) / 2):
+                clip = float(clips[place])
+                if clip not in best or risk < best[clip][0]:
+                    best[clip] = float(risk), num_steps, float(rate[place, 0]), momentum, damped
     least = min(found[0] for found in best.values())
     clip = max(clip for clip in best if best[clip][0] <= _FACTOR * least + _SLACK)
-    risk, num_steps, rate, momentum, damped, modes = best[clip]
+    risk, num_steps, rate, momentum, damped = best[clip]
     transform = (vectors / np.sqrt(damped)) @ vectors.T
-    return DescentPlan(
-        transform, math.sqrt(modes.sum()), num_steps, rate, momentum, clip, float(risk), is_one_pass
-    )
+    typical = math.sqrt((values / damped).sum())
+    return DescentPlan(transform, typical, num_steps, rate, momentum, clip, risk, is_one_pass)
 
 
-def _moments(
-    modes: Float[np.ndarray, " modes"], num_steps: int, rate: float, momentum: float
-) -> tuple[Float[np.ndarray, " modes"], Float[np.ndarray, " modes"]]:
-    """The averaged error for one of 1 at the start, and its variance for noise of variance 1."""
+def _responses(
+    modes: Float[np.ndarray, "settings modes"],
+    num_steps: int,
+    rate: Float[np.ndarray, "settings 1"],
+    momentum: float,
+) -> tuple[Float[np.ndarray, "steps settings modes"], Float[np.ndarray, "steps settings modes"]]:
+    """The errors after each step, for one of 1 at the start; and for noise of 1 in the first."""
     error, speed = np.ones_like(modes), np.zeros_like(modes)
     echo, echo_speed = np.zeros_like(modes), np.zeros_like(modes)
-    errors, echoes = [], [np.zeros_like(modes)]
+    errors, echoes = [], [echo]
     for step in range(num_steps):
         speed = momentum * speed + modes * error
         error = error - rate * speed
         errors.append(error)
-        # The response to noise of size one in the first step.
         echo_speed = momentum * echo_speed + modes * echo + (step == 0)
         echo = echo - rate * echo_speed
         echoes.append(echo)
+    return np.array(errors), np.cumsum(echoes, axis=0)
+
+
+def _of_the_average(
+    errors: Float[np.ndarray, "steps settings modes"],
+    sums: Float[np.ndarray, "steps settings modes"],
+    num_steps: int,
+) -> tuple[Float[np.ndarray, "settings modes"], Float[np.ndarray, "settings modes"]]:
+    """The mean error over the last half of T steps, and its variance for noise of variance 1.
+
+    Args:
+        errors: after each step.
+        sums: of the responses to noise in the first step, from that step on.
+    """
     first = num_steps // 2
-    count = num_steps - first
-    sums = np.cumsum(echoes, axis=0)
     # Noise of step s, from 1, is in the iterates from max(first + 1, s) to the last.
     begun = np.arange(1, num_steps + 1)
-    shares = (sums[num_steps - begun + 1] - sums[np.maximum(first + 1 - begun, 0)]) / count
-    return np.mean(errors[first:], axis=0), np.sum(shares**2, axis=0)
+    shares = sums[num_steps - begun + 1] - sums[np.maximum(first + 1 - begun, 0)]
+    variance = np.sum(shares**2, axis=0) / (num_steps - first) ** 2
+    return np.mean(errors[first:num_steps], axis=0), variance

@@ -100,8 +100,8 @@ class PrivateLinearRegression(_AbstractLinearLearner):
 
     Args:
         features: of an input, with a finite norm bound; a constant one among them is the intercept.
-        label_range: (low, high), public; labels beyond it are clipped. None: a range about 0, of six
-            times their median magnitude over a normal number's, which is released.
+        label_range: (low, high), public; labels beyond it are clipped. None: six standard
+            deviations about 0, as a noisy median of the labels' magnitudes has them.
         method: how it is learnt.
 
     Raises:

@@ -6,7 +6,9 @@ the next; what it computes from releases and public numbers costs nothing.
 
 import abc
 import math
+from typing import ClassVar
 
+import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
@@ -42,27 +44,22 @@ class AbstractMethod(AbstractDescription):
 class AbstractDescentMethod(AbstractMethod):
     r"""A private descent whose settings are planned from a noisy spectrum of the features.
 
-    One release of the second moments, and T of clipped gradients of all rows. The coordinates are
+    One release of the second moments, and T of clipped gradients. The coordinates are
     $P = (\Sigma + \tau)^{-1/2}$; $\tau$, T, the rate and the clip norm are those of least predicted
     risk (`jaxdp.regression.descent_plan`).
+
+    Attributes:
+        moments_share: the share of $\mu^2$ that the second moments are given.
+        dampings: $\tau$ to choose from, in units of the noise in an eigenvalue; infinity for the
+            features' own coordinates.
+        momenta: to choose from.
+        is_one_pass: whether every step has rows of its own.
     """
 
-    @property
-    @abc.abstractmethod
-    def _dampings(self) -> tuple[float, ...]:
-        """tau to choose from, in units of the noise in an eigenvalue."""
-
-    @property
-    @abc.abstractmethod
-    def _momenta(self) -> tuple[float, ...]:
-        """Momenta to choose from."""
-
-    @property
-    def moments_share(self) -> float:
-        r"""The share of $\mu^2$ that the second moments are given."""
-        return 0.2
-
-    is_one_pass = False
+    moments_share: eqx.AbstractClassVar[float]
+    dampings: eqx.AbstractClassVar[tuple[float, ...]]
+    momenta: eqx.AbstractClassVar[tuple[float, ...]]
+    is_one_pass: eqx.AbstractClassVar[bool]
 
     def predicted_risk(
         self, *, num_features: int, num_outputs: int, num_samples: int, mu: float, signal: float
@@ -83,8 +80,8 @@ class AbstractDescentMethod(AbstractMethod):
             num_samples=num_samples,
             mu=mu * math.sqrt(share),
             curvature=SQUARED if num_outputs == 1 else LOGISTIC,
-            dampings=self._dampings,
-            momenta=self._momenta,
+            dampings=self.dampings,
+            momenta=self.momenta,
             num_outputs=num_outputs,
             is_one_pass=self.is_one_pass,
             signal=signal,
@@ -100,8 +97,8 @@ class AbstractDescentMethod(AbstractMethod):
             num_samples=len(rows.units),
             mu=mu,
             curvature=slopes.curvature,
-            dampings=self._dampings,
-            momenta=self._momenta,
+            dampings=self.dampings,
+            momenta=self.momenta,
             num_outputs=slopes.num_outputs,
             is_one_pass=self.is_one_pass,
         )
@@ -109,7 +106,7 @@ class AbstractDescentMethod(AbstractMethod):
 
 
 class Automatic(AbstractDescentMethod):
-    """The descent of least predicted risk, whitened or not, with or without momentum.
+    """The descent of least predicted risk: whitened or not, with momentum or without.
 
     Example:
         >>> from jaxdp.regression import Automatic
@@ -117,55 +114,42 @@ class Automatic(AbstractDescentMethod):
         0.2
     """
 
-    @property
-    def _dampings(self):
-        return 1.0, 3.0, 10.0, math.inf
-
-    @property
-    def _momenta(self):
-        return 0.0, 0.8
+    moments_share: ClassVar[float] = 0.2
+    dampings: ClassVar[tuple[float, ...]] = 1.0, 3.0, 10.0, math.inf
+    momenta: ClassVar[tuple[float, ...]] = 0.0, 0.8
+    is_one_pass: ClassVar[bool] = False
 
 
 class Whitened(AbstractDescentMethod):
-    """The descent in coordinates in which the noisy second moments are near one.
+    """A descent in coordinates in which the noisy second moments are near one.
 
     Example:
         >>> from jaxdp.regression import Whitened
-        >>> Whitened()
-        Whitened()
+        >>> Whitened().moments_share
+        0.2
     """
 
-    @property
-    def _dampings(self):
-        return 1.0, 3.0, 10.0
-
-    @property
-    def _momenta(self):
-        return (0.0,)
+    moments_share: ClassVar[float] = 0.2
+    dampings: ClassVar[tuple[float, ...]] = 1.0, 3.0, 10.0
+    momenta: ClassVar[tuple[float, ...]] = (0.0,)
+    is_one_pass: ClassVar[bool] = False
 
 
 class FullBatch(AbstractDescentMethod):
-    """The descent in the features' own coordinates, with momentum and averaging.
+    """A descent in the features' own coordinates, with momentum and averaging.
 
-    The second moments are released for the length of its steps alone.
+    The second moments tell how long its steps can be.
 
     Example:
         >>> from jaxdp.regression import FullBatch
-        >>> FullBatch()
-        FullBatch()
+        >>> FullBatch().moments_share
+        0.05
     """
 
-    @property
-    def moments_share(self):
-        return 0.05
-
-    @property
-    def _dampings(self):
-        return (math.inf,)
-
-    @property
-    def _momenta(self):
-        return (0.9,)
+    moments_share: ClassVar[float] = 0.05
+    dampings: ClassVar[tuple[float, ...]] = (math.inf,)
+    momenta: ClassVar[tuple[float, ...]] = (0.9,)
+    is_one_pass: ClassVar[bool] = False
 
 
 class PlannedDPSGD(AbstractDescentMethod):
@@ -176,23 +160,14 @@ class PlannedDPSGD(AbstractDescentMethod):
 
     Example:
         >>> from jaxdp.regression import PlannedDPSGD
-        >>> PlannedDPSGD()
-        PlannedDPSGD()
+        >>> PlannedDPSGD().moments_share
+        0.05
     """
 
-    is_one_pass = True
-
-    @property
-    def moments_share(self):
-        return 0.05
-
-    @property
-    def _dampings(self):
-        return (math.inf,)
-
-    @property
-    def _momenta(self):
-        return (0.0,)
+    moments_share: ClassVar[float] = 0.05
+    dampings: ClassVar[tuple[float, ...]] = (math.inf,)
+    momenta: ClassVar[tuple[float, ...]] = (0.0,)
+    is_one_pass: ClassVar[bool] = True
 
 
 class NoisyStatistics(AbstractMethod):

@@ -173,12 +173,13 @@ def released_gradient(
     """
     num_rows, (size, outputs) = len(rows.units), (len(transform), slopes.shape[1])
     largest = _SHORTEST * clip_norm / typical_norm
+    # Those of outputs that have no number add nothing; no square overflows.
+    slopes = np.clip(np.nan_to_num(slopes), -1e100, 1e100)
     sizes = np.linalg.norm(slopes, axis=1)
     allowed = np.minimum(clip_norm / np.maximum(norms, 1e-300), largest) * (1 - 1e-12)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        factor = np.where(sizes > allowed, allowed / sizes, 1.0)
+    factor = np.minimum(1.0, allowed / np.maximum(sizes, 1e-300))
     step = largest / 2.0**_SLOPE_BITS
-    whole = np.trunc(np.nan_to_num(slopes * factor[:, None]) / step)
+    whole = np.trunc(slopes * factor[:, None] / step)
     total = np.zeros((size, outputs), np.int64)
     for place, block in rows.blocks():
         total += (block.T @ whole[place]).astype(np.int64)

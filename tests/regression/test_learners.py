@@ -1,0 +1,159 @@
+"""Private linear regression and classification: what they learn, what they release."""
+
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling, load
+from jaxdp.regression import (
+    Automatic,
+    ColumnFeatures,
+    Columns,
+    FullBatch,
+    NoisyStatistics,
+    PlannedDPSGD,
+    PrivateLinearClassifier,
+    PrivateLinearRegression,
+    Whitened,
+    WithConstant,
+)
+
+METHODS = (Automatic(), Whitened(), FullBatch(), PlannedDPSGD(), NoisyStatistics())
+SLOPES = np.array([2.0, -1.0, 0.5])
+
+
+def _features(dim=3):
+    unit = ClippedFeatures(IdentityFeatures(dim), dim**0.5)
+    return WithConstant(RangeScaling(unit, -np.ones(dim), np.ones(dim)), 1.0)
+
+
+def _table(num_rows=4000, seed=0):
+    draw = np.random.default_rng(seed)
+    inputs = draw.uniform(-1, 1, (num_rows, 3))
+    return inputs, inputs @ SLOPES + 5 + 0.2 * draw.normal(size=num_rows)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+def test_each_method_learns_a_linear_function(method):
+    inputs, labels = _table()
+    learner = PrivateLinearRegression(_features(), (0.0, 10.0), method)
+    fit = learner.fit(inputs, labels, epsilon=2.0, delta=1e-6)
+    found = np.asarray(fit.release(np.eye(3, 3)) - fit.release(np.zeros((1, 3))))
+    np.testing.assert_allclose(found, SLOPES, atol=0.5)
+    assert float(fit.release(np.zeros((1, 3)))[0]) == pytest.approx(5, abs=0.5)
+    assert fit.release.cost.epsilon == pytest.approx(2, rel=1e-6)
+    assert fit.release.cost.is_certified
+    assert sum(entry.share for entry in fit.ledger.entries) == pytest.approx(1)
+    assert fit.ledger.mu == fit.release.cost.mu
+
+
+def test_a_range_of_labels_that_nobody_gave_is_learnt():
+    inputs, labels = _table()
+    fit = PrivateLinearRegression(_features(), None).fit(
+        inputs, 1e4 * (labels - 5), epsilon=2.0, delta=1e-6
+    )
+    found = np.asarray(fit.release(np.eye(3, 3)) - fit.release(np.zeros((1, 3))))
+    np.testing.assert_allclose(found / 1e4, SLOPES, atol=0.2)
+    assert fit.ledger.entries[0].what == "histogram of the labels' magnitudes"
+
+
+@pytest.mark.parametrize("num_classes", [2, 4])
+def test_classes_are_learnt(num_classes):
+    inputs, labels = _table()
+    cuts = np.quantile(labels, np.arange(1, num_classes) / num_classes)
+    places = np.digitize(labels, cuts)
+    fit = PrivateLinearClassifier(_features(), num_classes).fit(
+        inputs, places, epsilon=4.0, delta=1e-6
+    )
+    values = np.asarray(fit.release(inputs))
+    found = (values > 0).astype(int) if num_classes == 2 else values.argmax(axis=1)
+    assert np.mean(found == places) > (0.9 if num_classes == 2 else 0.6)
+
+
+def test_columns_are_learnt_saved_and_read_again(tmp_path):
+    draw = np.random.default_rng(0)
+    columns = Columns({"age": (0, 10), "sex": ["f", "m"]}, bins=8)
+    table = [[age, "fmx"[place % 3]] for place, age in enumerate(draw.uniform(0, 10, 3000))]
+    codes = columns.codes(table)
+    labels = np.where(codes[:, 0] > 0.5, 1.0, -1.0) + (codes[:, 1] == 1)
+    features = WithConstant(ColumnFeatures(columns, is_additive=True), 1.0)
+    fit = PrivateLinearRegression(features, (-2.0, 3.0)).fit(codes, labels, epsilon=4.0, delta=1e-6)
+    values = np.asarray(fit.release(codes))
+    assert np.mean((values - labels) ** 2) < 0.05 * labels.var()
+    fit.release.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    assert again.features.base.columns == columns
+    np.testing.assert_array_equal(again(codes), values)
+
+
+def test_a_seed_draws_the_same_noise_again_and_a_small_one_costs_everything():
+    inputs, labels = _table(500)
+    learner = PrivateLinearRegression(_features(), (0.0, 10.0))
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    first, second, other = (
+        learner.fit(inputs, labels, **budget, noise_seed=seed).release.coefficients
+        for seed in (2**130, 2**130, None)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+    cost = learner.fit(inputs, labels, **budget, noise_seed=7).release.cost
+    assert np.isinf(cost.epsilon)
+    assert not cost.is_certified
+
+
+REFUSED = {
+    "a map without a bound": (
+        lambda: PrivateLinearRegression(IdentityFeatures(3), (0.0, 1.0)),
+        ValueError,
+        "features with a public bound",
+    ),
+    "an empty range": (
+        lambda: PrivateLinearRegression(_features(), (1.0, 1.0)),
+        ValueError,
+        "label_range with low < high",
+    ),
+    "no method": (
+        lambda: PrivateLinearRegression(_features(), (0.0, 1.0), "automatic"),
+        TypeError,
+        "a method, such as",
+    ),
+    "other columns": (
+        lambda: PrivateLinearRegression(_features(2), (0.0, 10.0)).fit(
+            *_table(50), epsilon=1.0, delta=1e-6
+        ),
+        ValueError,
+        "inputs of 2 columns, got 3",
+    ),
+    "another class": (
+        lambda: PrivateLinearClassifier(_features()).fit(
+            _table(50)[0], np.full(50, 5), epsilon=1.0, delta=1e-6
+        ),
+        ValueError,
+        "labels from 0 to 1, got others",
+    ),
+    "least squares of classes": (
+        lambda: PrivateLinearClassifier(_features(), 2, NoisyStatistics()).fit(
+            _table(50)[0], np.arange(50) % 2, epsilon=1.0, delta=1e-6
+        ),
+        ValueError,
+        "a method for classes",
+    ),
+    "no budget": (
+        lambda: PrivateLinearRegression(_features(), (0.0, 1.0)).fit(
+            *_table(50), epsilon=0.0, delta=1e-6
+        ),
+        ValueError,
+        "0 < epsilon",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_is_refused(name):
+    call, kind, message = REFUSED[name]
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_the_front_door_has_the_room():
+    assert jaxdp.regression.Automatic() == Automatic()

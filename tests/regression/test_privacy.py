@@ -1,0 +1,166 @@
+"""What one record changes in everything that a fit releases, in units of its noise.
+
+A fit is run on one table, and again on a neighbour with the outputs of the first: whatever depends
+on outputs is then the same in both, and the sums alone differ. The squares of their differences,
+over the variances of the noise, add up to at most mu^2 for any outputs: that is the whole proof.
+"""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+from jaxdp.kernels import ClippedFeatures, IdentityFeatures
+from jaxdp.privacy import SecretNoise
+from jaxdp.regression import Automatic, FullBatch, NoisyStatistics, PlannedDPSGD, Whitened
+from jaxdp.regression import private_sums as sums
+from jaxdp.regression.descent import LogisticSlopes, SoftmaxSlopes, SquaredSlopes
+from jaxdp.regression.ledger import Ledger
+
+MU, DIM = 1.5, 3
+METHODS = (Automatic(), Whitened(), FullBatch(), PlannedDPSGD(), NoisyStatistics())
+
+
+class _Recorded:
+    """Secret noise that remembers what it was added to; or outputs of before, in their order."""
+
+    def __init__(self, outputs=None):
+        self.asked, self.outputs, self._given = [], [], outputs
+
+    def hiding(self, *_):
+        return self
+
+    def noisy_integers(self, values, std, purpose):
+        values = np.asarray(values)
+        noisy = SecretNoise().noisy_integers(values, std, purpose)
+        if self._given is not None:
+            noisy = self._given[len(self.outputs)]
+        self.asked.append((values, std))
+        self.outputs.append(noisy)
+        return noisy
+
+
+def _slopes(kind, labels):
+    if kind == "squared":
+        return SquaredSlopes(labels)
+    places = (labels > 0).astype(int) if kind == "logistic" else np.digitize(labels, (-0.3, 0.3))
+    return LogisticSlopes(places) if kind == "logistic" else SoftmaxSlopes(places, 3)
+
+
+def _run(method, kind, table, labels, outputs=None):
+    source = _Recorded(outputs)
+    features = ClippedFeatures(IdentityFeatures(DIM), 1.0)
+    rows = sums.PrivateRows.of(features, table.astype(np.float32), source)
+    method.weights(rows, _slopes(kind, labels), Ledger(MU))
+    return source
+
+
+def _distance(method, kind, table, labels, record, label):
+    """The distance of the two tables' releases, over the noise; and that each is noised alike."""
+    first = _run(method, kind, table, labels)
+    other, others = table.copy(), labels.copy()
+    other[0], others[0] = record, label
+    second = _run(method, kind, other, others, first.outputs)
+    total = 0.0
+    assert len(first.asked) == len(second.asked)
+    for (values, std), (moved, same) in zip(first.asked, second.asked, strict=True):
+        np.testing.assert_array_equal(std, same)
+        total += np.sum(((values - moved) / std) ** 2)
+    return math.sqrt(total)
+
+
+def _pairs(seed, count):
+    """Tables of few rows with a row that is replaced by another: random ones, and far ones."""
+    draw = np.random.default_rng(seed)
+    for place in range(count):
+        num_rows = int(draw.integers(2, 40))
+        table = draw.normal(size=(num_rows, DIM)) * draw.choice([0.1, 1.0, 10.0])
+        labels = draw.uniform(-1, 1, num_rows)
+        record, label = draw.normal(size=DIM), draw.uniform(-1, 1)
+        if place % 2:
+            direction = draw.normal(size=DIM)
+            table[0], labels[0], record, label = 1e3 * direction, 1.0, 1e3 * direction, -1.0
+            if place % 4 == 1:
+                record = -record
+        yield table, labels, record, label
+
+
+KINDS = [(method, "squared") for method in METHODS]
+KINDS += [(Automatic(), "logistic"), (Automatic(), "softmax"), (PlannedDPSGD(), "logistic")]
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"), KINDS, ids=[f"{type(one).__name__}-{kind}" for one, kind in KINDS]
+)
+def test_a_record_moves_all_releases_together_by_at_most_mu(method, kind):
+    found = [_distance(method, kind, *pair) for pair in _pairs(0, 24)]
+    assert max(found) <= MU
+    # The far ones come near it, or the noise would be more than it has to be.
+    assert max(found) > 0.6 * MU
+
+
+def _worst(release):
+    """The largest distance of a single release over pairs of tables, for mu = 1."""
+    found = []
+    for table, labels, record, label in _pairs(1, 200):
+        asked = []
+        for row, own in ((table[0], labels[0]), (record, label)):
+            source = _Recorded()
+            other, others = table.copy(), labels.copy()
+            other[0], others[0] = row, own
+            features = ClippedFeatures(IdentityFeatures(DIM), 1.0)
+            release(sums.PrivateRows.of(features, other.astype(np.float32), source), others)
+            asked += source.asked
+        (values, std), (moved, same) = asked
+        np.testing.assert_array_equal(std, same)
+        found.append(np.sqrt(np.sum(((values - moved) / std) ** 2)))
+    return max(found)
+
+
+def _scale(rows, labels):
+    sums.released_scale(labels * 3, 1.0, rows.source)
+
+
+def _moments(rows, labels):
+    del labels
+    sums.released_second_moments(rows, 1.0)
+
+
+def _gradient(rows, labels, transform=None, clip_norm=0.3):
+    draw = np.random.default_rng(2)
+    transform = draw.normal(size=(DIM, DIM)) if transform is None else transform
+    slopes = np.stack([labels * 100, -labels * 50], axis=1)
+    sums.released_gradient(
+        rows, slopes, transform, rows.norms(transform), clip_norm, typical_norm=1.0, mu=1.0
+    )
+
+
+# As one whose inverse is near none, with entries of all sizes.
+_ILL = np.diag([1e6, 1.0, 1e-6]) @ np.array([[1, 1, 0], [1, -1, 1], [0, 1, 1.0]])
+RELEASES = {
+    "scale": _scale,
+    "second moments": _moments,
+    "gradient": _gradient,
+    "gradient in ill-conditioned coordinates": functools.partial(_gradient, transform=_ILL),
+    "gradient with a small clip norm": functools.partial(_gradient, clip_norm=1e-9),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_each_sensitivity_is_attained_and_not_exceeded(name):
+    assert 0.98 <= _worst(RELEASES[name]) <= 1
+
+
+def test_what_is_not_finite_adds_nothing():
+    table = np.zeros((4, DIM))
+    rows = sums.PrivateRows.of(ClippedFeatures(IdentityFeatures(DIM), 1.0), table, _Recorded())
+    rows = rows._replace(units=np.full_like(rows.units, 2.0**15))
+    eye, found = np.eye(DIM), []
+    for slopes in ([np.nan] * 4, [np.nan, np.inf, -np.inf, 1e300], [1e300, 0, 0, 0]):
+        slopes = np.array(slopes)[:, None]
+        sums.released_gradient(rows, slopes, eye, rows.norms(eye), 1.0, typical_norm=1.0, mu=1.0)
+        values, std = rows.source.asked[-1]
+        found.append(np.linalg.norm(values / std))
+    # A term of norm C is half of the sensitivity.
+    np.testing.assert_allclose(found, [0, 0.5, 0.5], atol=1e-5)
