@@ -33,17 +33,17 @@ from jaxdp.kernels.release.table_inputs import real_array
 from jaxdp.privacy import Cost, gaussian_mu
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.regression import (
-    AbstractDescentMethod,
     AbstractMethod,
     Automatic,
     ColumnFeatures,
     Columns,
     Ledger,
-    LinearFit,
     PrivateLinearClassifier,
     PrivateLinearRegression,
     WithConstant,
 )
+from jaxdp.regression.learners import LinearFit
+from jaxdp.regression.methods import AbstractDescentMethod
 
 _KINDS = "linear", "additive"
 _GUESSED = (

@@ -1,11 +1,11 @@
 """Private regression and classification of tables by linear functions of public features."""
 
+from jaxdp.kernels import load
 from jaxdp.regression.columns import ColumnFeatures, Columns
 from jaxdp.regression.features import WithConstant
-from jaxdp.regression.learners import LinearFit, PrivateLinearClassifier, PrivateLinearRegression
-from jaxdp.regression.ledger import Entry, Ledger
+from jaxdp.regression.learners import PrivateLinearClassifier, PrivateLinearRegression
+from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import (
-    AbstractDescentMethod,
     AbstractMethod,
     Automatic,
     FullBatch,
@@ -15,19 +15,17 @@ from jaxdp.regression.methods import (
 )
 
 __all__ = [
-    "AbstractDescentMethod",
     "AbstractMethod",
     "Automatic",
     "ColumnFeatures",
     "Columns",
-    "Entry",
     "FullBatch",
     "Ledger",
-    "LinearFit",
     "NoisyStatistics",
     "PlannedDPSGD",
     "PrivateLinearClassifier",
     "PrivateLinearRegression",
     "Whitened",
     "WithConstant",
+    "load",
 ]

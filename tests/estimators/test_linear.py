@@ -85,7 +85,7 @@ def test_probabilities_add_up_and_their_largest_is_predicted(classes):
 def test_what_lies_beyond_public_ranges_is_told_to_the_curator_alone():
     frame, labels = _frame(200)
     found = DPLinearRegression(**BUDGET, input_range=(-1, 5), label_range=(0, 5))
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="curator") as caught:
         found.fit(frame, labels)
     said = [str(one.message) for one in caught]
     assert len(said) == 2

@@ -36,6 +36,12 @@ def test_codes_of_polars_are_those_of_pandas():
     np.testing.assert_allclose(Columns(SPECS).codes(frame), CODES)
 
 
+def test_a_rows_numbers_depend_on_that_row_alone():
+    columns = Columns(SPECS)
+    alone = [columns.codes(TABLE.iloc[[place]])[0] for place in range(len(TABLE))]
+    np.testing.assert_array_equal(alone, columns.codes(TABLE))
+
+
 @pytest.mark.parametrize("is_additive", [False, True])
 def test_every_row_has_the_stated_norm(is_additive):
     columns = Columns(SPECS, bins=4, interactions=[("age", "sex")])

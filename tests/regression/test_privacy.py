@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures
 from jaxdp.privacy import SecretNoise
@@ -25,14 +26,14 @@ METHODS = (Automatic(), Whitened(), FullBatch(), PlannedDPSGD(), NoisyStatistics
 class _Recorded:
     """Secret noise that remembers what it was added to; or outputs of before, in their order."""
 
-    def __init__(self, outputs=None):
-        self.asked, self.outputs, self._given = [], [], outputs
+    def __init__(self, outputs=None, share=1.0):
+        self.asked, self.outputs, self._given, self._share = [], [], outputs, share
 
     def hiding(self, *_):
         return self
 
     def noisy_integers(self, values, std, purpose):
-        values = np.asarray(values)
+        values, std = np.asarray(values), np.asarray(std) * self._share
         noisy = SecretNoise().noisy_integers(values, std, purpose)
         if self._given is not None:
             noisy = self._given[len(self.outputs)]
@@ -48,20 +49,24 @@ def _slopes(kind, labels):
     return LogisticSlopes(places) if kind == "logistic" else SoftmaxSlopes(places, 3)
 
 
-def _run(method, kind, table, labels, outputs=None):
-    source = _Recorded(outputs)
+def _run(method, kind, table, labels, outputs=None, share=1.0):
+    source = _Recorded(outputs, share)
     features = ClippedFeatures(IdentityFeatures(DIM), 1.0)
     rows = sums.PrivateRows.of(features, table.astype(np.float32), source)
     method.weights(rows, _slopes(kind, labels), Ledger(MU))
     return source
 
 
-def _distance(method, kind, table, labels, record, label):
-    """The distance of the two tables' releases, over the noise; and that each is noised alike."""
-    first = _run(method, kind, table, labels)
+def _distance(method, kind, table, labels, record, label, share=1.0):
+    """The distance of the two tables' releases, over the noise; and that each is noised alike.
+
+    Args:
+        share: of the noise that the fit asks for.
+    """
+    first = _run(method, kind, table, labels, share=share)
     other, others = table.copy(), labels.copy()
     other[0], others[0] = record, label
-    second = _run(method, kind, other, others, first.outputs)
+    second = _run(method, kind, other, others, first.outputs, share)
     total = 0.0
     assert len(first.asked) == len(second.asked)
     for (values, std), (moved, same) in zip(first.asked, second.asked, strict=True):
@@ -98,6 +103,62 @@ def test_a_record_moves_all_releases_together_by_at_most_mu(method, kind):
     assert max(found) <= MU
     # The far ones come near it, or the noise would be more than it has to be.
     assert max(found) > 0.6 * MU
+
+
+def test_half_of_the_noise_is_too_little():
+    found = [_distance(FullBatch(), "squared", *pair, share=0.5) for pair in _pairs(0, 24)]
+    assert max(found) > MU
+
+
+class _Stopping(NoisyStatistics):
+    """A planted error: one release more where private labels are large on average."""
+
+    def weights(self, rows, slopes, ledger):
+        if slopes.labels.mean() > 0:
+            sums.released_second_moments(rows, ledger.spend("once more", 0.1))
+        return super().weights(rows, slopes, ledger)
+
+
+class _Reading(NoisyStatistics):
+    """A planted error: coordinates that the private rows themselves say."""
+
+    def weights(self, rows, slopes, ledger):
+        root = np.sqrt(np.mean(rows.units.astype(float) ** 2))
+        return super().weights(rows._replace(units=rows.units / root * 2**14), slopes, ledger)
+
+
+@pytest.mark.parametrize("method", [_Stopping(), _Reading()])
+def test_what_looks_at_private_numbers_is_found(method):
+    table, labels = np.full((50, DIM), 0.05), np.full(50, 0.01)
+    labels[0] = -1
+    # Another number of releases does not even fit the outputs of before.
+    with pytest.raises((AssertionError, ValueError)):
+        assert _distance(method, "squared", table, labels, np.ones(DIM), 1.0) <= MU
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_the_best_attack_on_a_whole_fit_is_as_good_as_mu_allows(share):
+    """Who knows all rows but one asks which of two it is, by the likelihood of all releases."""
+    table, labels = np.zeros((4, DIM)), np.zeros(4)
+    record = np.array([1.0, 0, 0])
+    tables = [(np.vstack([[record], table]), np.append(label, labels)) for label in (1.0, -1.0)]
+    wins = []
+    for own, other in ((0, 1), (1, 0)):
+        for _ in range(200):
+            run = _run(FullBatch(), "squared", *tables[own], share=share)
+            again = _run(FullBatch(), "squared", *tables[other], run.outputs, share)
+            ratio = 0.0
+            for (values, std), (moved, _), noisy in zip(
+                run.asked, again.asked, run.outputs, strict=True
+            ):
+                off, on = (noisy - moved) / std, (noisy - values) / std
+                ratio += np.sum(off**2 - on**2)
+            wins.append(ratio > 0)
+    # Right with probability Phi(mu / 2) for mu-GDP.
+    found, most = np.mean(wins), ndtr(MU / 2)
+    error = np.sqrt(most * (1 - most) / len(wins))
+    assert (found <= most + 5 * error) == (share == 1)
+    assert found > 0.6
 
 
 def _worst(release):
