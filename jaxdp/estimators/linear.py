@@ -5,6 +5,7 @@ import math
 import warnings
 from typing import Any, NamedTuple
 
+import jax.random as jr
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxdp.core.checks import require_count, require_kind, require_shape
 from jaxdp.estimators.arguments import (
+    PUBLIC_SEED,
     ROWS_ALONE,
     HidesNoiseSeed,
     ranges_of,
@@ -26,7 +28,7 @@ from jaxdp.estimators.kernel_classifier import (
     warn_without_classes,
     without_proof,
 )
-from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling
+from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures, RangeScaling
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.release.columns import columns_of
 from jaxdp.kernels.release.table_inputs import real_array
@@ -37,6 +39,7 @@ from jaxdp.regression import (
     Automatic,
     ColumnFeatures,
     Columns,
+    ComposedFeatures,
     Ledger,
     PrivateLinearClassifier,
     PrivateLinearRegression,
@@ -45,7 +48,10 @@ from jaxdp.regression import (
 from jaxdp.regression.learners import LinearFit
 from jaxdp.regression.methods import AbstractDescentMethod
 
-_KINDS = "linear", "additive"
+_KINDS = "linear", "additive", "kernel"
+# Of random features: the kernel's scale over the norm of its inputs, and their number. Chosen on
+# five tables of the UCI repository: more features cost more noise than they explain.
+_SCALE, _NUM_WAVES = 0.7, 100
 _GUESSED = (
     "features of equal size and no correlation, labels of one scale, and the share of their "
     "variance that is guessed: no number of the table is in it"
@@ -109,8 +115,13 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             else:
                 unit = ClippedFeatures(IdentityFeatures(len(names)), math.sqrt(len(names)))
                 found = RangeScaling(unit, low, high)
-        # As large as a column is: the intercept is a coefficient like the others.
-        return columns, WithConstant(found, 1.0) if self.fit_intercept else found
+        if self.features == "kernel":
+            kernel, key = Gaussian(_SCALE * found.norm_bound), jr.key(PUBLIC_SEED)
+            waves = kernel.features(_NUM_WAVES, found.num_outputs, key=key)
+            found = ComposedFeatures(waves, found)
+        # Of a linear function as large as a column is: the intercept is a coefficient like others.
+        constant = 0.3 if self.features == "kernel" else 1.0
+        return columns, WithConstant(found, constant) if self.fit_intercept else found
 
     def _read(self, X, y, *, y_numeric):
         """The table in numbers, the labels, and the features of a row."""
@@ -146,7 +157,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         coefficients = np.asarray(self.release_.coefficients, np.float64)
         intercept = np.asarray(self.release_.intercept, np.float64)
         if self.fit_intercept:
-            coefficients, intercept = coefficients[:-1], intercept + coefficients[-1]
+            constant = self.release_.features.constant
+            coefficients, intercept = coefficients[:-1], intercept + constant * coefficients[-1]
         scaling = self.release_.features
         scaling = scaling.base if isinstance(scaling, WithConstant) else scaling
         if isinstance(scaling, RangeScaling):
@@ -208,8 +220,9 @@ class DPLinearRegression(RegressorMixin, _LinearEstimator):
         input_range: (low, high), public ranges of the columns, each a number or one per column, by
             name where it is labelled; values beyond count as the nearer end, with a warning.
         columns: `jaxdp.regression.Columns` instead, for tables with text and missing values.
-        features: "linear", or "additive": a number is then one of its column's public bins, and
-            the function a sum of one curve a column.
+        features: "linear"; or "additive": a number is then one of its column's public bins, and
+            the function a sum of one curve a column; or "kernel": 200 random features of a
+            Gaussian kernel on the columns.
         label_range: (low, high), public; labels beyond it are clipped, with a warning. None: the
             largest magnitude is learnt privately, about 0, which suits labels without an offset.
         fit_intercept: whether there is a constant.

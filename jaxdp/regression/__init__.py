@@ -2,7 +2,7 @@
 
 from jaxdp.kernels import load
 from jaxdp.regression.columns import ColumnFeatures, Columns
-from jaxdp.regression.features import WithConstant
+from jaxdp.regression.features import ComposedFeatures, WithConstant
 from jaxdp.regression.learners import PrivateLinearClassifier, PrivateLinearRegression
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import (
@@ -19,6 +19,7 @@ __all__ = [
     "Automatic",
     "ColumnFeatures",
     "Columns",
+    "ComposedFeatures",
     "FullBatch",
     "Ledger",
     "NoisyStatistics",
