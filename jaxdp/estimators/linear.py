@@ -30,6 +30,7 @@ from jaxdp.estimators.kernel_classifier import (
 )
 from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures, RangeScaling
 from jaxdp.kernels.base import AbstractFeatureMap
+from jaxdp.kernels.release.columns import Columns as TableNames
 from jaxdp.kernels.release.columns import columns_of
 from jaxdp.kernels.release.table_inputs import real_array
 from jaxdp.privacy import Cost, gaussian_mu
@@ -145,9 +146,13 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         return inputs, labels, features
 
     def _keep(self, fit: LinearFit, X: Any, y: Any, classes: tuple[Any, ...] | None = None) -> None:
-        names = columns_of(X, y, classes)
-        if self.columns is not None and names is not None:
-            names = dataclasses.replace(names, inputs=self.columns.names)
+        if self.columns is not None:
+            # Those that are described; the label may be among the table's others.
+            label = getattr(y, "name", None)
+            kept = None if classes is None else tuple(map(str, classes))
+            names = TableNames(self.columns.names, label if isinstance(label, str) else None, kept)
+        else:
+            names = columns_of(X, y, classes)
         stated = fit.release.statement
         assumptions = (*stated.assumptions, ROWS_ALONE)
         statement = dataclasses.replace(stated, assumptions=assumptions)

@@ -61,13 +61,15 @@ def test_tables_with_text_and_missing_values_are_read_as_they_are():
     frame["c"] = np.where(labels > 15, "high", "low")
     frame.loc[::7, "c"] = None
     frame.loc[::5, "a"] = np.nan
+    frame["income"] = np.where(labels > 15, "yes", "no")
     columns = Columns({"a": (0, 10), "b": (-1, 1), "c": ["low", "high"]})
     for features in ("linear", "additive", "kernel"):
         options = {"columns": columns, "features": features, "classes": ("no", "yes")}
         found = DPLogisticRegression(**BUDGET, **options)
-        found.fit(frame[["c", "b", "a"]], np.where(labels > 15, "yes", "no"))
-        assert found.score(frame, np.where(labels > 15, "yes", "no")) > 0.9
+        found.fit(frame[["c", "b", "a", "income"]], frame.income)
+        assert found.score(frame, frame.income) > 0.9
         assert found.feature_names_in_.tolist() == ["a", "b", "c"]
+        assert found.release_.columns.label == "income"
 
 
 @pytest.mark.parametrize("classes", [("lo", "hi"), ("lo", "mid", "hi")])
