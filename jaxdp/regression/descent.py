@@ -11,7 +11,7 @@ from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_scale
 
 # Each release of the scale of the residuals: before the first step, and after one and two quarters.
-_SCALE_SHARE, _NUM_SCALES = 0.02, 3
+_SCALE_SHARE, _NUM_SCALES = 0.06, 3
 
 
 class AbstractSlopes(abc.ABC):
@@ -72,9 +72,7 @@ class SquaredSlopes(AbstractSlopes):
         asked = [num_steps * place // 4 for place in range(_NUM_SCALES)]
         for _ in range(asked.count(step)):
             residuals = self.of(rows.times(weights))[:, 0]
-            found = released_scale(residuals, self._mus.pop(0), rows.source)
-            # Noise may have led astray; what was known before still holds.
-            self._scale = min(self._scale, found)
+            self._scale = released_scale(residuals, self._mus.pop(0), rows.source)
         return self._scale
 
 
@@ -132,9 +130,11 @@ def private_descent(
     weights = np.zeros((len(transform), slopes.num_outputs))
     speed, average = np.zeros_like(weights), np.zeros_like(weights)
     of_a_step = mu if plan.is_one_pass else mu / math.sqrt(num_steps) * (1 - 1e-12)
-    first, norms = num_steps // 2, rows.norms(transform)
+    first, norms, source = num_steps // 2, rows.norms(transform), rows.source
     for step in range(num_steps):
         inputs_weights = transform @ weights
+        # Noise of its own for every step: two equal sums would tell that they are equal.
+        rows = rows._replace(source=source.hiding(step))
         scale = slopes.scale(rows, inputs_weights, num_steps, step)
         used = slice(None)
         if plan.is_one_pass:

@@ -31,7 +31,7 @@ _RATES = (0.25, 0.5, 1.0)
 _FACTOR, _SLACK = 1.1, 0.003
 # How much of the labels' variance is explained is unknown: half of it, evenly over the modes.
 _SIGNAL = 0.5
-# The largest curvature, where 2 (1 + momentum) over the rate would be unstable.
+# The largest curvature that there may be, where 2 (1 + momentum) over the rate is unstable.
 _TOP = 0.9
 
 
@@ -78,33 +78,48 @@ SQUARED = Curvature(
 LOGISTIC = Curvature(lambda clip: 0.2 * min(1.0, clip / 0.5), (0.1, 0.2, 0.35, 0.5, 0.7))
 
 
-def shrunk(
-    moments: Float[np.ndarray, "features features"], noise_std: float
-) -> tuple[Float[np.ndarray, " features"], Float[np.ndarray, "features features"], float]:
-    r"""Eigenvalues and eigenvectors of noisy second moments, less their noise.
+class Spectrum(NamedTuple):
+    """What is known of the second moments of the features.
+
+    Attributes:
+        values: estimates of the eigenvalues.
+        vectors: as columns.
+        upper: what the eigenvalues are at the most.
+        noise: what is left of the noise in an estimate.
+    """
+
+    values: Float[np.ndarray, " features"]
+    vectors: Float[np.ndarray, "features features"]
+    upper: Float[np.ndarray, " features"]
+    noise: float
+
+
+def shrunk(moments: Float[np.ndarray, "features features"], noise_std: float) -> Spectrum:
+    r"""The spectrum of noisy second moments, less their noise.
 
     The noise spreads eigenvalues about their mean by $\sigma^2 (p + 1) / 2$; what is more than
     that is the data's. So the eigenvalues are drawn towards their mean by that share (Ledoit and
     Wolf, 2004, with a known noise in place of the sampling error). The mean itself has p times
-    less noise.
+    less noise. What a direction has at the most is what the noisy matrix has there: its largest
+    eigenvalue is larger than that of the data, but for three deviations of the noise in one
+    direction. A few directions may be far above the mean that all are drawn to.
 
     Args:
         moments: with noise of this standard deviation on the diagonal, $\sqrt 2$ times less off it.
-
-    Returns:
-        The eigenvalues, rising; the eigenvectors as columns; the noise left in an eigenvalue.
+        noise_std: sigma.
     """
     size = len(moments)
-    values, vectors = np.linalg.eigh(moments)
-    mean = max(float(values.mean()), 0.1 / size)
-    spread = float(np.mean((values - values.mean()) ** 2))
+    raw, vectors = np.linalg.eigh(moments)
+    mean = max(float(raw.mean()), 0.1 / size)
+    spread = float(np.mean((raw - raw.mean()) ** 2))
     kept = max(0.0, 1 - noise_std**2 * (size + 1) / 2 / max(spread, 1e-300))
-    left = kept * noise_std * math.sqrt(size) + 1e-4 * mean
-    return np.maximum(mean + kept * (values - values.mean()), 0.0), vectors, left
+    values = np.maximum(mean + kept * (raw - raw.mean()), 0.0)
+    noise = kept * noise_std * math.sqrt(size) + 1e-4 * mean
+    return Spectrum(values, vectors, np.maximum(raw + 3 * noise_std, values), noise)
 
 
 def planned(
-    spectrum: tuple[Float[np.ndarray, " features"], Float[np.ndarray, "features features"], float],
+    spectrum: Spectrum,
     *,
     num_samples: int,
     mu: float,
@@ -118,7 +133,7 @@ def planned(
     r"""The settings of least predicted risk.
 
     Args:
-        spectrum: of the second moments, as `shrunk` returns it.
+        spectrum: of the second moments.
         num_samples: n.
         mu: of all steps together.
         curvature: of the loss.
@@ -129,7 +144,7 @@ def planned(
         is_one_pass: whether every step has rows of its own.
         signal: the share of the labels' variance that a linear function explains.
     """
-    values, vectors, noise = spectrum
+    values, vectors, upper, noise = spectrum
     rates, clips = (part.ravel() for part in np.meshgrid(_RATES, curvature.clips))
     shares = np.array([curvature.share(clip) for clip in clips])[:, None]
     # A step of one pass needs a row.
@@ -138,7 +153,7 @@ def planned(
     for damping, momentum in itertools.product(dampings, momenta):
         level = values.max() if math.isinf(damping) else values + damping * noise
         damped = np.broadcast_to(level, values.shape)
-        damped = damped * float((values / damped).max()) / _TOP
+        damped = damped * float((upper / damped).max()) / _TOP
         modes = values / damped
         # Momentum makes a step longer by 1 / (1 - momentum).
         rate = (rates / 2 if momentum else rates)[:, None]

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from jaxdp.core.description import AbstractDescription
 from jaxdp.regression.descent import AbstractSlopes, SquaredSlopes, private_descent
-from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, planned, shrunk
+from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Spectrum, planned, shrunk
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import (
     PrivateRows,
@@ -76,7 +76,7 @@ class AbstractDescentMethod(AbstractMethod):
         values = np.full(num_features, 0.5 / num_features)
         share = 1 - self.moments_share
         return planned(
-            (values, np.eye(num_features), 1e-4 / num_features),
+            Spectrum(values, np.eye(num_features), values, 1e-4 / num_features),
             num_samples=num_samples,
             mu=mu * math.sqrt(share),
             curvature=SQUARED if num_outputs == 1 else LOGISTIC,

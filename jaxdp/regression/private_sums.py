@@ -28,8 +28,9 @@ _ROW_BITS, _SLOPE_BITS, _BLOCK_ROWS = 16, 20, 2**16
 _SHORTEST = 8.0
 # Half octaves of the magnitudes of residuals whose labels are within one: 2^-12 to 2.
 _RESIDUALS = -24, 2
-# The bins among which the median is looked for, and those above them that are counted too.
-_WINDOW, _ABOVE = 7, 2
+# In a histogram of more bins than these the noise of all that are empty would be as large as the
+# counts: the fullest run of bins is looked for, and the median in it and a little above.
+_MOST_BINS, _WINDOW, _ABOVE = 30, 7, 2
 # The median of |g| for g ~ N(0, 1).
 _MEDIAN = 0.6744897501960817
 _EPS = 2.0**-53
@@ -111,11 +112,14 @@ def released_scale(
     std = math.sqrt(2) / mu * (1 + 1e-10) * unit
     values = counts.astype(np.int64) * int(unit)
     noisy = source.hiding(values, std).noisy_integers(values, std, "scale") / unit
-    window = np.convolve(noisy, np.ones(_WINDOW), "valid").argmax()
-    top = min(num_bins, window + _WINDOW + _ABOVE)
+    top = num_bins
+    if num_bins > _MOST_BINS:
+        # Not at the lowest, where zeros are.
+        window = 1 + int(np.convolve(noisy[1:], np.ones(_WINDOW), "valid").argmax())
+        top = min(num_bins, window + _WINDOW + _ABOVE)
     above = np.cumsum(noisy[:top][::-1])[::-1]
     reached = np.flatnonzero(above >= len(residuals) / 2)
-    place = int(reached.max()) if len(reached) else int(window)
+    place = int(reached.max()) if len(reached) else 0
     return 2.0 ** ((lowest + place + 0.5) / 2) / _MEDIAN
 
 

@@ -9,7 +9,14 @@ from helpers import assert_mean_close
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures
 from jaxdp.privacy import SecretNoise
 from jaxdp.regression.descent import SquaredSlopes, private_descent
-from jaxdp.regression.descent_plan import SQUARED, _of_the_average, _responses, planned, shrunk
+from jaxdp.regression.descent_plan import (
+    SQUARED,
+    Spectrum,
+    _of_the_average,
+    _responses,
+    planned,
+    shrunk,
+)
 from jaxdp.regression.private_sums import PrivateRows
 
 
@@ -40,12 +47,12 @@ def test_shrinking_keeps_what_has_no_noise_and_finds_a_multiple_of_one_in_noise(
     draw = np.random.default_rng(0)
     root = draw.normal(size=(6, 6))
     moments = root @ root.T
-    values, vectors, left = shrunk(moments, 0.0)
+    values, vectors, _, left = shrunk(moments, 0.0)
     np.testing.assert_allclose((vectors * values) @ vectors.T, moments, atol=1e-12)
     assert left < 1e-3 * values.mean()
     noise = np.triu(draw.normal(size=(200, 200)), 1) / math.sqrt(2)
     noisy = 0.5 * np.eye(200) + 0.3 * (noise + noise.T + np.diag(draw.normal(size=200)))
-    raw, (values, _, _) = np.linalg.eigvalsh(noisy), shrunk(noisy, 0.3)
+    raw, (values, *_) = np.linalg.eigvalsh(noisy), shrunk(noisy, 0.3)
     assert np.abs(raw - 0.5).max() > 1
     assert np.abs(values - 0.5).max() < 0.2
 
@@ -68,7 +75,8 @@ def test_private_descents_have_the_risk_that_is_planned(mu, is_one_pass):
     labels = directions @ target + math.sqrt(1 - signal) * draw.normal(size=num_rows)
     labels /= 8
     features = ClippedFeatures(IdentityFeatures(dim), 1.0)
-    spectrum = np.full(dim, 1 / dim), np.eye(dim), 0.0
+    values = np.full(dim, 1 / dim)
+    spectrum = Spectrum(values, np.eye(dim), values, 0.0)
     options = {"num_samples": num_rows, "mu": mu, "curvature": SQUARED}
     options |= {"dampings": (math.inf,), "momenta": (0.0,), "is_one_pass": is_one_pass}
     plan = planned(spectrum, **options)
