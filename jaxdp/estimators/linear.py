@@ -158,14 +158,14 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         statement = dataclasses.replace(stated, assumptions=assumptions)
         self.release_ = dataclasses.replace(fit.release, statement=statement, columns=names)
         self.ledger_: Ledger = fit.ledger
+        self.noise_std_ = fit.noise_std
         self.cost_: Cost = self.release_.cost
         coefficients = np.asarray(self.release_.coefficients, np.float64)
         intercept = np.asarray(self.release_.intercept, np.float64)
-        if self.fit_intercept:
-            constant = self.release_.features.constant
-            coefficients, intercept = coefficients[:-1], intercept + constant * coefficients[-1]
         scaling = self.release_.features
-        scaling = scaling.base if isinstance(scaling, WithConstant) else scaling
+        if isinstance(scaling, WithConstant):
+            intercept = intercept + scaling.constant * coefficients[-1]
+            coefficients, scaling = coefficients[:-1], scaling.base
         if isinstance(scaling, RangeScaling):
             # In the units of the columns, of values within their ranges.
             low, high = (np.asarray(end, np.float64) for end in (scaling.low, scaling.high))
@@ -239,6 +239,7 @@ class DPLinearRegression(RegressorMixin, _LinearEstimator):
         coef_, intercept_: of the columns in their own units (linear, `input_range`), or of the
             features.
         ledger_: every release of the fit, in order, with its share of the budget; `print` shows it.
+        noise_std_: what the noise makes of each coefficient of `release_`, as it was planned.
         release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
         cost_: what it costs.
         n_features_in_, feature_names_in_: of the inputs at fit.
@@ -326,8 +327,8 @@ class DPLogisticRegression(ClassifierMixin, _LinearEstimator):
 
     Attributes:
         classes_: the labels in ascending order.
-        coef_, intercept_, ledger_, release_, cost_: as of `DPLinearRegression`; of k > 2 classes
-            one row of coefficients for each.
+        coef_, intercept_: as of `DPLinearRegression`; of k > 2 classes a row for each.
+        ledger_, noise_std_, release_, cost_: as of `DPLinearRegression`.
 
     Example:
         >>> import numpy as np

@@ -3,6 +3,7 @@
 from jaxdp.comparison import plot_comparison as plot_comparison
 from jaxdp.plots.grids import plot_grid as plot_grid
 from jaxdp.plots.images import plot_images as plot_images
+from jaxdp.plots.parts import plot_parts as plot_parts
 from jaxdp.plots.plans import plot_plan as plot_plan
 from jaxdp.plots.reconstructions import plot_reconstruction as plot_reconstruction
 from jaxdp.plots.sliders import show_sliders as show_sliders
@@ -11,6 +12,7 @@ __all__ = [
     "plot_comparison",
     "plot_grid",
     "plot_images",
+    "plot_parts",
     "plot_plan",
     "plot_reconstruction",
     "show_sliders",

@@ -2,6 +2,7 @@
 
 import abc
 import math
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,6 +13,18 @@ from jaxdp.regression.private_sums import PrivateRows, released_gradient, releas
 
 # Each release of the scale of the residuals: before the first step, and after one and two quarters.
 _SCALE_SHARE, _NUM_SCALES = 0.06, 3
+
+
+class Learnt(NamedTuple):
+    """What is learnt of private rows, public.
+
+    Attributes:
+        weights: of the features over their bound.
+        noise_std: what the noise makes of each, as far as a plan tells.
+    """
+
+    weights: Float[np.ndarray, "features outputs"]
+    noise_std: Float[np.ndarray, " features"]
 
 
 class AbstractSlopes(abc.ABC):
@@ -114,7 +127,7 @@ class SoftmaxSlopes(AbstractSlopes):
 
 def private_descent(
     rows: PrivateRows, slopes: AbstractSlopes, plan: DescentPlan, mu: float
-) -> Float[np.ndarray, "features outputs"]:
+) -> Learnt:
     """The weights of the rows' features, averaged over the last half of the steps.
 
     The number of steps is the plan's, whatever the data: nothing is told by when it ends. In one
@@ -130,6 +143,7 @@ def private_descent(
     weights = np.zeros((len(transform), slopes.num_outputs))
     speed, average = np.zeros_like(weights), np.zeros_like(weights)
     of_a_step = mu if plan.is_one_pass else mu / math.sqrt(num_steps) * (1 - 1e-12)
+    scale = 1.0
     first, norms, source = num_steps // 2, rows.norms(transform), rows.source
     for step in range(num_steps):
         inputs_weights = transform @ weights
@@ -153,4 +167,4 @@ def private_descent(
         weights = weights - plan.rate * speed
         if step >= first:
             average += (weights - average) / (step - first + 1)
-    return transform @ average
+    return Learnt(transform @ average, scale * plan.noise_std)

@@ -47,6 +47,7 @@ class DescentPlan(NamedTuple):
         clip: c, in standard deviations of the slope at a row of typical norm.
         is_one_pass: whether every step has rows of its own.
         predicted_risk: excess over the best linear function, in units of the labels' variance.
+        noise_std: of each weight, in units of a slope's size: what the noise of the steps makes it.
     """
 
     transform: Float[np.ndarray, "features features"]
@@ -55,8 +56,9 @@ class DescentPlan(NamedTuple):
     rate: float
     momentum: float
     clip: float
+    is_one_pass: bool
     predicted_risk: float
-    is_one_pass: bool = False
+    noise_std: Float[np.ndarray, " features"]
 
 
 class Curvature(NamedTuple):
@@ -168,13 +170,23 @@ def planned(
             for place, risk in enumerate((signal * np.mean(bias**2, axis=1) + noisy) / 2):
                 clip = float(clips[place])
                 if clip not in best or risk < best[clip][0]:
-                    best[clip] = float(risk), num_steps, float(rate[place, 0]), momentum, damped
+                    spread = std[place] * np.sqrt(variance[place] / damped)
+                    best[clip] = (
+                        float(risk),
+                        num_steps,
+                        float(rate[place, 0]),
+                        momentum,
+                        damped,
+                        spread,
+                    )
     least = min(found[0] for found in best.values())
     clip = max(clip for clip in best if best[clip][0] <= _FACTOR * least + _SLACK)
-    risk, num_steps, rate, momentum, damped = best[clip]
+    risk, num_steps, rate, momentum, damped, spread = best[clip]
     transform = (vectors / np.sqrt(damped)) @ vectors.T
     typical = math.sqrt((values / damped).sum())
-    return DescentPlan(transform, typical, num_steps, rate, momentum, clip, risk, is_one_pass)
+    noise_std = np.linalg.norm(vectors * spread, axis=1)
+    how = num_steps, rate, momentum, clip, is_one_pass
+    return DescentPlan(transform, typical, *how, risk, noise_std)
 
 
 def _responses(

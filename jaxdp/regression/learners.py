@@ -11,6 +11,7 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float
 
 from jaxdp.core.checks import host_number, require_kind
 from jaxdp.kernels import AbstractFeatureMap, ReleasedFunction
@@ -44,10 +45,12 @@ class LinearFit(eqx.Module):
     Attributes:
         release: the function of new inputs, with its cost.
         ledger: every noisy sum in order, with its share of the budget.
+        noise_std: what the noise makes of each coefficient, as the plan has it.
     """
 
     release: ReleasedFunction
     ledger: Ledger = eqx.field(static=True)
+    noise_std: Float[np.ndarray, " features"]
 
 
 class _AbstractLinearLearner(eqx.Module):
@@ -78,7 +81,8 @@ class _AbstractLinearLearner(eqx.Module):
         ledger = Ledger(mu)
         slopes, intercept, unit = slopes_of(request.targets, ledger, source)
         rows = PrivateRows.of(self.features, request.table, source)
-        weights = self.method.weights(rows, slopes, ledger) * unit / self.features.norm_bound
+        learnt = self.method.learnt(rows, slopes, ledger)
+        weights, noise_std = (part * unit / self.features.norm_bound for part in learnt)
         statement = Release(
             "noisy sums over the records, and the linear function made of them",
             "replace-one",
@@ -92,7 +96,7 @@ class _AbstractLinearLearner(eqx.Module):
             statement,
             intercept=request.in_precision(intercept),
         )
-        return LinearFit(release, ledger)
+        return LinearFit(release, ledger, noise_std)
 
 
 class PrivateLinearRegression(_AbstractLinearLearner):

@@ -10,10 +10,14 @@ from typing import ClassVar
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
 
 from jaxdp.core.description import AbstractDescription
-from jaxdp.regression.descent import AbstractSlopes, SquaredSlopes, private_descent
+from jaxdp.regression.descent import (
+    AbstractSlopes,
+    Learnt,
+    SquaredSlopes,
+    private_descent,
+)
 from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Spectrum, planned, shrunk
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import (
@@ -27,9 +31,7 @@ class AbstractMethod(AbstractDescription):
     """How the weights of a linear function are learnt from private rows."""
 
     @abc.abstractmethod
-    def weights(
-        self, rows: PrivateRows, slopes: AbstractSlopes, ledger: Ledger
-    ) -> Float[np.ndarray, "features outputs"]:
+    def learnt(self, rows: PrivateRows, slopes: AbstractSlopes, ledger: Ledger) -> Learnt:
         """The released weights of the features over their bound.
 
         Args:
@@ -87,7 +89,7 @@ class AbstractDescentMethod(AbstractMethod):
             signal=signal,
         ).predicted_risk
 
-    def weights(self, rows, slopes, ledger):
+    def learnt(self, rows, slopes, ledger):
         slopes.begin(ledger)
         spent = ledger.spend("second moments of the features", self.moments_share)
         spectrum = shrunk(*released_second_moments(rows, spent))
@@ -182,7 +184,7 @@ class NoisyStatistics(AbstractMethod):
         NoisyStatistics()
     """
 
-    def weights(self, rows, slopes, ledger):
+    def learnt(self, rows, slopes, ledger):
         if not isinstance(slopes, SquaredSlopes):
             raise ValueError(
                 "expected a method for classes, got NoisyStatistics: it is least squares"
@@ -197,4 +199,7 @@ class NoisyStatistics(AbstractMethod):
         )
         values, vectors = np.linalg.eigh(moments)
         damped = np.maximum(values, 0.0) + std * math.sqrt(2 * size)
-        return vectors @ (vectors.T @ correlation / damped[:, None])
+        inverse = (vectors / damped) @ vectors.T
+        # Of the correlation alone, whose sensitivity is 2.
+        noise_std = 2 / (mu * len(rows.units)) * np.linalg.norm(inverse, axis=1)
+        return Learnt(inverse @ correlation, noise_std)

@@ -53,7 +53,7 @@ def _run(method, kind, table, labels, outputs=None, share=1.0):
     source = _Recorded(outputs, share)
     features = ClippedFeatures(IdentityFeatures(DIM), 1.0)
     rows = sums.PrivateRows.of(features, table.astype(np.float32), source)
-    method.weights(rows, _slopes(kind, labels), Ledger(MU))
+    method.learnt(rows, _slopes(kind, labels), Ledger(MU))
     return source
 
 
@@ -113,18 +113,18 @@ def test_half_of_the_noise_is_too_little():
 class _Stopping(NoisyStatistics):
     """A planted error: one release more where private labels are large on average."""
 
-    def weights(self, rows, slopes, ledger):
+    def learnt(self, rows, slopes, ledger):
         if slopes.labels.mean() > 0:
             sums.released_second_moments(rows, ledger.spend("once more", 0.1))
-        return super().weights(rows, slopes, ledger)
+        return super().learnt(rows, slopes, ledger)
 
 
 class _Reading(NoisyStatistics):
     """A planted error: coordinates that the private rows themselves say."""
 
-    def weights(self, rows, slopes, ledger):
+    def learnt(self, rows, slopes, ledger):
         root = np.sqrt(np.mean(rows.units.astype(float) ** 2))
-        return super().weights(rows._replace(units=rows.units / root * 2**14), slopes, ledger)
+        return super().learnt(rows._replace(units=rows.units / root * 2**14), slopes, ledger)
 
 
 @pytest.mark.parametrize("method", [_Stopping(), _Reading()])
