@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 # pytest's rewriting of the tests anew: six seconds of processor time at every start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: coverage demo docs lowest notebooks results test test-slow test-seeds test-shapes test-all format lint types check clean
+.PHONY: coverage demo docs lowest notebooks results test test-users test-seeds test-shapes test-all format lint types check clean
 
 $(STAMP): pyproject.toml
 	@echo "installing jaxdp, every extra and the tools of its tests into $(VENV) (JAX, matplotlib,"
@@ -41,11 +41,8 @@ AS_USERS := JAX_DISABLE_MOST_OPTIMIZATIONS=0
 test: $(STAMP)           ## the quick tests
 	$(SOONER) $(PYTEST) -m "not slow"
 
-# Most of their time would be compilation. What is marked "optimised", and what is private
-# (tests/conftest.py), runs on users' programs.
-test-slow: $(STAMP)      ## the others
-	$(AS_USERS) $(PYTEST) -m "slow and optimised"
-	$(SOONER) $(PYTEST) -m "slow and not optimised"
+test-users: $(STAMP)     ## the quick tests on programs that are compiled as users' are
+	$(AS_USERS) $(PYTEST) -m "not slow"
 
 # By chance a test fails under one seed in a million: what fails here has too narrow a tolerance.
 test-seeds: $(STAMP)     ## the quick tests under twenty other seeds, which takes hours
@@ -54,10 +51,11 @@ test-seeds: $(STAMP)     ## the quick tests under twenty other seeds, which take
 test-shapes: $(STAMP)    ## the quick tests, arrays held to the shapes in jaxdp's annotations
 	$(PYTEST) -m "not slow" --check-shapes
 
-# The quick tests, which `make test` runs on programs that are compiled sooner, run on users' here.
-test-all: $(STAMP)       ## the quick tests and the others
-	$(AS_USERS) $(PYTEST) -m "not slow or optimised"
-	$(SOONER) $(PYTEST) -m "slow and not optimised"
+# Most of their time would be compilation. What is marked "optimised", and what is private
+# (tests/conftest.py), runs on users' programs.
+test-all: $(STAMP)       ## the quick tests and the slow ones
+	$(SOONER) $(PYTEST) -m "not optimised"
+	$(AS_USERS) $(PYTEST) -m "optimised or private"
 
 # A file of each room. Warnings are of old packages about each other.
 LOW    := .venv-lowest

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 
 from experiments.private_kernel_learning import public_tables
-from experiments.private_kernel_learning.year_splits import CENTRES, SCALES
+from experiments.private_kernel_learning.year_prediction import CENTRES, SCALES
 
 _ROWS, _COLUMNS = 600, 9
 

@@ -74,7 +74,6 @@ FIGURES = (
     Entry(_DR, "fig04_signs", "whether the sign of a row is found", "d = 3072, n = 100"),
     Entry(_DR, "fig05_networks", "the threshold of networks", "d = 3072, n = 10"),
     Entry(_DR, "fig06_multiclass_images", "images of ten classes", "d = 3072, n = 100"),
-    Entry(_DR, "regenerated", "the attack with V never in memory", "d = 3072, n = 100"),
     Entry(_DR, "known_rows", "all rows but one are known"),
     Entry(_DR, "under_privacy", "what epsilon, T, p and C do to the attack"),
     Entry(_DR, "private_images", "photographs read off one private step"),
@@ -93,7 +92,6 @@ BENCHMARKS = (
     Entry(_SPEED, "reconstruction", "passes and seconds of the attack"),
     Entry(_SPEED, "planning", "a plan against random search by single runs"),
     Entry(_SPEED, "secret_noise", "what noise that is exact and secret costs"),
-    Entry(_SPEED, "explorer", "how soon the page with sliders follows them"),
 )
 
 ENTRIES = FIGURES + BENCHMARKS

@@ -88,7 +88,13 @@ def page(saved: dict[str, xarray.Dataset], folder: str) -> tuple[str, bool]:
     """
     checks = {name: registry.entry(name).load().checks(saved[name]) for name in saved}
     parts = [_paper(paper, saved, checks, folder) for paper in PAPERS]
-    text = _PAGE.format(machines=_machines(saved), papers="\n\n".join(parts))
+    # A line for each machine and set of versions, with the figures that ran there.
+    names: dict[str, list[str]] = {}
+    for name, dataset in saved.items():
+        line = "{platform}; {device}; jax {jax}".format_map(dataset.attrs)
+        names.setdefault(line, []).append(name)
+    machines = "\n".join(f"Run on {line}: {', '.join(which)}." for line, which in names.items())
+    text = _PAGE.format(machines=machines, papers="\n\n".join(parts))
     return text, all(check.holds for found in checks.values() for check in found)
 
 
@@ -129,15 +135,13 @@ def _figures(paper: Paper, saved: dict[str, xarray.Dataset], checks: dict[str, l
 def _size(figure: PaperFigure, saved: xarray.Dataset) -> str:
     """The size of the saved result: its configuration in the words of the table."""
     config = json.loads(saved.attrs["config"])
-    return figure.size.format(**{name: _written(value) for name, value in config.items()})
-
-
-def _written(value: object) -> object:
-    """Lists that are written as a sentence has them, and read as lists."""
-    return _Listed(value) if isinstance(value, list) else value
+    lists = {name: _Listed(value) for name, value in config.items() if isinstance(value, list)}
+    return figure.size.format(**config | lists)
 
 
 class _Listed(list):
+    """A list that is written as a sentence has it, and read as a list."""
+
     @property
     def last(self) -> object:
         return self[-1]
@@ -159,34 +163,19 @@ def _claims(
     """A row for each claim, with the command under which it was judged."""
     rows = []
     for entry in shown:
-        name, dataset = entry.name, saved[entry.name]
-        first = [f"[{name}](#{name})", f"`{dataset.attrs['command']}`", _duration(dataset)]
-        is_old = why_stale(entry, dataset) is not None
-        first.append("**from earlier code**" if is_old else dataset.attrs["commit"])
+        name, facts = entry.name, saved[entry.name].attrs
+        # What was trained in earlier stretches took its time too.
+        seconds = max(facts["seconds"], facts.get("training_seconds", 0))
+        time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+        time += "" if facts["device"].endswith("(cpu)") else f" on {facts['device']}"
+        is_old = why_stale(entry, saved[name]) is not None
+        code = "**from earlier code**" if is_old else facts["commit"]
+        first = [f"[{name}](#{name})", f"`{facts['command']}`", time, code]
         for check in checks[name]:
             texts = (text.replace("|", "\\|") for text in (check.claim, check.obtained))
             rows.append([*first, *texts, "true" if check.holds else "**false**"])
             first = [""] * len(first)
     return table(["figure", "command", "time", "code", "expected", "obtained", "verdict"], rows)
-
-
-def _machines(saved: dict[str, xarray.Dataset]) -> str:
-    """A line for each machine and set of versions, with the figures that ran there."""
-    names: dict[str, list[str]] = {}
-    for name, dataset in saved.items():
-        facts = dataset.attrs
-        line = f"{facts['platform']}; {facts['device']}; jax {facts['jax']}"
-        names.setdefault(line, []).append(name)
-    return "\n".join(f"Run on {line}: {', '.join(which)}." for line, which in names.items())
-
-
-def _duration(dataset: xarray.Dataset) -> str:
-    """How long a result took, and on what if that was not the processor's cores."""
-    # What was trained in earlier stretches took its time too.
-    seconds = max(dataset.attrs["seconds"], dataset.attrs.get("training_seconds", 0))
-    time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-    device = dataset.attrs["device"]
-    return time if device.endswith("(cpu)") else f"{time} on {device}"
 
 
 if __name__ == "__main__":

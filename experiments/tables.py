@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 
 from jaxdp.data.datasets import NumericTable, read_table
-from jaxdp.data.mnist import read_idx
+from jaxdp.data.mnist import Mnist, read_idx, read_mnist
 
 
 def read(data: pathlib.Path, name: str) -> NumericTable:
@@ -24,3 +24,8 @@ def read(data: pathlib.Path, name: str) -> NumericTable:
     pixels = images.reshape(len(images), -1)
     kept = np.flatnonzero(np.ptp(pixels, axis=0) > 0)
     return NumericTable(pixels[:, kept], labels, tuple(map(str, kept)), "digit")
+
+
+def read_digits(data: pathlib.Path | None) -> Mnist:
+    """MNIST in a folder's folder `mnist`, or fetched by scikit-learn where there is none."""
+    return read_mnist(None if data is None else data / "mnist")

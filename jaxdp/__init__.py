@@ -5,7 +5,7 @@ One description of a problem and an algorithm, three readers: `simulate` says wh
 """
 
 # Before the slow imports: from here on Ctrl-C ends `python -m jaxdp` cleanly.
-from jaxdp.core.files.module_run import is_module_run as _is_module_run  # noqa: F401
+from jaxdp.core.files.interrupts import is_module_run as _is_module_run  # noqa: F401
 
 # isort: split
 from typing import TYPE_CHECKING

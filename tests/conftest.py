@@ -136,8 +136,8 @@ def pytest_collection_modifyitems(items):
     Of what is private the slow tests ask for them; the quick ones run on both.
     """
     for item in items:
-        if item.get_closest_marker("slow") and any(map(item.path.is_relative_to, _PRIVATE)):
-            item.add_marker("optimised")
+        if any(map(item.path.is_relative_to, _PRIVATE)):
+            item.add_marker("optimised" if item.get_closest_marker("slow") else "private")
     if not jax.config.read("jax_disable_most_optimizations"):
         return
     reason = "looks at programs that are compiled as users' are: run it by `make check`"

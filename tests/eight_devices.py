@@ -26,6 +26,15 @@ def _mesh():
     return jax.make_mesh((8,), ("batch",), axis_types=(AxisType.Auto,))
 
 
+def _on_all(mesh, *arrays):
+    return [jax.device_put(one, NamedSharding(mesh, P("batch"))) for one in arrays]
+
+
+def _private(optimiser, sampler, noise_multiplier=1.0, noise=None):
+    steps = {"clip_norm": 1.0, "num_steps": 2, "noise_multiplier": noise_multiplier}
+    return jaxdp.PrivateOptimiser(optimiser, **steps, sampler=sampler, noise=noise)
+
+
 def _network_with_a_loop():
     """A table, a layer at several positions, and a cell in a scan: covered and not."""
     keys = jr.split(jr.key(0), 3)
@@ -56,7 +65,7 @@ def clipping():
     arrays, static = eqx.partition(model, eqx.is_array)
     whole = jaxdp.clipped_gradient_sum(_loss, model, words, labels, clip_norm=0.1)
     mesh = _mesh()
-    sharded = [jax.device_put(x, NamedSharding(mesh, P("batch"))) for x in (words, labels)]
+    sharded = _on_all(mesh, words, labels)
     gaps = {}
     for name, size in (("sharded", None), ("sharded, in microbatches", 10)):
 
@@ -119,10 +128,8 @@ def sums_in_parts():
         for way, function in ways.items():
             sums = []
             for mask in (np.ones(num_records, bool), np.arange(num_records) != 0):
-                spread = [
-                    jax.device_put(x, NamedSharding(mesh, P("batch"))) for x in (inputs, mask)
-                ]
-                sums.append(float(function(*spread).in_float64()[0]))
+                moved = function(*_on_all(mesh, inputs, mask))
+                sums.append(float(moved.in_float64()[0]))
             found[f"{way}, {order}"] = {"moved": sums[0] - sums[1], "sum": sums[0]}
     return {"found": found, "sum": float(values.sum(dtype=np.float64))}
 
@@ -131,13 +138,7 @@ def optimiser():
     """One private step on sharded data, against the same step on one device."""
     weight, inputs = jnp.ones(3), jr.normal(jr.key(0), (BATCH, 3))
     labels = jnp.zeros(BATCH)
-    private = jaxdp.PrivateOptimiser(
-        optax.sgd(1.0),
-        clip_norm=1.0,
-        noise_multiplier=1.0,
-        num_steps=2,
-        sampler=ShuffledEpochs(BATCH, 16),
-    )
+    private = _private(optax.sgd(1.0), ShuffledEpochs(BATCH, 16))
 
     def loss(weight, x, y):
         return (weight @ x - y) ** 2
@@ -148,7 +149,7 @@ def optimiser():
         return private.step(loss, weight, state, inputs, labels, key=jr.key(5))[0]
 
     alone = step(weight, inputs, labels)
-    spread = [jax.device_put(x, NamedSharding(_mesh(), P("batch"))) for x in (inputs, labels)]
+    spread = _on_all(_mesh(), inputs, labels)
     return {"gap": _largest_gap(step(weight, *spread), alone), "moved": _largest_gap(alone, weight)}
 
 
@@ -156,23 +157,19 @@ def explicit_axes():
     """What is given on a mesh of Explicit axes, with and without that mesh as the context's."""
     inputs, labels = jr.normal(jr.key(0), (BATCH, 5)), jr.normal(jr.key(1), (BATCH,))
     weight, key = jnp.ones(5), jr.key(5)
-    optimisers = {
-        noise: jaxdp.PrivateOptimiser(
-            optax.adam(0.1),
-            clip_norm=1.0,
-            noise_multiplier=1e-3,
-            num_steps=2,
-            sampler=jaxdp.privacy.PoissonSampler(BATCH, 0.5),
-            noise=noise,
-        )
+    optimiser, secret = (
+        _private(optax.adam(0.1), jaxdp.privacy.PoissonSampler(BATCH, 0.5), 1e-3, noise)
         for noise in (None, jaxdp.privacy.SecretNoise(2**128 + 7))
-    }
-    optimiser, secret = optimisers.values()
+    )
     baseline = jaxdp.algorithms.NonPrivateOptimiser(optax.sgd(0.1), 2)
     ridge = jaxdp.kernels.PrivateKernelRidge(
         jaxdp.kernels.Gaussian(0.5), num_projections=5, label_bound=9.0, input_bound=1.0
     )
-    function = ridge.fit(inputs, labels, epsilon=1.0, delta=1e-5, public_seed=1, noise_seed=2**130)
+    budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1, "noise_seed": 2**130}
+    function = ridge.fit(inputs, labels, **budget)
+
+    def clipped(x, y):
+        return jaxdp.clipped_gradient_sum(loss, weight, x, y, clip_norm=0.5)
 
     def loss(weight, x, y):
         return (weight @ x - y) ** 2
@@ -190,10 +187,8 @@ def explicit_axes():
         return lambda x, y: jaxdp.algorithms.train(optimiser, loss, weight, x, y, key=key).model
 
     calls = {
-        "sum": lambda x, y: jaxdp.clipped_gradient_sum(loss, weight, x, y, clip_norm=0.5),
-        "compiled sum": jax.jit(
-            lambda x, y: jaxdp.clipped_gradient_sum(loss, weight, x, y, clip_norm=0.5)
-        ),
+        "sum": clipped,
+        "compiled sum": jax.jit(clipped),
         "convolution": lambda x, y: jaxdp.clipped_gradient_sum(
             convolved, jnp.ones((2, 1, 3)), x[:, None], y, clip_norm=0.5
         ),
@@ -209,12 +204,10 @@ def explicit_axes():
         "predict": lambda x, y: jaxdp.predict(features(x, y), optimiser).risk,
         "table": lambda x, y: jaxdp.LinearRegression.from_data(x, y).spectrum,
         "kernel": lambda x, y: function(x),
-        "fit": lambda x, y: (
-            ridge.fit(x, y, epsilon=1.0, delta=1e-5, public_seed=1, noise_seed=2**130).coefficients
-        ),
+        "fit": lambda x, y: ridge.fit(x, y, **budget).coefficients,
     }
     explicit = jax.make_mesh((8,), ("batch",), axis_types=(AxisType.Explicit,))
-    spread = [jax.device_put(x, NamedSharding(explicit, P("batch"))) for x in (inputs, labels)]
+    spread = _on_all(explicit, inputs, labels)
     found = {}
     for name, call in calls.items():
         alone = call(inputs, labels)
@@ -259,11 +252,5 @@ def sweeps():
 
 if __name__ == "__main__":
     assert jax.device_count() == 8
-    found = {
-        "clipping": clipping(),
-        "sums_in_parts": sums_in_parts(),
-        "optimiser": optimiser(),
-        "explicit_axes": explicit_axes(),
-        "sweeps": sweeps(),
-    }
-    json.dump(found, sys.stdout)
+    parts = clipping, sums_in_parts, optimiser, explicit_axes, sweeps
+    json.dump({part.__name__: part() for part in parts}, sys.stdout)

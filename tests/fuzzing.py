@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import copy
+import functools
 import gc
 import hashlib
 import io
@@ -110,13 +111,7 @@ def wrong_files(wholes, described, rng, count):
 
 
 def outcomes(files, path, outcome):
-    """How often each kind of wrong file ended in each way.
-
-    Args:
-        files: each a kind and a content, as of `wrong_files`.
-        path: where each is written.
-        outcome: called for the way in which the file that is there ends; what it raises is a bug.
-    """
+    """How often each kind of wrong file ended in each way; what `outcome()` raises is a bug."""
     found = collections.Counter()
     for number, (kind, content) in enumerate(files):
         path.write_bytes(content)
@@ -177,6 +172,11 @@ def _spliced(whole, other, rng):
     return whole[: _place(whole, rng)] + other[_place(other, rng) :]
 
 
+_SHAPES = [b"999999999", b"4294967296, 4294967296", b"-1", b"0, 999999999", b"9" * 40]
+_TYPES = [b"|O", b">f4", b"|V8", b"<M8[s]", b"<c16", b"<U0", b"<f2", b"|S9"]
+_NAMES = ["../../evil.npy", "/etc/passwd.npy", ".", "x" * 999 + ".npy", "a.npy\0b"]
+
+
 def _archive_forged(whole, rng):
     """Members compressed, repeated, renamed, or of headers that claim more than there is."""
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
@@ -187,16 +187,12 @@ def _archive_forged(whole, rng):
     if change == 0:
         content = b"0" * 2 * 10**7
     elif change == 1:
-        claims = [b"999999999", b"4294967296, 4294967296", b"-1", b"0, 999999999", b"9" * 40]
-        shape = bytes(claims[rng.integers(len(claims))])
-        content = content.replace(b"'shape': (", b"'shape': (" + shape + b", ", 1)
+        shape = b"'shape': (" + _SHAPES[rng.integers(5)] + b", "
+        content = content.replace(b"'shape': (", shape, 1)
     elif change == 2:
-        types = [b"|O", b">f4", b"|V8", b"<M8[s]", b"<c16", b"<U0", b"<f2", b"|S9"]
-        content = content.replace(b"'<f4'", b"'" + bytes(types[rng.integers(len(types))]) + b"'")
+        content = content.replace(b"'<f4'", b"'" + _TYPES[rng.integers(8)] + b"'")
     elif change == 3:
-        name = ["../../evil.npy", "/etc/passwd.npy", ".", "x" * 999 + ".npy", "a.npy\0b"][
-            rng.integers(5)
-        ]
+        name = _NAMES[rng.integers(5)]
     else:
         content = content[: int(rng.integers(len(content)))]
     members[chosen] = (name, content)
@@ -253,33 +249,30 @@ def _places(tree):
         yield from _places(tree[key])
 
 
+_CHANGES = [
+    lambda array: array * np.nan,
+    lambda array: np.atleast_1d(array)[:0],
+    lambda array: array[None],
+    np.ravel,
+    lambda array: np.asfortranarray(array.T),
+    lambda array: np.zeros((10**5, 0), array.dtype),
+    *(functools.partial(np.asarray, dtype=t) for t in (np.int8, np.complex64, float, bool, str)),
+    np.negative,
+    lambda array: array * np.float32(1e38),
+]
+
+
 def _change_array(arrays, rng):
     name = list(arrays)[rng.integers(len(arrays))]
-    array = arrays[name]
-    changes = [
-        lambda: array * np.nan,
-        lambda: np.atleast_1d(array)[:0],
-        lambda: array[None],
-        lambda: array.ravel(),
-        lambda: np.asfortranarray(array.T),
-        lambda: np.zeros((10**5, 0), array.dtype),
-        lambda: array.astype(np.int8),
-        lambda: array.astype(np.complex64),
-        lambda: array.astype(np.float64),
-        lambda: array.astype(bool),
-        lambda: array.astype(str),
-        lambda: -array,
-        lambda: array * np.float32(1e38),
-    ]
     if rng.random() < 0.1:
         del arrays[name]
     elif rng.random() < 0.1:
-        arrays["another"] = array
+        arrays["another"] = arrays[name]
     else:
         # Not every change is one of every type.
         with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
             warnings.simplefilter("ignore")
-            arrays[name] = changes[rng.integers(len(changes))]()
+            arrays[name] = _CHANGES[rng.integers(len(_CHANGES))](arrays[name])
 
 
 def found_with_little_memory(fuzz, folder, num_cases):

@@ -9,109 +9,55 @@ from public_names import PUBLIC
 _NAMES = [name for name, thing in PUBLIC.items() if not inspect.isabstract(thing)]
 # These compile for longer than a tenth of a second or so, or draw a figure.
 _LONG = {
-    "jaxdp.ClippedDiffusion",
-    "jaxdp.ClippedSDE",
-    "jaxdp.CorrelatedDPSGD",
-    "jaxdp.CoupledODE",
-    "jaxdp.DiscreteRecursion",
-    "jaxdp.DiscreteVolterra",
-    "jaxdp.FiniteDimension",
-    "jaxdp.FixedFeatures",
-    "jaxdp.Fluctuations",
-    "jaxdp.FreeForm",
-    "jaxdp.FunctionSpace",
-    "jaxdp.GaussianClosure",
-    "jaxdp.GradientFlow",
-    "jaxdp.HomogenizedSDE",
-    "jaxdp.InputScales",
-    "jaxdp.Iterates",
-    "jaxdp.LogisticRegression",
-    "jaxdp.LowerBound",
-    "jaxdp.ModewiseClosure",
-    "jaxdp.Optimal",
-    "jaxdp.OrnsteinUhlenbeck",
-    "jaxdp.OrnsteinUhlenbeckSDE",
-    "jaxdp.Reduced",
-    "jaxdp.Status",
-    "jaxdp.TabularRegression",
-    "jaxdp.TightLowerBound",
-    "jaxdp.TightUpperBound",
-    "jaxdp.Trajectory",
-    "jaxdp.UnclippedRecursion",
-    "jaxdp.UpperBound",
-    "jaxdp.algorithms.AdamConstants",
-    "jaxdp.algorithms.LinearState",
-    "jaxdp.algorithms.Training",
-    "jaxdp.algorithms.adam_constants",
-    "jaxdp.algorithms.linear_state",
-    "jaxdp.algorithms.linear_state_of",
-    "jaxdp.algorithms.train",
-    "jaxdp.attacks.Reconstruction",
-    "jaxdp.attacks.leak_report",
-    "jaxdp.attacks.membership_scores",
-    "jaxdp.attacks.network_target",
-    "jaxdp.attacks.posterior_rows",
-    "jaxdp.attacks.reconstruct",
-    "jaxdp.attacks.span_target",
-    "jaxdp.attacks.two_layer_target",
-    "jaxdp.attacks.without_known_rows",
-    "jaxdp.clipped_gradient_sum",
-    "jaxdp.clipping.clipped_gradient_sum_in_parts",
-    "jaxdp.clipping.sum_over_devices",
-    "jaxdp.compare",
-    "jaxdp.comparison.plot_comparison",
-    "jaxdp.estimators.DPKernelClassifier",
-    "jaxdp.estimators.DPKernelRidge",
-    "jaxdp.explorer.spread",
-    "jaxdp.kernels.CosineFeatures",
-    "jaxdp.kernels.NormScaling",
-    "jaxdp.kernels.OrthogonalFeatures",
-    "jaxdp.kernels.PathwiseFeatures",
-    "jaxdp.kernels.PrivateKernelClassifier",
-    "jaxdp.kernels.PrivateKernelRegressor",
-    "jaxdp.kernels.PrivateKernelRidge",
-    "jaxdp.kernels.ProductFeatures",
-    "jaxdp.kernels.ReleasedFunction",
-    "jaxdp.kernels.load",
-    "jaxdp.kernels.published.CanonicalEstimator",
-    "jaxdp.kernels.published.CuratedFunction",
-    "jaxdp.losses.ClippedSlope",
-    "jaxdp.losses.CorrelatedSlope",
-    "jaxdp.losses.IsotropicSlope",
-    "jaxdp.losses.SignalSlope",
-    "jaxdp.losses.Softmax",
-    "jaxdp.losses.well_specified_risk",
-    "jaxdp.losses.well_specified_slope",
-    "jaxdp.per_sample_gradient_norms",
-    "jaxdp.plan",
-    "jaxdp.planning.OnePassPlan",
-    "jaxdp.planning.TrainingPlan",
-    "jaxdp.planning.best_risks",
-    "jaxdp.planning.certified_risk",
-    "jaxdp.planning.optimal_strategy",
-    "jaxdp.plots.plot_grid",
-    "jaxdp.plots.plot_images",
-    "jaxdp.plots.plot_plan",
-    "jaxdp.plots.plot_reconstruction",
-    "jaxdp.predict",
-    "jaxdp.privacy.BufferedToeplitzNoise",
-    "jaxdp.privacy.PoissonSubsampledGaussian",
-    "jaxdp.privacy.audit",
-    "jaxdp.privacy.audit_one_run",
-    "jaxdp.privacy.num_correct_guesses",
-    "jaxdp.required_epsilon",
-    "jaxdp.required_samples",
-    "jaxdp.schedules.is_non_increasing",
-    "jaxdp.simulate",
-    "jaxdp.sweep",
-    "jaxdp.sweeps.read_store",
-    "jaxdp.theory.last_iterate_reconstruction_errors",
-    "jaxdp.theory.local_reconstruction_errors",
-    "jaxdp.theory.membership_mu",
-    "jaxdp.theory.mu_at_reconstruction_error",
-    "jaxdp.theory.one_step_reconstruction_error",
-    "jaxdp.theory.optimal_row_error",
-    "jaxdp.theory.reconstruction_constant",
+    f"jaxdp.{room}{name}"
+    for room, names in {
+        "": """
+            ClippedDiffusion ClippedSDE CorrelatedDPSGD CoupledODE DiscreteRecursion
+            DiscreteVolterra FiniteDimension FixedFeatures Fluctuations FreeForm
+            FunctionSpace GaussianClosure GradientFlow HomogenizedSDE InputScales
+            Iterates LogisticRegression LowerBound ModewiseClosure Optimal
+            OrnsteinUhlenbeck OrnsteinUhlenbeckSDE Reduced Status TabularRegression
+            TightLowerBound TightUpperBound Trajectory UnclippedRecursion UpperBound
+            clipped_gradient_sum compare per_sample_gradient_norms plan predict
+            required_epsilon required_samples simulate sweep
+        """,
+        "algorithms.": """
+            AdamConstants LinearState Training adam_constants linear_state
+            linear_state_of train
+        """,
+        "attacks.": """
+            Reconstruction leak_report membership_scores network_target posterior_rows
+            reconstruct span_target two_layer_target without_known_rows
+        """,
+        "clipping.": "clipped_gradient_sum_in_parts sum_over_devices",
+        "comparison.": "plot_comparison",
+        "estimators.": "DPKernelClassifier DPKernelRidge",
+        "explorer.": "spread",
+        "kernels.": """
+            CosineFeatures NormScaling OrthogonalFeatures PathwiseFeatures
+            PrivateKernelClassifier PrivateKernelRegressor PrivateKernelRidge
+            ProductFeatures ReleasedFunction load
+        """,
+        "kernels.published.": "CanonicalEstimator CuratedFunction",
+        "losses.": """
+            ClippedSlope CorrelatedSlope SignalSlope Softmax
+            well_specified_risk well_specified_slope
+        """,
+        "planning.": "OnePassPlan TrainingPlan best_risks optimal_strategy",
+        "plots.": "plot_grid plot_images plot_plan plot_reconstruction",
+        "privacy.": """
+            BufferedToeplitzNoise PoissonSubsampledGaussian audit audit_one_run
+            num_correct_guesses
+        """,
+        "schedules.": "is_non_increasing",
+        "sweeps.": "read_store",
+        "theory.": """
+            last_iterate_reconstruction_errors local_reconstruction_errors membership_mu
+            mu_at_reconstruction_error one_step_reconstruction_error optimal_row_error
+            reconstruction_constant
+        """,
+    }.items()
+    for name in names.split()
 }
 
 

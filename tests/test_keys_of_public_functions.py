@@ -9,7 +9,7 @@ import pytest
 import jaxdp
 from jaxdp import kernels, privacy
 from jaxdp.algorithms.private_optimiser import training
-from jaxdp.attacks.regenerated_weights import RegeneratedWeights
+from jaxdp.attacks.random_features_target import RegeneratedWeights
 from jaxdp.problems.rows import random_features
 
 GAUSSIAN = kernels.Gaussian(1.0)
@@ -49,18 +49,12 @@ DRAWS = {
         lambda data, key: data, 0.0, 1.0, num_trials=2, delta=1e-5, key=key
     ),
     "frequencies": lambda key: GAUSSIAN.frequencies(2, 2, key=key),
-    "frequency_scales": lambda key: GAUSSIAN.frequency_scales(2, key=key),
-    "Matern scales": lambda key: MATERN.frequency_scales(2, key=key),
-    "Laplace scales": lambda key: kernels.Laplace(1.0).frequency_scales(2, key=key),
     "features": lambda key: GAUSSIAN.features(2, 2, key=key),
     "RangedKernel": lambda key: kernels.RangedKernel(GAUSSIAN, [0.0], [1.0]).features(
         2, 1, key=key
     ),
     "ArcCosine": lambda key: kernels.ArcCosine(1).features(2, 2, key=key),
     "Polynomial": lambda key: kernels.Polynomial(2, 1.0).features(2, 2, key=key),
-    "TorusKernel": lambda key: kernels.TorusKernel.power_law(3, capacity=0.5).frequencies(
-        2, 1, key=key
-    ),
     "FourierFeatures": lambda key: kernels.FourierFeatures.sample(GAUSSIAN, 2, 2, key=key),
     "CosineFeatures": lambda key: kernels.CosineFeatures.sample(GAUSSIAN, 2, 2, key=key),
     "OrthogonalFeatures": lambda key: kernels.OrthogonalFeatures.sample(GAUSSIAN, 2, 2, key=key),

@@ -31,14 +31,9 @@ def _correlated(rates=(1.0, 1.0), clip_scale=1.0, rho=1.0, batch_size=2, strateg
     return jaxdp.CorrelatedDPSGD(rates, clip_scale, rho, **options)
 
 
-def _optimiser(clip_norm=1.0, noise_multiplier=1.0, num_steps=10):
-    return jaxdp.PrivateOptimiser(
-        SGD,
-        clip_norm=clip_norm,
-        noise_multiplier=noise_multiplier,
-        num_steps=num_steps,
-        sampler=SAMPLER,
-    )
+def _optimiser(**changed):
+    usual = {"clip_norm": 1.0, "noise_multiplier": 1.0, "num_steps": 10, "sampler": SAMPLER}
+    return jaxdp.PrivateOptimiser(SGD, **usual | changed)
 
 
 def _calibrated(algorithm, epsilon=1.0, delta=0.25):
@@ -51,14 +46,8 @@ def _calibrated(algorithm, epsilon=1.0, delta=0.25):
         return algorithm.calibrated(
             SGD, epsilon, delta, clip_norm=1.0, num_steps=10, sampler=SAMPLER
         )
-    return jaxdp.DPGD.calibrated(
-        epsilon,
-        delta,
-        learning_rate=0.5,
-        clip_norm=1.0,
-        num_steps=10,
-        calibration=algorithm(),
-    )
+    parts = {"learning_rate": 0.5, "clip_norm": 1.0, "num_steps": 10}
+    return jaxdp.DPGD.calibrated(epsilon, delta, **parts, calibration=algorithm())
 
 
 def _ridge(**options):
@@ -72,182 +61,120 @@ CALIBRATED = {
     "DPGD, exact": jaxdp.ExactCalibration,
     "DPGD, published": jaxdp.PublishedCalibration,
 }
-# By constructor and argument: what makes a description of a number, and a number that float32 and
-# half precision hold exactly.
-NUMBERS = {
-    "isotropic label_noise": (lambda v: LINEAR.isotropic(3, label_noise=v), 0.5),
-    "isotropic initial_risk": (
-        lambda v: LINEAR.isotropic(3, label_noise=0.5, initial_risk=v),
-        2.0,
-    ),
-    "power_law label_noise": (
-        lambda v: LINEAR.power_law(3, condition_number=2.0, label_noise=v),
-        0.5,
-    ),
-    "power_law condition_number": (
-        lambda v: LINEAR.power_law(3, condition_number=v, label_noise=0.5),
-        2.0,
-    ),
-    "LinearRegression label_noise": (lambda v: LINEAR(np.ones(3), np.ones(3), v), 0.5),
-    "LinearRegression spectrum": (lambda v: LINEAR([v, v], np.ones(2), 0.5), 1.0),
-    "LinearRegression target": (lambda v: LINEAR(np.ones(2), [v, v], 0.5), 1.0),
-    "LogisticRegression signal": (lambda v: jaxdp.LogisticRegression(3, signal=v), 2.0),
-    "Constant value": (jaxdp.Constant, 2.0),
-    "Polynomial peak": (lambda v: jaxdp.Polynomial(v, 0.5), 2.0),
-    "Polynomial power": (lambda v: jaxdp.Polynomial(2.0, v), 0.5),
-    "Hyperbolic peak": (lambda v: jaxdp.Hyperbolic(v, 0.5), 2.0),
-    "Hyperbolic knee": (lambda v: jaxdp.Hyperbolic(2.0, v), 0.5),
-    "PiecewiseLinear knots": (lambda v: jaxdp.PiecewiseLinear([0.0, v], [2.0, 1.0]), 0.5),
-    "PiecewiseLinear values": (lambda v: jaxdp.PiecewiseLinear([0.0, 1.0], [v, 1.0]), 2.0),
-    "OnePassDPSGD learning_rate": (lambda v: _one_pass(learning_rate=v), 2.0),
-    "OnePassDPSGD clip_scale": (lambda v: _one_pass(clip_scale=v), 2.0),
-    "OnePassDPSGD rho": (lambda v: _one_pass(rho=v), 2.0),
-    "CorrelatedDPSGD rates": (lambda v: _correlated(rates=[v, v]), 0.5),
-    "CorrelatedDPSGD clip_scale": (lambda v: _correlated(clip_scale=v), 2.0),
-    "CorrelatedDPSGD rho": (lambda v: _correlated(rho=v), 2.0),
-    "CorrelatedDPSGD strategy": (lambda v: _correlated(strategy=[[v, 0.0], [0.0, v]]), 0.5),
-    "DPGD learning_rate": (lambda v: jaxdp.DPGD(v, 1.0, 10, 1.0), 0.5),
-    "DPGD clip_norm": (lambda v: jaxdp.DPGD(0.5, v, 10, 1.0), 2.0),
-    "DPGD noise_scale": (lambda v: jaxdp.DPGD(0.5, 1.0, 10, v), 2.0),
-    "PrivateOptimiser clip_norm": (lambda v: _optimiser(clip_norm=v), 2.0),
-    "PrivateOptimiser noise_multiplier": (lambda v: _optimiser(noise_multiplier=v), 2.0),
-    "NormClip scale": (NormClip, 2.0),
-    "PoissonSampler sampling_rate": (lambda v: privacy.PoissonSampler(100, v), 0.5),
-    "privacy.Gaussian mu": (privacy.GaussianMechanism, 2.0),
-    "ZeroConcentrated zcdp": (privacy.ZeroConcentrated, 2.0),
-    "PublishedConversion zcdp": (privacy.PublishedConversion, 2.0),
-    "StatedBudget epsilon": (lambda v: privacy.StatedBudget(v, 0.5), 2.0),
-    "StatedBudget delta": (lambda v: privacy.StatedBudget(1.0, v), 0.5),
-    "ObjectivePerturbation shift": (lambda v: privacy.ObjectivePerturbation(v, 0.5), 0.5),
-    "ObjectivePerturbation log_jacobian": (lambda v: privacy.ObjectivePerturbation(0.5, v), 0.5),
-    "CurvatureScaledMomentum step_size": (
-        lambda v: attacks.CurvatureScaledMomentum(step_size=v),
-        2.0,
-    ),
-    "CurvatureScaledMomentum momentum": (
-        lambda v: attacks.CurvatureScaledMomentum(momentum=v),
-        0.5,
-    ),
-    "CurvatureScaledMomentum damping": (lambda v: attacks.CurvatureScaledMomentum(damping=v), 0.5),
-    "CurvatureScaledMomentum longest_step": (
-        lambda v: attacks.CurvatureScaledMomentum(longest_step=v),
-        0.5,
-    ),
-    "CurvatureScaledMomentum spare_rows": (
-        lambda v: attacks.CurvatureScaledMomentum(spare_rows=v),
-        0.5,
-    ),
-    "MomentumDescent step_size": (lambda v: attacks.MomentumDescent(step_size=v), 2.0),
-    "MomentumDescent momentum": (lambda v: attacks.MomentumDescent(momentum=v), 0.5),
-    "LevenbergMarquardt damping": (lambda v: attacks.LevenbergMarquardt(damping=v), 0.5),
-    "LevenbergMarquardt first_passes": (lambda v: attacks.LevenbergMarquardt(first_passes=v), 2.0),
-    "kernels.Gaussian scale": (kernels.Gaussian, 2.0),
-    "Laplace scale": (kernels.Laplace, 2.0),
-    "Matern scale": (lambda v: kernels.Matern(v, 1.5), 2.0),
-    "Matern smoothness": (lambda v: kernels.Matern(1.0, v), 1.5),
-    "kernels.Polynomial constant": (lambda v: kernels.Polynomial(2, v), 2.0),
-    "TorusKernel eigenvalues": (lambda v: kernels.TorusKernel([v, v, v]), 0.5),
-    "CallableKernel largest_norm": (
-        lambda v: kernels.CallableKernel(jnp.dot, largest_norm=v),
-        2.0,
-    ),
-    "ClippedFeatures bound": (lambda v: kernels.ClippedFeatures(IDENTITY, v), 2.0),
-    "NormScaling radius": (lambda v: kernels.NormScaling(IDENTITY, v), 2.0),
-    "RangeScaling low": (lambda v: kernels.RangeScaling(IDENTITY, [v, v], [4.0, 4.0]), 2.0),
-    "RangedKernel high": (lambda v: kernels.RangedKernel(GAUSSIAN, [0.0], [v]), 2.0),
-    "Huber width": (losses.Huber, 2.0),
-    "HuberHinge width": (losses.HuberHinge, 2.0),
-    "FixedRidge value": (kernels.FixedRidge, 2.0),
-    "NoiseRidge factor": (kernels.NoiseRidge, 2.0),
-    "Theorem11Rule source": (lambda v: kernels.Theorem11Rule(v, 0.5), 0.5),
-    "Theorem11Rule capacity": (lambda v: kernels.Theorem11Rule(0.5, v), 0.5),
-    "SelectedRidge share": (lambda v: kernels.SelectedRidge(share=v), 0.5),
-    "PrivateKernelRidge label_bound": (lambda v: _ridge(label_bound=v), 2.0),
-    "PrivateKernelRidge ridge": (lambda v: _ridge(ridge=v), 0.5),
-    "PrivateKernelRidge intercept_share": (lambda v: _ridge(intercept_share=v), 0.5),
-    "PrivateKernelRidge input_bound": (lambda v: _ridge(input_bound=v), 2.0),
-    "PrivateKernelRidge balance": (lambda v: _ridge(balance=v), 2.0),
-    "PrivateKernelClassifier ridge": (
-        lambda v: kernels.PrivateKernelClassifier(GAUSSIAN, ridge=v),
-        0.5,
-    ),
-    "PrivateKernelClassifier tolerance": (
-        lambda v: kernels.PrivateKernelClassifier(GAUSSIAN, tolerance=v),
-        2.0**-20,
-    ),
-    "PrivateKernelClassifier input_bound": (
-        lambda v: kernels.PrivateKernelClassifier(GAUSSIAN, input_bound=v),
-        2.0,
-    ),
-    "Algorithm1 ridge": (lambda v: published.Algorithm1(GAUSSIAN, 5, v, 1.0), 0.5),
-    "Algorithm1 label_bound": (lambda v: published.Algorithm1(GAUSSIAN, 5, 0.5, v), 2.0),
-    "Algorithm1 input_bound": (
-        lambda v: published.Algorithm1(GAUSSIAN, 5, 0.5, 1.0, input_bound=v),
-        2.0,
-    ),
-    "Algorithm2 ridge": (lambda v: published.Algorithm2(GAUSSIAN, 5, v, LOGISTIC), 0.5),
-    "Algorithm3 ridge": (lambda v: published.Algorithm3(GAUSSIAN, 5, v, 1.0), 0.5),
-    "Algorithm3 label_bound": (lambda v: published.Algorithm3(GAUSSIAN, 5, 0.5, v), 2.0),
-    "Algorithm4 ridge": (lambda v: published.Algorithm4(GAUSSIAN, 5, v, LOGISTIC), 0.5),
-    "Algorithm5 ridge": (lambda v: published.Algorithm5(GAUSSIAN, v, LOGISTIC), 0.5),
-    "NormClippedAlgorithm1 norm_bound": (
-        lambda v: published.NormClippedAlgorithm1(GAUSSIAN, 5, 0.5, v),
-        2.0,
-    ),
-    "CanonicalEstimator beta": (
-        lambda v: published.CanonicalEstimator(jnp.cos, 5, v, 1.0),
-        2.0,
-    ),
-    "CanonicalEstimator c_beta": (
-        lambda v: published.CanonicalEstimator(jnp.cos, 5, 1.0, v),
-        2.0,
-    ),
-    "CanonicalEstimator least_eigenvalue": (
-        lambda v: published.CanonicalEstimator(jnp.cos, 5, 1.0, 1.0, least_eigenvalue=v),
-        2.0,
-    ),
-    "GaussianUnlessFailure mu": (lambda v: published.GaussianUnlessFailure(v, 0.5), 2.0),
-    "GaussianUnlessFailure failure": (lambda v: published.GaussianUnlessFailure(2.0, v), 0.5),
-} | {
-    f"{name} calibrated {argument}": (
-        functools.partial(lambda kind, argument, v: _calibrated(kind, **{argument: v}), *kind),
-        0.5,
-    )
-    for name, algorithm in CALIBRATED.items()
-    for argument in ("epsilon", "delta")
-    for kind in [(algorithm, argument)]
-}
-# The same for whole numbers that set a shape or a length.
-COUNTS = {
-    "isotropic dim": lambda n: LINEAR.isotropic(n, label_noise=0.5),
-    "LogisticRegression dim": lambda n: jaxdp.LogisticRegression(n, signal=0.5),
-    "OnePassDPSGD num_steps": lambda n: _one_pass(num_steps=n),
-    "OnePassDPSGD batch_size": lambda n: _one_pass(batch_size=n),
-    "CorrelatedDPSGD batch_size": lambda n: _correlated(batch_size=n),
-    "DPGD num_steps": lambda n: jaxdp.DPGD(0.5, 1.0, n, 1.0),
-    "FromSteps num_steps": lambda n: jaxdp.FromSteps(_falling, n),
-    "PrivateOptimiser num_steps": lambda n: _optimiser(num_steps=n),
-    "NonPrivateOptimiser num_steps": lambda n: NonPrivateOptimiser(SGD, n),
-    "PoissonSampler num_records": lambda n: privacy.PoissonSampler(n, 0.5),
-    "PoissonSampler capacity": lambda n: privacy.PoissonSampler(10, 0.5, n),
-    "ShuffledEpochs num_records": lambda n: privacy.ShuffledEpochs(n, 2),
-    "ShuffledEpochs batch_size": lambda n: privacy.ShuffledEpochs(10, n),
-    "FixedSizeBatches num_records": lambda n: privacy.FixedSizeBatches(n, 2),
-    "FixedSizeBatches batch_size": lambda n: privacy.FixedSizeBatches(10, n),
-    "Iterates chunk_size": jaxdp.Iterates,
-    "HomogenizedSDE num_steps": jaxdp.HomogenizedSDE,
-    "ClippedSDE num_steps": jaxdp.ClippedSDE,
-    "OrnsteinUhlenbeckSDE num_steps": jaxdp.OrnsteinUhlenbeckSDE,
-    "GaussianClosure rank": jaxdp.GaussianClosure,
-    "ClippedDiffusion rank": jaxdp.ClippedDiffusion,
-    "PrivateKernelRidge num_projections": lambda n: _ridge(num_projections=n),
-    "Algorithm1 num_projections": lambda n: published.Algorithm1(GAUSSIAN, n, 0.5, 1.0),
-    "SelectedRidge num_splits": kernels.SelectedRidge,
-}
 
 
 def _falling(step):
     return 3.0 / (1 + step)
+
+
+# Constructors and their arguments. Each number that is no whole one is a quantity, and one that
+# float32 and half precision hold exactly; each whole one sets a shape or a length, and may be 4. In
+# lists of one number all entries are changed together.
+ARGUMENTS = [
+    (LINEAR.isotropic, {"dim": 3, "label_noise": 0.5, "initial_risk": 2.0}),
+    (
+        functools.partial(LINEAR.power_law, 3),
+        {"condition_number": 2.0, "label_noise": 0.5},
+    ),
+    (LINEAR, {"spectrum": [1.0, 1.0], "target": [1.0, 1.0], "label_noise": 0.5}),
+    (jaxdp.LogisticRegression, {"dim": 3, "signal": 2.0}),
+    (jaxdp.Constant, {"value": 2.0}),
+    (jaxdp.Polynomial, {"peak": 2.0, "power": 0.5}),
+    (jaxdp.Hyperbolic, {"peak": 2.0, "knee": 0.5}),
+    (lambda knots: jaxdp.PiecewiseLinear([0.0, knots], [2.0, 1.0]), {"knots": 0.5}),
+    (lambda values: jaxdp.PiecewiseLinear([0.0, 1.0], [values, 1.0]), {"values": 2.0}),
+    (functools.partial(jaxdp.FromSteps, _falling), {"num_steps": 4}),
+    (_one_pass, {"learning_rate": 2.0, "clip_scale": 2.0, "rho": 2.0}),
+    (_one_pass, {"num_steps": 10, "batch_size": 1}),
+    (_correlated, {"rates": [0.5, 0.5], "clip_scale": 2.0, "rho": 2.0, "batch_size": 2}),
+    (lambda strategy: _correlated(strategy=[[strategy, 0.0], [0.0, strategy]]), {"strategy": 0.5}),
+    (
+        jaxdp.DPGD,
+        {"learning_rate": 0.5, "clip_norm": 2.0, "num_steps": 10, "noise_scale": 2.0},
+    ),
+    (_optimiser, {"clip_norm": 2.0, "noise_multiplier": 2.0, "num_steps": 10}),
+    (functools.partial(NonPrivateOptimiser, SGD), {"num_steps": 4}),
+    (NormClip, {"scale": 2.0}),
+    (privacy.PoissonSampler, {"num_records": 100, "sampling_rate": 0.5}),
+    (functools.partial(privacy.PoissonSampler, 10, 0.5), {"capacity": 10}),
+    (privacy.ShuffledEpochs, {"num_records": 10, "batch_size": 2}),
+    (privacy.FixedSizeBatches, {"num_records": 10, "batch_size": 2}),
+    (privacy.GaussianMechanism, {"mu": 2.0}),
+    (privacy.ZeroConcentrated, {"zcdp": 2.0}),
+    (privacy.PublishedConversion, {"zcdp": 2.0}),
+    (privacy.StatedBudget, {"epsilon": 2.0, "delta": 0.5}),
+    (privacy.ObjectivePerturbation, {"shift": 0.5, "log_jacobian": 0.5}),
+    (attacks.MomentumDescent, {"step_size": 2.0, "momentum": 0.5}),
+    (attacks.LevenbergMarquardt, {"damping": 0.5}),
+    (kernels.Gaussian, {"scale": 2.0}),
+    (kernels.Laplace, {"scale": 2.0}),
+    (kernels.Matern, {"scale": 2.0, "smoothness": 1.5}),
+    (functools.partial(kernels.Polynomial, 2), {"constant": 2.0}),
+    (kernels.TorusKernel, {"eigenvalues": [0.5, 0.5, 0.5]}),
+    (functools.partial(kernels.CallableKernel, jnp.dot), {"largest_norm": 2.0}),
+    (functools.partial(kernels.ClippedFeatures, IDENTITY), {"bound": 2.0}),
+    (functools.partial(kernels.NormScaling, IDENTITY), {"radius": 2.0}),
+    (lambda low: kernels.RangeScaling(IDENTITY, low, [4.0, 4.0]), {"low": [2.0, 2.0]}),
+    (functools.partial(kernels.RangedKernel, GAUSSIAN, [0.0]), {"high": [2.0]}),
+    (losses.Huber, {"width": 2.0}),
+    (losses.HuberHinge, {"width": 2.0}),
+    (kernels.NoiseRidge, {"factor": 2.0}),
+    (kernels.Theorem11Rule, {"source": 0.5, "capacity": 0.5}),
+    (kernels.SelectedProjections, {"least": 4}),
+    (_ridge, {"label_bound": 2.0, "ridge": 0.5, "intercept_share": 0.5, "input_bound": 2.0}),
+    (_ridge, {"balance": 2.0, "num_projections": 4}),
+    (
+        functools.partial(kernels.PrivateKernelClassifier, GAUSSIAN),
+        {"ridge": 0.5, "tolerance": 2.0**-20, "input_bound": 2.0},
+    ),
+    (
+        functools.partial(published.Algorithm1, GAUSSIAN),
+        {"num_projections": 5, "ridge": 0.5, "label_bound": 2.0, "input_bound": 2.0},
+    ),
+    (lambda ridge: published.Algorithm2(GAUSSIAN, 5, ridge, LOGISTIC), {"ridge": 0.5}),
+    (functools.partial(published.Algorithm3, GAUSSIAN, 5), {"ridge": 0.5, "label_bound": 2.0}),
+    (lambda ridge: published.Algorithm4(GAUSSIAN, 5, ridge, LOGISTIC), {"ridge": 0.5}),
+    (lambda ridge: published.Algorithm5(GAUSSIAN, ridge, LOGISTIC), {"ridge": 0.5}),
+    (
+        functools.partial(published.CanonicalEstimator, jnp.cos, 5),
+        {"beta": 2.0, "c_beta": 2.0, "least_eigenvalue": 2.0},
+    ),
+    (published.GaussianUnlessFailure, {"mu": 2.0, "failure": 0.5}),
+    (jaxdp.Iterates, {"chunk_size": 4}),
+    (jaxdp.HomogenizedSDE, {"num_steps": 4}),
+    (jaxdp.ClippedSDE, {"num_steps": 4}),
+    (jaxdp.OrnsteinUhlenbeckSDE, {"num_steps": 4}),
+    (jaxdp.GaussianClosure, {"rank": 4}),
+    (jaxdp.ClippedDiffusion, {"rank": 4}),
+    *(
+        (functools.partial(_calibrated, algorithm), {"epsilon": 0.5, "delta": 0.5})
+        for algorithm in CALIBRATED.values()
+    ),
+]
+
+
+def _changing(make, arguments, name):
+    """A function of one argument, in whose place a list has its number several times."""
+    count = len(arguments[name]) if isinstance(arguments[name], list) else None
+    return lambda v: make(**arguments | {name: v if count is None else [v] * count})
+
+
+def _name(make):
+    return make.__qualname__ if hasattr(make, "__qualname__") else _name(make.func)
+
+
+def _told(kind):
+    """By constructor and argument: what makes a description of a number, and the number."""
+    return {
+        f"{place}, {_name(make)} {name}": (_changing(make, arguments, name), np.ravel(value)[0])
+        for place, (make, arguments) in enumerate(ARGUMENTS)
+        for name, value in arguments.items()
+        if isinstance(value, kind)
+    }
+
+
+NUMBERS = _told((float, list))
+COUNTS = {name: make for name, (make, _) in _told(int).items()}
 
 
 def _kinds(value):
@@ -330,7 +257,7 @@ FUNCTIONS = {
     "KernelSpectrum squared_target": lambda v: theory.KernelSpectrum([1.0, 1.0], [v, v]),
     "effective_dimension ridge": lambda v: theory.effective_dimension([1.0, 0.5], v),
     "row_errors true_inputs": lambda v: attacks.row_errors([[v, v]], np.ones((1, 2))),
-    "FixedRidge's fit epsilon": lambda v: _ridge(ridge=kernels.FixedRidge(1.0)).fit(
+    "PrivateKernelRidge's fit epsilon": lambda v: _ridge(ridge=1.0).fit(
         np.ones((4, 2)), np.ones(4), epsilon=v, delta=1e-5, public_seed=0
     ),
 }
@@ -347,15 +274,13 @@ def test_text_is_refused_by_name(name):
 
 
 # Arrays of booleans may be labels.
-_ARRAYS = {
-    *("CorrelatedDPSGD rates", "CorrelatedDPSGD strategy"),
-    *("LinearRegression spectrum", "LinearRegression target", "TorusKernel eigenvalues"),
-    *("PiecewiseLinear knots", "PiecewiseLinear values", "RangeScaling low", "RangedKernel high"),
-    *("KernelSpectrum eigenvalues", "KernelSpectrum squared_target", "row_errors true_inputs"),
-}
+_ARRAYS = {"rates", "strategy", "spectrum", "target", "eigenvalues", "knots", "values", "low"}
+_ARRAYS |= {"high", "squared_target", "true_inputs"}
 
 
-@pytest.mark.parametrize("name", [name for name in (*NUMBERS, *FUNCTIONS) if name not in _ARRAYS])
+@pytest.mark.parametrize(
+    "name", [name for name in (*NUMBERS, *FUNCTIONS) if name.split()[-1] not in _ARRAYS]
+)
 def test_a_boolean_is_refused_by_name(name):
     make = NUMBERS[name][0] if name in NUMBERS else FUNCTIONS[name]
     for flag in (True, False, np.True_, np.asarray(False), jnp.asarray(True)):
@@ -384,17 +309,14 @@ def test_the_range_of_a_clip_norm_is_told_in_one_message(value):
 
 @pytest.mark.parametrize("argument", ["clip_norm", "noise_multiplier"])
 def test_an_array_handed_to_an_optimiser_is_a_batch_of_optimisers(argument):
-    with pytest.raises(
-        ValueError, match=rf"{argument} to be a scalar, .*\(3,\); make a batch with"
-    ):
-        _optimiser(**{argument: np.ones(3)})
-    with pytest.raises(
-        ValueError, match=rf"{argument} to be a scalar, .*\(3,\); make a batch with"
-    ):
-        jax.jit(lambda values: _optimiser(**{argument: values}).noise_std_of_sum)(np.ones(3))
-    stds = jax.vmap(lambda value: _optimiser(**{argument: value}).noise_std_of_sum)(
-        jnp.arange(1, 4)
-    )
+    def std(values):
+        return _optimiser(**{argument: values}).noise_std_of_sum
+
+    for function in (std, jax.jit(std)):
+        message = rf"{argument} to be a scalar, .*\(3,\); make a batch with"
+        with pytest.raises(ValueError, match=message):
+            function(np.ones(3))
+    stds = jax.vmap(std)(jnp.arange(1, 4))
     np.testing.assert_array_equal(stds, [1, 2, 3])
 
 

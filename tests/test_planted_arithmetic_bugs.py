@@ -13,7 +13,8 @@ from estimators import test_estimators
 from kernels.release import test_joint_release
 from privacy.secret import test_rounded_normals
 
-from jaxdp.algorithms.private_optimiser import optimiser, release_of_sums
+from jaxdp.algorithms.private_optimiser import steps
+from jaxdp.algorithms.private_optimiser.noise import independent, secret
 from jaxdp.clipping import TwoPartSum
 from jaxdp.privacy import SecretNoise
 from jaxdp.privacy.secret import rounded_normals
@@ -69,17 +70,17 @@ def _refine_the_grid(patch):
 
 
 def _leave_out_the_bound_on_blocks(patch):
-    patch.setattr(optimiser, "sensitivity_excess", lambda *sizes, **options: 0.0)
+    patch.setattr(steps, "sensitivity_excess", lambda *sizes, **options: 0.0)
 
 
 def _leave_out_the_grid(patch):
-    patch.setattr(optimiser, "widened_for_grid", lambda std, *sizes: std)
+    patch.setattr(secret, "widened_for_grid", lambda std, *sizes: std)
 
 
 def _cover_half_of_the_grid(patch):
-    honest = optimiser.widened_for_grid
+    honest = secret.widened_for_grid
     patch.setattr(
-        optimiser,
+        secret,
         "widened_for_grid",
         lambda std, multiplier, *sizes: honest(std, multiplier / 2, *sizes),
     )
@@ -90,7 +91,7 @@ def _take_any_seed(patch):
 
 
 def _ignore_the_tail(patch):
-    patch.setattr(release_of_sums, "least_delta", lambda multiplier, sampler: 0.0)
+    patch.setattr(independent, "least_delta", lambda multiplier, sampler: 0.0)
 
 
 def _trust_float64(patch):

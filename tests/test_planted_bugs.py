@@ -15,7 +15,7 @@ from clipping.models import cross_entropy, reference
 from helpers import FALSE_ALARM, assert_mean_close, assert_variance
 
 import jaxdp
-from jaxdp.algorithms import budget, correlated_dp_sgd
+from jaxdp.algorithms import calibration, correlated_dp_sgd
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
@@ -23,7 +23,7 @@ from jaxdp.clipping.ghost import ghost_pass, ghosts
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
 from jaxdp.clipping.ghost.ghosts import Kept
 from jaxdp.clipping.ghost.weight_uses import WeightUses
-from jaxdp.privacy import ShuffledEpochs, audit_mu, gaussian_mu, square_root_strategy
+from jaxdp.privacy import ShuffledEpochs, audit_mu, square_root_strategy
 
 RECORDS, CLIP_NORM = 6, 0.5
 LAYER = eqx.nn.Linear(4, 4, key=jr.key(0))
@@ -107,7 +107,8 @@ def test_noises_are_independent_over_steps_and_weights():
         for step in (0, 1)
         for leaf in _optimiser().noisy_sum(zeros, jnp.asarray(step), key=jr.key(0))
     ]
-    off_diagonal = np.corrcoef(np.stack(noises)) - np.eye(4)
+    noises += _optimiser().noisy_sum(zeros, jnp.asarray(0), key=jr.key(1))
+    off_diagonal = np.corrcoef(np.stack(noises)) - np.eye(6)
     assert np.abs(off_diagonal).max() < 5 / np.sqrt(2000)
 
 
@@ -178,115 +179,61 @@ def test_correlated_noise_covers_a_record_in_every_step():
     np.testing.assert_allclose(moved, rho, rtol=1e-5)
 
 
-def _invert_two_thirds_of_the_strategy(patch):
-    honest = correlated_dp_sgd.noise_mixing
-    patch.setattr(correlated_dp_sgd, "noise_mixing", lambda *given: 2 / 3 * honest(*given))
+def _swapped(owner, name, make):
+    """Plants what is made of the honest function in its place."""
+
+    def plant(patch):
+        patch.setattr(owner, name, make(getattr(owner, name)))
+
+    return plant
 
 
-def _correlated_noise_for_records_left_out(patch):
-    honest = CorrelatedDPSGD.noise_std
-    patch.setattr(CorrelatedDPSGD, "noise_std", lambda self, step, dim: honest(self, step, dim) / 2)
+def _scaled(factor):
+    return lambda honest: lambda *given: factor * honest(*given)
 
 
-def _transpose_the_strategy(patch):
-    honest = correlated_dp_sgd.noise_mixing
-    patch.setattr(correlated_dp_sgd, "noise_mixing", lambda *given: honest(*given)[::-1, ::-1].T)
+def _std_of_sum(make):
+    return _swapped(PrivateOptimiser, "noise_std_of_sum", lambda honest: property(make))
 
 
-def _silence_one_step(patch):
-    honest = OnePassDPSGD.noise_std
-    patch.setattr(
-        OnePassDPSGD,
-        "noise_std",
-        lambda self, step, dim: jnp.where(step == 3, 0, honest(self, step, dim)),
-    )
-
-
-def _read_the_rate_before(patch):
-    # The noise of step k from the drop before it in place of the drop after it.
-    honest = OnePassDPSGD.noise_std
-    patch.setattr(OnePassDPSGD, "noise_std", lambda self, step, dim: honest(self, step - 1, dim))
-
-
-def _noise_for_records_left_out(patch):
-    honest = OnePassDPSGD.noise_std
-    patch.setattr(OnePassDPSGD, "noise_std", lambda self, step, dim: honest(self, step, dim) / 2)
-
-
-def _calibrate_seven_per_cent_too_far(patch):
-    patch.setattr(budget, "gaussian_mu", lambda *given: 1.07 * gaussian_mu(*given))
-
-
-def _forget_the_cap(patch):
-    honest = OnePassDPSGD.step
-    patch.setattr(
-        OnePassDPSGD,
-        "step",
-        lambda self, parameters, state, gradients, smoothness, *rest: honest(
-            self, parameters, state, gradients, 0 * smoothness + 1e-12, *rest
-        ),
-    )
-
-
-def _halve_the_noise(patch):
-    patch.setattr(
-        PrivateOptimiser,
-        "noise_std_of_sum",
-        property(lambda self: self.noise_multiplier * self.clip_norm / 2),
-    )
-
-
-def _use_the_noise_of_the_mean(patch):
-    patch.setattr(
-        PrivateOptimiser,
-        "noise_std_of_sum",
-        property(
-            lambda self: self.noise_multiplier * self.clip_norm / self.sampler.expected_batch_size
-        ),
-    )
-
-
-def _skip_one_record(patch):
-    honest = GhostPass.weighted_sum
-    patch.setattr(
-        GhostPass,
-        "weighted_sum",
-        lambda self, measured, scale, num_blocks: honest(
-            self, measured, scale.at[0].set(1), num_blocks
-        ),
-    )
-
-
-def _let_nan_through(patch):
-    patch.setattr(ghost_pass, "_only", lambda keep, values: values)
-
-
-def _use_a_key_twice(patch):
-    honest = PrivateOptimiser.noisy_sum
-    patch.setattr(
-        PrivateOptimiser,
-        "noisy_sum",
-        lambda self, total, step, *, key: honest(self, total, 0 * step, key=key),
-    )
-
-
-def _use_one_key_for_all_weights(patch):
-    patch.setattr(
-        PrivateOptimiser,
-        "noisy_sum",
+_HALVE_THE_NOISE = _std_of_sum(lambda self: self.noise_multiplier * self.clip_norm / 2)
+_USE_ONE_KEY_FOR_ALL_WEIGHTS = _swapped(
+    PrivateOptimiser,
+    "noisy_sum",
+    lambda honest: (
         lambda self, total, step, *, key: jax.tree.map(
             lambda leaf: leaf + jr.normal(jr.fold_in(key, step), leaf.shape), total
-        ),
-    )
-
-
-def _count_a_layer_once(patch):
-    honest = WeightUses.by_weight
-    patch.setattr(
-        WeightUses,
-        "by_weight",
-        lambda self: {weight: uses[:1] for weight, uses in honest(self).items()},
-    )
+        )
+    ),
+)
+_USE_A_KEY_TWICE = _swapped(
+    PrivateOptimiser,
+    "noisy_sum",
+    lambda honest: lambda self, total, step, *, key: honest(self, total, 0 * step, key=key),
+)
+_SKIP_ONE_RECORD = _swapped(
+    GhostPass,
+    "weighted_sum",
+    lambda honest: (
+        lambda self, measured, scale, num_blocks: honest(
+            self, measured, scale.at[0].set(1), num_blocks
+        )
+    ),
+)
+_COUNT_A_LAYER_ONCE = _swapped(
+    WeightUses,
+    "by_weight",
+    lambda honest: lambda self: {weight: uses[:1] for weight, uses in honest(self).items()},
+)
+_FORGET_THE_CAP = _swapped(
+    OnePassDPSGD,
+    "step",
+    lambda honest: (
+        lambda self, parameters, state, gradients, smoothness, *rest: honest(
+            self, parameters, state, gradients, 0 * smoothness + 1e-12, *rest
+        )
+    ),
+)
 
 
 def _measure_in_bfloat16(patch):
@@ -295,70 +242,71 @@ def _measure_in_bfloat16(patch):
     def narrow(values):
         return honest(values.astype(jnp.bfloat16)).astype(jnp.float32)
 
-    patch.setattr(ghosts, "length", narrow)
-    patch.setattr(ghost_pass, "length", narrow)
+    for module in (ghosts, ghost_pass):
+        patch.setattr(module, "length", narrow)
 
 
-def _leave_out_the_bias(patch):
-    honest = Kept.norms
-
-    def norms(self, held):
-        return honest(self, held) * (0 if held.ndim == 2 else 1)
-
-    patch.setattr(Kept, "norms", norms)
+def _one_pass_std(make):
+    return _swapped(OnePassDPSGD, "noise_std", make)
 
 
-# bug: (how it is planted, the test that catches it)
-PLANTED = {
-    "noise halved": (_halve_the_noise, test_noise_is_the_stated_multiple_of_the_clip_norm),
-    "noise halved, audited": (_halve_the_noise, test_the_audited_optimiser_keeps_its_claim),
-    "mean's noise on a sum": (
-        _use_the_noise_of_the_mean,
-        test_noise_is_the_stated_multiple_of_the_clip_norm,
-    ),
-    "one pass: one step without noise": (
-        _silence_one_step,
-        test_the_last_iterate_tells_neighbours_apart_by_rho,
-    ),
-    "one pass: noise of the step before": (
-        _read_the_rate_before,
-        test_the_last_iterate_tells_neighbours_apart_by_rho,
-    ),
-    "one pass: noise for other neighbours": (
-        _noise_for_records_left_out,
-        test_the_last_iterate_tells_neighbours_apart_by_rho,
-    ),
-    "one pass: rho 7 % too large": (
-        _calibrate_seven_per_cent_too_far,
-        test_a_calibrated_pass_keeps_its_budget,
-    ),
-    "one pass: no cap": (_forget_the_cap, test_a_capped_step_does_not_stretch_a_distance),
-    "correlated noise: a third too little": (
-        _invert_two_thirds_of_the_strategy,
-        test_correlated_noise_covers_a_record_in_every_step,
-    ),
-    "correlated noise: for other neighbours": (
-        _correlated_noise_for_records_left_out,
-        test_correlated_noise_covers_a_record_in_every_step,
-    ),
-    "correlated noise: of the turned strategy": (
-        _transpose_the_strategy,
-        test_correlated_noise_covers_a_record_in_every_step,
-    ),
-    "clip skipped for one record": (_skip_one_record, test_sum_and_norms_are_those_of_float64),
-    "NaN record passed through": (_let_nan_through, test_a_broken_record_adds_nothing),
-    "key used twice": (_use_a_key_twice, test_noises_are_independent_over_steps_and_weights),
-    "key shared by weights": (
-        _use_one_key_for_all_weights,
-        test_noises_are_independent_over_steps_and_weights,
-    ),
-    "layer used twice counted once": (
-        _count_a_layer_once,
-        test_a_layer_used_twice_has_one_gradient,
-    ),
-    "norms in bfloat16": (_measure_in_bfloat16, test_sum_and_norms_are_those_of_float64),
-    "norms without the bias": (_leave_out_the_bias, test_sum_and_norms_are_those_of_float64),
+# By the test that catches them: bugs, and how each is planted.
+CAUGHT = {
+    test_noise_is_the_stated_multiple_of_the_clip_norm: {
+        "noise halved": _HALVE_THE_NOISE,
+        "mean's noise on a sum": _std_of_sum(
+            lambda self: self.noise_multiplier * self.clip_norm / self.sampler.expected_batch_size
+        ),
+    },
+    test_the_audited_optimiser_keeps_its_claim: {"noise halved, audited": _HALVE_THE_NOISE},
+    test_the_last_iterate_tells_neighbours_apart_by_rho: {
+        "one pass: one step without noise": _one_pass_std(
+            lambda honest: lambda self, step, dim: jnp.where(step == 3, 0, honest(self, step, dim))
+        ),
+        # The noise of step k from the drop before it in place of the drop after it.
+        "one pass: noise of the step before": _one_pass_std(
+            lambda honest: lambda self, step, dim: honest(self, step - 1, dim)
+        ),
+        "one pass: noise for other neighbours": _one_pass_std(_scaled(1 / 2)),
+    },
+    test_a_calibrated_pass_keeps_its_budget: {
+        "one pass: rho 7 % too large": _swapped(calibration, "gaussian_mu", _scaled(1.07)),
+    },
+    test_a_capped_step_does_not_stretch_a_distance: {"one pass: no cap": _FORGET_THE_CAP},
+    test_correlated_noise_covers_a_record_in_every_step: {
+        "correlated noise: a third too little": _swapped(
+            correlated_dp_sgd, "noise_mixing", _scaled(2 / 3)
+        ),
+        "correlated noise: for other neighbours": _swapped(
+            CorrelatedDPSGD, "noise_std", _scaled(1 / 2)
+        ),
+        "correlated noise: of the turned strategy": _swapped(
+            correlated_dp_sgd,
+            "noise_mixing",
+            lambda honest: lambda *given: honest(*given)[::-1, ::-1].T,
+        ),
+    },
+    test_sum_and_norms_are_those_of_float64: {
+        "clip skipped for one record": _SKIP_ONE_RECORD,
+        "norms in bfloat16": _measure_in_bfloat16,
+        "norms without the bias": _swapped(
+            Kept, "norms", lambda honest: lambda self, held: honest(self, held) * (held.ndim != 2)
+        ),
+    },
+    test_a_broken_record_adds_nothing: {
+        "NaN record passed through": _swapped(
+            ghost_pass, "_only", lambda honest: lambda keep, values: values
+        ),
+    },
+    test_noises_are_independent_over_steps_and_weights: {
+        "key used twice": _USE_A_KEY_TWICE,
+        "key shared by weights": _USE_ONE_KEY_FOR_ALL_WEIGHTS,
+    },
+    test_a_layer_used_twice_has_one_gradient: {
+        "layer used twice counted once": _COUNT_A_LAYER_ONCE
+    },
 }
+PLANTED = {bug: (plant, test) for test, plants in CAUGHT.items() for bug, plant in plants.items()}
 
 
 @pytest.mark.parametrize("bug", PLANTED)

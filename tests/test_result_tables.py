@@ -14,8 +14,8 @@ from jaxdp.attacks.optimisers.base import Ending
 from jaxdp.attacks.reconstruction import Reconstruction
 from jaxdp.core.display.explanations import WIDTH
 from jaxdp.kernels.functions.dot_product import IdentityFeatures
-from jaxdp.kernels.release.columns import Columns
 from jaxdp.kernels.release.released_function import ReleasedFunction
+from jaxdp.kernels.release.tables import Columns
 from jaxdp.planning.features.training_plan import Cell, TrainingPlan
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
 from jaxdp.privacy import PoissonSampler

@@ -82,13 +82,6 @@ def test_rows_that_are_not_finite_are_refused(value, row, name):
         _problem(features=_with(FEATURES, (row, 1), value))
 
 
-def test_a_loss_of_margins_is_told_from_the_losses_of_predictions():
-    with pytest.raises(
-        TypeError, match=r"Logistic\(\) .* not a loss of the kernel learners alone, got HuberHinge"
-    ):
-        _problem(SIGNS, losses.HuberHinge(0.5))
-
-
 @pytest.mark.parametrize(
     "problem", ["squared", *(pytest.param(name, marks=SLOW) for name in ("logistic", "softmax"))]
 )

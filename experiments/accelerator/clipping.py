@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.random as jr
 
-from experiments.accelerator.parts import Measurement, Row, Setting, attempts, timed
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts, curves, timed
 from experiments.benchmarks import clipping_tasks
+from experiments.benchmarks.clipping_candidates import jaxdp_sum, non_private
 from experiments.benchmarks.clipping_tasks import Task
-from experiments.benchmarks.jax_clipping import jaxdp_sum, non_private
 
 _BATCHES = (2048, 256, 8192)
 
@@ -86,22 +86,12 @@ def _measured(what: str, made: _Programs) -> Row:
 
 def draw(found: list[Row]):
     """Time over that of the plain gradient, a curve for each model over the batch."""
-    from matplotlib.figure import Figure
-
-    curves: dict[str, list[tuple[int, float]]] = {}
+    groups: dict[str, list[tuple[float, float]]] = {}
     for row in found:
         name, _, batch = row.what.rpartition(", batch ")
         if row.value == row.value:
-            curves.setdefault(name, []).append((int(batch.replace(",", "")), row.value))
-    figure = Figure(figsize=(6.0, 3.4), layout="constrained")
-    axes = figure.subplots()
-    styles = zip(curves.items(), ("#0072B2", "#D55E00", "#009E73", "#CC79A7"), strict=False)
-    for ((name, points), color), marker in zip(styles, "osD^", strict=False):
-        axes.plot(*zip(*points, strict=True), marker=marker, color=color, label=name)
+            groups.setdefault(name, []).append((int(batch.replace(",", "")), row.value))
+    figure, axes = curves(groups, "batch", "time over that of the plain gradient")
     axes.axhline(1, color="#777777", linewidth=0.8)
     axes.set_xscale("log", base=2)
-    axes.set_xlabel("batch")
-    axes.set_ylabel("time over that of the plain gradient")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize="small")
     return figure

@@ -7,6 +7,7 @@ algorithm, not from its program: an engine at 10 % of its bound could be ten tim
 """
 
 import functools
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -31,12 +32,7 @@ class Ceilings(NamedTuple):
     normals: float
 
     def share(self, seconds: float, **work: float) -> tuple[float, str]:
-        """The share of what bounds it, and which of the three that is.
-
-        Args:
-            seconds: that it took.
-            work: how many of each it has to do.
-        """
+        """The share of what bounds it, and which of the three that is."""
         least = {name: amount / getattr(self, name) for name, amount in work.items()}
         bound = max(least, key=lambda name: least[name])
         return least[bound] / seconds, bound
@@ -82,38 +78,43 @@ def _calls(is_smoke: bool, most: Ceilings) -> Iterator[Measurement]:
         # A step of many runs in all dimensions is long enough to be timed alone.
         yield _one_pass(jaxdp.Iterates(), dim, max(20, steps * 1000 // max(runs, 1000)), runs, most)
     for cells in (100,) if is_smoke else (10_000, 1_000_000):
-        yield _ode_grid(cells)
+        yield _ode_grid(cells, most)
     for count in (40,) if is_smoke else (2000, 20_000):
         width = 30 if is_smoke else min(count, 2000)
         yield _function_space(count, width, 8 if is_smoke else 100, most)
         yield _closure(count, width, most)
 
 
-def _one_pass(simulator, dim: int, steps: int, runs: int, most: Ceilings):
-    problem = jaxdp.LinearRegression.isotropic(dim, label_noise=0.3)
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, steps)
-    is_full = isinstance(simulator, jaxdp.Iterates)
-    what = f"{type(simulator).__name__}, d = {dim}, {runs:,} runs of {steps} steps"
-
-    def call():
-        return jaxdp.simulate(
-            problem, algorithm, key=jr.key(0), num_runs=runs, simulator=simulator, records=10
-        ).final_risk
+def _engine(what: str, call, amount: float, unit: str, most: Ceilings, **work: float):
+    """The row of a call: so much of a unit a second, and its share of the bound of its work."""
 
     def row(_):
         first, seconds = timed(call)
-        # Iterates: an input and a noise of each coordinate, the state read and written, two inner
-        # products and two updates. Reduced: a label, and two chi-squares of two normals each.
-        work = {"normals": 2 * dim, "bytes": 2 * _WIDTH * dim, "operations": 8 * dim}
-        work = work if is_full else {"normals": 5, "bytes": 2 * _WIDTH, "operations": 20}
-        share, bound = most.share(seconds, **{n: one * runs * steps for n, one in work.items()})
-        return Row(what, runs / seconds, "runs/s", share, bound, first)
+        share, bound = most.share(seconds, **work) if work else (math.nan, "")
+        return Row(what, amount / seconds, unit, share, bound, first)
 
     return Measurement(what, row)
 
 
-def _ode_grid(cells: int):
-    what = f"CoupledODE, {cells:,} cells of clip scale and learning rate"
+def _one_pass(simulator, dim: int, steps: int, runs: int, most: Ceilings):
+    problem = jaxdp.LinearRegression.isotropic(dim, label_noise=0.3)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, steps)
+    what = f"{type(simulator).__name__}, d = {dim}, {runs:,} runs of {steps} steps"
+    given: dict[str, Any] = {"num_runs": runs, "simulator": simulator, "records": 10}
+
+    def call():
+        return jaxdp.simulate(problem, algorithm, key=jr.key(0), **given).final_risk
+
+    # Iterates: an input and a noise of each coordinate, the state read and written, two inner
+    # products and two updates. Reduced: a label, and two chi-squares of two normals each.
+    work = {"normals": 2 * dim, "bytes": 2 * _WIDTH * dim, "operations": 8 * dim}
+    if not isinstance(simulator, jaxdp.Iterates):
+        work = {"normals": 5, "bytes": 2 * _WIDTH, "operations": 20}
+    all_steps = {name: one * runs * steps for name, one in work.items()}
+    return _engine(what, call, runs, "runs/s", most, **all_steps)
+
+
+def _ode_grid(cells: int, most: Ceilings):
     side = round(cells**0.5)
     clips, rates = jnp.geomspace(0.01, 10, side), jnp.geomspace(1, 500, side)
     grid = jnp.stack(jnp.meshgrid(clips, rates, indexing="ij"), -1).reshape(-1, 2)
@@ -126,11 +127,8 @@ def _ode_grid(cells: int):
         algorithm = jaxdp.OnePassDPSGD(schedule, cell[0], 1.0, 10_000)
         return jaxdp.predict(problem, algorithm, records=1).final_risk
 
-    def row(_):
-        first, seconds = timed(lambda: risk(grid))
-        return Row(what, side**2 / seconds, "cells/s", first_seconds=first)
-
-    return Measurement(what, row)
+    what = f"CoupledODE, {cells:,} cells of clip scale and learning rate"
+    return _engine(what, lambda: risk(grid), side**2, "cells/s", most)
 
 
 def features(count: int, width: int) -> jaxdp.FixedFeatures:
@@ -155,40 +153,28 @@ def everyday(count: int, steps: int = 100) -> jaxdp.PrivateOptimiser:
 
 def _function_space(count: int, width: int, runs: int, most: Ceilings):
     problem, algorithm = features(count, width), everyday(count)
-    what = f"FunctionSpace, n = {count:,}, {width} features, {runs} runs of 100 steps"
+    given: dict[str, Any] = {"num_runs": runs, "records": 10, "simulator": jaxdp.FunctionSpace()}
 
     def call():
-        keys: dict[str, Any] = {"key": jr.key(0), "num_runs": runs, "records": 10}
-        return jaxdp.simulate(problem, algorithm, simulator=jaxdp.FunctionSpace(), **keys).risk
+        return jaxdp.simulate(problem, algorithm, key=jr.key(0), **given).risk
 
-    def row(_):
-        first, seconds = timed(call)
-        # A step multiplies all runs by the features and by their transpose.
-        operations = 100 * 4 * count * width * runs
-        share, bound = most.share(
-            seconds, operations=operations, bytes=100 * 2 * _WIDTH * count * width
-        )
-        return Row(what, runs / seconds, "runs/s", share, bound, first)
-
-    return Measurement(what, row)
+    what = f"FunctionSpace, n = {count:,}, {width} features, {runs} runs of 100 steps"
+    # A step multiplies all runs by the features and by their transpose.
+    work = {"operations": 400 * count * width * runs, "bytes": 200 * _WIDTH * count * width}
+    return _engine(what, call, runs, "runs/s", most, **work)
 
 
 def _closure(count: int, width: int, most: Ceilings):
     problem, algorithm = features(count, width), everyday(count)
-    what = f"GaussianClosure, n = {count:,}, {width} features, 100 steps"
 
     def call():
         return jaxdp.predict(problem, algorithm, theory=jaxdp.GaussianClosure(), records=10).risk
 
-    def row(_):
-        first, seconds = timed(call)
-        # W S and W' diag(D) W of the leading 256 modes, a step.
-        rank = min(256, width)
-        work = {"operations": 100 * 4 * count * rank**2, "bytes": 100 * 2 * _WIDTH * count * width}
-        share, bound = most.share(seconds, **work)
-        return Row(what, 1 / seconds, "predictions/s", share, bound, first)
-
-    return Measurement(what, row)
+    what = f"GaussianClosure, n = {count:,}, {width} features, 100 steps"
+    # W S and W' diag(D) W of the leading 256 modes, a step.
+    work = {"operations": 400 * count * min(256, width) ** 2}
+    work["bytes"] = 200 * _WIDTH * count * width
+    return _engine(what, call, 1, "predictions/s", most, **work)
 
 
 def draw(found: list[Row]):

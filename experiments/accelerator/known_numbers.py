@@ -32,13 +32,9 @@ _EXACT, _SUMS = 1e-9, 2e-5
 
 
 class Group(NamedTuple):
-    """Numbers of one kind.
+    """What computes numbers of one kind, and how far they may be off.
 
-    Attributes:
-        numbers: computes them, by name.
-        tolerance: relative.
-        scale: a number smaller than this is compared to it.
-        why: what the tolerance allows for.
+    The tolerance is relative to the larger of a number and the scale; `why` says what it is for.
     """
 
     numbers: Callable[[], dict[str, Any]]
@@ -212,9 +208,8 @@ def _kernels() -> dict[str, Any]:
         found[f"{name}: entry"], found[f"{name}: sum"] = gram[0, 1], gram.sum()
     features = jnp.asarray(_draw(40, 100) / 10)
     labels = np.where(features[:, 0] > 0, 1.0, -1.0)
-    problem = jaxdp.FixedFeatures.from_arrays(
-        features[:30], labels[:30], features[30:], labels[30:]
-    )
+    parts = features[:30], labels[:30], features[30:], labels[30:]
+    problem = jaxdp.FixedFeatures.from_arrays(*parts)
     found["largest stable rate"] = problem.reduced().stability_limit()
     found["norm of features"] = problem.reduced().feature_norms()[0]
     return found
@@ -233,10 +228,8 @@ def _quadratures() -> dict[str, Any]:
     mean, root = jnp.asarray(_draw(4)), jnp.asarray(_draw(4, 6)) / 2
     covariance = jnp.matmul(root, root.T, precision="highest")
     slope = softmax.clipped_slope_correlated(mean, covariance, jnp.asarray(1), jnp.asarray(0.3))
-    found["softmax: mean slope"], found["softmax: derivative"] = (
-        slope.mean[0],
-        slope.derivative[0, 0],
-    )
+    found["softmax: mean slope"] = slope.mean[0]
+    found["softmax: derivative"] = slope.derivative[0, 0]
     found["softmax: expected value"] = softmax.expected_value(mean, covariance, jnp.asarray(1))
     found["softmax: accuracy"] = softmax.correct_probability(mean, covariance, jnp.asarray(1))
     for order, value in enumerate(jaxdp.hermite_coefficients(jnp.tanh, 3)):
@@ -310,13 +303,7 @@ GROUPS = {
 
 
 def compared(name: str, stored: dict[str, float], found: dict[str, Any]) -> Row:
-    """The row of one group: how far its worst number is off.
-
-    Args:
-        name: of the group.
-        stored: the numbers of all groups in float64.
-        found: its own.
-    """
+    """The row of one group: how far its worst number is off."""
     group = GROUPS[name]
     wanted = {key: stored[f"{name}: {key}"] for key in found}
     off = {
@@ -326,19 +313,17 @@ def compared(name: str, stored: dict[str, float], found: dict[str, Any]) -> Row:
     # NaN is farther than any number.
     worst = max(off, key=lambda key: math.inf if math.isnan(off[key]) else off[key])
     is_wrong = not off[worst] <= group.tolerance
-    note = (
-        f"{len(off)} numbers, largest error of {worst}; {group.tolerance:.0e} allowed: {group.why}"
-    )
+    note = f"{len(off)} numbers, largest error of {worst}; "
+    note += f"{group.tolerance:.0e} allowed: {group.why}"
     return Row(name, off[worst], "relative error", note=note, is_wrong=is_wrong)
 
 
 def rows(setting: Setting) -> Iterator[Row]:
     """Each group against its float64 values, then whether one key gives equal bits twice."""
-    stored = json.loads(STORED.read_text())
-    # The tests run the others in float64 on a CPU, which takes minutes.
-    names = (
-        ["clipped sums", "clips", "kernels", "calibrations"] if setting.is_smoke else list(GROUPS)
-    )
+    stored, names = json.loads(STORED.read_text()), list(GROUPS)
+    if setting.is_smoke:
+        # The tests run the others in float64 on a CPU, which takes minutes.
+        names = ["clipped sums", "clips", "kernels", "calibrations"]
     groups = [
         Measurement(name, functools.partial(compared, name, stored), GROUPS[name].numbers)
         for name in names
@@ -350,9 +335,8 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 def _norms() -> dict[str, Any]:
     """Of per-sample gradients."""
-    return {
-        name: jaxdp.clipped_gradient_sum(*given, clip_norm=1.0)[1] for name, *given in _batches()
-    }
+    sums = jaxdp.clipped_gradient_sum
+    return {name: sums(*given, clip_norm=1.0)[1] for name, *given in _batches()}
 
 
 def _engines() -> dict[str, Any]:
@@ -405,11 +389,8 @@ def draw(found: list[Row]):
 def main() -> None:
     """Write the float64 values, computed on this machine's CPU."""
     with jax.enable_x64():
-        found = {
-            f"{name}: {key}": float(value)
-            for name, group in GROUPS.items()
-            for key, value in group.numbers().items()
-        }
+        made = {name: group.numbers() for name, group in GROUPS.items()}
+    found = {f"{name}: {key}": float(x) for name, one in made.items() for key, x in one.items()}
     STORED.write_text(json.dumps(found, indent=1) + "\n")
     print(len(found), "numbers")
 

@@ -63,13 +63,7 @@ class Row:
 
 
 def timed(call: Callable[[], Any], *, seconds: float = 1.0, most: int = 20) -> tuple[float, float]:
-    """Seconds of the first call, and the median of those after it.
-
-    Args:
-        call: returns arrays, which are waited for.
-        seconds: for the calls after the first, together; there is at least one.
-        most: calls after the first.
-    """
+    """Seconds of the first call, and the median of those after it."""
     first, times = _seconds(call), []
     while not times or (sum(times) < seconds and len(times) < most):
         times.append(_seconds(call))
@@ -132,13 +126,7 @@ def in_one_line(error: Exception) -> str:
 
 
 def written(rows: list[Row], path: pathlib.Path, facts: dict[str, Any]) -> None:
-    """Write rows, whole or not at all.
-
-    Args:
-        rows: those that there are.
-        path: of the JSON file.
-        facts: of the run.
-    """
+    """Write rows, whole or not at all."""
     text = json.dumps({**facts, "rows": [dataclasses.asdict(row) for row in rows]}, indent=1)
     unfinished = path.with_suffix(".part")
     unfinished.write_text(text + "\n")
@@ -146,12 +134,7 @@ def written(rows: list[Row], path: pathlib.Path, facts: dict[str, Any]) -> None:
 
 
 def bars(rows: list[Row], label: str):
-    """A figure with a bar for each row, its value and unit beside it.
-
-    Args:
-        rows: in the order of the bars, from above.
-        label: of the axis of values.
-    """
+    """A figure with a bar for each row, its value and unit beside it."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.0, 0.9 + 0.35 * len(rows)), layout="constrained")
@@ -165,6 +148,24 @@ def bars(rows: list[Row], label: str):
     axes.set_xlabel(label)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def curves(groups: dict[str, list[tuple[float, float]]], label: str, value: str):
+    """A figure and its axes, with a curve for each group of points, and a legend of their names."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.0, 3.4), layout="constrained")
+    axes = figure.subplots()
+    colors = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+    for (name, points), color, marker in zip(groups.items(), colors, "osD^", strict=False):
+        axes.plot(*zip(*sorted(points), strict=True), marker=marker, color=color, label=name)
+    axes.set_xscale("log")
+    axes.set_xlabel(label)
+    axes.set_ylabel(value)
+    axes.spines[["top", "right"]].set_visible(False)
+    if groups:
+        axes.legend(frameon=False, fontsize="small")
+    return figure, axes
 
 
 def as_table(rows: list[Row]) -> str:

@@ -13,10 +13,9 @@ from collections.abc import Iterator
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 
 from experiments.accelerator.engines import Ceilings, ceilings
-from experiments.accelerator.parts import Measurement, Row, Setting, attempts, timed
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts, curves, timed
 from experiments.data_reconstruction.natural_images import (
     Images,
     Model,
@@ -123,26 +122,17 @@ class _Deadline:
 
 def draw(found: list[Row]):
     """The error over the number of features in units of d n."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.5, 3.2), layout="constrained")
-    axes = figure.subplots()
     groups: dict[str, list[tuple[float, float]]] = {}
     for row in found:
         if row.unit == "error" and not math.isnan(row.value):
             ratio = float(row.what.split("p = ")[1].split()[0])
-            groups.setdefault(row.what.split(" pixels")[0], []).append((ratio, row.value))
-    for (name, points), marker in zip(groups.items(), "os^D", strict=False):
-        places, errors = np.asarray(sorted(points)).T
-        axes.loglog(places, np.maximum(errors, 1e-9), marker=marker, label=f"{name} pixels")
+            name = f"{row.what.split(' pixels')[0]} pixels"
+            groups.setdefault(name, []).append((ratio, max(row.value, 1e-9)))
+    figure, axes = curves(groups, "features p, in units of d n", "reconstruction error")
+    axes.set_yscale("log")
     axes.axvline(1, color="#777777", linewidth=0.8)
     low, high = axes.get_ylim()
     axes.set_ylim(low / 2, 2 * high)
     axes.set_xticks(_RATIOS, [f"{ratio:g}" for ratio in _RATIOS])
     axes.minorticks_off()
-    axes.set_xlabel("features p, in units of d n")
-    axes.set_ylabel("reconstruction error")
-    axes.spines[["top", "right"]].set_visible(False)
-    if groups:
-        axes.legend(frameon=False, fontsize="small")
     return figure

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 import jaxdp
-from experiments.accelerator.parts import Measurement, Row, Setting, attempts, timed
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts, curves, timed
 from experiments.benchmarks import clipping_tasks
 from experiments.privacy_for_free.mnist_runs import (
     Budget,
@@ -130,21 +130,11 @@ def _network(setting: Setting, width: int, make: Callable, which: str):
 
 def draw(found: list[Row]):
     """Seconds of a step over the width."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.0, 3.0), layout="constrained")
-    axes = figure.subplots()
-    curves: dict[str, list[tuple[int, float]]] = {}
+    groups: dict[str, list[tuple[float, float]]] = {}
     for row in found:
         if row.unit == "s a step":
             kind, width = row.what.split(", ")[1], int(row.what.split("-")[1])
-            curves.setdefault(kind, []).append((width, row.value))
-    for (kind, points), marker in zip(curves.items(), "os", strict=False):
-        axes.semilogx(*zip(*sorted(points), strict=True), marker=marker, label=kind)
-    axes.set_xlabel("hidden units")
+            groups.setdefault(kind, []).append((width, row.value))
+    figure, axes = curves(groups, "hidden units", "seconds a step, with compilation")
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("seconds a step, with compilation", fontsize="small")
-    axes.spines[["top", "right"]].set_visible(False)
-    if curves:
-        axes.legend(frameon=False, fontsize="small")
     return figure

@@ -18,15 +18,15 @@ from typing import Any
 import jax.random as jr
 import numpy as np
 import xarray
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from experiments import harness
-from experiments.aggressive_clipping.constant_clip_checks import checks as checks
 from experiments.aggressive_clipping.tuning import Setting, simulated, tune
-from experiments.harness import over_runs
+from experiments.harness import Check, over_runs
 from experiments.harness.drawing import BLACK, BLUE, GREEN, ORANGE, RED, tidy
+from experiments.harness.marks import legend
+from experiments.harness.verdicts import listed, listing, span, within
 
 _POWERS = 0.0, 0.5, 1.0
 _CONSTANT = "constant"
@@ -36,6 +36,8 @@ _LABELS = {
     "fixed root": (r"$s_0\sqrt{2\ln n}$", ORANGE, "^"),
     "fixed log": (r"$2 s_0\ln n$", RED, "s"),
 }
+
+_SIGMAS, _RELATIVE_BIAS = 5, 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,20 +118,27 @@ def _tuned(config: Config) -> dict[str, np.ndarray]:
 def summary(dataset: xarray.Dataset) -> str:
     """What the experiment shows, with a table of both ends."""
     ends = dataset.num_steps.values[[0, -1]]
-    rows = []
-    for gamma, rule in itertools.product(dataset.gamma.values, dataset.rule.values):
-        at = dataset.sel(gamma=gamma, rule=rule)
-        shown = at.dropna("num_steps", subset=["mean"]).isel(num_steps=-1)
-        cells = [
-            f"{cell.predicted:.4g} ({cell.clip_scale:.2f}, {cell.rate:.2f}, {cell.power:g})"
-            for cell in (at.sel(num_steps=length) for length in ends)
-        ]
-        constant = dataset.predicted.sel(gamma=gamma, rule=_CONSTANT, num_steps=ends[1])
-        ratio = float(at.predicted.sel(num_steps=ends[1]) / constant)
-        simulated = f"{shown['mean']:.4g} ± {shown.standard_error:.1g}"
-        cells += [f"{ratio:.2f}", simulated, f"{shown.clipped_fraction:.1e}"]
-        rows.append([f"{gamma:g}", rule, *cells])
-    head = ["γ", "clip", *(f"n = {end}" for end in ends), "over constant", "simulated", "clipped"]
+    constant = dataset.predicted.sel(rule=_CONSTANT).isel(num_steps=-1)
+
+    def at_end(end):
+        def text(at):
+            at = at.sel(num_steps=end)
+            return f"{at.predicted:.4g} ({at.clip_scale:.2f}, {at.rate:.2f}, {at.power:g})"
+
+        return text
+
+    def last(at):
+        return at.dropna("num_steps", subset=["mean"]).isel(num_steps=-1)
+
+    columns = {"γ": lambda at: f"{at.gamma:g}", "clip": lambda at: at.rule.item()}
+    columns |= {f"n = {end}": at_end(end) for end in ends}
+    columns |= {
+        "over constant": lambda at: (
+            f"{at.predicted[-1].item() / constant.sel(gamma=at.gamma).item():.2f}"
+        ),
+        "simulated": lambda at: f"{last(at)['mean']:.4g} ± {last(at).standard_error:.1g}",
+        "clipped": lambda at: f"{last(at).clipped_fraction:.1e}",
+    }
     return (
         "rho = 1, zeta = .3, R(0) = .5, d = gamma n. *adaptive root* is c = zeta sqrt(2 ln n), "
         "*fixed root* s₀ sqrt(2 ln n), *fixed log* 2 s₀ ln n, s₀² = 2 R(0) + zeta². Risk by the "
@@ -137,7 +146,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "alone; with the others it grows with n, and slowly towards that of learning nothing, "
         "because the noise that must be added grows with the clip. That is the log factor of the "
         "earlier bounds, seen in the risk itself and not only in its bound.\n\n"
-        + harness.table(head, rows)
+        + listing(dataset, ("gamma", "rule"), columns)
     )
 
 
@@ -145,39 +154,88 @@ def plot(dataset: xarray.Dataset) -> Figure:
     """Risk against n for each gamma."""
     figure = Figure(figsize=(4.0 * dataset.sizes["gamma"] + 0.6, 3.4), layout="constrained")
     row = figure.subplots(1, dataset.sizes["gamma"], squeeze=False)[0]
+    start = dataset.attrs["initial_risk"]
     for axes, gamma in zip(row, dataset.gamma.values, strict=True):
-        _draw(axes, dataset.sel(gamma=gamma))
-        axes.axhline(dataset.attrs["initial_risk"], color=BLACK, linewidth=0.6, linestyle=":")
-        axes.set(xscale="log", yscale="log")
+        for rule, (label, color, marker) in _LABELS.items():
+            at = dataset.sel(gamma=gamma, rule=rule)
+            axes.plot(at.num_steps, at.predicted, color=color, linewidth=1.2)
+            style: dict[str, Any] = {"fmt": marker, "color": color, "markersize": 4.5}
+            axes.errorbar(at.num_steps, at["mean"], at["std"], label=label, capsize=2, **style)
+        axes.axhline(start, color=BLACK, linewidth=0.6, linestyle=":")
+        axes.set(xscale="log", yscale="log", xlabel=r"samples $n$, $d = \gamma n$")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_xlabel(r"samples $n$, $d = \gamma n$")
         tidy(axes, f"$\\gamma$ = {gamma:g}")
     row[0].set_ylabel("released risk $R$")
-    row[0].annotate(
-        "nothing learnt",
-        (0.02, dataset.attrs["initial_risk"]),
-        fontsize="small",
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 2),
-        textcoords="offset points",
-    )
+    place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    row[0].annotate("nothing learnt", (0.02, start), xytext=(0, 2), fontsize="small", **place)
     handles, labels = row[0].get_legend_handles_labels()
-    style: dict[str, Any] = {"frameon": False, "fontsize": "small", "title_fontsize": "small"}
-    figure.legend(
-        handles, labels, loc="outside right upper", title="clip $c$ (lines: ODE)", **style
-    )
+    words = {"title": "clip $c$ (lines: ODE)", "title_fontsize": "small"}
+    legend(figure, handles=handles, labels=labels, loc="outside right upper", **words)
     return figure
 
 
-def _draw(axes: Axes, panel: xarray.Dataset) -> None:
-    for rule in panel.rule.values:
-        at = panel.sel(rule=rule)
-        label, color, marker = _LABELS[str(rule)]
-        axes.plot(at.num_steps, at.predicted, color=color, linewidth=1.2)
-        style: dict[str, Any] = {"fmt": marker, "color": color, "markersize": 4.5, "capsize": 2}
-        axes.errorbar(at.num_steps, at["mean"], at["std"], label=label, **style)
+def checks(dataset: xarray.Dataset) -> list[Check]:
+    """Agreement with simulation, and who wins."""
+    gap = dataset["mean"] - dataset.predicted
+    bias = _RELATIVE_BIAS * dataset.predicted / (dataset.gamma * dataset.num_steps)
+    known = dataset.dropna("num_steps", subset=["mean"])
+    first, last = known.isel(num_steps=0), known.isel(num_steps=-1)
+    # The ODE's risk of a constant clip is constant by construction, so simulation must show it.
+    one, other = (end.sel(rule=_CONSTANT) for end in (first, last))
+    error = np.hypot(one.standard_error, other.standard_error)
+    room = _SIGMAS * error + bias.sel(rule=_CONSTANT, num_steps=first.num_steps)
+    others = last.drop_sel(rule=_CONSTANT)
+    sigmas = others["mean"] - other["mean"]
+    sigmas = sigmas / np.hypot(others.standard_error, other.standard_error)
+    ratios = others["mean"] / other["mean"]
+    often = known.clipped_fraction.sel(rule=_CONSTANT)
+    rarely = known.clipped_fraction.sel(rule=["fixed root", "fixed log"])
+    return [
+        within(
+            "every simulated mean is within 5 standard errors + 2 R/d of the ODE",
+            gap,
+            _SIGMAS * dataset.standard_error + bias,
+            f"{int(gap.count())} of them, at most {float(abs(gap / dataset.predicted).max()):.1%} "
+            "apart, ",
+        ),
+        within(
+            "with a constant clip the simulated risk is the same at the least and the largest n, "
+            "within 5 standard errors + 2 R/d",
+            one["mean"] - other["mean"],
+            room,
+            f"{listed(one['mean'], '.5f')} and {listed(other['mean'], '.5f')}, ",
+        ),
+        _grows(dataset),
+        Check(
+            f"at n = {int(last.num_steps)} every growing clip is worse than the constant one, "
+            "simulated, by 5 standard errors",
+            "; ".join(
+                f"gamma = {gamma:g}: {listed(ratios.sel(gamma=gamma), '.2f')} times"
+                for gamma in dataset.gamma.values
+            ),
+            bool(sigmas.min() > _SIGMAS),
+        ),
+        Check(
+            "fixed growing clips leave all but 1 gradient in 1000 as they are; the constant one "
+            "clips more than 1 in 5",
+            f"{float(rarely.max()):.1e} and {span(often, '.0%')}",
+            float(rarely.max()) < 1e-3 and float(often.min()) > 0.2,
+        ),
+    ]
+
+
+def _grows(dataset: xarray.Dataset) -> Check:
+    risk = dataset.predicted.drop_sel(rule=_CONSTANT)
+    ratio = risk.isel(num_steps=-1) / risk.isel(num_steps=0)
+    decades = np.log10(dataset.num_steps.values[-1] / dataset.num_steps.values[0])
+    return Check(
+        "with every other clip the tuned risk grows with n all the way, by 2% or more a decade",
+        "; ".join(f"{rule}: {listed(ratio.sel(rule=rule), '.2f')}" for rule in risk.rule.values)
+        + f" times over {decades:.0f} decades",
+        bool(risk.diff("num_steps").min() > 0) and bool((ratio ** (1 / decades) > 1.02).all()),
+    )
 
 
 claims = harness.claims_of(checks)

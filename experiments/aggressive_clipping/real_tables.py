@@ -17,14 +17,20 @@ from matplotlib.figure import Figure
 
 import jaxdp
 from experiments import harness
+from experiments.aggressive_clipping.real_tables_checks import COLUMNS
 from experiments.aggressive_clipping.real_tables_checks import checks as checks
 from experiments.aggressive_clipping.real_tables_checks import summary as summary
-from experiments.aggressive_clipping.row_measures import COLUMNS, measure
-from experiments.harness import over_runs
+from experiments.harness import dataset, over_runs
 from experiments.harness.drawing import BLACK, BLUE, GREEN, ORANGE, band, tidy
+from experiments.harness.marks import legend
 from experiments.tables import read
+from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
 
 FOLDERS = {"data": "folder with the folders uci and mnist"}
+
+
+# Shares of the way from 0 to theta* at which descent is measured.
+_PROGRESS = (0.0, 0.8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,21 +57,19 @@ class Config:
 
 
 def run(config: Config, data: pathlib.Path) -> xarray.Dataset:
-    """Simulate each table and its surrogate, predict the surrogate, and measure the rows.
-
-    Args:
-        config: tables, runs and hyper-parameters.
-        data: folder with `uci/<table>.txt` and `mnist/`.
-    """
+    """Simulate each table and its surrogate, predict the surrogate, and measure the rows."""
     parts: list[xarray.Dataset] = []
     pairs = list(zip(config.tables, config.num_runs, strict=True))
     for number, (name, num_runs) in enumerate(harness.track(pairs, lambda pair: pair[0])):
         table = read(data, name).scaled()
         problem = jaxdp.TabularRegression(table.inputs, table.labels)
+        schedule = jaxdp.Polynomial(config.peak, config.power)
+        algorithm = jaxdp.OnePassDPSGD(schedule, config.clip_scale, config.rho, problem.num_steps)
         key = jr.fold_in(jr.key(config.seed), number)
-        curves = _curves(config, problem, num_runs, key)
+        sizes = {"num_runs": num_runs, "records": config.records}
+        curves = _curves(problem, algorithm, key=key, **sizes)
         scaled = jaxdp.LinearRegression.from_data(table.inputs, table.labels, input_scales=True)
-        scales = _of_scales(config, scaled, problem.num_steps, num_runs, jr.fold_in(key, 1))
+        scales = _of_scales(scaled, algorithm, key=jr.fold_in(key, 1), **sizes)
         measured = measure(problem, config.clip_scale, config.seed)
         parts.append(xarray.merge([curves, scales, measured]).assign(num_runs=num_runs))
     return xarray.concat(parts, xarray.IndexVariable("table", list(config.tables)))
@@ -78,46 +82,41 @@ def plot(dataset: xarray.Dataset) -> Figure:
     rows = figure.subplots(2, count, sharex=True, sharey="row", squeeze=False)
     for above, below, name in zip(*rows, dataset.table.values, strict=True):
         at = dataset.sel(table=name)
-        for column, color in zip(COLUMNS, (BLUE, ORANGE), strict=True):
-            runs = at.sel(column=column)
-            label = "real rows" if column == "table" else "Gaussian rows, same $d$"
-            for axes, scale in ((above, 1.0), (below, at.predicted)):
+        for axes, scale in ((above, xarray.ones_like(at.predicted)), (below, at.predicted)):
+            for column, color in zip(COLUMNS, (BLUE, ORANGE), strict=True):
+                runs = at.sel(column=column)
+                label = "real rows" if column == "table" else "Gaussian rows, same $d$"
                 mean, error = runs["mean"] / scale, 2 * runs.standard_error / scale
                 band(axes, at.time, mean - error, mean + error, color, 0.3)
                 axes.plot(at.time, mean, color=color, linewidth=1.4, label=label)
-        line = {"color": BLACK, "linestyle": "--", "linewidth": 1.0, "label": "ODE"}
-        above.plot(at.time, at.predicted, **line)
-        below.plot(at.time, np.ones_like(at.time), **line)
-        dots = {"color": GREEN, "linestyle": "-.", "linewidth": 1.2, "label": "ODE, rows' lengths"}
-        above.plot(at.time, at.scaled_predicted, **dots)
-        below.plot(at.time, at.scaled_predicted / at.predicted, **dots)
+            line = {"color": BLACK, "linestyle": "--", "linewidth": 1.0, "label": "ODE"}
+            axes.plot(at.time, at.predicted / scale, **line)
+            line = {"color": GREEN, "linestyle": "-.", "label": "ODE, rows' lengths"}
+            axes.plot(at.time, at.scaled_predicted / scale, linewidth=1.2, **line)
         tidy(above, f"{name.partition('-tertiary')[0]}\n$d$ = {at.dim.item()}")
         tidy(below)
         above.set_yscale("log", nonpositive="clip")
-        below.set_xlim(0, 1)
+        below.set(xlim=(0, 1), xlabel="time $k/n$")
         below.set_xticks([0, 0.5, 1], ["0", "½", "1"])
-        below.set_xlabel("time $k/n$")
     rows[0][0].set_ylabel("excess risk $R$")
     rows[1][0].set_ylabel("risk / ODE's risk")
     handles, labels = rows[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    place = {"loc": "outside lower center", "ncols": 4, "fontsize": "medium"}
+    legend(figure, handles=handles, labels=labels, **place)
     return figure
 
 
-def _curves(config: Config, problem: jaxdp.TabularRegression, num_runs: int, key) -> xarray.Dataset:
-    algorithm = _algorithm(config, problem.num_steps)
+def _curves(problem: jaxdp.TabularRegression, algorithm, *, num_runs, records, key):
     columns: list[xarray.Dataset] = []
     for described, one in zip((problem, problem.surrogate), jr.split(key), strict=True):
-        runs = jaxdp.simulate(
-            described, algorithm, key=one, num_runs=num_runs, records=config.records
-        ).check()
-        released = over_runs(runs.final_risk)
+        runs = jaxdp.simulate(described, algorithm, key=one, num_runs=num_runs, records=records)
+        released = over_runs(runs.check().final_risk)
         clipped = over_runs(runs.observables["clipped_fraction"][:, -1])
         numbers = {f"final_{name}": value for name, value in released.items()}
         numbers["clipped_fraction"] = clipped["mean"]
         columns.append(harness.dataset({}, {"record": over_runs(runs.risk), (): numbers}))
     both = xarray.concat(columns, xarray.IndexVariable("column", list(COLUMNS)))
-    predicted = jaxdp.predict(problem.surrogate, algorithm, records=config.records).check()
+    predicted = jaxdp.predict(problem.surrogate, algorithm, records=records).check()
     return both.assign(
         time=("record", np.asarray(predicted.time, np.float64)),
         predicted=("record", np.asarray(predicted.risk, np.float64)),
@@ -126,37 +125,92 @@ def _curves(config: Config, problem: jaxdp.TabularRegression, num_runs: int, key
     )
 
 
-def _of_scales(config, problem, num_steps: int, num_runs: int, key) -> xarray.Dataset:
+def _of_scales(problem, algorithm, *, num_runs, records, key) -> xarray.Dataset:
     """Simulated and predicted risks of inputs of random scale, and the spread of the scale."""
-    algorithm = _algorithm(config, num_steps)
-    runs = jaxdp.simulate(
-        problem, algorithm, key=key, num_runs=num_runs, records=config.records
-    ).check()
-    predicted = jaxdp.predict(problem, algorithm, records=config.records).check()
-    values, weights = (
-        np.asarray(part, np.float64)
-        for part in (problem.input_scales.values, problem.input_scales.weights)
-    )
-    return harness.dataset(
-        {},
+    runs = jaxdp.simulate(problem, algorithm, key=key, num_runs=num_runs, records=records).check()
+    predicted = jaxdp.predict(problem, algorithm, records=records).check()
+    law = problem.input_scales
+    values, weights = (np.asarray(part, np.float64) for part in (law.values, law.weights))
+    risk = over_runs(runs.risk)
+    curves = {
+        "scaled_mean": risk["mean"],
+        "scaled_standard_error": risk["standard_error"],
+        "scaled_predicted": np.asarray(predicted.risk, np.float64),
+    }
+    numbers = {
+        "scaled_final_mean": over_runs(runs.final_risk)["mean"],
+        "scaled_final_predicted": float(predicted.final_risk),
+        "scale_spread": np.sqrt(weights @ (values - 1) ** 2),
+    }
+    return harness.dataset({}, {"record": curves, (): numbers})
+
+
+def measure(problem: jaxdp.TabularRegression, clip_scale: float, seed: int) -> xarray.Dataset:
+    """How far a table's rows, and as good as infinitely many Gaussian ones, are from the theory.
+
+    Args:
+        problem: the table.
+        clip_scale: c.
+        seed: of the Gaussian rows.
+    """
+    surrogate = problem.surrogate
+    spectrum, target = (np.asarray(of, np.float64) for of in (surrogate.spectrum, surrogate.target))
+    noise, dim = float(surrogate.label_noise), problem.dim
+    inputs = np.asarray(problem.rows, np.float64)
+    residuals = np.asarray(problem.centred_labels, np.float64) - inputs @ target
+    random = np.random.default_rng(seed)
+    count = max(len(inputs) // 2, 4_000_000 // dim)
+    gaussian = random.normal(size=(count, dim)) * np.sqrt(spectrum)
+    columns = [(inputs, residuals), (gaussian, noise * random.normal(size=count))]
+    factors = [_factors(spectrum, target, noise, clip_scale, *rows) for rows in columns]
+    square_sum = np.sum(spectrum**2)
+    spread = np.std(np.sum(inputs**2, axis=1) / dim)
+    # |x|^2/d has variance 2 tr(Sigma^2)/d^2 when x is Gaussian.
+    spreads = [spread, np.sqrt(2 * square_sum) / dim]
+    numbers = {
+        "dim": dim,
+        "num_rows": len(inputs),
+        "initial_risk": np.sum(spectrum * target**2) / 2,
+        "label_noise": noise,
+        "effective_dim": dim**2 / square_sum,
+        "residual_kurtosis": np.mean(residuals**4) / np.mean(residuals**2) ** 2 - 3,
+    }
+    descents, errors, noises = map(list, zip(*factors, strict=True))
+    return dataset(
+        {"column": COLUMNS, "progress": _PROGRESS},
         {
-            "record": {
-                "scaled_mean": over_runs(runs.risk)["mean"],
-                "scaled_standard_error": over_runs(runs.risk)["standard_error"],
-                "scaled_predicted": np.asarray(predicted.risk, np.float64),
-            },
-            (): {
-                "scaled_final_mean": over_runs(runs.final_risk)["mean"],
-                "scaled_final_predicted": float(predicted.final_risk),
-                "scale_spread": np.sqrt(weights @ (values - 1) ** 2),
-            },
+            (): numbers,
+            "column": {"norm_spread": spreads, "noise_ratio": noises},
+            ("column", "progress"): {"descent_ratio": descents, "descent_ratio_error": errors},
         },
     )
 
 
-def _algorithm(config: Config, num_steps: int) -> jaxdp.OnePassDPSGD:
-    schedule = jaxdp.Polynomial(config.peak, config.power)
-    return jaxdp.OnePassDPSGD(schedule, config.clip_scale, config.rho, num_steps)
+def _factors(spectrum, target, noise, clip_scale, inputs, residuals):
+    r"""Clipped descent at each share of the way, its standard errors, and noise at theta*.
+
+    Descent is $E[\mathrm{clip}(g)]^\top\nabla R$ over $\mu_c\|\nabla R\|^2$, noise is
+    $E\|\mathrm{clip}(g)\|^2$ over $\nu_c\zeta^2 d$. Source: AC (27) to (30).
+    """
+    norms = np.linalg.norm(inputs, axis=1)
+    limit = clip_scale * np.sqrt(len(spectrum))
+
+    def clipped(residual):
+        size = norms * np.abs(residual)
+        return residual * limit / np.maximum(size, limit)
+
+    means, errors = [], []
+    for progress in _PROGRESS:
+        offset = (1 - progress) * target
+        slope = spectrum * offset
+        scale = np.sqrt(np.sum(offset * slope) + noise**2)
+        descents = clipped(inputs @ offset + residuals) * (inputs @ slope)
+        descents /= float(descent_factor(clip_scale / scale)) * np.sum(slope**2)
+        means.append(descents.mean())
+        errors.append(descents.std() / len(descents) ** 0.5)
+    power = np.mean((clipped(residuals) * norms) ** 2)
+    variance = float(variance_factor(clip_scale / noise)) * noise**2 * len(spectrum)
+    return means, errors, power / variance
 
 
 claims = harness.claims_of(checks)

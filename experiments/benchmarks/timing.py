@@ -1,6 +1,7 @@
 """Times of calls that take turns, and what makes them repeatable."""
 
 import ctypes
+import math
 import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
@@ -12,7 +13,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def alternate(
-    calls: Mapping[Name, Callable[[], object]], num_rounds: int, seconds: float
+    calls: Mapping[Name, Callable[[], object]], num_rounds: int, seconds: float = math.inf
 ) -> dict[Name, Float[np.ndarray, " rounds"]]:
     """Seconds of each call in each round; NaN in rounds that a slow one leaves out.
 
@@ -31,7 +32,7 @@ def alternate(
     for number in range(num_rounds):
         for name, call in calls.items():
             cost = estimates[name] * (1 + is_doubled[name])
-            most = max(3 if cost < seconds else 1, int(seconds / cost))
+            most = max(3 if cost < seconds else 1, math.floor(min(num_rounds, seconds / cost)))
             if number % -(-num_rounds // most) == 0:
                 if is_doubled[name]:
                     call()

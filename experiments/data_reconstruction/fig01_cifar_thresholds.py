@@ -16,16 +16,16 @@ Source: DR Figures 1 and 2.
 
 import dataclasses
 import pathlib
+from typing import Any
 
 import jax
 import jax.random as jr
 import numpy as np
 import xarray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
 
 from experiments import harness
-from experiments.data_reconstruction.fig01_checks import checks as checks
-from experiments.data_reconstruction.fig01_checks import summary as summary
-from experiments.data_reconstruction.fig01_drawing import plot as plot
 from experiments.data_reconstruction.natural_images import FOLDERS as FOLDERS
 from experiments.data_reconstruction.natural_images import (
     Images,
@@ -38,14 +38,21 @@ from experiments.data_reconstruction.natural_images import (
     stacked,
     train,
 )
+from experiments.harness import Check, listed, span, table
+from experiments.harness.drawing import BLACK, BLUE, GREY, RED, means, threshold, tidy
 from experiments.statements.data_reconstruction.published_scaling import (
     distance_from_sphere,
     published_scaling,
 )
 from jaxdp.attacks import RandomFeaturesTarget, reconstruction_error, span_residual
+from jaxdp.plots import plot_images
 from jaxdp.problems import sphere_inputs
 
 _NUM_CHANCE = 20
+_COLUMNS = 5
+# Beyond the second threshold lies a stretch where the truth is a minimum that no method finds.
+_HARD = 3.0
+_FOUND = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,12 +103,7 @@ class Config:
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
-    """Train and attack at every width with every seed, then the picture.
-
-    Args:
-        config: the setting.
-        data: folder with `cifar10/`; None fetches the images.
-    """
+    """Train and attack at every width with every seed, then the picture."""
     pictures = frogs_and_trucks(config.images, data)
     num_samples, dim = pictures.rows.inputs.shape
     widths = [max(1, round(ratio * num_samples)) for ratio in config.label_widths]
@@ -115,7 +117,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     cells = list(np.ndindex(dataset.error.shape))
     for number, seed in harness.track(cells, lambda cell: f"p = {widths[cell[0]]}, seed {cell[1]}"):
         cell = _cell(config, pictures, widths[number], seed)
-        for name, value in cell.items():
+        for name, value in zip(names, cell, strict=True):
             dataset[name][number, seed] = value
     control = [_control(config, pictures, seed) for seed in range(config.num_seeds)]
     dataset = dataset.assign(control=("seed", control), chance=("guess", _chance(pictures)))
@@ -129,7 +131,7 @@ def _model(block_size: int | None, pictures: Pictures, num_features: int, key: j
     return train(pictures, num_features, jax.nn.relu, key=key, block_size=block_size)
 
 
-def _cell(config: Config, pictures: Pictures, num_features: int, seed: int) -> dict[str, float]:
+def _cell(config: Config, pictures: Pictures, num_features: int, seed: int) -> tuple:
     of_weights, of_attack, _ = jr.split(jr.key(seed), 3)
     model = _model(config.block_size, pictures, num_features, of_weights)
     count = len(pictures.labels)
@@ -137,15 +139,9 @@ def _cell(config: Config, pictures: Pictures, num_features: int, seed: int) -> d
     # With p <= n the features of any n rows in general position span everything.
     is_spanning = num_features <= count
     residual = 0.0 if is_spanning else span_residual(pictures.inputs, found.inputs, model.target)
-    return {
-        "train_loss": model.train_loss,
-        "error": reconstruction_error(pictures.rows.inputs, found.inputs),
-        "residual": residual,
-        "loss": found.loss,
-        "converged": found.converged,
-        "passes": found.num_passes,
-        "attack_seconds": found.seconds,
-    }
+    error = reconstruction_error(pictures.rows.inputs, found.inputs)
+    end = found.loss, found.converged, found.num_passes, found.seconds
+    return model.train_loss, error, residual, *end
 
 
 def _control(config: Config, pictures: Pictures, seed: int) -> float:
@@ -194,13 +190,218 @@ def _facts(config: Config, data: pathlib.Path | None) -> dict[str, float]:
     """How far from the sphere rows lie that are scaled as DR scales them, at full size."""
     wanted = dataclasses.replace(config.images, num_samples=config.floor_samples, side=32)
     images = original_images(wanted, data).images
+    whole, each = (
+        distance_from_sphere(published_scaling(images, per_channel=one)) for one in (False, True)
+    )
+    count = config.floor_samples
     return {
-        "published_floor": distance_from_sphere(published_scaling(images)),
-        "published_floor_per_channel": distance_from_sphere(
-            published_scaling(images, per_channel=True)
-        ),
-        "floor_samples": config.floor_samples,
+        "published_floor": whole,
+        "published_floor_per_channel": each,
+        "floor_samples": count,
     }
+
+
+def plot(dataset: xarray.Dataset) -> Figure:
+    """Training and reconstruction error, error and span residual, and the images beside them."""
+    figure = Figure(figsize=(10.6, 6.4), layout="constrained")
+    parts: Any = figure.subfigures(1, 2, width_ratios=(1.35, 1))
+    left, right = parts
+    above, below = left.subplots(2, 1, sharex=True)
+    _thresholds(above, dataset)
+    _span(below, dataset)
+    below.set_xlabel("number of parameters $p$")
+    _draw_images(right, dataset)
+    return figure
+
+
+def _thresholds(axes: Axes, dataset: xarray.Dataset) -> None:
+    places = dataset.num_features
+    means(axes, places, dataset.train_loss, BLACK, label="training error", marker="s")
+    means(axes, places, dataset.error, RED, label=r"reconstruction error $\rho$", marker="o")
+    chance = dataset.chance.mean().item()
+    axes.axhline(chance, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)))
+    place = dataset.attrs["control_num_features"]
+    style = {"linestyle": "", "color": RED, "markerfacecolor": "w", "markersize": 6}
+    label = "the same, parameters permuted"
+    axes.plot([place], [dataset.control.mean().item()], marker="D", label=label, **style)
+    _mark(axes, dataset)
+    at = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    axes.annotate("chance", (0.005, chance), xytext=(0, 2), fontsize="x-small", color=GREY, **at)
+    axes.set_ylim(-0.04, 1.3 * chance)
+    axes.set_ylabel("error")
+    tidy(axes, f"{dataset.num_samples} images, $d$ = {dataset.dim}")
+    axes.legend(frameon=False, fontsize="x-small", loc="center left", bbox_to_anchor=(0.17, 0.45))
+
+
+def _span(axes: Axes, dataset: xarray.Dataset) -> None:
+    error = dataset.error
+    means(axes, error.num_features, error, RED, label=r"reconstruction error $\rho$", marker="o")
+    # With p <= n it is zero for any rows.
+    beyond = dataset.where(dataset.num_features > dataset.num_samples, drop=True).residual
+    label = r"span residual $r(\hat\Phi)$"
+    means(axes, beyond.num_features, beyond, BLUE, label=label, marker="^")
+    _mark(axes, dataset)
+    axes.set_yscale("log")
+    axes.set_ylabel("error, residual")
+    tidy(axes, "are the true features spanned by those found?")
+    axes.legend(frameon=False, fontsize="x-small", loc="center left", bbox_to_anchor=(0.17, 0.45))
+
+
+def _mark(axes: Axes, dataset: xarray.Dataset) -> None:
+    """The two thresholds."""
+    axes.set_xscale("log")
+    threshold(axes, dataset.num_samples, "$p = n$")
+    threshold(axes, dataset.dim * dataset.num_samples, "$p = dn$")
+
+
+def _draw_images(figure: SubFigure, dataset: xarray.Dataset) -> None:
+    dim, count = dataset.attrs["gallery_dim"], dataset.sizes["image"]
+    # In an order that shows both classes; more would be too small to see.
+    shown = np.linspace(0, count - 1, min(count, 4 * _COLUMNS)).astype(int)
+    part = dataset.isel(image=shown)
+    ratio = dataset.attrs["gallery_num_features"] / (dim * count)
+    plot_images(
+        *part.gallery.values,
+        labels=["truth", "found"],
+        captions=[[], [f"{error:.1g}" for error in part.gallery_errors.values]],
+        columns=_COLUMNS,
+        title=f"{len(shown)} of {count} images, $d$ = {dim}, $p = {ratio:.3g}\\,dn$; their errors",
+        figure=figure,
+    )
+
+
+def checks(dataset: xarray.Dataset) -> list[Check]:
+    """Two thresholds, what lies between them, and that it is the parameters that tell."""
+    return [*_thresholds_found(dataset), _zeros(dataset), *_spanned(dataset), *_images(dataset)]
+
+
+def _at(dataset: xarray.Dataset, least: float, most: float = np.inf) -> xarray.Dataset:
+    """Widths in [least, most]."""
+    widths = dataset.num_features
+    return dataset.isel(num_features=np.flatnonzero((widths >= least) & (widths <= most)))
+
+
+def _thresholds_found(dataset: xarray.Dataset) -> list[Check]:
+    count, unknowns = dataset.num_samples, dataset.dim * dataset.num_samples
+    before, after = _at(dataset, 0, 0.9 * count).train_loss, _at(dataset, 3 * count).train_loss
+    least, chance = _at(dataset, count + 1, 0.5 * unknowns).error.min(), dataset.chance.mean()
+    beyond = _at(dataset, _HARD * unknowns).error
+    return [
+        Check(
+            "labels are fitted once p > n: the training error is above .05 below p = .9 n and "
+            "below 1e-6 from 3 n on",
+            f"at least {before.min().item():.2f}; at most {after.max().item():.1e}",
+            bool(before.min() > 0.05 and after.max() < 1e-6),
+        ),
+        Check(
+            "between n and d n / 2 labels are fitted and nothing is found: the error is at least "
+            ".7 of chance",
+            f"{least.item():.2f} at least, chance {chance.item():.2f}",
+            bool(least > 0.7 * chance),
+        ),
+        Check(
+            f"from {_HARD:g} d n on the images are found: the error of every run is at most "
+            f"{_FOUND}",
+            f"{beyond.size} runs, mean errors {listed(beyond.mean('seed'), '{:.1e}')}, worst run "
+            f"{beyond.max().item():.1e}",
+            bool((beyond <= _FOUND).all()),
+        ),
+    ]
+
+
+def _zeros(dataset: xarray.Dataset) -> Check:
+    """A loss of zero means reconstruction above d n and nothing below."""
+    unknowns = dataset.dim * dataset.num_samples
+    below = _at(dataset, dataset.num_samples + 1, 0.75 * unknowns)
+    above = _at(dataset, _HARD * unknowns)
+    apart = below.error.where(below.converged == 1)
+    close = above.error.where(above.converged == 1)
+    obtained = (
+        f"{int(close.count())} of {above.error.size} runs, errors of at most "
+        f"{close.max().item():.1e}; below .75 d n {int(apart.count())} of {below.error.size} runs "
+        "reach it"
+    )
+    if apart.count():
+        obtained += f", errors of at least {apart.min().item():.2f}"
+    return Check(
+        f"a loss of zero is the data's from {_HARD:g} d n on (error at most {_FOUND}), and another "
+        "one's below .75 d n (error at least .5)",
+        obtained,
+        bool(close.count() and close.max() <= _FOUND and not (apart < 0.5).any()),
+    )
+
+
+def _spanned(dataset: xarray.Dataset) -> list[Check]:
+    wide = _at(dataset, dataset.num_samples + 1)
+    inside = wide.residual.where(wide.error < _FOUND)
+    outside = wide.residual.where(wide.error > 0.5)
+    control, chance = dataset.control, dataset.chance.mean().item()
+    return [
+        Check(
+            "the span residual falls with the error: below a tenth of its other values wherever "
+            "the images are found",
+            f"at most {inside.max().item():.1e} there, at least {outside.min().item():.1e} where "
+            "the error is above .5",
+            bool(inside.max() < 0.1 * outside.min()),
+        ),
+        Check(
+            "the same attack on permuted parameters finds nothing: the error is within 10% of "
+            "chance",
+            f"{span(control, '.3f')}, chance {chance:.3f}",
+            bool((abs(control / chance - 1) < 0.1).all()),
+        ),
+    ]
+
+
+def _images(dataset: xarray.Dataset) -> list[Check]:
+    errors, floor = dataset.gallery_errors, dataset.attrs["published_floor"]
+    return [
+        Check(
+            f"every image of the picture is found (error below {_FOUND})",
+            f"{int((errors < _FOUND).sum())} of {errors.size}, largest error "
+            f"{errors.max().item():.1e}",
+            bool((errors < _FOUND).all()),
+        ),
+        Check(
+            "scaled as published, rows lie off the sphere: a perfect attack has an error of .1 or "
+            "more",
+            f"{floor:.4f} with one mean and standard deviation, "
+            f"{dataset.attrs['published_floor_per_channel']:.4f} with one for each colour, "
+            f"{dataset.attrs['floor_samples']} images",
+            floor > 0.1,
+        ),
+    ]
+
+
+def summary(dataset: xarray.Dataset) -> str:
+    """What is shown, and the curves in numbers."""
+    attrs = dataset.attrs
+    head = ["p", "p / (d n)", "training error", "error (sd)", "span residual", "loss", "converged"]
+    rows, unknowns = [], dataset.dim * dataset.num_samples
+    for width in dataset.num_features.values:
+        at = dataset.sel(num_features=width)
+        mean, std = at.mean("seed"), at.error.std("seed", ddof=1).item()
+        cells = [f"{width}", f"{width / unknowns:.3g}", f"{mean.train_loss.item():.1e}"]
+        cells += [f"{mean.error.item():.3g} ({std:.1g})", f"{mean.residual.item():.1e}"]
+        cells += [f"{at.loss.median().item():.1e}", f"{mean.converged.item():.2f}"]
+        cells += [f"{mean.passes.item():.0f}", f"{mean.attack_seconds.item():.1f}"]
+        rows.append(cells)
+    text = (
+        f"The first {dataset.num_samples // 2} frogs and {dataset.num_samples // 2} trucks, d = "
+        f"{dataset.dim}, ReLU, theta* in closed form, {dataset.sizes['seed']} seeds of weights and "
+        "start; the loss is the median, converged means at most 1e-8. Shades go from the least to "
+        "the largest seed. With p <= n every point has loss 0: the attack is a guess there, and "
+        "the residual 0 for any rows "
+        "(DR calls this case non-degenerate). One number, the mean of all pixels, is subtracted "
+        "from the images, and each is scaled to norm sqrt(d); pictures of found rows borrow the "
+        "contrast of the image they belong to, nothing else. DR scales by the subset's mean and "
+        "standard deviation: such rows are not on the sphere on which the attack looks, and the "
+        f"error of a perfect attack is {attrs['published_floor']:.3f} ({attrs['floor_samples']} "
+        f"images at d = 3072; {attrs['published_floor_per_channel']:.3f} by colour). The picture: "
+        f"p = {attrs['gallery_num_features']}, loss {attrs['gallery_loss']:.1e} after "
+        f"{attrs['gallery_passes']:.0f} passes, {attrs['gallery_seconds']:.0f} s."
+    )
+    return text + "\n\n" + table([*head, "passes", "seconds"], rows)
 
 
 claims = harness.claims_of(checks)

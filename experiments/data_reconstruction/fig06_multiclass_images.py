@@ -21,7 +21,6 @@ from experiments.data_reconstruction.natural_images import as_bytes
 from experiments.data_reconstruction.trained_networks import (
     NUM_CLASSES,
     TRAININGS,
-    Photographs,
     Task,
     attack,
     photographs,
@@ -53,12 +52,7 @@ class Config:
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
-    """Train networks in both ways, attack them, and put what is found beside the truth.
-
-    Args:
-        config: the setting.
-        data: folder with `cifar10/`; None fetches the images.
-    """
+    """Train networks in both ways, attack them, and put what is found beside the truth."""
     pictures = photographs(config.images, data)
     hidden = round(config.width * pictures.inputs.size / NUM_CLASSES)
     stacks, errors, measures = [pictures.rows.inputs], [], []
@@ -82,7 +76,9 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     dataset = harness.dataset(
         {"stack": ["trained on", *TRAININGS]} | trial,
         {
-            dims: {"gallery": np.stack([_pixels(pictures, rows) for rows in stacks])},
+            dims: {
+                "gallery": np.stack([as_bytes(pictures.rows.images_of(rows)) for rows in stacks])
+            },
             (*trial, "image"): {"errors": np.reshape(errors, (*shape, -1))},
             tuple(trial): {
                 name: np.reshape([one[name] for one in measures], shape) for name in measures[0]
@@ -132,8 +128,8 @@ def summary(dataset: xarray.Dataset) -> str:
     """What is shown, and how well it was found."""
     facts = dataset.attrs
     head = ["trained", "steps", "training loss", "mean error (deviation over seeds)", "largest"]
-    head += ["attack's loss (median)"]
-    head, rows = [*head, "at the truth (median)", "passes", "seconds"], []
+    head += ["attack's loss (median)", "at the truth (median)", "passes", "seconds"]
+    rows = []
     for name in dataset.training.values:
         at = dataset.sel(training=name)
         spread = at.errors.mean("image").std("seed", ddof=1).item()
@@ -162,11 +158,6 @@ def plot(dataset: xarray.Dataset) -> Figure:
         captions=[[], full, alone],
         title=rf"Found in two-layer networks, $p^{{(L)}} = {dataset.attrs['width']:g}\,dn$",
     )
-
-
-def _pixels(pictures: Photographs, rows: np.ndarray) -> np.ndarray:
-    """Rows beside the true ones, as images of bytes."""
-    return as_bytes(pictures.rows.images_of(rows))
 
 
 claims = harness.claims_of(checks)

@@ -12,19 +12,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments import harness
-from experiments.data_reconstruction.known_rows_checks import checks as checks
-from experiments.data_reconstruction.known_rows_checks import summary as summary
 from experiments.data_reconstruction.sphere_rows import attack_key, chance_error, least_width, train
+from experiments.harness import Check, span, table
 from experiments.harness.drawing import BLUE, GREY, RED, tidy
 from jaxdp.attacks import LevenbergMarquardt, reconstruct, row_errors
 
 ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
 KNOWN = ("all but one", "none")
+_FOUND = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,33 +77,21 @@ def run(config: Config) -> xarray.Dataset:
     axes = {"activation": names, "known": KNOWN, "num_features": widths, "seed": config.num_seeds}
     facts = {"dim": config.dim, "num_samples": config.num_samples, "starts": config.starts}
     dataset = harness.empty(axes, {tuple(axes): ["error", "converged"]}, facts)
-    cells = [
-        (a, k, widths.index(width))
-        for a in range(len(names))
-        for k, known in enumerate(KNOWN)
-        for width in config.num_features(known)
-    ]
-    for place in harness.track(
-        cells, lambda cell: f"{names[cell[0]]}, {KNOWN[cell[1]]} known, p = {widths[cell[2]]}"
-    ):
-        for seed in range(config.num_seeds):
-            cell = _cell(config, names[place[0]], KNOWN[place[1]], widths[place[2]], seed)
-            dataset.error[*place, seed], dataset.converged[*place, seed] = cell
+    places = [(name, known) for name in ACTIVATIONS for known in KNOWN]
+    cells = [(*place, width) for place in places for width in config.num_features(place[1])]
+    for name, known, width in harness.track(cells, "{0[0]}, {0[1]} known, p = {0[2]}".format):
+        at = {"activation": name, "known": known, "num_features": width}
+        found = [_cell(config, name, known, width, seed) for seed in range(config.num_seeds)]
+        dataset.error.loc[at], dataset.converged.loc[at] = np.array(found, float).T
+    dim, count, attacker = config.dim, config.num_samples, ("activation", "known")
     thresholds = [
-        [
-            least_width(config.dim, config.num_samples, known, has_dead_half=name == "relu")
-            for known in (config.num_samples - 1, 0)
-        ]
-        for name in names
+        [least_width(dim, count, m, has_dead_half=name == "relu") for m in (count - 1, 0)]
+        for name in ACTIVATIONS
     ]
     chances = [
-        [
-            chance_error(count, config.dim, allow_sign_flips=name == "tanh")
-            for count in (1, config.num_samples)
-        ]
-        for name in names
+        [chance_error(unknown, dim, allow_sign_flips=name == "tanh") for unknown in (1, count)]
+        for name in ACTIVATIONS
     ]
-    attacker = ("activation", "known")
     return dataset.assign(threshold=(attacker, thresholds), chance=(attacker, chances))
 
 
@@ -144,27 +133,114 @@ def _draw(axes: Axes, part: xarray.Dataset) -> None:
         label = "one row unknown, $n - 1$ known" if known == KNOWN[0] else "all rows unknown"
         style = {"color": color, "marker": marker, "markersize": 4}
         axes.plot(runs.num_features, runs.error.mean("seed"), label=label, **style)
-        for seed in range(runs.sizes["seed"]):
-            dots = {"color": color, "markersize": 2, "linestyle": "", "alpha": 0.5}
-            axes.plot(runs.num_features, runs.error.isel(seed=seed), ".", **dots)
+        dots = {"color": color, "markersize": 2, "linestyle": "", "alpha": 0.5}
+        axes.plot(runs.num_features, runs.error.transpose("num_features", "seed"), ".", **dots)
         axes.axvline(runs.threshold.item(), color=color, linewidth=0.9, linestyle="--", zorder=0)
     axes.axvline(dim + count - 1, color=GREY, linewidth=0.9, linestyle=":", zorder=0)
     axes.set_xscale("log")
     names = {dim + count - 1: "$d + n - 1$", dim * count: "$dn$"}
     if round(part.threshold.sel(known=KNOWN[0]).item()) == 2 * dim:
         names[2 * dim] = "$2d$"
+    style: dict[str, Any] = {"textcoords": "offset points", "fontsize": "small", "color": GREY}
     for place, name in names.items():
-        is_left = place == min(names)
-        axes.annotate(
-            name,
-            (place, 0.25),
-            xycoords=("data", "axes fraction"),
-            xytext=(-2 if is_left else 2, 0),
-            textcoords="offset points",
-            ha="right" if is_left else "left",
-            fontsize="small",
-            color=GREY,
-        )
+        side, shift = ("right", -2) if place == min(names) else ("left", 2)
+        at = {"xycoords": ("data", "axes fraction"), "xytext": (shift, 0), "ha": side}
+        axes.annotate(name, (place, 0.25), **at, **style)
+
+
+def checks(dataset: xarray.Dataset) -> list[Check]:
+    """Where one row is found, where all are, and that a ReLU needs more than the count."""
+    found = [*_one(dataset), _others_are_not(dataset)]
+    if _between(dataset).any():
+        found.append(_silent_half(dataset))
+    return found
+
+
+def _counted(dataset: xarray.Dataset) -> int:
+    """d + n - 1."""
+    return dataset.attrs["dim"] + dataset.attrs["num_samples"] - 1
+
+
+def _between(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Which widths lie between d + n - 1 and the ReLU's threshold, clear of both."""
+    relu = dataset.sel(activation="relu", known="all but one").threshold.item()
+    widths = dataset.num_features
+    return (widths > 1.1 * _counted(dataset)) & (widths < 0.95 * relu)
+
+
+def _one(dataset: xarray.Dataset) -> list[Check]:
+    one = dataset.sel(known="all but one")
+    errors = one.error.where(one.num_features >= 1.5 * one.threshold)
+    shown = [
+        f"{name}: at most {errors.sel(activation=name).max().item():.1e} from p = "
+        f"{1.5 * one.threshold.sel(activation=name).item():.0f} on"
+        for name in one.activation.values
+    ]
+    below = one.where(one.num_features <= 0.75 * _counted(dataset))
+    shares = below.error.mean("seed") / one.chance
+    return [
+        Check(
+            "with n - 1 rows known the last is found from 1.5 times its threshold on (error below "
+            f"{_FOUND} in every run)",
+            "; ".join(shown),
+            bool(errors.max() < _FOUND),
+        ),
+        Check(
+            "below .75 (d + n - 1) it is not: the mean error is above half of chance",
+            f"{span(shares)} of chance, {below.converged.mean().item():.2f} of the runs at a loss "
+            "of zero",
+            bool(shares.min() > 0.5),
+        ),
+    ]
+
+
+def _others_are_not(dataset: xarray.Dataset) -> Check:
+    unknowns = dataset.attrs["dim"] * dataset.attrs["num_samples"]
+    rows = dataset.sel(known="none")
+    shares = (rows.error.mean("seed") / rows.chance).where(rows.num_features <= 0.5 * unknowns)
+    least = dataset.threshold.sel(known="all but one").max().item()
+    return Check(
+        "up to dn / 2 n unknown rows stay unknown: mean error above .75 of chance, though one "
+        "among known ones is found long before",
+        f"at least {shares.min().item():.2f} of chance; thresholds {least:.0f} and {unknowns}",
+        bool(shares.min() > 0.75 and 1.5 * least < unknowns),
+    )
+
+
+def _silent_half(dataset: xarray.Dataset) -> Check:
+    """Between d + n - 1 and 2d rows other than the true one have a loss of zero."""
+    errors = dataset.error.sel(known="all but one").where(_between(dataset))
+    relu, tanh = (errors.sel(activation=name).mean().item() for name in ("relu", "tanh"))
+    return Check(
+        "the count d + n - 1 holds for tanh, and for the ReLU 2d does: in between the mean error "
+        f"is below {_FOUND} for tanh and above .1 for the ReLU",
+        f"{tanh:.1e} and {relu:.2f}",
+        tanh < _FOUND and relu > 0.1,
+    )
+
+
+def summary(dataset: xarray.Dataset) -> str:
+    """Errors at every width."""
+    thresholds = {
+        str(name): [round(float(value)) for value in dataset.threshold.sel(activation=name)]
+        for name in dataset.activation.values
+    }
+    text = (
+        f"d = {dataset.attrs['dim']}, n = {dataset.attrs['num_samples']}, rows on the sphere, "
+        f"theta* in closed form, {dataset.sizes['seed']} seeds; Levenberg-Marquardt from "
+        f"{dataset.attrs['starts']} starts for one unknown row, the default optimiser for "
+        "all. Dashed lines are the least widths at which the true rows are an isolated zero of the "
+        "loss: "
+        + "; ".join(f"{name} {one} and {all_}" for name, (one, all_) in thresholds.items())
+        + f"; the dotted one is d + n - 1 = {_counted(dataset)}. Errors of tanh are up to sign."
+    )
+    pairs = [(name, known) for name in dataset.activation.values for known in dataset.known.values]
+    means, rows = dataset.error.mean("seed"), []
+    for width in dataset.num_features.values:
+        at = means.sel(num_features=width)
+        cells = (at.sel(activation=name, known=known).item() for name, known in pairs)
+        rows.append([width, *(f"{value:.3g}".replace("nan", "") for value in cells)])
+    return text + "\n\n" + table(["p", *(f"{n}, {known} known" for n, known in pairs)], rows)
 
 
 claims = harness.claims_of(checks)

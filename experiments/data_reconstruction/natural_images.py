@@ -7,7 +7,7 @@ import dataclasses
 import pathlib
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -56,7 +56,7 @@ class Images:
 
 
 class Pictures(NamedTuple):
-    """Images (pixels in [0, 1]) as rows of norm sqrt(d), with labels -1 and 1."""
+    """Images (pixels in [0, 1]) as rows of norm sqrt(d), with labels, -1 and 1 or one-hot."""
 
     rows: ImageRows
     labels: np.ndarray
@@ -67,15 +67,7 @@ class Pictures(NamedTuple):
 
 
 def frogs_and_trucks(wanted: Images, data: pathlib.Path | None) -> Pictures:
-    """The images, frogs first.
-
-    Args:
-        wanted: which of them.
-        data: folder with `cifar10/`; None fetches them.
-
-    Raises:
-        ValueError: an odd number of images, or what `read_cifar10` says of the files.
-    """
+    """The images, frogs first, of the folder's `cifar10/` or fetched."""
     chosen = original_images(wanted, data)
     rows = on_sphere(pooled(chosen.images, wanted.side) / 255)
     return Pictures(rows, np.where(chosen.labels == FROG, -1.0, 1.0))
@@ -124,12 +116,7 @@ def train(
 ) -> Model:
     """Fresh weights, N(0, 1/d), and the parameters of least norm that fit the labels best.
 
-    Args:
-        pictures: the training set.
-        num_features: p.
-        activation: of the features.
-        key: of the weights.
-        block_size: of blocks in which the weights are made again whenever needed; None keeps them.
+    Weights are made again, `block_size` of them together, whenever needed; None keeps them.
     """
     dim = pictures.inputs.shape[1]
     if block_size is None:
@@ -186,27 +173,13 @@ def attack(
     max_passes: int,
     optimiser: AbstractOptimiser | None = None,
 ) -> Attacked:
-    """Reconstruct; where p <= n, and every point has loss 0, guess.
-
-    Args:
-        target: what the attacker holds.
-        num_samples: n.
-        key: of the start and of the optimiser.
-        max_passes: full passes over the features, at most.
-        optimiser: None for the default one.
-    """
+    """Reconstruct; where p <= n, and every point has loss 0, guess."""
     if target.num_features <= num_samples:
         guess = np.asarray(sphere_inputs(num_samples, target.dim, key=key))
         return Attacked(guess, 0.0, False, 0.0, 0.0)
     started = time.perf_counter()
-    found = reconstruct(
-        target,
-        num_samples,
-        key=key,
-        optimiser=optimiser,
-        max_passes=max_passes,
-        tolerance=_TOLERANCE,
-    )
+    options: Any = {"optimiser": optimiser, "max_passes": max_passes, "tolerance": _TOLERANCE}
+    found = reconstruct(target, num_samples, key=key, **options)
     seconds = time.perf_counter() - started
     inputs = np.asarray(found.inputs)
     return Attacked(inputs, found.loss, found.converged, float(found.num_passes), seconds)

@@ -9,7 +9,7 @@ together, for replacing one row, by `DPGD`'s own accounting.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -63,14 +63,8 @@ def private_algorithm(problem, mu: float, num_steps: int, choices: Choices) -> j
 
 def trained(problem, algorithm: jaxdp.DPGD, *, key: jax.Array) -> jaxdp.Trajectory:
     """One run; its last record is of the released parameters, which are kept."""
-    return jaxdp.simulate(
-        problem,
-        algorithm,
-        key=key,
-        simulator=jaxdp.Iterates(),
-        records=1,
-        keep_parameters=True,
-    )
+    options: Any = {"simulator": jaxdp.Iterates(), "records": 1, "keep_parameters": True}
+    return jaxdp.simulate(problem, algorithm, key=key, **options)
 
 
 def error_of_attack(problem, parameters, attack: Attack, *, key: jax.Array) -> float:
@@ -114,24 +108,16 @@ def error_of_informed_attack(
 
 
 def _attacked(target, num_samples: int, attack: Attack, key: jax.Array):
-    return reconstruct(
-        target,
-        num_samples,
-        key=key,
-        optimiser=LevenbergMarquardt(),
-        num_starts=attack.num_starts,
-        max_passes=attack.max_passes,
-        tolerance=1e-12,
-    )
+    options: Any = {"num_starts": attack.num_starts, "max_passes": attack.max_passes}
+    options |= {"optimiser": LevenbergMarquardt(), "tolerance": 1e-12}
+    return reconstruct(target, num_samples, key=key, **options)
 
 
 def iterates_at(problem, algorithm: jaxdp.DPGD, steps: Sequence[int], *, key: jax.Array):
     """One run's iterates after some of its steps, 0 first: a step's noise is its key's."""
     found = [jnp.zeros(problem.num_features)]
     for step in steps:
-        part = jaxdp.DPGD(
-            algorithm.learning_rate, algorithm.clip_norm, int(step), algorithm.noise_scale
-        )
+        part = algorithm.replace(num_steps=int(step))
         parameters = trained(problem, part, key=key).parameters
         assert parameters is not None
         found.append(parameters[0])

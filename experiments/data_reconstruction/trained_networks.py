@@ -11,17 +11,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from experiments.data_reconstruction.natural_images import FROG, TRUCK, made_up_images
+from experiments.data_reconstruction.natural_images import FROG, TRUCK, Pictures, made_up_images
 from experiments.networks.gradient_descent import gradient_descent
 from experiments.networks.last_layer import AbstractLastLayerNetwork, fit_last_layer
 from jaxdp.attacks import AbstractTarget, reconstruct, reconstruction_error, span_residual
 from jaxdp.attacks.objective import checked_loss
 from jaxdp.data.cifar10 import read_cifar10
-from jaxdp.data.images import ImageRows, first_of_classes, on_sphere, pooled
+from jaxdp.data.images import first_of_classes, on_sphere, pooled
 
 TRAININGS = ["last layer", "all layers"]
 NUM_CLASSES = 10
@@ -61,24 +60,8 @@ class Task:
         return self.side**2 * (1 if self.is_grey else 3)
 
 
-class Photographs(NamedTuple):
-    """Rows of norm sqrt(d) and their labels, (n, 1) or one-hot (n, 10)."""
-
-    rows: ImageRows
-    labels: np.ndarray
-
-    @property
-    def inputs(self) -> jax.Array:
-        return jnp.asarray(self.rows.inputs, jnp.float32)
-
-
-def photographs(task: Task, data: pathlib.Path | None) -> Photographs:
-    """The images of a task, class by class.
-
-    Args:
-        task: which of them.
-        data: folder with `cifar10/`; None fetches them.
-    """
+def photographs(task: Task, data: pathlib.Path | None) -> Pictures:
+    """The images of a task, class by class, with labels (n, 1) or one-hot (n, 10)."""
     which = _FROGS_AND_TRUCKS if task.is_binary else range(NUM_CLASSES)
     if task.made_up:
         images = made_up_images(task.num_samples).images
@@ -89,7 +72,7 @@ def photographs(task: Task, data: pathlib.Path | None) -> Photographs:
     rows = on_sphere(small.mean(axis=-1, keepdims=True) if task.is_grey else small)
     number = np.repeat(np.arange(task.num_classes), task.num_each)
     labels = 2.0 * number[:, None] - 1 if task.is_binary else np.eye(NUM_CLASSES)[number]
-    return Photographs(rows, labels)
+    return Pictures(rows, labels)
 
 
 class Trained(NamedTuple):
@@ -101,7 +84,7 @@ class Trained(NamedTuple):
     seconds: float
 
 
-def train(network: AbstractLastLayerNetwork, pictures: Photographs, training: str) -> Trained:
+def train(network: AbstractLastLayerNetwork, pictures: Pictures, training: str) -> Trained:
     """Train a network in one of `TRAININGS`."""
     started = time.perf_counter()
     if training == "all layers":
@@ -125,20 +108,14 @@ def attack(
     make_target: Callable[..., AbstractTarget],
     start: AbstractLastLayerNetwork,
     trained: Trained,
-    pictures: Photographs,
+    pictures: Pictures,
     *,
     max_passes: int,
     key: jax.Array,
 ) -> Found:
     """Reconstruct from what training changed in the last layer.
 
-    Args:
-        make_target: of `jaxdp.attacks`, from the trained network and the first last layer.
-        start: the network before training; only its last layer is looked at.
-        trained: after it.
-        pictures: what it was trained on, to measure by.
-        max_passes: of the attack.
-        key: of the attack.
+    `make_target` makes the target of the trained network and the last layer before training.
     """
     target = make_target(trained.network, start.last)
     started = time.perf_counter()
@@ -158,7 +135,7 @@ def attack(
     return Found(np.asarray(found.inputs), measures)
 
 
-def chance(pictures: Photographs, num_guesses: int = 20) -> float:
+def chance(pictures: Pictures, num_guesses: int = 20) -> float:
     """The mean error of independent points on the sphere."""
     count, dim = pictures.rows.inputs.shape
     guesses = np.asarray(jr.normal(jr.key(1), (num_guesses, count, dim)), np.float64)

@@ -19,11 +19,12 @@ import jaxdp
 from experiments import harness
 from experiments.everyday_dp_sgd.frozen_features import FOLDERS as FOLDERS
 from experiments.everyday_dp_sgd.frozen_features import Body, pretrained, private_problem
-from experiments.everyday_dp_sgd.steps_batches_clip_checks import checks as checks
-from experiments.everyday_dp_sgd.steps_batches_clip_checks import summary as summary
+from experiments.harness import Check
 from experiments.harness.drawing import BLUE, GREEN, ORANGE, tidy
+from experiments.harness.marks import legend, log_ticks, means
+from experiments.harness.verdicts import listing, span, within
+from experiments.tables import read_digits
 from jaxdp.core.keys import numbered_key
-from jaxdp.data.mnist import read_mnist
 from jaxdp.privacy import PoissonSampler
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
 
@@ -31,6 +32,8 @@ _THEORY = jaxdp.GaussianClosure(rank=0)
 _COLORS = BLUE, GREEN, ORANGE
 _MARKERS = "os^"
 _BODY = Body()
+
+_ACCURACY, _SIGMAS = 0.01, 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,13 +65,8 @@ class Config:
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
-    """Predict every cell, and simulate the best clip norm and rate of every (q, T).
-
-    Args:
-        config: the setting.
-        data: folder with `mnist/`; None fetches the digits.
-    """
-    mnist = read_mnist(None if data is None else data / "mnist")
+    """Predict every cell, and simulate the best clip norm and rate of every (q, T)."""
+    mnist = read_digits(data)
     key = jr.key(config.seed)
     features = pretrained(mnist, config.num_public, config.body, key=key)
     problem = private_problem(mnist, features, config.num_public, config.num_train)
@@ -81,11 +79,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
     pair = "sampling_rate", "num_steps"
     dataset = harness.empty(
         axes | {"run": config.num_runs},
-        {
-            tuple(axes): ["predicted"],
-            pair: ["noise_multiplier"],
-            (*pair, "run"): ["accuracy"],
-        },
+        {tuple(axes): ["predicted"], pair: ["noise_multiplier"], (*pair, "run"): ["accuracy"]},
         {"epsilon": config.epsilon, "num_train": config.num_train},
     )
     places = list(np.ndindex(dataset.noise_multiplier.shape))
@@ -97,66 +91,108 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
             config.epsilon, config.delta, sampler=sampler, num_steps=steps
         )
         dataset.noise_multiplier[at] = multiplier
+        given = {"noise_multiplier": multiplier, "num_steps": steps, "sampler": sampler}
         algorithms = [
-            jaxdp.PrivateOptimiser(
-                optax.sgd,
-                learning_rate=learning_rate,
-                clip_norm=clip_norm,
-                noise_multiplier=multiplier,
-                num_steps=steps,
-                sampler=sampler,
-            )
-            for clip_norm, learning_rate in itertools.product(
-                config.clip_norms, config.learning_rates
-            )
+            jaxdp.PrivateOptimiser(optax.sgd, learning_rate=step, clip_norm=clip_norm, **given)
+            for clip_norm, step in itertools.product(config.clip_norms, config.learning_rates)
         ]
         found = [_accuracy(problem, one) for one in algorithms]
         dataset.predicted[at] = np.reshape(found, dataset.predicted.shape[2:])
-        runs = jaxdp.simulate(
-            problem,
-            algorithms[int(np.argmax(found))],
-            key=numbered_key(key, number),
-            num_runs=config.num_runs,
-            simulator=jaxdp.FunctionSpace(),
-            records=1,
-        )
+        best, run_key = algorithms[int(np.argmax(found))], numbered_key(key, number)
+        given = {"num_runs": config.num_runs, "simulator": jaxdp.FunctionSpace(), "records": 1}
+        runs = jaxdp.simulate(problem, best, key=run_key, **given)
         dataset.accuracy[at] = runs.observables["accuracy"][:, -1]
     return dataset
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
     """Accuracy against the number of steps: a panel for each batch size, a line for each clip."""
-    rates = dataset.sampling_rate.values
+    rates, steps = dataset.sampling_rate.values, dataset.num_steps.values
     figure = Figure(figsize=(2.9 * len(rates) + 0.5, 3.5), layout="constrained")
     panels = np.atleast_1d(figure.subplots(1, len(rates), sharey=True))
     best = dataset.predicted.max("learning_rate")
     for axes, rate in zip(panels, rates, strict=True):
-        at = best.sel(sampling_rate=rate)
-        styles = zip(dataset.clip_norm.values, _COLORS, _MARKERS, strict=False)
-        for clip_norm, color, marker in styles:
-            line = at.sel(clip_norm=clip_norm)
-            label = f"$C$ = {clip_norm:g}"
+        for clip_norm, color, marker in zip(best.clip_norm.values, _COLORS, _MARKERS, strict=False):
+            line = best.sel(sampling_rate=rate, clip_norm=clip_norm)
             style = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.2}
-            axes.plot(line.num_steps, line, label=label, **style)
-        runs = dataset.accuracy.sel(sampling_rate=rate)
-        mean, error = runs.mean("run"), 3 * harness.standard_error(runs, "run")
-        style = {"color": "k", "linestyle": "none", "capsize": 3, "elinewidth": 1, "marker": "x"}
-        axes.errorbar(
-            dataset.num_steps, mean, error, markersize=5, label="simulated, ± 3 s.e.", **style
-        )
-        axes.set_xscale("log")
-        axes.set_xticks(dataset.num_steps.values, [f"{value}" for value in at.num_steps.values])
+            axes.plot(steps, line, label=f"$C$ = {clip_norm:g}", **style)
+        style = {"color": "k", "linestyle": "none", "elinewidth": 1, "marker": "x"}
+        style |= {"capsize": 3, "markersize": 5, "label": "simulated, ± 3 s.e."}
+        means(axes, steps, dataset.accuracy.sel(sampling_rate=rate), "run", sigmas=3, **style)
+        log_ticks(axes, "x", steps)
         axes.minorticks_off()
         axes.set_xlabel("steps $T$")
         tidy(axes, f"{rate * dataset.attrs['num_train']:g} records a batch")
     panels[0].set_ylabel("test accuracy")
-    panels[0].legend(frameon=False, fontsize="small")
+    legend(panels[0])
     return figure
 
 
 def _accuracy(problem, algorithm: jaxdp.PrivateOptimiser) -> float:
     predicted = jaxdp.predict(problem, algorithm, theory=_THEORY, records=1)
     return float(predicted.observables["accuracy"][-1])
+
+
+def checks(dataset: xarray.Dataset) -> list[Check]:
+    """Agreement where it was simulated, and which knob matters by how much."""
+    best = dataset.predicted.max(("clip_norm", "learning_rate"))
+    apart = abs(best - dataset.accuracy.mean("run"))
+    by_steps = (best.max("num_steps") - best.min("num_steps")).values
+    behind = best - dataset.predicted.max("learning_rate")
+    large, others = behind.isel(clip_norm=-1), behind.isel(clip_norm=slice(None, -1))
+    gain = best.max("num_steps").diff("sampling_rate")
+    return [
+        within(
+            f"the best predicted accuracy of every batch size and T is within {_ACCURACY} + "
+            f"{_SIGMAS} standard errors of the simulated mean",
+            apart,
+            _ACCURACY + _SIGMAS * harness.standard_error(dataset.accuracy, "run"),
+            f"at most {float(apart.max()):.4f} apart, ",
+        ),
+        Check(
+            "larger batches are better at their best T, C and learning rate",
+            f"by {float(gain.min()):.3f} at least from one size to the next",
+            bool((gain > 0).all()),
+        ),
+        Check(
+            "with the fewest records a batch the number of steps decides, with the most it hardly "
+            "does: accuracy spreads over T more than twice as far",
+            f"by {by_steps[0]:.3f} and by {by_steps[-1]:.3f}",
+            bool(by_steps[0] > 2 * by_steps[-1]),
+        ),
+        Check(
+            "the largest clip norm is the worst at every batch size and T, each clip norm with its "
+            "best learning rate",
+            f"behind the best by {span(large)}, the others by at most {float(others.max()):.3f}",
+            bool((large > others.max("clip_norm")).all()),
+        ),
+    ]
+
+
+def summary(dataset: xarray.Dataset) -> str:
+    """The best cells, predicted and simulated."""
+    count = dataset.attrs["num_train"]
+
+    def best(at):
+        return at.predicted.isel(at.predicted.argmax(("clip_norm", "learning_rate")))
+
+    columns = {
+        "records a batch": lambda at: f"{at.sampling_rate.item() * count:g}",
+        "T": lambda at: at.num_steps.item(),
+        "noise multiplier": lambda at: f"{at.noise_multiplier:.3g}",
+        "best C": lambda at: f"{best(at).clip_norm:g}",
+        "best rate": lambda at: f"{best(at).learning_rate:g}",
+        "accuracy, predicted / simulated": lambda at: (
+            f"{best(at):.4f} / {at.accuracy.mean():.4f} ± "
+            f"{harness.standard_error(at.accuracy, 'run'):.4f}"
+        ),
+    }
+    text = (
+        f"A pretrained body, n = {count:,}, ε = {dataset.attrs['epsilon']:g}. "
+        "The best cells are those of the highest predicted accuracy on the test digits, which are "
+        "validation rows here; choosing by them is not accounted for."
+    )
+    return f"{text}\n\n{listing(dataset, ('sampling_rate', 'num_steps'), columns)}"
 
 
 claims = harness.claims_of(checks)

@@ -11,7 +11,7 @@ from experiments.harness.datasets import (
     over_runs,
     standard_error,
 )
-from experiments.harness.figures import Check, claims_of, size, table
+from experiments.harness.figures import Check, claims_of, listed, size, span, table
 from experiments.harness.fingerprints import fingerprint
 from experiments.harness.processes import spread
 from experiments.harness.results import RESULTS, provenance, read, save
@@ -25,12 +25,14 @@ __all__ = [
     "empty",
     "fingerprint",
     "in_units",
+    "listed",
     "main",
     "over_runs",
     "provenance",
     "read",
     "save",
     "size",
+    "span",
     "spread",
     "standard_error",
     "table",

@@ -25,3 +25,23 @@ def band(axes: Axes, places: Any, low: Any, high: Any, color: str, alpha: float 
 def spread(axes: Axes, places: Any, runs: xarray.DataArray, color: str) -> None:
     """Shade from the least to the largest over the axis "seed"."""
     band(axes, places, runs.min("seed"), runs.max("seed"), color)
+
+
+def means(axes: Axes, places: Any, runs: xarray.DataArray, color: str, **style: Any) -> None:
+    """Means over the axis "seed" as a curve, in the shade of their `spread`."""
+    spread(axes, places, runs, color)
+    style = {"markersize": 3.5, "linewidth": 1.3, "color": color} | style
+    axes.plot(places, runs.mean("seed"), **style)
+
+
+def threshold(axes: Axes, place: float, name: str) -> None:
+    """A dashed line across the panel, with its name at the top."""
+    axes.axvline(place, color=GREY, linewidth=0.9, linestyle="--", zorder=0)
+    at = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+    axes.annotate(name, (place, 1), xytext=(3, -7), fontsize="small", color=GREY, **at)
+
+
+def errorbars(axes: Axes, places: Any, mean: Any, error: Any, color: str, **style: Any) -> None:
+    """Means with bars of their errors, as points unless `linestyle` says otherwise."""
+    style = {"linestyle": "none", "marker": "o", "markersize": 4} | style
+    axes.errorbar(places, mean, error, color=color, **style)

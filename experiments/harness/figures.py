@@ -45,6 +45,22 @@ def claims_of(
     return claims
 
 
+def span(values: Any, form: str = ".2f") -> str:
+    """The least and the largest of some numbers, as "0.10 to 0.20".
+
+    Args:
+        values: with `min` and `max`.
+        form: of either, as a format string has it.
+    """
+    return f"{float(values.min()):{form}} to {float(values.max()):{form}}"
+
+
+def listed(values: Iterable[Any], form: str = "{:.2f}") -> str:
+    """Numbers, or tuples of numbers, in a sentence: each in this form, with commas between them."""
+    rows = (value if isinstance(value, tuple) else (value,) for value in values)
+    return ", ".join(form.format(*map(float, row)) for row in rows)
+
+
 def table(head: Sequence[object], rows: Iterable[Iterable[object]]) -> str:
     """A table with a line for each row, its cells as `str` writes them.
 

@@ -24,16 +24,6 @@ def relu_network(
 
     Weights are independent $N(0, 2/\text{fan-in})$ in every layer.
     Source: He et al. (2015), "Delving deep into rectifiers", equation (10).
-
-    Args:
-        in_size: number of inputs.
-        width: of each hidden layer.
-        num_classes: number of outputs, the logits.
-        num_hidden: how many hidden layers, >= 1.
-        key: of the weights.
-
-    Returns:
-        An Equinox model of one input.
     """
     # Only its shapes: Equinox's own first weights are of another law.
     shapes = eqx.filter_eval_shape(
@@ -58,16 +48,7 @@ def relu_network(
 def cross_entropy(
     model: eqx.nn.MLP, input: Float[Array, " in"], label: Int[Array, ""]
 ) -> Float[Array, ""]:
-    """Minus the log of the softmax probability of one record's label.
-
-    Args:
-        model: from one input to its logits.
-        input: of the record.
-        label: its class, from 0.
-
-    Returns:
-        The loss, in nats.
-    """
+    """Minus the log of the softmax probability of one record's label, in nats."""
     return optax.softmax_cross_entropy_with_integer_labels(model(input), label)
 
 
@@ -77,14 +58,6 @@ def accuracy(
     """The share of records whose largest logit is their label's, some records at a time.
 
     Ties go to the first class; a record whose logits are not finite counts as wrong.
-
-    Args:
-        model: from one input to its logits.
-        inputs: of all records.
-        labels: of all records, from 0.
-
-    Returns:
-        A share, between 0 and 1.
     """
     inputs, labels = jnp.asarray(inputs), jnp.asarray(labels)
     return _accuracy(model, inputs, labels)

@@ -57,7 +57,7 @@ class Descent(eqx.Module):
     status: DescentStatus
 
     def check(self) -> "Descent":
-        """Self, or a RuntimeError where the tolerance was not met."""
+        """Returns this descent; raises RuntimeError where the tolerance was not met."""
         if self.status is not DescentStatus.CONVERGED:
             ending = self.status.name.lower().replace("_", " ")
             raise RuntimeError(
@@ -88,14 +88,10 @@ def gradient_descent(
 
     Args:
         model: takes one input to its outputs; all its inexact arrays are trained.
-        inputs: of all records.
-        labels: of all records, one-hot for instance.
+        inputs, labels: of all records.
         tolerance: of the loss, >= 0.
         max_steps: at most so many.
         share: of the largest stable step, in (0, 1); smaller follows the flow more closely.
-
-    Returns:
-        The trained model, its loss, and how the descent ended.
     """
     inputs, labels = (jnp.asarray(rows, float) for rows in (inputs, labels))
     # Any start will do that no symmetry makes orthogonal to the direction looked for.

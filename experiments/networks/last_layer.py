@@ -48,13 +48,7 @@ class TwoLayerNetwork(AbstractLastLayerNetwork):
     r"""A two-layer ReLU network without biases, $f(x) = W_2\,\mathrm{ReLU}(W_1 x)$.
 
     The first weights are independent, $N(0, 1/d)$ in $W_1$ and $N(0, 1/h)$ in $W_2$.
-    Source: DR Section 5.2.
-
-    Args:
-        in_size: d.
-        width: h.
-        num_outputs: k.
-        key: of the weights.
+    Of d inputs, h neurons and k outputs. Source: DR Section 5.2.
     """
 
     hidden: Float[Array, "width in"]
@@ -84,14 +78,6 @@ def fit_last_layer(
     The last layer moves by $(Y - f(X))^\top (\Phi^+)^\top$, which is in the span of the rows'
     features, as DR (2) has it for random features; the features stay as they are. With fewer
     features than records it is the least-squares fit. In float64 on the host.
-
-    Args:
-        model: before training.
-        inputs: of all records.
-        labels: of all records.
-
-    Returns:
-        The network with its last layer moved.
     """
     inputs, labels = (jnp.asarray(rows, float) for rows in (inputs, labels))
     features = np.asarray(_features(model, inputs), np.float64)

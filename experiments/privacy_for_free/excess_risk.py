@@ -9,23 +9,42 @@ with constants of one and without their logarithms: they bound, they do not pred
 
 import dataclasses
 import itertools
+from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
+import matplotlib
 import numpy as np
 import xarray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 import jaxdp
 from experiments import harness
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, tidy
+from experiments.harness.marks import legend, log_ticks, means
 from experiments.privacy_for_free.batches import (
     CALIBRATIONS,
     interpolator_risk,
     noise_per_root_time,
     risks_on_grid,
 )
+from experiments.privacy_for_free.excess_risk_checks import (
+    CONSTANT,
+    LINEAR_FLOOR,
+    best_risk,
+    excess_risk,
+    num_cubics,
+    power_law,
+    privacy_limited,
+    terms,
+)
 from experiments.privacy_for_free.excess_risk_checks import checks as checks
-from experiments.privacy_for_free.excess_risk_drawing import plot as plot
-from experiments.privacy_for_free.excess_risk_summary import summary as summary
+from experiments.privacy_for_free.excess_risk_checks import summary as summary
+
+_COLORS = {"published": BLUE, "exact": GREEN}
+_MARKERS = "osD^v"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +149,86 @@ def _measure(config: Config, problem: jaxdp.RandomFeatures, key):
     )
     shape = (*risks.shape[:2], len(CALIBRATIONS), len(config.epsilons))
     return risks.reshape(shape), interpolator_risk(reduced)
+
+
+def plot(dataset: xarray.Dataset) -> Figure:
+    """Excess risk against the theorem's terms, and test errors on the way through the plateau."""
+    figure = Figure(figsize=(9.6, 7.0), layout="constrained")
+    panels = figure.subplots(2, 2).ravel()
+    epsilon = float(dataset.epsilon.sel(epsilon=4.0, method="nearest"))
+    _against_privacy_term(panels[0], dataset)
+    _against_samples(panels[1], dataset, epsilon)
+    _errors(panels[2], dataset.interpolator)
+    _errors(panels[3], best_risk(dataset).sel(calibration="exact", epsilon=epsilon))
+    for axes in panels[1:]:
+        log_ticks(axes, "x", dataset.num_train.data)
+    titles = (
+        "excess risk against the term of privacy",
+        f"against $n$, $d$ = {int(dataset.dim[-1])}, exact",
+        "test error of $\\theta^*$",
+        f"of DP-GD, exact, $\\epsilon$ = {epsilon:g}",
+    )
+    for letter, axes, title in zip("abcd", panels, titles, strict=True):
+        tidy(axes, f"{letter}. {title}")
+    return figure
+
+
+def _against_privacy_term(axes: Axes, dataset: xarray.Dataset) -> None:
+    mean, handles = excess_risk(dataset).mean("seed"), []
+    lines = np.geomspace(1e-3, 1, 50)
+    for name, color in _COLORS.items():
+        for marker, dim in zip(_MARKERS, dataset.dim.data, strict=False):
+            inside = (dataset.num_train >= 4 * dim) & (dataset.num_train <= dim**2)
+            here = mean.sel(dim=dim, calibration=name, num_train=inside)
+            places, here = xarray.broadcast(dim / (here.num_train * here.epsilon), here)
+            style = {"color": color, "markersize": 4, "mfc": "none"}
+            axes.plot(places.data.ravel(), here.data.ravel(), marker, **style)
+        slope, spread, factor = power_law(*privacy_limited(dataset, name))
+        label = f"{name}: slope {slope:.2f} ± {spread:.2f}"
+        handles += axes.plot(lines, factor * lines**slope, color=color, lw=1, label=label)
+    style = {"color": GREY, "linestyle": "--", "linewidth": 1, "label": "$d/(n\\epsilon)$"}
+    handles += axes.plot(lines, lines, **style)
+    style |= {"linestyle": ":", "linewidth": 1.2, "label": f"${CONSTANT}\\,d/(n\\epsilon)$"}
+    handles += axes.plot(lines, CONSTANT * lines, **style)
+    for marker, dim in zip(_MARKERS, dataset.dim.data, strict=False):
+        label = f"$d$ = {dim}"
+        handles.append(Line2D([], [], color=BLACK, marker=marker, mfc="none", ls="", label=label))
+    legend(axes, handles=handles, ncols=2, loc="lower right")
+    axes.set(xscale="log", yscale="log", xlim=(1.5e-3, 1), ylim=(1.5e-4, 1))
+    axes.set_xlabel("$d/(n\\epsilon)$,  $4d\\leq n\\leq d^2$")
+    axes.set_ylabel("excess risk $R_P$ where positive")
+
+
+def _against_samples(axes: Axes, dataset: xarray.Dataset, epsilon: float) -> None:
+    dim = int(dataset.dim[-1])
+    here = excess_risk(dataset).sel(dim=dim, calibration="exact")
+    colors = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.85, dataset.sizes["epsilon"]))
+    for one, color in zip(dataset.epsilon.data, colors, strict=True):
+        style: dict[str, Any] = {"color": color, "fmt": "o-", "label": f"$\\epsilon$ = {one:g}"}
+        means(axes, dataset.num_train, here.sel(epsilon=one), "seed", **style)
+    names = (f"$d/(n\\epsilon)$, $\\epsilon$ = {epsilon:g}", "$\\sqrt{d/n}$", "$\\sqrt{n/d^{3/2}}$")
+    samples = np.geomspace(dataset.num_train.data[0], dataset.num_train.data[-1], 50)
+    of_theorem = terms(dim, samples, epsilon)
+    for name, dashes, values in zip(names, ("--", ":", "-."), of_theorem, strict=True):
+        axes.plot(samples, values, color=GREY, linestyle=dashes, linewidth=1.2, label=name)
+    axes.axhline(0, color=BLACK, linewidth=0.6)
+    axes.set(ylim=(-0.2, 1.5), xlabel="number of samples $n$", ylabel="excess risk $R_P$")
+    legend(axes, ncols=2, loc="upper left")
+
+
+def _errors(axes: Axes, risk: xarray.DataArray) -> None:
+    colors = matplotlib.colormaps["plasma"](np.linspace(0, 0.8, risk.sizes["dim"]))
+    samples = risk.num_train.data
+    for dim, color in zip(risk.dim.data, colors, strict=True):
+        style = {"color": color, "fmt": "o-", "label": f"$d$ = {dim}"}
+        means(axes, samples, risk.sel(dim=dim), "seed", **style)
+        for marker, size in (("|", dim**1.5), ("x", num_cubics(int(dim)))):
+            if samples[0] <= size <= samples[-1]:
+                axes.plot(size, 0.315, marker, color=color, markersize=7, mew=1.6, clip_on=False)
+    axes.axhline(LINEAR_FLOOR, color=GREY, linestyle=":", linewidth=1)
+    axes.set(ylim=(0.3, 1), ylabel="test error")
+    axes.set_xlabel("number of samples $n$   (| $d^{3/2}$, × cubics)")
+    legend(axes)
 
 
 claims = harness.claims_of(checks)

@@ -5,8 +5,12 @@ on other rows; PF does both without paying for them, and so do these figures.
 """
 
 import functools
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+import hashlib
+import json
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -16,17 +20,30 @@ from jaxtyping import Array, Float, Int
 
 import jaxdp
 from experiments.networks.classifiers import accuracy, cross_entropy, relu_network
-from experiments.statements.privacy_for_free.published_scaling import published_column_scaling
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser, train
+from jaxdp.core.files.whole_files import write_whole
 from jaxdp.data.mnist import Mnist
 from jaxdp.data.standardisation import ColumnScaling, column_scaling
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
+from jaxdp.sweeps.provenance import versions_and_devices
 
 NUM_CLASSES = 10
 FOLDERS = {
     "data": "folder whose folder mnist has the four IDX files; else scikit-learn fetches them",
     "store": "folder where trained networks are kept, so that a run that was stopped goes on",
 }
+
+
+def published_column_scaling(rows: np.ndarray) -> ColumnScaling:
+    """Scaling of each column by its standard deviation + 1e-8, as PF's experiments have it.
+
+    A pixel that is dark in all training rows is multiplied by 1e8, which ruins the prediction of
+    every other image in which it is not dark: most images, where training rows are few.
+    """
+    deviations = rows.std(axis=0, dtype=np.float64)
+    return ColumnScaling(rows.mean(axis=0, dtype=np.float64), 1 / (deviations + 1e-8))
+
+
 # A floor under the divisors, or none.
 SCALINGS = {"floored": column_scaling, "published": published_column_scaling}
 
@@ -134,9 +151,15 @@ def exact(budget: Budget, num_steps: int) -> jaxdp.PrivateOptimiser:
     return _calibrated(budget, num_steps, sampler)
 
 
+@functools.cache
 def poisson(budget: Budget, num_steps: int, sampling_rate: float) -> jaxdp.PrivateOptimiser:
-    """DP-SGD on Poisson batches with the noise that the numerical account asks for."""
+    """DP-SGD on Poisson batches; the search for its noise takes seconds, and is made once."""
     return _calibrated(budget, num_steps, PoissonSampler(budget.num_records, sampling_rate))
+
+
+def descent(learning_rate: float, num_steps: int) -> NonPrivateOptimiser:
+    """Gradient descent on full batches, without privacy."""
+    return NonPrivateOptimiser(sgd(learning_rate), num_steps)
 
 
 def _calibrated(budget: Budget, num_steps: int, sampler) -> jaxdp.PrivateOptimiser:
@@ -184,6 +207,59 @@ def outcome(
     return Outcome(validation, test, int(optimiser.num_steps))
 
 
-def best(outcomes: Iterable[Outcome]) -> Outcome:
-    """The one of highest accuracy on the validation rows."""
-    return max(outcomes, key=lambda one: one.validation)
+class Trainer:
+    """Networks trained on digits, kept on disk so that a run that was stopped goes on.
+
+    One small file for each network, named by all that decides it, and written whole or not at all.
+    `jaxdp.sweep` keeps the cells of what JAX can trace; here every network has its own number of
+    steps, and its noise comes from a numerical account on the host.
+
+    Args:
+        folder: made when absent; None keeps nothing.
+        microbatch_size: of the gradients that are held at once.
+
+    Attributes:
+        seconds: what training all the networks took, whenever that was.
+    """
+
+    def __init__(self, folder: pathlib.Path | None, microbatch_size: int | None = None):
+        self.folder, self.microbatch_size, self.seconds = folder, microbatch_size, 0.0
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        versions = {name: text for name, text in versions_and_devices().items() if name != "device"}
+        self._program = pathlib.Path(__file__).read_text() + str(sorted(versions.items()))
+
+    def outcome(self, task: Task, seed: int, make: Callable, *settings: Any) -> Outcome:
+        """The outcome of a network: read, or trained now and kept.
+
+        Args:
+            task: the network and its digits.
+            seed: of the network and the noise.
+            make: returns an optimiser for the settings.
+            settings: budgets and numbers.
+        """
+        # Rows of one size are told apart by the first of them.
+        first = [(len(rows.labels), np.asarray(rows.inputs[:9]).tobytes()) for rows in task.digits]
+        facts = self._program, first, *task[1:], seed, make.__name__, settings
+        name = hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+        path = None if self.folder is None else self.folder / f"{name}.json"
+        if path is not None and path.exists():
+            saved = json.loads(path.read_text())
+            self.seconds += saved["seconds"]
+            return Outcome(**saved["outcome"])
+        started = time.monotonic()
+        found = outcome(make(*settings), task, seed, microbatch_size=self.microbatch_size)
+        seconds = time.monotonic() - started
+        self.seconds += seconds
+        if path is not None:
+            saved = {"outcome": found._asdict(), "seconds": seconds}
+            write_whole(path, json.dumps(saved).encode())
+        return found
+
+    def best(
+        self, task: Task, seed: int, make: Callable, budget: Budget, horizons, *settings: Any
+    ) -> Outcome:
+        """The outcome of highest accuracy on the validation rows, over numbers of steps."""
+        lengths = sorted({budget.num_steps(horizon) for horizon in horizons})
+        outcomes = [self.outcome(task, seed, make, budget, steps, *settings) for steps in lengths]
+        return max(outcomes, key=lambda one: one.validation)

@@ -14,8 +14,8 @@ import xarray
 from matplotlib.figure import Figure
 
 from experiments import harness
-from experiments.harness import Check, standard_error
-from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, tidy
+from experiments.harness import Check, listed, standard_error
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, errorbars, tidy
 from experiments.private_kernel_learning.torus import Torus
 from jaxdp.theory import predicted_excess_risk
 
@@ -48,16 +48,15 @@ def run(config: Config) -> xarray.Dataset:
         [[_distance(torus, count, rng) for _ in range(config.num_runs)] for count in config.counts]
         for torus in tori
     ]
-    predicted, leading = [], []
-    for torus in tori:
-        spectrum = torus.spectrum()
-        predicted.append(
-            [
-                predicted_excess_risk(spectrum, ridge=_NO_RIDGE, num_projections=count).total
-                for count in config.counts
-            ]
-        )
-        leading.append([spectrum.squared_target[count:].sum() for count in config.counts])
+    spectra = [torus.spectrum() for torus in tori]
+    predicted = [
+        [
+            predicted_excess_risk(one, ridge=_NO_RIDGE, num_projections=count).total
+            for count in config.counts
+        ]
+        for one in spectra
+    ]
+    leading = [[one.squared_target[count:].sum() for count in config.counts] for one in spectra]
     dims, modes = ("source", "count"), np.arange(1, config.num_points)
     return harness.dataset(
         {"source": config.sources, "count": config.counts, "mode": modes},
@@ -65,7 +64,7 @@ def run(config: Config) -> xarray.Dataset:
             "mode": {
                 "element": elements[0],
                 "mean_square": np.mean(elements**2, axis=0),
-                "eigenvalues": tori[0].spectrum().eigenvalues,
+                "eigenvalues": spectra[0].eigenvalues,
             },
             ("source", "mode"): {"targets": np.array([torus.coefficients for torus in tori])},
             (*dims, "run"): {"error": np.array(errors)},
@@ -126,12 +125,9 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         Check(
             "against as many leading eigenfunctions the projection loses more the larger r is, "
             "and for r > 1/2 the more the larger M is",
-            ", ".join(
-                f"r = {r:g}: {value:.0f} times at the largest M, growing as M^{rate:.2f} (limit "
-                f"{limit:.1f})"
-                for r, value, rate, limit in zip(
-                    dataset.source.values, loss, growth, limits, strict=True
-                )
+            listed(
+                zip(dataset.source.values, loss, growth, limits, strict=True),
+                "r = {:g}: {:.0f} times at the largest M, growing as M^{:.2f} (limit {:.1f})",
             ),
             bool((np.diff(loss) > 0).all() and all(rate > 0.5 for rate in growth[1:])),
         ),
@@ -168,8 +164,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
         label = f"$r = {source:g}$"
         left.plot(modes, np.abs(at.targets), color=color, linewidth=1, label=f"target, {label}")
         error = 2 * standard_error(at.error, "run")
-        right.errorbar(at["count"], at.error.mean("run"), error, color=color, marker="o",
-                       linestyle="none", markersize=4, label=label)  # fmt: skip
+        errorbars(right, at["count"], at.error.mean("run"), error, color, label=label)
         right.plot(at["count"], at.error_predicted, color=color, linewidth=1)
         right.plot(at["count"], at.error_leading, color=color, linewidth=1, linestyle="--")
     right.plot([], [], color=BLACK, linewidth=1, label="predicted")

@@ -15,9 +15,14 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from experiments.private_kernel_learning import year_splits
 from experiments.private_kernel_learning.synthetic import Split
-from experiments.private_kernel_learning.year_prediction import read_year_prediction
+from experiments.private_kernel_learning.year_prediction import (
+    BOUNDS,
+    CENTRAL_YEAR,
+    NUM_PUBLIC,
+    publicly_scaled,
+    read_year_prediction,
+)
 from experiments.tables import read
 
 _PI = math.pi
@@ -93,13 +98,7 @@ class PublicTable(NamedTuple):
 
 
 def load(data: pathlib.Path, name: str, most: int | None = None) -> PublicTable:
-    """A table of `uci/`, "year" of `yearmsd/`, or "adult".
-
-    Args:
-        data: folder with `uci/` and `yearmsd/`.
-        name: of the table.
-        most: of its rows, from the first; None for all.
-    """
+    """A table of `uci/`, "year" of `yearmsd/`, or "adult"."""
     if name == "adult":
         return _adult(data / "uci" / "adult.csv", most)
     if name == "year":
@@ -115,11 +114,11 @@ def load(data: pathlib.Path, name: str, most: int | None = None) -> PublicTable:
 def _year(folder: pathlib.Path, most: int | None) -> PublicTable:
     """Songs after those that the public units were read from."""
     songs = read_year_prediction(folder)
-    count = len(songs.years) - year_splits.NUM_PUBLIC
-    rows = slice(year_splits.NUM_PUBLIC, year_splits.NUM_PUBLIC + min(count, most or count))
-    inputs, labels = songs.inputs[rows], songs.years[rows] - year_splits.CENTRAL_YEAR
-    scaled = year_splits.publicly_scaled(Split(inputs, labels, inputs[:0], labels[:0]))
-    bound = year_splits.BOUNDS.label
+    count = len(songs.years) - NUM_PUBLIC
+    rows = slice(NUM_PUBLIC, NUM_PUBLIC + min(count, most or count))
+    inputs, labels = songs.inputs[rows], songs.years[rows] - CENTRAL_YEAR
+    scaled = publicly_scaled(Split(inputs, labels, inputs[:0], labels[:0]))
+    bound = BOUNDS.label
     return PublicTable(scaled.train_inputs, labels, bound, inputs.shape[1], REGRESSION)
 
 

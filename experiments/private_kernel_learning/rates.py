@@ -13,11 +13,11 @@ import numpy as np
 import xarray
 
 from experiments import harness
-from experiments.private_kernel_learning import rates_beyond, rates_runs, rates_samples
-from experiments.private_kernel_learning.rates_checks import checks as checks
+from experiments.private_kernel_learning import rates_runs
+from experiments.private_kernel_learning.rates_claims import checks as checks
+from experiments.private_kernel_learning.rates_claims import summary as summary
 from experiments.private_kernel_learning.rates_drawing import plot as plot
 from experiments.private_kernel_learning.rates_runs import Setting
-from experiments.private_kernel_learning.rates_table import summary as summary
 from experiments.private_kernel_learning.torus import Torus
 
 SQUARED = ("random projection", "Theorem 11", "Fourier features")
@@ -90,13 +90,18 @@ def run(config: Config) -> xarray.Dataset:
     )
 
 
+def _cells(config: Config, levels: tuple[float, ...], points: int, seed: int, name: str):
+    """The setting of each source and level, with the source."""
+    cells = [(source, level) for source in config.sources for level in levels]
+    for number, (source, level) in enumerate(harness.track(cells, f"{name} {{}}".format)):
+        torus = Torus.power_law(config.capacity, source, points)
+        yield source, Setting(torus, level, config.num_runs, config.seed + seed + number)
+
+
 def _squared(config: Config) -> xarray.Dataset:
-    cells = [(source, level) for source in config.sources for level in config.levels]
-    found = []
-    for number, (source, level) in enumerate(harness.track(cells, "squared loss {}".format)):
-        torus = Torus.power_law(config.capacity, source, config.num_points)
-        setting = Setting(torus, level, config.num_runs, config.seed + number)
-        found.append(rates_runs.squared_loss(setting, source, config.capacity, config.frequencies))
+    cells = _cells(config, config.levels, config.num_points, 0, "squared loss")
+    more = config.capacity, config.frequencies
+    found = [rates_runs.squared_loss(setting, source, *more) for source, setting in cells]
     shape = len(config.sources), len(config.levels)
     runs = np.array([[risks[name] for name in SQUARED] for risks, _, _ in found])
     names = list(found[0][1])
@@ -115,24 +120,17 @@ def _squared(config: Config) -> xarray.Dataset:
 
 
 def _logistic(config: Config) -> xarray.Dataset:
-    cells = [(source, level) for source in config.sources for level in config.logistic_levels]
-    found = []
-    for number, (source, level) in enumerate(harness.track(cells, "logistic loss {}".format)):
-        torus = Torus.power_law(config.capacity, source, config.logistic_points)
-        setting = Setting(torus, level, config.num_runs, config.seed + 1000 + number)
-        found.append(rates_runs.logistic_loss(setting, config.logistic_features))
-    shape = len(config.sources), len(config.logistic_levels)
+    levels = config.logistic_levels
+    cells = _cells(config, levels, config.logistic_points, 1000, "logistic loss")
+    found = [rates_runs.logistic_loss(one, config.logistic_features) for _, one in cells]
+    shape = len(config.sources), len(levels)
     runs = np.array([[risks[name] for name in LOGISTIC] for risks, _ in found])
     names = list(found[0][1])
     predicted = np.array([[risks[name] for name in names] for _, risks in found])
     dims = ("source", "logistic_level")
+    axes = {"source": config.sources, "logistic_level": levels}
     return harness.dataset(
-        {
-            "source": config.sources,
-            "logistic_level": config.logistic_levels,
-            "objective": LOGISTIC,
-            "quadratic": names,
-        },
+        {**axes, "objective": LOGISTIC, "quadratic": names},
         {
             (*dims, "objective", "run"): {"logistic": runs.reshape(*shape, len(LOGISTIC), -1)},
             (*dims, "quadratic"): {"logistic_predicted": predicted.reshape(*shape, -1)},
@@ -144,7 +142,7 @@ def _features(config: Config) -> xarray.Dataset:
     source = config.sources[0]
     torus = Torus.power_law(config.capacity, source, config.num_points // 2)
     setting = Setting(torus, config.feature_level, config.num_runs, config.seed + 2000)
-    runs = rates_beyond.by_features(setting, source, config.counts)
+    runs = rates_runs.by_features(setting, source, config.counts)
     squared, logistic, predicted, bounds = runs
     return harness.dataset(
         {"loss": ["squared", "logistic"], "count": config.counts},
@@ -163,15 +161,15 @@ def _powers(config: Config) -> xarray.Dataset:
     for i, power in enumerate(config.powers):
         for j, level in enumerate(few):
             setting = Setting(torus, level, config.num_runs, config.seed + 3000 + j)
-            runs[i, j] = rates_beyond.power_runs(setting, power)
+            runs[i, j] = rates_runs.power_runs(setting, power)
     predicted = [
-        [rates_beyond.predicted_by_power(torus, level, power) for level in config.power_levels]
+        [rates_runs.predicted_by_power(torus, level, power) for level in config.power_levels]
         for power in config.powers
     ]
     canonical = [rates_runs.least_canonical(spectrum, x, np.inf) for x in config.power_levels]
     weights = (0.0, 1.1 * config.rough_capacity)
     known = [
-        [rates_beyond.predicted_in_known_basis(torus, x, weight) for x in config.power_levels]
+        [rates_runs.predicted_in_known_basis(torus, x, weight) for x in config.power_levels]
         for weight in weights
     ]
     dims = ("power", "power_level")
@@ -194,7 +192,7 @@ def _powers(config: Config) -> xarray.Dataset:
 def _dims(config: Config) -> xarray.Dataset:
     few = Torus.power_law(config.capacity, config.sources[0], config.dim_points[0])
     setting = Setting(few, config.feature_level, config.num_runs, config.seed + 4000)
-    found = rates_beyond.by_dim(setting, config.capacity, config.dim_points, 512)
+    found = rates_runs.by_dim(setting, config.capacity, config.dim_points, 512)
     projected, predicted, whole, whole_predicted = found
     return harness.dataset(
         {"linear": ["projected", "unprojected"], "dim": [x - 1 for x in config.dim_points]},
@@ -206,31 +204,22 @@ def _dims(config: Config) -> xarray.Dataset:
 
 
 def _samples(config: Config) -> xarray.Dataset:
-    found, private = [], []
+    found: dict[str, list] = {"samples": [], "budget_samples": []}
     for number, source in enumerate(harness.track(config.sources, "exponents of n, r = {}".format)):
         torus = Torus.power_law(config.capacity, source, config.num_points // 2)
-        first = Setting(torus, np.inf, config.num_sample_runs, config.seed + 5000 + 100 * number)
-        found += [
-            rates_samples.without_privacy(
-                first._replace(num_samples=count, seed=first.seed + place), source, config.capacity
-            )
-            for place, count in enumerate(config.samples)
-        ]
-        private += [
-            rates_samples.at_fixed_budget(
-                first._replace(
-                    level=count * config.budget_mu, num_samples=count, seed=first.seed + 50 + place
-                )
-            )
-            for place, count in enumerate(config.budget_samples)
-        ]
+        seed = config.seed + 5000 + 100 * number
+        for place, count in enumerate(config.samples):
+            setting = Setting(torus, np.inf, config.num_sample_runs, seed + place, count)
+            risks = rates_runs.without_privacy(setting, source, config.capacity)
+            found["samples"].append(risks)
+        for place, count in enumerate(config.budget_samples):
+            level = count * config.budget_mu
+            setting = Setting(torus, level, config.num_sample_runs, seed + 50 + place, count)
+            found["budget_samples"].append(rates_runs.at_fixed_budget(setting))
     parts = {}
-    for axis, name, cells in (
-        ("samples", "by_samples", found),
-        ("budget_samples", "by_budget", private),
-    ):
+    for axis, name in (("samples", "by_samples"), ("budget_samples", "by_budget")):
         shape = len(config.sources), len(getattr(config, axis))
-        runs, predicted = (np.array([cell[place] for cell in cells]) for place in (0, 1))
+        runs, predicted = (np.array([cell[place] for cell in found[axis]]) for place in (0, 1))
         parts[("source", axis, "sample_run")] = {name: runs.reshape(*shape, -1)}
         parts[("source", axis)] = {f"{name}_predicted": predicted.reshape(shape)}
     axes = {"source": config.sources, "samples": config.samples}

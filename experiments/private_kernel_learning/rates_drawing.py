@@ -1,7 +1,5 @@
 """The nine panels of the rates."""
 
-from typing import Any
-
 import numpy as np
 import xarray
 from matplotlib.axes import Axes
@@ -9,8 +7,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 
 from experiments.harness import standard_error
-from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, tidy
-from experiments.private_kernel_learning.rates_table import exponent
+from experiments.harness.drawing import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    errorbars,
+    tidy,
+)
+from experiments.private_kernel_learning.rates_claims import exponent
 
 _LEVEL = r"$n\mu$"
 _COLORS = {
@@ -162,6 +171,5 @@ def _errors(
     seen = runs.dropna(at)
     if not seen.size:
         return
-    style: dict[str, Any] = {"color": color, "marker": marker, "linestyle": "none"}
-    error = 2 * standard_error(seen, "run")
-    axes.errorbar(np.asarray(seen[at]), seen.mean("run"), error, markersize=4, label=label, **style)
+    places, error = np.asarray(seen[at]), 2 * standard_error(seen, "run")
+    errorbars(axes, places, seen.mean("run"), error, color, marker=marker, label=label)

@@ -6,20 +6,40 @@ leading block for each M; one eigendecomposition then answers for every lambda. 
 learners' own `noise_std`. Simulated, not released: the noise is NumPy's.
 """
 
+import math
 from typing import Any, NamedTuple
 
+import jax.random as jr
 import numpy as np
+import xarray
 from jaxtyping import Array, Float, Key
 from scipy import linalg
 
-from experiments.private_kernel_learning.feature_draws import FeatureDraw
-from experiments.private_kernel_learning.ridge_methods import Bounds, Budget, Method
+from experiments.harness import dataset
+from experiments.private_kernel_learning.ridge_methods import (
+    METHODS,
+    NOISELESS,
+    Bounds,
+    Budget,
+    Method,
+    with_intercept,
+)
 from experiments.private_kernel_learning.synthetic import Split
-from jaxdp.kernels import Gaussian
+from jaxdp.core.keys import purpose_key
+from jaxdp.kernels import Gaussian, PrivateKernelRidge
+from jaxdp.privacy import gaussian_mu
+from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 # As printed: the system is solved though it may be indefinite. Repaired, which is free: without its
 # negative eigenvalues, and predictions within the label bound.
 FORMS = ["as printed", "repaired"]
+# lambda = n^-.4 of PK's eleven.
+FIXED = 4
+_AXES = ("learner", "form", "epsilon", "num_projections")
+# The learner's own M. The smaller one was settled on draws of the synthetic model, which is public.
+_DEFAULT = 200
+PROCEDURES = ["noisy mean", "no intercept", "intercept", "intercept, M = 50"]
+DRAWN = PROCEDURES[-1]
 
 
 class Grid(NamedTuple):
@@ -51,14 +71,6 @@ class UnitNoise(NamedTuple):
         return cls((square + square.T) / 2, vector, float(generator.standard_normal()))
 
 
-def columns_of(
-    methods: dict[str, Method], kernel: Gaussian, split: Split, most: int, *, key: Key[Array, ""]
-) -> dict[FeatureDraw, Float[np.ndarray, "both most"]]:
-    """The features of every kind that the methods use, at the training and the test inputs."""
-    draws = dict.fromkeys(method.features for method in methods.values())
-    return {one: one.draw(kernel, split.inputs, most, key=key) for one in draws}
-
-
 def errors(
     method: Method,
     columns: Float[np.ndarray, "both most"],
@@ -68,17 +80,7 @@ def errors(
     grid: Grid,
     noise: UnitNoise,
 ) -> Float[np.ndarray, "forms epsilons projections ridges"]:
-    """Mean squared test error in every cell, as printed and repaired.
-
-    Args:
-        method: features and noise.
-        columns: the features at the largest M, training rows first.
-        kernel: of the learner.
-        split: training rows and test rows.
-        bounds: of training labels.
-        grid: budgets and sizes.
-        noise: of standard deviation one.
-    """
+    """Mean squared test error in every cell; `columns` are the features at the largest M."""
     count, ridges = split.num_train, grid.ridges(split.num_train)
     labels = np.clip(split.train_labels, -bounds.label, bounds.label)
     shape = (len(FORMS), len(grid.epsilons), len(grid.num_projections), len(ridges))
@@ -127,3 +129,82 @@ def solutions(
     return [
         vectors @ (parts / (kept[:, None] + ridges)) for kept in (values, np.maximum(values, 0))
     ]
+
+
+def oracle_errors(
+    kernel: Gaussian,
+    split: Split,
+    bounds: Bounds,
+    grid: Grid,
+    methods: dict[str, Method] = METHODS,
+    *,
+    key: Key[Array, ""],
+) -> xarray.Dataset:
+    """Test errors whose settings are chosen on the test set, of one repetition of a figure.
+
+    The key is of the features and of the noise, the same for all methods but for its scale.
+
+    Returns:
+        error: the least over lambda. fixed_error: at n^-.4. noiseless: the least over lambda
+        without noise. constant: of the mean training label.
+    """
+    init, noise_key = (purpose_key(key, purpose) for purpose in ("init", "noise"))
+    draws = dict.fromkeys(method.features for method in (methods | NOISELESS).values())
+    columns = {one: one.draw(kernel, split.inputs, grid.most, key=init) for one in draws}
+    generator = np.random.default_rng(np.asarray(jr.key_data(noise_key)))
+    noise = UnitNoise.draw(grid.most, generator)
+
+    def errors_of(method: Method, grid: Grid):
+        return errors(method, columns[method.features], kernel, split, bounds, grid, noise)
+
+    private = np.stack([errors_of(method, grid) for method in methods.values()])
+    once = grid._replace(epsilons=grid.epsilons[:1])
+    noiseless = [errors_of(method, once)[0, 0].min(axis=-1) for method in NOISELESS.values()]
+    constant = np.mean((split.test_labels - split.train_labels.mean()) ** 2)
+    return dataset(
+        {
+            "learner": methods,
+            "form": FORMS,
+            "epsilon": grid.epsilons,
+            "num_projections": grid.num_projections,
+            "features": NOISELESS,
+        },
+        {
+            _AXES: {"error": private.min(axis=-1), "fixed_error": private[..., FIXED]},
+            ("features", "num_projections"): {"noiseless": np.stack(noiseless)},
+            (): {"constant": constant},
+        },
+    )
+
+
+def data_free(
+    kernel: Gaussian, split: Split, bounds: Bounds, epsilons: tuple[float, ...], *, number: int
+) -> xarray.DataArray:
+    """Test errors of releases for which nothing was chosen by the data: what a curator could do."""
+    seeds = {"public_seed": number, "noise_seed": 1_000_000 + number}
+    # Clipped here, where the learner would warn.
+    labels = np.clip(split.train_labels, -bounds.label, bounds.label)
+    found = np.empty((len(PROCEDURES), len(epsilons)))
+    for column, epsilon in enumerate(epsilons):
+        budget = Budget(epsilon, split.num_train)
+        learners = (
+            PrivateKernelRidge(kernel, _DEFAULT, label_bound=bounds.label, input_bound=math.inf),
+            with_intercept(kernel, _DEFAULT, bounds, budget),
+            with_intercept(kernel, 50, bounds, budget),
+        )
+        predictions: list[Any] = [_noisy_mean(labels, bounds.label, budget, seeds["noise_seed"])]
+        for learner in learners:
+            given = {"epsilon": epsilon, "delta": budget.delta, **seeds}
+            release = learner.fit(split.train_inputs, labels, **given)
+            predictions.append(np.asarray(release(split.test_inputs), np.float64))
+        found[:, column] = [np.mean((one - split.test_labels) ** 2) for one in predictions]
+    places = {"procedure": PROCEDURES, "epsilon": list(epsilons)}
+    return xarray.DataArray(found, places, ("procedure", "epsilon"))
+
+
+def _noisy_mean(labels, bound: float, budget: Budget, noise_seed: int) -> float:
+    """The mean label with the Gaussian mechanism's noise, for sensitivity 2T/n."""
+    std = 2 * bound / (budget.num_samples * gaussian_mu(budget.epsilon, budget.delta))
+    purpose = f"mean label at epsilon {budget.epsilon}"
+    normal = float(SecretNoise(noise_seed).normals(1, purpose)[0])
+    return float(np.clip(labels.mean() + std * normal, -bound, bound))

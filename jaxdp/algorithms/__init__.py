@@ -9,11 +9,11 @@ from jaxdp.algorithms.base import AbstractAlgorithm as AbstractAlgorithm
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm as AbstractFullBatchAlgorithm
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm as AbstractOnePassAlgorithm
 from jaxdp.algorithms.base import Update as Update
+from jaxdp.algorithms.calibration import AbstractCalibration as AbstractCalibration
+from jaxdp.algorithms.calibration import ExactCalibration as ExactCalibration
+from jaxdp.algorithms.calibration import PublishedCalibration as PublishedCalibration
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD as CorrelatedDPSGD
 from jaxdp.algorithms.dp_gd import DPGD as DPGD
-from jaxdp.algorithms.dp_gd_calibration import AbstractCalibration as AbstractCalibration
-from jaxdp.algorithms.dp_gd_calibration import ExactCalibration as ExactCalibration
-from jaxdp.algorithms.dp_gd_calibration import PublishedCalibration as PublishedCalibration
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD as OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.adam_constants import AdamConstants as AdamConstants
 from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants as adam_constants
@@ -23,7 +23,7 @@ from jaxdp.algorithms.private_optimiser.averages import PolyakAverage as PolyakA
 from jaxdp.algorithms.private_optimiser.averages import TailAverage as TailAverage
 from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of as linear_state_of
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser as PrivateOptimiser
-from jaxdp.algorithms.private_optimiser.optimiser_steps import OptimiserState as OptimiserState
+from jaxdp.algorithms.private_optimiser.state import OptimiserState as OptimiserState
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser as NonPrivateOptimiser
 from jaxdp.algorithms.private_optimiser.training import train as train
 from jaxdp.algorithms.private_optimiser.training_result import Training as Training

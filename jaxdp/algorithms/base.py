@@ -1,8 +1,9 @@
-"""The abstract algorithms: what they do in one step, and what they release."""
+"""The abstract algorithms: how long they run, what they do in one step, what they release."""
 
 import abc
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -11,12 +12,140 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from jaxdp.algorithms.length import AbstractStepwise
+from jaxdp.core.arrays import as_wide_float, in_jax
+from jaxdp.core.checks import concrete, require_count
+from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.release import Release
 
 
+class Length(eqx.Module):
+    """A number of steps that is a Python int: it sets the length of a compiled loop."""
+
+    value: int = eqx.field(static=True)
+
+
+def as_length(num_steps: Any) -> Length | Int[Array, ""]:
+    """A Python int as a `Length`, anything else as a scalar array of whole numbers.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: it is below 1, too large, or not a scalar.
+    """
+    if isinstance(num_steps, (int, np.integer)):
+        if num_steps >= 2**31:
+            raise ValueError(f"expected num_steps < 2^31, got {num_steps}")
+        return Length(require_count("num_steps", num_steps))
+    dtype = getattr(num_steps, "dtype", None)
+    if dtype is None or not jnp.issubdtype(dtype, jnp.integer):
+        raise TypeError(f"expected num_steps to be a whole number, got {num_steps!r}")
+    # Of one type, not weak, so that no kind of whole number compiles a program of its own.
+    array = jnp.asarray(num_steps).astype(int)
+    if array.shape != ():
+        raise ValueError(
+            f"expected num_steps to be a scalar, got shape {array.shape}; "
+            "make a batch with vmap over the constructor"
+        )
+    known = concrete(array)
+    if known is not None and known < 1:
+        raise ValueError(f"expected num_steps >= 1, got {int(known)}")
+    return array
+
+
+class AbstractStepwise(AbstractDescription):
+    """An object that makes a number of steps, a Python int or a traced whole number."""
+
+    _length: eqx.AbstractVar[Length | Int[Array, ""]]
+
+    @property
+    def num_steps(self) -> int | Int[Array, "*batch"]:
+        """How many updates it makes."""
+        return self._length.value if isinstance(self._length, Length) else self._length
+
+    def with_traced_length(self) -> Self:
+        """The algorithm with `num_steps` and Python's floats as arrays, which compile nothing."""
+        traced = eqx.tree_at(
+            lambda tree: tree._length,
+            self,
+            in_jax(self.num_steps),
+            is_leaf=lambda node: isinstance(node, Length),
+        )
+        return jax.tree.map(
+            lambda leaf: as_wide_float(leaf) if isinstance(leaf, float) else leaf, traced
+        )
+
+
+class AbstractTrainable(AbstractStepwise):
+    """An optimiser that `train` makes steps of, on all the records of a data set."""
+
+    @property
+    def steps_on_host(self) -> bool:
+        """Whether each step returns to the host, so that no loop of them can be compiled."""
+        return False
+
+    @abc.abstractmethod
+    def init(self, model: PyTree) -> Any:
+        """The state before the first step; the weights are the model's inexact arrays."""
+
+    def step(
+        self,
+        loss: Callable[[Any, Any, Any], Float[Array, ""]],
+        model: PyTree,
+        state: Any,
+        inputs: PyTree[Array],
+        targets: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+        microbatch_size: int | None = None,
+    ) -> tuple[PyTree, Any]:
+        """One whole step on the data: the model and the state after it.
+
+        Args:
+            loss: of one record, as in `jaxdp.clipped_gradient_sum`.
+            model: before the step.
+            state: that of `init`, or of the step before.
+            inputs: of all records of the data set, a pytree with a leading axis. Keys of
+                `jax.random.key` among them are folded with the number of the step, as in `train`.
+            targets: likewise.
+            key: one for the whole run and for no other, secret (`jaxdp.privacy.secret_key()`);
+                batches and noise of each step are drawn from it and from the number of the step.
+                With secret noise only the order of `ShuffledEpochs` and the batches of
+                `FixedSizeBatches` are; the baseline draws nothing. Where the account needs one key
+                (`ShuffledEpochs`) another is refused; traced, it leaves no numbers.
+            microbatch_size: as in `jaxdp.clipped_gradient_sum`. Below 256 it also makes the noise
+                that covers rounding less.
+
+        A record whose loss or gradient is not finite counts as zero; `train` says how many did.
+
+        Raises:
+            ValueError: there are not as many records as the sampler draws from, all steps that
+                are accounted for have been made, the key is another than before where one is
+                needed, the loss has no gradient by any weight, or secret noise is asked for under
+                `jit` or where sums are not proved (XLA's fast math, a TPU).
+        """
+        return self.counted_step(
+            loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
+        )[:2]
+
+    @abc.abstractmethod
+    def counted_step(
+        self,
+        loss: Callable[[Any, Any, Any], Float[Array, ""]],
+        model: PyTree,
+        state: Any,
+        inputs: PyTree[Array],
+        targets: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+        microbatch_size: int | None = None,
+    ) -> tuple[PyTree, Any, Int[Array, ""]]:
+        """A whole `step`, and how many records of the batch had a gradient that is not finite.
+
+        That number is private data, which no account covers.
+        """
+
+
 class Update(eqx.Module):
-    """What one step ends with.
+    """The outcome of one step of a one-pass algorithm.
 
     Attributes:
         parameters: the new ones.
@@ -41,8 +170,8 @@ class Update(eqx.Module):
 class AbstractAlgorithm(AbstractStepwise):
     """An algorithm that learns in steps and adds Gaussian noise to each.
 
-    What it carries from step to step beside the parameters is its state: `init(parameters)`, then
-    `step(parameters, state, ...)`, whose other arguments depend on where its samples come from.
+    What it carries from step to step beside the parameters is its state; the methods that start
+    and step depend on where its samples come from.
     """
 
     @property
@@ -51,10 +180,11 @@ class AbstractAlgorithm(AbstractStepwise):
         """Whether the parameters, which may be traced, are what the constructor asks for."""
 
     def _proved(self, mu: Any) -> Any:
-        """mu; infinite where a number of the description is none that its constructor takes.
+        """mu, or infinity where a number of the description is one that its constructor refuses.
 
-        A constructor cannot look at traced numbers, and a copy that sets a field goes by it: so the
-        numbers that there are now are looked at. A batch of mu is left for its mechanism to refuse.
+        A constructor sees no traced numbers, and none of what `equinox.tree_at` sets: so the
+        numbers that the description has now are checked. A batch of mu is left for its mechanism
+        to refuse.
         """
         if np.ndim(mu):
             return mu
@@ -67,10 +197,6 @@ class AbstractAlgorithm(AbstractStepwise):
     @abc.abstractmethod
     def release(self) -> Release:
         """What is made public, and what is proved about it."""
-
-    @abc.abstractmethod
-    def init(self, parameters: Float[Array, "*runs dim"]) -> PyTree:
-        """The state before the first step: arrays, or None."""
 
 
 class AbstractOnePassAlgorithm(AbstractAlgorithm):
@@ -97,6 +223,10 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
     @abc.abstractmethod
     def noise_std(self, step: Int[Any, "*shape"] | int, dim: int) -> Float[Array, "*shape"]:
         """Standard deviation, per coordinate, of the noise that `step` is given at that update."""
+
+    @abc.abstractmethod
+    def init(self, parameters: Float[Array, " dim"]) -> PyTree:
+        """The state before the first step: arrays, or None."""
 
     @abc.abstractmethod
     def step(
@@ -127,11 +257,22 @@ class AbstractRowsAlgorithm(AbstractAlgorithm):
 
     @property
     def is_sum_of_noise(self) -> bool:
-        """Whether a coordinate without gradient is the sum of what `step` was given as its noise.
+        """Whether a coordinate without gradient is the sum of what `move` was given as its noise.
 
         Then the noise of many steps can be drawn at once.
         """
         return False
+
+    def reason_not_simulated(self) -> str | None:
+        """Why its noise cannot be drawn from the key of a simulation, or None."""
+        return None
+
+    def require_rows(self, num_rows: int) -> None:
+        """Raise ValueError where its batches are drawn from another number of rows."""
+
+    @abc.abstractmethod
+    def start(self, parameters: Float[Array, "runs dim *outputs"]) -> PyTree:
+        """The state of all runs before the first step: arrays, or None."""
 
     @abc.abstractmethod
     def batch(
@@ -156,10 +297,10 @@ class AbstractRowsAlgorithm(AbstractAlgorithm):
 
     @abc.abstractmethod
     def noise_std(self, num_samples: int) -> Float[Array, ""]:
-        """Standard deviation, per coordinate, of the noise that `step` is given."""
+        """Standard deviation, per coordinate, of the noise that `move` is given."""
 
     @abc.abstractmethod
-    def step(
+    def move(
         self,
         parameters: Float[Array, "*shape"],
         state: PyTree,
@@ -167,10 +308,14 @@ class AbstractRowsAlgorithm(AbstractAlgorithm):
         noise: Float[Array, "*shape"],
         num_samples: int,
     ) -> tuple[Float[Array, "*shape"], PyTree]:
-        """Parameters and state after an update, from the sum of the batch's clipped gradients."""
+        """Parameters and state after an update, from the sum of the batch's clipped gradients.
 
-    def released(self, parameters: Float[Array, "*shape"], state: PyTree) -> Float[Array, "*shape"]:
-        """The parameters that are made public: the last ones, or an average in the state."""
+        The parameters are those that are made public, at which no gradient may have been taken:
+        see `iterate`.
+        """
+
+    def iterate(self, parameters: Float[Array, "*shape"], state: PyTree) -> Float[Array, "*shape"]:
+        """The parameters at which gradients are taken; others where an average is released."""
         return parameters
 
     @abc.abstractmethod

@@ -9,6 +9,7 @@ via optimal private linear operators on adaptive streams", for one pass; the pro
 `CorrelatedDPSGD.release`.
 """
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -18,11 +19,10 @@ from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, ArrayLike, Float, Int
 
-from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Update
-from jaxdp.algorithms.budget import largest_rho, noise_ratio, require_enough_noise
-from jaxdp.algorithms.length import Length
+from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Length, Update
+from jaxdp.algorithms.calibration import largest_rho, noise_ratio, require_enough_noise
 from jaxdp.clipping import NormClip
-from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import concrete, require_count, require_positive
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.mechanisms import GaussianMechanism
@@ -161,9 +161,10 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
 
     @property
     def is_valid(self):
-        in_range = (self.rho > 0) & (self.clip_scale > 0)
-        noise_is_enough = jnp.isfinite(self.clip_scale) | jnp.isinf(self.rho)
-        are_rates = jnp.all((self.rates >= 0) & jnp.isfinite(self.rates))
+        rho, clip_scale, rates = in_numpy((self.rho, self.clip_scale, self.rates))
+        in_range = (rho > 0) & (clip_scale > 0)
+        noise_is_enough = (clip_scale < math.inf) | (rho == math.inf)
+        are_rates = ((rates >= 0) & (rates < math.inf)).all()
         return in_range & noise_is_enough & are_rates & is_strategy(self.strategy)
 
     @property

@@ -15,15 +15,14 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
-from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
-from jaxdp.algorithms.dp_gd_calibration import (
+from jaxdp.algorithms.base import AbstractFullBatchAlgorithm, Length, as_length
+from jaxdp.algorithms.calibration import (
     ROUNDING,
     AbstractCalibration,
     ExactCalibration,
     MomentBound,
 )
-from jaxdp.algorithms.length import Length, as_length
-from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import (
     concrete,
     require_kind,
@@ -142,18 +141,21 @@ class DPGD(AbstractFullBatchAlgorithm):
 
     @property
     def is_valid(self):
-        in_range = (self.learning_rate > 0) & jnp.isfinite(self.learning_rate)
-        in_range &= (self.clip_norm > 0) & (self.noise_scale >= 0) & jnp.isfinite(self.noise_scale)
-        noise_is_enough = jnp.isfinite(self.clip_norm) | (self.noise_scale == 0)
-        has_steps = jnp.asarray(self.num_steps) >= 1
-        return in_range & noise_is_enough & has_steps & self._has_room_for_noise
+        given = self.learning_rate, self.clip_norm, self.noise_scale, self.num_steps
+        rate, norm, scale, steps = in_numpy(given)
+        in_range = (rate > 0) & (rate < math.inf) & (norm > 0) & (scale >= 0) & (scale < math.inf)
+        noise_is_enough = (norm < math.inf) | (scale == 0)
+        return in_range & noise_is_enough & (steps >= 1) & self._has_room_for_noise
 
     @property
     def _has_room_for_noise(self) -> Bool[Array, ""]:
         """Whether the noise neither vanishes nor overflows in this type, for 10^9 samples or 1."""
-        noise = jnp.sqrt(self.learning_rate) * 2 * self.clip_norm * self.noise_scale
-        least = 1e10 * jnp.finfo(noise.dtype).tiny
-        return (self.noise_scale == 0) | ((noise > least) & jnp.isfinite(noise))
+        rate, norm, scale = in_numpy((self.learning_rate, self.clip_norm, self.noise_scale))
+        # Zero times an infinite clip norm is no noise.
+        with np.errstate(all="ignore"):
+            noise = rate**0.5 * 2 * norm * scale
+        least = 1e10 * float(jnp.finfo(noise.dtype).tiny)
+        return (scale == 0) | ((noise > least) & (noise < math.inf))
 
     @property
     def duration(self) -> Float[Array, ""]:
@@ -213,10 +215,10 @@ class DPGD(AbstractFullBatchAlgorithm):
     def is_sum_of_noise(self):
         return True
 
-    def init(self, parameters):
+    def start(self, parameters):
         return None
 
-    def step(self, parameters, state, gradient_sum, noise, num_samples):
+    def move(self, parameters, state, gradient_sum, noise, num_samples):
         gradient = gradient_sum / num_samples
         return parameters - self.learning_rate * gradient + noise, state
 

@@ -14,16 +14,14 @@ import jax.numpy as jnp
 from jax.lax import Precision
 from jaxtyping import Array, ArrayLike, Float, Int
 
-from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Update
-from jaxdp.algorithms.budget import largest_rho, noise_ratio, require_enough_noise
-from jaxdp.algorithms.length import Length, as_length
+from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Length, Update, as_length
+from jaxdp.algorithms.calibration import largest_rho, noise_ratio, require_enough_noise
 from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import (
     concrete,
     require_count,
     require_positive,
-    require_real,
 )
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.mechanisms import GaussianMechanism
@@ -96,8 +94,6 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         batch_size: int = 1,
     ):
         self.learning_rate = as_schedule(learning_rate)
-        require_real("rho", rho)
-        require_real("clip_scale", clip_scale)
         # Half precision would move clip norm and noise apart by more than rho says.
         scale = as_wide_float(clip_scale, "clip_scale")
         require_positive("clip_scale", scale, infinite=True)

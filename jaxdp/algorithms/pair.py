@@ -2,16 +2,13 @@
 
 from typing import Any
 
-from jaxdp.algorithms.base import AbstractAlgorithm
-from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser
+from jaxdp.algorithms.base import AbstractAlgorithm, AbstractTrainable
 from jaxdp.core.checks import require_kind
 from jaxdp.problems.base import AbstractProblem
-
-_ALGORITHMS = (AbstractAlgorithm, PrivateOptimiser, NonPrivateOptimiser)
 
 
 def require_pair(problem: Any, algorithm: Any) -> None:
     """Raise TypeError unless the two are a problem and an algorithm, covered or not."""
     require_kind("problem", problem, AbstractProblem, "a problem, such as LinearRegression")
-    require_kind("algorithm", algorithm, _ALGORITHMS, "an algorithm, such as OnePassDPSGD")
+    kinds = AbstractAlgorithm, AbstractTrainable
+    require_kind("algorithm", algorithm, kinds, "an algorithm, such as OnePassDPSGD")

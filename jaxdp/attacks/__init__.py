@@ -3,38 +3,24 @@
 In the docstrings DR is "A Law of Data Reconstruction for Random Features (and Beyond)".
 """
 
-from jaxdp.attacks.base import AbstractTarget as AbstractTarget
-from jaxdp.attacks.informed import without_known_rows as without_known_rows
-from jaxdp.attacks.leak import LeakReport as LeakReport
-from jaxdp.attacks.leak import Verdict as Verdict
-from jaxdp.attacks.leak import leak_report as leak_report
-from jaxdp.attacks.measures import matching as matching
-from jaxdp.attacks.measures import reconstruction_error as reconstruction_error
-from jaxdp.attacks.measures import row_errors as row_errors
-from jaxdp.attacks.measures import span_residual as span_residual
-from jaxdp.attacks.membership import AttainedTradeoff as AttainedTradeoff
-from jaxdp.attacks.membership import attained_tradeoff as attained_tradeoff
-from jaxdp.attacks.membership import membership_scores as membership_scores
-from jaxdp.attacks.network_target import NetworkTarget as NetworkTarget
-from jaxdp.attacks.optimisers import AbstractOptimiser as AbstractOptimiser
-from jaxdp.attacks.optimisers import Attempt as Attempt
-from jaxdp.attacks.optimisers import CurvatureScaledMomentum as CurvatureScaledMomentum
-from jaxdp.attacks.optimisers import Ending as Ending
-from jaxdp.attacks.optimisers import LevenbergMarquardt as LevenbergMarquardt
-from jaxdp.attacks.optimisers import MomentumDescent as MomentumDescent
-from jaxdp.attacks.posterior import best_guess as best_guess
-from jaxdp.attacks.posterior import posterior_rows as posterior_rows
-from jaxdp.attacks.random_features_target import RandomFeaturesTarget as RandomFeaturesTarget
-from jaxdp.attacks.random_features_target import span_target as span_target
-from jaxdp.attacks.reconstruction import Reconstruction as Reconstruction
-from jaxdp.attacks.reconstruction import reconstruct as reconstruct
-from jaxdp.attacks.regenerated_weights import RegeneratedWeights as RegeneratedWeights
-from jaxdp.attacks.victims.interpolation import (
-    gradient_descent_parameters as gradient_descent_parameters,
+from jaxdp.attacks.base import AbstractTarget
+from jaxdp.attacks.informed import without_known_rows
+from jaxdp.attacks.interpolation import gradient_descent_parameters, minimum_norm_parameters
+from jaxdp.attacks.leak import LeakReport, Verdict, leak_report
+from jaxdp.attacks.measures import matching, reconstruction_error, row_errors, span_residual
+from jaxdp.attacks.membership import AttainedTradeoff, attained_tradeoff, membership_scores
+from jaxdp.attacks.network_target import NetworkTarget, network_target, two_layer_target
+from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending
+from jaxdp.attacks.optimisers.curvature_scaled import CurvatureScaledMomentum
+from jaxdp.attacks.optimisers.levenberg_marquardt import LevenbergMarquardt
+from jaxdp.attacks.optimisers.momentum_descent import MomentumDescent
+from jaxdp.attacks.posterior import best_guess, posterior_rows
+from jaxdp.attacks.random_features_target import (
+    RandomFeaturesTarget,
+    RegeneratedWeights,
+    span_target,
 )
-from jaxdp.attacks.victims.interpolation import minimum_norm_parameters as minimum_norm_parameters
-from jaxdp.attacks.victims.networks import network_target as network_target
-from jaxdp.attacks.victims.networks import two_layer_target as two_layer_target
+from jaxdp.attacks.reconstruction import Reconstruction, reconstruct
 
 __all__ = [
     "AbstractOptimiser",

@@ -82,11 +82,11 @@ class AbstractTarget(AbstractDescription):
 
     @abc.abstractmethod
     def in_blocks(self, num_rows: int) -> "AbstractTarget":
-        """This target in blocks of about so many features, where it can be had in other blocks."""
+        """The target in blocks of about so many features, where it can be had in other blocks."""
 
     @abc.abstractmethod
     def widened(self) -> "AbstractTarget":
-        """This target in float64; call it where x64 is enabled."""
+        """The target in float64; call it where x64 is enabled."""
 
     @property
     def num_features(self) -> int:
@@ -123,12 +123,7 @@ def require_activation(activation: Any) -> None:
 
 
 def as_parameters(value) -> Float[Array, "..."]:
-    """Parameters as a floating-point array.
-
-    Raises:
-        ValueError: not (p,) or (p, k), not finite, or all zero.
-        TypeError: not made of real numbers.
-    """
+    """Parameters as a floating-point array."""
     parameters = as_wide_float(value)
     if parameters.ndim not in (1, 2) or 0 in parameters.shape:
         raise ValueError(f"expected parameters of shape (p,) or (p, k), got {parameters.shape}")

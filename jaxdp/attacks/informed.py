@@ -135,12 +135,7 @@ def less_known(
 def run_without_one(
     *arguments, num_samples: int, loss: AbstractScalarLoss | None = None
 ) -> KnownRun:
-    """A noisy run of which all records but one are known.
-
-    Raises:
-        ValueError: it has no noise, so that there is no likelihood, more are unknown, or a
-            number is not finite.
-    """
+    """A noisy run of which all records but one are known."""
     iterates, weights, _, algorithm, inputs, labels = arguments
     require_host("arguments", (iterates, weights, algorithm, inputs, labels))
     for name, value in (
@@ -195,8 +190,7 @@ def without_known_rows(
         What is left of the known rows, as parameters to attack.
 
     Raises:
-        ValueError: shapes do not match, or all records are known.
-        TypeError: an argument is of another kind.
+        ValueError, TypeError: shapes do not match, or all records are known.
 
     Example:
         >>> import jax, jaxdp, numpy as np

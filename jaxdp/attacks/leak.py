@@ -173,10 +173,6 @@ def leak_report(
     Returns:
         The verdict, and what it rests on.
 
-    Raises:
-        TypeError: an argument is of another kind.
-        ValueError: the true rows are of another shape, not finite, or zero.
-
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import RandomFeaturesTarget, leak_report, minimum_norm_parameters

@@ -58,20 +58,15 @@ def membership_scores(
 
     Args:
         iterates: $\theta_0, \dots, \theta_T$ of every run, or the first of them, (runs, T + 1, p).
-        weights: V in memory.
-        activation: phi, elementwise.
-        algorithm: as it was run, with its noise.
-        known_inputs, known_labels: (n - 1, d) and (n - 1,).
+        weights, activation, algorithm, known_inputs, known_labels, num_samples, loss: as in
+            `without_known_rows`; the algorithm has noise, and n - 1 records are known.
         inputs, labels: of the two records, (2, d) and (2,).
-        num_samples: n.
-        loss: that training used; None is `Squared()`, the problem's default.
 
     Returns:
         The log-likelihood ratio of each run: positive where it speaks for the first.
 
     Raises:
-        ValueError: shapes do not match, or there is no noise.
-        TypeError: an argument is of another kind.
+        ValueError, TypeError: shapes do not match, or there is no noise.
 
     Example:
         >>> import jax, jaxdp, numpy as np
@@ -112,9 +107,7 @@ def attained_tradeoff(
     other_scores: Float[Any, " others"],
     false_positive_rates: Float[Any, " rates"],
 ) -> AttainedTradeoff:
-    r"""The trade-off curve that a membership test attains.
-
-    False negatives at given false positives, counted on runs.
+    """The trade-off curve of a membership test: false negatives at given false positives.
 
     The threshold of a rate is the quantile of the other runs' scores. Scores are logarithms of
     likelihood ratios, and the slope of the curve at a threshold is then its exponential: so much

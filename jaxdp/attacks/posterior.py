@@ -9,8 +9,7 @@ The sampler is elliptical slice sampling (Murray, Adams and MacKay 2010): a norm
 row's direction moves along a random ellipse, on which points are drawn until one is likely enough.
 It needs no step size and leaves the posterior exactly as it is. Chains start at the direction of
 $V^\top\sum_t\Delta_t$, which is right but for the noise and the other directions that features mix
-in, or at a row of the caller's: a chain from the true row is a sample of the posterior from its
-first step on, which a simulation may use and an attack cannot.
+in.
 Derived: tests/attacks/test_posterior.py compares with quadrature, and with `jaxdp.theory`'s least
 error.
 """
@@ -53,34 +52,26 @@ def posterior_rows(
     num_chains: int = 4,
     num_draws: int = 500,
     num_discarded: int = 200,
-    start: Float[Array, " dim"] | None = None,
     loss: AbstractScalarLoss | None = None,
 ) -> Float[np.ndarray, "chains draws dim"]:
     r"""Samples of the one record that is not known, given everything else and all iterates.
 
     Args:
-        iterates: $\theta_0, \dots, \theta_T$, or the first of them, beginning where training did;
-            (T + 1, p).
-        weights: V in memory.
-        activation: phi, elementwise.
-        algorithm: as it was run, with its noise.
-        known_inputs, known_labels: (n - 1, d) and (n - 1,).
-        num_samples: n.
+        iterates, weights, activation, algorithm, known_inputs, known_labels, num_samples, loss: as
+            in `without_known_rows`; the algorithm has noise, and n - 1 records are known.
         key: of the sampler.
         labels: that the record may have, all as likely; one where its label is known.
         num_chains: chains, independent of each other but for their start.
         num_draws: samples that are kept of each chain, one after another.
         num_discarded: steps before the first of them.
-        start: a row to start at; None takes the linear estimate of it.
-        loss: that training used; None is `Squared()`, the problem's default.
 
     Returns:
         Rows on the sphere of radius $\sqrt d$. Neighbours in a chain are alike: the more so, the
         sharper the posterior.
 
     Raises:
-        ValueError: shapes do not match, not exactly one record is unknown, or nothing is noisy.
-        TypeError: an argument is of another kind.
+        ValueError, TypeError: shapes do not match, not exactly one record is unknown, or nothing is
+            noisy.
 
     Example:
         >>> import jax, jaxdp, numpy as np
@@ -119,17 +110,11 @@ def posterior_rows(
     require_finite("labels", known)
     if not known.size:
         raise ValueError("expected one label or more that the record may have, got none")
-    if start is None:
-        ahead = jnp.sum(run.left, axis=0) @ run.weights
-        # Up to its sign, which is the label's.
-        both = jnp.stack([ahead, -ahead]) / jnp.linalg.norm(ahead) * run.dim**0.5
-        levels = [float(logsumexp(run.log_likelihoods(row, known))) for row in both]
-        first = both[int(np.argmax(levels))]
-    else:
-        first = as_wide_float(start, "start")
-        require_shape("start", first, (run.dim,))
-        if not 0 < float(jnp.linalg.norm(first)) < np.inf:
-            raise ValueError("expected a finite start that is not zero, got another")
+    # The linear estimate, up to its sign, which is the label's.
+    ahead = jnp.sum(run.left, axis=0) @ run.weights
+    both = jnp.stack([ahead, -ahead]) / jnp.linalg.norm(ahead) * run.dim**0.5
+    levels = [float(logsumexp(run.log_likelihoods(row, known))) for row in both]
+    first = both[int(np.argmax(levels))]
     keys = jax.vmap(lambda chain: numbered_key(stream_key(key, "posterior"), chain))(
         jnp.arange(num_chains)
     )

@@ -134,7 +134,7 @@ def is_answer(error: Exception) -> bool:
 
 
 def _advised(error: Exception) -> str:
-    """What the user is told, in words of the command line."""
+    """The message of an error, in words of the command line."""
     from jaxdp.data.table_columns import UnusableColumnsError
 
     if isinstance(error, UnusableColumnsError):

@@ -133,7 +133,7 @@ def _compare(commands) -> None:
 
 
 def _run_compare(options: argparse.Namespace) -> None:
-    """Which of its three problems the options describe."""
+    """Run the one of three comparisons that the options describe."""
     if not OF_DP_SGD.isdisjoint(vars(options)):
         from jaxdp.cli.commands import dp_sgd as problem
     elif "num_features" in options:

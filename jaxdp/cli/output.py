@@ -1,4 +1,4 @@
-"""What the commands share: defaults that depend on the problem, files, progress, and the answer."""
+"""Parts of all commands: defaults that depend on the problem, files, progress, the answer."""
 
 import argparse
 import contextlib

@@ -1,4 +1,4 @@
-"""What is typed after an option: numbers, grids, lists of names, ranges of columns, two classes."""
+"""Values of options as they are typed: grids, lists of names, ranges of columns, two classes."""
 
 import csv
 import io

@@ -129,10 +129,9 @@ def weights_of(model: PyTree, name: str = "model") -> PyTree[Array]:
 
 
 def refuse_varying(arrays: PyTree) -> None:
-    """Inside a checked `shard_map` a derivative is silently summed over the devices.
+    """Raise ValueError where an array varies over the devices of a checked `shard_map`.
 
-    Raises:
-        ValueError: an array varies over the devices of a checked one.
+    There a derivative is silently summed over the devices.
     """
     for leaf in jax.tree.leaves(eqx.filter(arrays, eqx.is_array)):
         kind = jax.typeof(leaf)

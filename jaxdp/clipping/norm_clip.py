@@ -13,8 +13,13 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.description import AbstractDescription
-from jaxdp.core.numerics.clipped_fourth_moments import JointMoments, joint_moments
-from jaxdp.core.numerics.clipped_moments import LARGEST_RATIO, descent_factor, variance_factor
+from jaxdp.core.numerics.clipped_moments import (
+    LARGEST_RATIO,
+    JointMoments,
+    descent_factor,
+    joint_moments,
+    variance_factor,
+)
 
 
 def clip_factor(

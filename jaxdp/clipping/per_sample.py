@@ -26,8 +26,7 @@ from jaxdp.clipping.arguments import (
     weights_of,
 )
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
-from jaxdp.clipping.ghost.mixing import refuse_mixing_layers
-from jaxdp.clipping.ghost.traced_loss import batch_size, trace_loss
+from jaxdp.clipping.ghost.traced_loss import batch_size, refuse_mixing_layers, trace_loss
 from jaxdp.clipping.ghost.weight_gradient import widened
 from jaxdp.clipping.microbatches import in_microbatches
 from jaxdp.clipping.norm_clip import clip_factor
@@ -130,14 +129,7 @@ def clipped_gradient_sum_in_parts(
     `jaxdp.clipping.sum_over_devices`.
 
     Args:
-        loss: `loss(model, input, target)` of one sample, a scalar.
-        model: any pytree; its inexact arrays are the weights.
-        inputs: a pytree of arrays, tables or lists of numbers with a leading batch axis, and of
-            per-sample keys.
-        targets: likewise.
-        clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
-        mask: which samples count; the others (padding) contribute zero and have norm 0.
-        microbatch_size: how many samples are differentiated at a time, as there.
+        loss, model, inputs, targets, clip_norm, mask, microbatch_size: as there.
 
     Returns:
         The sum in two parts, each in the structure of the weights, and the norms.
@@ -171,13 +163,7 @@ def per_sample_gradient_norms(
     """The norms of `clipped_gradient_sum` alone, which are private data.
 
     Args:
-        loss: `loss(model, input, target)` of one sample, a scalar.
-        model: any pytree; its inexact arrays are the weights.
-        inputs: a pytree of arrays, tables or lists of numbers with a leading batch axis, and of
-            per-sample keys.
-        targets: likewise.
-        mask: which samples count; the others (padding) have norm 0.
-        microbatch_size: how many samples are differentiated at a time, as there.
+        loss, model, inputs, targets, mask, microbatch_size: as there.
 
     Returns:
         A norm for each sample, before any clipping.

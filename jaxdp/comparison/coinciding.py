@@ -15,7 +15,7 @@ _SAME = 1e-4
 
 
 def distinct(predictions: Sequence[Trajectory]) -> list[Trajectory]:
-    """Those that agree with no earlier one, nor say more: a predicted spread is always shown."""
+    """The predictions that agree with no earlier one; one with a predicted spread is kept."""
     return [predictions[place] for place in _originals(predictions)]
 
 
@@ -38,7 +38,7 @@ def coinciding(predictions: Sequence[Trajectory]) -> list[tuple[Trajectory, list
 
 
 def _originals(predictions: Sequence[Trajectory]) -> dict[int, list[int]]:
-    """The places of what is shown, and of what coincides with each."""
+    """The places of the predictions that are shown, and of those that coincide with each."""
     found: dict[int, list[int]] = {}
     for place, each in enumerate(predictions):
         equal = (other for other in found if _distance(predictions[other], each) <= _SAME)
@@ -63,7 +63,7 @@ def _distance(first: Trajectory, second: Trajectory) -> float:
 
 
 def name_of(prediction: Trajectory) -> str:
-    """What a prediction is called where it is shown."""
+    """The name of a prediction in tables and legends."""
     return prediction.label or "predicted"
 
 

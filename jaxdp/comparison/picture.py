@@ -10,7 +10,7 @@ import numpy as np
 from jaxdp.comparison.coinciding import coinciding, distinct, name_of
 from jaxdp.core.arrays import in_numpy
 from jaxdp.core.checks import require_kind
-from jaxdp.core.pictures.figures import given_axes, new_figure
+from jaxdp.core.pictures import given_axes, new_figure
 from jaxdp.core.trajectory import Status, Trajectory
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What `compare` answers: numbers, and how they are shown."""
+"""The answer of `compare`: numbers, and how they are shown."""
 
 import base64
 import dataclasses
@@ -137,7 +137,7 @@ class Comparison:
         return Column("time", times), groups
 
     def _sentences(self) -> list[str]:
-        """What is said below the table."""
+        """Sentences below the table."""
         lines = [
             f"{self.num_runs - self.num_failed} runs; largest gap {self.max_gap:.2e}"
             f"{_in_sigmas(self.max_sigmas)}, "
@@ -170,7 +170,7 @@ class Comparison:
 
 
 def exit_lines(predictions: tuple[Trajectory, ...]) -> list[str]:
-    """What to say of predictions of the unclipped process where clipping is likely."""
+    """A warning for each prediction of the unclipped process where clipping is likely."""
     lines = []
     for prediction in predictions:
         exits = prediction.observables.get("exit_probability")

@@ -14,27 +14,20 @@ from jaxtyping import Array, Float
 from jaxdp.core.checks import described, is_boolean
 from jaxdp.core.meshes import gathered
 
-# Of an array of NumPy.
+# The most axes that a NumPy array may have.
 _MOST_AXES = 64
-# A list that is nested deeper, and what NumPy reads as if nothing were masked.
+# Lists nested deeper than that, and masked arrays, whose masks NumPy would not read.
 _NO_LEAF = (list, tuple, np.ma.MaskedArray)
 
 
 def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
-    """The value as a floating-point array of a definite type.
+    """The value as a floating-point array of a definite type; TypeError if it is no real numbers.
 
     Python numbers and whole numbers become the default float. A float64 array keeps its precision
     when x64 is enabled and becomes float32 otherwise, as everywhere in JAX. No result is weakly
     typed, as `jnp.asarray(2.0)` is: JAX compiles a program once for each combination of weak and
     definite types, so that 2.0 and `numpy.float32(2.0)` would compile everything twice. An
     array on a mesh of Explicit axes is gathered on one device; over Auto axes it stays spread.
-
-    Args:
-        value: what was given.
-        name: of the argument, for the error.
-
-    Raises:
-        TypeError: the value is not made of real numbers, or one True or False.
     """
     value = gathered(value)
     leaves = list(_leaves(value))
@@ -59,15 +52,14 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
 
 
 def _is_real(dtype: Any) -> bool:
-    """Numbers, or several truth values; no complex numbers and no keys."""
+    """Whether a type has numbers or truth values; complex numbers and keys are none."""
     return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
 
 
 def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
     """Numbers that JAX does not hold, in the float that it would make of them.
 
-    Of a type that NumPy has: Python's, NumPy's, and what gives itself as a NumPy array, pandas'
-    series among them. None of all else, of whatever holds a JAX array, and of what is no number.
+    None of what holds a JAX array, of what is no number, and of types that NumPy has not.
     """
     if any(isinstance(leaf, (jax.Array, *_NO_LEAF)) for leaf in leaves):
         return None
@@ -93,7 +85,7 @@ def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
 
 
 def _leaves(value: Any, depth: int = 0):
-    """What lists and tuples hold, however nested, to the depth that an array can have."""
+    """The items of nested lists and tuples, to the depth that an array can have."""
     if isinstance(value, (list, tuple)) and depth <= _MOST_AXES:
         for part in value:
             yield from _leaves(part, depth + 1)
@@ -104,15 +96,8 @@ def _leaves(value: Any, depth: int = 0):
 def as_numbers(value: Any, name: str) -> Array | np.ndarray:
     """Rows of numbers as an array of a type that JAX has; arrays of JAX as they are, keys too.
 
-    Whole numbers and truth values stay what they are. What a table leaves out is NaN.
-
-    Args:
-        value: an array, a table or a list.
-        name: of the argument, for the error.
-
-    Raises:
-        TypeError: it is something else. The error says of what kind, and shows nothing of what may
-            be private.
+    Whole numbers and truth values stay what they are. What a table leaves out is NaN. The TypeError
+    about anything else says of what kind it is, and shows nothing of what may be private.
     """
     if isinstance(value, jax.Array):
         return value
@@ -160,8 +145,7 @@ def as_wide_float(value: Any, name: str = "real numbers") -> Float[Array, "*shap
 def in_numpy(tree: Any) -> Any:
     """The pytree with NumPy's arrays in place of JAX's, or as it is where one of them is traced.
 
-    Operators and methods that both have then compute on the host what is known: on JAX's arrays
-    each operation would be a program, compiled anew for every shape.
+    On JAX's arrays each operation on the host would be a program, compiled anew for every shape.
     """
     leaves = jax.tree.leaves(tree)
     if any(isinstance(leaf, Tracer) for leaf in leaves):
@@ -181,10 +165,7 @@ def in_jax(tree: Any) -> Any:
 
 
 def plain_number(value: Any) -> Any:
-    """A scalar of NumPy or JAX as Python's own, so that it can be static; the rest as it is.
-
-    What is no number, or traced, is left for the check to come to refuse.
-    """
+    """A scalar of NumPy or JAX as Python's own, so that it can be static; the rest as it is."""
     is_array = isinstance(value, (np.generic, np.ndarray, jax.Array)) and not isinstance(
         value, Tracer
     )

@@ -16,12 +16,11 @@ from jax.custom_batching import custom_vmap
 
 
 def side_by_side(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of one cell, from one of many.
+    """Make a function of one cell, which `vmap` computes for all cells together.
 
-    Args:
-        function: of trees of arrays whose leading axis runs over the cells, or has length 1 where
-            all cells share a value; returns a tree of arrays, with all cells along their leading
-            axis. It must not close over traced values.
+    `function` takes trees of arrays whose leading axis runs over the cells, or has length 1 where
+    all cells share a value, and returns a tree of arrays, with all cells along their leading axis.
+    It must not close over traced values.
     """
 
     @custom_vmap

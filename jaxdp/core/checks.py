@@ -13,20 +13,12 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Float
 
-# Seeds of noise that is secret have more.
+# The most bits of a number that errors show: seeds of secret noise have more.
 _SHOWN_BITS = 64
 
 
 def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
-    """The value as a float64 NumPy array, or None when it is traced.
-
-    Args:
-        value: what was given.
-        name: of the argument, for the error.
-
-    Raises:
-        TypeError: it is not made of numbers; NumPy would read the text "1" as 1.
-    """
+    """The value as a float64 NumPy array, or None if it is traced; TypeError if it is no number."""
     if isinstance(value, Tracer):
         return None
     require_real(name, value)
@@ -87,37 +79,20 @@ def require_host(name: str, value: Any) -> None:
 
 
 def host_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
-    """A concrete argument as a float64 array.
-
-    Raises:
-        TypeError: it is traced, or not made of real numbers.
-    """
+    """A concrete argument as a float64 array; TypeError if it is traced or no real numbers."""
     require_host(name, value)
     require_real(name, value)
     return np.asarray(value, np.float64)
 
 
 def require_callable(name: str, value: Any, expected: str = "a function") -> None:
-    """Raise TypeError unless the argument can be called.
-
-    Args:
-        name: of the argument.
-        value: what was given.
-        expected: what a user would pass, in words: "a function of model, input and target".
-    """
+    """Raise TypeError unless it can be called; `expected` says in words what a user would pass."""
     if not callable(value):
         raise TypeError(f"expected {name} to be {expected}, got {described(value)}")
 
 
 def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:
-    """Raise TypeError unless the argument is an instance of the kind.
-
-    Args:
-        name: of the argument.
-        value: what was given.
-        kind: as `isinstance` takes it.
-        expected: what a user would pass, in words: "a problem, such as LinearRegression".
-    """
+    """Raise TypeError unless it is of the kind; `expected` says in words what a user would pass."""
     if not isinstance(value, kind):
         is_class = isinstance(value, type) and issubclass(value, kind)
         came = f"the class {value.__name__} itself; call it" if is_class else described(value)
@@ -125,7 +100,7 @@ def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected:
 
 
 def described(value: Any) -> str:
-    """What came instead of an argument, for the error: neither records, keys nor seeds of noise.
+    """A wrong argument in words, for an error that shows no records, keys or seeds of noise.
 
     Arrays, tables and lists may hold records of private data, and a number of more than 64 bits is
     a seed of secret noise that stands in another argument's place: errors end up in logs.
@@ -170,12 +145,7 @@ def _known_scalar(name: str, value: Any) -> np.ndarray | None:
 
 
 def host_number(name: str, value: Any) -> float:
-    """A concrete scalar as a Python float: `float(value)` would read the text "1" as 1.
-
-    Raises:
-        TypeError: it is traced, or no real number.
-        ValueError: it is an array.
-    """
+    """A concrete scalar as a Python float: `float(value)` would read the text "1" as 1."""
     require_host(name, value)
     require_real(name, value)
     if np.ndim(value):
@@ -243,7 +213,7 @@ def _num_not_finite(name: str, value: Any) -> int:
     if is_on_accelerator(value):
         return int(_count_not_finite(value))
     if isinstance(value, (jax.Array, np.ndarray)) and np.dtype(value.dtype).kind == "f":
-        # In its own type, without a copy.
+        # The array keeps its own type, without a copy.
         known = np.asarray(value)
     else:
         known: Any = concrete(value, name)

@@ -19,8 +19,68 @@ import equinox as eqx
 import jax
 
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.display.quantities import MEANINGS, RECORDS
 from jaxdp.core.display.values import as_python, in_words, is_array, is_known
+
+# Arguments that are rows of a table, which may be private: only their number is shown.
+RECORDS = {
+    "inputs",
+    "labels",
+    "rows",
+    "train_inputs",
+    "train_labels",
+    "test_inputs",
+    "test_labels",
+    "train_factor",
+    "test_factor",
+    "unseen_factor",
+    "landmarks",
+}
+# What arguments are, with their units. A name means one thing throughout the toolkit; those that
+# need their class's own words (`scale`, `weights`, `order`) are left out.
+MEANINGS = {
+    "activation": "of each feature",
+    "average": "of the iterates, what is released",
+    "batch_size": "samples a step",
+    "block_size": "features looked at together",
+    "chunk_size": "steps drawn together",
+    "clip_norm": "longest gradient of a record",
+    "clip_scale": "clip norm over sqrt(dim)",
+    "decay": "kept of the average each step",
+    "dim": "number of inputs",
+    "initial_risk": "risk at zero parameters",
+    "input_bound": "longest row, in units of the inputs",
+    "input_scales": "squared scale of a row's inputs; none: Gaussian",
+    "intercept_share": "of the budget, for the mean label",
+    "knee": "time at which the rate has halved",
+    "knots": "times in [0, 1]",
+    "label_bound": "largest label, in units of the labels",
+    "label_noise": "standard deviation of the labels' noise",
+    "largest_norm": "of a feature vector",
+    "max_steps": "steps of the solver",
+    "noise": "how it is drawn; none: simulated, from a key",
+    "noise_multiplier": "noise on the sum over the clip norm",
+    "noise_scale": "sigma; multiplier 2 sigma / sqrt(learning rate)",
+    "num_features": "random features",
+    "num_knots": "knots of the schedule",
+    "num_projections": "functions that are fitted",
+    "num_records": "records of the data set",
+    "num_steps": "steps",
+    "num_test": "held-out rows",
+    "num_train": "training rows",
+    "peak": "learning rate at time 0",
+    "power": "exponent of the decay",
+    "rank": "modes whose covariances are kept in full",
+    "rates": "learning rates of the steps",
+    "residual_bound": "largest label less the intercept",
+    "rho": "Gaussian DP parameter mu of the release",
+    "sampler": "which records a batch has",
+    "sampling_rate": "share of the records in a batch",
+    "signal": "standard deviation of the log-odds",
+    "spectrum": "eigenvalues of the inputs' covariance",
+    "strategy": "correlation of the noise over steps",
+    "target": "true parameters, in the eigenbasis",
+    "tolerance": "of the solver's gradient",
+}
 
 
 class AbstractDescription(AbstractExplained, eqx.Module):
@@ -53,7 +113,7 @@ class AbstractDescription(AbstractExplained, eqx.Module):
         return type(self)(**kept, **changes)
 
     def _argument(self, name: str) -> Any:
-        """What the constructor is given again for an argument that stays as it is."""
+        """The value that `replace` gives to the constructor for an argument that is not changed."""
         return getattr(self, name)
 
     def _shown(self) -> dict[str, Any]:
@@ -68,7 +128,7 @@ class AbstractDescription(AbstractExplained, eqx.Module):
         }
 
     def _derived(self) -> dict[str, Any]:
-        """What is shown besides, of concrete arguments that are no batch."""
+        """Further values in the table of concrete arguments that are no batch."""
         return {}
 
     def _notes(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-# Where a package and its module have different names.
+# Packages whose names differ from their modules'.
 _PACKAGES = {"dp_accounting": "dp-accounting", "sklearn": "scikit-learn"}
 
 
@@ -16,9 +16,6 @@ def require_extra(module: str, extra: str, purpose: str, otherwise: str = "") ->
         extra: of jaxdp-lab, that brings it.
         purpose: what needs it, in words.
         otherwise: what else could be done, in words.
-
-    Raises:
-        ModuleNotFoundError: it is not installed.
     """
     try:
         yield
@@ -27,7 +24,7 @@ def require_extra(module: str, extra: str, purpose: str, otherwise: str = "") ->
             raise
         raise ModuleNotFoundError(
             f"{purpose} needs {_PACKAGES.get(module, module)} (the extra '{extra}'): "
-            # Not `jaxdp`, which is another project's name on the index.
+            # The name `jaxdp` on the index is another project's.
             f'pip install -e ".[{extra}]" in a clone, or pip install "jaxdp-lab[{extra}]" from the '
             f"index{otherwise}",
             name=module,

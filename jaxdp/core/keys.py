@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Int, Key
 
-# What a run's key is for.
+# The purposes of a run's key.
 _PURPOSES = ("data", "sampling", "noise", "init")
 # The random streams, by who draws from them: two of these can be given one key.
 _STREAMS = {
@@ -39,11 +39,7 @@ def purpose_key(key: Key[Array, ""], purpose: str) -> Key[Array, ""]:
 
 
 def stream_key(key: Key[Array, ""], stream: str) -> Key[Array, ""]:
-    """The key of a random stream, apart from those of all runs, steps and purposes.
-
-    Args:
-        stream: name of a random stream in this module's registry.
-    """
+    """The key of a random stream of this registry, apart from those of all runs and purposes."""
     return jr.fold_in(key, _STREAMS[stream])
 
 

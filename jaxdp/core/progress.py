@@ -1,4 +1,4 @@
-"""What `progress=` takes: a function of the share that is done, or True for a bar.
+"""Progress of long calls: `progress=` is a function of the share done, or True for a bar.
 
 The first block of a run is compiled before it runs, which may take most of the time. A bar says so
 until that block is back, and measures the speed from there on: an estimate from the first block
@@ -13,23 +13,16 @@ from typing import Any, TextIO
 
 from jaxdp.core.checks import require_callable
 
-Listener = Callable[[float], None]
-
-_WIDEST, _NARROWEST_BAR = 80, 5
-# Where no line can be overwritten, in a file or a pipe, a line is written this often, in seconds.
+_BAR = 20
+# Seconds between two lines in a file or a pipe, where no line can be overwritten.
 _SECONDS_BETWEEN_LINES = 30.0
 
 
 def listener_of(progress: Any, name: str) -> Any:
     """The function that is told of progress, or None.
 
-    Args:
-        progress: None or False for none, True for a bar with the remaining time on standard
-            error, which ends at a share of 1, or a function, which is returned as it is.
-        name: shown before the bar.
-
-    Raises:
-        TypeError: it is something else.
+    None and False stand for none, True for a bar with the remaining time on standard error, which
+    ends at a share of 1; a function is returned as it is.
     """
     if progress is None or progress is False:
         return None
@@ -49,8 +42,6 @@ def listener_of(progress: Any, name: str) -> Any:
 class Bar:
     """A bar on one line of a terminal or a notebook; in files and pipes a line now and then.
 
-    It has no colours, and fits the width of the terminal (or of the variable COLUMNS).
-
     Args:
         name: what is done.
         begun: the share that was done before; nothing is known of how long that took.
@@ -68,11 +59,10 @@ class Bar:
         keep: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self._name, self._keep, self._clock = name, keep, clock
+        self._name, self._begun, self._keep, self._clock = name, begun, keep, clock
         self._stream = sys.stderr if stream is None else stream
         self._is_overwritten = self._stream.isatty() or _is_notebook()
         self._start = self._last = clock()
-        self._begun = self._share = begun
         # When the first block was back, and the share that was done then.
         self._first: tuple[float, float] | None = None
         self._length, self._is_closed = 0, False
@@ -83,48 +73,38 @@ class Bar:
         """Show that this share is done."""
         if self._is_closed:
             return
-        now, self._share = self._clock(), min(share, 1.0)
+        now, share = self._clock(), min(share, 1.0)
         if self._first is None and share > self._begun:
-            self._first = now, self._share
-        if not self._is_overwritten:
-            if now - self._last < _SECONDS_BETWEEN_LINES and share < 1:
-                return
+            self._first = now, share
+        if self._is_overwritten or share == 1 or now - self._last >= _SECONDS_BETWEEN_LINES:
             self._last = now
-        self._write(self._line(now))
+            full = int(share * _BAR)
+            bar = f" |{'#' * full}{' ' * (_BAR - full)}|" if self._is_overwritten else ","
+            left = f", {self._left(now, share)}" if share < 1 else ""
+            ends = f"{_clocked(now - self._start)}{left}"
+            self._write(f"{self._name}: {int(100 * share):3d} %{bar} {ends}")
 
     def close(self) -> None:
         """End the line, or take it back."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        if self._is_overwritten:
+        if not self._is_closed and self._is_overwritten:
             self._print("\n" if self._keep else f"\r{' ' * self._length}\r")
+        self._is_closed = True
 
-    def _line(self, now: float) -> str:
-        spent = _clocked(now - self._start)
-        ends = f"{spent}, {self._remaining(now)}" if self._share < 1 else spent
-        begins = f"{self._name}: {int(100 * self._share):3d} %"
-        room = min(shutil.get_terminal_size().columns - 1, _WIDEST) - len(begins) - len(ends) - 4
-        if not self._is_overwritten or room < _NARROWEST_BAR:
-            return f"{begins}, {ends}"
-        full = int(self._share * room)
-        return f"{begins} |{'#' * full}{' ' * (room - full)}| {ends}"
-
-    def _remaining(self, now: float) -> str:
+    def _left(self, now: float, share: float) -> str:
         """How long it takes, by the blocks that were not compiled."""
         if self._first is None:
             return "compiling"
-        since, begun = self._first
-        if self._share <= begun:
+        since, first = self._first
+        if share <= first:
             return "compiled"
-        return f"{_clocked((now - since) * (1 - self._share) / (self._share - begun))} left"
+        return f"{_clocked((now - since) * (1 - share) / (share - first))} left"
 
     def _write(self, line: str) -> None:
         if not self._is_overwritten:
             self._print(f"{line}\n")
             return
         line = line[: max(shutil.get_terminal_size().columns - 1, 1)]
-        # What is left of a longer line before is overwritten with spaces.
+        # Spaces overwrite the rest of a longer line before.
         self._print(f"\r{line.ljust(self._length)}")
         self._length = len(line)
 
@@ -137,14 +117,13 @@ class Bar:
             self._is_closed = True
 
 
+def _is_notebook() -> bool:
+    """Whether a notebook's kernel runs, whose streams are no terminals but overwrite their line."""
+    ipython = sys.modules.get("IPython")
+    return getattr(ipython and ipython.get_ipython(), "kernel", None) is not None
+
+
 def _clocked(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def _is_notebook() -> bool:
-    """Whether a notebook's kernel runs, whose streams are no terminals but overwrite their line."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return type(shell).__name__ == "ZMQInteractiveShell" or "google.colab" in sys.modules

@@ -11,11 +11,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.core.checks import require_host
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.display.runs import endings, row_at_end, row_over_time, rows_of_time
+from jaxdp.core.display.runs import endings, row_at_end, row_over_time, rows_of_time, tidy_columns
 from jaxdp.core.display.values import in_words, is_known
 from jaxdp.core.extras import require_extra
-from jaxdp.core.pictures.curves import draw_curves
-from jaxdp.core.tidy_columns import tidy_columns
+from jaxdp.core.pictures import draw_curves
 
 if TYPE_CHECKING:
     import pandas
@@ -53,10 +52,10 @@ class Status(enum.IntEnum):
     """
 
     OK = 0
-    DIVERGED = 1  # a recorded risk is not finite
-    SOLVER_STOPPED = 2  # the differential equation's solver gave up before the end
-    INVALID = 3  # traced parameters left their range (an increasing schedule, rho <= 0)
-    UNSTABLE = 4  # a prediction beyond a limit of stability, which is not to be trusted
+    DIVERGED = 1
+    SOLVER_STOPPED = 2
+    INVALID = 3
+    UNSTABLE = 4
 
 
 def status_of(
@@ -260,13 +259,7 @@ def void_unless(valid: Bool[Array, ""], trajectory: Trajectory) -> Trajectory:
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """One named array.
-
-    Attributes:
-        name: of the variable.
-        dims: names of its own dimensions, after those of the axes of a sweep.
-        attrs: its units and what it is.
-    """
+    """One named array: its own dimensions after those of a sweep's axes, its units, what it is."""
 
     name: str
     dims: tuple[str, ...]

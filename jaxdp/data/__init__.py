@@ -1,11 +1,9 @@
 """From files to arrays: tables, digits, images, and their scaling; nothing of learning."""
 
-from jaxdp.data.cifar10 import read_cifar10 as read_cifar10
-from jaxdp.data.images import first_of_classes as first_of_classes
-from jaxdp.data.images import on_sphere as on_sphere
-from jaxdp.data.images import pooled as pooled
-from jaxdp.data.mnist import read_mnist as read_mnist
-from jaxdp.data.standardisation import column_scaling as column_scaling
+from jaxdp.data.cifar10 import read_cifar10
+from jaxdp.data.images import first_of_classes, on_sphere, pooled
+from jaxdp.data.mnist import read_mnist
+from jaxdp.data.standardisation import column_scaling
 
 __all__ = [
     "column_scaling",

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.extras import require_extra
+from jaxdp.data.mnist import fetched
 
 _SIDE, _NUM_COLOURS, _NUM_CLASSES = 32, 3, 10
 _UNPACKED = "cifar-10-batches-bin"
@@ -57,7 +57,7 @@ def read_cifar10(folder: str | pathlib.Path | None = None) -> Cifar10:
         return _fetched()
     require_kind("folder", folder, (str, os.PathLike), "a path, or None")
     folder = pathlib.Path(folder)
-    # As the archive unpacks.
+    # The folder that the archive unpacks to.
     folder = folder / _UNPACKED if (folder / _UNPACKED).is_dir() else folder
     whole = [folder / f"data_batch_{number}.bin" for number in range(1, 6)]
     batches = [path for path in whole if path.is_file()] or sorted(folder.glob("data_batch_*.bin"))
@@ -123,20 +123,6 @@ def _checked(path: pathlib.Path, images: np.ndarray, labels: np.ndarray) -> Cifa
 
 
 def _fetched() -> Cifar10:
-    with require_extra("sklearn", "data", "fetching CIFAR-10", f"; or {_SOURCE}"):
-        from sklearn.datasets import fetch_openml
-    try:
-        pixels, labels = fetch_openml(
-            "CIFAR_10", version=1, return_X_y=True, as_frame=False, parser="liac-arff"
-        )
-    # OSError: no network, no server, no room; ValueError: another data set than asked for.
-    except (OSError, ValueError) as error:
-        raise ValueError(f"CIFAR-10 could not be fetched ({error}); {_SOURCE}") from error
-    pixels, labels = np.asarray(pixels), np.asarray(labels)
-    if pixels.shape != (_NUM_FETCHED, _RECORD - 1) or labels.shape != pixels.shape[:1]:
-        raise ValueError(
-            f"fetched 'CIFAR_10' of unexpected shapes {pixels.shape}, {labels.shape}; {_SOURCE}"
-        )
+    pixels, labels = fetched("CIFAR-10", "CIFAR_10", (_NUM_FETCHED, _RECORD - 1), _SOURCE)
     planes = pixels[:_NUM_TRAIN].astype(np.uint8).reshape(-1, _NUM_COLOURS, _SIDE, _SIDE)
-    numbers = labels[:_NUM_TRAIN].astype(np.int32)
-    return _checked(pathlib.Path("CIFAR_10"), np.moveaxis(planes, 1, -1), numbers)
+    return _checked(pathlib.Path("CIFAR_10"), np.moveaxis(planes, 1, -1), labels[:_NUM_TRAIN])

@@ -97,15 +97,8 @@ def read_whole_table(
 
     No record is taken for a header, and constant columns stay: which rows and columns are used
     does not depend on what the cells hold. What cannot be used is refused, and that refusal is
-    outside any guarantee.
-
-    Args:
-        path, target, drop, is_text_label: as `read_table`.
-        header: likewise, but of None a first line with numbers in it is refused, unless a name
-            that is asked for stands in it.
-
-    Raises:
-        ValueError: the file cannot be read, or the inputs (or labels) are not finite numbers.
+    outside any guarantee. Arguments are those of `read_table`, save that with header=None a first
+    line with numbers in it is refused, unless a name that is asked for stands in it.
     """
     return _read(path, target, drop, header, is_text_label, may_be_bare=False)
 
@@ -158,9 +151,6 @@ def read_inputs(
         header: whether the first line of a text names the columns. None: it does where `wanted`
             are names, else as `read_table`. Of a table without names, and for numbers in place of
             names, as many columns as are wanted are taken by position.
-
-    Raises:
-        ValueError: the file cannot be read, a column is missing, or a cell is no finite number.
     """
     path = pathlib.Path(path)
     is_nameless = list(wanted) == [str(i) for i in range(len(wanted))]

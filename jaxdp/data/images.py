@@ -87,9 +87,6 @@ def pooled(images: Any, side: int) -> Float[np.ndarray, "images side side colour
     Returns:
         Smaller images, in the unit of the pixels.
 
-    Raises:
-        ValueError: the images are not square, or `side` does not divide theirs.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.data import pooled

@@ -89,15 +89,7 @@ def _find(folder: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def read_idx(path: pathlib.Path, num_axes: int) -> np.ndarray:
-    """Unsigned bytes in IDX form: a magic number, the length of each axis, the values.
-
-    Args:
-        path: of the file; one that ends in .gz is decompressed.
-        num_axes: 1 for labels, 3 for images.
-
-    Raises:
-        ValueError: the file is broken, or another one (says which, and why).
-    """
+    """Unsigned bytes in IDX form, gzipped or not: a magic number, each axis's length, values."""
     content = path.read_bytes()
     if path.suffix == ".gz":
         try:
@@ -119,20 +111,27 @@ def read_idx(path: pathlib.Path, num_axes: int) -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
-def _fetched() -> Mnist:
-    with require_extra("sklearn", "data", "fetching MNIST", f"; or {_SOURCE}"):
+def fetched(
+    what: str, name: str, shape: tuple[int, int], source: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels and int32 labels of OpenML's data set `name`; `source` says what to give instead."""
+    with require_extra("sklearn", "data", f"fetching {what}", f"; or {source}"):
         from sklearn.datasets import fetch_openml
     try:
-        pixels, labels = fetch_openml(
-            "mnist_784", version=1, return_X_y=True, as_frame=False, parser="liac-arff"
-        )
+        found = fetch_openml(name, version=1, return_X_y=True, as_frame=False, parser="liac-arff")
     # OSError: no network, no server, no room; ValueError: another data set than asked for.
     except (OSError, ValueError) as error:
-        raise ValueError(f"MNIST could not be fetched ({error}); {_SOURCE}") from error
-    images, labels = _scaled(np.asarray(pixels)), np.asarray(labels).astype(np.int32)
-    if images.shape != (_NUM_TRAIN + 10_000, _SIDE**2) or labels.shape != images.shape[:1]:
+        raise ValueError(f"{what} could not be fetched ({error}); {source}") from error
+    pixels, labels = map(np.asarray, found)
+    if pixels.shape != shape or labels.shape != shape[:1]:
         raise ValueError(
-            f"fetched 'mnist_784' of unexpected shapes {images.shape}, {labels.shape}; {_SOURCE}"
+            f"fetched {name!r} of unexpected shapes {pixels.shape}, {labels.shape}; {source}"
         )
+    return pixels, labels.astype(np.int32)
+
+
+def _fetched() -> Mnist:
+    pixels, labels = fetched("MNIST", "mnist_784", (_NUM_TRAIN + 10_000, _SIDE**2), _SOURCE)
+    images = _scaled(pixels)
     train, test = slice(_NUM_TRAIN), slice(_NUM_TRAIN, None)
     return Mnist(images[train], labels[train], images[test], labels[test])

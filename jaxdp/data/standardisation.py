@@ -29,11 +29,7 @@ class Table(NamedTuple):
 
 
 def standardise(inputs: Any, labels: Any) -> Table:
-    """Check a table, centre it and scale its inputs by one number.
-
-    Raises:
-        ValueError: says which of shape, missing values, constant columns or too few rows it is.
-    """
+    """Check a table, centre it and scale its inputs by one number."""
     inputs, labels = host_array("inputs", inputs), host_array("labels", labels)
     if inputs.ndim != 2 or labels.shape != inputs.shape[:1]:
         raise ValueError(
@@ -113,15 +109,6 @@ def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
     require_scalar("floor", floor)
     if not (np.isfinite(floor) and floor >= 0):
         raise ValueError(f"expected a finite floor >= 0, got {floor}")
-    rows, deviations = _deviations(rows)
-    varies = rows.max(axis=0) > rows.min(axis=0)
-    divisors = np.maximum(deviations, floor * np.sqrt(np.mean(deviations**2)))
-    factors = np.divide(1.0, divisors, out=np.zeros(len(divisors)), where=varies)
-    return ColumnScaling(rows.mean(axis=0, dtype=np.float64), factors)
-
-
-def _deviations(rows: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A table of training rows and the standard deviation of each column."""
     require_host("rows", rows)
     require_real("rows", rows)
     rows = np.asarray(rows)
@@ -129,4 +116,8 @@ def _deviations(rows: Any) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"expected rows of shape (rows, columns), got {rows.shape}")
     if not np.isfinite(rows).all():
         raise ValueError("expected finite rows, got NaN or infinite entries")
-    return rows, rows.std(axis=0, dtype=np.float64)
+    deviations = rows.std(axis=0, dtype=np.float64)
+    varies = rows.max(axis=0) > rows.min(axis=0)
+    divisors = np.maximum(deviations, floor * np.sqrt(np.mean(deviations**2)))
+    factors = np.divide(1.0, divisors, out=np.zeros(len(divisors)), where=varies)
+    return ColumnScaling(rows.mean(axis=0, dtype=np.float64), factors)

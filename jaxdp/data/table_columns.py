@@ -14,11 +14,8 @@ _MOST_NAMED = 5
 class UnusableColumnsError(ValueError):
     """Some columns of a table cannot be used, and leaving out columns may help.
 
-    Attributes:
-        reason: what is wrong, without the advice.
-        columns: numbers of the columns to leave out; empty where any will do.
-        is_constant: whether they are all constant.
-        otherwise: what else would help, where something does.
+    `columns` are the numbers of those to leave out, empty where any will do; `is_constant` says
+    whether they are all constant, `otherwise` what else would help.
     """
 
     def __init__(
@@ -43,17 +40,7 @@ class UnusableColumnsError(ValueError):
 def chosen_columns(
     path: pathlib.Path, names: list[str], target: str | int | None, drop: Sequence[str | int]
 ) -> tuple[int, list[int]]:
-    """Places of the label and of the inputs.
-
-    Args:
-        path: of the file, for messages.
-        names: of all columns.
-        target: name or number of the label; None is the last.
-        drop: names or numbers of columns that are neither.
-
-    Raises:
-        ValueError: no such column, or none is left for the inputs.
-    """
+    """Places of the label, by default the last column, and of the inputs."""
     dropped = {_place(name, names, path) for name in drop}
     label = len(names) - 1 if target is None else _place(target, names, path)
     if label in dropped:
@@ -82,7 +69,7 @@ def _place(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
 def fault(
     names: Sequence[str], columns: Sequence[np.ndarray], used: Sequence[int]
 ) -> tuple[str, str, list[int]] | None:
-    """What is wrong with the columns that are used, what helps, and which; None of finite numbers.
+    """The fault of the used columns, its remedy, and their numbers; None where all are finite.
 
     All of them are named, so that one more try is enough, and no cell is shown: it may be private.
     """

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxdp.core.extras import require_extra
 
-# What stands for a missing number; a column of texts is taken as it is written.
+# Cells that stand for a missing number; a column of texts is taken as it is written.
 _MISSING = ("", "-", "?", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "none", "None")
 # pandas takes a column of these for booleans.
 _BOOLEANS = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
@@ -99,7 +99,7 @@ def place_of(wanted: str | int, num_columns: int) -> int | None:
 
 
 def _layout(path: pathlib.Path) -> tuple[str, int]:
-    """What stands between cells, and the number of the line that the first row begins in."""
+    """The mark between cells, and the number of the line that the first row begins in."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             numbered = ((i, line) for i, line in enumerate(file) if line.strip())
@@ -116,7 +116,7 @@ def _layout(path: pathlib.Path) -> tuple[str, int]:
         reason = "not a text file in UTF-8; give a CSV, a text table or an .npz"
     except csv.Error as error:
         reason = f"not a table ({error})"
-    # Not in the handler: the error that it handles may show a cell, and would be chained.
+    # Raised outside the handler, whose error may show a cell and would be chained.
     raise ValueError(f"{path}: {reason}")
 
 
@@ -170,7 +170,7 @@ def _is_header(
 
 
 def _kinds(cells: Sequence[str]) -> list[str]:
-    """What each cell is; a word has a letter in it, a date or digits with blanks is "other"."""
+    """The kind of each cell; a word has a letter in it, a date or digits with blanks is "other"."""
     numbers = ~np.isnan(as_numbers(cells))
     return [_kind(cell, is_number) for cell, is_number in zip(cells, numbers, strict=True)]
 
@@ -231,7 +231,7 @@ def _read_npz(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
     except MemoryError:
         raise
     except Exception:
-        # What reading an archive may raise has no common name.
+        # The errors of reading an archive have no common class.
         raise ValueError(
             f"{path}: not a readable .npz of plain arrays: it is damaged or holds pickled objects"
         ) from None

@@ -24,9 +24,8 @@ from jaxdp.kernels import (
 )
 from jaxdp.kernels.base import require_feature_map, require_kernel
 from jaxdp.kernels.features.public_features import is_placed
-from jaxdp.kernels.release.columns import in_order
-from jaxdp.kernels.release.fit_arguments import check_seeds
-from jaxdp.kernels.release.table_inputs import real_array
+from jaxdp.kernels.release.released_function import check_seeds
+from jaxdp.kernels.release.tables import in_order, real_array
 
 # Published with every release; not a number that somebody would choose as a secret.
 PUBLIC_SEED = 20_220_501
@@ -58,11 +57,7 @@ class HidesNoiseSeed:
     """
 
     def get_params(self: Any, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments by name, as scikit-learn asks for them.
-
-        Args:
-            deep: whether those of parameters that are estimators are included.
-        """
+        """The constructor's arguments by name, as scikit-learn asks for them."""
         params = BaseEstimator.get_params(self, deep=deep)
         seed = params["noise_seed"]
         # One that came from here, in a copy, must stay the same object.
@@ -78,12 +73,6 @@ def training_data(
 
     Their number and names are noted in the estimator. Both are made numbers first: scikit-learn's
     errors show what it cannot read.
-
-    Returns:
-        Inputs, labels, and the names of a data frame's columns; of an array their numbers.
-
-    Raises:
-        TypeError: a column of the inputs is text; it is named.
     """
     inputs = _real_rows(X)
     labels: Any = real_array("y", y) if y_numeric and y is not None else y
@@ -142,15 +131,7 @@ def learner_bound(estimator: Any) -> float:
 
 
 def kernel_of(estimator: Any, names: Sequence[str]) -> AbstractKernel:
-    """The estimator's kernel on its inputs; every choice in it is free of the data.
-
-    Args:
-        estimator: with its arguments.
-        names: of the columns.
-
-    Raises:
-        ValueError, TypeError: it, the bound or the ranges are not as described.
-    """
+    """The estimator's kernel on its inputs; every choice in it is free of the data."""
     radius, given, kernel = estimator.input_bound, estimator.input_range, estimator.kernel
     if radius is not None and given is not None:
         raise ValueError("expected input_bound or input_range, got both")
@@ -182,13 +163,7 @@ def _check_bound(radius: Any) -> None:
 def ranges_of(
     given: Any, names: Sequence[str]
 ) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
-    """Both ends of the range of every column, by name where they are labelled.
-
-    Raises:
-        TypeError: it is no pair, or not of numbers.
-        ValueError: an end has another number of columns or lacks one, a range is empty, or lists
-            of two columns may be lows and highs as well as a range for each.
-    """
+    """The two ends of the range of every column, by name where they are labelled."""
     expected = (
         "expected input_range to be (low, high), each a number or one for each of the "
         f"{len(names)} columns"
@@ -251,12 +226,7 @@ def _shown(given: Any) -> str:
 
 
 def budget_and_seeds(estimator: Any) -> dict[str, Any]:
-    """The keywords of every learner's fit.
-
-    Raises:
-        TypeError: a seed is neither None nor an int.
-        ValueError: one is out of its range, or they are the same.
-    """
+    """The keywords of every learner's fit."""
     public = PUBLIC_SEED if estimator.random_state is None else estimator.random_state
     check_seeds(public, estimator.noise_seed, public_name="random_state")
     return {

@@ -29,8 +29,8 @@ from jaxdp.kernels import (
     PrivateKernelClassifier,
     ReleasedFunction,
 )
-from jaxdp.kernels.release.columns import columns_of
-from jaxdp.losses import AbstractMarginLoss, Logistic, Softmax
+from jaxdp.kernels.release.tables import columns_of
+from jaxdp.losses import AbstractClassificationLoss, Logistic, Softmax
 from jaxdp.privacy import Cost, Release, Unproved
 
 _CLASSES_READ = (
@@ -40,12 +40,11 @@ _CLASSES_READ = (
 
 
 class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
-    r"""Private classification into two or more classes: `jaxdp.kernels.PrivateKernelClassifier`.
+    """Private classification into two or more classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:
-        epsilon, delta, input_bound, input_range: as `DPKernelRidge`.
-        kernel, num_projections, num_features, feature_map: as `DPKernelRidge`.
-        random_state, noise_seed: as `DPKernelRidge`.
+        epsilon, delta, input_bound, input_range, kernel, num_projections, num_features,
+            feature_map, random_state, noise_seed: as `DPKernelRidge`.
         classes: the labels, public. None reads them off `y`: nothing is private then, and the
             epsilon of `cost_` is infinite.
         loss: of two classes a margin loss of `jaxdp.losses`: `Logistic()` (None) or `HuberHinge`;
@@ -57,15 +56,8 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
     Attributes:
         release_: the `jaxdp.kernels.ReleasedFunction`; positive scores stand for `classes_[1]`,
             and of several scores a row the largest for the class.
-        cost_: what it costs.
         classes_: the labels in ascending order.
-        n_features_in_, feature_names_in_: of the inputs at fit.
-
-    In a grid search or cross-validation every fit spends its own budget, and `cost_` is that of
-    one fit alone. `predict` checks the names of columns, and `release_` takes a data frame's
-    columns by name.
-
-    `score` reads the data that it is given without privacy.
+        cost_, n_features_in_, feature_names_in_: as `DPKernelRidge`.
 
     Example:
         >>> import numpy as np
@@ -89,7 +81,7 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         kernel: AbstractKernel | None = None,
         num_projections: int = 200,
         num_features: int = 2048,
-        loss: AbstractMarginLoss | Softmax | None = None,
+        loss: AbstractClassificationLoss | None = None,
         ridge: float | None = None,
         max_steps: int | None = None,
         tolerance: float | None = None,
@@ -149,8 +141,7 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
             input_bound=learner_bound(self),
             feature_map=feature_map_of(self, names),
         )
-        numbers = np.searchsorted(self.classes_, labels).astype(float)
-        targets = numbers if isinstance(loss, Softmax) else 2 * numbers - 1
+        targets = np.asarray(loss.class_labels)[np.searchsorted(self.classes_, labels)]
         release = learner.fit(inputs, targets, **budget_and_seeds(self))
         if self.classes is None:
             release = without_proof(release)
@@ -198,18 +189,13 @@ def without_proof(release: ReleasedFunction) -> ReleasedFunction:
     return dataclasses.replace(release, statement=nothing)
 
 
-def _loss(given: Any, num_classes: int) -> AbstractMarginLoss | Softmax:
-    """The loss, or the one of so many classes where none is given.
-
-    Raises:
-        TypeError: it is no loss of a classifier.
-        ValueError: it is of another number of classes.
-    """
+def _loss(given: Any, num_classes: int) -> AbstractClassificationLoss:
+    """The loss, or the one of so many classes where none is given."""
     if given is None:
         return Logistic() if num_classes == 2 else Softmax(num_classes)
     expected = "jaxdp.losses.Logistic() or Softmax(k)"
-    require_kind("loss", given, (AbstractMarginLoss, Softmax), expected)
-    of = given.num_classes if isinstance(given, Softmax) else 2
+    require_kind("loss", given, AbstractClassificationLoss, expected)
+    of = len(given.class_labels)
     if of != num_classes:
         raise ValueError(
             f"expected a loss of {num_classes} classes, got {type(given).__name__} of {of}"
@@ -218,12 +204,7 @@ def _loss(given: Any, num_classes: int) -> AbstractMarginLoss | Softmax:
 
 
 def all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
-    """The classes in ascending order.
-
-    Raises:
-        TypeError: the classes are no sequence, or texts stand among others.
-        ValueError: there are fewer than two, one stands twice, or a label is none of them.
-    """
+    """The classes in ascending order."""
     if given is not None and np.ndim(given) != 1:
         kind = type(given).__name__
         raise TypeError(f"expected classes to be a list of labels, such as (0, 1), got {kind}")

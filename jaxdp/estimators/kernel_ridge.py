@@ -24,7 +24,7 @@ from jaxdp.kernels import (
     AbstractStatisticsRule,
     PrivateKernelRidge,
 )
-from jaxdp.kernels.release.columns import columns_of
+from jaxdp.kernels.release.tables import columns_of
 from jaxdp.privacy import Cost
 
 

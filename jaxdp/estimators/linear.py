@@ -30,9 +30,8 @@ from jaxdp.estimators.kernel_classifier import (
 )
 from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures, RangeScaling
 from jaxdp.kernels.base import AbstractFeatureMap
-from jaxdp.kernels.release.columns import Columns as TableNames
-from jaxdp.kernels.release.columns import columns_of
-from jaxdp.kernels.release.table_inputs import real_array
+from jaxdp.kernels.release.tables import Columns as TableNames
+from jaxdp.kernels.release.tables import columns_of, real_array
 from jaxdp.privacy import Cost, gaussian_mu
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.regression import (

@@ -1,4 +1,4 @@
-"""What a sweep has found, as slices of a grid: two axes, at chosen values of the others."""
+"""Slices of a sweep's grid: two axes, at chosen values of the others."""
 
 import importlib
 import os

@@ -19,7 +19,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import require_kind, require_shape
+from jaxdp.core.checks import require_count, require_key, require_kind, require_shape
 from jaxdp.core.description import AbstractDescription
 
 
@@ -32,11 +32,7 @@ class AbstractFeatureMap(AbstractDescription):
 
     @abc.abstractmethod
     def __call__(self, inputs: Float[Array, "n dim"]) -> Float[Array, "n outputs"]:
-        """z of every row.
-
-        Raises:
-            ValueError: the inputs are not rows of `dim` numbers.
-        """
+        """z of every row; a ValueError unless these are rows of `dim` numbers."""
 
     @property
     @abc.abstractmethod
@@ -49,9 +45,9 @@ class AbstractFeatureMap(AbstractDescription):
         """M, how many features there are."""
 
     @property
-    @abc.abstractmethod
     def norm_bound(self) -> float:
         """What |z(x)| never exceeds but by rounding, for any x at all; infinite where unproved."""
+        return math.inf
 
 
 class AbstractInputScaling(AbstractFeatureMap):
@@ -84,11 +80,7 @@ class AbstractKernel(AbstractDescription):
     def __call__(
         self, first: Float[Array, "n dim"], second: Float[Array, "m dim"]
     ) -> Float[Array, "n m"]:
-        """The Gram matrix $k(x_i, y_j)$.
-
-        Raises:
-            ValueError: the inputs are not rows of as many numbers.
-        """
+        """The Gram matrix $k(x_i, y_j)$; a ValueError unless both have rows of as many numbers."""
 
     @abc.abstractmethod
     def diagonal(self, inputs: Float[Array, "n dim"]) -> Float[Array, " n"]:
@@ -96,11 +88,7 @@ class AbstractKernel(AbstractDescription):
 
     @abc.abstractmethod
     def bound(self, radius: float = math.inf) -> float:
-        r"""$\kappa$, the largest $\sqrt{k(x, x)}$ over $|x| \le$ `radius`; it may be infinite.
-
-        Raises:
-            ValueError: the kernel asks for a radius, and it is not positive.
-        """
+        r"""$\kappa$, the largest $\sqrt{k(x, x)}$ over $|x| \le$ `radius`; it may be infinite."""
 
     @abc.abstractmethod
     def features(self, num_features: int, dim: int, *, key: Key[Array, ""]) -> AbstractFeatureMap:
@@ -129,11 +117,7 @@ class AbstractStationaryKernel(AbstractKernel):
     def frequencies(
         self, num_frequencies: int, dim: int, *, key: Key[Array, ""]
     ) -> Float[Array, "frequencies dim"]:
-        r"""Independent draws of $\omega$; the first ones do not depend on how many there are.
-
-        Raises:
-            NotCoveredError: this kernel of the family has no such law.
-        """
+        r"""Independent draws of $\omega$; the first ones do not depend on how many there are."""
 
 
 def require_kernel(kernel: Any) -> None:
@@ -147,20 +131,22 @@ def require_feature_map(name: str, features: Any) -> None:
     require_kind(name, features, AbstractFeatureMap, expected)
 
 
-def as_rows(name: str, value: Any, dim: int | None = None) -> Float[Array, "n dim"]:
-    """The value as a floating-point matrix of one input a row, in float32 at least.
+def check_draws(num_features: Any, dim: Any, key: Any) -> None:
+    """Raise ValueError or TypeError unless random features can be drawn from these."""
+    require_count("num_features", num_features)
+    require_count("dim", dim)
+    require_key(key)
 
-    Raises:
-        ValueError: it is not one, or its rows are not of length `dim`.
-        TypeError: it is not made of real numbers.
-    """
+
+def as_rows(name: str, value: Any, dim: int | None = None) -> Float[Array, "n dim"]:
+    """The value as a floating-point matrix of one input a row, in float32 at least."""
     rows = as_wide_float(value)
     require_shape(name, rows, (None, dim))
     return rows
 
 
 def row_pair(first: Any, second: Any) -> tuple[Float[Array, "n dim"], Float[Array, "m dim"]]:
-    """Both arguments of a kernel as matrices of one type; errors as `as_rows`."""
+    """The two arguments of a kernel as matrices of one type."""
     first = as_rows("first", first)
     second = as_rows("second", second, first.shape[1])
     dtype = jnp.promote_types(first.dtype, second.dtype)

@@ -25,9 +25,8 @@ def row_blocks(
 ) -> Iterator[np.ndarray]:
     """The function's values at consecutive rows, block after block, on the host.
 
-    Every block has the same shape, the last one's missing rows being zeros that are cut off again:
-    one compilation, and about 2 `rows` x outputs numbers in memory. The next block is computed
-    while the caller looks at the last one.
+    Every block has the same shape, the last one padded and cut off again: one compilation. The next
+    block is computed while the caller looks at the last one.
 
     Args:
         function: of rows, one row at a time: a feature map, or anything that `equinox.filter_jit`
@@ -69,8 +68,6 @@ def blockwise(
 ) -> np.ndarray:
     """The function at all rows, computed in blocks.
 
-    The result alone is held whole, (n, ...); where that is too much, sum over `row_blocks`.
-
     Args:
         function: of rows, as for `row_blocks`.
         inputs: (n, d), with n >= 0.
@@ -102,9 +99,6 @@ def host_gram(
 
     It is computed on JAX's default device, and on the host where that is a TPU, which has none.
     The kernel's own numbers (its scale) stay as they were given, in float32 by default.
-
-    Raises:
-        ValueError: a value is not finite.
     """
     with in_float64():
         gram = np.asarray(kernel(_wide(first), _wide(second)), np.float64)

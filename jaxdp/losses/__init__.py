@@ -5,11 +5,16 @@ In the docstrings PK is "Optimal differentially private kernel learning with ran
 
 from jaxdp.losses.base import AbstractClassificationLoss as AbstractClassificationLoss
 from jaxdp.losses.base import AbstractLoss as AbstractLoss
+from jaxdp.losses.base import AbstractMarginLoss as AbstractMarginLoss
+from jaxdp.losses.base import AbstractResidualLoss as AbstractResidualLoss
 from jaxdp.losses.base import AbstractScalarLoss as AbstractScalarLoss
+from jaxdp.losses.base import AbstractUnivariateLoss as AbstractUnivariateLoss
 from jaxdp.losses.base import ClippedSlope as ClippedSlope
-from jaxdp.losses.base import SignalSlope as SignalSlope
-from jaxdp.losses.gaussian.softmax_slope import CorrelatedSlope as CorrelatedSlope
-from jaxdp.losses.gaussian.softmax_slope import IsotropicSlope as IsotropicSlope
+from jaxdp.losses.corners import HuberHinge as HuberHinge
+from jaxdp.losses.corners import SmoothedAbsolute as SmoothedAbsolute
+from jaxdp.losses.corners import SmoothedQuantile as SmoothedQuantile
+from jaxdp.losses.gaussian.softmax import CorrelatedSlope as CorrelatedSlope
+from jaxdp.losses.gaussian.well_specified_logistic import SignalSlope as SignalSlope
 from jaxdp.losses.gaussian.well_specified_logistic import (
     well_specified_risk as well_specified_risk,
 )
@@ -19,13 +24,7 @@ from jaxdp.losses.gaussian.well_specified_logistic import (
 from jaxdp.losses.linear_model import loss_gradient as loss_gradient
 from jaxdp.losses.linear_model import loss_smoothness as loss_smoothness
 from jaxdp.losses.linear_model import slope_limits as slope_limits
-from jaxdp.losses.lipschitz import AbstractLipschitzLoss as AbstractLipschitzLoss
 from jaxdp.losses.logistic import Logistic as Logistic
-from jaxdp.losses.margin import AbstractMarginLoss as AbstractMarginLoss
-from jaxdp.losses.margin import HuberHinge as HuberHinge
-from jaxdp.losses.residual import AbstractResidualLoss as AbstractResidualLoss
-from jaxdp.losses.residual import SmoothedAbsolute as SmoothedAbsolute
-from jaxdp.losses.residual import SmoothedQuantile as SmoothedQuantile
 from jaxdp.losses.softmax import Softmax as Softmax
 from jaxdp.losses.squared import HalfSquared as HalfSquared
 from jaxdp.losses.squared import Huber as Huber
@@ -33,17 +32,16 @@ from jaxdp.losses.squared import Squared as Squared
 
 __all__ = [
     "AbstractClassificationLoss",
-    "AbstractLipschitzLoss",
     "AbstractLoss",
     "AbstractMarginLoss",
     "AbstractResidualLoss",
     "AbstractScalarLoss",
+    "AbstractUnivariateLoss",
     "ClippedSlope",
     "CorrelatedSlope",
     "HalfSquared",
     "Huber",
     "HuberHinge",
-    "IsotropicSlope",
     "Logistic",
     "SignalSlope",
     "SmoothedAbsolute",

@@ -7,19 +7,44 @@ values.
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.numerics.clipped_gaussian import clipped_mean, clipped_square, inside_probability
-from jaxdp.losses.base import AbstractScalarLoss, ClippedSlope
-from jaxdp.losses.gaussian.expected_huber import expected_huber
-from jaxdp.losses.labels import require_real_labels
-from jaxdp.losses.residual import AbstractResidualLoss
+from jaxdp.losses.base import AbstractResidualLoss, ClippedSlope
+from jaxdp.losses.gaussian.huber import expected_huber
 
 
-class Squared(AbstractScalarLoss):
+class AbstractSquaredLoss(AbstractResidualLoss):
+    r"""The square $\frac c2 (f - y)^2$, c its `curvature_bound`."""
+
+    @property
+    def square_curvature(self):
+        return self.curvature_bound
+
+    @property
+    def slope_bound(self):
+        return jnp.inf
+
+    def value_at(self, u, xp):
+        return self.curvature_bound * u**2 / 2
+
+    def slope_at(self, u, xp):
+        return self.curvature_bound * u
+
+    def curvature_at(self, u, xp):
+        return self.curvature_bound * xp.ones_like(u)
+
+    def expected_value_at(self, mean, variance):
+        return self.curvature_bound * (mean**2 + variance) / 2
+
+    def clipped_slope_at(self, mean, variance, limit):
+        c = self.curvature_bound
+        return _of_gaussian(c * mean, c**2 * variance, c, limit)
+
+
+class Squared(AbstractSquaredLoss):
     r"""The squared loss, $(f - y)^2$, of slope $2(f - y)$: the loss of `DPGD`.
 
     Example:
@@ -32,27 +57,8 @@ class Squared(AbstractScalarLoss):
     def curvature_bound(self):
         return 2.0
 
-    @property
-    def slope_bound(self):
-        return jnp.inf
 
-    def value(self, prediction, label):
-        return (prediction - label) ** 2
-
-    def slope(self, prediction, label):
-        return 2 * (prediction - label)
-
-    def clipped_slope(self, mean, variance, label, limit):
-        return _of_gaussian(self.slope(mean, label), 4 * variance, 2, limit)
-
-    def expected_value(self, mean, variance, label):
-        return (mean - label) ** 2 + variance
-
-    def require_labels(self, name, labels):
-        require_real_labels(name, labels)
-
-
-class HalfSquared(AbstractScalarLoss):
+class HalfSquared(AbstractSquaredLoss):
     r"""Half the squared loss, $(f - y)^2/2$, of slope $f - y$: the loss of `LinearRegression`.
 
     Example:
@@ -65,27 +71,8 @@ class HalfSquared(AbstractScalarLoss):
     def curvature_bound(self):
         return 1.0
 
-    @property
-    def slope_bound(self):
-        return jnp.inf
 
-    def value(self, prediction, label):
-        return (prediction - label) ** 2 / 2
-
-    def slope(self, prediction, label):
-        return prediction - label
-
-    def clipped_slope(self, mean, variance, label, limit):
-        return _of_gaussian(self.slope(mean, label), variance, 1, limit)
-
-    def expected_value(self, mean, variance, label):
-        return ((mean - label) ** 2 + variance) / 2
-
-    def require_labels(self, name, labels):
-        require_real_labels(name, labels)
-
-
-class Huber(AbstractScalarLoss, AbstractResidualLoss):
+class Huber(AbstractResidualLoss):
     r"""Huber's loss, whose slope is the residual $r = f - y$ cut at $\pm w$.
 
     $r^2/2$ for $|r| \le w$ and $w|r| - w^2/2$ beyond.
@@ -118,44 +105,26 @@ class Huber(AbstractScalarLoss, AbstractResidualLoss):
     def slope_bound(self):
         return self.width
 
-    def value(self, prediction, label):
+    def value_at(self, u, xp):
         # Without a square of the residual, which may overflow.
-        slope = self.slope(prediction, label)
-        return slope * (prediction - label - slope / 2)
+        slope = self.slope_at(u, xp)
+        return slope * (u - slope / 2)
 
-    def slope(self, prediction, label):
-        return jnp.clip(prediction - label, -self.width, self.width)
+    def slope_at(self, u, xp):
+        return xp.clip(u, -self.width, self.width)
 
-    def clipped_slope(self, mean, variance, label, limit):
-        found = _of_gaussian(mean - label, variance, 1, jnp.minimum(limit, self.width))
+    def curvature_at(self, u, xp):
+        return xp.where(xp.abs(u) <= self.width, 1.0, 0.0)
+
+    def expected_value_at(self, mean, variance):
+        return expected_huber(mean, variance, self.width)
+
+    def clipped_slope_at(self, mean, variance, limit):
+        found = _of_gaussian(mean, variance, 1, jnp.minimum(limit, self.width))
         # A slope that the loss itself has cut is not clipped.
         is_clipping = limit < self.width
         clipped = jnp.where(is_clipping, found.clipped, jnp.zeros_like(found.clipped))
         return ClippedSlope(found.mean, found.square, found.derivative, clipped)
-
-    def expected_value(self, mean, variance, label):
-        return expected_huber(mean - label, variance, self.width)
-
-    def require_labels(self, name, labels):
-        require_real_labels(name, labels)
-
-    @property
-    def lipschitz(self):
-        return float(self.width)
-
-    @property
-    def smoothness(self):
-        return 1.0
-
-    def value_of_residual(self, residuals):
-        slopes = self.slope_of_residual(residuals)
-        return slopes * (residuals - slopes / 2)
-
-    def slope_of_residual(self, residuals):
-        return np.clip(residuals, -self.lipschitz, self.lipschitz)
-
-    def curvature_of_residual(self, residuals):
-        return np.where(np.abs(residuals) <= self.lipschitz, 1.0, 0.0)
 
 
 def _of_gaussian(mean, variance, steepness, limit) -> ClippedSlope:

@@ -9,10 +9,10 @@ from jaxdp.core.checks import require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.planning.features.private_training import plan_training
 from jaxdp.planning.features.training_plan import TrainingPlan
-from jaxdp.planning.streams.box import Box
-from jaxdp.planning.streams.greedy.optimal import Optimal
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan
 from jaxdp.planning.streams.one_pass_planning import plan_one_pass
+from jaxdp.planning.streams.optimal import Optimal
+from jaxdp.planning.streams.robust import Box
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.base import AbstractProblem

@@ -1,12 +1,11 @@
 """Pictures: results in, a matplotlib Figure out. No global style is touched."""
 
-from jaxdp.comparison import plot_comparison as plot_comparison
-from jaxdp.plots.grids import plot_grid as plot_grid
-from jaxdp.plots.images import plot_images as plot_images
-from jaxdp.plots.parts import plot_parts as plot_parts
-from jaxdp.plots.plans import plot_plan as plot_plan
-from jaxdp.plots.reconstructions import plot_reconstruction as plot_reconstruction
-from jaxdp.plots.sliders import show_sliders as show_sliders
+from jaxdp.comparison import plot_comparison
+from jaxdp.plots.grids import plot_grid
+from jaxdp.plots.images import plot_images, plot_reconstruction
+from jaxdp.plots.parts import plot_parts
+from jaxdp.plots.plans import plot_plan
+from jaxdp.plots.sliders import show_sliders
 
 __all__ = [
     "plot_comparison",

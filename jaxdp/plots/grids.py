@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.core.pictures.figures import given_axes, new_figure
+from jaxdp.core.pictures import given_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
     from xarray import DataArray
 
-# Beyond this many times the least value a map is one colour: what is far off does not matter.
+# A map is one colour beyond this many times the least value: values far off do not matter.
 _RANGE = 100
 _MOST_COLUMNS = 4
 _LABELS = {
@@ -110,7 +110,7 @@ def _draw_map(axes: "Axes", values: "DataArray", scale: Any) -> Any:
     drawn = axes.pcolormesh(
         cell_edges(horizontal), cell_edges(vertical), values.data, norm=scale, cmap="viridis_r"
     )
-    # What shows where a cell did not end well.
+    # The colour of cells that did not end well.
     axes.set_facecolor("0.85")
     if np.isfinite(values.data).any():
         row, column = np.unravel_index(np.nanargmin(values.data), values.shape)

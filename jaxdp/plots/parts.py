@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.core.pictures.figures import given_axes, new_figure
+from jaxdp.core.pictures import given_axes, new_figure
 from jaxdp.kernels import ReleasedFunction
 from jaxdp.regression import ColumnFeatures, WithConstant
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.pictures.figures import given_axes, new_figure
+from jaxdp.core.pictures import given_axes, new_figure
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning import OnePassPlan
 

@@ -1,4 +1,4 @@
-"""What a release costs: reads anything that can state what it makes public."""
+"""The verb `account`: the privacy cost of anything that states what it releases."""
 
 import dataclasses
 import math
@@ -134,7 +134,7 @@ def account(thing: Any, *, delta: Any) -> Cost:
 
 
 def _rounded_up(epsilon: float) -> str:
-    """Four decimals, or three digits of a small number; never less than the number."""
+    """A number to four decimals, or three digits of a small one, rounded up."""
     if not 0 < epsilon < math.inf:
         return f"{epsilon:.4f}"
     decimals = 4 if epsilon >= 1e-3 else 2 - math.floor(math.log10(epsilon))

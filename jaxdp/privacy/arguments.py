@@ -1,4 +1,4 @@
-"""What every privacy function asks of its arguments, and where it is computed.
+"""Checks of epsilon, delta and their like, and the choice between host and traced formulas.
 
 Concrete arguments are answered on the host in float64, element by element: a Python float for
 scalars, a float64 NumPy array for arrays. Traced ones are answered by JAX in their own precision,
@@ -28,13 +28,9 @@ def check_delta(delta: Any) -> None:
 
 
 def check_budget(epsilon: Any, delta: Any) -> None:
-    """Raise ValueError unless 0 < epsilon < infinity and delta is one that noise can reach.
+    """Raise unless 0 < epsilon < infinity and delta is one that noise can reach, both scalars.
 
     No finite noise reaches an epsilon of zero, and an infinite one asks for no noise at all.
-
-    Raises:
-        TypeError: one of them is not a number.
-        ValueError: one is out of its range, or not a scalar.
     """
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         require_scalar(name, value)
@@ -52,11 +48,7 @@ def check_non_negative(name: str, value: Any) -> None:
 
 
 def host_scalar(name: str, value: Any) -> Any:
-    """A non-negative scalar as a Python float; a traced one as it is.
-
-    Raises:
-        ValueError: it is negative, not a number, or not a scalar.
-    """
+    """A non-negative scalar as a Python float, else ValueError; a traced one as it is."""
     check_non_negative(name, value)
     if np.ndim(value):
         raise ValueError(
@@ -68,11 +60,7 @@ def host_scalar(name: str, value: Any) -> Any:
 
 
 def answer(host: Callable[..., float], traced: Callable[..., Any], *values: Any) -> Any:
-    """host(*values) in float64 when every value is concrete, else traced(*values) as arrays.
-
-    Raises:
-        ValueError: the shapes do not broadcast.
-    """
+    """host(*values) in float64 when every value is concrete, else traced(*values) as arrays."""
     try:
         shape = np.broadcast_shapes(*(np.shape(value) for value in values))
     except ValueError:

@@ -1,4 +1,4 @@
-r"""From a budget to the noise that keeps it: the inverse of each accountant.
+r"""Calibrations: the least noise that keeps a privacy budget, by inverting each accountant.
 
 Concrete noise is never too little: `account` of it does not exceed the budget. Traced noise is
 larger by the tolerance of the traced formulas (2e-5 in float32, 1e-9 in float64).
@@ -39,9 +39,6 @@ def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releas
     Returns:
         A float, or an array for array or traced arguments.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Example:
         >>> from jaxdp.privacy import gaussian_noise_std
         >>> print(f"{gaussian_noise_std(1.0, 1e-5, sensitivity=2.0, num_releases=4):.2f}")
@@ -59,16 +56,10 @@ def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: 
     $\sigma = \Delta\sqrt{k/(2z)}$ with the largest z that implies (epsilon, delta)-DP.
 
     Args:
-        epsilon: >= 0; infinity gives 0.
-        delta: in (0, 1).
-        sensitivity: Delta, the largest distance between the values of neighbours, >= 0.
-        num_releases: k >= 1, how many are released with this noise each.
+        epsilon, delta, sensitivity, num_releases: as of `gaussian_noise_std`.
 
     Returns:
         A float, or an array for array or traced arguments.
-
-    Raises:
-        ValueError: an argument is out of its range.
 
     Example:
         >>> from jaxdp.privacy import zcdp_noise_std

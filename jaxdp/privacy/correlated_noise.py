@@ -155,7 +155,7 @@ class BufferedToeplitzNoise(AbstractDescription):
 
 
 def _zeros(scales: np.ndarray, decays: np.ndarray) -> np.ndarray:
-    r"""Where $\prod_k(1 - \lambda_k x)\,C^{-1}(x)$ is zero."""
+    r"""The zeros of the polynomial $\prod_k(1 - \lambda_k x)\,C^{-1}(x)$."""
 
     def product_without(left_out):
         kept = [decay for place, decay in enumerate(decays) if place != left_out]

@@ -26,19 +26,14 @@ _Scalar = float | Float[Array, ""]
 
 
 class Proved(NamedTuple):
-    """The strong guarantees of a mechanism, where they are proved.
-
-    Attributes:
-        mu: Gaussian DP, else None.
-        zcdp: zero-concentrated DP, else None.
-    """
+    """The strong guarantees of a mechanism, Gaussian and zero-concentrated DP; None if unproved."""
 
     mu: Any
     zcdp: Any
 
 
 class AbstractMechanism(eqx.Module):
-    """What is proved about a release. Numbers are Python floats, or traced."""
+    """A mechanism: what is proved about a release. Its numbers are Python floats, or traced."""
 
     @property
     @abc.abstractmethod
@@ -53,7 +48,7 @@ class AbstractMechanism(eqx.Module):
     @property
     @abc.abstractmethod
     def assumptions(self) -> tuple[str, ...]:
-        """What the mechanism itself needs, in words."""
+        """Sentences that say what the mechanism itself needs."""
 
     @property
     def sampled(self) -> SampledGaussian | None:
@@ -256,7 +251,7 @@ class Unproved(AbstractMechanism):
 
 
 def _sum(values: Sequence[Any]) -> Any:
-    """Their sum; of floats, never below the truth."""
+    """The sum of some numbers; a sum of floats is never below the exact one."""
     if any(concrete(value) is None for value in values):
         return jnp.stack([jnp.asarray(value, float) for value in values]).sum()
     return math.fsum(values) * (1 + 2**-52) if len(values) > 1 else values[0]

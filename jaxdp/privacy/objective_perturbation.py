@@ -27,7 +27,29 @@ from the end to the middle the sum first falls and then rises, or does one of th
 *Slopes of known sign.* The vertices are 0, two of norm at most $R\sigma/2$, and one of at most
 $R\sigma$.
 
-Derived: tests/privacy/test_objective_perturbation.py checks both by quadrature and on grids.
+*Softmax of k classes* (`jaxdp.kernels.margin.softmax_calibration`). There are $k^2$ vertices
+
+$$ v_{jl} = (e_j - e_y) z^\top - (e_l - e_{y'}) z'^\top, \qquad j, l = 1, \ldots, k, $$
+
+for records (z, y) and (z', y') with $\|z\|, \|z'\| \le B$, and $R\sigma = 2\sqrt2 B$. One vertex is
+0; those with j = y or l = y' alone, 2(k - 1) of them, have norms of at most $\sqrt2 B = R\sigma/2$.
+Of the $(k - 1)^2$ others the square is at most $4B^2 - 2gc$, $|c| \le B^2$ being $z \cdot z'$ and
+$g = (e_j - e_y) \cdot (e_l - e_{y'})$.
+
+One label ($y' = y$): g = 2 for j = l, k - 1 times, and 1 otherwise. All grow towards $c = -B^2$,
+where the norms are $R\sigma$ and $\sqrt{3/4}\,R\sigma$.
+
+Two labels: g = -2 once, -1 for 2(k - 2) vertices, 1 for k - 2, 0 for the (k - 2)(k - 3) others.
+Each at its own worst c: one of norm $R\sigma$, 3(k - 2) of $\sqrt{3/4}\,R\sigma$, the others of
+$R\sigma/\sqrt2$. Their sum is no larger than that of one label: the difference is k - 2 times
+$H(R) + (k - 4)H(\sqrt{3/4}R) - (k - 3)H(R/\sqrt2) \ge 0$, as H increases. So
+
+$$ \delta(r + e) \le H_0 + 2(k - 1)H_{R/2} + (k - 1)H_R + (k - 1)(k - 2)H_{\sqrt{3/4}R}, $$
+
+$H_x$ being $H(\sqrt{x^2 + \mu_2^2}, e)$. For k = 2 that is the bound of a decreasing margin loss.
+
+Derived: tests/privacy/test_objective_perturbation.py checks the first two by quadrature and on
+grids; test_softmax_perturbation.py takes the supremum over pairs of records by brute force.
 """
 
 import abc
@@ -36,7 +58,8 @@ import math
 import equinox as eqx
 import jax
 
-from jaxdp.core.checks import concrete
+from jaxdp.core.arrays import plain_number
+from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_non_negative, host_scalar
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
@@ -48,15 +71,7 @@ _ROUNDING = 1e-12
 
 
 class AbstractObjectivePerturbation(AbstractMechanism):
-    r"""A minimiser of an objective with a Gaussian linear term, whatever the records' gradients.
-
-    Args:
-        shift: R, twice the largest norm of a record's gradient over the standard deviation of the
-            linear term, >= 0; infinite for no noise.
-        log_jacobian: r >= 0, the largest logarithm of the ratio of two neighbours' Jacobians.
-        approximation_mu: $\mu_2$ >= 0, of the Gaussian noise that hides how far the minimiser is
-            from the exact one; 0 for the exact one.
-    """
+    """A minimiser of an objective with a Gaussian linear term; Args: `ObjectivePerturbation`."""
 
     shift: float = eqx.field(converter=lambda value: host_scalar("shift", value))
     log_jacobian: float = eqx.field(converter=lambda value: host_scalar("log_jacobian", value))
@@ -83,18 +98,10 @@ class AbstractObjectivePerturbation(AbstractMechanism):
 
     @abc.abstractmethod
     def _sum_over_vertices(self, excess: float) -> float:
-        """A bound on delta at the pair of neighbours for which it is largest.
-
-        Args:
-            excess: e >= 0, what the Jacobian leaves of epsilon.
-        """
+        """A bound on delta at the worst pair of neighbours; `excess`: what the Jacobian leaves."""
 
     def delta(self, epsilon: float) -> float:
-        """A bound on the smallest delta at epsilon; 1 where epsilon is below the Jacobian's part.
-
-        Raises:
-            ValueError: epsilon is negative or not a number.
-        """
+        """A bound on delta at epsilon >= 0; 1 where epsilon is below the Jacobian's part."""
         check_non_negative("epsilon", epsilon)
         # The rounding that is allowed for is that of float64.
         epsilon = float(epsilon)
@@ -121,12 +128,7 @@ class AbstractObjectivePerturbation(AbstractMechanism):
         return min(1.0, self._sum_over_vertices(excess) * (1 + _ROUNDING))
 
     def _vertex_delta(self, share: float, excess: float) -> float:
-        """What one vertex adds to delta, rounded up.
-
-        Args:
-            share: the vertex's norm over the largest, R sigma.
-            excess: as for the sum.
-        """
+        """One vertex's part of delta, rounded up; its norm is `share` of the largest, R sigma."""
         # Without noise R is infinite; the vertex at 0 stays there.
         shift = share * self.shift if share else 0.0
         return host_delta(math.hypot(shift, self.approximation_mu) * (1 + _ROUNDING), excess)
@@ -144,9 +146,6 @@ class ObjectivePerturbation(AbstractObjectivePerturbation):
         has_signed_slopes: whether a record's label tells the sign of its slope, as for decreasing
             margin losses. The bound is then smaller.
 
-    Raises:
-        ValueError: a number is negative or not a number.
-
     Example:
         >>> from jaxdp.privacy import ObjectivePerturbation
         >>> mechanism = ObjectivePerturbation(shift=0.5, log_jacobian=0.1)
@@ -163,3 +162,30 @@ class ObjectivePerturbation(AbstractObjectivePerturbation):
         if self.has_signed_slopes:
             return largest + 2 * half + zero
         return 2 * max(largest + zero, 2 * middle)
+
+
+class SoftmaxPerturbation(AbstractObjectivePerturbation):
+    r"""A minimiser of a softmax objective with a Gaussian linear term, proved (epsilon, delta)-DP.
+
+    Args:
+        shift, log_jacobian, approximation_mu: R, r and $\mu_2$, as of `ObjectivePerturbation`.
+        num_classes: k >= 2.
+
+    Example:
+        >>> from jaxdp.privacy import SoftmaxPerturbation
+        >>> mechanism = SoftmaxPerturbation(0.5, 0.1, num_classes=10)
+        >>> print(f"epsilon = {mechanism.epsilon(1e-5, 'replace-one'):.2f}")
+        epsilon = 2.36
+    """
+
+    num_classes: int = eqx.field(static=True, converter=plain_number, kw_only=True)
+
+    def __check_init__(self):
+        require_count("num_classes", self.num_classes, least=2)
+
+    def _sum_over_vertices(self, excess):
+        zero, half, middle, largest = (
+            self._vertex_delta(share, excess) for share in (0.0, 0.5, math.sqrt(0.75), 1.0)
+        )
+        others = self.num_classes - 1
+        return zero + others * (2 * half + largest + (others - 1) * middle)

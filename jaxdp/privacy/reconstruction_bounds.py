@@ -50,9 +50,6 @@ def reconstruction_bound(mu: ArrayLike, baseline: ArrayLike) -> Float[np.ndarray
     Returns:
         The largest probability of success with the output, of the arguments' common shape.
 
-    Raises:
-        ValueError: an argument is out of range.
-
     Example:
         >>> from jaxdp.privacy import reconstruction_bound
         >>> print(f"{float(reconstruction_bound(mu=1.0, baseline=0.01)):.3f}")
@@ -79,9 +76,6 @@ def approximate_reconstruction_bound(
 
     Returns:
         The largest probability of success with the output, of the arguments' common shape.
-
-    Raises:
-        ValueError: an argument is out of range.
 
     Example:
         >>> from jaxdp.privacy import approximate_reconstruction_bound
@@ -113,9 +107,6 @@ def sphere_log_baseline(
 
     Returns:
         The natural logarithm of the share, of the shape of `error`.
-
-    Raises:
-        ValueError: an argument is out of range.
 
     Example:
         >>> from jaxdp.privacy import sphere_log_baseline
@@ -157,9 +148,6 @@ def error_lower_bound(
 
     Returns:
         A lower bound on the mean of $|x - \hat x|/\sqrt d$; 0 for an infinite mu.
-
-    Raises:
-        ValueError: an argument is out of range.
 
     Example:
         >>> from jaxdp.privacy import error_lower_bound

@@ -18,7 +18,7 @@ _Scalar = float | Float[Array, ""]
 
 
 class AbstractClaim(eqx.Module):
-    """What a paper says that its release costs: to be reported beside what is proved."""
+    """A privacy cost that a paper states for its release, reported beside the proved one."""
 
     @abc.abstractmethod
     def epsilon_at(self, delta: Any) -> Any:
@@ -71,7 +71,7 @@ class StatedBudget(AbstractClaim):
 
 
 class Release(eqx.Module):
-    """What an algorithm makes public, and what has been proved about it.
+    """A release: what an algorithm makes public, and what has been proved about it.
 
     Args:
         what: what is released, in words.
@@ -119,15 +119,7 @@ class Release(eqx.Module):
 
 
 def release_of(thing: Any, name: str = "thing") -> Release:
-    """A release, or that of an algorithm, a run or anything else that has one.
-
-    Args:
-        thing: whose.
-        name: of the argument.
-
-    Raises:
-        TypeError: it does not state what it releases.
-    """
+    """A release, or that of an algorithm, a run or anything else that states what it releases."""
     if isinstance(thing, Release):
         return thing
     if not hasattr(thing, "release") or isinstance(thing, type):

@@ -25,7 +25,7 @@ from jaxdp.core.checks import concrete, require_count, require_real, require_sca
 from jaxdp.core.numerics.one_at_a_time import inverse_of_lower, one_at_a_time
 from jaxdp.core.numerics.precision import full_products
 
-# Beyond 1 by more than this a column is not of norm 1 to rounding, in float32 or float64.
+# How far rounding may take the norm of a column beyond 1, in float32 or float64.
 _ROUNDING = 1e-5
 _ATTEMPTS = 8
 # Share of the noise that covers the rounding of a traced inverse, by bytes of its type.
@@ -65,9 +65,6 @@ def square_root_strategy(num_steps: int, nu: Any) -> Float[Any, "steps steps"]:
     Returns:
         The strategy: a float64 NumPy array, or a JAX array for a traced nu.
 
-    Raises:
-        ValueError: nu is outside [0, 1].
-
     Example:
         >>> from jaxdp.privacy import square_root_strategy
         >>> strategy = square_root_strategy(3, 0.0)
@@ -90,13 +87,7 @@ def square_root_strategy(num_steps: int, nu: Any) -> Float[Any, "steps steps"]:
 
 
 def check_strategy(strategy: Any, num_steps: int) -> None:
-    """Raise ValueError unless it is a strategy for so many steps; a traced one by its shape only.
-
-    Raises:
-        TypeError: it is not made of real numbers.
-        ValueError: its shape is another, an entry is not finite or above the diagonal, the diagonal
-            is not positive, or a column is longer than 1.
-    """
+    """Raise ValueError unless it is a strategy for so many steps; of a traced one the shape."""
     require_real("strategy", strategy)
     shape = np.shape(strategy)
     if shape != (num_steps, num_steps):
@@ -150,16 +141,9 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
     well conditioned. Columns that are longer than 1 by rounding are covered in the same way. A
     traced matrix is inverted in its own type, and its noise is .2 % larger (1e-6 in float64): far
     above the rounding of matrices whose inverse has entries up to a hundred, and what that does not
-    cover is charged for (`longest_column_of`).
+    cover is charged for (`longest_column_of`). ValueError where C is too near to a singular matrix.
 
     Derived: test_the_mixing_as_rounded_keeps_every_column_below_one.
-
-    Args:
-        strategy: C, as `check_strategy` accepts it.
-        dtype: of M.
-
-    Raises:
-        ValueError: C is so near to a singular matrix that its inverse has too few digits.
     """
     if isinstance(strategy, Tracer):
         matrix = jnp.asarray(strategy).astype(dtype)

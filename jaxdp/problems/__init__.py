@@ -17,8 +17,8 @@ from jaxdp.problems.rows.random_features import gaussian_inputs as gaussian_inpu
 from jaxdp.problems.rows.random_features import sphere_inputs as sphere_inputs
 from jaxdp.problems.streams.input_scales import InputScales as InputScales
 from jaxdp.problems.streams.linear import LinearRegression as LinearRegression
-from jaxdp.problems.streams.logistic import LogisticRegression as LogisticRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem as AbstractSignalProblem
+from jaxdp.problems.streams.signal import LogisticRegression as LogisticRegression
 from jaxdp.problems.streams.tabular import TabularRegression as TabularRegression
 
 __all__ = [

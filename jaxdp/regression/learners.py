@@ -16,7 +16,7 @@ from jaxtyping import Float
 from jaxdp.core.checks import host_number, require_kind
 from jaxdp.kernels import AbstractFeatureMap, ReleasedFunction
 from jaxdp.kernels.base import require_feature_map
-from jaxdp.kernels.release.fit_request import FitRequest
+from jaxdp.kernels.release.private_learner import FitRequest
 from jaxdp.privacy import GaussianMechanism, Release, gaussian_mu
 from jaxdp.regression.descent import LogisticSlopes, SoftmaxSlopes, SquaredSlopes
 from jaxdp.regression.ledger import Ledger

@@ -44,21 +44,22 @@ class AbstractSchedule(AbstractDescription):
     ) -> Float[Array, "*shape"]:
         r"""$\tilde\eta(k/K)$ for step k <= K."""
 
-    @abc.abstractmethod
     def squared_drop(
         self, step: Int[Any, "*shape"] | int, num_steps: int | Int[Array, ""]
     ) -> Float[Array, "*shape"]:
-        r"""$\tilde\eta^2(k/K) - \tilde\eta^2((k+1)/K)$ for step k < K."""
+        r"""$\tilde\eta^2(k/K) - \tilde\eta^2((k+1)/K)$ for step k < K; here a plain difference."""
+        first, last = self.at_step(step, num_steps), self.at_step(step + 1, num_steps)
+        return (first - last) * (first + last)
 
     @property
-    @abc.abstractmethod
     def kinks(self) -> Float[Array, " kinks"]:
         """Times inside (0, 1) at which the rate has a kink, which a solver should not step over."""
+        return jnp.zeros(0)
 
     @property
-    @abc.abstractmethod
     def is_constant(self) -> bool:
         """Whether it is known, whatever its parameters, that the rate never changes."""
+        return False
 
     @property
     def is_falling(self) -> bool:
@@ -145,17 +146,9 @@ def _fault_among(
     *,
     of_steps: bool,
 ) -> tuple[str | None, tuple[float, str]]:
-    """Where a rate is no number, negative, or above an earlier one; and the lowest so far.
+    """Where a rate is no number, negative, or above an earlier one, in words, or None.
 
-    Args:
-        found: the rates, in the order of time.
-        at: the time or step of each.
-        place: a template that names one of them.
-        before: the lowest rate of earlier blocks, and where it was.
-        of_steps: whether these are the rates of steps.
-
-    Returns:
-        The fault in words, or None; the lowest rate so far, and where it was.
+    Also returned are the lowest rate so far and where it was; `before` has those of earlier blocks.
     """
     rates, (bound, where) = np.asarray(found, np.float64), before or (np.inf, "")
     is_wrong = ~np.isfinite(rates) | (rates < 0)

@@ -73,17 +73,6 @@ class Plain(AbstractSchedule):
         # Exactly 1 at the end: a compiler may make k/K a product that misses it.
         return self(jnp.where(step >= num_steps, 1, step / num_steps))
 
-    def squared_drop(self, step, num_steps):
-        return _plain_difference(self, step, num_steps)
-
-    @property
-    def kinks(self):
-        return jnp.zeros(0)
-
-    @property
-    def is_constant(self):
-        return False
-
 
 class FromSteps(AbstractSchedule):
     r"""A function of a number of steps, such as an optax schedule, as a schedule on [0, 1].
@@ -129,17 +118,6 @@ class FromSteps(AbstractSchedule):
         # A traced number of steps may be the same one, and whole numbers are exact.
         stretched = jnp.where(step >= num_steps, 1, step / num_steps) * self.num_steps
         return self._at(jnp.where(num_steps == self.num_steps, step, stretched))
-
-    def squared_drop(self, step, num_steps):
-        return _plain_difference(self, step, num_steps)
-
-    @property
-    def kinks(self):
-        return jnp.zeros(0)
-
-    @property
-    def is_constant(self):
-        return False
 
     def _at(self, steps):
         dtype = jnp.result_type(steps, float)
@@ -201,11 +179,6 @@ def as_schedule(learning_rate: Any) -> AbstractSchedule:
 def _as_pytree(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     is_opaque = jax.tree.structure(function) == jax.tree.structure(0)
     return _Opaque(function) if is_opaque else function
-
-
-def _plain_difference(schedule: AbstractSchedule, step, num_steps):
-    first, last = schedule.at_step(step, num_steps), schedule.at_step(step + 1, num_steps)
-    return (first - last) * (first + last)
 
 
 def _require_traceable(schedule: AbstractSchedule, expected: str) -> None:

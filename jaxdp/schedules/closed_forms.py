@@ -40,10 +40,6 @@ class Constant(AbstractSchedule):
         return jnp.zeros_like(self.value * step)
 
     @property
-    def kinks(self):
-        return jnp.zeros(0)
-
-    @property
     def is_falling(self):
         return True
 
@@ -92,10 +88,6 @@ class Polynomial(AbstractSchedule):
         return self.peak**2 * _power(left / num_steps, 2 * self.power) * lost
 
     @property
-    def kinks(self):
-        return jnp.zeros(0)
-
-    @property
     def is_falling(self):
         return True
 
@@ -137,16 +129,8 @@ class Hyperbolic(AbstractSchedule):
         return first * last / (self.peak * self.knee * num_steps) * (first + last)
 
     @property
-    def kinks(self):
-        return jnp.zeros(0)
-
-    @property
     def is_falling(self):
         return True
-
-    @property
-    def is_constant(self):
-        return False
 
 
 class PiecewiseLinear(AbstractSchedule):

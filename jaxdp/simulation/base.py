@@ -4,10 +4,11 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 from jaxtyping import Array, Key
 
-from jaxdp.algorithms.base import AbstractOnePassAlgorithm
-from jaxdp.algorithms.length import AbstractStepwise
+from jaxdp.algorithms.base import AbstractOnePassAlgorithm, AbstractStepwise
+from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.description import AbstractDescription
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractSampleProblem
@@ -17,11 +18,22 @@ Progress = Callable[[float], None]
 
 
 class AbstractSimulator(AbstractDescription):
-    """A way of sampling runs of an algorithm on a problem."""
+    """A way of sampling runs of an algorithm on a problem.
 
-    @abc.abstractmethod
+    Attributes:
+        has_parameters: whether its runs have released iterates to return.
+    """
+
+    has_parameters: eqx.AbstractClassVar[bool]
+
     def covers(self, problem: Any, algorithm: Any) -> str | None:
         """None when it covers the pair, else the reason and what to use instead."""
+        require_pair(problem, algorithm)
+        return self.reason_against(problem, algorithm)
+
+    @abc.abstractmethod
+    def reason_against(self, problem: Any, algorithm: Any) -> str | None:
+        """What `covers` says of a problem and an algorithm."""
 
     @abc.abstractmethod
     def simulate(
@@ -39,7 +51,7 @@ class AbstractSimulator(AbstractDescription):
 
 
 def known_length(algorithm: AbstractStepwise) -> int:
-    """The number of steps as a Python int, because it sets the length of the simulation's loop."""
+    """The number of steps as a Python int."""
     if not isinstance(algorithm.num_steps, int):
         raise TypeError(
             "expected algorithm.num_steps to be a Python int, because it sets the length of the "

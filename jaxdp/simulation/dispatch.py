@@ -4,7 +4,6 @@ from jaxtyping import Array, Key
 
 from jaxdp.algorithms.base import AbstractAlgorithm
 from jaxdp.algorithms.pair import require_pair
-from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.progress import listener_of
@@ -17,13 +16,11 @@ from jaxdp.simulation.rows.function_space import FunctionSpace
 
 # Exact in law, cheapest first.
 _DEFAULTS: tuple[AbstractSimulator, ...] = (FunctionSpace(), Reduced(), Iterates())
-# Those of them that have parameters to return.
-_WITH_PARAMETERS: tuple[AbstractSimulator, ...] = (Iterates(),)
 
 
 def simulate(
     problem: AbstractProblem,
-    algorithm: AbstractAlgorithm | PrivateOptimiser,
+    algorithm: AbstractAlgorithm,
     *,
     key: Key[Array, ""],
     num_runs: int = 1,
@@ -73,12 +70,17 @@ def simulate(
     require_kind("keep_parameters", keep_parameters, bool, "True or False")
     if simulator is not None:
         require_kind("simulator", simulator, AbstractSimulator, "one such as jaxdp.Iterates()")
-    candidates = _WITH_PARAMETERS if keep_parameters else _DEFAULTS
-    if simulator is not None:
-        candidates = (simulator,)
     reasons = []
-    for candidate in candidates:
-        reason = candidate.covers(problem, algorithm)
+    for candidate in _DEFAULTS if simulator is None else (simulator,):
+        name = type(candidate).__name__
+        if keep_parameters and not candidate.has_parameters:
+            if simulator is None:
+                continue
+            raise ValueError(
+                f"expected keep_parameters=False: {name} has no parameters to return; use "
+                "Iterates()"
+            )
+        reason = candidate.reason_against(problem, algorithm)
         if reason is None:
             return candidate.simulate(
                 problem,
@@ -89,5 +91,5 @@ def simulate(
                 keep_parameters=keep_parameters,
                 progress=listener_of(progress, "simulate"),
             )
-        reasons.append(f"{type(candidate).__name__}: {reason}")
+        reasons.append(f"{name}: {reason}")
     raise NotCoveredError("; ".join(reasons))

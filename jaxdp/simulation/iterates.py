@@ -1,14 +1,15 @@
 """The algorithm itself, step by step, in all its dimensions."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 
 from jaxdp.algorithms.base import (
     AbstractFullBatchAlgorithm,
     AbstractOnePassAlgorithm,
+    AbstractRowsAlgorithm,
 )
-from jaxdp.algorithms.pair import require_pair
-from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows, reason_not_on_rows
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count
@@ -17,10 +18,9 @@ from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractSampleProblem
 from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator, length_of_pass
-from jaxdp.simulation.driver import drive, ranges_of
+from jaxdp.simulation.driver import Chunks, drive, ranges_of
 from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
 from jaxdp.simulation.rows.function_space import FunctionSpace
-from jaxdp.simulation.streams.chunks import Chunks
 from jaxdp.simulation.streams.one_pass import OnePassRuns
 
 
@@ -53,14 +53,14 @@ class Iterates(AbstractSimulator):
         (3, 200)
     """
 
+    has_parameters: ClassVar[bool] = True
     chunk_size: int | None = eqx.field(static=True, converter=plain_number, default=None)
 
     def __check_init__(self):
         if self.chunk_size is not None:
             require_count("chunk_size", self.chunk_size)
 
-    def covers(self, problem, algorithm):
-        require_pair(problem, algorithm)
+    def reason_against(self, problem, algorithm):
         if isinstance(problem, AbstractSampleProblem):
             if not isinstance(algorithm, AbstractOnePassAlgorithm):
                 return (
@@ -69,11 +69,16 @@ class Iterates(AbstractSimulator):
                 )
             return None
         if isinstance(problem, AbstractFeatureProblem):
-            reason = reason_not_on_rows(algorithm)
+            if not isinstance(algorithm, AbstractRowsAlgorithm):
+                return (
+                    "features on fixed rows need a full-batch algorithm such as DPGD, or a "
+                    f"PrivateOptimiser, got {type(algorithm).__name__}"
+                )
+            reason = algorithm.reason_not_simulated()
             if reason is None and problem.num_features is None:
                 instead = (
                     "use FunctionSpace() or problem.reduced()"
-                    if FunctionSpace().covers(problem, algorithm) is None
+                    if FunctionSpace().reason_against(problem, algorithm) is None
                     else "give it weights, or simulate problem.reduced()"
                 )
                 reason = f"infinitely many features cannot be written down; {instead}"
@@ -85,7 +90,7 @@ class Iterates(AbstractSimulator):
     ) -> Trajectory:
         how = {"keep_parameters": keep_parameters, "progress": progress}
         if isinstance(problem, AbstractFeatureProblem):
-            algorithm = algorithm_on_rows(algorithm, problem.num_train)
+            algorithm.require_rows(problem.num_train)
             explicit = _explicit(problem)
             if isinstance(algorithm, AbstractFullBatchAlgorithm):
                 warn_if_unstable(algorithm, explicit.stability_limit)

@@ -19,6 +19,8 @@ multiplies all of it; Huber's loss cuts the residual. Neither sees directions.
 Derived: test_reduced checks it in law against `Iterates` and against Algorithm 1 as printed.
 """
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -26,7 +28,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype, in_jax, in_numpy
 from jaxdp.core.checks import concrete
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
@@ -35,7 +36,7 @@ from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.simulation.base import AbstractSimulator, length_of_pass
-from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of, shares_of_samples
+from jaxdp.simulation.driver import AbstractPassRuns, Reading, drive, ranges_of
 from jaxdp.simulation.iterates import Iterates
 from jaxdp.simulation.streams.overlap_chain import OverlapRuns
 from jaxdp.simulation.streams.radial_chain import (
@@ -69,10 +70,13 @@ class Reduced(AbstractSimulator):
         (3, 101)
     """
 
-    def covers(self, problem, algorithm):
-        require_pair(problem, algorithm)
+    has_parameters: ClassVar[bool] = False
+
+    def reason_against(self, problem, algorithm):
         if not isinstance(problem, (LinearRegression, AbstractSignalProblem)):
-            hint = "; use Iterates()" if Iterates().covers(problem, algorithm) is None else ""
+            hint = (
+                "; use Iterates()" if Iterates().reason_against(problem, algorithm) is None else ""
+            )
             return (
                 "it needs Gaussian inputs (LogisticRegression, LinearRegression), got "
                 f"{type(problem).__name__}{hint}"
@@ -97,23 +101,18 @@ class Reduced(AbstractSimulator):
     def simulate(
         self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
     ) -> Trajectory:
-        if keep_parameters:
-            raise ValueError(
-                "expected keep_parameters=False: Reduced knows radii and not the parameters; "
-                "use Iterates()"
-            )
         ranges = ranges_of(length_of_pass(problem, algorithm), records, progress)
-        is_noisy = _is_noisy(algorithm)
-        numbers = key, num_runs, ranges.longest, is_noisy
+        given = {"problem": problem, "algorithm": algorithm, "key": key, "num_runs": num_runs}
+        given |= {"longest": ranges.longest, "is_noisy": _is_noisy(algorithm)}
         if isinstance(problem, AbstractSignalProblem):
-            runs = OverlapRuns(problem, algorithm, *numbers)
+            runs = OverlapRuns(**given)
         else:
             are_valid = problem.is_valid & in_numpy(problem.blocks.is_valid) & algorithm.is_valid
-            runs = _RadialRuns(problem, algorithm, *numbers, in_jax(are_valid))
-        return drive(runs, ranges, keep_parameters=False, progress=progress)
+            runs = _RadialRuns(**given, are_valid=in_jax(are_valid))
+        return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
 
 
-class _RadialRuns(AbstractRuns):
+class _RadialRuns(AbstractPassRuns):
     """The chains of radii of independent runs."""
 
     problem: LinearRegression
@@ -148,12 +147,6 @@ class _RadialRuns(AbstractRuns):
 
     def finish(self, state):
         return _final_risk(self.problem, self.algorithm, *state), None
-
-    def time(self, steps):
-        return steps / self.algorithm.num_steps
-
-    def observables(self, reading, steps):
-        return shares_of_samples(reading, steps) | reading.values
 
 
 @eqx.filter_jit

@@ -1,11 +1,7 @@
 """Do it many times: the cells of a grid, in shards, on every device, and kept on disk."""
 
-from jaxdp.sweeps.axes import cell_key as cell_key
-from jaxdp.sweeps.store import read_store as read_store
-from jaxdp.sweeps.sweeping import sweep as sweep
+from jaxdp.sweeps.axes import cell_key
+from jaxdp.sweeps.store import read_store
+from jaxdp.sweeps.sweeping import sweep
 
-__all__ = [
-    "cell_key",
-    "read_store",
-    "sweep",
-]
+__all__ = ["cell_key", "read_store", "sweep"]

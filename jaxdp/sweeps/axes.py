@@ -25,12 +25,9 @@ from jaxdp.sweeps.provenance import label
 
 @dataclasses.dataclass(frozen=True)
 class Axes:
-    """The named axes of a sweep.
+    """The named axes of a sweep: looped ones, given as tuples, and mapped ones, given as arrays.
 
-    Attributes:
-        looped: the axes given as tuples.
-        mapped: the axes given as arrays, in the precision that was given.
-        names: all axes, in the order given.
+    `names` are those of all axes, in the order given; mapped values have the precision given.
     """
 
     looped: Mapping[str, tuple]
@@ -53,7 +50,7 @@ class Axes:
         return {name: values[places[name]] for name, values in self.looped.items()}
 
     def mapped_types(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """What the function sees of the mapped axes."""
+        """Types of the mapped values as the function is given them."""
         return {
             name: jax.ShapeDtypeStruct((), device_type(values.dtype))
             for name, values in self.mapped.items()
@@ -83,12 +80,8 @@ class Axes:
     def described(self, *, by_program: bool) -> dict[str, list[Any]]:
         """Kind, length and digest of each axis, as a store keeps them.
 
-        Args:
-            by_program: whether programs tell looped values from each other, which may then be
-                anything.
-
-        Raises:
-            ValueError: only the values' content could tell, and it cannot be read.
+        `by_program` says that programs tell looped values from each other, which may then be
+        anything; ValueError where only their content could tell, and it cannot be read.
         """
         found = {}
         for name in self.names:
@@ -109,13 +102,7 @@ class Axes:
 
 
 def as_axes(axes: Any) -> Axes:
-    """The axes that a user gave.
-
-    Raises:
-        TypeError: an axis is neither a tuple nor a one-dimensional array of numbers.
-        ValueError: an axis is empty, is named "key", has a value twice, or has values that its type
-            on the device cannot hold or cannot tell apart.
-    """
+    """The axes that a user gave, checked."""
     require_kind("axes", axes, Mapping, "a dict of names to values")
     for name in axes:
         require_kind("each name in axes", name, str, "a string")

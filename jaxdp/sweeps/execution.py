@@ -1,4 +1,4 @@
-"""Where shards are computed, in this process or by an executor, and what Ctrl-C does meanwhile."""
+"""Computation of shards, in this process or by an executor, and Ctrl-C meanwhile."""
 
 import concurrent.futures
 import contextlib
@@ -26,7 +26,7 @@ from jaxdp.sweeps.results import Place, Shard
 _PROGRAMS_KEPT = 64
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.01, 0.5
 
-# By sweep and combination, the latest last; what other sweeps left is let go in time.
+# Programs by sweep and combination, the latest last; those of other sweeps are let go in time.
 _programs: dict[tuple[str, int], Program] = {}
 _lock = threading.Lock()
 
@@ -35,15 +35,9 @@ _lock = threading.Lock()
 class Work:
     """All that a process needs to compute any shard of a sweep.
 
-    Attributes:
-        function: what is swept.
-        axes: over which values.
-        key_data: the sweep's key, as numbers that can be sent anywhere.
-        key_kind: which generator they belong to.
-        digests: of each combination's program, where a store is for these alone.
-        token: tells this sweep from others in a process that computes several.
-        has_x64: whether jax_enable_x64 is set where the sweep began; other processes and threads
-            may have begun without it.
+    The key is kept as numbers that can be sent anywhere. `digests` are those of each combination's
+    program, where a store is for these alone; `token` tells this sweep from others in a process
+    that computes several; `has_x64` is set as where the sweep began, which may differ elsewhere.
     """
 
     function: Callable
@@ -59,8 +53,7 @@ class Work:
     def program(self, combination: int) -> Program:
         """The combination's program, traced once in each process.
 
-        Raises:
-            ValueError: it is not the one that a store is for, as in a process with other sources.
+        ValueError where it is not the one that a store is for, as in a process with other sources.
         """
         with _lock:
             name = (self.token, combination)

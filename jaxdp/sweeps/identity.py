@@ -21,31 +21,28 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive
 
-# What a program within another is called, and where its source stands.
+# Parameters that name a program within another, and where its source stands.
 _NAMES = {"name", "name_and_src_info", "debug_info"}
-# What leaves the program: to Python on the host, or to a library that somebody compiled.
+# Operations that leave the program: for Python on the host, or a library that somebody compiled.
 _OUTSIDE = re.compile("callback|debug_print|ffi_call")
 _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_threefry_partitionable")
-# Whose arrays and numbers are all that NumPy makes of them.
+# Libraries whose arrays and numbers are all that NumPy makes of them.
 _OWNERS = {"jax", "jaxlib", "numpy", "ml_dtypes"}
-# Differs from process to process.
+# Addresses differ from process to process.
 ADDRESS = re.compile(" at 0x[0-9a-f]+")
 
 
 class UnreadableError(Exception):
-    """Something cannot be told from other things of its kind; the message says what."""
+    """A value cannot be told from others of its kind; the message says which value."""
 
 
 def identity_of(
     axes: Mapping[str, Any], key: Any, version: str | None, programs: Sequence[str]
 ) -> dict[str, Any]:
-    """What must agree for a store to be resumed, as JSON.
+    """The facts that must agree for a store to be resumed, as JSON.
 
-    Args:
-        axes: kind, length and digest of each, by name.
-        key: of the sweep.
-        version: stands for the function; None where the programs do.
-        programs: the digest of each, by `digest`.
+    `axes` has kind, length and digest of each. `version` stands for the function; None where the
+    digests of its programs do.
     """
     return {
         "jax": jax.__version__,
@@ -83,14 +80,10 @@ def version_of(distribution: str) -> str:
 
 
 def digest(value: Any) -> str:
-    """A digest of a program or a plain value, equal in every process where that is.
+    """A digest of a program of `jax.make_jaxpr` or a plain value, equal in every process.
 
-    Args:
-        value: a program of `jax.make_jaxpr`, an array, a number, text, a description (a
-            dataclass), or a tuple, list, dict or set of these.
-
-    Raises:
-        UnreadableError: something in it is none of these, or a program that calls the host.
+    Plain values are arrays, numbers, text, dataclasses, and tuples, lists, dicts and sets of these.
+    UnreadableError where something is none of these, or a program that calls the host.
     """
     return _hashed(_Reading().of(value))
 
@@ -138,7 +131,7 @@ class _Reading:
             return kind, *((name, self.of(getattr(value, name))) for name in names)
         if type(value) is object:
             return kind
-        # Of JAX's own what holds no arrays, such as a placement, is all that it is printed as.
+        # A thing of JAX's own without arrays, such as a placement, is told by how it is printed.
         text = repr(value)
         is_jaxs = owner in ("jax", "jaxlib") and jax.tree_util.all_leaves([value])
         if is_array or not is_jaxs or " at 0x" in text:

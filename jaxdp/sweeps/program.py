@@ -30,13 +30,9 @@ _FEWEST_CELLS_OF_OTHERS = 8192
 
 
 class Program:
-    """The function at one combination of the looped values, traced once, for any number of cells.
+    """The function at one combination of the looped values, traced once for any number of cells."""
 
-    Attributes:
-        variables: what it returns.
-    """
-
-    variables: tuple[Variable, ...]
+    variables: tuple[Variable, ...]  # what the function returns
 
     def __init__(self, function: Callable, axes: Axes, combination: int, key: Key[Array, ""]):
         def cell(key, mapped):
@@ -51,12 +47,9 @@ class Program:
         self._lock = threading.Lock()
 
     def digest(self) -> str:
-        """A digest of what is computed, and under which names.
+        """A digest of what is computed, and under which names; ValueError if it calls the host.
 
         It is that of two cells, because what is vmapped may have a rule of its own for that.
-
-        Raises:
-            ValueError: the program calls what is no part of it.
         """
         try:
             program = jax.make_jaxpr(self._cells)(self._key, *self._inputs(2))
@@ -82,11 +75,7 @@ class Program:
             size = max(count, size // count * count)
 
     def run(self, start: int, stop: int, size: int) -> dict[str, np.ndarray]:
-        """The variables of cells start to stop, by a program for `size` of them.
-
-        Raises:
-            MemoryError: they do not fit; names `shard_size` and the value to try.
-        """
+        """The variables of cells start to stop, by a program for `size` of them."""
         # A last shard repeats its last cell, so that one program does them all.
         cells = np.minimum(np.arange(start, start + self._whole(size)), stop - 1)
         indices = self._axes.indices(self._combination, cells)

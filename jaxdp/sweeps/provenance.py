@@ -1,4 +1,4 @@
-"""Where numbers come from: the function's name, versions and devices; no host, and no path."""
+"""Provenance of numbers: the function's name, versions and devices; no host, and no path."""
 
 import dataclasses
 import functools
@@ -14,7 +14,7 @@ from jaxdp.sweeps.identity import ADDRESS, version_of
 
 
 def versions_and_devices() -> dict[str, str]:
-    """What runs here, and on what: the provenance of a shard."""
+    """The provenance of a shard: versions, and the devices of this process."""
     devices = jax.local_devices()
     return {
         "jaxdp": version_of("jaxdp-lab"),
@@ -38,7 +38,7 @@ def name_of(function: Any) -> str:
     """The name of a function or callable, with its module, and what a partial one is given."""
     function = inspect.unwrap(function)
     if isinstance(function, functools.partial):
-        # Of descriptions alone: what else is given may be somebody's secret.
+        # Only descriptions are named: any other argument may be somebody's secret.
         given = [_described(value) for value in function.args]
         given += [f"{name}={_described(value)}" for name, value in function.keywords.items()]
         return f"{name_of(function.func)}({', '.join(given)})"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Place:
-    """Which cells a shard holds: `start` to `stop` of a combination."""
+    """The cells of a shard: `start` to `stop` of a combination."""
 
     combination: int
     start: int
@@ -29,14 +29,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """The variables of some cells, and how they were made.
-
-    Attributes:
-        place: which cells.
-        arrays: each variable of the cells, along a leading axis.
-        variables: what they are.
-        provenance: versions, device and commit.
-    """
+    """The variables of some cells, along a leading axis, what they are, and their provenance."""
 
     place: Place
     arrays: Mapping[str, np.ndarray]
@@ -52,12 +45,7 @@ class Shard:
 def variables_of(
     result: Any, axis_names: Sequence[str]
 ) -> tuple[tuple[Variable, ...], list[Array]]:
-    """What the function returned for one cell: descriptions and values.
-
-    Raises:
-        TypeError: it is neither a dict of arrays nor a Trajectory.
-        ValueError: it is empty, or a name is an axis's, a dimension's or another variable's too.
-    """
+    """The variables that the function returned for one cell: descriptions and values."""
     if isinstance(result, Trajectory):
         found = variables_of_trajectory(result)
     elif isinstance(result, dict):
@@ -109,12 +97,12 @@ def as_dataset(
     *,
     is_whole: bool = True,
 ) -> "xarray.Dataset":
-    """The result of a sweep.
+    """The result of a sweep, from shards that are alike.
 
     Args:
         axes: kind and length of each, in their order.
         coordinates: the values of each.
-        shards: that are alike; where several hold a cell, the last in order of their places counts.
+        shards: where several hold a cell, the last in order of their places counts.
         attrs: beside the shards' provenance.
         is_whole: whether every cell lies in a shard; where not, numbers become floats, and the
             missing ones are NaN.

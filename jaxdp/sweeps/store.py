@@ -39,18 +39,15 @@ _DAMAGED = ".damaged"
 _STALE = 3600
 # The folder is listed for at most this share of the time: a store has as many files as shards.
 _LISTING_SHARE = 0.05
-# Of a description, in bytes; of a dataset, in numbers: 2 GiB in float64.
+# The most bytes of a description, and the most numbers of a dataset: 2 GiB in float64.
 _MOST_BYTES, _MOST_NUMBERS = 2**26, 2**28
 
 
 class Store:
-    """A folder of finished shards that belongs to one sweep.
+    """A folder of finished shards that belongs to one sweep; made when it is absent.
 
-    Args:
-        folder: made when it is absent; ValueError where it is another sweep's, or something else's.
-        identity: what must agree for the folder to be resumed.
-        function: the name of the sweep's function, for errors and for who reads the folder.
-        coordinates: the values of each axis, for who reads the folder.
+    ValueError where it is another sweep's, or something else's. The function's name and the axes'
+    values are kept for errors, and for who reads the folder.
     """
 
     def __init__(
@@ -69,13 +66,13 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         is_new = not (self.folder / DESCRIPTION).exists()
         self._claim(dict(identity), function)
-        # Those that are there may be another sweep's, whose description somebody has removed.
+        # The values that are there may be another sweep's, whose description somebody has removed.
         if is_new or not (self.folder / COORDINATES).exists():
             # Nothing that is computed depends on it.
             with contextlib.suppress(OSError):
                 self._write(COORDINATES, sealed(coordinates))
         for path in self.folder.glob(".*.partial"):
-            # Gone already, or in a folder that may only be read.
+            # The file may be gone already, or in a folder that may only be read.
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _STALE:
                     path.unlink()
@@ -90,11 +87,7 @@ class Store:
         return set(self._listed)
 
     def read(self, place: Place) -> Shard | None:
-        """A shard; None, with a warning that names its file, where it is damaged.
-
-        Raises:
-            ValueError: it belongs to another sweep.
-        """
+        """A shard; None, with a warning that names its file, where it is damaged."""
         path = self.folder / file_name(place)
         try:
             shard, digest = unpacked(place, read_sealed(path))
@@ -148,7 +141,7 @@ class Store:
                     f"expected store to be an empty folder or that of a sweep, got {self.folder} "
                     f"with {foreign[0]} in it"
                 )
-            # Those of another sweep shall not come under this one's description.
+            # Shards of another sweep shall not come under this one's description.
             for place in sorted(_places(self.folder))[:1]:
                 self.read(place)
             with contextlib.suppress(FileExistsError):
@@ -246,7 +239,7 @@ def axes_of(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def file_name(place: Place) -> str:
-    """Under which a store keeps a shard."""
+    """The name of the file in which a store keeps a shard."""
     return f"shard-{place.combination:06d}-{place.start:09d}-{place.stop:09d}.npz"
 
 
@@ -264,11 +257,7 @@ def packed(shard: Shard, sweep: str) -> bytes:
 
 
 def unpacked(place: Place, content: bytes) -> tuple[Shard, str]:
-    """The shard in a file of this place's name, and the digest of the sweep that it belongs to.
-
-    Raises:
-        DamagedError: the content is not as it was written, or belongs to another place.
-    """
+    """The shard in a file of this place's name, and the digest of the sweep that it belongs to."""
     arrays = unsealed(content)
     text = str(arrays.pop("about", ""))
     about = plain_json(text)
@@ -279,7 +268,7 @@ def unpacked(place: Place, content: bytes) -> tuple[Shard, str]:
         )
         held = {v.name: arrays[f"value_{i}"] for i, v in enumerate(variables)}
         shard, sweep = Shard(place, held, variables, about["provenance"]), about["sweep"]
-        # What is written again as it stands is of the kinds that are written.
+        # A description that is written again as it stands has only the kinds that are written.
         is_whole = _about(shard, sweep) == text and len(held) == len(arrays)
     except (KeyError, TypeError, ValueError, AttributeError):
         is_whole = False
@@ -293,7 +282,7 @@ def unpacked(place: Place, content: bytes) -> tuple[Shard, str]:
 
 
 def _about(shard: Shard, sweep: str) -> str:
-    """What stands beside a shard's arrays."""
+    """The JSON text beside a shard's arrays: its sweep, place, variables and provenance."""
     variables = [
         [str(v.name), [*map(str, v.dims)], [[*map(str, attr)] for attr in v.attrs]]
         for v in shard.variables
@@ -314,7 +303,7 @@ def _description(identity: Mapping[str, Any], function: str) -> bytes:
 
 
 def _digest_of(identity: Mapping[str, Any]) -> str:
-    """What a shard's file holds of its sweep's identity."""
+    """The digest by which a shard's file names its sweep."""
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 

@@ -2,12 +2,12 @@
 
 from jaxdp.algorithms.base import AbstractAlgorithm
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.losses import Softmax
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory
@@ -16,13 +16,6 @@ from jaxdp.theory.features.modewise_closure import ModewiseClosure
 from jaxdp.theory.streams.coupled_ode import CoupledODE
 from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion
 from jaxdp.theory.streams.volterra import DiscreteVolterra
-
-# The first that covers the pair is the default. Rows are asked about where there are rows, so that
-# what one hears is why they are not covered, and not that they are no stream.
-_ON_ROWS: tuple[AbstractTheory, ...] = (GaussianClosure(),)
-_ONE_BY_ONE: tuple[AbstractTheory, ...] = (CoupledODE(), *_ON_ROWS, DiscreteRecursion())
-_IN_BATCHES: tuple[AbstractTheory, ...] = (DiscreteRecursion(), CoupledODE(), *_ON_ROWS)
-_CORRELATED: tuple[AbstractTheory, ...] = (DiscreteVolterra(),)
 
 
 def predict(
@@ -63,25 +56,21 @@ def predict(
     records = require_count("records", records)
     if theory is not None:
         require_kind("theory", theory, AbstractTheory, "one such as jaxdp.CoupledODE()")
-    candidates = _defaults(problem, algorithm) if theory is None else (theory,)
-    reasons: dict[str, str] = {}
-    for candidate in candidates:
-        reason = candidate.covers(problem, algorithm)
-        if reason is None:
-            return candidate.predict(problem, algorithm, records=records)
-        # Several theories may fail for one reason; it is said once.
-        reasons.setdefault(reason, type(candidate).__name__)
-    raise NotCoveredError("; ".join(f"{name}: {reason}" for reason, name in reasons.items()))
+    for asked in _defaults(problem, algorithm) if theory is None else (theory,):
+        try:
+            reading = asked.read(problem, algorithm)
+        except NotCoveredError as error:
+            reason = f"{type(asked).__name__}: {error}"
+        else:
+            return asked.solve(reading, records)
+    raise NotCoveredError(reason)
 
 
 def _defaults(problem, algorithm) -> tuple[AbstractTheory, ...]:
-    """The theories to ask, in this order."""
+    """The theories to ask, in this order; the last one covers most, and says what it does not."""
     if isinstance(algorithm, CorrelatedDPSGD):
-        return _CORRELATED
-    if isinstance(problem, AbstractFeatureProblem):
-        of_outputs = ModewiseClosure()
-        if isinstance(problem.loss, Softmax) and of_outputs.covers(problem, algorithm) is None:
-            return (of_outputs,)
-        if isinstance(algorithm, PrivateOptimiser):
-            return _ON_ROWS
-    return _IN_BATCHES if getattr(algorithm, "batch_size", 1) > 1 else _ONE_BY_ONE
+        return (DiscreteVolterra(),)
+    on_rows = isinstance(problem, AbstractFeatureProblem)
+    if isinstance(algorithm, OnePassDPSGD) and not on_rows:
+        return (DiscreteRecursion() if algorithm.batch_size > 1 else CoupledODE(),)
+    return (ModewiseClosure(), GaussianClosure())

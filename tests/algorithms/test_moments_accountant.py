@@ -27,7 +27,7 @@ def _update(parameters, features, labels, *, is_clipped=True):
     if is_clipped:
         slopes = np.asarray(ALGORITHM.clipped_slopes(jnp.asarray(slopes), jnp.asarray(lengths))[0])
     total = np.einsum("si,sif->sf", slopes, features)
-    return np.asarray(ALGORITHM.step(parameters, None, total, 0.0, NUM_TRAIN)[0])
+    return np.asarray(ALGORITHM.move(parameters, None, total, 0.0, NUM_TRAIN)[0])
 
 
 def _neighbours(num_pairs, seed):

@@ -197,15 +197,6 @@ def test_half_precision_does_not_reach_the_noise():
     assert shift / np.sqrt(np.sum(noise**2)) == pytest.approx(cost.mu, rel=5e-6)
 
 
-def test_constructor_arguments_are_attributes():
-    schedule = jaxdp.Constant(3.0)
-    algorithm = jaxdp.OnePassDPSGD(schedule, 0.5, 2.0, 100, batch_size=3)
-    assert algorithm.learning_rate is schedule
-    assert (algorithm.clip_scale, algorithm.rho) == (0.5, 2.0)
-    assert (algorithm.num_steps, algorithm.batch_size) == (100, 3)
-    assert isinstance(algorithm.num_steps, int)
-
-
 def test_length_stays_static_in_a_batch_and_may_be_traced():
     batch = jax.vmap(lambda c: jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), c, 1.0, 100))(jnp.ones(2))
     assert batch.num_steps == 100
@@ -233,28 +224,3 @@ def test_a_callable_module_keeps_its_parameters_under_vmap():
 
 
 _PROBLEM = jaxdp.LinearRegression.isotropic(10, label_noise=0.3)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((lambda t: 1 + t, 1.0, 1.0, 10), ValueError, "non-increasing learning rate"),
-        ((jaxdp.Constant(1.0), 0.0, 1.0, 10), ValueError, "clip_scale > 0, got 0.0"),
-        ((jaxdp.Constant(1.0), 1.0, -1.0, 10), ValueError, "rho > 0, got -1.0"),
-        ((jaxdp.Constant(1.0), 1.0, float("nan"), 10), ValueError, "rho > 0, got nan"),
-        ((jaxdp.Constant(1.0), float("inf"), 1.0, 10), ValueError, "finite clip_scale"),
-        ((jaxdp.Constant(1.0), 1.0, 1.0, 0), ValueError, "num_steps >= 1, got 0"),
-        ((jaxdp.Constant(1.0), 1.0, 1.0, 10.0), TypeError, "num_steps to be a whole number"),
-        ((jaxdp.Constant(1.0), 1.0, 1.0, 2**31), ValueError, "num_steps < 2"),
-        (("3.0", 1.0, 1.0, 10), TypeError, "expected learning_rate to be a number, a schedule"),
-        ((jaxdp.Constant(1.0), [1.0, 2.0], 1.0, 10), ValueError, "vmap over the constructor"),
-    ],
-)
-def test_bad_arguments_are_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
-        jaxdp.OnePassDPSGD(*arguments)
-
-
-def test_bad_batch_sizes_are_refused():
-    with pytest.raises(ValueError, match="batch_size >= 1, got 0"):
-        jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10, batch_size=0)

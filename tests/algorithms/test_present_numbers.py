@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from helpers import programs_compiled
 
 import jaxdp
 from jaxdp.core.numerics.precision import x64
@@ -136,6 +137,12 @@ def test_a_number_out_of_its_range_that_is_set_costs_infinity(name):
     thing, where, number = SET[name]
     assert _mu(thing) < np.inf
     assert _mu(eqx.tree_at(where, thing, jnp.asarray(number))) == np.inf
+
+
+def test_what_is_known_is_looked_at_on_the_host():
+    """Each operation on JAX's arrays would be a program, compiled anew for every shape."""
+    made = _correlated(square_root_strategy(5, 0.2)), _descent(), _optimiser(noise=None)
+    assert programs_compiled(lambda: [thing.is_valid for thing in made]) == 0
 
 
 @pytest.mark.parametrize("rise", [9e-6, 1e-6, 6e-7])

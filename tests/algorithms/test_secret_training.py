@@ -15,8 +15,8 @@ from scipy.special import erfinv, ndtr
 
 import jaxdp
 from jaxdp.algorithms import train
-from jaxdp.algorithms.private_optimiser.noisy_sums import widened_for_grid
-from jaxdp.algorithms.private_optimiser.release_of_sums import LARGEST_NORMAL, least_delta
+from jaxdp.algorithms.private_optimiser.noise.independent import LARGEST_NORMAL, least_delta
+from jaxdp.algorithms.private_optimiser.noise.secret import widened_for_grid
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
 from jaxdp.privacy import (
     PoissonSampler,
@@ -330,16 +330,6 @@ def test_a_run_without_privacy_has_no_release():
         jaxdp.account(run, delta=1e-5)
 
 
-def test_neighbours_are_the_samplers():
-    for sampler, adjacency in (
-        (PoissonSampler(RECORDS, 0.5), "zero-out-one"),
-        (ShuffledEpochs(RECORDS, 4), "replace-one"),
-    ):
-        cost = jaxdp.account(_optimiser(sampler=sampler), delta=1e-5)
-        assert cost.adjacency == adjacency
-        assert adjacency in str(cost).splitlines()[0]
-
-
 # Copies.
 
 
@@ -386,21 +376,6 @@ def test_secret_noise_is_not_drawn_under_jit():
     # Else all runs of a batch would share one noise.
     with pytest.raises(ValueError, match="outside jit, vmap and grad"):
         eqx.filter_vmap(lambda key: _trained(optimiser, key=key).model)(jr.split(jr.key(0), 2))
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"noise": "secret"}, TypeError, "expected noise to be None or"),
-        ({"noise": SecretNoise}, TypeError, "expected noise to be None or"),
-        ({"noise_multiplier": 0.0}, ValueError, "noise_multiplier > 0 with secret noise"),
-        ({"clip_norm": 1e-20}, ValueError, r"clip_norm > 0, between 2\^-60"),
-        ({"clip_norm": 1e20}, ValueError, r"between 2\^-60 and 2\^60 .* got 1e\+20"),
-    ],
-)
-def test_wrong_descriptions_are_refused(changes, error, message):
-    with pytest.raises(error, match=message):
-        _optimiser(**changes)
 
 
 def test_noise_that_integers_cannot_hold_is_refused():

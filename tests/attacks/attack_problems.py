@@ -2,12 +2,21 @@
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+
+from jaxdp.attacks import RandomFeaturesTarget
 
 ACTIVATIONS = {
     "relu": lambda z: np.maximum(z, 0),
     "tanh": np.tanh,
     "relu_tanh": lambda z: np.maximum(z, 0) + np.tanh(z),
+}
+JAX_ACTIVATIONS = {
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "relu_tanh": lambda z: jax.nn.relu(z) + jnp.tanh(z),
 }
 
 
@@ -19,9 +28,10 @@ class Victim(NamedTuple):
     parameters: np.ndarray
 
 
-def sphere_rows(generator, count, dim):
-    rows = generator.standard_normal((count, dim))
-    return rows * np.sqrt(dim) / np.linalg.norm(rows, axis=1, keepdims=True)
+def sphere_rows(generator, *shape):
+    """Rows uniform on the sphere of radius sqrt(d), d the last length of the shape."""
+    rows = generator.standard_normal(shape)
+    return rows * np.sqrt(shape[-1]) / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
 def random_victim(seed, dim, count, num_features, *, activation="relu", outputs=None):
@@ -35,6 +45,12 @@ def random_victim(seed, dim, count, num_features, *, activation="relu", outputs=
     features = ACTIVATIONS[activation](inputs @ weights.T)
     parameters = features.T @ np.linalg.solve(features @ features.T, labels)
     return Victim(inputs, weights, parameters)
+
+
+def single_target(victim, activation="relu"):
+    """What the attacker of a victim holds, in float32."""
+    weights, parameters = (np.float32(part) for part in victim[1:])
+    return RandomFeaturesTarget(weights, JAX_ACTIVATIONS[activation], parameters)
 
 
 def projector_loss(features, parameters):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from attack_problems import sphere_rows
 from helpers import assert_mean_close
 
 import jaxdp
@@ -18,11 +19,6 @@ ACTIVATIONS = {
     "relu+tanh": lambda x: np.maximum(x, 0) + np.tanh(x),
     "linear": lambda x: x,
 }
-
-
-def _sphere(rng, count, dim):
-    rows = rng.standard_normal((count, dim))
-    return rows * np.sqrt(dim) / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def _weights(rng, num_features, dim):
@@ -38,7 +34,7 @@ def _outside(features, vector):
 def _problem(seed, num_samples, dim, num_features, name):
     """Rows, weights, and the interpolator of noisy linear labels."""
     rng = np.random.default_rng(seed)
-    rows, weights = _sphere(rng, num_samples, dim), _weights(rng, num_features, dim)
+    rows, weights = sphere_rows(rng, num_samples, dim), _weights(rng, num_features, dim)
     labels = rows @ rng.standard_normal(dim) / np.sqrt(dim) + rng.standard_normal(num_samples) / 2
     features = ACTIVATIONS[name](rows @ weights.T)
     return rows, weights, np.linalg.lstsq(features, labels, rcond=None)[0]
@@ -75,13 +71,13 @@ def test_linear_features_have_other_rows_of_the_same_span(count):
 
 def test_the_printed_counterexample_needs_an_even_number_of_rows():
     for count, rank in [(2, 2), (3, 2), (4, 4), (5, 4)]:
-        rows = _sphere(np.random.default_rng(1), count, 9)
+        rows = sphere_rows(np.random.default_rng(1), count, 9)
         assert np.linalg.matrix_rank(_neighbour_sums(rows, -1)) == rank
 
 
 def _tangent_share(rng, dim, num_features, name):
     """How much of phi(x_2) no pair of infinitely close rows at x_1 spans."""
-    (first, second), weights = _sphere(rng, 2, dim), _weights(rng, num_features, dim)
+    (first, second), weights = sphere_rows(rng, 2, dim), _weights(rng, num_features, dim)
     second = second - first * (first @ second) / dim
     second *= np.sqrt(dim) / np.linalg.norm(second)
     activation, slope = ACTIVATIONS[name], 1e-6
@@ -120,7 +116,7 @@ def test_near_duplicates_do_not_reach_zero_loss_for_relu(distance):
     for row in rows:
         losses = []
         for _ in range(20):
-            pair = row + distance * _sphere(rng, 2, 15)
+            pair = row + distance * sphere_rows(rng, 2, 15)
             pair *= np.sqrt(15) / np.linalg.norm(pair, axis=1, keepdims=True)
             losses.append(_outside(relu(pair @ weights.T), parameters))
         assert min(losses) > 0.02
@@ -128,7 +124,7 @@ def test_near_duplicates_do_not_reach_zero_loss_for_relu(distance):
 
 
 def _flipped_losses(name):
-    """Of the truth with each row negated in turn, and with all: ten problems."""
+    """Losses of the truth with each row negated in turn, and with all: ten problems."""
     single, whole = [], []
     for seed in range(10):
         rows, weights, parameters = _problem(seed, 10, 30, 3000, name)

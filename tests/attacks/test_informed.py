@@ -110,18 +110,6 @@ def test_the_row_is_found_with_fewer_features_than_unknowns_of_the_whole_set():
     assert row_errors(problem.train_inputs[-1:], found.inputs)[0] < 1e-3
 
 
-def test_bad_arguments_are_named():
-    problem = _problem(3, 5, 60)
-    algorithm, iterates = jaxdp.DPGD(RATE, CLIP, 1, 0.0), np.zeros((2, 60))
-    arguments = problem.weights, RELU, algorithm, problem.train_inputs, problem.train_labels
-    with pytest.raises(ValueError, match="fewer known rows than 3"):
-        without_known_rows(iterates, *arguments, num_samples=3)
-    with pytest.raises(ValueError, match="two iterates"):
-        without_known_rows(iterates[:1], *arguments, num_samples=4)
-    with pytest.raises(ValueError, match="iterates of shape"):
-        without_known_rows(np.zeros((2, 59)), *arguments, num_samples=4)
-
-
 def _squared_ratios_to_the_law(attack, num_runs):
     """Squared errors of the unknown row after one step, over what the theory says of them."""
     count, dim, mu = 3, 10, 150.0

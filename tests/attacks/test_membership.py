@@ -76,7 +76,7 @@ def _assert_curve(scores, mu):
 
 
 def _assert_scores(scores, mu, bias=0.0):
-    """Of a Gaussian test: means of plus and minus mu^2/2, and the standard deviation mu."""
+    """A Gaussian test has means of plus and minus mu^2/2, and the standard deviation mu."""
     for sign, found in zip((1, -1), scores, strict=True):
         assert_mean_close(found, sign * mu**2 / 2, bias=bias * mu**2)
         assert_std_close(found, mu, bias=bias)
@@ -128,31 +128,3 @@ def test_attained_curve_counts_both_errors():
     # Standardised, and the standard errors are right to a few per cent.
     assert abs(np.mean(gaps)) < 0.4
     assert np.std(gaps) == pytest.approx(1, abs=0.2)
-
-
-STILL, PAIR = np.zeros((2, 2, 4)), np.eye(2, 4)
-
-
-def _scores(runs=STILL, rows=PAIR, **more):
-    algorithm, nobody = jaxdp.DPGD(1e-3, 1.0, 1, 0.1), (np.zeros((0, 4)), np.zeros(0))
-    given = np.eye(4), RELU, algorithm, *nobody, rows, np.ones(2)
-    return membership_scores(runs, *given, num_samples=1, **more)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: _scores(np.zeros((2, 4))), ValueError, "iterates of shape"),
-        (lambda: _scores(rows=PAIR[:1]), ValueError, "inputs of shape"),
-        (lambda: _scores(np.zeros((2, 3, 4))), ValueError, "at most 2 iterates of 1 steps"),
-        (lambda: _scores(rows=np.nan * PAIR), ValueError, "finite inputs"),
-        (lambda: _scores(loss=jaxdp.losses.Softmax(3)), TypeError, "loss that training used"),
-        (lambda: attained_tradeoff(np.ones(3), np.ones(3), [0.0]), ValueError, "false-positive"),
-        (lambda: attained_tradeoff(np.ones(3), np.ones(3), 0.1), ValueError, "false-positive"),
-        (lambda: attained_tradeoff(np.ones(3), np.ones(3), [[0.1]]), ValueError, "false-positive"),
-        (lambda: attained_tradeoff(np.ones(3), np.ones(0), [0.1]), ValueError, "other_scores"),
-    ],
-)
-def test_membership_bad_arguments_are_named(call, error, message):
-    with pytest.raises(error, match=message):
-        call()

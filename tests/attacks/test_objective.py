@@ -7,17 +7,18 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from attack_problems import ACTIVATIONS, projector_loss, random_victim, sphere_rows
+from attack_problems import (
+    ACTIVATIONS,
+    JAX_ACTIVATIONS,
+    projector_loss,
+    random_victim,
+    sphere_rows,
+)
 
 from jaxdp.attacks import NetworkTarget, RandomFeaturesTarget
 from jaxdp.attacks.objective import checked_loss, loss_and_gradient, relative_loss
 
 DIM, COUNT, FEATURES = 5, 3, 40
-JAX = {
-    "relu": jax.nn.relu,
-    "tanh": jnp.tanh,
-    "relu_tanh": lambda z: jax.nn.relu(z) + jnp.tanh(z),
-}
 GUESS = sphere_rows(np.random.default_rng(5), COUNT, DIM)
 evaluate = eqx.filter_jit(loss_and_gradient)
 
@@ -44,7 +45,7 @@ def _differences(loss, guess, step=1e-6):
 )
 def test_the_gradient_is_that_of_the_projection(activation, outputs):
     victim = random_victim(0, DIM, COUNT, FEATURES, activation=activation, outputs=outputs)
-    target = RandomFeaturesTarget(victim.weights, JAX[activation], victim.parameters)
+    target = RandomFeaturesTarget(victim.weights, JAX_ACTIVATIONS[activation], victim.parameters)
     evaluation = evaluate(target, GUESS)
 
     def loss(guess):

@@ -46,7 +46,7 @@ def _run(generator, rows, labels, weights, activation, *, mu, num_steps=1, clip=
 
 
 def _log_density(iterates, rows, labels, weights, clip, std):
-    """Of all increments given the data, by the box: nothing is left out but constants."""
+    """The increments' log-density given the data, by the box, but for constants."""
     features = np.maximum(rows @ weights.T, 0)
     total = 0.0
     for before, after in itertools.pairwise(iterates):
@@ -193,29 +193,3 @@ def test_best_guess_of_samples_without_a_mean_direction_is_one_of_the_best(rows)
     assert np.linalg.norm(guess) == pytest.approx(math.sqrt(rows.shape[1]))
     least = min(np.linalg.norm(both - one, axis=1).mean() for one in both)
     assert np.linalg.norm(both - guess, axis=1).mean() == pytest.approx(least)
-
-
-def test_bad_arguments_are_named():
-    generator = np.random.default_rng(0)
-    rows, labels = sphere_rows(generator, 3, 4), np.ones(3)
-    weights = generator.standard_normal((30, 4)) / 2
-    iterates, algorithm, _ = _run(generator, rows, labels, weights, ACTIVATIONS["relu"], mu=4.0)
-    run = iterates, weights, RELU, algorithm
-    with pytest.raises(ValueError, match="2 known records"):
-        posterior_rows(*run, rows[:1], labels[:1], num_samples=3, key=jr.key(0))
-    silent = iterates, weights, RELU, jaxdp.DPGD(RATE, CLIP, 1, 0.0)
-    with pytest.raises(ValueError, match="adds noise"):
-        posterior_rows(*silent, rows[:2], labels[:2], num_samples=3, key=jr.key(0))
-    with pytest.raises(ValueError, match="num_draws"):
-        posterior_rows(*run, rows[:2], labels[:2], num_samples=3, key=jr.key(0), num_draws=0)
-    good = {"num_samples": 3, "key": jr.key(0)}
-    for changed, message in (
-        ({"labels": ()}, "one label or more"),
-        ({"start": np.zeros(4)}, "start that is not zero"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            posterior_rows(*run, rows[:2], labels[:2], **good, **changed)
-    with pytest.raises(ValueError, match="finite iterates"):
-        posterior_rows(np.nan * iterates, *run[1:], rows[:2], labels[:2], **good)
-    with pytest.raises(ValueError, match="samples of shape"):
-        best_guess(np.ones(3))

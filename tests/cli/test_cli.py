@@ -1,7 +1,9 @@
-"""The command line: help for every command, and what `jaxdp compare` prints and writes."""
+"""The command line: help, `jaxdp compare` and `jaxdp explore`."""
 
 import json
+import pathlib
 import re
+import socket
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 from helpers import run_cli
 
+import jaxdp.explorer
 from jaxdp.cli.entry import _parser
 
 COMMANDS = dict(_parser()._subparsers._group_actions[0].choices)
@@ -139,3 +142,31 @@ def test_random_features_show_the_algorithm_the_diffusions_and_the_theories(
     assert found["cost"]["epsilon"] == pytest.approx(4.0, abs=1e-4)
     assert found["gap"] < 0.1
     assert (tmp_path / "compare.png").stat().st_size > 10_000
+
+
+def test_a_port_that_is_taken_is_named(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, _, err = run_cli(capsys, "explore", "--no-browser", "--port", port)
+    assert status == 2
+    assert f"expected a free port at 127.0.0.1, got {port}" in err
+
+
+def test_without_panel_one_line_names_the_extra(capsys, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("jaxdp.explorer.views")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "panel", None)
+    status, out, err = run_cli(capsys, "explore", "--no-browser")
+    assert (status, out) == (2, "")
+    assert "the extra 'explore'" in err
+    assert err.count("\n") == 1
+    with pytest.raises(ModuleNotFoundError, match=r"jaxdp\.explorer needs panel"):
+        jaxdp.explorer.page()
+
+
+def test_only_the_widgets_need_panel():
+    room = pathlib.Path(jaxdp.explorer.__file__).parent
+    files = [path for path in room.rglob("*.py") if path.parent.name != "views"]
+    assert len(files) > 5
+    for path in files:
+        assert not re.search(r"^\s*(import|from) (panel|bokeh)", path.read_text(), re.M), path

@@ -181,15 +181,6 @@ def test_ranges_may_stand_in_a_file(folder, capsys, tmp_path):
     np.testing.assert_array_equal([scaling.low, scaling.high], [[1, 2], [9, 8]])
 
 
-def test_a_pipe_or_device_is_not_replaced_by_a_model(folder, capsys, tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    given = "fit", folder / "table.csv", *REGRESSION, "--out", tmp_path / "pipe"
-    status, out, err = _run(capsys, *given)
-    assert (status, out) == (2, "")
-    assert "expected --out to be a file" in err
-    assert (tmp_path / "pipe").is_fifo()
-
-
 @pytest.mark.parametrize("link", [None, os.symlink, os.link], ids=["itself", "symbolic", "hard"])
 @pytest.mark.parametrize("read", ["table.csv", "ranges.csv", "model.npz", "new.csv"])
 def test_no_file_that_is_read_is_written_over(folder, capsys, tmp_path, read, link):
@@ -222,35 +213,6 @@ def test_a_fit_writes_over_no_earlier_release(folder, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,y\n1,2\n3,red\n", "the target 'y' holds text"),
-        ("a,y\n1,2\nblue,3\n", "column 'a' holds text"),
-        (
-            "a,b,c,y\n1,x,z,2\n",
-            "columns 'b', 'c' hold text; turn into numbers, or ",
-        ),
-        ("a,b,c,y\n1,x,z,2\n", "leave out columns with --drop 1,2\n"),
-        ("a,b,c,y\n1,,,2\n", "leave out columns with --drop 1,2\n"),
-        ("a,y\n1,2\n,3\n", "missing or infinite values (1 in the first, from data row 2)"),
-        ("a,y\n1,2\n1e300,3\n", "missing or infinite values"),
-        (
-            "a,a,y\n1,2,3\n4,5,6\n",
-            "table.csv: expected names of columns that differ, got 'a' twice",
-        ),
-        ("a,y\n", "a header and no rows"),
-        ("a,y\n1,2\n", "table.csv: expected at least 2 rows, got 1"),
-    ],
-)
-def test_tables_that_cannot_be_learnt_from_are_refused(capsys, tmp_path, text, message):
-    (tmp_path / "table.csv").write_text(text)
-    out = ["--out", tmp_path / "m.npz"]
-    status, _, err = _run(capsys, "fit", tmp_path / "table.csv", *REGRESSION, *out)
-    assert (status, err.count("\n")) == (2, 1)
-    assert message in err
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
         ("a,c\n1,2\n", "no column 'b' among its 2; expected columns 'a', 'b', or as many"),
         ("1,2,3\n4,5,6\n", "no columns 'a', 'b' among its 3; expected columns 'a', 'b'"),
         ("a,b\n1,2\n3,\n", "column 'b' with missing or infinite values (1 in the first, from"),
@@ -278,19 +240,3 @@ def test_broken_models_are_refused(folder, capsys, tmp_path):
     status, _, err = _run(capsys, "predict", tmp_path / "none.npz", folder / "table.csv")
     assert status == 2
     assert f"{tmp_path / 'none.npz'}: no such file" in err
-
-
-def test_help_says_what_is_public(capsys):
-    status, out, _ = _run(capsys, "fit", "--help")
-    assert status == 0
-    for text in (
-        "Public",
-        "number of rows",
-        "--label-bound",
-        "--input-range=-1:1",
-        "--json",
-        "--out",
-    ):
-        assert text in " ".join(out.split())
-    status, out, _ = _run(capsys, "predict", "--help")
-    assert (status, "--json" in out) == (0, True)

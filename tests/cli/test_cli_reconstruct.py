@@ -7,7 +7,7 @@ import pytest
 from helpers import run_cli
 
 from jaxdp import attacks
-from jaxdp.cli.commands.victims import activation_named
+from jaxdp.cli.commands.reconstruct import activation_named
 
 SMALL = ["--dim", "8", "--num-samples", "3", "--num-features", "240"]
 

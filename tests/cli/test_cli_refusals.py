@@ -1,10 +1,19 @@
-"""Bad input of every command ends with one line that says what was expected, and status 2."""
+"""Bad input ends with one line and status 2, a defect of the toolkit with its traceback."""
 
+import ast
+import pathlib
+import re
 import shlex
 
 import numpy as np
 import pytest
 from helpers import run_cli
+
+import jaxdp
+from jaxdp import cli
+from jaxdp.cli.entry import is_answer
+from jaxdp.core import checks
+from jaxdp.core.errors import NotCoveredError
 
 SHORT = {
     "ROWS": "--data numbers.csv --optimiser sgd",
@@ -27,7 +36,6 @@ ALWAYS = {
 REFUSED = """\
 compare --dim 0 | expected dim >= 1, got 0
 compare --dim two | --dim: expected a whole number in digits, such as 20000, got 'two'
-compare --dim 20,000 | --dim: expected a whole number in digits
 compare --dim 2e4 | --dim: expected a whole number in digits
 compare --rho 1,5 | --rho: expected a number, such as 0.5 or 1e-5, got '1,5'
 compare --colour red | unrecognized arguments: --colour red
@@ -45,27 +53,15 @@ compare --epsilon 2 | --epsilon needs --num-features
 compare --num-features 9 --rho 2 | --rho does not go with --num-features
 compare --num-features 0 | num_features >= 1, got 0
 compare --num-features many | invalid _whole_or_inf value: 'many'
-compare --num-features 9 --num-train 0 | num_train >= 1, got 0
 compare --num-features 9 --epsilon 0 | 0 < epsilon < infinity, got 0
-compare --num-features 9 --delta 1 | 0 < delta < 1
 compare --delta 5e-324 | delta of at least 1e-300
-compare --num-features 9 --delta 1e-310 | delta of at least 1e-300
 compare --dim MANY | fewer than 2^31 numbers in all runs
-compare --num-runs MANY | fewer than 2^31 numbers in all runs
 compare --num-features MANY | fewer than 2^31 numbers in the weights
-compare --num-features 9 --num-train MANY | numbers in the rows
 compare --num-features 9 --num-steps MANY | --num-steps < 2^31
-compare --num-features 9 --num-runs MANY | numbers in all runs
 compare --data nowhere.csv --optimiser sgd | no such file
 compare ROWS --target z | no column 'z'; there are 4: a, b, c, y
-compare ROWS --drop q | no column 'q'
-compare ROWS --sampling-rate 0 | 0 < sampling_rate <= 1, got 0.0
-compare ROWS --sampling-rate 1.5 | 0 < sampling_rate <= 1, got 1.5
 compare ROWS --sampling-rate nan | 0 < sampling_rate <= 1, got nan
 compare ROWS --epsilon 0 | 0 < epsilon < infinity, got 0
-compare ROWS --epsilon -1 | 0 < epsilon < infinity, got -1
-compare ROWS --delta 1 | 0 < delta < 1
-compare --data numbers.csv --optimiser sign | invalid choice: 'sign'
 compare ROWS --loss hinge | invalid choice: 'hinge'
 compare ROWS --momentum 0.9 | --momentum needs --optimiser momentum or nesterov
 compare --data numbers.csv --optimiser momentum --momentum 1 | 0 <= --momentum < 1
@@ -74,98 +70,69 @@ compare ROWS --average 1 | 0 <= d < 1, the decay of an exponential average
 compare --data numbers.csv --optimiser adam --average tail | of Adam no average
 compare ROWS --learning-rate 0 | learning_rate > 0, got 0
 compare ROWS --clip-norm -1 | clip_norm > 0, got -1
-compare ROWS --clip-norm nan | clip_norm
 compare ROWS --num-steps 0 | num_steps >= 1, got 0
-compare ROWS --num-runs 0 | num_runs >= 1, got 0
 compare ROWS --num-test 0 | num_test >= 1, got 0
 compare ROWS --num-train 50 | of 60 rows together at most, got 50 and 12
 compare ROWS --activation relu | --activation needs --num-features
 compare ROWS --num-features inf | a number of --num-features with --data
 compare ROWS --num-features 0 | num_features >= 1, got 0
 compare ROWS --num-features MANY | fewer than 2^31 numbers
-compare ROWS --num-runs MANY | fewer than 2^31 numbers
 compare ROWS --num-steps 3000000000 | --num-steps < 2^31
 compare ROWS --loss logistic | two classes in the target 'y' for --loss logistic
 compare --data three.csv --optimiser sgd --loss logistic | got 3 values; --loss softmax is for more
 compare --data three.csv --loss softmax --optimiser adam | of Adam no loss of several
 compare --data text.csv --optimiser sgd | column 'a' holds text
-compare --data kinds.csv --optimiser sgd --target kind | the target 'kind' holds text
 compare --data constant.csv --loss squared | never varies; leave out columns with --drop-constant
 compare --data same.csv --optimiser sgd | the target 'y' never varies
 compare --data holes.csv --optimiser sgd | missing or infinite values (1 in the first, from data
 compare --data missing.csv --loss softmax | the target 'y' with missing values (1, from data
 compare --data text.csv | turn into numbers, or leave out columns with --drop 0
 compare --optimiser adam | expected --data, a table, with the options of DP-SGD
-compare --learning-rate 1 | expected --data, a table
-compare --num-features 9 --clip-norm 1 | expected --data, a table
 compare --data x.csv --epsilon 2 | --epsilon needs --num-features, or --optimiser
 compare --data x.csv --optimiser sgd --rho 1 | --rho is of one-pass DP-SGD
-compare --data x.csv --optimiser sgd --dim 3 | --dim describes synthetic
 compare --data x.csv --loss squared --clip-scale 1 | give --clip-norm
 compare --data x.csv --loss squared --duration 1 | give --learning-rate
 compare --data x.csv --num-features 9 | --data does not go with --num-features
 plan --epsilon 2 --rho 1 | expected one of --rho and --epsilon, got both
 plan --rho -1 | expected rho > 0, got -1.0
 plan --epsilon 0 | expected 0 < epsilon < infinity, got 0.0
-plan --delta 0 | expected 0 < delta < 1, got 0.0
 plan --dim 0 | expected dim >= 1, got 0
 plan --dim 10000000000 | expected fewer than 2^31 numbers in directions
-plan --num-samples 0 | expected num_samples >= 1, got 0
 plan --num-samples 3000000000 | expected --num-samples < 2^31, got 3000000000
 plan --label-noise -1 | expected finite label_noise >= 0, got -1.0
-plan --initial-risk 0 | expected finite initial_risk > 0, got 0.0
-plan --condition-number .5 | expected finite condition_number >= 1, got 0.5
 plan --schedule cosine | invalid choice: 'cosine'
 plan --target-risk .1 | expected with --target-risk a budget
 plan --target-risk .5 --rho 1 | below the initial risk 0.5, got 0.5
-plan --target-risk 0 --num-samples 9 | expected target_risk above 0
-plan --target-risk nan --rho 1 | expected target_risk above 0
-plan --target-risk .1 --rho 1 --epsilon 2 | got both
 account | the following arguments are required: algorithm
 account adam | invalid choice: 'adam'
 account one-pass | expected one of --epsilon and --rho
-account one-pass --epsilon 2 --rho 1 | expected one of --epsilon and --rho
 account one-pass --rho -1 | expected rho > 0, got -1.0
-account one-pass --rho nan | expected rho > 0, got nan
 account one-pass --rho 1 --delta 2 | expected 0 < delta < 1, got 2.0
-account one-pass --epsilon 0 | expected 0 < epsilon < infinity, got 0.0
 account one-pass --num-steps 9 | --num-steps does not belong to one-pass
 account correlated --batch-size 9 | --batch-size does not belong to correlated
 account dp-gd --epsilon 2 | expected --num-steps for dp-gd
-account dp-gd --num-steps 10 | expected one of --epsilon and --noise-multiplier
-account dp-gd --num-steps 10 --rho 1 | --rho does not belong to dp-gd
 account dp-gd --num-steps 10 --noise-multiplier -1 | expected --noise-multiplier >= 0, got -1.0
 account dp-gd --num-steps 0 --epsilon 2 | expected num_steps >= 1, got 0
 account BATCHES | one of --sampling-rate (Poisson batches) and --batch-size
 account BATCHES --sampling-rate 2 | expected 0 < sampling_rate <= 1, got 2.0
 account BATCHES --batch-size 200 | expected batch_size <= num_records = 100, got 200
-account BATCHES --rho 1 | --rho does not belong to dp-sgd
 account dp-sgd --num-steps 10 | expected --num-records for dp-sgd
 sweep --clip-scale 0:1:3 | --clip-scale: expected clip_scale > 0
 sweep --power -1 | --power: expected finite power >= 0
 sweep --rho 0 | --rho: expected
 sweep --peak 1:2:3:4 | expected --peak to be a number, numbers with commas between
 sweep --peak 1,1.000000001 | --peak: expected values of axis peak that differ
-sweep --power 0.5,0.5 | expected finite values of --power that differ
 sweep --aspect-ratio 30 | expected 0 < --aspect-ratio <= --dim
-sweep --peak 1:2 | expected --peak to be a number, numbers with commas
 sweep --num-runs 0 | --num-runs >= 1
-sweep --dim 0 | --dim >= 1
-sweep --label-noise -1 | label_noise >= 0
-sweep --by guess | invalid choice
 sweep --shard-size 0 | shard_size >= 1
 sweep --peak 1:2:1000000000 | at most 1000000 values of --peak, got '1:2:1000000000'
-sweep --peak 1:2:HUGE | expected at most 1000000 values of --peak
 sweep --peak 1:2:1001 --clip-scale 1:2:1001 | at most 1000000 cells together
-sweep --peak 1e308:-1e308:3 | expected finite values of --peak that differ
 sweep --aspect-ratio 5e-324 | fewer than 2^31, got 4.94066e-324
 sweep --num-runs MANY | fewer than 2^31 numbers in all runs
 sweep --rho 1e150 | --rho: expected values of axis rho that float32 can hold
 sweep --peak 1e150 | expected finite peak > 0, got inf
 fit table.csv --label-bound 1 --delta 1e-5 | required: --epsilon
-fit table.csv --label-bound 1 --epsilon 1 | required: --delta
 fit table.csv --epsilon 0 --delta 1e-5 --label-bound 1 | 0 < epsilon < infinity
-fit table.csv --epsilon 1 --delta 2 --label-bound 1 | 0 < delta < 1
 fit table.csv BUDGET | expected --label-bound
 fit table.csv BUDGET --label-bound 1 | or --input-bound inf where public numbers
 fit table.csv BUDGET --classify --classes 0,1 | or --input-bound inf where public numbers
@@ -173,8 +140,6 @@ fit table.csv BUDGET RANGE --label-bound -1 | label_bound > 0
 fit table.csv REGRESSION --target x | no column 'x'
 fit table.csv REGRESSION --drop a,b | no input column besides
 fit table.csv REGRESSION --ridge 0 | ridge > 0
-fit table.csv REGRESSION --num-projections 0 | num_projections >= 1
-fit table.csv REGRESSION --scale -1 | scale > 0
 fit table.csv REGRESSION --intercept-share 1 | intercept_share < 1
 fit table.csv REGRESSION --input-bound 1 | got both
 fit table.csv REGRESSION --input-range 3 | expected --input-range LOW:HIGH
@@ -186,42 +151,35 @@ fit table.csv REGRESSION --public-seed -1 | expected 0 <= --public-seed < 2^63, 
 fit table.csv CLASSES -1,1 | expected '-1' or '1' in column 'y'
 fit table.csv REGRESSION --input-range -1:-2 | --input-range
 fit table.csv CLASSES 0 | expected two --classes
-fit table.csv CLASSES no,no | expected two classes that differ
 fit table.csv CLASSES 1,1.0 | expected two classes that differ
 fit table.csv CLASSES 0,1 | expected '0' or '1' in column 'y'
 fit table.csv CLASSES a,b | expected 'a' or 'b' in column 'y', got 60 other labels, the first
-fit table.csv CLASSES True,1 | expected two classes that differ
 fit table.csv CLASSES '"a,b' | expected names with commas between
 fit table.csv REGRESSION --out nowhere/model.npz | in a folder that exists
-fit table.csv REGRESSION --delta 5e-324 | delta of at least 1e-300
 fit table.csv REGRESSION --num-features MANY | numbers in the sample paths
-fit table.csv REGRESSION --num-projections 100000 | numbers in the covariance
 FIT --classes high,low --epsilon 5e-324 | expected an epsilon that some ridge is enough for
 FIT --classes high,low --epsilon 1.7e308 | expected an epsilon that some noise is calibrated to
 FIT --classes high,low --delta 5e-324 | expected delta of at least 1e-300
-fit nowhere.csv BUDGET | expected --label-bound
 fit nowhere.csv BUDGET --label-bound 1 | or --input-bound inf where public numbers
 fit nowhere.csv REGRESSION | nowhere.csv: no such file
+fit kinds.csv REGRESSION --target kind | the target 'kind' holds text
+fit text.csv REGRESSION | leave out columns with --drop 0
+fit holes.csv REGRESSION | missing or infinite values (1 in the first, from data row 5)
+fit twice.csv REGRESSION | twice.csv: expected names of columns that differ, got 'a' twice
+fit bare.csv REGRESSION | a header and no rows
+fit single.csv REGRESSION | single.csv: expected at least 2 rows, got 1
 fit table.csv REGRESSION --input-range crossed.csv | low < high of column 'b', got 9 and 1
 predict none.npz table.csv | none.npz: no such file
 predict text.npz table.csv | text.npz: 
 reconstruct --num-features 10 | expected --num-features above --num-samples, got 10 and 10
-reconstruct --dim 0 | expected dim >= 1, got 0
 reconstruct --num-samples 0 | expected num_samples >= 1, got 0
-reconstruct --label-noise -1 | label_noise >= 0
-reconstruct --activation sine | invalid choice
 reconstruct --delta 1e-5 | --delta needs --epsilon
 reconstruct --epsilon 0 | 0 < epsilon < infinity, got 0
-reconstruct --epsilon 1 --delta 2 | 0 < delta < 1
-reconstruct --epsilon 1 --num-steps 0 | num_steps >= 1, got 0
 reconstruct --truth rows.npz | --truth goes with a model
 reconstruct --max-passes 0 | --max-passes >= 1, got 0
 reconstruct --max-passes HUGE | expected --max-passes < 2^31
-reconstruct --num-starts 0 | --num-starts >= 1, got 0
-reconstruct --seed -1 | expected 0 <= --seed < 2^63
 reconstruct model.npz | expected --num-samples
 reconstruct model.npz --num-samples 3 --dim 8 | --dim does not go with a model
-reconstruct model.npz --num-samples 3 --epsilon 1 | --epsilon does not go with a model
 reconstruct model.npz --num-samples 240 | expected more features than samples
 reconstruct nowhere.npz --num-samples 3 | nowhere.npz: no such file
 reconstruct rows.npz --num-samples 3 | rows.npz: expected an array 'weights', got inputs
@@ -261,6 +219,9 @@ def folder(tmp_path_factory):
         "same.csv": ("aby", first, second, np.ones(60)),
         "holes.csv": ("aby", holes, second, target),
         "missing.csv": ("aby", first, second, [*kinds[:-1], ""]),
+        "twice.csv": ("aay", first, second, target),
+        "bare.csv": ("ay", [], []),
+        "single.csv": ("ay", first[:1], target[:1]),
     }
     for name, (names, *columns) in tables.items():
         rows = [names, *zip(*columns, strict=True)]
@@ -294,3 +255,90 @@ def test_bad_input_ends_with_one_line_and_status_2(folder, capsys, monkeypatch, 
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert message in err
     assert not (folder / "never.npz").exists()
+
+
+def _caught(function, *arguments) -> Exception:
+    try:
+        function(*arguments)
+    except Exception as error:
+        return error
+    raise AssertionError("expected an error")
+
+
+def _in_jaxdp(statement: str):
+    """A function that Python runs as one of the toolkit's own."""
+    scope = {**vars(checks), "NotCoveredError": NotCoveredError}
+    exec(f"def planted(*arguments, **named):\n    {statement}", scope)
+    return scope["planted"]
+
+
+def _full_device():
+    raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 10 bytes.")
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (checks.require_positive, ("rho", -1.0)),
+        (_in_jaxdp("raise NotCoveredError('not this')"), ()),
+        (open, ("/nowhere/at/all",)),
+        (_in_jaxdp("raise MemoryError"), ()),
+        (_full_device, ()),
+    ],
+)
+def test_what_a_check_or_the_machine_says_is_an_answer(function, arguments):
+    assert is_answer(_caught(function, *arguments))
+
+
+@pytest.mark.parametrize(
+    ("rows", "advice"),
+    [
+        ("1,5,2\n2,5,3\n3,5,4\n" * 4, "leave out columns with --drop-constant"),
+        ("1,2,3\n4,5,7\n", "add rows, or leave out columns with --drop"),
+        ("1,x,3\n4,y,7\n", "turn into numbers, or leave out columns with --drop 1"),
+    ],
+)
+def test_advice_about_a_table_names_the_options_of_the_command(capsys, tmp_path, rows, advice):
+    (tmp_path / "table.csv").write_text("a,b,y\n" + rows)
+    options = ["--data", str(tmp_path / "table.csv"), "--out", str(tmp_path)]
+    assert cli.main(["compare", *options]) == 2
+    assert capsys.readouterr().err.endswith(f"; {advice}\n")
+
+
+def test_the_library_names_no_options_of_the_command_line():
+    """Outside jaxdp/cli, no string says --something, but for options of other programs."""
+    of_others = ("--xla", "--always", "--dirty", "--abbrev", "--exclude")
+    package = pathlib.Path(jaxdp.__file__).parent
+    found = []
+    for path in package.rglob("*.py"):
+        if package / "cli" in path.parents:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                options = re.findall(r"(?<![\w-])--[a-z][\w-]*", node.value)
+                found += [(path.name, each) for each in options if not each.startswith(of_others)]
+    assert not found
+
+
+DEFECTS = {
+    "None + 1": TypeError,
+    "require_count('num_steps', 2.5)": TypeError,
+    "int('many')": ValueError,
+    "np.ones(2) + np.ones(3)": ValueError,
+    "jnp.ones(2) + jnp.ones(3)": TypeError,
+    "{}['missing']": KeyError,
+    "assert False": AssertionError,
+}
+
+
+@pytest.mark.parametrize(("statement", "kind"), DEFECTS.items())
+def test_a_defect_of_the_toolkit_keeps_its_traceback(monkeypatch, tmp_path, statement, kind):
+    monkeypatch.setattr("jaxdp.account", _in_jaxdp(statement))
+    with pytest.raises(kind):
+        cli.main(["compare", "--out", str(tmp_path)])
+
+
+def test_the_same_place_ends_with_one_line_where_a_check_stands(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("jaxdp.account", _in_jaxdp("require_positive('rho', -1.0)"))
+    assert cli.main(["compare", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "jaxdp: expected finite rho > 0, got -1.0\n"

@@ -129,31 +129,23 @@ def test_average_is_the_mean_of_the_runs():
     assert jaxdp.compare(RUNS, mean).max_gap < 1e-6
 
 
+OTHER_CLOCK = dataclasses.replace(PREDICTION, time=jnp.asarray([0.0, 0.4, 1.0]))
+VOID = dataclasses.replace(PREDICTION, status=jnp.asarray(int(jaxdp.Status.INVALID)))
+
+
 @pytest.mark.parametrize(
-    ("predictions", "message"),
+    ("given", "message"),
     [
-        ([], "at least one prediction"),
-        ([RUNS], "got \\(2, 3\\)"),
-        (
-            [dataclasses.replace(PREDICTION, time=jnp.asarray([0.0, 0.4, 1.0]))],
-            "expected one clock",
-        ),
+        ([RUNS], "at least one prediction"),
+        ([RUNS, RUNS], "got \\(2, 3\\)"),
+        ([RUNS, OTHER_CLOCK], "expected one clock"),
+        ([RUNS, VOID], "a prediction that ended well, got invalid: ODE"),
+        ([PREDICTION, PREDICTION], "simulated runs of shape"),
     ],
 )
-def test_mismatches_are_refused(predictions, message):
+def test_what_cannot_be_compared_is_refused(given, message):
     with pytest.raises(ValueError, match=message):
-        jaxdp.compare(RUNS, *predictions)
-
-
-def test_predictions_that_failed_are_refused():
-    void = dataclasses.replace(PREDICTION, status=jnp.asarray(int(jaxdp.Status.INVALID)))
-    with pytest.raises(ValueError, match="a prediction that ended well, got invalid: ODE"):
-        jaxdp.compare(RUNS, void)
-
-
-def test_a_prediction_is_no_simulation():
-    with pytest.raises(ValueError, match="simulated runs of shape"):
-        jaxdp.compare(PREDICTION, PREDICTION)
+        jaxdp.compare(*given)
 
 
 def _unclipped(probability):

@@ -104,7 +104,7 @@ def test_names_and_numbers_are_used_as_they_are_meant():
 
 
 def _ways_of_splitting(function):
-    """By which functions each name in a function is split, where it is handed to one as it is."""
+    """The functions by which each name in a function's body is split."""
     ways = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):

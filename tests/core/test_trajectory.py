@@ -1,4 +1,6 @@
-"""The answer type's own check."""
+"""The answer type: its check, its printed table, its forms for xarray and pandas, its picture."""
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -62,3 +64,141 @@ def test_a_batch_keeps_its_clocks():
     )
     dataset = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf, leaf]), one).to_xarray()
     assert dataset.risk.dims == ("run_0", "run_1", "record")
+
+
+RUNS = jaxdp.Trajectory(
+    jnp.asarray([0.0, 0.5, 1.0]),
+    jnp.asarray([[1.0, 0.4, 0.2], [1.0, 0.6, 0.4], [1.0, jnp.nan, jnp.nan]]),
+    jnp.asarray([0.3, 0.5, jnp.nan]),
+    jnp.asarray([0, 0, 1]),
+    {"distance": jnp.arange(9.0).reshape(3, 3)},
+    label="simulated",
+)
+
+
+def _one(place):
+    part = jax.tree.map(lambda leaf: leaf[place], dataclasses.replace(RUNS, time=RUNS.risk))
+    return dataclasses.replace(part, time=RUNS.time, std=jnp.full(3, 0.25))
+
+
+def test_runs_print_the_mean_of_those_that_ended_well_and_how_many_did_not():
+    lines = [" ".join(line.split()) for line in str(RUNS).splitlines()]
+    assert lines[0] == "Trajectory: simulated"
+    assert "status 2 ok, 1 diverged how the run ended" in lines
+    assert "time 0 to 1, 3 records" in lines
+    assert "risk 1 to 0.3 from start to end" in lines
+    # (0.3 + 0.5)/2, and 0.2/sqrt(2)/sqrt(2).
+    assert any(line.startswith("final_risk 0.4 +- 0.1 risk of the released") for line in lines)
+    assert "distance 1.5 to 3.5" in lines
+    assert "risk 1 to 0.3" in repr(RUNS)
+    assert "<td" in RUNS._repr_html_()
+
+
+def test_a_prediction_prints_its_numbers():
+    text = " ".join(str(_one(0)).split())
+    assert "status ok" in text
+    assert "final_risk 0.3 risk of the released iterate" in text
+    assert "std 0.25 to 0.25" in text
+
+
+def test_a_batch_prints_the_range_over_it():
+    batch = jax.vmap(lambda scale: jax.tree.map(lambda leaf: scale * leaf, _one(0)))(
+        jnp.arange(1.0, 4)
+    )
+    text = str(batch)
+    assert text.startswith("Trajectory: simulated, a batch of 3")
+    assert "0.3, 0.6, 0.9" in text
+
+
+def test_traced_trajectories_and_trees_without_numbers_print():
+    said = []
+    jax.jit(lambda one: (said.extend([str(one), repr(one)]), one.risk)[1])(RUNS)
+    assert "traced float32[3,3]" in said[0]
+    assert "risk=f32[3,3]" in said[1]
+    empty = jax.tree.map(lambda leaf: None, RUNS)
+    assert "risk=None" in repr(empty)
+    assert str(empty).startswith("Trajectory: simulated")
+
+
+def test_runs_that_all_failed_print():
+    assert "none ended well" in str(dataclasses.replace(RUNS, status=jnp.ones(3, int)))
+
+
+def test_a_frame_has_a_row_for_each_record_of_each_run():
+    frame = RUNS.to_pandas()
+    assert list(frame.columns) == ["run", "time", "risk", "distance", "final_risk", "status"]
+    assert len(frame) == 9
+    row = frame[(frame.run == 1) & (frame.time == 0.5)]
+    assert row.risk.item() == pytest.approx(0.6)
+    assert row.distance.item() == 4
+    assert row.final_risk.item() == pytest.approx(0.5)
+    assert set(frame[frame.run == 2].status) == {"DIVERGED"}
+    assert frame.attrs["label"] == "simulated"
+    single = _one(0).to_pandas()
+    assert list(single.columns[:3]) == ["time", "risk", "std"]
+    assert len(single) == 3
+
+
+def test_a_frame_of_a_batch_of_runs_has_each_trajectory_at_its_own_times():
+    batch = jax.tree.map(lambda leaf: jnp.stack([leaf, 2 * leaf]), RUNS)
+    frame = batch.to_pandas()
+    assert list(frame.columns[:3]) == ["run_0", "run_1", "time"]
+    assert set(frame[frame.run_0 == 1].time) == {0.0, 1.0, 2.0}
+    assert np.array_equal(frame[frame.run_0 == 0].distance, np.arange(9.0))
+    with pytest.raises(TypeError, match="concrete trajectory"):
+        jax.jit(lambda one: one.to_pandas())(RUNS)
+
+
+ODE = jaxdp.Trajectory(
+    RUNS.time, RUNS.risk[0], RUNS.final_risk[0], jnp.asarray(0), {}, jnp.full(3, 0.1), label="ODE"
+)
+
+
+def _drawn(figure):
+    (axes,) = figure.axes
+    return {line.get_label(): np.asarray(line.get_ydata()) for line in axes.lines}, axes
+
+
+def test_runs_are_drawn_as_the_mean_and_band_of_those_that_ended_well():
+    lines, axes = _drawn(RUNS.plot())
+    np.testing.assert_allclose(lines["simulated, mean of 2 runs"], [1, 0.5, 0.3], rtol=1e-6)
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert band.max() == pytest.approx(1.0)
+    # ddof 1 of two values 0.2 apart.
+    assert band.min() == pytest.approx(0.3 - 0.2 / np.sqrt(2), rel=1e-5)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("time", "risk")
+
+
+def test_a_prediction_is_drawn_with_the_band_that_it_predicts():
+    lines, axes = _drawn(ODE.plot())
+    np.testing.assert_allclose(lines["ODE"], ODE.risk)
+    assert axes.collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(1.1)
+
+
+def test_each_of_a_batch_has_a_curve_over_its_own_clock():
+    batch = jax.tree.map(
+        lambda leaf: jnp.stack([leaf, 2 * leaf]), dataclasses.replace(ODE, std=None)
+    )
+    _, axes = _drawn(batch.plot())
+    assert [line.get_xdata()[-1] for line in axes.lines] == [1.0, 2.0]
+    assert len({str(line.get_color()) for line in axes.lines}) == 2
+    assert axes.get_xlim() == (0.0, 2.0)
+
+
+def test_an_observable_is_drawn_by_its_name_into_given_axes():
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    assert RUNS.plot("distance", ax=axes) is axes.figure
+    assert axes.get_ylabel() == "distance"
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [1.5, 2.5, 3.5])
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(KeyError, match="one of risk, distance, got 'overlap'"):
+        RUNS.plot("overlap")
+    failed = dataclasses.replace(RUNS, status=jnp.ones(3, int))
+    with pytest.raises(ValueError, match="a run that ended well"):
+        failed.plot()
+    with pytest.raises(TypeError, match="concrete trajectory"):
+        jax.jit(lambda one: one.plot())(RUNS)

@@ -1,12 +1,9 @@
 """CIFAR-10's files: what is read, and one line for what is not."""
 
-import sys
-import types
-
 import numpy as np
 import pytest
 
-from jaxdp.data import cifar10, read_cifar10
+from jaxdp.data import read_cifar10
 
 
 def _photographs(count, seed=0):
@@ -106,45 +103,3 @@ def _refused(folder, name, message):
         read_cifar10(folder)
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def _install(monkeypatch, fetch):
-    module = types.SimpleNamespace(fetch_openml=fetch)
-    monkeypatch.setitem(sys.modules, "sklearn", types.SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", module)
-
-
-def test_without_a_folder_scikit_learn_fetches(monkeypatch):
-    asked = {}
-    images, _ = _photographs(1)
-    # A hundredth of what OpenML has: copies of the whole take seconds.
-    monkeypatch.setattr(cifar10, "_NUM_FETCHED", 600)
-    monkeypatch.setattr(cifar10, "_NUM_TRAIN", 500)
-
-    def fetch(name, **options):
-        asked[name] = options
-        pixels = np.zeros((600, 3072), np.uint8)
-        pixels[499] = np.moveaxis(images[0], -1, 0).ravel()
-        return pixels, np.array([str(number % 10) for number in range(600)])
-
-    _install(monkeypatch, fetch)
-    found = read_cifar10()
-    assert asked["CIFAR_10"]["version"] == 1
-    assert found.images.shape == (500, 32, 32, 3)
-    np.testing.assert_array_equal(found.images[-1], images[0])
-    np.testing.assert_array_equal(found.labels, np.arange(500) % 10)
-
-
-def test_what_cannot_be_fetched_is_said_in_one_line(monkeypatch):
-    def offline(name, **options):
-        raise OSError("no network")
-
-    _install(monkeypatch, offline)
-    with pytest.raises(ValueError, match=r"could not be fetched \(no network\); give the folder"):
-        read_cifar10()
-    _install(monkeypatch, lambda name, **options: (np.zeros((5, 3072)), np.array(["1"] * 5)))
-    with pytest.raises(ValueError, match="unexpected shapes"):
-        read_cifar10()
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match="extra 'data'"):
-        read_cifar10()

@@ -205,11 +205,7 @@ def test_constant_columns_are_left_out_when_asked(tmp_path):
         ),
         ("a,b,c\n1,?,3\n" + ROWS, {}, "column 'b' with missing"),
         ("a,b,c\n1,inf,3\n" + ROWS, {}, "column 'b' with missing or infinite"),
-        (
-            "a,b,c\n1,red,3\n" + ROWS,
-            {},
-            "column 'b' holds text; .*drop=\\[\"1\"\\]$",
-        ),
+        ("a,b,c\n1,red,3\n" + ROWS, {}, "column 'b' holds text; .*drop=\\[\"1\"\\]$"),
         ("a,b,c\nx,red,3\n" + ROWS, {}, "columns 'a', 'b' hold text.*drop=\\[\"0\", \"1\"\\]$"),
         ("a,b,c\n1,2,red\n" + ROWS, {}, "the target 'c' holds text; choose another"),
         ("a,b,c\n", {}, "a header and no rows"),

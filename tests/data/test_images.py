@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from jaxdp.data.cifar10 import Cifar10
-from jaxdp.data.images import (
-    first_of_classes,
-    on_sphere,
-    pooled,
-)
+from jaxdp.data.images import first_of_classes, on_sphere, pooled
 
 RANDOM = np.random.default_rng(3)
 # Of different brightness and contrast.

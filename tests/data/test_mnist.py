@@ -1,8 +1,6 @@
 """MNIST's files: what is read, and one line for what is not."""
 
 import gzip
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -81,43 +79,3 @@ def test_broken_files_end_with_one_line_that_names_them(folder, name, content, m
         read_mnist(folder)
     assert str(folder / name) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def _install(monkeypatch, fetch):
-    """A stand-in for scikit-learn."""
-    module = types.SimpleNamespace(fetch_openml=fetch)
-    monkeypatch.setitem(sys.modules, "sklearn", types.SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", module)
-
-
-def test_without_a_folder_scikit_learn_fetches(monkeypatch):
-    asked = {}
-
-    def fetch(name, **options):
-        asked[name] = options
-        pixels = np.zeros((70_000, 784), np.uint8)
-        pixels[60_000] = 255
-        return pixels, np.array([str(number % 10) for number in range(70_000)])
-
-    _install(monkeypatch, fetch)
-    digits = read_mnist()
-    assert asked["mnist_784"]["version"] == 1
-    assert digits.train_images.shape == (60_000, 784)
-    assert digits.train_images.dtype == np.float32
-    np.testing.assert_array_equal(digits.test_images[0], 1)
-    np.testing.assert_array_equal(digits.test_labels, np.arange(10_000) % 10)
-
-
-def test_what_cannot_be_fetched_is_said_in_one_line(monkeypatch):
-    def offline(name, **options):
-        raise OSError("no network")
-
-    _install(monkeypatch, offline)
-    with pytest.raises(ValueError, match=r"could not be fetched \(no network\); give the folder"):
-        read_mnist()
-    _install(monkeypatch, lambda name, **options: (np.zeros((5, 784)), np.array(["1"] * 5)))
-    with pytest.raises(ValueError, match="unexpected shapes"):
-        read_mnist()
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match="extra 'data'"):
-        read_mnist()

@@ -8,12 +8,7 @@ from jaxdp.data.standardisation import column_scaling
 RANDOM = np.random.default_rng(0)
 # Two ordinary columns, one that hardly varies and one that is dead.
 ROWS = np.stack(
-    [
-        RANDOM.normal(3, 2, 200),
-        RANDOM.normal(0, 1, 200),
-        np.eye(200)[0] * 1e-3,
-        np.full(200, 0.1),
-    ],
+    [RANDOM.normal(3, 2, 200), RANDOM.normal(0, 1, 200), np.eye(200)[0] * 1e-3, np.full(200, 0.1)],
     axis=1,
 ).astype(np.float32)
 NEW = np.array([[1.0, 1.0, 1.0, 1.0]], np.float32)

@@ -79,14 +79,6 @@ def _secret_noise(dataset, claims):
     return dataset
 
 
-def _explorer(dataset, claims):
-    assert dataset.seconds.shape == (1, 5, 4, 2)
-    is_browser = dataset.what == "page, browser"
-    assert np.all(np.isnan(dataset.seconds) == is_browser)
-    assert np.all(dataset.seconds.where(~is_browser, 1) > 0)
-    return dataset
-
-
 # What each measures, which is then drawn, and the lines of its tables.
 MEASURED = {
     "simulators": (_simulators, 17),
@@ -96,7 +88,6 @@ MEASURED = {
     "reconstruction": (_reconstruction, 10),
     "planning": (_planning, 9),
     "secret_noise": (_secret_noise, 9),
-    "explorer": (_explorer, 7),
 }
 
 

@@ -119,7 +119,7 @@ def test_correlated_noise_is_planned_to_the_known_risks():
 
 
 def _last_iterate_risk(gamma, rho, clip_scale, first_rate):
-    """Of the rate that lets R + K eta^2 fall fastest at every time, up to the first one."""
+    """Risk of the rate that lets R + K eta^2 fall fastest at every time, up to the first one."""
     noise = 2 * (clip_scale * gamma / rho) ** 2
     rates = np.linspace(0, first_rate, 20_001)[1:]
 

@@ -25,11 +25,6 @@ class Config:
     smoke = harness.size(count=1)
 
 
-def test_other_sizes_are_the_config_with_some_fields_changed():
-    assert Config.smoke() == Config(count=1)
-    assert [field.name for field in dataclasses.fields(Config)] == ["count", "names"]
-
-
 def test_a_dataset_has_its_variables_on_their_axes():
     dataset = harness.dataset(
         {"name": ("a", "b"), "place": np.arange(3.0)},
@@ -66,13 +61,21 @@ def test_work_is_spread_over_processes_of_one_thread_and_comes_back_in_order(mon
 def test_an_empty_dataset_is_nan_and_is_filled_in_place():
     axes = {"name": ("a", "b"), "run": 3}
     dataset = harness.empty(axes, {("name", "run"): ["error", "loss"], "name": ["least"]})
-    assert dataset.error.isnull().all()
     assert dataset.error.dtype == np.float64
     assert set(dataset.coords) == {"name"}
     dataset.error[1, 2] = 7.0
     assert dataset.error.sum() == 7
+    assert dataset.error.count() == 1
     assert dataset.loss.isnull().all()
     assert dataset.least.shape == (2,)
+
+
+def test_numbers_are_put_into_sentences():
+    values = np.array([0.125, 2.0])
+    assert harness.span(values) == "0.12 to 2.00"
+    assert harness.span(xarray.DataArray(values), ".1e") == "1.2e-01 to 2.0e+00"
+    assert harness.listed(values, "{:g} times") == "0.125 times, 2 times"
+    assert harness.listed([(1, 2), (3, 4)], "{:g} ± {:g}") == "1 ± 2, 3 ± 4"
 
 
 def test_a_table_has_a_line_for_each_row_and_refuses_a_row_of_another_length():
@@ -187,8 +190,8 @@ def test_what_is_saved_is_drawn_again_and_nothing_runs(tmp_path):
     assert harness.command(_figure(True), ["--smoke", "--out", str(tmp_path)]) == 0
     (tmp_path / "figure.png").unlink()
     before = (tmp_path / "figure.nc").read_bytes()
-    runs_not = _figure(True, lambda config: 1 / 0)
-    assert harness.command(runs_not, ["--redraw", "--out", str(tmp_path)]) == 0
+    fails = _figure(True, lambda config: 1 / 0)
+    assert harness.command(fails, ["--redraw", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "figure.png").exists()
     assert (tmp_path / "figure.nc").read_bytes() == before
 
@@ -219,7 +222,3 @@ def test_sources_are_a_commit_and_what_differs_from_it(tmp_path):
     (tmp_path / "code.py").write_text("2")
     (tmp_path / "new one.py").write_text("2")
     assert look(results) == (f"{commit}-dirty", ("code.py", "new one.py"))
-
-
-def test_a_module_that_is_imported_runs_nothing():
-    harness.main("experiments.paper.figure")

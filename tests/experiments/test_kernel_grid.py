@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 from helpers import assert_mean_close, assert_variance, give_noise
 
-from experiments.private_kernel_learning import synthetic, year_splits
-from experiments.private_kernel_learning.feature_draws import (
-    CLIPPED_PATHS,
-    COSINES,
-    EXACT_PATHS,
-    PAIRS,
-    FeatureDraw,
-)
+from experiments.private_kernel_learning import synthetic, year_prediction
 from experiments.private_kernel_learning.ridge_grid import (
     FORMS,
     Grid,
@@ -23,9 +16,14 @@ from experiments.private_kernel_learning.ridge_grid import (
     solutions,
 )
 from experiments.private_kernel_learning.ridge_methods import (
+    CLIPPED_PATHS,
+    COSINES,
+    EXACT_PATHS,
     METHODS,
+    PAIRS,
     Bounds,
     Budget,
+    FeatureDraw,
     Method,
     intercept_share,
     with_intercept,
@@ -236,28 +234,28 @@ def songs():
 
 
 def test_public_songs_are_neither_trained_nor_tested_on(songs):
-    split = year_splits.draw(songs, 1000, key=jr.key(4))
+    split = year_prediction.draw(songs, 1000, key=jr.key(4))
     assert len(split.train_labels) == len(split.test_labels) == 12
-    left = {row.tobytes() for row in songs.inputs[year_splits.NUM_PUBLIC :]}
+    left = {row.tobytes() for row in songs.inputs[year_prediction.NUM_PUBLIC :]}
     drawn = [row.tobytes() for row in split.inputs]
     assert len(set(drawn)) == 24
     assert set(drawn) <= left
-    assert abs(split.train_labels).max() <= year_splits.BOUNDS.label
+    assert abs(split.train_labels).max() <= year_prediction.BOUNDS.label
     few = Songs(songs.inputs[:179], songs.years[:179])
     with pytest.raises(ValueError, match="at least 180 songs"):
-        year_splits.draw(few, 1000, key=jr.key(4))
+        year_prediction.draw(few, 1000, key=jr.key(4))
     with pytest.raises(ValueError, match="at least 202 songs"):
-        year_splits.draw(songs, 1000, together=13, key=jr.key(4))
+        year_prediction.draw(songs, 1000, together=13, key=jr.key(4))
 
 
 def _sides(songs, together, key):
     """For every song that is left, 0 where it is trained and 1 where it is tested on."""
-    split = year_splits.draw(songs, 1000, together=together, key=key)
+    split = year_prediction.draw(songs, 1000, together=together, key=key)
     places = {row.tobytes(): place for place, row in enumerate(songs.inputs)}
     sides = np.full(len(songs.years), -1)
     for side, rows in enumerate((split.train_inputs, split.test_inputs)):
         sides[[places[row.tobytes()] for row in rows]] = side
-    return sides[year_splits.NUM_PUBLIC :]
+    return sides[year_prediction.NUM_PUBLIC :]
 
 
 def test_neighbours_are_on_one_side_and_which_one_is_random(songs):
@@ -271,11 +269,11 @@ def test_neighbours_are_on_one_side_and_which_one_is_random(songs):
 
 
 def test_another_song_moves_a_songs_features_in_the_papers_units_only(songs):
-    split = year_splits.draw(songs, 20, key=jr.key(5))
+    split = year_prediction.draw(songs, 20, key=jr.key(5))
     rows = split.train_inputs.copy()
     rows[0] = 1e6
     other = split._replace(train_inputs=rows)
-    public, leaky = year_splits.publicly_scaled, year_splits.scaled_by_training_rows
+    public, leaky = year_prediction.publicly_scaled, year_prediction.scaled_by_training_rows
     np.testing.assert_array_equal(public(split).train_inputs[1:], public(other).train_inputs[1:])
     np.testing.assert_array_equal(public(split).test_inputs, public(other).test_inputs)
     assert abs(leaky(split).train_inputs[1:] - leaky(other).train_inputs[1:]).max() > 0.1

@@ -1,17 +1,27 @@
-"""The figures on MNIST: calibrations, neighbours, the paper's size, missing data."""
+"""The figures on MNIST: calibrations, neighbours, the paper's size, runs that are stopped."""
 
+import itertools
 import sys
 
 import numpy as np
 import pytest
+import xarray
 
-from experiments import harness, registry
+from experiments import harness, made_up, registry
 from experiments.privacy_for_free import (
     fig01_mnist_width,
     fig02_mnist_samples,
     fig04_mnist_hyperparameters,
+    mnist_runs,
 )
-from experiments.privacy_for_free.mnist_runs import Budget, exact, poisson, published
+from experiments.privacy_for_free.mnist_runs import (
+    SCALINGS,
+    Budget,
+    Outcome,
+    exact,
+    poisson,
+    published,
+)
 from jaxdp.privacy import gaussian_mu
 
 FIGURES = [fig01_mnist_width, fig02_mnist_samples, fig04_mnist_hyperparameters]
@@ -27,6 +37,15 @@ def test_noise_is_calibrated_as_each_name_says():
     assert least.noise_multiplier == pytest.approx(2 * np.sqrt(24) / gaussian_mu(2.0, 1e-3))
     # A record is in a tenth of the batches; the noise on their sum is not a tenth, but less.
     assert poisson(budget, 24, 0.1).noise_multiplier < 0.5 * least.noise_multiplier
+
+
+def test_the_published_scaling_blows_up_dead_columns():
+    random = np.random.default_rng(0)
+    columns = [random.normal(3, 2, 200), random.normal(0, 1, 200), np.full(200, 0.1)]
+    rows = np.column_stack(columns).astype(np.float32)
+    published, floored = (make(rows) for make in reversed(SCALINGS.values()))
+    np.testing.assert_allclose(published(rows)[:, :2], floored(rows)[:, :2], rtol=1e-4)
+    np.testing.assert_allclose(published(np.ones((1, 3), np.float32))[0, 2], 0.9e8, rtol=1e-3)
 
 
 def test_two_kinds_of_neighbours_are_not_mixed_without_labels():
@@ -55,3 +74,39 @@ def test_to_fetch_the_digits_needs_scikit_learn(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match="needs scikit-learn"):
         harness.command(fig01_mnist_width, ["--smoke", "--out", str(tmp_path)])
+
+
+def _numbering(first=1, last=None):
+    """Training that takes no time: the n-th network has an accuracy of n in a thousand.
+
+    After the last one it is stopped, as by Ctrl-C.
+    """
+    numbers = itertools.count(first)
+
+    def outcome(optimiser, task, seed, *, microbatch_size=None):
+        number = next(numbers)
+        if last is not None and number > last:
+            raise KeyboardInterrupt
+        return Outcome(number / 1000, number / 1000, int(optimiser.num_steps))
+
+    return outcome
+
+
+@pytest.mark.parametrize("figure", FIGURES[1:])
+def test_a_stopped_run_that_goes_on_is_the_run_that_was_not(figure, tmp_path, monkeypatch):
+    made_up.digits(tmp_path)
+    config, store = figure.Config.smoke(), tmp_path / "store"
+    monkeypatch.setattr(mnist_runs, "outcome", _numbering())
+    whole = figure.run(config, tmp_path).drop_attrs()
+    monkeypatch.setattr(mnist_runs, "outcome", _numbering(last=3))
+    with pytest.raises(KeyboardInterrupt):
+        figure.run(config, tmp_path, store)
+    assert len(list(store.glob("*"))) == 3
+    # Two networks of one name would have one number here.
+    monkeypatch.setattr(mnist_runs, "outcome", _numbering(first=4))
+    xarray.testing.assert_equal(figure.run(config, tmp_path, store), whole)
+    # All are kept now, with the time that training them took.
+    monkeypatch.setattr(mnist_runs, "outcome", _numbering(last=0))
+    again = figure.run(config, tmp_path, store)
+    xarray.testing.assert_equal(again, whole)
+    assert again.attrs["training_seconds"] >= 0

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from experiments.private_kernel_learning.output_perturbation import (
+from experiments.private_kernel_learning.ridge_grid import Budget
+from experiments.private_kernel_learning.table_methods import (
     private_classifier,
     private_ridge,
     ridge_sensitivity,
 )
-from experiments.private_kernel_learning.ridge_grid import Budget
 from jaxdp.losses import Logistic
 from jaxdp.privacy import gaussian_mu
 

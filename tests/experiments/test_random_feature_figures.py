@@ -12,13 +12,13 @@ import jaxdp
 from experiments import harness, registry
 from experiments.privacy_for_free import excess_risk, fig03_random_features
 from experiments.privacy_for_free.batches import (
+    at_widths,
     final_risks,
     interpolator_risk,
     noise_per_root_time,
     steps_for,
 )
-from experiments.privacy_for_free.fig03_known_values import KNOWN, KNOWN_INTERPOLATOR, known_values
-from experiments.privacy_for_free.nested_widths import at_widths
+from experiments.privacy_for_free.fig03_checks import KNOWN, KNOWN_INTERPOLATOR, known_values
 
 FIGURES = [fig03_random_features, excess_risk]
 

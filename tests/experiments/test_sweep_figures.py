@@ -8,7 +8,7 @@ from scipy.stats import norm
 from experiments.aggressive_clipping import (
     constant_clip,
 )
-from experiments.aggressive_clipping.small_gamma_checks import fitted, shifted
+from experiments.aggressive_clipping.small_gamma import fitted, shifted
 from experiments.aggressive_clipping.tuning import Setting, predicted, tune
 from experiments.benchmarks import ode_grid
 

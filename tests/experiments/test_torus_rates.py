@@ -6,13 +6,15 @@ from helpers import assert_mean_close
 
 from experiments import harness, registry
 from experiments.private_kernel_learning import rates, rates_runs
-from experiments.private_kernel_learning.torus import Torus, drawn_table, synthesised
-from experiments.private_kernel_learning.torus_learners import (
+from experiments.private_kernel_learning.torus import (
+    Torus,
     clipped,
     drawn_classes,
+    drawn_table,
     logistic_excess,
     objective_risks,
     ridge_risks,
+    synthesised,
 )
 from jaxdp.kernels import TorusKernel
 from jaxdp.theory import KernelSpectrum, ReleaseNoise, predicted_excess_risk

@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 
 import jaxdp
-from jaxdp.explorer.studies.base import AbstractStudy, Described
-from jaxdp.explorer.studies.fields import Choice, Number
+from jaxdp.explorer.studies.base import AbstractStudy, Choice, Described, Number
 
 TIME = np.linspace(0, 1, 5)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxdp.explorer.studies.fields import Choice, Number, is_shown
+from jaxdp.explorer.studies.base import Choice, Number, is_shown
 from jaxdp.explorer.studies.linear_stream import LinearStream
 from jaxdp.explorer.studies.synthetic_rows import SyntheticRows
 

@@ -11,11 +11,11 @@ import panel
 import pytest
 from falling import TIME, Falling
 
-from jaxdp.explorer.views.background import Latest, Poster
-from jaxdp.explorer.views.parts import code_html
+from jaxdp.explorer.views.background import Latest, Poster, Programs
 from jaxdp.explorer.views.server import allowed_origins
 from jaxdp.explorer.views.sweep_tab import SweepTab
 from jaxdp.explorer.views.theory_tab import TheoryTab
+from jaxdp.explorer.views.widgets import code_html
 
 
 @pytest.fixture
@@ -292,3 +292,19 @@ def test_the_second_tab_draws_maps_and_lines_and_refuses_the_rest():
     assert not tab.message.visible
     tab.along.value = "(none)"
     assert "least risk: <b>1</b>" in tab.readout.object
+
+
+def test_programs_are_known_until_they_are_too_many():
+    forgotten = []
+    programs = Programs(most=3, forget=lambda: forgotten.append("all"))
+    for name in ("a", "b", "c", "b"):
+        programs.add(name)
+    assert [name in programs for name in "abcd"] == [True, True, True, False]
+    assert not forgotten
+    # The fourth is forgotten with the others: JAX has to compile it again as well.
+    programs.add("d")
+    assert forgotten == ["all"]
+    assert not any(name in programs for name in "abcd")
+    programs.add("d")
+    assert "d" in programs
+    assert forgotten == ["all"]

@@ -24,7 +24,7 @@ def huber_hinge(width):
 
 
 def gradient(derivatives, records, coefficients, pull):
-    """Of the summed objective but for b, and its Jacobian, for a batch of coefficients.
+    """The gradient of the summed objective but for b, and its Jacobian, for many coefficients.
 
     `pull` is n lambda.
     """

@@ -16,7 +16,7 @@ from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.features import public_features
 from jaxdp.kernels.release import joint_release
 from jaxdp.kernels.release.joint_release import JointNoise, Sums
-from jaxdp.kernels.ridge import statistics as ridge_statistics
+from jaxdp.kernels.ridge import learner as ridge_learner
 from jaxdp.privacy import gaussian_delta, gaussian_mu
 
 EPSILON, DELTA, SIZE, RECORDS = 1.0, 5e-4, 8, 40
@@ -38,14 +38,14 @@ def _learner():
 
 def _fit(patch, learner, inputs, labels):
     """The exact sums of a fit and the noise that was put on them, for B = T = 1."""
-    seen, honest = [], ridge_statistics.noisy_sums
+    seen, honest = [], ridge_learner.noisy_sums
 
     def noisy_sums(sums, source, noise, bits):
         seen.append((sums.covariance / 4.0**bits, sums.correlation / 4.0**bits, noise))
         return honest(sums, source, noise, bits)
 
     with patch.context() as inner:
-        inner.setattr(ridge_statistics, "noisy_sums", noisy_sums)
+        inner.setattr(ridge_learner, "noisy_sums", noisy_sums)
         learner.fit(inputs, labels, epsilon=EPSILON, delta=DELTA, public_seed=1, noise_seed=2)
     return seen[0]
 
@@ -97,7 +97,7 @@ def _use_the_published_sensitivity(patch):
         half = gaussian_mu(EPSILON / 2, DELTA / 2)
         return JointNoise(2 / half, math.sqrt(2) / half)
 
-    patch.setattr(ridge_statistics.JointNoise, "calibrated", calibrated)
+    patch.setattr(ridge_learner.JointNoise, "calibrated", calibrated)
 
 
 def _use_the_published_sensitivity_jointly(patch):
@@ -127,18 +127,18 @@ def _draw_paths_jointly(patch):
 
 
 def _standardise_on_the_table(patch):
-    honest = ridge_statistics.row_blocks
+    honest = ridge_learner.row_blocks
 
     def row_blocks(function, inputs, **arguments):
         scaled = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0)
         return honest(function, scaled, **arguments)
 
-    patch.setattr(ridge_statistics, "row_blocks", row_blocks)
+    patch.setattr(ridge_learner, "row_blocks", row_blocks)
 
 
 def _clip_the_average(patch):
     # The variant after PK Lemma 14: u is clipped to T = .1, its noise is for 2 T / n.
-    honest, calibrated, bound = ridge_statistics.exact_sums, JointNoise.calibrated, 0.1
+    honest, calibrated, bound = ridge_learner.exact_sums, JointNoise.calibrated, 0.1
 
     def exact_sums(blocks, labels, *, bits, **arguments):
         sums = honest(blocks, labels, bits=bits, **arguments)
@@ -150,8 +150,8 @@ def _clip_the_average(patch):
         noise = calibrated(mu, balance)
         return JointNoise(noise.covariance, bound * noise.correlation)
 
-    patch.setattr(ridge_statistics, "exact_sums", exact_sums)
-    patch.setattr(ridge_statistics.JointNoise, "calibrated", scaled)
+    patch.setattr(ridge_learner, "exact_sums", exact_sums)
+    patch.setattr(ridge_learner.JointNoise, "calibrated", scaled)
 
 
 # bug: (how it is planted, the test that catches it)

@@ -8,18 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_mean_close
+from losses.every_loss import SCALAR
 from scipy.integrate import quad
-from scipy.special import expit
+from scipy.optimize import brentq
 
-from jaxdp import losses
-
-LOSSES = {
-    "squared": losses.Squared(),
-    "half squared": losses.HalfSquared(),
-    "Huber": losses.Huber(0.625),
-    "logistic": losses.Logistic(),
-}
-each_loss = pytest.mark.parametrize("name", LOSSES)
+each_loss = pytest.mark.parametrize("name", SCALAR)
 FIELDS = ("mean", "square", "derivative", "clipped")
 # mean, deviation, label, limit; deviations beyond 16 are for the logistic loss alone.
 CASES = np.asarray(
@@ -35,7 +28,7 @@ CASES = np.asarray(
 
 @functools.cache
 def _compiled(name):
-    return jax.jit(lambda *arguments: LOSSES[name].clipped_slope(*arguments))
+    return jax.jit(lambda *arguments: SCALAR[name].loss.clipped_slope(*arguments))
 
 
 def _moments(name, mean, std, label, limit, x64=True):
@@ -50,21 +43,20 @@ def _moments(name, mean, std, label, limit, x64=True):
 
 def _slope(name, prediction, label):
     """Without jaxdp."""
-    residual = prediction - label
-    return {
-        "squared": 2 * residual,
-        "half squared": residual,
-        "Huber": np.clip(residual, -0.625, 0.625),
-        "logistic": -label * expit(-label * prediction),
-    }[name]
+    return SCALAR[name].slope_of(prediction, label)
 
 
+@functools.cache
 def _kinks(name, label, limit):
-    """Where the clipped slope has a kink."""
-    if name == "logistic":
-        return [label * np.log(1 / limit - 1)] if limit < 1 else []
-    limit = min(limit, 0.625) if name == "Huber" else limit / (2 if name == "squared" else 1)
-    return [label - limit, label + limit]
+    """Where the clipped slope has a kink: at a bend, or where it meets the limit."""
+    entry = SCALAR[name]
+    found = list(entry.bends)
+    for level in (-limit, limit):
+        ends = entry.slope(-100.0) - level, entry.slope(100.0) - level
+        if ends[0] * ends[1] < 0:
+            root = brentq(lambda u, level=level: entry.slope(u) - level, -100, 100, xtol=1e-14)
+            found.append(root)
+    return [label * u if entry.is_margin else label + u for u in found]
 
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(30)
@@ -121,7 +113,7 @@ def test_moments_are_those_of_adaptive_quadrature(name):
     found = _moments(name, mean, std, label, limit)
     exact = [_by_quadrature(name, *case) for case in CASES.T]
     exact = {field: np.asarray([one[field] for one in exact]) for field in FIELDS}
-    bound = np.minimum(limit, 1) if name == "logistic" else limit
+    bound = np.minimum(limit, float(SCALAR[name].loss.slope_bound))
     atol = np.where(std > 8, 1e-9, 1e-11)
     for field, size in (("mean", bound), ("square", bound**2), ("clipped", 1)):
         assert np.all(np.abs(found[field] - exact[field]) <= atol * size)
@@ -133,7 +125,7 @@ def test_moments_are_those_of_adaptive_quadrature(name):
 def test_moments_are_those_of_many_draws_and_not_of_a_wrong_label():
     normals = np.random.default_rng(0).standard_normal(200_000)
     mean, std, label, limit = 0.4, 1.7, 1.0, 0.45
-    for name in LOSSES:
+    for name in SCALAR:
         found = _moments(name, mean, std, label, limit)
         predictions = mean + std * normals
         slopes = _slope(name, predictions, label)
@@ -154,9 +146,9 @@ def test_moments_are_those_of_many_draws_and_not_of_a_wrong_label():
 def test_single_precision_is_as_good_as_it_says(name):
     mean, std, label, limit = CASES.astype(np.float32)
     found, exact = (_moments(name, mean, std, label, limit, x64) for x64 in (False, True))
-    bound = np.minimum(limit, 1) if name == "logistic" else limit
+    bound = np.minimum(limit, float(SCALAR[name].loss.slope_bound))
     # A mean in float32 is off by its rounding, which the slope passes on.
-    rounding = np.abs(mean) * 1.2e-7 * {"squared": 2}.get(name, 1)
+    rounding = np.abs(mean) * 1.2e-7 * max(1, float(SCALAR[name].loss.curvature_bound))
     for field, size in (("mean", bound), ("square", bound**2)):
         assert found[field].dtype == np.float32
         assert np.all(np.abs(found[field] - exact[field]) <= size * 1e-6 + 2 * rounding * bound)
@@ -199,7 +191,7 @@ def test_an_infinite_limit_clips_nothing_and_none_clips_all(name):
     none = _moments(name, mean, std, 1.0, 0.0)
     for field in ("mean", "square", "derivative"):
         np.testing.assert_array_equal(none[field], 0)
-    if name != "Huber":
+    if not SCALAR[name].bends:
         assert np.all(none["clipped"] == 1)
 
 
@@ -220,7 +212,7 @@ def test_gradients_go_through_and_are_right(name):
 
     def stacked(arguments):
         mean, variance, limit = arguments
-        found = LOSSES[name].clipped_slope(mean, variance, jnp.asarray(1.0), limit)
+        found = SCALAR[name].loss.clipped_slope(mean, variance, jnp.asarray(1.0), limit)
         return jnp.stack([getattr(found, field) for field in FIELDS])
 
     def moved(points, index, step):

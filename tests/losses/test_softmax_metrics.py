@@ -12,7 +12,7 @@ from scipy.special import logsumexp, ndtr
 from scipy.stats import chi
 
 from jaxdp import losses
-from jaxdp.losses.gaussian.softmax_metrics import _beyond
+from jaxdp.losses.gaussian.softmax import _beyond
 
 
 @functools.cache

@@ -18,7 +18,7 @@ FINE = 4000
 @functools.cache
 def _compiled(num_classes, is_isotropic, num_nodes):
     loss: Any = losses.Softmax(num_classes)
-    slope = loss.clipped_slope_isotropic if is_isotropic else loss.clipped_slope_correlated
+    slope = loss.clipped_slope if is_isotropic else loss.clipped_slope_correlated
     return jax.jit(functools.partial(slope, num_nodes=num_nodes))
 
 
@@ -261,7 +261,7 @@ def test_derivatives_are_those_of_differences_and_finite_without_spread():
     with jax.enable_x64():
         turned = np.random.default_rng(0).standard_normal((3, 3))
         laws = (
-            (loss.clipped_slope_isotropic, np.linspace(0.5, 2, 4), np.ones(4)),
+            (loss.clipped_slope, np.linspace(0.5, 2, 4), np.ones(4)),
             (
                 loss.clipped_slope_correlated,
                 covariance + 0.5 * np.eye(3),

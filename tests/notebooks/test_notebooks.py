@@ -36,11 +36,8 @@ def _address(root, *arguments):
     )
 
 
-def test_there_is_a_notebook():
-    assert NOTEBOOKS
-
-
 def test_every_file_bears_the_address_of_pyproject():
+    assert NOTEBOOKS
     checked = _address(ROOT, "--check")
     assert checked.returncode == 0, checked.stderr
 
@@ -69,13 +66,6 @@ def test_a_new_address_is_noticed_and_stamped_everywhere(tmp_path):
         assert f"git+{new}" in stamped
     for name in ("README.md", "docs/index.md"):
         assert f"git clone {new}\n" in (tmp_path / name).read_text(encoding="utf-8")
-
-
-@each_notebook
-def test_notebook_starts_with_its_badge(path):
-    first = _cells(path)[0]
-    assert first["id"] == "badge"
-    assert f"/blob/main/notebooks/{path.name})" in "".join(first["source"])
 
 
 @each_notebook
@@ -207,23 +197,6 @@ def test_install_cell_pins_the_jax_that_is_imported_where_there_are_two(monkeypa
     assert pins == ["jax==0.9", "jaxlib==0.9"]
 
 
-@each_notebook
-def test_notebook_prints_the_device(path):
-    (cell,) = [cell for cell in _cells(path) if cell["id"] == "device"]
-    assert cell["source"][-1] == 'print(f"jax {jax.__version__} on {jax.devices()}")'
-
-
-def test_some_notebooks_ask_colab_for_an_accelerator():
-    metadata = {
-        path.stem[:2]: json.loads(path.read_text("utf-8"))["metadata"] for path in NOTEBOOKS
-    }
-    asking = {name: one for name, one in metadata.items() if "accelerator" in one}
-    assert sorted(asking) == ["01", "03", "06"]
-    for one in asking.values():
-        assert one["accelerator"] == "GPU"
-        assert one["colab"] == {"gpuType": "T4", "provenance": []}
-
-
 def test_the_extra_that_the_install_cell_names_has_what_the_notebooks_import():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = " ".join(extras["optional-dependencies"]["notebooks"])
@@ -233,11 +206,13 @@ def test_the_extra_that_the_install_cell_names_has_what_the_notebooks_import():
 
 
 @each_notebook
-def test_notebook_says_at_the_top_what_one_will_know_at_the_end(path):
+def test_notebook_begins_with_badge_aims_installation_and_device(path):
     cells = _cells(path)
     assert [cell["id"] for cell in cells[:4]] == ["badge", "intro", "install", "device"]
-    intro = "".join(cells[1]["source"])
+    badge, intro, _, device = ("".join(cell["source"]) for cell in cells[:4])
+    assert f"/blob/main/notebooks/{path.name})" in badge
     assert intro.count("\n- ", intro.index("**At the end you will know**")) >= 3
+    assert device.endswith('print(f"jax {jax.__version__} on {jax.devices()}")')
 
 
 @each_notebook

@@ -41,11 +41,7 @@ def test_sliders_start_at_the_defaults_and_draw_when_they_move(draw, drawn, monk
     assert not clip.continuous_update
     clip.value = clip.options[2][1]
     count.value = 3
-    assert drawn == [
-        (pytest.approx(0.2), 2),
-        (pytest.approx(0.4), 2),
-        (pytest.approx(0.4), 3),
-    ]
+    assert drawn == [(pytest.approx(0.2), 2), (pytest.approx(0.4), 2), (pytest.approx(0.4), 3)]
 
 
 def test_what_is_returned_is_shown(monkeypatch):

@@ -93,15 +93,6 @@ def test_limits():
     assert 0 < gaussian_noise_std(0.0, 1e-5, sensitivity=1.0) < math.inf
 
 
-def test_wrong_arguments_are_refused():
-    for calibrate in (gaussian_noise_std, zcdp_noise_std):
-        with pytest.raises(ValueError, match="sensitivity >= 0"):
-            calibrate(1.0, 1e-5, sensitivity=-1.0)
-        for wrong in (0, 1.5, math.nan):
-            with pytest.raises(ValueError, match="num_releases to be a whole number"):
-                calibrate(1.0, 1e-5, sensitivity=1.0, num_releases=wrong)
-
-
 _SAMPLER = PoissonSampler(10_000, 0.01)
 
 
@@ -180,16 +171,3 @@ def test_without_subsampling_it_is_the_exact_gaussian():
     found = calibrated_noise_multiplier(1.0, 1e-5, sampler=sampler, num_steps=9)
     exact = gaussian_noise_std(1.0, 1e-5, sensitivity=1.0, num_releases=9)
     assert exact <= found <= exact * (1 + 1e-3)
-
-
-def test_impossible_budgets_are_refused():
-    crowded = PoissonSampler(10_000, 0.01, capacity=100)
-    with pytest.raises(ValueError, match=r"capacity of 100, got 1e-05; capacity=10001 holds all"):
-        calibrated_noise_multiplier(1.0, 1e-5, sampler=crowded, num_steps=10)
-    roomy = PoissonSampler(10_000, 0.01, capacity=10_001)
-    assert calibrated_noise_multiplier(1.0, 1e-5, sampler=roomy, num_steps=10) < math.inf
-    for wrong in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="0 < epsilon < infinity"):
-            calibrated_noise_multiplier(wrong, 1e-5, sampler=_SAMPLER, num_steps=10)
-    with pytest.raises(ValueError, match="expected epsilon to be a scalar"):
-        calibrated_noise_multiplier(np.ones(2), 1e-5, sampler=_SAMPLER, num_steps=10)

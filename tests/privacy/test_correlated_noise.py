@@ -147,24 +147,6 @@ def test_nothing_is_claimed_where_a_record_may_be_in_several_batches(change):
         jaxdp.account(algorithm, delta=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("scales", "decays", "message"),
-    [
-        ([0.1], [0.5, 0.6], "vectors of one length"),
-        (0.1, 0.5, "vectors of one length"),
-        ([0.1], [1.0], r"decays in \[0, 1\)"),
-        ([0.1], [-0.1], r"decays in \[0, 1\)"),
-        ([-0.3], [0.8], "grows without bound"),
-        ([3.0], [0.0], "a zero at .x. = 0.333"),
-        ([-0.1, 2.5], [0.5, 0.0], "grows without bound"),
-        ([np.inf], [0.8], "expected finite scales"),
-    ],
-)
-def test_bad_numbers_are_refused(scales, decays, message):
-    with pytest.raises(ValueError, match=message):
-        BufferedToeplitzNoise(scales, decays)
-
-
 def test_states_and_sums_belong_to_one_kind_of_noise():
     total = jnp.zeros(3)
     correlated, independent = _algorithm(), _algorithm(noise=None)

@@ -2,7 +2,6 @@
 
 import math
 
-import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -128,16 +127,3 @@ def test_limits_are_answered():
         assert nothing_hidden.delta(3.0) == 1.0
     assert ObjectivePerturbation(1.0, 0.5).delta(0.4) == 1.0
     assert ObjectivePerturbation(1.0, 0.5).delta(math.inf) == 0.0
-
-
-def test_wrong_and_traced_numbers_are_refused():
-    for wrong in (-1.0, math.nan):
-        for place in range(3):
-            numbers = [1.0, 1.0, 1.0]
-            numbers[place] = wrong
-            with pytest.raises(ValueError, match=r"expected \w+ >= 0"):
-                ObjectivePerturbation(*numbers)
-        with pytest.raises(ValueError, match="expected epsilon >= 0"):
-            ObjectivePerturbation(1.0, 0.1).delta(wrong)
-    with pytest.raises(TypeError, match="expected concrete arguments"):
-        jax.jit(lambda shift: ObjectivePerturbation(shift, 0.1).epsilon(1e-5, "replace-one"))(1.0)

@@ -143,18 +143,13 @@ def test_mechanisms_may_be_traced():
     np.testing.assert_allclose(np.transpose(found), expected, rtol=1e-5)
 
 
-def test_releases_with_other_neighbours_do_not_compose():
+def test_releases_compose_with_what_each_assumes():
     first = Release("a sum", "replace-one", GaussianMechanism(1.0), ("one",))
     second = Release("a mean", "replace-one", GaussianMechanism(1.0), ("two", "one"))
     both = compose(first, second)
     assert (both.what, both.adjacency) == ("a sum; a mean", "replace-one")
     assert both.assumptions == ("one", "two")
     assert account(both, delta=1e-5).mu == pytest.approx(math.sqrt(2))
-    other = Release("a mean", "zero-out-one", GaussianMechanism(1.0))
-    with pytest.raises(ValueError, match="expected releases with one adjacency"):
-        compose(first, other)
-    with pytest.raises(ValueError, match="got none"):
-        compose()
 
 
 def test_claims_say_what_papers_say():
@@ -162,21 +157,3 @@ def test_claims_say_what_papers_say():
     claim = StatedBudget(1.0, 1e-5)
     assert [claim.epsilon_at(delta) for delta in (1e-6, 1e-5, 1e-3)] == [math.inf, 1.0, 1.0]
     assert jax.jit(claim.epsilon_at)(1e-6) == math.inf
-
-
-def test_wrong_mechanisms_are_refused():
-    for wrong in (-1.0, math.nan):
-        with pytest.raises(ValueError, match="mu >= 0"):
-            GaussianMechanism(wrong)
-        with pytest.raises(ValueError, match="zcdp >= 0"):
-            ZeroConcentrated(wrong)
-    with pytest.raises(ValueError, match="expected mu to be a scalar"):
-        GaussianMechanism(np.ones(2))
-    with pytest.raises(ValueError, match="expected adjacency to be one of"):
-        Release("a sum", "unbounded", GaussianMechanism(1.0))
-    with pytest.raises(ValueError, match="at least one mechanism"):
-        Composition(())
-    with pytest.raises(TypeError, match=r"expected mechanisms\[0\] to be a mechanism.* got float"):
-        Composition((1.0,))
-    with pytest.raises(ValueError, match="0 < delta < 1"):
-        StatedBudget(1.0, 0.0)

@@ -69,13 +69,3 @@ def test_epsilon_inverts_delta_and_grows_slowly_with_the_classes():
         assert mechanism.delta(epsilon * (1 - 1e-6)) > 1e-5
         found.append(epsilon)
     assert found[0] < found[1] < found[2] < 1.8 * found[0]
-
-
-def test_wrong_numbers_are_refused():
-    with pytest.raises(ValueError, match="num_classes"):
-        SoftmaxPerturbation(0.5, 0.1, 0.0, num_classes=1)
-    for wrong in (-1.0, math.nan):
-        with pytest.raises(ValueError, match="shift"):
-            SoftmaxPerturbation(wrong, 0.1, 0.0, num_classes=3)
-    with pytest.raises(ValueError, match="epsilon"):
-        SoftmaxPerturbation(0.5, 0.1, 0.0, num_classes=3).delta(-1.0)

@@ -37,7 +37,7 @@ def test_a_traced_decay_gives_the_same_strategy():
 
 
 def _squared_columns_of_inverse(matrix):
-    """Of a lower triangular matrix, in exact arithmetic."""
+    """Squared norms of the columns of a lower triangular matrix's inverse, in exact arithmetic."""
     exact = [[Fraction(float(entry)) for entry in row] for row in matrix]
     count = len(exact)
     columns = []
@@ -94,29 +94,3 @@ def test_a_nearly_singular_strategy_is_refused():
     check_strategy(matrix, 40)
     with pytest.raises(ValueError, match="nearly singular: its smallest diagonal entry is"):
         noise_mixing(matrix, np.float32)
-
-
-WRONG = {
-    "shape": (np.eye(3), r"a strategy of shape \(2, 2\), .* got \(3, 3\)"),
-    "vector": (np.ones(2), r"a strategy of shape \(2, 2\)"),
-    "upper": (np.array([[0.5, 0.1], [0.0, 0.5]]), "lower triangular .* size 0.1 above"),
-    "zero on the diagonal": (np.array([[0.0, 0.0], [1.0, 1.0]]), "positive diagonal, got .* 0"),
-    "negative diagonal": (-np.eye(2), "positive diagonal, got an entry -1"),
-    "long column": (np.array([[1.0, 0.0], [0.1, 1.0]]), r"of norm at most 1, .* norm 1\.00499"),
-    "not finite": (np.array([[1.0, 0.0], [np.nan, 1.0]]), "finite entries"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_no_strategy_is_refused_with_one_clear_error(name):
-    matrix, message = WRONG[name]
-    with pytest.raises(ValueError, match=message):
-        check_strategy(matrix, 2)
-
-
-def test_a_decay_out_of_range_is_refused():
-    for nu in (-0.1, 1.1):
-        with pytest.raises(ValueError, match="expected 0 <= nu <= 1"):
-            square_root_strategy(3, nu)
-    with pytest.raises(ValueError, match="num_steps >= 1"):
-        independent_strategy(0)

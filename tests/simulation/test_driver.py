@@ -1,4 +1,4 @@
-"""The loop that all simulators share: what is recorded when, what is told, what comes out."""
+"""The loop that all simulators share: what is recorded when, told and drawn, and what comes out."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of
+from jaxdp.simulation import driver
+from jaxdp.simulation.driver import AbstractRuns, Reading, average_so_far, drive, ranges_of
 
 LAST = 1000
 
@@ -100,3 +101,24 @@ def test_what_finishing_adds_is_the_final_risk_and_parameters_are_kept_when_aske
     found = _drive(13, 5, runs=_Counters(keeps_noise=True), keep_parameters=True)
     np.testing.assert_array_equal(found.final_risk, [-1, -1])
     np.testing.assert_array_equal(found.parameters, np.full((2, 3), 13.0))
+
+
+def test_the_average_of_a_line_is_half_way_and_zero_at_the_start():
+    times = jnp.asarray([0.0, 0.1, 0.4, 1.0])
+    values = jnp.stack([2 + 3 * times, times])
+    expected = np.stack([2 + 1.5 * times, times / 2])
+    expected[:, 0] = 0
+    np.testing.assert_allclose(average_so_far(values, times), expected, rtol=1e-6)
+    # As a plain mean of the records would not be.
+    assert not np.allclose(values.mean(axis=1), expected[:, -1], rtol=0.01)
+
+
+@pytest.mark.parametrize("longest", [1, 63, 64, 65, 1000])
+@pytest.mark.parametrize("numbers_per_step", [1, 10_000, 10_000_000])
+def test_even_chunks_cover_a_range_and_fit(longest, numbers_per_step):
+    count, size = driver.even_chunks(longest, numbers_per_step)
+    assert count * size >= longest > (count - 1) * size
+    assert size <= driver._CHUNK_STEPS
+    assert size == 1 or size * numbers_per_step <= driver._numbers_of_a_draw()
+    # Less than a step is padded in each chunk.
+    assert count * size - longest < count

@@ -15,7 +15,6 @@ from scipy.stats import ks_2samp
 
 import jaxdp
 from jaxdp.algorithms import train
-from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows
 from jaxdp.clipping import sensitivity_excess
 from jaxdp.core.keys import run_keys
 from jaxdp.core.trajectory import variables_of_trajectory
@@ -247,7 +246,7 @@ def test_function_space_has_the_law_of_training_and_iterates_its_paths():
     )
     path = simulate_on_rows(
         explicit,
-        algorithm_on_rows(algorithm, NUM_TRAIN),
+        algorithm,
         key=jr.key(4),
         num_runs=400,
         records=2,
@@ -347,7 +346,7 @@ def test_full_batch_descent_takes_the_loss_of_the_problem():
 
 
 def test_a_record_whose_gradient_is_not_finite_counts_as_zero():
-    algorithm = algorithm_on_rows(_optimiser(), NUM_TRAIN)
+    algorithm = _optimiser()
     slopes = jnp.asarray([[[3.0, 4.0, 0.0], [jnp.nan, 0.0, 0.0], [0.0, 0.0, 0.0], [0.1, 0.0, 0.0]]])
     norms = jnp.asarray([1.0, 1.0, 1.0, 2.0])
     clipped, is_clipped = fixed_rows.clipped_slopes(algorithm, slopes, norms)

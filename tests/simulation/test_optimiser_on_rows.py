@@ -13,7 +13,6 @@ from helpers import assert_mean_close
 
 import jaxdp
 from jaxdp.algorithms import train
-from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows
 from jaxdp.clipping import sensitivity_excess
 from jaxdp.core.keys import run_keys
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, SecretNoise, ShuffledEpochs
@@ -122,7 +121,7 @@ def test_a_path_is_that_of_training_for_the_same_key(optimiser, sampler):
     num_runs, key = 2, jr.key(4)
     simulated = simulate_on_rows(
         _explicit(),
-        algorithm_on_rows(_optimiser(optimiser, sampler), NUM_TRAIN),
+        _optimiser(optimiser, sampler),
         key=key,
         num_runs=num_runs,
         records=4,
@@ -157,9 +156,7 @@ def test_full_batches_with_plain_descent_are_dp_gd():
     flipped = functools.partial(_flipped, draw=independent_normals)
     settings = dict(key=jr.key(2), num_runs=3, records=5, keep_parameters=True, progress=None)
     first = simulate_on_rows(_explicit(), gd, **settings)
-    second = simulate_on_rows(
-        _explicit(), algorithm_on_rows(optimiser, NUM_TRAIN), draw=flipped, **settings
-    )
+    second = simulate_on_rows(_explicit(), optimiser, draw=flipped, **settings)
     np.testing.assert_allclose(first.parameters, second.parameters, atol=1e-6)
     np.testing.assert_allclose(first.risk, second.risk, rtol=1e-5)
     for name, values in first.observables.items():
@@ -242,11 +239,3 @@ def test_what_cannot_be_simulated_is_named():
     for problem, reason in [(infinite, "give it weights"), (linear, "uses each once")]:
         with pytest.raises(jaxdp.NotCoveredError, match=reason):
             jaxdp.simulate(problem, _optimiser(optax.adam(0.1)), key=jr.key(0))
-
-
-def test_what_it_simulates_costs_what_the_optimiser_costs():
-    optimiser = _optimiser(sampler=ShuffledEpochs(NUM_TRAIN, 10), noise_multiplier=4.0)
-    on_rows = algorithm_on_rows(optimiser, NUM_TRAIN)
-    assert jaxdp.account(on_rows, delta=1e-5).mu == pytest.approx(
-        jaxdp.account(optimiser, delta=1e-5).mu, rel=1e-6
-    )

@@ -12,16 +12,21 @@ from scipy import stats
 
 import jaxdp
 from jaxdp.core.numerics.chi_square import chi_square
-from jaxdp.simulation import reduced
-from jaxdp.simulation.streams import chunks, radial_chain
+from jaxdp.simulation import driver
+from jaxdp.simulation.streams import radial_chain
 
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
 HYPERBOLIC = jaxdp.Hyperbolic(5.0, 0.3)
 TWO_BLOCKS = np.repeat([1.6, 0.4], [6, 6])
 
 
-def _problem(spectrum=TWO_BLOCKS, label_noise=0.3):
-    return jaxdp.LinearRegression(spectrum, np.linspace(0.1, 0.5, len(spectrum)), label_noise)
+VALUES, WEIGHTS = np.array([0.2, 1.0, 3.0]) / 1.08, np.array([0.4, 0.4, 0.2])
+SCALES, HUBER = jaxdp.InputScales(VALUES, WEIGHTS), jaxdp.losses.Huber(0.4)
+
+
+def _problem(spectrum=TWO_BLOCKS, label_noise=0.3, **more):
+    target = np.linspace(0.1, 0.5, len(spectrum))
+    return jaxdp.LinearRegression(spectrum, target, label_noise, **more)
 
 
 def _algorithm(schedule=SQUARE_ROOT, clip_scale=0.5, rho=1.0, num_steps=60, **more):
@@ -55,6 +60,14 @@ LAWS = {
     "no label noise": (TWO_BLOCKS, 0.0, _algorithm(HYPERBOLIC), 0.05, 0.0),
     "eigenvalues of zero": (np.repeat([2.0, 0.0], 6), 0.3, _algorithm(HYPERBOLIC), 0.05, 0.0),
 }
+# Inputs of random scale, and a residual that the loss cuts.
+STEEP = _algorithm(jaxdp.Hyperbolic(20.0, 0.3))
+LAWS_OF_OTHERS = {
+    "scales and Huber": {"input_scales": SCALES, "loss": HUBER},
+    "scales": {"input_scales": SCALES},
+    "Huber": {"loss": HUBER},
+}
+LAWS |= {name: (TWO_BLOCKS, 0.3, STEEP, 0.0, 0.0) for name in LAWS_OF_OTHERS}
 # They share their compiled functions, with the test of the algorithm as printed too.
 QUICK = ("some capped", "no label noise", "eigenvalues of zero")
 
@@ -75,7 +88,8 @@ def _each_law():
 @pytest.mark.parametrize("name", _each_law())
 def test_has_the_law_of_the_iterates(name, monkeypatch):
     spectrum, label_noise, algorithm, clipped, capped = LAWS[name]
-    problem, number = _problem(spectrum, label_noise), list(LAWS).index(name)
+    problem = _problem(spectrum, label_noise, **LAWS_OF_OTHERS.get(name, {}))
+    number = list(LAWS).index(name)
     ours = _run(problem, algorithm, 2 * number, num_runs=20_000)
     theirs = _run(problem, algorithm, 2 * number + 1, num_runs=8000, simulator=jaxdp.Iterates())
     assert min(_law_gaps(ours, theirs)) > FALSE_ALARM
@@ -100,97 +114,52 @@ def test_has_the_law_of_the_iterates(name, monkeypatch):
         assert max(_law_gaps(wrong, theirs)[:3]) < 1e-9
 
 
+# A wrong problem or algorithm each; scales and widths share the compiled functions.
+NARROW = jaxdp.InputScales([0.7, 1.0, 1.3], [0.4, 0.2, 0.4])
+PRINTED = {
+    "noise": (600, {}, {}, [({}, {"rho": 4 / 3})]),
+    "scales and Huber": (
+        500,
+        LAWS_OF_OTHERS["scales and Huber"],
+        {"scales": tuple(zip(VALUES, WEIGHTS, strict=True)), "width": 0.4},
+        [({"input_scales": NARROW}, {}), ({"loss": jaxdp.losses.Huber(1e6)}, {})],
+    ),
+}
+
+
 # Source: AC Algorithm 1.
 @pytest.mark.long_runs
-def test_agrees_with_algorithm_1_as_printed():
-    rng = np.random.default_rng(3)
+@pytest.mark.parametrize("name", PRINTED)
+def test_agrees_with_algorithm_1_as_printed(name):
+    count, more, law, wrongs = PRINTED[name]
     fixed = dict(spectrum=TWO_BLOCKS, target=np.linspace(0.1, 0.5, 12), label_noise=0.3, n=60)
     options = dict(rate=lambda t: 20 / (1 + t / 0.3), clip_scale=0.5, rho=1.0, records=6)
-    path, final, clipped, capped = algorithm_1(rng, 600, **fixed, **options)
+    path, final, clipped, capped = algorithm_1(
+        np.random.default_rng(3), count, **fixed, **options, **law
+    )
 
-    def assert_same_means(rho):
-        ours = _run(_problem(), _algorithm(jaxdp.Hyperbolic(20.0, 0.3), rho=rho), num_runs=20_000)
+    def assert_same_means(more, **change):
+        ours = _run(_problem(**more), STEEP.replace(**change), num_runs=20_000)
         assert_mean_close(path[:, 1:], np.asarray(ours.risk[:, 1:].mean(0)))
         assert_mean_close(final, ours.final_risk.mean())
         assert_mean_close(clipped, ours.observables["clipped_fraction"][:, -1].mean())
         assert_mean_close(capped, ours.observables["capped_fraction"][:, -1].mean())
         assert stats.ks_2samp(path[:, 3], np.asarray(ours.risk[:, 3]))[1] > FALSE_ALARM
 
-    assert capped.mean() > 0.1
-    assert_same_means(1.0)
-    # The same check sees noise off by a third.
-    with pytest.raises(AssertionError):
-        assert_same_means(4 / 3)
-
-
-@pytest.mark.slow
-def test_a_run_is_the_same_alone_as_in_a_batch():
-    many = _run(_problem(), _algorithm())
-    alone = _run(_problem(), _algorithm(), num_runs=1)
-    np.testing.assert_allclose(alone.risk[0], many.risk[0], rtol=2e-5)
-    np.testing.assert_allclose(alone.final_risk[0], many.final_risk[0], rtol=2e-5)
-    assert not np.allclose(many.risk[0, 1:], many.risk[1, 1:], rtol=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("records", [12, 45, 66])
-def test_a_path_is_the_same_however_it_is_recorded(records):
-    # Ranges of 10 steps against ranges of 5, of 1 or 2, and of 1 or none.
-    few = _run(_problem(), _algorithm())
-    many = _run(_problem(), _algorithm(), records=records)
-    ours, theirs = (np.arange(4) * count // 3 for count in (6, records))
-    np.testing.assert_allclose(many.risk[:, theirs], few.risk[:, ours], rtol=2e-5)
-    np.testing.assert_allclose(many.final_risk, few.final_risk, rtol=2e-5)
-    for name, values in few.observables.items():
-        shared = many.observables[name][:, theirs]
-        np.testing.assert_allclose(shared, values[:, ours], rtol=1e-6)
+    assert 0.1 < capped.mean() < 0.5
+    assert_same_means(more)
+    for other, change in wrongs:
+        with pytest.raises(AssertionError):
+            assert_same_means(more | other, **change)
 
 
 @pytest.mark.slow
 def test_values_do_not_depend_on_the_chunk(monkeypatch):
     expected = _run(_problem(), _algorithm()).risk
-    monkeypatch.setattr(chunks, "_CHUNK_STEPS", 3)
+    monkeypatch.setattr(driver, "_CHUNK_STEPS", 3)
     # A key of its own among the compiled functions.
     found = jax.jit(lambda: _run(_problem(), _algorithm()).risk)()
     np.testing.assert_allclose(found, expected, rtol=2e-5)
-
-
-@pytest.mark.slow
-def test_progress_reports_and_changes_nothing():
-    shares = []
-    quiet = _run(_problem(), _algorithm(), records=50)
-    loud = _run(_problem(), _algorithm(), records=50, progress=shares.append)
-    np.testing.assert_allclose(loud.risk, quiet.risk, rtol=2e-5)
-    for name, values in quiet.observables.items():
-        np.testing.assert_allclose(loud.observables[name], values, rtol=1e-6)
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
-
-
-@pytest.mark.slow
-def test_noise_levels_see_the_same_data_and_no_noise_is_their_limit():
-    loud, quiet, silent = (_run(_problem(), _algorithm(rho=rho)) for rho in (1.0, 1e6, jnp.inf))
-    np.testing.assert_allclose(quiet.risk, silent.risk, rtol=1e-3)
-    assert np.all(np.isfinite(loud.risk))
-    first = [runs.observables["clipped_fraction"][:, 1] for runs in (loud, silent)]
-    np.testing.assert_allclose(first[0], first[1], atol=0.21)
-
-
-# Source: AC Proposition 5.
-@pytest.mark.long_runs
-def test_the_last_noise_comes_after_the_last_record():
-    problem = jaxdp.LinearRegression.isotropic(20, label_noise=0.3)
-    noisy, silent = (
-        _run(problem, _algorithm(jaxdp.Constant(3.0), 1.0, rho, 230), num_runs=4000)
-        for rho in (1.0, jnp.inf)
-    )
-    np.testing.assert_array_equal(noisy.risk, silent.risk)
-    np.testing.assert_array_equal(silent.final_risk, silent.risk[:, -1])
-    # AC Proposition 5 with gamma = 20/230: the jump's mean is 2 (c eta gamma / rho)^2.
-    jump = noisy.final_risk - noisy.risk[:, -1]
-    assert_mean_close(jump, 2 * (3 * 20 / 230) ** 2)
-    with pytest.raises(AssertionError):
-        assert_mean_close(jump, 2 * (3 * 20 / 230) ** 2 * 1.1)
 
 
 def _final(peak, clip_scale, rho, label_noise, key):
@@ -209,14 +178,6 @@ BATCH = (
 
 
 @pytest.mark.slow
-def test_a_batch_of_cells_gives_what_each_cell_gives():
-    together = jax.jit(jax.vmap(_final))(*BATCH)
-    for cell in range(2):
-        alone = _final(*(values[cell] for values in BATCH))
-        np.testing.assert_allclose(together[cell], alone, rtol=2e-5)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("swept", range(5))
 def test_works_under_vmap_over_every_hyper_parameter(swept):
     fixed = [values[0] for values in BATCH]
@@ -226,6 +187,19 @@ def test_works_under_vmap_over_every_hyper_parameter(swept):
     fixed[swept] = BATCH[swept][1]
     np.testing.assert_allclose(together[1], _final(*fixed), rtol=2e-5)
     assert not np.allclose(together[0], together[1], rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_a_batch_of_scales_and_widths_gives_what_each_gives():
+    def final(values, width):
+        laws = {"input_scales": jaxdp.InputScales(values, WEIGHTS)}
+        problem = _problem(**laws, loss=jaxdp.losses.Huber(width))
+        return _run(problem, STEEP).final_risk
+
+    values, widths = jnp.asarray(np.stack([VALUES, np.ones(3)])), jnp.asarray([0.4, 0.8])
+    together = jax.jit(jax.vmap(final))(values, widths)
+    for cell in range(2):
+        np.testing.assert_allclose(together[cell], final(values[cell], widths[cell]), rtol=2e-5)
 
 
 @pytest.mark.slow
@@ -248,24 +222,6 @@ def test_the_mean_risk_has_the_derivative_of_its_differences():
     difference = (means[2] - means[0]) / 0.006
     np.testing.assert_allclose(slopes[1], difference, rtol=2e-2)
     np.testing.assert_allclose(jax.jit(jax.grad(mean))(0.5), difference, rtol=2e-2)
-
-
-def test_compiles_once_for_new_hyper_parameters():
-    _run(_problem(), _algorithm())
-    before = reduced._advance._cached._cache_size()
-    _run(_problem(label_noise=0.1), _algorithm(rho=2.0), 1)
-    _run(_problem(), _algorithm(jaxdp.Polynomial(2.0, power=1.0)), 2)
-    assert reduced._advance._cached._cache_size() == before
-
-
-@pytest.mark.slow
-def test_float64_is_kept():
-    with jax.enable_x64():
-        wide = _run(_problem(), _algorithm(rho=5.0), num_runs=4000)
-        assert wide.risk.dtype == jnp.float64
-        wide = np.asarray(wide.final_risk)
-    narrow = _run(_problem(), _algorithm(rho=5.0), 1, num_runs=4000).final_risk
-    assert stats.ks_2samp(wide, np.asarray(narrow))[1] > FALSE_ALARM
 
 
 @pytest.mark.slow
@@ -320,30 +276,6 @@ def test_a_run_does_not_depend_on_its_batch_whatever_the_generator():
     np.testing.assert_allclose(jax.vmap(risk)(keys)[2], risk(keys[2]), rtol=2e-5)
 
 
-@pytest.mark.slow
-def test_simulators_can_share_a_key():
-    finals = [
-        np.asarray(_run(_problem(), _algorithm(), num_runs=2000, simulator=simulator).final_risk)
-        for simulator in (jaxdp.Reduced(), jaxdp.Iterates())
-    ]
-    # The standard error of a correlation of 2000 independent pairs.
-    assert abs(np.corrcoef(*finals)[0, 1]) < 5 / np.sqrt(2000)
-
-
-@pytest.mark.slow
-def test_traced_parameters_out_of_range_are_void():
-    def status(clip_scale, label_noise, slope):
-        problem = jaxdp.LinearRegression.isotropic(4, label_noise=label_noise)
-        schedule = jaxdp.PiecewiseLinear([0.0, 1.0], jnp.stack([1.0, 1.0 + slope]))
-        runs = _run(problem, jaxdp.OnePassDPSGD(schedule, clip_scale, 1.0, 20), num_runs=1)
-        return runs.status[0], runs.final_risk[0]
-
-    cells = jnp.asarray([[1.0, 0.1, -0.5], [-1.0, 0.1, -0.5], [1.0, -0.1, -0.5], [1.0, 0.1, 0.5]])
-    statuses, risks = jax.jit(jax.vmap(status))(*cells.T)
-    assert statuses.tolist() == [jaxdp.Status.OK, *[jaxdp.Status.INVALID] * 3]
-    assert np.isfinite(risks).tolist() == [True, False, False, False]
-
-
 def test_it_is_the_default_where_it_saves_and_knows_no_parameters():
     problem, algorithm = _problem(), _algorithm()
     runs = _run(problem, algorithm, simulator=None)
@@ -352,27 +284,8 @@ def test_it_is_the_default_where_it_saves_and_knows_no_parameters():
         lambda: _run(problem, algorithm, simulator=None, keep_parameters=True).parameters
     )
     assert kept.shape == (3, 12)
-    with pytest.raises(ValueError, match=r"Reduced knows radii .* use Iterates\(\)"):
+    with pytest.raises(ValueError, match=r"Reduced has no parameters .* use Iterates\(\)"):
         _run(problem, algorithm, keep_parameters=True)
-
-
-def _table():
-    inputs = np.random.default_rng(0).normal(size=(20, 2))
-    return jaxdp.TabularRegression(inputs, inputs[:, 0])
-
-
-@pytest.mark.parametrize(
-    ("problem", "algorithm", "reason"),
-    [
-        (_problem(np.array([1.5, 1.0, 0.5])), _algorithm(), "distinct eigenvalues, .* got 3 of 3"),
-        (_problem(), _algorithm(batch_size=2), r"use Iterates\(\) for batch_size = 2"),
-        (_problem(), jaxdp.DPGD(1.0, 1.0, 5, 1.0), "the law of OnePassDPSGD, got DPGD"),
-        (_table(), _algorithm(), r"LinearRegression\), got TabularRegression; use Iterates\(\)"),
-    ],
-)
-def test_what_is_not_covered_is_named(problem, algorithm, reason):
-    with pytest.raises(jaxdp.NotCoveredError, match=reason):
-        _run(problem, algorithm)
 
 
 def test_a_traced_spectrum_is_left_to_the_iterates():

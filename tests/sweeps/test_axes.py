@@ -49,56 +49,43 @@ def test_looped_values_are_labelled_by_themselves_or_by_name(values, labels):
 
 
 @pytest.mark.parametrize(
-    ("axes", "message"),
+    ("axes", "kind", "message"),
     [
-        ({"c": [1.0, 2.0]}, "array .vmapped. or a tuple .looped"),
-        ({"c": 1.0}, "got float"),
-        ({1: np.ones(2)}, "each name in axes to be a string, got int: 1"),
-        ([("c", np.ones(2))], "dict of names"),
-        ({"c": np.array(["x"])}, "real numbers"),
-        ({"c": np.ones(2, complex)}, "real numbers"),
-        ({"c": jr.split(jr.key(0))}, "real numbers, got key<"),
-        ({"c": np.ma.array([1.0, 2.0], mask=[True, False])}, "got a masked array"),
-        (None, "expected axes to be a dict of names to values, got None"),
-    ],
-)
-def test_wrong_kinds_of_axes_are_refused(axes, message):
-    with pytest.raises(TypeError, match=message):
-        as_axes(axes)
-
-
-@pytest.mark.parametrize(
-    ("axes", "message"),
-    [
-        ({}, "at least one axis"),
-        ({"c": ()}, "axis c to have values"),
-        ({"c": np.ones(0)}, "axis c to have values"),
-        ({"c": np.ones((2, 2))}, "got .2, 2."),
-        ({"c": np.array([1.0, np.nan])}, "without NaN, got 1"),
-        ({"key": np.ones(2)}, 'other names than "key"'),
-        ({"n": np.array([2**40])}, "int32 can hold, got 1099511627776"),
-        ({"c": np.array([1e300])}, "float32 can hold"),
-        (
-            {"c": np.array([1.0, 3.0, 1.0])},
-            r"values of axis c that differ, got 1.0 and 1.0 .number 0 and 2.",
-        ),
+        ({"c": [1.0, 2.0]}, TypeError, "array .vmapped. or a tuple .looped"),
+        ({1: np.ones(2)}, TypeError, "each name in axes to be a string, got int: 1"),
+        ([("c", np.ones(2))], TypeError, "expected axes to be a dict of names to values, got list"),
+        ({"c": np.array(["x"])}, TypeError, "real numbers"),
+        ({"c": np.ones(2, complex)}, TypeError, "real numbers"),
+        ({"c": jr.split(jr.key(0))}, TypeError, "real numbers, got key<"),
+        ({"c": np.ma.array([1.0, 2.0], mask=[True, False])}, TypeError, "got a masked array"),
+        ({}, ValueError, "at least one axis"),
+        ({"c": ()}, ValueError, "axis c to have values"),
+        ({"c": np.ones(0)}, ValueError, "axis c to have values"),
+        ({"c": np.ones((2, 2))}, ValueError, "got .2, 2."),
+        ({"c": np.array([1.0, np.nan])}, ValueError, "without NaN, got 1"),
+        ({"key": np.ones(2)}, ValueError, 'other names than "key"'),
+        ({"n": np.array([2**40])}, ValueError, "int32 can hold, got 1099511627776"),
+        ({"c": np.array([1e300])}, ValueError, "float32 can hold"),
+        ({"c": np.array([1.0, 3.0, 1.0])}, ValueError, "got 1.0 and 1.0 .number 0 and 2."),
         (
             {"c": np.array([1.0, 2.0, 1.0 + 1e-9])},
+            ValueError,
             r"axis c .* 1.0 and 1.000000001 .number 0 and 2., which are one number in float32",
         ),
-        ({"c": np.array([0.0, -0.0])}, "axis c that differ"),
-        ({"n": np.array([3, 4, 3])}, "axis n that differ, got 3 and 3"),
-        ({"b": np.array([True, True])}, "axis b that differ, got True and True"),
-        ({"c": (1, 2, 1.0)}, "axis c that differ, got 1.0 as number 0 and 2"),
-        ({"s": ("a", "b", "b")}, "axis s that differ, got b as number 1 and 2"),
+        ({"c": np.array([0.0, -0.0])}, ValueError, "axis c that differ"),
+        ({"n": np.array([3, 4, 3])}, ValueError, "axis n that differ, got 3 and 3"),
+        ({"b": np.array([True, True])}, ValueError, "axis b that differ, got True and True"),
+        ({"c": (1, 2, 1.0)}, ValueError, "axis c that differ, got 1.0 as number 0 and 2"),
+        ({"s": ("a", "b", "b")}, ValueError, "axis s that differ, got b as number 1 and 2"),
         (
             {"s": (jaxdp.Polynomial(3.0, 0.5), jaxdp.Polynomial(3.0, 0.5))},
+            ValueError,
             r"axis s that differ, got Polynomial\(peak=3, power=0.5\) as number 0 and 1",
         ),
     ],
 )
-def test_wrong_values_of_axes_are_refused(axes, message):
-    with pytest.raises(ValueError, match=message):
+def test_wrong_axes_are_refused(axes, kind, message):
+    with pytest.raises(kind, match=message):
         as_axes(axes)
 
 
@@ -107,11 +94,6 @@ def test_values_that_differ_in_kind_or_in_what_they_hold_are_two():
         assert as_axes({"c": values}).num_combinations == 2
     with jax.enable_x64(True):
         assert as_axes({"c": np.array([1.0, 1.0 + 1e-9])}).num_cells == 2
-
-
-def test_traced_axes_are_refused():
-    with pytest.raises(TypeError, match="axis c to have concrete values, got traced ones"):
-        jax.jit(lambda values: as_axes({"c": values}))(jnp.arange(2.0))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def whole():
 
 @pytest.fixture(scope="module")
 def half():
-    """Its part with one program."""
+    """The part of that sweep with one program."""
     return workload.run(workload.noisy, **ONE)
 
 

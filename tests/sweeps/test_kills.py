@@ -29,8 +29,7 @@ def _assert_whole(store):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("moment", "count", "finished"),
-    [("mid-write", 5, 2), ("before-rename", 5, 3)],
+    ("moment", "count", "finished"), [("mid-write", 5, 2), ("before-rename", 5, 3)]
 )
 def test_a_killed_sweep_goes_on_where_it_was(tmp_path, whole, moment, count, finished):
     process = workload.start(workload.run_and_die, tmp_path, moment, count)

@@ -1,12 +1,15 @@
 """A store detects every damage, refuses what is not its own, and loses nothing to a full disk."""
 
+import contextlib
 import errno
+import json
 import os
 import pathlib
 import shutil
 import tracemalloc
 import warnings
 
+import fuzzing
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -16,7 +19,8 @@ import xarray
 from sweeps import workload
 
 import jaxdp
-from jaxdp.core.files.sealed_arrays import DamagedError
+from jaxdp.core.files.sealed_arrays import DamagedError, sealed
+from jaxdp.core.numerics.precision import x64
 from jaxdp.sweeps import identity, read_store
 from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.results import Place, Shard, Variable
@@ -39,11 +43,20 @@ def store(finished, tmp_path):
 
 
 def _store(folder, *, axes=AXES, key=KEY):
-    """As `jaxdp.sweep` opens one."""
+    """A store as `jaxdp.sweep` opens it."""
     checked = as_axes(axes)
     described = checked.described(by_program=False)
     own = identity.identity_of(described, key, "tests", ())
     return Store(folder, own, "a function", checked.coordinates())
+
+
+@contextlib.contextmanager
+def _refused(folder, message):
+    """The block is refused in these words, and leaves the folder as it is."""
+    before = workload.contents(folder)
+    with pytest.raises(ValueError, match=message):
+        yield
+    assert workload.contents(folder) == before
 
 
 def _shards(store):
@@ -69,6 +82,26 @@ def test_every_shortened_shard_is_detected(finished):
             unpacked(place_of(path.name), content[:length])
     with pytest.raises(DamagedError):
         unpacked(place_of(path.name), content + b"0")
+
+
+ABOUT = {"sweep": "x", "place": [0, 0, 5], "variables": [["a", [], []]], "provenance": {}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"place": [0, 5, 10]}, {"sweep": 3}, {"provenance": []}, {"provenance": {"jax": 1}}),
+        *({"variables": wrong} for wrong in (3, [3], [[]], [["a", 1, []]], [["b", ["d"], []]])),
+        *({"variables": [["a", [], []]] * 2}, {"more": 1}),
+    ],
+)
+def test_a_shard_that_is_described_as_something_else_is_damaged(change):
+    def content(about):
+        return sealed({"about": np.asarray(json.dumps(about)), "value_0": np.zeros(5)})
+
+    assert unpacked(Place(0, 0, 5), content(ABOUT))[1] == "x"
+    with pytest.raises(DamagedError):
+        unpacked(Place(0, 0, 5), content(ABOUT | change))
 
 
 def test_damaged_shards_are_named_put_aside_and_computed_again(finished, store):
@@ -122,10 +155,8 @@ def test_flipped_bytes_of_the_description_are_detected(finished, tmp_path):
 )
 def test_a_description_that_is_something_else_is_refused(store, content):
     (store / "sweep.json").write_text(content)
-    before = workload.contents(store)
-    with pytest.raises(ValueError, match=r"sweep\.json to describe a sweep"):
+    with _refused(store, r"sweep\.json to describe a sweep"):
         workload.run(workload.noisy, store)
-    assert workload.contents(store) == before
 
 
 def _untraceable(key, **values):
@@ -139,6 +170,11 @@ def test_a_damaged_description_can_be_removed(finished, store):
     assert workload.run(_untraceable, store).equals(finished[1])
 
 
+def _by_gain(key, gain, power, shift):
+    return {"vector": gain}
+
+
+# What the error says, and how the call differs from the one that made the store.
 REFUSED = {
     "its axis gain is array, 10, .*, not array, 10, ": {
         "axes": AXES | {"gain": AXES["gain"] + 1e-15}
@@ -155,34 +191,19 @@ REFUSED = {
     },
     "its key is .*, not ": {"key": jr.key(4)},
     "its version is tests, not other": {"version": "other"},
-    "its version is tests, not None.* made by .*noisy, and this is .*_by_gain": {"version": None},
+    "its version is tests, not None.* made by .*noisy, and this is .*_by_gain": {
+        "version": None,
+        "function": _by_gain,
+    },
+    "its jax_enable_x64 is False, not True": {},
 }
-
-
-def _by_gain(key, gain, power, shift):
-    return {"vector": gain}
 
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_another_sweeps_store_is_refused_and_left_as_it_is(store, message):
-    before = workload.contents(store)
-    given = {"axes": AXES, "key": KEY, "version": "tests"} | REFUSED[message]
-    function = _untraceable if given["version"] else _by_gain
-    with pytest.raises(ValueError, match=message):
-        jaxdp.sweep(function, given.pop("axes"), store=store, quiet=True, **given)
-    assert workload.contents(store) == before
-
-
-def test_another_precision_is_refused(store):
-    if not hasattr(jax, "enable_x64"):
-        pytest.skip("this JAX has no jax.enable_x64")
-    before = workload.contents(store)
-    with (
-        jax.enable_x64(True),
-        pytest.raises(ValueError, match="its jax_enable_x64 is False, not True"),
-    ):
-        workload.run(_untraceable, store)
-    assert workload.contents(store) == before
+    given = {"axes": AXES, "key": KEY, "version": "tests", "function": _untraceable}
+    with x64("x64" in message), _refused(store, message):
+        jaxdp.sweep(**(given | REFUSED[message]), store=store, quiet=True)
 
 
 def test_a_function_that_has_changed_is_refused(tmp_path):
@@ -191,43 +212,33 @@ def test_a_function_that_has_changed_is_refused(tmp_path):
 
     axes = {"gain": np.arange(3.0)}
     jaxdp.sweep(scaled_by(2.0), axes, key=KEY, store=tmp_path, quiet=True)
-    before = workload.contents(tmp_path)
-    with pytest.raises(ValueError, match=r"its function computes something else .*scaled_by"):
+    with _refused(tmp_path, r"its function computes something else .*scaled_by"):
         jaxdp.sweep(scaled_by(3.0), axes, key=KEY, store=tmp_path, quiet=True)
-    assert workload.contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", ["jaxdp", "jaxlib"])
 def test_the_store_of_another_jaxdp_or_library_is_refused(store, monkeypatch, name):
-    before = workload.contents(store)
     version_of = identity.version_of
     monkeypatch.setattr(
         identity, "version_of", lambda each: "0.0" if name in each else version_of(each)
     )
-    with pytest.raises(ValueError, match=rf"its {name} is .*, not 0\.0"):
+    with _refused(store, rf"its {name} is .*, not 0\.0"):
         workload.run(_untraceable, store)
-    assert workload.contents(store) == before
 
 
 def test_a_store_of_an_older_format_is_refused_and_left_as_it_is(store):
     path = store / "sweep.json"
     path.write_text('{"format": 2, "function": {"version": "tests"}, "digest": "0"}')
-    before = workload.contents(store)
-    with pytest.raises(
-        ValueError, match=r"another version of jaxdp made that sweep.*left as it is"
-    ):
+    with _refused(store, r"another version of jaxdp made that sweep.*left as it is"):
         workload.run(_untraceable, store)
-    assert workload.contents(store) == before
 
 
 def test_shards_without_a_description_do_not_come_under_another_sweeps(store):
     (store / "sweep.json").unlink()
-    before = workload.contents(store)
     # Also where their variables are called as the other sweep's axes: that is no damage.
     for axes in (AXES | {"gain": AXES["gain"] + 1}, {"vector": AXES["gain"]}):
-        with pytest.raises(ValueError, match="expected shards of one sweep"):
+        with _refused(store, "expected shards of one sweep"):
             workload.run(_untraceable, store, axes=axes)
-        assert workload.contents(store) == before
 
 
 def test_another_sweeps_shard_is_refused(store, tmp_path):
@@ -236,10 +247,8 @@ def test_another_sweeps_shard_is_refused(store, tmp_path):
     shard, _ = unpacked(place, path.read_bytes())
     _store(tmp_path / "other", key=jr.key(4)).write(shard)
     shutil.copy(tmp_path / "other" / path.name, path)
-    before = workload.contents(store)
-    with pytest.raises(ValueError, match=f"shards of one sweep .* got {path.name} of another"):
+    with _refused(store, f"shards of one sweep .* got {path.name} of another"):
         workload.run(_untraceable, store)
-    assert workload.contents(store) == before
 
 
 def test_a_file_and_a_folder_of_other_things_are_refused(tmp_path):
@@ -390,3 +399,28 @@ def test_a_sweep_goes_on_with_a_store_that_has_no_values_of_its_axes(swept):
 def test_what_is_no_store_is_refused(tmp_path):
     with pytest.raises(ValueError, match="folder of a sweep"):
         read_store(tmp_path)
+
+
+@pytest.mark.parametrize("kind", fuzzing.NODES)
+def test_a_sweep_goes_on_past_what_is_no_file(kind, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = workload.run(workload.noisy, tmp_path, axes=workload.ONE_PROGRAM)
+        path = sorted(tmp_path.glob("shard-*.npz"))[0]
+        for _ in range(2):
+            path.unlink()
+            fuzzing.NODES[kind](path)
+            with fuzzing.bounded():
+                again = workload.run(workload.noisy, tmp_path, axes=workload.ONE_PROGRAM)
+            assert again.identical(whole)
+    # What was put aside first is not lost to what came after.
+    assert len([*tmp_path.glob("*.damaged*")]) == 2
+
+
+def test_a_description_that_is_no_file_is_refused_without_waiting(tmp_path):
+    for make in fuzzing.NODES.values():
+        make(tmp_path / "sweep.json")
+        with pytest.raises(ValueError, match=r"sweep\.json"), fuzzing.bounded():
+            workload.run(workload.noisy, tmp_path)
+        other = tmp_path / "sweep.json"
+        other.rmdir() if other.is_dir() else other.unlink()

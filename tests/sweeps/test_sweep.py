@@ -27,7 +27,7 @@ def noisy(key, c, power, seed):
 
 @pytest.fixture(scope="module")
 def looped():
-    """The same by a Python loop: value (c, power, seed), powers (c, power, seed, 2)."""
+    """A Python loop over the cells: value (c, power, seed), powers (c, power, seed, 2)."""
     shape = tuple(map(len, AXES.values()))
     value, powers = np.zeros(shape), np.zeros((*shape, 3))
     for cell in itertools.product(*map(range, shape)):
@@ -148,84 +148,59 @@ def test_shards_shrink_until_they_fit_the_memory(monkeypatch):
     np.testing.assert_array_equal(jaxdp.sweep(wide, axes, key=KEY)["largest"], whole["largest"])
 
 
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (lambda key, c: c, "dict of arrays, such as .*, or a Trajectory, got Dyn"),
-        (lambda key, c: {"x": {"y": c}}, "expected x to be an array"),
-        (lambda key, c: {"x": key}, "expected x to be an array"),
-        (lambda key, c: None, "or a Trajectory, got NoneType"),
-        (lambda key, c: {"x": None}, "expected x to be an array of numbers, got NoneType"),
-        (lambda key, c: {"x": "a"}, "expected x to be an array of numbers, got str"),
-        (lambda key, c: {1: c}, "each name that the function returns to be a string, got int: 1"),
-        (None, "expected function to be a function of key and the axes, got None"),
-        ({"c": 1}, "expected function to be a function of key and the axes, got dict"),
-        (lambda c: {"x": c}, "unexpected keyword argument 'key'"),
-        ("name", "expected function to be a function of key and the axes, got str"),
-    ],
-)
-def test_wrong_functions_are_refused(function, message):
-    with pytest.raises(TypeError, match=message):
-        jaxdp.sweep(function, {"c": np.arange(2.0)}, key=KEY)
+def _failing(key, c):
+    raise ArithmeticError("the function's own")
 
 
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (lambda key, c: {}, "at least one array"),
-        (lambda key, c: {"c": c}, "also from those of axes and of dimensions, got c twice"),
-        (
-            lambda key, c: {"x": jnp.ones(2), "x_dim_0": c},
-            "names differ, also from .* of dimensions, got x_dim_0 twice",
-        ),
-    ],
-)
-def test_wrong_results_are_refused(function, message):
-    with pytest.raises(ValueError, match=message):
-        jaxdp.sweep(function, {"c": np.arange(2.0)}, key=KEY)
+C = {"c": np.arange(2.0)}
+REFUSED = [
+    ({"function": lambda key, c: c}, TypeError, "dict of arrays, such as .* Trajectory, got Dyn"),
+    ({"function": lambda key, c: None}, TypeError, "or a Trajectory, got NoneType"),
+    ({"function": lambda key, c: {"x": {"y": c}}}, TypeError, "expected x to be an array"),
+    ({"function": lambda key, c: {"x": key}}, TypeError, "expected x to be an array"),
+    ({"function": lambda key, c: {"x": "a"}}, TypeError, "x to be an array of numbers, got str"),
+    ({"function": lambda key, c: {1: c}}, TypeError, "each name that the function .*, got int: 1"),
+    ({"function": None}, TypeError, "expected function to be a function of key and the axes, got"),
+    ({"function": lambda c: {"x": c}}, TypeError, "unexpected keyword argument 'key'"),
+    ({"function": lambda key, c: {}}, ValueError, "at least one array"),
+    ({"function": lambda key, c: {"c": c}}, ValueError, "axes and of dimensions, got c twice"),
+    (
+        {"function": lambda key, c: {"x": jnp.ones(2), "x_dim_0": c}},
+        ValueError,
+        "names differ, also from .* of dimensions, got x_dim_0 twice",
+    ),
+    (
+        {"function": lambda key, size: {"x": jnp.ones(size)}, "axes": {"size": (2, 3)}},
+        ValueError,
+        r"x is float32 of shape \(2,\) first.*at size = 3",
+    ),
+    ({"function": _failing}, ArithmeticError, "the function's own"),
+    ({"key": 0}, TypeError, "jax.random.key"),
+    ({"key": jr.PRNGKey(0)}, TypeError, "a key of the old kind"),
+    ({"shard_size": 0}, ValueError, "shard_size >= 1"),
+    ({"shard_size": 2.0}, TypeError, "shard_size to be a Python int"),
+    ({"executor": 3}, TypeError, "executor to have submit"),
+    ({"executor": ThreadPoolExecutor}, TypeError, "to have submit.*ThreadPoolExecutor"),
+    ({"version": 3}, TypeError, "version to be a string"),
+    ({"version": ""}, ValueError, "version to be a string, or None, got an empty one"),
+    ({"store": 3}, TypeError, "store to be the path of a folder, or None, got int: 3"),
+    ({"store": ""}, ValueError, "store to be the path of a folder, or None, got an empty one"),
+    ({"quiet": "no"}, TypeError, "quiet to be True or False, got str"),
+    ({"axes": [1.0]}, TypeError, "axes to be a dict of names to values, got list"),
+]
 
 
-def test_shapes_that_a_looped_value_changes_are_refused():
-    def ragged(key, size):
-        return {"x": jnp.ones(size)}
-
-    with pytest.raises(ValueError, match=r"x is float32 of shape \(2,\) first.*at size = 3"):
-        jaxdp.sweep(ragged, {"size": (2, 3)}, key=KEY)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "kind", "message"),
-    [
-        ({"key": 0}, TypeError, "jax.random.key"),
-        ({"key": jr.PRNGKey(0)}, TypeError, "a key of the old kind"),
-        ({"shard_size": 0}, ValueError, "shard_size >= 1"),
-        ({"shard_size": 2.0}, TypeError, "shard_size to be a Python int"),
-        ({"executor": 3}, TypeError, "executor to have submit"),
-        ({"executor": ThreadPoolExecutor}, TypeError, "to have submit.*ThreadPoolExecutor"),
-        ({"version": 3}, TypeError, "version to be a string"),
-        ({"version": ""}, ValueError, "version to be a string, or None, got an empty one"),
-        ({"store": 3}, TypeError, "store to be the path of a folder, or None, got int: 3"),
-        ({"store": ""}, ValueError, "store to be the path of a folder, or None, got an empty one"),
-        ({"quiet": "no"}, TypeError, "quiet to be True or False, got str"),
-        ({"axes": [1.0]}, TypeError, "axes to be a dict of names to values, got list"),
-    ],
-)
-def test_wrong_options_are_refused(wrong, kind, message):
+@pytest.mark.parametrize(("wrong", "kind", "message"), REFUSED)
+def test_wrong_calls_are_refused(wrong, kind, message):
     with pytest.raises(kind, match=message):
-        jaxdp.sweep(noisy, **({"axes": AXES, "key": KEY} | wrong))
+        jaxdp.sweep(**({"function": lambda key, c: {"x": c}, "axes": C, "key": KEY} | wrong))
 
 
-def test_a_sweep_inside_a_compiled_function_is_refused():
+def test_traced_arguments_are_refused():
     with pytest.raises(TypeError, match="concrete key, got a traced one"):
         jax.jit(lambda key: jaxdp.sweep(noisy, AXES, key=key))(KEY)
-
-
-def test_an_error_of_the_function_comes_through():
-    def failing(key, c):
-        raise ArithmeticError("the function's own")
-
-    with pytest.raises(ArithmeticError, match="the function's own"):
-        jaxdp.sweep(failing, {"c": np.arange(2.0)}, key=KEY)
+    with pytest.raises(TypeError, match="axis c to have concrete values, got traced ones"):
+        jax.jit(lambda values: as_axes({"c": values}))(jnp.arange(2.0))
 
 
 # Elements of a cell's array: a quadrillion bytes, which no machine has.

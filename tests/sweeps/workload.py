@@ -36,7 +36,7 @@ def noisy(key, gain, power, shift):
 
 
 def slow(key, gain, power, shift):
-    """The same; each shard takes a while and leaves a line in the record."""
+    """Results of `noisy`; each shard takes a while and leaves a line in the record."""
     nothing = jax.pure_callback(
         pause, jax.ShapeDtypeStruct((), jnp.float32), gain, vmap_method="broadcast_all"
     )
@@ -67,7 +67,7 @@ def run(function, store=None, *, axes=AXES, shard_size=SHARD_SIZE, executor=None
 
 
 def values(dataset):
-    """Its variables, to be compared bit for bit in another process."""
+    """A dataset's variables, to be compared bit for bit in another process."""
     return {name: variable.values for name, variable in dataset.data_vars.items()}
 
 
@@ -89,7 +89,7 @@ def lines(record):
 
 
 def environment():
-    """Of a process that imports this file and jaxdp."""
+    """The environment of a process that imports this file and jaxdp."""
     tests = pathlib.Path(__file__).resolve().parent.parent
     paths = [str(tests.parent), str(tests), os.environ.get("PYTHONPATH")]
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}

@@ -32,12 +32,6 @@ def mixed_parity(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     more easily where it is small.
 
     Source: DR Assumption 2, of which it is an example.
-
-    Args:
-        values: z, of any shape.
-
-    Returns:
-        The activation, elementwise.
     """
     even = jnp.cos(values) - _CURVE_COEFFICIENT * jnp.cos(2 * values) - 0.75 * math.exp(-0.5)
     return jnp.tanh(values) + even / 4
@@ -89,19 +83,13 @@ class ActivationReport(NamedTuple):
 
 
 def assumption_2(activation: Activation, *, max_order: int = 24) -> ActivationReport:
-    r"""Check of an activation against Assumption 2.
+    r"""Check of an activation against Assumption 2; its report names the clauses that do not hold.
 
-    Coefficients are quadrature, to about $10^{-13}$. What a function does beyond 13 standard
-    deviations is not seen: what grows by less than a half from 6.5 to 13 of them counts as bounded.
+    Coefficients are quadrature, to about $10^{-13}$, up to `max_order`. What a function does
+    beyond 13 standard deviations is not seen: what grows by less than a half from 6.5 to 13 of
+    them counts as bounded.
 
     Source: DR Assumption 2.
-
-    Args:
-        activation: phi, elementwise.
-        max_order: the last order that is looked for, >= 4.
-
-    Returns:
-        What the activation has; `.failures` names the clauses that do not hold.
     """
     function, slope = host_function(activation), host_function(slope_of(activation))
     found, square = scaled_coefficients(function, np.ones(1), max_order + 1)

@@ -49,13 +49,9 @@ class NearDuplicates(NamedTuple):
 def duplicate_limit(activation: Activation) -> float:
     r"""The share of a row's features that no pair of infinitely close duplicates of another spans.
 
+    From 0 for linear features to 1, for wide features and orthogonal rows.
+
     Source: DR Theorem 2, in the limit of duplicates. Derived: in this module.
-
-    Args:
-        activation: phi, elementwise.
-
-    Returns:
-        The share, from 0 for linear features to 1; of wide features and orthogonal rows.
     """
     moments = activation_moments(activation)
     means, _ = scaled_coefficients(host_function(activation), np.ones(1), 1)
@@ -76,9 +72,6 @@ def near_duplicates(
         distance: the largest $|\hat x - x_1|/\sqrt d$, in [.01, $\sqrt 2$]. Nearer pairs are those
             of `duplicate_limit`: in float64 their difference drowns in rounding.
         cosine: of $x_1$ and $x_2$, within (-1, 1).
-
-    Returns:
-        What they leave, where they are and how they are combined, for wide features.
     """
     kernel, other = _kernel_of_angle(activation), float(np.arccos(cosine))
     farthest = 2 * np.arcsin(float(distance) / 2)

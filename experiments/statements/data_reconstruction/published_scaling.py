@@ -13,14 +13,7 @@ def published_scaling(images: Any, *, per_channel: bool = False) -> np.ndarray:
     attack is their `distance_from_sphere`, not 0, and with an activation that is not homogeneous
     the truth is not among the candidates.
 
-    Source: DR Appendix D ("subset statistics").
-
-    Args:
-        images: (images, side, side, colours), of any unit.
-        per_channel: whether each colour has a mean and a standard deviation of its own.
-
-    Returns:
-        A row for each image, (images, side * side * colours).
+    Source: DR Appendix D ("subset statistics"). Images are (images, side, side, colours).
     """
     images = np.asarray(images, np.float64)
     axes = (0, 1, 2) if per_channel else None

@@ -24,11 +24,8 @@ def released_direction_error(mu: float, dim: int) -> float:
     test_released_direction.py compares.
 
     Args:
-        mu: Gaussian DP of the release under replace-one, >= 0.
+        mu: Gaussian DP of the release under replace-one; an infinite one leaves no error.
         dim: d >= 2.
-
-    Returns:
-        An error from 0, for an infinite mu, to that of a blind guess.
     """
     if math.isinf(mu):
         return 0.0

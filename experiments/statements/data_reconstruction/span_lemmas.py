@@ -13,7 +13,8 @@ $\tilde\varphi(x)^\top\tilde\varphi(x')$ of two rows have the mean
 $p\sum_{l\ge3}\mu_l^2(x^\top x'/d)^l$: next to nothing but for a row with itself. Without those two
 they have $\mu_0^2 + \mu_2^2(x^\top x'/d)^2$ as well.
 
-All in float64 on the host. Derived: test_span_lemmas.py.
+All in float64 on the host. `inputs` are training rows X, `found_inputs` rows $\hat x$, `weights` V
+and `activation` is phi, elementwise. Derived: test_span_lemmas.py.
 """
 
 import functools
@@ -28,15 +29,9 @@ from jaxdp.theory.reconstruction.saturation import Activation
 
 
 def nonlinear_power(activation: Activation) -> float:
-    r"""Power $\tilde\mu^2 = \sum_{l\ge3}\mu_l^2$ of an activation beyond its quadratic part.
+    r"""Power $\tilde\mu^2 = E\phi^2 - \mu_0^2 - \mu_1^2 - \mu_2^2$ beyond the quadratic part.
 
     Source: DR Appendix B.
-
-    Args:
-        activation: phi, elementwise.
-
-    Returns:
-        $E\phi^2 - \mu_0^2 - \mu_1^2 - \mu_2^2$.
     """
     coefficients, square = scaled_coefficients(host_function(activation), np.ones(1), 3)
     return float(square[0] - np.sum(coefficients[0] ** 2))
@@ -53,28 +48,18 @@ def nonlinear_products(
     r"""$\tilde\varphi(x)^\top\tilde\varphi(x')/p$ for all pairs of rows.
 
     Source: DR Lemma B.1, (18) to (22): near $\tilde\mu^2$ for a row with itself, near 0 for
-    independent ones, and alike with and without the second's linear part.
-
-    Args:
-        inputs, others: rows x and x'.
-        weights: V.
-        activation: phi, elementwise.
-        with_linear_part: whether the second factor is $\varphi(x')$ itself.
-
-    Returns:
-        (n, m).
+    independent ones, and alike where the second factor is $\varphi(x')$ with its linear part.
     """
-    first, second, neurons = map(_wide, (inputs, others, weights))
-    tilde = _nonlinear(first, neurons, activation)
-    if with_linear_part:
-        return tilde @ evaluate_on_host(activation, second @ neurons.T).T / len(neurons)
-    return tilde @ _nonlinear(second, neurons, activation).T / len(neurons)
+    first, second = (_arguments(rows, weights) for rows in (inputs, others))
+    linear = _linear(activation)
+    tilde = evaluate_on_host(activation, first) - linear * first
+    other = evaluate_on_host(activation, second) - (0 if with_linear_part else linear) * second
+    return tilde @ other.T / first.shape[1]
 
 
-def _nonlinear(rows, neurons, activation):
-    """The features less their linear part."""
-    arguments = rows @ neurons.T
-    return evaluate_on_host(activation, arguments) - _linear(activation) * arguments
+def _arguments(rows, weights):
+    """Vx of every row."""
+    return np.asarray(rows, np.float64) @ np.asarray(weights, np.float64).T
 
 
 @functools.lru_cache(maxsize=32)
@@ -97,13 +82,7 @@ class SpanCoefficients(NamedTuple):
 
 
 class StatedOrders(NamedTuple):
-    r"""The orders that the lemmas give, without their constants.
-
-    Attributes:
-        coefficients: B.2, over p, for $|a| = 1$.
-        norm: B.3.
-        powers: B.4.
-    """
+    """The orders that Lemmas B.2 (over p, for |a| = 1), B.3 and B.4 give, without constants."""
 
     coefficients: float
     norm: float
@@ -111,28 +90,17 @@ class StatedOrders(NamedTuple):
 
 
 def stated_orders(dim: int, num_samples: int, num_features: int) -> StatedOrders:
-    r"""The bounds of Lemmas B.2 to B.4 on their gaps, up to constants.
+    r"""The bounds of Lemmas B.2 to B.4 on their gaps, up to constants; below 1 for enormous d only.
 
     $2[\sqrt{d/p}\log d + \sqrt{n/p}\log d + \sqrt n\log^3d/d^{3/2}]$,
-    $\sqrt{dn/p}\log d + \log^3d/\sqrt d$ and $d^{-1/10}$. They are below 1 for enormous d only:
-    statements about limits.
+    $\sqrt{dn/p}\log d + \log^3d/\sqrt d$ and $d^{-1/10}$.
 
     Source: DR Lemma B.2, (37); Lemma B.3, (41); Lemma B.4, (50).
-
-    Args:
-        dim: d >= 2.
-        num_samples: n.
-        num_features: p.
-
-    Returns:
-        The three orders.
     """
     d, n, p = dim, num_samples, num_features
-    log = math.log(d)
-    first = 2 * (
-        (math.sqrt(d) + math.sqrt(n)) * log / math.sqrt(p) + math.sqrt(n) * (log / d**0.5) ** 3
-    )
-    return StatedOrders(first, math.sqrt(d * n / p) * log + log**3 / math.sqrt(d), d**-0.1)
+    log, root = math.log(d), math.sqrt(n)
+    first = (math.sqrt(d) + root) * log / math.sqrt(p) + root * (log / d**0.5) ** 3
+    return StatedOrders(2 * first, root * math.sqrt(d / p) * log + log**3 / d**0.5, d**-0.1)
 
 
 def span_coefficients(
@@ -141,65 +109,32 @@ def span_coefficients(
     weights: Float[Any, "features dim"],
     activation: Activation,
 ) -> SpanCoefficients:
-    r"""The combinations of training features that come closest to the features of found rows.
+    """The combinations of training features that come closest to the features of found rows.
 
-    Source: DR (5) and (17).
-
-    Args:
-        inputs: the training rows X, at most as many as there are features.
-        found_inputs: rows $\hat x$.
-        weights: V.
-        activation: phi, elementwise.
-
-    Returns:
-        a for every found row, and what is left.
+    Source: DR (5) and (17). There are at most as many training rows as features.
     """
-    rows, found, neurons = map(_wide, (inputs, found_inputs, weights))
-    features = evaluate_on_host(activation, rows @ neurons.T)
-    others = evaluate_on_host(activation, found @ neurons.T)
+    features, others = (
+        evaluate_on_host(activation, _arguments(rows, weights)) for rows in (inputs, found_inputs)
+    )
     values = np.linalg.lstsq(features.T, others.T, rcond=None)[0].T
     left = np.sum((others - values @ features) ** 2, axis=1) / np.sum(others**2, axis=1)
     return SpanCoefficients(values, left)
 
 
-def coefficient_gaps(
-    inputs: Float[Any, "n dim"],
-    found_inputs: Float[Any, "m dim"],
-    weights: Float[Any, "features dim"],
-    activation: Activation,
-) -> Float[np.ndarray, "m n"]:
-    r"""Distance of the coefficients from the overlaps of the non-linear parts.
-
-    $|\tilde\varphi(x_i)^\top\tilde\varphi(\hat x)/p - \tilde\mu^2a_i|$.
+def coefficient_gaps(inputs, found_inputs, weights, activation) -> Float[np.ndarray, "m n"]:
+    r"""Distances $|\tilde\varphi(x_i)^\top\tilde\varphi(\hat x)/p - \tilde\mu^2a_i|$ of overlaps.
 
     Source: DR Lemma B.2, (37), over p; the left half of (6), which is printed without the p.
-
-    Args:
-        inputs, found_inputs, weights, activation: as in `span_coefficients`.
-
-    Returns:
-        (m, n): a row for each found row.
     """
     found = span_coefficients(inputs, found_inputs, weights, activation).values
     overlaps = nonlinear_products(found_inputs, inputs, weights, activation)
     return np.abs(overlaps - nonlinear_power(activation) * found)
 
 
-def norm_gaps(
-    inputs: Float[Any, "n dim"],
-    found_inputs: Float[Any, "m dim"],
-    weights: Float[Any, "features dim"],
-    activation: Activation,
-) -> Float[np.ndarray, " m"]:
-    r"""Distance of the coefficients' squared norm from one: $\bigl||a|^2 - 1\bigr|$.
+def norm_gaps(inputs, found_inputs, weights, activation) -> Float[np.ndarray, " m"]:
+    r"""Distances $\bigl||a|^2 - 1\bigr|$ of the coefficients' squared norms from one.
 
     Source: DR Lemma B.3, (41); the right half of (6).
-
-    Args:
-        inputs, found_inputs, weights, activation: as in `span_coefficients`.
-
-    Returns:
-        (m,).
     """
     found = span_coefficients(inputs, found_inputs, weights, activation).values
     return np.abs(np.sum(found**2, axis=1) - 1)
@@ -208,28 +143,16 @@ def norm_gaps(
 def overlap_power_gaps(
     inputs: Float[Any, "n dim"], found_inputs: Float[Any, "m dim"], powers: Any
 ) -> Float[np.ndarray, "m powers"]:
-    r"""Excess length of the powers of overlaps over those of the largest overlap.
+    r"""Excess length of the powers l >= 2 of overlaps over those of the largest overlap.
 
-    $\|(X\hat x)^{\circ l}/d^l\| - C^{l-1}$ with $C = \max_i|x_i^\top\hat x|/d$. At most
-    $C^{l-1}(\|X\|_{op}/\sqrt d - 1)$, whatever the rows, because $|X\hat x/d|$ is at most
-    $\|X\|_{op}/\sqrt d$: the lemma's union over subsets of rows is needed where n grows with d.
+    $\|(X\hat x)^{\circ l}/d^l\| - C^{l-1}$ with $C = \max_i|x_i^\top\hat x|/d$, for rows on the
+    sphere of radius $\sqrt d$. At most $C^{l-1}(\|X\|_{op}/\sqrt d - 1)$, whatever the rows, as
+    $|X\hat x/d|$ is at most $\|X\|_{op}/\sqrt d$: the lemma's union over subsets of rows is needed
+    where n grows with d.
 
     Source: DR Lemma B.4, (49) and (50); (7).
-
-    Args:
-        inputs: X, rows on the sphere of radius $\sqrt d$.
-        found_inputs: rows $\hat x$ on it.
-        powers: l >= 2.
-
-    Returns:
-        (m, number of powers).
     """
-    rows, found = _wide(inputs), _wide(found_inputs)
-    overlaps = np.abs(found @ rows.T) / rows.shape[1]
+    overlaps = np.abs(_arguments(found_inputs, inputs)) / np.shape(inputs)[1]
     largest = overlaps.max(axis=1)
     lengths = [np.linalg.norm(overlaps**order, axis=1) - largest ** (order - 1) for order in powers]
     return np.stack(lengths, axis=1)
-
-
-def _wide(rows: Any) -> np.ndarray:
-    return np.asarray(rows, np.float64)

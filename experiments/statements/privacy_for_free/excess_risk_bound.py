@@ -15,8 +15,6 @@ import numpy as np
 from jaxtyping import ArrayLike, Float
 from scipy.optimize import linprog
 
-_ONES = (1.0, 1.0, 1.0)
-
 
 class ExcessRiskBound(NamedTuple):
     r"""The three terms of PF (4.4), times their constants.
@@ -47,24 +45,15 @@ def excess_risk_bound(
     *,
     epsilon: float,
     delta: float,
-    constants: Sequence[float] = _ONES,
+    constants: Sequence[float] = (1.0, 1.0, 1.0),
     with_logarithms: bool = True,
 ) -> ExcessRiskBound:
     r"""PF Theorem 1's bound on the excess risk, whatever the number of features.
 
+    Constants, one for each term, are not stated by the theorem. Without logarithms,
+    $\log^5n\sqrt{\log(1/\delta)}$ and $\log^3d$ are left out: the second line of (4.4).
+
     Source: PF Theorem 1, (4.4).
-
-    Args:
-        num_train: n.
-        dim: d.
-        epsilon: > 0 and finite.
-        delta: in (0, 1).
-        constants: one for each term, >= 0; the theorem does not state them.
-        with_logarithms: False leaves $\log^5n\sqrt{\log(1/\delta)}$ and $\log^3d$ out: the second
-            line of (4.4).
-
-    Returns:
-        The three terms.
     """
     parts = _terms(float(num_train), float(dim), epsilon, delta, with_logarithms)
     return ExcessRiskBound(*(float(a * b) for a, b in zip(constants, parts, strict=True)))
@@ -81,17 +70,10 @@ def fitted_constants(
 ) -> Float[np.ndarray, "3"]:
     r"""Constants of the three terms under which the bound holds of all measured excess risks.
 
-    Among those the ones of the least mean bound, by a linear programme and then raised by its
-    rounding: they describe the cells that were measured.
+    Shapes of the cells' numbers broadcast; it is the absolute value of $R_P$ that is bounded.
+    Among those constants the ones of the least mean bound, by a linear programme and then raised
+    by its rounding: they describe the cells that were measured.
     Derived: test_excess_risk_bound plants constants and finds them.
-
-    Args:
-        num_train, dim, epsilon, delta: of each cell; shapes that broadcast.
-        excess_risk: $R_P$ of each cell; its absolute value is bounded.
-        with_logarithms: as of `excess_risk_bound`.
-
-    Returns:
-        Three numbers >= 0.
     """
     given = (num_train, dim, epsilon, delta, excess_risk)
     cells = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in given))

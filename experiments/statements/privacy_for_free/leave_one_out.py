@@ -33,15 +33,9 @@ class LeaveOneOut(NamedTuple):
 def leave_one_out(problem: AbstractFeatureProblem) -> LeaveOneOut:
     r"""Dependence of the interpolator $\theta^* = \Phi^+Y$ on each training row.
 
-    Source: PF Lemma 6.5, (6.12), (6.13) and (6.26): the shifts are $O(\log n/\sqrt p)$. In float64
-    on the host.
-
-    Args:
-        problem: with the squared loss and an invertible kernel. Of infinite width shifts are in
-            units of $1/\sqrt p$.
-
-    Returns:
-        Shifts, residuals and bounds, row by row.
+    Source: PF Lemma 6.5, (6.12), (6.13) and (6.26): the shifts are $O(\log n/\sqrt p)$, and at
+    infinite width in units of $1/\sqrt p$. For the squared loss and an invertible kernel, in
+    float64 on the host.
     """
     features, _ = problem.host_features()
     labels = np.asarray(problem.train_labels, np.float64)

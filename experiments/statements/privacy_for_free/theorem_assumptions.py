@@ -19,6 +19,8 @@ from jaxdp.problems.rows.random_features import RandomFeatures
 _ZERO = 1e-9
 # Relative: float32 rows of one length differ by this.
 _SAME = 1e-5
+# What was found of a statement, and whether it holds.
+_Verdicts = dict[str, tuple[str, bool | None]]
 
 
 class Assumption(NamedTuple):
@@ -51,124 +53,90 @@ def excess_risk_assumptions(
     theorem is about a limit that no computer reaches.
 
     Source: PF Assumptions 1, 2, 3 and 4.
-
-    Args:
-        problem: with known rows.
-        epsilon: > 0 and finite; given with delta or not at all.
-        delta: in (0, 1).
-
-    Returns:
-        In the order of the paper.
     """
-    found = (*_of_rows(problem), *_of_activation(problem), *_of_sizes(problem))
-    if epsilon is None or delta is None:
-        return found
-    return (*found, *_of_budget(problem, float(epsilon), float(delta)))
+    parts = [_of_rows(problem), _of_activation(problem), _of_sizes(problem)]
+    if epsilon is not None and delta is not None:
+        parts.append(_of_budget(problem, float(epsilon), float(delta)))
+    return tuple(
+        Assumption(f"Assumption {number}", statement, found, holds)
+        for number, verdicts in enumerate(parts, 1)
+        for statement, (found, holds) in verdicts.items()
+    )
 
 
-def _of_rows(problem: RandomFeatures) -> list[Assumption]:
+def _of_rows(problem: RandomFeatures) -> _Verdicts:
     rows = np.asarray(problem.train_inputs, np.float64)
     off = float(np.abs(np.linalg.norm(rows, axis=1) / math.sqrt(problem.dim) - 1).max())
     moments = np.linalg.eigvalsh(rows.T @ rows / len(rows))
     is_full = problem.num_train >= problem.dim
-    labels = np.asarray(problem.train_labels, np.float64)
-    return [
-        Assumption(
-            "Assumption 1",
-            "rows are sub-Gaussian, with a norm that does not grow with d",
+    least = f"{moments[0]:.3g} on these rows"
+    if not is_full:
+        least += f", fewer than d = {problem.dim}, which leaves it open"
+    size = np.abs(np.asarray(problem.train_labels, np.float64)).max()
+    return {
+        "rows are sub-Gaussian, with a norm that does not grow with d": (
             f"no sample decides it; E(u.x)^2 <= {moments[-1]:.3g} on these rows",
             None,
         ),
-        Assumption(
-            "Assumption 1", "|x| = sqrt(d)", f"lengths are up to {off:.2g} of it off", off < _SAME
-        ),
-        Assumption(
-            "Assumption 1",
-            "the least eigenvalue of E x x^T is above a constant",
-            f"{moments[0]:.3g} on these rows"
-            + ("" if is_full else f", fewer than d = {problem.dim}, which leaves it open"),
+        "|x| = sqrt(d)": (f"lengths are up to {off:.2g} of it off", off < _SAME),
+        "the least eigenvalue of E x x^T is above a constant": (
+            least,
             bool(moments[0] > 0) if is_full else None,
         ),
-        Assumption(
-            "Assumption 1", "labels are bounded", f"by {np.abs(labels).max():.3g} here", True
-        ),
-    ]
+        "labels are bounded": (f"by {size:.3g} here", True),
+    }
 
 
-def _of_activation(problem: RandomFeatures) -> list[Assumption]:
+def _of_activation(problem: RandomFeatures) -> _Verdicts:
     function = host_function(problem.activation)
     coefficients, squares = scaled_coefficients(function, np.ones(1), 3)
     mu, square = coefficients[0], float(squares[0])
-    size = math.sqrt(square)
-    rest = square - float(mu @ mu)
-    found = f"mu_0 = {mu[0]:.3g}, mu_2 = {mu[2]:.3g}"
-    return [
-        Assumption(
-            "Assumption 2", "mu_0 = mu_2 = 0", found, bool(max(abs(mu[[0, 2]])) < _ZERO * size)
+    zero, rest = _ZERO * math.sqrt(square), square - float(mu @ mu)
+    jump = largest_jump(function)
+    stops = is_bounded(difference_quotient(function))
+    slope = f"its slope {'stops' if stops else 'does not stop'} growing within 13 deviations"
+    return {
+        "mu_0 = mu_2 = 0": (
+            f"mu_0 = {mu[0]:.3g}, mu_2 = {mu[2]:.3g}",
+            bool(max(abs(mu[[0, 2]])) < zero),
         ),
-        Assumption(
-            "Assumption 2",
-            "mu_1 is not zero",
-            f"mu_1 = {mu[1]:.3g}",
-            bool(abs(mu[1]) > _ZERO * size),
-        ),
-        Assumption(
-            "Assumption 2",
-            "the activation is not linear",
+        "mu_1 is not zero": (f"mu_1 = {mu[1]:.3g}", bool(abs(mu[1]) > zero)),
+        "the activation is not linear": (
             f"the orders above two have a square of {max(rest, 0.0):.3g}",
             rest > _ZERO * square,
         ),
-        _is_lipschitz(function),
-    ]
+        "the activation is Lipschitz": (
+            f"it jumps by {jump:.3g}" if jump else slope,
+            not jump and stops,
+        ),
+    }
 
 
-def _is_lipschitz(function) -> Assumption:
-    jump = largest_jump(function)
-    stops = is_bounded(difference_quotient(function))
-    slope = "stops" if stops else "does not stop"
-    found = f"it jumps by {jump:.3g}" if jump else f"its slope {slope} growing within 13 deviations"
-    return Assumption("Assumption 2", "the activation is Lipschitz", found, not jump and stops)
-
-
-def _of_sizes(problem: RandomFeatures) -> list[Assumption]:
+def _of_sizes(problem: RandomFeatures) -> _Verdicts:
     n, d, p = problem.num_train, problem.dim, problem.num_features
     width = "p is infinite" if p is None else f"n/sqrt(p) = {n / math.sqrt(p):.3g}"
     least, most = least_samples(d), most_samples(d)
-    return [
-        Assumption("Assumption 3", "n = O(sqrt p)", width, p is None or n <= math.sqrt(p)),
-        Assumption(
-            "Assumption 3",
-            "n = omega(d log^2 d)",
-            f"n is {n / least:.3g} times that" if least else "that is zero",
-            n > least,
-        ),
-        Assumption(
-            "Assumption 3",
-            "n = o(d^1.5 / log^3 d)",
-            f"n is {n / most:.3g} times that",
-            n < most,
-        ),
-    ]
+    over = f"n is {n / least:.3g} times that" if least else "that is zero"
+    return {
+        "n = O(sqrt p)": (width, p is None or n <= math.sqrt(p)),
+        "n = omega(d log^2 d)": (over, n > least),
+        "n = o(d^1.5 / log^3 d)": (f"n is {n / most:.3g} times that", n < most),
+    }
 
 
-def _of_budget(problem: RandomFeatures, epsilon: float, delta: float) -> list[Assumption]:
+def _of_budget(problem: RandomFeatures, epsilon: float, delta: float) -> _Verdicts:
     n, d, logarithm = problem.num_train, problem.dim, -math.log(delta)
-    needed = d * math.log(n) ** 5 / n
-    reached = epsilon / math.sqrt(logarithm)
-    return [
-        Assumption(
-            "Assumption 4",
-            "epsilon < 8 log(1/delta)",
+    needed, reached = d * math.log(n) ** 5 / n, epsilon / math.sqrt(logarithm)
+    return {
+        "epsilon < 8 log(1/delta)": (
             f"{epsilon:.3g} and {8 * logarithm:.3g}",
             epsilon < 8 * logarithm,
         ),
-        Assumption(
-            "Assumption 4",
-            "epsilon / sqrt(log(1/delta)) = omega(d log^5 n / n)",
+        "epsilon / sqrt(log(1/delta)) = omega(d log^5 n / n)": (
             f"it is {reached / needed:.3g} times that" if needed else "that is zero",
             reached > needed,
         ),
-    ]
+    }
 
 
 def least_samples(dim: int) -> float:

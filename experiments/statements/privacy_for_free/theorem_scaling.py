@@ -17,15 +17,8 @@ def theorem_scaling(
     r"""DP-GD with $\tau = \eta T = d\log^2 n/p$, $C = \sqrt p\log^2 n$ and the noise of (3.6).
 
     They are scalings of a proof: at every size that fits a computer the powers of log n make the
-    noise larger than the signal, and tuned values are far better. Source: PF (4.3).
-
-    Args:
-        epsilon: below $8\log(1/\delta)$.
-        delta: in (0, 1).
-        num_train: n >= 2.
-        dim: d, the number of inputs.
-        num_features: p; None for infinite width, whose units see no p.
-        num_steps: T; more of them are closer to the diffusion of the theorem.
+    noise larger than the signal, and tuned values are far better. The units of infinite width
+    (`num_features=None`) see no p. Source: PF (4.3).
     """
     width, square = 1 if num_features is None else num_features, math.log(num_train) ** 2
     return jaxdp.DPGD.calibrated(

@@ -25,8 +25,8 @@ def sample_path_bound(
 
     For kernels with $k(x, x) \le \kappa^2$ and $k(x, x) - k(x, x') \le c_k\|x - x'\|$ (PK
     Assumption 5). Two values of a path differ by $s = \sqrt{2c_k\|x - x'\|}$ at most in standard
-    deviation, the ball of radius $\rho$ is covered by $(1 + 4\rho c_k/s^2)^d$ balls of that size,
-    and Dudley's integral gives
+    deviation, the ball of radius $\rho$ in d dimensions is covered by $(1 + 4\rho c_k/s^2)^d$
+    balls of that size, and Dudley's integral gives
 
     $$ E\sup|h| \le \kappa\sqrt{2/\pi}
        + 24\int_0^{\kappa}\sqrt{d\ln(1 + 4\rho c_k/s^2)}\,ds, \qquad
@@ -37,15 +37,8 @@ def sample_path_bound(
     proof has the first inside, and one side is enough.
 
     Args:
-        num_paths: M.
-        dim: d, of the inputs.
-        failure: t, in (0, 1].
-        radius: $\rho$, of the ball that holds the inputs.
-        kernel_bound: $\kappa$.
-        steepness: $c_k$.
-
-    Returns:
-        H.
+        num_paths, dim, failure, radius: M, d, t and $\rho$.
+        kernel_bound, steepness: $\kappa$ and $c_k$.
     """
     reach = 4 * radius * steepness
 
@@ -75,16 +68,9 @@ def truncation_level(
     which prints $\kappa R$, twice the B, and $\ln(n/t)$.
 
     Args:
-        num_samples: n.
-        failure: t, in (0, 1].
-        source: r in [1/2, 1].
-        radius: R > 0.
-        noise_std: $\sigma > 0$.
-        noise_scale: B > 0; $\sigma$ serves for Gaussian noise.
+        num_samples, failure, source, radius: n, t, r in [1/2, 1] and R.
+        noise_std, noise_scale: $\sigma$ and B; $\sigma$ serves as B for Gaussian noise.
         kernel_bound: $\kappa$.
-
-    Returns:
-        T.
     """
     excess = math.log(2 * num_samples / failure)
     signal = kernel_bound ** (2 * source) * radius
@@ -126,21 +112,11 @@ def projection_error_orders(
 
     $H/(n\sqrt\lambda) + H\sqrt{N/n}$, $\sqrt{\lambda N/M}$ and $\lambda^r$, and with privacy
     $\frac{\sqrt M}{n\varepsilon\sqrt\lambda}\bigl(1 + \frac H{n\lambda} + \sqrt{\frac N{n\lambda}}
-    + \frac{\sqrt M}{n\varepsilon\lambda}\bigr)$, all without constants and logarithms. Source: PK
-    Lemmas 13 and 14, Theorem 38. Theorem 38 prints $\sqrt{N/M}$ without $\lambda$, which its own
-    lemmas (30, 32, 33) put there; at the ridge of Theorem 11 it would not vanish.
-
-    Args:
-        num_samples: n.
-        num_projections: M; infinite for none of its error, which needs infinite epsilon.
-        ridge: $\lambda > 0$.
-        effective_dimension: $N(\lambda)$.
-        source: r in [1/2, 1].
-        epsilon: infinite for no privacy.
-        path_bound: H.
-
-    Returns:
-        The orders of the parts.
+    + \frac{\sqrt M}{n\varepsilon\lambda}\bigr)$, all without constants and logarithms, with
+    N(lambda) the effective dimension and H the bound of the paths. An infinite epsilon is no
+    privacy; an infinite M needs one. Source: PK Lemmas 13 and 14, Theorem 38. Theorem 38 prints
+    $\sqrt{N/M}$ without $\lambda$, which its own lemmas (30, 32, 33) put there; at the ridge of
+    Theorem 11 it would not vanish.
     """
     n, root = num_samples, math.sqrt(ridge)
     statistical = math.sqrt(effective_dimension / n)
@@ -165,25 +141,17 @@ def local_convexity(
 ) -> float:
     r"""Local convexity $c_{lsc}$ of a loss with a curved middle, for predictions within a reach.
 
-    For a margin loss that is $c_3$-strongly convex and $c_4$-smooth on [a, b] and less curved
-    outside, with targets in $[a', b'] \subset [a, b]$ and $|f| \le R_\infty$: the loss at f exceeds
-    its tangent at the target by $\frac12c_{lsc}(f - f^*)^2$ at least,
+    For a margin loss that is $c_3$-strongly convex and $c_4$-smooth on [a, b] (the corner) and less
+    curved outside, with targets in $[a', b'] \subset [a, b]$ and $|f| \le R_\infty$ (the reach):
+    the loss at f exceeds its tangent at the target by $\frac12c_{lsc}(f - f^*)^2$ at least,
 
     $$ c_{lsc} = c_3 - c_4\max\Bigl\{\Bigl(\frac{a + R_\infty}{a' + R_\infty}\Bigr)^2,
        \Bigl(\frac{R_\infty - b}{R_\infty - b'}\Bigr)^2\Bigr\}. $$
 
     It is positive for the Huber hinge ($c_3 = c_4 = 1/2h$, a, b = 1 - h, 1 + h) whatever the reach,
     if a < a' and b' < b: PK Assumption 11, and where the probability of a label whose margin lies
-    in [a, b] is at least $\eta$, with $\mu = \eta c_{lsc}$. Source: PK Lemma 77.
-
-    Args:
-        curvatures: $(c_3, c_4)$, > 0.
-        corner: (a, b), a < 0 < b.
-        target: (a', b'), within the corner.
-        reach: $R_\infty > \max(|a|, |b|)$.
-
-    Returns:
-        The constant, which may be negative: then nothing is said.
+    in [a, b] is at least $\eta$, with $\mu = \eta c_{lsc}$. A negative one says nothing. Source: PK
+    Lemma 77.
     """
     (low, high), (first, last) = corner, target
     below = (low + reach) / (first + reach)
@@ -199,10 +167,10 @@ def compatibility(
     r"""Compatibility $F_\infty$: the largest squared norm of $L_\lambda^{-1/2}\varphi_\omega$.
 
     The square is $\sum_l\langle\varphi_\omega, \phi_l\rangle^2/(\mu_l + \lambda)$, of mean
-    N(lambda). For the Fourier features of a shift-invariant kernel on the torus,
-    $\varphi_k = \kappa\sqrt2\cos(2\pi kx + b)$, a feature lies in the eigenspace of its frequency,
-    and $F_\infty = \kappa^2/(\lambda + \inf_k\mu_k)$: the exponent alpha is 1 whatever the
-    spectrum, because of frequencies that are hardly ever drawn. Features with
+    N(lambda), which $F_\infty$ is never below. For the Fourier features of a shift-invariant kernel
+    on the torus, $\varphi_k = \kappa\sqrt2\cos(2\pi kx + b)$, a feature lies in the eigenspace of
+    its frequency, and $F_\infty = \kappa^2/(\lambda + \inf_k\mu_k)$: the exponent alpha is 1
+    whatever the spectrum, because of frequencies that are hardly ever drawn. Features with
     $\langle\varphi, \phi_l\rangle^2 = \mu_l$ for every l have $F_\infty = N$, the least. Source: PK
     Assumption 9.
 
@@ -211,8 +179,5 @@ def compatibility(
         squared_features: squared coefficients of each feature function, before the division by
             the number of features.
         ridge: lambda > 0.
-
-    Returns:
-        $F_\infty$, at least $N(\lambda)$ where the features are those of the kernel.
     """
     return float(np.max(np.asarray(squared_features) @ (1 / (np.asarray(eigenvalues) + ridge))))

@@ -61,12 +61,14 @@ def private_lower_bound(
     delta: float,
     radius: float = 1.0,
     kernel_bound: float = 1.0,
+    label_size: float | None = None,
 ) -> PrivateLowerBound:
     r"""A lower bound on the worst excess risk of any private learner under the squared loss.
 
     Over the targets $L^rg$ with $\lVert g\rVert \le R$, with labels $\pm\kappa^{2r}R$ and a fixed
-    law of the inputs. Source: the proof of PK Theorem 10, with the separation of the targets as it
-    is; the module says what that changes. What n records cost without privacy is left out.
+    law of the inputs; the largest of the bounds over d and the amplitude. Source: the proof of PK
+    Theorem 10, with the separation of the targets as it is; the module says what that changes.
+    What n records cost without privacy is left out.
 
     Args:
         eigenvalues: $\mu_l > 0$, from the largest down; their sum is $E k(X, X) \le \kappa^2$.
@@ -77,12 +79,22 @@ def private_lower_bound(
         delta: in [0, 1).
         radius: R > 0.
         kernel_bound: $\kappa > 0$, at least $\sqrt{k(x, x)}$ everywhere.
-
-    Returns:
-        The largest of the bounds over d and the amplitude.
+        label_size: S, of other labels than $\kappa^{2r}R$.
     """
-    targets = _targets(eigenvalues, modulus_means, source, radius, kernel_bound)
-    return _largest(targets, targets.reach, num_samples, epsilon, delta)
+    means = np.asarray(modulus_means)
+    # The largest amplitudes of targets of the source condition, by their number of terms.
+    most = radius / np.sqrt(np.cumsum(np.asarray(eigenvalues) ** (-2.0 * source)))
+    size = kernel_bound ** (2 * source) * radius if label_size is None else label_size
+    best = PrivateLowerBound(0.0, 1, float(most[0]), 0.0)
+    for amplitude in most[0] * 2.0 ** (-np.arange(_STEPS) / 8):
+        # As many terms as the source condition allows; those that are told apart add nothing.
+        num_terms = int(np.count_nonzero(most >= amplitude))
+        changed = num_samples * means[:num_terms] * amplitude / size
+        wrong = 0.9 * np.exp(-10 * epsilon * changed) - 10 * delta * changed
+        risk = float(amplitude**2 / 2 * np.sum(np.maximum(wrong, 0)))
+        if risk > best.risk:
+            best = PrivateLowerBound(risk, num_terms, float(amplitude), float(changed.max()))
+    return best
 
 
 def private_lipschitz_lower_bound(
@@ -90,11 +102,9 @@ def private_lipschitz_lower_bound(
     modulus_means: Float[ArrayLike, " modes"],
     *,
     source: float,
-    num_samples: float,
-    epsilon: float,
-    delta: float,
     radius: float = 1.0,
     kernel_bound: float = 1.0,
+    **given: float,
 ) -> PrivateLowerBound:
     r"""A lower bound on the worst excess risk of any private learner under the logistic loss.
 
@@ -105,18 +115,16 @@ def private_lipschitz_lower_bound(
     distance (PK Assumption 10). Source: PK Theorem 23, whose proof is one line.
 
     Args:
-        eigenvalues, modulus_means, source, num_samples, epsilon, delta: as `private_lower_bound`.
-        radius: R > 0.
-        kernel_bound: $\kappa > 0$.
-
-    Returns:
-        The largest of the bounds over d and the amplitude.
+        eigenvalues, modulus_means, source, radius, kernel_bound: as `private_lower_bound`.
+        given: num_samples, epsilon and delta.
     """
-    targets = _targets(eigenvalues, modulus_means, source, radius, kernel_bound)
+    reach = kernel_bound ** (2 * source) * radius
     # The sigmoid is Lipschitz with 1/4, as half of 1/S is of labels +-S for S = 2.
-    found = _largest(targets, 2.0, num_samples, epsilon, delta)
+    found = private_lower_bound(
+        eigenvalues, modulus_means, source=source, radius=radius, label_size=2.0, **given
+    )
     # The slope of the sigmoid; this form underflows where a cosh would overflow.
-    curvature = math.exp(-targets.reach) / (1 + math.exp(-targets.reach)) ** 2
+    curvature = math.exp(-reach) / (1 + math.exp(-reach)) ** 2
     return found._replace(risk=float(found.risk * curvature / 2))
 
 
@@ -130,47 +138,9 @@ def fluctuation_constants(
     The first is $c_3$ of PK Assumption 7; it is at least $1/c_\beta$ where the kernel with the
     eigenvalues $\mu_l^\beta$ is bounded by $c_\beta$ (PK Appendix G, which prints $\le$ for $\ge$).
     The rate of PK Theorem 10 needs the second to be finite too, for all l.
-
-    Args:
-        eigenvalues: $\mu_l > 0$.
-        modulus_means: $\lVert\phi_l\rVert_1$, in (0, 1].
-        embedding: $\beta \ge 0$.
-
-    Returns:
-        Both.
     """
     ratios = np.asarray(modulus_means) ** 2 / np.asarray(eigenvalues) ** embedding
     return float(ratios.min()), float(ratios.max())
-
-
-class _Targets(NamedTuple):
-    """Targets of the proof: `most` is the largest a by their number, `reach` the largest |f|."""
-
-    modulus_means: Float[np.ndarray, " modes"]
-    most: Float[np.ndarray, " modes"]
-    reach: float
-
-
-def _largest(
-    targets: _Targets, labels: float, num_samples: float, epsilon: float, delta: float
-) -> PrivateLowerBound:
-    """The largest bound over d and a, for labels of the size S."""
-    most = targets.most
-    best = PrivateLowerBound(0.0, 1, float(most[0]), 0.0)
-    for amplitude in most[0] * 2.0 ** (-np.arange(_STEPS) / 8):
-        # As many terms as the source condition allows; those that are told apart add nothing.
-        num_terms = int(np.count_nonzero(most >= amplitude))
-        changed = num_samples * targets.modulus_means[:num_terms] * amplitude / labels
-        wrong = 0.9 * np.exp(-10 * epsilon * changed) - 10 * delta * changed
-        risk = float(amplitude**2 / 2 * np.sum(np.maximum(wrong, 0)))
-        if risk > best.risk:
-            best = PrivateLowerBound(risk, num_terms, float(amplitude), float(changed.max()))
-    return best
-
-
-def _targets(eigenvalues, modulus_means, source, radius, kernel_bound) -> _Targets:
-    most = radius / np.sqrt(np.cumsum(np.asarray(eigenvalues) ** (-2.0 * source)))
-    return _Targets(np.asarray(modulus_means), most, kernel_bound ** (2 * source) * radius)
 
 
 def canonical_excess_risk(
@@ -183,8 +153,8 @@ def canonical_excess_risk(
 ) -> ExcessRisk:
     r"""Risk of the canonical estimator of PK section 4.1 on the first d eigenfunctions.
 
-    The others' part of the target, the variances of d averages of $y\phi_l(x)$, and d noises;
-    exact where $\sum_{l\le d}\phi_l^2 = d$ everywhere, as on the torus.
+    The others' part of the target (the bias), the variances of d averages of $y\phi_l(x)$, and d
+    noises; exact where $\sum_{l\le d}\phi_l^2 = d$ everywhere, as on the torus.
 
     Args:
         spectrum: without multiplicities, its eigenvalues from the largest down.
@@ -194,9 +164,6 @@ def canonical_excess_risk(
         noise: standard deviation of what is added to each coefficient. PK prints the sensitivity
             $2c_\beta d^{\beta/2}/n$ for labels within 1; right is
             $2\sqrt{c_\beta}\mu_d^{-\beta/2}/n$, which is $2\sqrt d/n$ on the torus.
-
-    Returns:
-        The risk in parts: what is left out of the target is the bias.
     """
     target = spectrum.squared_target * spectrum.multiplicities
     kept = target[:num_terms].sum()

@@ -1,15 +1,9 @@
 r"""Any optax optimiser made private: it sees noisy sums of clipped per-sample gradients only.
 
-One step clips the gradient of each record of a batch at C, adds them up, adds noise to that *sum*,
-divides by the expected batch size, which is public, and hands the *mean* to the optimiser. All
-that follows the noise is post-processing.
-
-The noise has the standard deviation `noise_multiplier` times C (1 + b), where a sum of real
-numbers would have it times C: in floating point one record can move the sum by a little more than
-C, and b is a proved bound on that (`jaxdp.clipping.sensitivity_excess`).
-
-Source: Abadi et al. (2016), "Deep learning with differential privacy", Algorithm 1, with any
-optimiser in place of its last line.
+Its steps stand in `steps` beside this module. The noise on a sum has the standard deviation
+`noise_multiplier` times C (1 + b), where a sum of real numbers would have it times C: in floating
+point one record can move the sum by a little more than C, and b is a proved bound on that
+(`jaxdp.clipping.sensitivity_excess`).
 """
 
 import functools
@@ -19,31 +13,18 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
-from jaxtyping import Array, Int, Key, PyTree
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Int, Key
 
-from jaxdp.algorithms.length import Length
+from jaxdp.algorithms.base import AbstractRowsAlgorithm, Length
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
-from jaxdp.algorithms.private_optimiser.noisy_sums import (
-    as_two_parts,
-    simulated_noise,
-    widened_for_grid,
-    with_noise,
-    with_secret_noise,
-)
-from jaxdp.algorithms.private_optimiser.optimiser_steps import (
-    OptimiserState,
-    clip_norm_of,
-    clipped_sum_over,
-    digest_of_run,
-    moved,
-    moved_compiled,
-    num_weights,
-    require_host_arrays,
-    steps_made,
-)
-from jaxdp.algorithms.private_optimiser.release_of_sums import release_of_sums
-from jaxdp.algorithms.private_optimiser.trainable import AbstractTrainable
+from jaxdp.algorithms.private_optimiser.noise.base import AbstractNoise, Claim
+from jaxdp.algorithms.private_optimiser.noise.correlated import CorrelatedNoise
+from jaxdp.algorithms.private_optimiser.noise.independent import IndependentNoise
+from jaxdp.algorithms.private_optimiser.noise.secret import CertifiedNoise
+from jaxdp.algorithms.private_optimiser.state import OptimiserState
+from jaxdp.algorithms.private_optimiser.steps import AbstractPrivateSteps, moved
 from jaxdp.algorithms.transformations.transformation import (
     Rate,
     Transformation,
@@ -51,20 +32,33 @@ from jaxdp.algorithms.transformations.transformation import (
     rate_of,
     refuse_losses,
 )
-from jaxdp.clipping import TwoPartSum, sensitivity_excess
-from jaxdp.clipping.arguments import records_of, weights_of
-from jaxdp.clipping.ghost.traced_loss import batch_size
-from jaxdp.core.checks import concrete, require_count, require_key, require_kind
-from jaxdp.core.keys import numbered_key, purpose_key
+from jaxdp.clipping.norm_clip import clip_factor
+from jaxdp.core.arrays import in_numpy
+from jaxdp.core.checks import concrete, require_count, require_kind, require_scalar
 from jaxdp.privacy.arguments import host_scalar
-from jaxdp.privacy.batches.base import AbstractSampler, require_sampler, require_step
+from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
+# Between these, underflow and overflow are covered by the proof of the sums' sensitivity.
+_LEAST_CLIP_NORM, _LARGEST_CLIP_NORM = 2.0**-60, 2.0**60
+_ASSUMPTIONS = (
+    "the clip norm, the noise, the optimiser and the number of steps and records are public; "
+    "choosing them by looking at the data, scaling the data by itself and learning features on it "
+    "are not included",
+    "the loss of a record depends on that record alone; losses, norms, batches and exceptions that "
+    "a loss raises are not released",
+)
+_ONE_KEY = (
+    "the batches of all steps are drawn from one key, else a record may be in more of them; step, "
+    "update and train refuse a second key"
+)
+_NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as they are"
 
-class PrivateOptimiser(AbstractTrainable):
+
+class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
     r"""An optax optimiser that is given noisy sums over the batches of a sampler.
 
     `step` does a whole step: it draws the batch, clips, adds noise and updates. After `num_steps`
@@ -131,7 +125,7 @@ class PrivateOptimiser(AbstractTrainable):
 
     optimiser: Any = eqx.field(static=True)
     learning_rate: Rate | None
-    clip_norm: float
+    clip_norm: Any
     noise_multiplier: float = eqx.field(
         converter=lambda value: host_scalar("noise_multiplier", value)
     )
@@ -164,18 +158,17 @@ class PrivateOptimiser(AbstractTrainable):
             expected = "None or a jaxdp.privacy.SecretNoise() or BufferedToeplitzNoise"
             require_kind("noise", noise, kinds, expected)
         self.sampler, self.average, self.noise = sampler, average, noise
-        self.clip_norm, self.noise_multiplier = clip_norm_of(clip_norm), noise_multiplier
+        self.clip_norm, self.noise_multiplier = _clip_norm_of(clip_norm), noise_multiplier
         self._length = Length(require_count("num_steps", num_steps))
         self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)
-        is_correlated = isinstance(noise, BufferedToeplitzNoise)
-        self.sensitivity = noise.sensitivity(num_steps) if is_correlated else 1.0
+        self.sensitivity = self.noise_strategy.sensitivity(self._length.value)
         refuse_losses(self.transformation)
 
     def __check_init__(self):
         known = concrete(self.noise_multiplier)
         if known is not None and math.isinf(known):
             raise ValueError(f"expected a finite noise_multiplier, got {self.noise_multiplier}")
-        if self._secret is not None and not known:
+        if self.noise_strategy.is_on_host and not known:
             raise ValueError(
                 f"expected noise_multiplier > 0 with secret noise, got {self.noise_multiplier}"
             )
@@ -227,7 +220,7 @@ class PrivateOptimiser(AbstractTrainable):
 
     def _argument(self, name):
         """The argument that `replace` passes on; a secret seed, good for one run, is refused."""
-        if name == "noise" and self._secret is not None and not self._secret.is_reusable:
+        if name == "noise" and not self.noise_strategy.is_reusable:
             raise ValueError(
                 "expected noise= in replace: this optimiser's has a secret seed, whose batches and "
                 "noise are for one run alone. Give SecretNoise() or another seed; the same noise "
@@ -236,12 +229,17 @@ class PrivateOptimiser(AbstractTrainable):
         return getattr(self, name)
 
     @property
-    def _secret(self) -> SecretNoise | None:
-        return self.noise if isinstance(self.noise, SecretNoise) else None
+    def noise_strategy(self) -> AbstractNoise:
+        """How the noise is made: a file of the folder `noise` for each kind."""
+        if self.noise is None:
+            return IndependentNoise()
+        if isinstance(self.noise, SecretNoise):
+            return CertifiedNoise(self.noise)
+        return CorrelatedNoise(self.noise)
 
     @property
-    def _correlated(self) -> BufferedToeplitzNoise | None:
-        return self.noise if isinstance(self.noise, BufferedToeplitzNoise) else None
+    def steps_on_host(self):
+        return self.noise_strategy.is_on_host
 
     @property
     def noise_std_of_sum(self) -> float:
@@ -264,198 +262,98 @@ class PrivateOptimiser(AbstractTrainable):
         """The optimiser with its learning rate: what turns a noisy mean into a step."""
         return Transformation(self.optimiser, self.learning_rate, self.num_steps)
 
-    def init(self, model):
-        weights = weights_of(model)
-        inner = self.transformation.init(weights)
-        iterate = None if self.average is None else jax.tree.map(jnp.asarray, weights)
-        buffers = None if self._correlated is None else self._correlated.start(weights)
-        digest = jnp.zeros(2, jnp.uint32) if self.sampler.needs_one_key else None
-        return OptimiserState(inner, jnp.zeros((), jnp.int32), iterate, buffers, digest)
-
-    def iterate(self, model: PyTree, state: OptimiserState) -> PyTree:
-        """The model at which the next gradients are taken: with an average, not the one released.
-
-        Args:
-            model, state: of `init` or of the last step.
-
-        Raises:
-            ValueError: the state is that of an optimiser with an average, and this one has none,
-                or the other way round.
-        """
-        if (self.average is None) != (state.iterate is None):
-            has = "no average" if state.iterate is None else "an average"
-            raise ValueError(
-                f"expected a state of this optimiser's init, got one of an optimiser with {has}"
-            )
-        if state.iterate is None:
-            return model
-        return eqx.combine(state.iterate, eqx.filter(model, eqx.is_inexact_array, inverse=True))
-
-    def counted_step(self, loss, model, state, inputs, targets, *, key, microbatch_size=None):
-        require_key(key)
-        weights_of(model)
-        inputs, targets = records_of(inputs, targets)
-        num_records = batch_size(inputs, targets)
-        if num_records != self.sampler.num_records:
-            raise ValueError(
-                f"expected {self.sampler.num_records} records, as many as the sampler draws from, "
-                f"got {num_records}"
-            )
-        made = steps_made(state, self.num_steps)
-        iterate = self.iterate(model, state)
-        if self._secret is None:
-            batch = self.sampler.sample(made, key=key)
-        else:
-            require_host_arrays((self.learning_rate, model, state, inputs, targets, key))
-            batch = self.sampler.sample_secretly(int(made), noise=self._secret, key=key)
-        clip_norm = jnp.asarray(self.clip_norm, float)
-        total, dropped = clipped_sum_over(
-            loss, iterate, inputs, targets, batch, made, clip_norm, microbatch_size
-        )
-        new = self.update(total, model, state, key=key, microbatch_size=microbatch_size)
-        return *new, dropped
-
-    def update(
-        self,
-        gradient_sum: TwoPartSum | PyTree[Array],
-        model: PyTree,
-        state: OptimiserState,
-        *,
-        key: Key[Array, ""],
-        microbatch_size: int | None = None,
-        num_devices: int = 1,
-    ) -> tuple[PyTree, OptimiserState]:
-        """The rest of a step, from a *sum* of gradients clipped at `clip_norm`, without noise.
-
-        For sums that `step` does not make, over several devices for example. The account holds
-        if they are `clipped_gradient_sum_in_parts` or `clipped_gradient_sum` at this clip norm
-        over this sampler's batches of this key (with secret noise those of `sample_secretly`),
-        added by `jaxdp.clipping.sum_over_devices` where there are several parts: what a `psum`
-        rounds is not covered.
-
-        Args:
-            gradient_sum: the sum, in two parts or rounded, of gradients at `iterate(model, state)`,
-                which without an average is the model.
-            model, state, key: as in `step`.
-            microbatch_size: that of the sum; it bounds its rounding.
-            num_devices: how many parts `sum_over_devices` added; with correlated noise the same
-                number at every step, since the proof has one scale for all of them.
-
-        Raises:
-            ValueError: all steps that are accounted for have been made, the key is another than
-                before where one is needed, or secret noise is asked for under `jit` or where sums
-                are not proved (XLA's fast math, a TPU).
-        """
-        weights_of(model)
-        made = steps_made(state, self.num_steps)
-        self.iterate(model, state)
-        if self._secret is not None:
-            require_host_arrays((self.learning_rate, gradient_sum, model, state, key))
-        digest, is_valid = None, self.transformation.is_valid
-        if self.sampler.needs_one_key:
-            digest, is_same = digest_of_run(state, key)
-            is_valid &= is_same
-        sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
-        noisy, buffers = self._noisy_sum(gradient_sum, made, state.buffers, key=key, **sizes)
-        mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
-        for part in (self.average, self._correlated):
-            if part is not None:
-                is_valid &= part.is_valid
-        if isinstance(is_valid, Tracer):
-            # A traced rate out of its range leaves no weights, as it leaves no simulated risk; nor
-            # does a traced key that is not the one of the steps before.
-            mean = jax.tree.map(lambda leaf: jnp.where(is_valid, leaf, jnp.nan), mean)
-        apply = moved if self._secret is None else moved_compiled
-        length = None if self.average is None else jnp.asarray(self.num_steps, jnp.int32)
-        moved_model, after = apply(self.transformation, mean, model, state, self.average, length)
-        kept = after.inner, after.num_released, after.iterate
-        new = moved_model, OptimiserState(*kept, buffers, digest)
-        if concrete(made) is not None:
-            return new
-        # A traced loop that goes on for too long is given nothing more.
-        goes_on = state.num_released < self.num_steps
-
-        def choose(after, before):
-            return jnp.where(goes_on, after, before) if eqx.is_array(after) else after
-
-        return jax.tree.map(choose, new, (model, state))
-
-    def noisy_sum(
-        self,
-        gradient_sum: TwoPartSum | PyTree[Array],
-        step: int | Int[Array, ""],
-        *,
-        key: Key[Array, ""],
-        microbatch_size: int | None = None,
-        num_devices: int = 1,
-        buffers: PyTree[Array] | None = None,
-    ) -> PyTree[Array]:
-        """What step number `step`, from 0, releases: the sum with its noise.
-
-        Args:
-            gradient_sum, key, microbatch_size, num_devices: as in `update`.
-            buffers: of the state before the step, with correlated noise; else None.
-
-        Returns:
-            A pytree like the sum: JAX arrays, or float64 NumPy arrays with secret noise.
-        """
-        sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
-        return self._noisy_sum(gradient_sum, step, buffers, key=key, **sizes)[0]
-
-    def _noisy_sum(self, gradient_sum, step, buffers, *, key, microbatch_size, num_devices):
-        """The noisy sum, and the buffers after it."""
-        require_key(key)
-        weights_of(gradient_sum, "gradient_sum")
-        require_step(step)
-        total = as_two_parts(gradient_sum)
-        if self._correlated is not None:
-            self._correlated.require_buffers(buffers, total.high)
-        elif buffers is not None:
-            raise ValueError("expected no buffers without correlated noise, got some")
-        find_excess = functools.partial(
-            sensitivity_excess, self.sampler.capacity, num_weights(total.high)
-        )
-        excess = find_excess(
-            microbatch_size=microbatch_size,
-            num_devices=num_devices,
-            is_rounded=not isinstance(gradient_sum, TwoPartSum),
-        )
-        if self._correlated is not None:
-            # The proof has one scale for all steps, however each of them makes its sum.
-            excess = max(
-                excess, find_excess(microbatch_size=None, num_devices=num_devices, is_rounded=True)
-            )
-        if math.isinf(excess):
-            raise ValueError(
-                "expected batches whose rounding is bounded, up to about 2^22 records, got a "
-                f"capacity of {self.sampler.capacity}"
-            )
-        std = self.noise_std_of_sum * (1 + excess)
-        if self._secret is not None:
-            std = widened_for_grid(std, self.noise_multiplier, num_weights(total.high))
-            bound = self.sampler.capacity * self.clip_norm * (1 + excess)
-            hidden = self._secret.hiding(int(step))
-            return with_secret_noise(total, std, bound=bound, noise=hidden), None
-        step_key = numbered_key(purpose_key(key, "noise"), step)
-        noise = simulated_noise(total.high, std, key=step_key)
-        if self._correlated is None:
-            return with_noise(total, noise), None
-        correlated = self._correlated.correlated(noise, buffers)
-        return with_noise(total, correlated), self._correlated.after(noise, buffers)
+    @property
+    def is_valid(self):
+        clip_norm, multiplier = in_numpy((self.clip_norm, self.noise_multiplier))
+        is_valid = (clip_norm > 0) & (clip_norm < math.inf)
+        is_valid &= (multiplier >= 0) & (multiplier < math.inf)
+        is_valid &= self.transformation.is_valid & self.noise_strategy.is_valid
+        return is_valid if self.average is None else is_valid & self.average.is_valid
 
     def release(self, *, key: Key[Array, ""] | None = None) -> Release:
         """The noisy sums of all steps, and all that is computed from them.
 
         Args:
             key: that of the run, for the assumptions to say how many bits a guess has to find.
+
+        Raises:
+            NotCoveredError: the noise is correlated, and a record may be in several batches.
         """
-        clip_norm_of(self.clip_norm)
-        return release_of_sums(
-            self.sampler,
-            self.noise_multiplier,
-            int(self.num_steps),
-            noise=self.noise,
-            sensitivity=self.sensitivity,
-            key=key,
-            has_average=self.average is not None,
+        _clip_norm_of(self.clip_norm)
+        num_steps, strategy = int(self.num_steps), self.noise_strategy
+        strategy.require_covered(self.sampler, num_steps)
+        needed = strategy.sensitivity(num_steps)
+        # A traced noise, or what was set afterwards, may be multiplied by less than it needs.
+        is_known = concrete(needed) is not None and concrete(self.sensitivity) is not None
+        numpy: Any = np if is_known else jnp
+        multiplier = self.noise_multiplier * numpy.minimum(1, self.sensitivity / needed)
+        claim = Claim(self.sampler.mechanism(multiplier, num_steps), (_NO_NOISE,), False)
+        if concrete(multiplier) != 0:
+            claim = strategy.claim(claim.mechanism, multiplier, self.sampler, num_steps, key=key)
+            if self.sampler.needs_one_key:
+                claim = claim._replace(lines=(*claim.lines, _ONE_KEY))
+        follows = "all that follows from them"
+        if self.average is not None:
+            follows += ", the average of the iterates included, at no further cost"
+        return Release(
+            what=f"{num_steps} noisy sums of clipped gradients and {follows}",
+            adjacency=self.sampler.adjacency,
+            mechanism=claim.mechanism,
+            assumptions=(*self.sampler.charges(num_steps), *_ASSUMPTIONS, *claim.lines),
+            is_certified=claim.is_certified,
         )
+
+    # On fixed rows, as simulators see it: with the noise of its formula, without the share that
+    # covers the rounding of sums.
+
+    def reason_not_simulated(self):
+        return self.noise_strategy.reason_not_simulated()
+
+    def start(self, parameters):
+        return eqx.filter_vmap(self.init)(parameters)
+
+    def batch(self, step, keys):
+        def one(key):
+            indices, is_real = self.sampler.sample(step, key=key)
+            return jnp.zeros(self.sampler.num_records, bool).at[indices].max(is_real)
+
+        return jax.vmap(one)(keys)
+
+    def clipped_slopes(self, slopes, feature_norms):
+        norms = jnp.abs(slopes) * lax.broadcast_to_rank(feature_norms, slopes.ndim)
+        scaled = slopes * clip_factor(norms, self.clip_norm)
+        is_finite = jnp.isfinite(norms)
+        return jnp.where(is_finite, scaled, 0), is_finite & (norms > self.clip_norm)
+
+    def noise_std(self, num_samples):
+        return self.noise_std_of_sum
+
+    def move(self, parameters, state, gradient_sum, noise, num_samples):
+        def one(parameters, state, total, fresh):
+            shaped, buffers = self.noise_strategy.shaped(fresh, state.buffers)
+            mean = (total + shaped) / self.sampler.expected_batch_size
+            kept = state.inner, state.num_released, state.iterate, buffers, state.key_digest
+            before, length = OptimiserState(*kept), jnp.asarray(self.num_steps, jnp.int32)
+            return moved(self.transformation, mean, parameters, before, self.average, length)
+
+        # One run at a time: an optimiser may look at all of its parameters.
+        return eqx.filter_vmap(one)(parameters, state, gradient_sum, noise)
+
+    def time(self, steps, num_samples):
+        """In epochs: how often a record was used, on average."""
+        return steps * (self.sampler.expected_batch_size / num_samples)
+
+
+def _clip_norm_of(value: Any) -> Any:
+    """A clip norm as a Python float; a traced one as it is.
+
+    Raises:
+        ValueError: it is not a scalar, or out of the range of the proof.
+    """
+    require_scalar("clip_norm", value)
+    known = concrete(value, "clip_norm")
+    if known is not None and not _LEAST_CLIP_NORM <= known <= _LARGEST_CLIP_NORM:
+        raise ValueError(
+            f"expected clip_norm > 0, between 2^-60 and 2^60 (8.7e-19 and 1.2e18), got {known}"
+        )
+    return value if known is None else float(known)

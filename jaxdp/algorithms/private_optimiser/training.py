@@ -18,11 +18,9 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxdp.algorithms.length import Length
-from jaxdp.algorithms.private_optimiser.loss_gradient import require_gradient
+from jaxdp.algorithms.base import AbstractTrainable, Length
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.private_optimiser.optimiser_steps import with_keys_of
-from jaxdp.algorithms.private_optimiser.trainable import AbstractTrainable
+from jaxdp.algorithms.private_optimiser.state import with_keys_of
 from jaxdp.algorithms.private_optimiser.training_result import Training
 from jaxdp.algorithms.transformations.transformation import (
     Rate,
@@ -32,7 +30,7 @@ from jaxdp.algorithms.transformations.transformation import (
 )
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.arguments import records_of, require_loss, weights_of
-from jaxdp.clipping.ghost.traced_loss import batch_size
+from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import (
     concrete,
@@ -45,7 +43,6 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.meshes import on_auto_axes
 from jaxdp.core.progress import listener_of
-from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 _PROGRESS_BLOCKS = 20
 _ANY_NUMBER = np.iinfo(np.int32).max
@@ -206,7 +203,7 @@ def train(
     state, records, done = optimiser.init(model), [], 0
     dropped = jnp.zeros((), jnp.int32)
     advance = _advance
-    if isinstance(optimiser, PrivateOptimiser) and isinstance(optimiser.noise, SecretNoise):
+    if optimiser.steps_on_host:
         advance, shared = _advance_on_host, optimiser
     else:
         # The steps are counted here, on the host: runs of any length share one compilation.

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int, PyTree
 
-from jaxdp.algorithms.private_optimiser.optimiser_steps import OptimiserState
+from jaxdp.algorithms.private_optimiser.state import OptimiserState
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.display.values import in_words, is_known
 from jaxdp.privacy.release import Release

@@ -25,18 +25,16 @@ import optax
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.transformations.coordinate_step import (
-    at_first,
-    coordinate_step,
-    responses,
-    start_of_unit,
-    unit_inputs,
-)
 from jaxdp.algorithms.transformations.linearity import (
     SHAPES,
     Reading,
+    at_first,
     checked_reading,
     compiled_responses,
+    coordinate_step,
+    responses,
+    unit_inputs,
+    unit_weights,
 )
 from jaxdp.algorithms.transformations.transformation import Transformation, optimiser_of
 from jaxdp.core.checks import require_count
@@ -163,9 +161,9 @@ def _traced(optimiser, num_steps, like):
     if _has_tracers(optimiser):
         values, _ = compiled_responses(optimiser, step.shape, num_steps, unit_inputs(step))
     else:
-        values, _ = responses(step, num_steps, unit_inputs(step))
+        values, _ = responses(step, num_steps, jnp.asarray(unit_inputs(step)))
     rows = jnp.moveaxis(at_first(step, values), 1, -1)
-    initial = at_first(step, start_of_unit(step))
+    initial = at_first(step, step.start(jnp.asarray(unit_weights(step)))[0])
     return _as_state(Reading(rows, initial, step.names), num_steps)
 
 

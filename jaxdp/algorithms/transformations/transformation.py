@@ -6,6 +6,7 @@ of a pytree, and the transformation is made from them inside the function that i
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from jaxdp.core.arrays import as_wide_float, float_dtype
+from jaxdp.core.arrays import as_wide_float, float_dtype, in_jax, in_numpy
 from jaxdp.core.checks import concrete, described, require_kind, require_non_negative
 from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, as_schedule
 
@@ -53,14 +54,15 @@ class Transformation(eqx.Module):
                 self.num_steps = jnp.asarray(num_steps, jnp.int32)
 
     @property
-    def is_valid(self) -> Bool[Array, ""]:
+    def is_valid(self) -> Bool[Any, ""]:
         """Whether a traced rate keeps what is asked of a concrete one, a schedule's on a grid."""
         rates = self.learning_rate
         if rates is None:
-            return jnp.asarray(True)
+            return np.asarray(True)
         if isinstance(rates, AbstractSchedule):
-            rates = rates(jnp.arange(_POINTS) / _POINTS)
-        return jnp.all(jnp.isfinite(rates) & (rates >= 0))
+            rates = _rates_at(rates, jnp.arange(_POINTS), jnp.asarray(_POINTS))
+        rates = in_numpy(rates)
+        return ((rates >= 0) & (rates < math.inf)).all()
 
     def stand_in(self) -> "Transformation":
         """The factory at a concrete rate, for a check that cannot look at a traced one."""
@@ -203,12 +205,18 @@ def rate_of(
     return rate
 
 
+@eqx.filter_jit
+def _rates_at(schedule, steps, num_steps):
+    """The rates at some steps, in one program."""
+    return schedule.at_step(steps, num_steps)
+
+
 def _require_rates(schedule: AbstractSchedule, num_steps: int | Int[Array, ""]) -> None:
     """Raise ValueError where a concrete schedule has a rate below zero, or not finite."""
     if concrete(num_steps) is None:
         return
     with jax.ensure_compile_time_eval():
-        rates = concrete(schedule.at_step(jnp.arange(int(num_steps)), num_steps))
+        rates = concrete(_rates_at(schedule, *in_jax((np.arange(int(num_steps)), num_steps))))
     if rates is None:
         return
     is_wrong = ~(np.isfinite(rates) & (rates >= 0))

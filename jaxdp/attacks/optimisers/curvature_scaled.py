@@ -21,15 +21,12 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float
 
 from jaxdp.attacks.base import AbstractTarget
 from jaxdp.attacks.objective import relative_loss
 from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending
 from jaxdp.attacks.optimisers.moves import chosen_rows, reseeded, thinned, with_spares
 from jaxdp.attacks.optimisers.scaled_steps import Descent, Scaling, descend
-from jaxdp.core.arrays import as_float, plain_float
-from jaxdp.core.checks import host_number, require_positive
 from jaxdp.core.keys import numbered_key
 
 # The numbers below were set by hand on random features of width 2dn to 10dn. How much hangs on
@@ -48,10 +45,13 @@ _STALL, _SEARCH_CHUNKS, _CHUNKS = 0.6, 6, 3
 # Steps on all features end when _SETTLING of them do not lower the loss to the share _SETTLED.
 _SETTLING, _SETTLED = 15, 0.97
 # The step in units of 1/L, L the largest curvature. Heavy ball of momentum m is stable below
-# 2(1 + m)/L, 3.3/L at the default; half of that is left to blocks of more curvature than the mean.
-# L is that of a random matrix in units of its mean, and _LARGEST at least: correlated inputs have
-# more, and a square random matrix has 4.
+# 2(1 + m)/L, 3.3/L for m = _MOMENTUM; half of that is left to blocks of more curvature than the
+# mean. L is that of a random matrix in units of its mean, and _LARGEST at least: correlated inputs
+# have more, and a square random matrix has 4.
 _STEP, _LARGEST = 1.5, 4.0
+# Of heavy ball; the share of its own curvature that is added to each row's; the longest step of a
+# row before momentum, in units of its length.
+_MOMENTUM, _DAMPING, _LONGEST_STEP = 0.65, 0.05, 0.3
 # How many times larger blocks are, round after round. Where features do not span the parameters
 # exactly, as after noise, blocks disagree at the best rows too, and only large ones settle there.
 _GROWTH = (1.0, 1.0, 3.0, math.inf)
@@ -61,8 +61,9 @@ _LEAST_WIDTH = 4
 # Blocks at the start: half as many features as there are unknowns leave noise enough to move rows,
 # and no more than _MOST_BLOCKS of them, since every block is seen before one comes again.
 _MOST_BLOCKS = 8
-# Rows with the spare ones, as a share of the p/d rows that p features can tell apart.
-_ROOM = 0.75
+# Spare rows for the search, as a share of those looked for. Rows with the spare ones, as a share of
+# the p/d rows that p features can tell apart.
+_SPARE, _ROOM = 0.5, 0.75
 # Rounds without a better loss after which a start is given up, above the tolerance and below it;
 # those after which all its rows are drawn anew. A round whose spare rows did not lower the loss to
 # the share _NOTHING either counts as two.
@@ -84,15 +85,10 @@ class Rounds:
 
     What is done in a round depends on its number and on each start alone, so that a start ends as
     it would without the others; only the passes are counted for all together.
-
-    Args:
-        optimiser: its numbers.
-        target, starts, key, max_passes, tolerance, num_known, progress: as in `minimise`.
     """
 
     def __init__(
         self,
-        optimiser: "CurvatureScaledMomentum",
         target: AbstractTarget,
         starts,
         *,
@@ -102,13 +98,13 @@ class Rounds:
         num_known,
         progress,
     ):
-        self.target, self.optimiser = target, optimiser
-        self.key, self.seed = key, np.asarray(jr.key_data(key)).ravel().tolist()
+        self.target, self.key = target, key
+        self.seed = np.asarray(jr.key_data(key)).ravel().tolist()
         self.max_passes, self.tolerance, self.num_known = max_passes, tolerance, num_known
         self.progress, self.dtype = progress, starts.dtype
         self.num_starts, self.num_samples, self.dim = starts.shape
         self.num_free = self.num_samples - num_known
-        self.num_spare = self._num_spare(optimiser.spare_rows)
+        self.num_spare = self._num_spare()
         rounding = float(jnp.finfo(starts.dtype).eps)
         self.goal = max(_ENOUGH * tolerance, (_FLOOR * rounding) ** 2)
         self.passes, self.number, self.chunk = 0.0, 0, 0
@@ -250,10 +246,8 @@ class Rounds:
         features = self.target.num_features / batched.num_blocks
         largest = (1 + math.sqrt(self.dim * (rows - self.num_known) / features)) ** 2
         largest = max(largest, _LARGEST)
-        own = self.optimiser
-        numbers = own.step_size, own.momentum, own.damping, own.longest_step
-        step_size, *others = (jnp.asarray(number, self.dtype) for number in numbers)
-        return Scaling(step_size * (_STEP / largest), *others)
+        numbers = _STEP / largest, _MOMENTUM, _DAMPING, _LONGEST_STEP
+        return Scaling(*(jnp.asarray(number, self.dtype) for number in numbers))
 
     def _with_spares(self) -> Descent:
         is_fresh = (self.idle >= _FRESH) & (self.losses > self.tolerance)
@@ -276,10 +270,10 @@ class Rounds:
         """Which starts are not given up; below the tolerance, weak rows may be missing."""
         return self.idle < np.where(self.losses <= self.tolerance, _LAST_ROUNDS, _IDLE_ROUNDS)
 
-    def _num_spare(self, share: float) -> int:
+    def _num_spare(self) -> int:
         room = int(_ROOM * self.target.num_features / self.dim) - self.num_free
         most = self.target.num_features - self.num_samples - 1
-        return min(max(min(math.ceil(share * self.num_free), room), 1), most)
+        return min(max(min(math.ceil(_SPARE * self.num_free), room), 1), most)
 
     def _in_blocks(self, growth: float) -> AbstractTarget:
         features = self.target.num_features
@@ -313,44 +307,19 @@ def _chosen(is_first, first, second):
 
 
 class CurvatureScaledMomentum(AbstractOptimiser):
-    r"""Momentum with steps that the curvature scales, in rounds with spare rows and without.
+    """Momentum with steps that the curvature scales, in rounds with spare rows and without.
 
-    The numbers were chosen on random features of width 2dn to 10dn, on the sphere and on small
-    images; networks were tried with them, not tuned for. What is not an argument stands at the head
-    of the module, with what was measured of it.
-
-    Args:
-        step_size: in units of what the largest curvature of a random block allows.
-        momentum: of heavy ball, in [0, 1).
-        damping: share of its own curvature that is added to each row's.
-        longest_step: of a row before momentum, in units of its length.
-        spare_rows: how many rows are added for the search, as a share of those looked for.
-
-    Raises:
-        ValueError: a number is out of its range.
+    The numbers at the head of the module were chosen on random features of width 2dn to 10dn, on
+    the sphere and on small images; networks were tried with them, not tuned for.
 
     Example:
         >>> from jaxdp.attacks import CurvatureScaledMomentum
-        >>> optimiser = CurvatureScaledMomentum(momentum=0.8)  # for `reconstruct(optimiser=...)`
-        >>> print(f"{optimiser.momentum:.2f}, {optimiser.longest_step:.2f}")
-        0.80, 0.30
+        >>> CurvatureScaledMomentum()  # for `reconstruct(optimiser=...)`
+        CurvatureScaledMomentum()
     """
-
-    step_size: Float[Array, ""] = eqx.field(converter=as_float, default=1.0)
-    momentum: Float[Array, ""] = eqx.field(converter=as_float, default=0.65)
-    damping: Float[Array, ""] = eqx.field(converter=as_float, default=0.05)
-    longest_step: Float[Array, ""] = eqx.field(converter=as_float, default=0.3)
-    spare_rows: float = eqx.field(static=True, converter=plain_float, default=0.5)
-
-    def __check_init__(self):
-        for name in ("step_size", "damping", "longest_step", "spare_rows"):
-            require_positive(name, getattr(self, name))
-        if not 0 <= host_number("momentum", self.momentum) < 1:
-            raise ValueError(f"expected momentum in [0, 1), got {self.momentum}")
 
     def minimise(self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None):
         rounds = Rounds(
-            self,
             target,
             starts,
             key=key,

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdp.attacks.base import AbstractTarget
 from jaxdp.attacks.objective import accumulate_products, relative_loss, residual, solve_coefficients
 from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending, onto_sphere
-from jaxdp.core.arrays import as_float, plain_float
+from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.numerics.one_at_a_time import solve_positive
 
@@ -39,7 +39,7 @@ _HARDLY_LESS, _PATIENCE = 0.999, 8
 
 
 class LevenbergMarquardt(AbstractOptimiser):
-    r"""Damped Gauss-Newton steps in all rows at once, from what another optimiser leaves.
+    r"""Damped Gauss-Newton steps in all rows at once.
 
     Each step solves `normal_equations` with $\lambda$ times a row's mean curvature added, so that
     no row of small coefficient is held back by the others; it is taken only when the loss falls,
@@ -51,55 +51,32 @@ class LevenbergMarquardt(AbstractOptimiser):
 
     Args:
         damping: lambda of the first step.
-        first: an optimiser that goes before; None for none.
-        first_passes: how many full-pass equivalents that one has.
 
     Example:
-        >>> from jaxdp.attacks import LevenbergMarquardt, MomentumDescent
-        >>> optimiser = LevenbergMarquardt(first=MomentumDescent(), first_passes=100)
-        >>> print(f"{optimiser.damping:.1f} after {optimiser.first_passes:.0f} passes")
-        0.1 after 100 passes
+        >>> from jaxdp.attacks import LevenbergMarquardt
+        >>> optimiser = LevenbergMarquardt()  # for `reconstruct(optimiser=...)`
+        >>> print(f"{optimiser.damping:.1f}")
+        0.1
     """
 
     damping: Float[Array, ""] = eqx.field(converter=as_float, default=0.1)
-    first: AbstractOptimiser | None = None
-    first_passes: float = eqx.field(static=True, converter=plain_float, default=400.0)
 
     def __check_init__(self):
         require_positive("damping", self.damping)
-        require_positive("first_passes", self.first_passes)
-        if not (self.first is None or isinstance(self.first, AbstractOptimiser)):
-            raise TypeError(f"expected first to be an optimiser or None, got {self.first!r}")
 
     def minimise(
         self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None
     ) -> Attempt:
-        """Improve the starts, as every optimiser does.
-
-        Raises:
-            ValueError: d n is above 4096.
-        """
-        count, num_samples, dim = starts.shape
+        """Improve the starts, as every optimiser does; a ValueError where d n is above 4096."""
+        _, num_samples, dim = starts.shape
         if dim * num_samples > _MOST_UNKNOWNS:
             raise ValueError(
                 f"expected at most {_MOST_UNKNOWNS} unknowns d n for the normal matrix of "
                 f"LevenbergMarquardt, got {dim * num_samples}; CurvatureScaledMomentum has no such "
                 "limit"
             )
-        spent = 0.0
-        if self.first is not None:
-            starts, _, spent, _ = self.first.minimise(
-                target,
-                starts,
-                key=key,
-                # The rest is for the loss of what it leaves.
-                max_passes=min(self.first_passes, max_passes - 0.5),
-                tolerance=tolerance,
-                num_known=num_known,
-                progress=progress,
-            )
         target = target.in_blocks(max(_BLOCK_NUMBERS // (dim * num_samples), 1))
-        half_passes = min(2 * (max_passes - spent / count), _MOST_HALF_PASSES)
+        half_passes = min(2 * max_passes, _MOST_HALF_PASSES)
         limits = _Limits(
             jnp.asarray(int(half_passes), jnp.int32),
             jnp.asarray(tolerance, starts.dtype),
@@ -109,9 +86,8 @@ class LevenbergMarquardt(AbstractOptimiser):
         while np.asarray(_can_go_on(state, limits)).any() and not _is_found(state, tolerance):
             state = _run(target, state, limits)
             if progress is not None:
-                passes = spent + _half_passes(state).sum() / 2
-                progress(float(passes), float(state.loss.min()))
-        passes = spent + float(_half_passes(state).sum()) / 2
+                progress(float(_half_passes(state).sum() / 2), float(state.loss.min()))
+        passes = float(_half_passes(state).sum()) / 2
         return Attempt(state.inputs, state.loss, passes, _endings(state, limits, tolerance))
 
 

@@ -81,17 +81,10 @@ def thinned(
     Derived: test_moves.
 
     Args:
-        target: what the attacker holds.
-        inputs: the guesses.
-        is_used: which of their rows are left.
-        losses: of the guesses.
         num_kept: how many rows are wanted in the end.
         num_known: how many first rows are kept as they are.
         room: a relative loss that nobody minds.
         is_last: whether all rows that are too many must go now.
-
-    Returns:
-        The guesses, and which of their rows are left.
     """
     both = _with_negatives(inputs)
     gram, moments, power = (np.asarray(each, np.float64) for each in _products(target, both))

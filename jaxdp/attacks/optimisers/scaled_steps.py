@@ -5,7 +5,7 @@ $\sum_{ij} C_{ij}\,u_i\cdot u_j$ with $C_{ij} = \alpha_i\cdot\alpha_j\,
 \operatorname{tr}(J_i^\top J_j)/d$: rows are coupled wherever the features' slopes are not centred
 (for ReLU, $C_{ij}$ is half of $C_{ii}$ between rows of equal weight), and a row's own curvature
 falls with the square of its coefficient. Solving with C, n x n, makes all of them equally fast.
-Derived: the form, and what it gains over its diagonal, test_scaled_steps.
+Derived: the form, and what it gains over its diagonal, test_moves.
 """
 
 from typing import NamedTuple
@@ -28,14 +28,7 @@ _LEAST_CURVATURE = 1e-9
 
 
 class Scaling(NamedTuple):
-    """How far a step goes.
-
-    Attributes:
-        step_size: of the curvature-scaled gradient.
-        momentum: of heavy ball, in [0, 1).
-        damping: share of its own curvature that is added to each row's.
-        longest_step: of a row before momentum, in units of its length.
-    """
+    """How far a step goes: the factor of the scaled gradient, and what `curvature_scaled` sets."""
 
     step_size: Float[Array, ""]
     momentum: Float[Array, ""]
@@ -64,11 +57,7 @@ def descend(
     num_known: Int[Array, ""],
     key: Key[Array, ""],
 ) -> Descent:
-    """Steps on the blocks of these numbers, the same for all starts; those not active stay.
-
-    Args:
-        is_used: which rows take part; the others stay where they are.
-    """
+    """Steps on the blocks of these numbers, the same for all starts; those not active stay."""
 
     def step(number, state):
         # Generated once for all starts.

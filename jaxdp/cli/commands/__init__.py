@@ -1,1 +1,1 @@
-"""What the commands do, apart from how they are parsed."""
+"""The commands themselves, apart from how they are parsed."""

@@ -19,7 +19,7 @@ import optax
 
 import jaxdp
 from jaxdp.cli import output
-from jaxdp.cli.commands.victims import activation_named, mean_square
+from jaxdp.cli.commands.reconstruct import activation_named, mean_square
 from jaxdp.cli.values import check_sizes, check_steps, listed_names
 from jaxdp.comparison import plot_comparison
 from jaxdp.core.checks import require_count, require_finite, require_positive
@@ -193,7 +193,7 @@ def read_rows(
 
 
 def _split(options: argparse.Namespace, rows: int, key) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows are trained on, and which are held out."""
+    """Places of the rows to train on, and of those held out."""
     output.settle(options, {"num_test": max(1, rows // 5)})
     require_count("num_test", options.num_test)
     output.settle(options, {"num_train": max(1, rows - options.num_test)})
@@ -273,7 +273,7 @@ def _algorithm(options: argparse.Namespace, problem, average) -> jaxdp.PrivateOp
 
 
 def _beside(problem, simulated, predicted) -> dict[str, Any]:
-    """What is compared besides the risk, simulated and predicted."""
+    """Quantities besides the risk, simulated and predicted."""
     found: dict[str, Any] = {}
     for name in ("accuracy", "train_risk", "clipped_fraction"):
         if name in predicted.observables:

@@ -123,7 +123,7 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
 
 
 def _check_table(path: pathlib.Path, table: NumericTable) -> None:
-    """What the learner and the model's file would refuse too, without naming the table."""
+    """Refuse, naming the table, what the learner and the model's file would refuse too."""
     names = (*table.input_names, table.label_name)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -95,7 +95,7 @@ def _planned(options: argparse.Namespace, problem, found) -> tuple[dict[str, Any
 
 
 def _inverse(options: argparse.Namespace, problem) -> dict[str, Any]:
-    """What a target risk needs: samples where the budget is given, epsilon where they are."""
+    """Samples that a target risk needs where a budget is given; epsilon where samples are."""
     if "target_risk" not in options:
         return {}
     budget, schedule = _given_budget(options), _SCHEDULES[options.schedule]

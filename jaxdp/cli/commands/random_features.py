@@ -18,32 +18,24 @@ _DEFAULTS = {
     "duration": 4.3,
     "num_steps": 40,
 }
+_SIMULATORS = {
+    "simulated": jaxdp.FunctionSpace(),
+    "clipped SDE": jaxdp.ClippedSDE(),
+    "OU SDE": jaxdp.OrnsteinUhlenbeckSDE(),
+}
+_THEORIES = (
+    jaxdp.GaussianClosure(),
+    jaxdp.OrnsteinUhlenbeck(),
+    jaxdp.UnclippedRecursion(),
+    jaxdp.GradientFlow(),
+)
 _FOREIGN = ("label_noise", "condition_number", "peak", "power", "rho")
 _FOREIGN += ("data", "target", "drop", "drop_constant", "header")
 
 
 def compare(options: argparse.Namespace) -> None:
     """The algorithm, both diffusions, and every theory on one problem."""
-    output.settle(options, _DEFAULTS, dict.fromkeys(_FOREIGN, "does not go with --num-features"))
-    is_wide = options.num_features is None
-    for name in (
-        "num_train",
-        "num_test",
-        "dim",
-        "num_steps",
-        *([] if is_wide else ["num_features"]),
-    ):
-        require_count(name, getattr(options, name))
-    output.settle(options, {"delta": 1 / options.num_train})
-    width, rows = options.num_features or 1, options.num_train + options.num_test
-    check_sizes(
-        the_rows=(rows, options.dim),
-        the_weights=(width, options.dim),
-        the_features=(rows, width),
-        the_kernel=(rows, options.num_train),
-        all_runs=(rows, options.num_runs),
-    )
-    check_steps(options.num_steps)
+    width, is_wide = _settle(options), options.num_features is None
     algorithm = jaxdp.DPGD.calibrated(
         options.epsilon,
         options.delta,
@@ -59,22 +51,11 @@ def compare(options: argparse.Namespace) -> None:
         options.num_train, options.num_test, options.dim, options.num_features, key=data_key
     )
     reduced = problem.reduced()
-    simulators = {
-        "simulated": jaxdp.FunctionSpace(),
-        "clipped SDE": jaxdp.ClippedSDE(),
-        "OU SDE": jaxdp.OrnsteinUhlenbeckSDE(),
-    }
     simulated, *diffusions = (
         output.simulate_named(name, reduced, algorithm, key, options.num_runs, simulator)
-        for (name, simulator), key in zip(simulators.items(), keys, strict=True)
+        for (name, simulator), key in zip(_SIMULATORS.items(), keys, strict=True)
     )
-    theories = (
-        jaxdp.GaussianClosure(),
-        jaxdp.OrnsteinUhlenbeck(),
-        jaxdp.UnclippedRecursion(),
-        jaxdp.GradientFlow(),
-    )
-    predictions = [jaxdp.predict(reduced, algorithm, theory=theory).check() for theory in theories]
+    predictions = [jaxdp.predict(reduced, algorithm, theory=theory).check() for theory in _THEORIES]
     with warnings.catch_warnings():
         # The table says it too.
         warnings.simplefilter("ignore", UserWarning)
@@ -105,3 +86,22 @@ def compare(options: argparse.Namespace) -> None:
         f"{clipped:.0%} of the gradients are clipped",
     ]
     output.finish_comparison(options, files, comparison, cost, figure, numbers, heading)
+
+
+def _settle(options: argparse.Namespace) -> int:
+    """Fill in the defaults and refuse what cannot be run; the width, as 1 where it is infinite."""
+    output.settle(options, _DEFAULTS, dict.fromkeys(_FOREIGN, "does not go with --num-features"))
+    finite = () if options.num_features is None else ("num_features",)
+    for name in ("num_train", "num_test", "dim", "num_steps", *finite):
+        require_count(name, getattr(options, name))
+    output.settle(options, {"delta": 1 / options.num_train})
+    width, rows = options.num_features or 1, options.num_train + options.num_test
+    check_sizes(
+        the_rows=(rows, options.dim),
+        the_weights=(width, options.dim),
+        the_features=(rows, width),
+        the_kernel=(rows, options.num_train),
+        all_runs=(rows, options.num_runs),
+    )
+    check_steps(options.num_steps)
+    return width

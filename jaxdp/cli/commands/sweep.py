@@ -34,7 +34,7 @@ _MOST_STEPS = 2**31
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is the same in every cell."""
+    """The numbers that all cells share."""
 
     dim: int
     label_noise: float
@@ -198,7 +198,7 @@ def _lines(setting: Setting, dataset: "xarray.Dataset", risk: "xarray.DataArray"
 
 
 def _beside(best: dict[str, float], risk: "xarray.DataArray") -> str:
-    """What else is known at the best cell, and which tuned values end their grids, in words."""
+    """Words about the best cell: its simulated risk, and tuned values that end their grids."""
     said = ""
     if "simulated" in best:
         known = np.isfinite(best["standard_error"])

@@ -26,7 +26,6 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdp.clipping.ghost.program import Program
-from jaxdp.clipping.ghost.unfolding import is_unfoldable, num_unfolded
 from jaxdp.clipping.ghost.weight_gradient import (
     Capture,
     WeightGradient,
@@ -35,7 +34,7 @@ from jaxdp.clipping.ghost.weight_gradient import (
     weighted,
     widened,
 )
-from jaxdp.clipping.ghost.weight_uses import Use
+from jaxdp.clipping.ghost.weight_uses import Use, is_unfoldable, num_unfolded
 from jaxdp.clipping.two_part_sum import GROUP, TwoPartSum, sum_of_blocks
 
 # The most numbers whose squares are added in one sum.

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax.core import ShapedArray
+from jax.extend.core import JaxprEqn
 
 from jaxdp.clipping.ghost.program import Program, Step
-from jaxdp.clipping.ghost.unfolding import is_unfoldable
 
 # Their derivative does not depend on the other operand.
 _ADDITIONS = {"add", "add_any", "sub"}
@@ -185,3 +185,20 @@ def _is_use(step: Step, viewed: Sequence[int], view: View, shapes: dict[int, Sha
 def is_narrow(dtype: Any) -> bool:
     """Whether it is a floating-point type of less than 32 bits."""
     return jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 32
+
+
+def is_unfoldable(step: Step, kernel: int) -> bool:
+    """Whether the step is a convolution whose kernel is the value `kernel`."""
+    return (
+        step.name == "conv_general_dilated"
+        and step.operands[1] == kernel
+        and step.equation.params["batch_group_count"] == 1
+    )
+
+
+def num_unfolded(equation: JaxprEqn, kernel: ShapedArray, output: ShapedArray) -> int:
+    """How many numbers the unfolded patches of a convolution's inputs have."""
+    _, rhs_spec, out_spec = equation.params["dimension_numbers"]
+    positions = output.size // output.shape[out_spec[1]]
+    per_group = kernel.size // kernel.shape[rhs_spec[0]]
+    return equation.params["feature_group_count"] * per_group * positions

@@ -12,13 +12,7 @@ _LEAST = 20
 
 
 class Row(NamedTuple):
-    """One line of an explanation.
-
-    Attributes:
-        name: of the quantity, as in Python.
-        value: in words.
-        meaning: what it is, with its unit; may be empty.
-    """
+    """One line of an explanation: a name as in Python, a value in words, its meaning and unit."""
 
     name: str
     value: str
@@ -26,13 +20,7 @@ class Row(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What is shown of an object.
-
-    Attributes:
-        title: what it is.
-        rows: its quantities.
-        notes: sentences that belong to it.
-    """
+    """The content of an object's table: a title, a row for each quantity, and notes."""
 
     title: str
     rows: tuple[Row, ...]
@@ -44,7 +32,7 @@ class AbstractExplained(abc.ABC):
 
     @abc.abstractmethod
     def _explanation(self) -> Explanation:
-        """What is shown of it."""
+        """The content of this object's table."""
 
     def __str__(self) -> str:
         return as_text(self._explanation())

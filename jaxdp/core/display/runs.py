@@ -1,4 +1,4 @@
-"""What a trajectory says, in a table: where each quantity begins and ends, and how runs differ."""
+"""A trajectory as tables: of where each quantity begins and ends, and of all records in columns."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from jaxdp.core.display.values import in_words, is_known, number
 
 
 def rows_of_time(time: Any) -> Row:
-    """The clock and how many records it has."""
+    """The table row of the clock: its ends and its number of records."""
     if not is_known(time):
         return Row("time", in_words(time))
     times = np.asarray(time, np.float64)
@@ -19,14 +19,10 @@ def rows_of_time(time: Any) -> Row:
 
 
 def row_over_time(name: str, values: Any, chosen: Any, meaning: str) -> Row:
-    """From its first to its last record; of runs the mean of those that ended well.
+    """The table row of a quantity: its first and last record, as means of runs that ended well.
 
-    Args:
-        name: of the quantity.
-        values: (*batch, records).
-        chosen: (*batch,), which runs count; None for a batch of descriptions, of which the range
-            is told.
-        meaning: what it is.
+    `chosen` says which runs count; None stands for a batch of descriptions, of which the range is
+    told.
     """
     if not is_known(values):
         return Row(name, in_words(values, 1), meaning)
@@ -36,7 +32,7 @@ def row_over_time(name: str, values: Any, chosen: Any, meaning: str) -> Row:
 
 
 def row_at_end(name: str, values: Any, chosen: Any, meaning: str) -> Row:
-    """One number a run: the mean with its standard error, or the range over a batch."""
+    """The table row of one number a run: mean and standard error, or the range over a batch."""
     if not is_known(values):
         return Row(name, in_words(values, 0), meaning)
     known = np.asarray(values, np.float64)
@@ -49,16 +45,34 @@ def row_at_end(name: str, values: Any, chosen: Any, meaning: str) -> Row:
 
 
 def endings(statuses: Iterable[tuple[int, str]], found: Any) -> str:
-    """How many runs ended how, in words: "8 ok, 2 diverged".
-
-    Args:
-        statuses: codes and names.
-        found: the code of each run.
-    """
+    """How many runs ended how, in words: "8 ok, 2 diverged"; `statuses` are codes and names."""
     codes = np.asarray(found).reshape(-1)
     counts = [(name, int((codes == code).sum())) for code, name in statuses]
     texts = [f"{count} {name}" if codes.size > 1 else name for name, count in counts if count]
     return ", ".join(text.lower().replace("_", " ") for text in texts)
+
+
+def tidy_columns(
+    time: Any, over_time: dict[str, Any], once: dict[str, Any]
+) -> dict[str, np.ndarray]:
+    """Columns of equal length, those that number the runs first: "run", or "run_0", "run_1", ...
+
+    Args:
+        time: (*clocks, records), where `clocks` are the leading axes of the runs: all runs share
+            one clock, or those of each trajectory of a batch do.
+        over_time: (*runs, records), by name; the first sets the shape.
+        once: (*runs,), by name; repeated at every record.
+    """
+    shape = np.shape(next(iter(over_time.values())))
+    numbers = np.indices(shape)[:-1]
+    names = ["run"] if len(numbers) == 1 else [f"run_{axis}" for axis in range(len(numbers))]
+    clock = np.asarray(time)
+    between = (1,) * (len(shape) - clock.ndim)
+    columns = dict(zip(names, numbers, strict=True))
+    columns["time"] = clock.reshape(*clock.shape[:-1], *between, clock.shape[-1])
+    columns |= {name: np.asarray(values) for name, values in over_time.items()}
+    columns |= {name: np.asarray(values)[..., None] for name, values in once.items()}
+    return {name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()}
 
 
 def _of_all(values: np.ndarray, chosen: Any) -> str:

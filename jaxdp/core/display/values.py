@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-# As many numbers are listed; of more their range is told.
+# The longest array whose numbers are listed; longer ones are told by their range.
 _MOST_LISTED = 6
 # Arrays of more numbers are told by their shape: nobody waits for a line of text.
 _MOST_LOOKED_AT = 10_000_000
@@ -57,7 +57,7 @@ def in_words(value: Any, ndim: int | None = None, *, is_record: bool = False) ->
 def as_python(value: Any) -> str:
     """A value on one line as a debugger shows it: scalars as numbers, other arrays by shape."""
     if is_array(value) and not value.shape and is_known(value):
-        # In its own precision: the float32 nearest to 0.3 is 0.3.
+        # NumPy prints a float32 in its own precision: 0.3, not 0.30000001.
         return str(np.asarray(value)[()])
     if isinstance(value, (int, np.integer)) and int(value).bit_length() > _SHOWN_BITS:
         return f"<{int(value).bit_length()} bits>"
@@ -70,7 +70,7 @@ def as_python(value: Any) -> str:
 
 
 def is_array(value: Any) -> bool:
-    """Whether it has a shape and a type of numbers, traced or not."""
+    """Whether a value has a shape and a type of numbers, traced or not."""
     return isinstance(value, (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct))
 
 
@@ -84,7 +84,7 @@ def is_known(value: Any) -> bool:
 
 
 def is_key(value: Any) -> bool:
-    """Whether it is a `jax.random.key`."""
+    """Whether an array is a `jax.random.key`."""
     return jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
@@ -94,7 +94,7 @@ def number(value: Any) -> str:
 
 
 def called(function: Any) -> str:
-    """What a function is called, with the numbers that a partial fixes."""
+    """A function's name, with the numbers that a partial fixes."""
     if isinstance(function, functools.partial):
         fixed = [*map(as_python, function.args)]
         fixed += [f"{name}={as_python(value)}" for name, value in function.keywords.items()]
@@ -158,7 +158,7 @@ def _sequence_in_words(values: Any) -> str:
 
 
 def _maker(values: Any) -> str:
-    """What made some functions, such as the two of an optax transformation; may be empty."""
+    """The name of the maker of some functions, such as an optax transformation's, or ""."""
     if not values or not all(map(callable, values)):
         return ""
     plain = [inspect.unwrap(each) for each in values]

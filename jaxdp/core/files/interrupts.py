@@ -3,18 +3,25 @@
 `KeyboardInterrupt` may be raised anywhere: within a callback, out of which it is lost, or while
 other threads compile, where taking the interpreter down ends in a segmentation fault. So a process
 that runs one of jaxdp's commands raises none: it removes the files that it had begun, and ends.
+
+Python imports the package before it runs `python -m jaxdp`, and importing JAX takes seconds, in
+which Ctrl-C would end in a traceback. So the package imports this module first of all, which then
+changes how Ctrl-C is handled; any other process that imports jaxdp handles its signals as it likes.
+The console script does the same (`jaxdp_command`).
 """
 
 import contextlib
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
 
 from jaxdp.core.files.whole_files import remove_unfinished
 
+_MODULES = ("jaxdp", "jaxdp.cli")
 # Seconds that the main thread has, which hears nothing while it is in compiled code.
 _PATIENCE = 1.0
 
@@ -28,7 +35,7 @@ def end_process(number: int = signal.SIGINT, frame: object = None) -> None:
 
 
 def end_by_interrupts() -> None:
-    """From here on Ctrl-C ends this process by `end_process`, unless it is ignored.
+    """Let Ctrl-C end this process by `end_process` from now on, unless Ctrl-C is ignored.
 
     The main thread does it between two instructions. Where it stays in compiled code for longer,
     another thread does. Called in any other thread, which may not handle signals, it does nothing.
@@ -66,8 +73,33 @@ def set_aside() -> Callable[[], None]:
     return bring_back
 
 
+def is_module_run(arguments: list[str], original: list[str]) -> bool:
+    """Whether the interpreter is about to run `python -m jaxdp`, and imports its package.
+
+    Args:
+        arguments: `sys.argv`, which begins with "-m" just then.
+        original: `sys.orig_argv`, which says what is run.
+    """
+    if arguments[:1] != ["-m"]:
+        return False
+    after = [
+        following if argument == "-m" else argument[2:]
+        for argument, following in zip(original, [*original[1:], ""], strict=True)
+        if argument.startswith("-m")
+    ]
+    return after[:1] in ([name] for name in _MODULES)
+
+
 def _end_when_told(heard: socket.socket) -> None:
     while heard.recv(1) != bytes([signal.SIGINT]):
         pass
     time.sleep(_PATIENCE)
     end_process()
+
+
+# A shell script's background job ignores Ctrl-C, and goes on ignoring it.
+if (
+    is_module_run(getattr(sys, "argv", []), sys.orig_argv)
+    and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+):
+    signal.signal(signal.SIGINT, end_process)

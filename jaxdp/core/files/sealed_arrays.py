@@ -23,9 +23,9 @@ from jaxdp.core.files.whole_files import NotAFileError, opened
 _DIGEST_BYTES = 64
 # How long an array of no numbers may be.
 _MOST_EMPTY = 2**20
-# Of an archive, and of its comment: the length and the digest.
+# The first bytes of an archive, and its comment: the length and the digest.
 _START, _END = b"PK\x03\x04", re.compile(rb"@\x00[0-9a-f]{64}")
-# As NumPy writes it for arrays of plain numbers and of text.
+# The header that NumPy writes for arrays of plain numbers and of text.
 _NPY = b"\x93NUMPY\x01\x00"
 _HEADER = re.compile(
     rb"\{'descr': '([<|][biufcU]\d{1,9})', 'fortran_order': (True|False), "
@@ -50,9 +50,7 @@ def sealed(arrays: Mapping[str, np.ndarray]) -> bytes:
 def read_sealed(path: str | os.PathLike, *, largest: float = math.inf) -> bytes:
     """The content of a file, where it begins and ends as what `sealed` wrote does.
 
-    Raises:
-        DamagedError: it does not, or is no file, or longer than `largest` bytes.
-        OSError: it cannot be read.
+    DamagedError where it does not, is no file, or longer than `largest` bytes.
     """
     try:
         file = opened(path, largest=largest)
@@ -71,11 +69,7 @@ def read_sealed(path: str | os.PathLike, *, largest: float = math.inf) -> bytes:
 
 
 def unsealed(content: bytes) -> dict[str, np.ndarray]:
-    """The arrays of a file that `sealed` wrote.
-
-    Raises:
-        DamagedError: it is damaged, or was not written so.
-    """
+    """The arrays of a file that `sealed` wrote; DamagedError where it did not write it so."""
     if not content:
         raise DamagedError("it is empty")
     body, digest = memoryview(content)[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
@@ -91,16 +85,12 @@ def unsealed(content: bytes) -> dict[str, np.ndarray]:
     except (DamagedError, MemoryError):
         raise
     except Exception as error:
-        # What reading an archive may raise has no common name.
+        # The errors of reading an archive have no common class.
         raise DamagedError(f"not an archive of arrays ({error})") from None
 
 
 def plain_json(text: str | bytes) -> Any:
-    """What a JSON text holds.
-
-    Raises:
-        DamagedError: it is none, is nested without end, or has a name twice in one object.
-    """
+    """The value of a JSON text; DamagedError if it is no JSON, or an object has a name twice."""
     try:
         return json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError):

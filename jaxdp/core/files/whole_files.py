@@ -25,27 +25,22 @@ _KINDS = {
 }
 # Seconds to wait for another process that is giving a name, which takes a moment.
 _PATIENCE = 10.0
-# What this process has begun to write, and what it claims.
+# Files that this process has begun to write, and its claims.
 _unfinished: set[pathlib.Path] = set()
-# Not every system has, or needs, these.
+# Some systems have no such flags, and need none.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class NotAFileError(ValueError):
-    """What stands under a file's name is a folder, a pipe, a device, or too large."""
+    """Something under a file's name is a folder, a pipe, a device, or too large."""
 
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike, *, replace: bool = True) -> Iterator[pathlib.Path]:
     """A name to write to; what is there at the end of the block gets the name `path`.
 
-    Args:
-        path: of the file; a symbolic link is followed.
-        replace: whether a file that exists is replaced.
-
-    Raises:
-        OSError: it cannot be written, or `path` is something else than a file.
-        FileExistsError: it exists, and is not to be replaced.
+    A symbolic link is followed. OSError where it cannot be written or `path` is something else than
+    a file; FileExistsError where it exists and is not to be replaced.
     """
     target = pathlib.Path(os.path.realpath(path) if replace else path)
     # To rename over a device, a pipe or a socket would put a file in its place.
@@ -80,17 +75,12 @@ def write_whole(path: str | os.PathLike, content: bytes, *, replace: bool = True
 def read_file(path: str | os.PathLike, *, largest: float = math.inf) -> bytes:
     """The content of a file; errors as of `opened`."""
     with opened(path, largest=largest) as file:
-        # As many bytes as there were, though it may grow.
+        # The file may grow meanwhile: the bytes that were there are read.
         return file.read(os.fstat(file.fileno()).st_size)
 
 
 def opened(path: str | os.PathLike, *, largest: float = math.inf) -> BinaryIO:
-    """A file to read from.
-
-    Raises:
-        NotAFileError: it is something else, or of more bytes than `largest`.
-        OSError: it cannot be read.
-    """
+    """A file to read from; NotAFileError if it is something else, or longer than `largest`."""
     try:
         handle = os.open(path, _READ)
     except OSError as error:
@@ -111,22 +101,18 @@ def opened(path: str | os.PathLike, *, largest: float = math.inf) -> BinaryIO:
 def claimed(path: str | os.PathLike) -> Iterator[None]:
     """Keep a new file's name for this process while it works on what it will write there.
 
-    Raises:
-        FileExistsError: the file exists, or another process works on it; says so in words.
-        OSError: nothing can be written there.
+    FileExistsError says in words that the file exists, or that another process works on it.
     """
     target = pathlib.Path(path)
     claim = target.with_name(f"{target.name}.claim")
     try:
-        handle = os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        _claim(claim)
     except FileExistsError:
         raise FileExistsError(
             f"{claim} exists: another process is making {target}; if none is (one was killed), "
             "remove it"
         ) from None
-    _unfinished.add(claim)
     try:
-        os.close(handle)
         # After the claim: who had it before may have finished just now.
         if os.path.lexists(target):
             raise FileExistsError(f"{target} exists")
@@ -136,7 +122,7 @@ def claimed(path: str | os.PathLike) -> Iterator[None]:
 
 
 def remove_unfinished() -> None:
-    """Remove what has been begun: for a process that ends amid it."""
+    """Remove the files that this process has begun: it ends before they are whole."""
     for path in list(_unfinished):
         with contextlib.suppress(OSError):
             _remove(path)
@@ -147,38 +133,31 @@ def _remove(path: pathlib.Path) -> None:
     _unfinished.discard(path)
 
 
+def _claim(claim: pathlib.Path) -> None:
+    handle = os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    _unfinished.add(claim)
+    os.close(handle)
+
+
 def _rename_unless_taken(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Give a whole file its name, unless there is something of that name.
+    """Give a whole file its name, unless there is something of that name (FileExistsError).
 
     A hard link is that in one step. On systems without, whoever renames holds a claim to the name
     meanwhile: of several processes that call this one succeeds, and the name is never that of an
     empty file. A file that another program makes in that moment is replaced. A kill in that moment
-    leaves the claim, and later calls raise until it is removed.
-
-    Raises:
-        FileExistsError: there is.
-        OSError: the claim of another process stays.
+    leaves the claim, and later calls raise OSError until it is removed.
     """
     try:
         os.link(source, target)
+        return
     except FileExistsError:
         raise
     except OSError:
-        claim = target.with_name(f".{target.name}.partial")
-        _take(claim, target)
-        try:
-            _require_free(target)
-            os.replace(source, target)
-        finally:
-            _remove(claim)
-
-
-def _take(claim: pathlib.Path, target: pathlib.Path) -> None:
-    """Make a claim that no other process has, or wait until its target is there."""
-    until = time.monotonic() + _PATIENCE
+        claim, until = target.with_name(f".{target.name}.partial"), time.monotonic() + _PATIENCE
     while True:
         try:
-            handle = os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            _claim(claim)
+            break
         except FileExistsError:
             _require_free(target)
             if time.monotonic() > until:
@@ -188,10 +167,11 @@ def _take(claim: pathlib.Path, target: pathlib.Path) -> None:
                 )
                 raise OSError(errno.EBUSY, reason) from None
             time.sleep(0.01)
-        else:
-            _unfinished.add(claim)
-            os.close(handle)
-            return
+    try:
+        _require_free(target)
+        os.replace(source, target)
+    finally:
+        _remove(claim)
 
 
 def _require_free(target: pathlib.Path) -> None:

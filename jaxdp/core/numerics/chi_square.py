@@ -14,11 +14,11 @@ from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float
 from numpy.polynomial import chebyshev
 
-# By bytes of the type: beyond its largest normal, and which coefficients may be left out.
+# By bytes of the type: a number above its largest normal, and the size of negligible coefficients.
 _REACH = {4: 5.6, 8: 8.4}
 _TOLERANCE = {4: 5e-9, 8: 1e-13}
 _NODES = 80
-# Beyond it SciPy's quantiles lose digits, and nothing is left of the curvature in float32.
+# The most degrees: beyond them SciPy's quantiles lose digits and float32 sees no curvature.
 _LARGEST_CURVED = 10**6
 
 
@@ -68,7 +68,7 @@ def _series(degrees: int, size: int) -> tuple[float, ...]:
         return 1 - variance, _REACH[size] * variance**0.5
     nodes = np.cos(np.pi * (np.arange(_NODES) + 0.5) / _NODES)
     half, normal = degrees / 2, _REACH[size] * nodes
-    # Both tails from their own side.
+    # Each tail is computed from its own side, where it keeps its digits.
     quantile = np.where(
         normal < 0,
         scipy.special.gammaincinv(half, scipy.special.ndtr(normal)),

@@ -13,11 +13,25 @@ An equation under `vmap` asks for little else, so speed counts. Beyond 1 all com
 exponential, with the tail $\mathrm{erfc}(z/\sqrt2) = e^{-z^2/2} h(z)$ and h smooth enough for a
 polynomial in 1/(z + 3.5); XLA's own erf and erfc are several times slower in float64.
 Derived: test_moments_keep_their_digits.
+
+Fluctuations of the risk need moments up to the fourth. With s = clip_z(g), $\varphi$ the normal
+density and the two integrals inside the clip,
+
+$$ I_2 = E[g^2; |g| \le z] = P(\chi^2_3 \le z^2), \qquad
+   I_4 = E[g^4; |g| \le z] = 3 P(\chi^2_5 \le z^2) = 3 I_2 - 2 z^3\varphi(z), $$
+
+Stein's identity leaves no others:
+
+$$ E[s^3 g] = 3 I_2, \qquad E[s^2 g^2] = \nu + 2 I_2, \qquad
+   E[s^4] = I_4 + z^4\,\mathrm{erfc}(z/\sqrt2). $$
+
+Derived: test_fourth_moments_are_what_clipping_does_to_a_gaussian.
 """
 
 import functools
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +48,9 @@ _DENSITY = math.sqrt(2 / math.pi)  # twice the standard normal density at 0
 _WITHIN = [(-0.5) ** k / (math.factorial(k) * (2 * k + 1)) for k in range(16)]
 # P(|g| <= z weighted by g^2) = _DENSITY * z^3 * sum_k (-z^2/2)^k / (k! (2k + 3)).
 _WEIGHTED = [(-0.5) ** k / (math.factorial(k) * (2 * k + 3)) for k in range(16)]
-# Beyond this both factors are 1 to the last bit of float64, and so are they beyond the second.
+# P(|g| <= z weighted by g^4) = _DENSITY * z^5 * sum_k (-z^2/2)^k / (k! (2k + 5)).
+_FOURTH = [(-0.5) ** k / (math.factorial(k) * (2 * k + 5)) for k in range(16)]
+# Both factors are 1 to the last bit of float64 beyond either of the two.
 LARGEST_RATIO, _LAST = 40.0, 9.0
 _SHIFT = 3.5
 # 1/(z + _SHIFT) from 1 to _LAST, stretched to [-1, 1].
@@ -57,7 +73,7 @@ def descent_factor(ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     Source: AC (18). Relative error below 1e-6 in float32 and 1e-14 in float64.
     """
     square = jnp.minimum(ratio, 1.0) ** 2
-    series = _DENSITY * jnp.minimum(ratio, 1.0) * horner(_WITHIN, square)
+    series = _DENSITY * jnp.minimum(ratio, 1.0) * _horner(_WITHIN, square)
     return jnp.where(ratio < 1, series, 1 - _beyond_one(ratio)[1])
 
 
@@ -76,8 +92,8 @@ def variance_factor(ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """
     below = jnp.minimum(ratio, 1.0)
     square = below**2
-    inner = below * _DENSITY * square * horner(_WEIGHTED, square)
-    inner += square * (1 - below * _DENSITY * horner(_WITHIN, square))
+    inner = below * _DENSITY * square * _horner(_WEIGHTED, square)
+    inner += square * (1 - below * _DENSITY * _horner(_WITHIN, square))
     density, tail = _beyond_one(ratio)
     last = jnp.clip(ratio, 1.0, _LAST)
     return jnp.where(ratio < 1, inner, 1 + (last**2 - 1) * tail - _DENSITY * last * density)
@@ -91,15 +107,63 @@ def _(primals, tangents):
     return variance_factor(ratio), slope * tangent
 
 
+class JointMoments(NamedTuple):
+    """Moments of a standard normal g and of s, which is g clipped at +-z.
+
+    Attributes:
+        descent: E[s g], the descent factor.
+        square: E[s^2], the variance factor.
+        square_square: E[s^2 g^2].
+        cube_first: E[s^3 g].
+        fourth: E[s^4].
+    """
+
+    descent: Float[Array, "*shape"]
+    square: Float[Array, "*shape"]
+    square_square: Float[Array, "*shape"]
+    cube_first: Float[Array, "*shape"]
+    fourth: Float[Array, "*shape"]
+
+
+def joint_moments(ratio: Float[Array, "*shape"]) -> JointMoments:
+    """The moments for a finite ratio z >= 0 of clip level to standard deviation.
+
+    Each keeps a relative error below 1e-5 in float32 and 1e-13 in float64 for z from 1e-5 to 40.
+    """
+    square = variance_factor(ratio)
+    second, fourth = _inside(ratio)
+    return JointMoments(
+        descent=descent_factor(ratio),
+        square=square,
+        square_square=square + 2 * second,
+        cube_first=3 * second,
+        fourth=fourth + ratio**4 * erfc(ratio * _SQRT_HALF),
+    )
+
+
+def _inside(ratio):
+    """I_2 and I_4; below 1, where the differences cancel, as series."""
+    below, above = jnp.minimum(ratio, 1.0), jnp.maximum(ratio, 1.0)
+    series = below**3 * _DENSITY * _horner(_WEIGHTED, below**2)
+    density = _DENSITY * jnp.exp(-(above**2) / 2)
+    direct = 1 - erfc(above * _SQRT_HALF) - above * density
+    fourth_series = below**5 * _DENSITY * _horner(_FOURTH, below**2)
+    is_small = ratio < 1
+    return (
+        jnp.where(is_small, series, direct),
+        jnp.where(is_small, fourth_series, 3 * direct - above**3 * density),
+    )
+
+
 def _beyond_one(ratio):
     """$e^{-z^2/2}$ and $P(|g| > z)$ for z >= 1, taken at 1 below it."""
     ratio = jnp.clip(ratio, 1.0, _LAST)
     density = jnp.exp(-(ratio**2) / 2)
     place = (1 / (ratio + _SHIFT) - _MIDDLE) / _HALF
-    return density, density * horner(_tail_coefficients(), place)
+    return density, density * _horner(_tail_coefficients(), place)
 
 
-def horner(
+def _horner(
     coefficients: Sequence[float] | np.ndarray, argument: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
     """The polynomial with these coefficients, lowest first, at the argument."""

@@ -48,6 +48,7 @@ def hashed(
         for count in _ROTATIONS[group % 2]:
             left = left + right
             right = left ^ ((right << np.uint32(count)) | (right >> np.uint32(32 - count)))
+        # Every four rounds the key is added again, with the number of the group.
         left = left + schedule[(group + 1) % 3]
         right = right + schedule[(group + 2) % 3] + np.uint32(group + 1)
     return left, right

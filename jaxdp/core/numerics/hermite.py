@@ -24,22 +24,21 @@ _CHECKED = np.linspace(-0.99, 0.99, 100)
 # Values at the nodes -> Legendre coefficients -> their polynomial at the checked points.
 _TO_LEGENDRE = np.linalg.inv(np.polynomial.legendre.legvander(NODES, 23).T)
 _BETWEEN = _TO_LEGENDRE @ np.polynomial.legendre.legvander(_CHECKED, 23).T
-# In standard deviations: exp(-g^2/4), which bounds the Hermite functions, is below 1e-21 there.
+# The reach in standard deviations, beyond which exp(-g^2/4), a bound on the Hermite functions, is
+# below 1e-21.
 _REACH = 14.0
 _TOLERANCE, _MOST_HALVINGS, _MOST_PANELS = 1e-13, 50, 20_000
 _NARROW = 0.1
-# Where an activation is asked whether an element's value depends on the others.
+# Places at which an activation is tested for being elementwise.
 _PROBE = np.linspace(-2.0, 2.2, 8)
 # Values that a panelled activation is asked for at once.
 _FEWEST = 4096
 
 
 class Panels(NamedTuple):
-    """Cuts of a line segment.
+    """Cuts of a line segment: a function is a polynomial to rounding between two edges.
 
-    Attributes:
-        edges: increasing; between two of them the function is a polynomial to rounding.
-        kinks: the edges at which it is not smooth (or changes over a small part of the scale).
+    `kinks` are the edges at which it is not smooth, or changes over a small part of the scale.
     """
 
     edges: Float[np.ndarray, " edges"]
@@ -80,12 +79,7 @@ def hermite_coefficients(
 
 
 def host_function(activation: Callable[[Array], Array]) -> HostFunction:
-    """An elementwise JAX function as one of NumPy arrays, in float64 whatever JAX's precision.
-
-    Raises:
-        TypeError: it cannot be called or its values are not real numbers.
-        ValueError: it does not act on each element alone.
-    """
+    """An elementwise JAX function as one of NumPy arrays, in float64 whatever JAX's precision."""
     require_callable("activation", activation, "a callable, elementwise function such as jnp.tanh")
 
     def function(values):
@@ -113,12 +107,7 @@ def host_function(activation: Callable[[Array], Array]) -> HostFunction:
 def evaluate_on_host(
     activation: Callable[[Array], Array], values: Float[np.ndarray, "*shape"]
 ) -> Float[np.ndarray, "*shape"]:
-    """An elementwise JAX function in float64 on the CPU, whatever precision and device JAX has.
-
-    Raises:
-        TypeError: its values are not real numbers.
-        ValueError: it does not keep the shape.
-    """
+    """An elementwise JAX function in float64 on the CPU, whatever precision and device JAX has."""
     with on_host(), jax.ensure_compile_time_eval():
         result = np.asarray(activation(jnp.asarray(values, jnp.float64)))
     if result.shape != np.shape(values):
@@ -134,13 +123,7 @@ def evaluate_on_host(
 def scaled_coefficients(
     function: HostFunction, scales: Float[np.ndarray, " scales"], num_orders: int
 ) -> tuple[Float[np.ndarray, "scales orders"], Float[np.ndarray, " scales"]]:
-    r"""$a_k(s) = E[\phi(s g)\,h_k(g)]$ and $E[\phi(s g)^2]$ for positive scales within an octave.
-
-    Args:
-        function: phi on the host.
-        scales: s, the largest at most about twice the smallest.
-        num_orders: orders 0 to `num_orders` - 1.
-    """
+    r"""$a_k(s) = E[\phi(s g)\,h_k(g)]$ and $E[\phi(s g)^2]$ for scales s > 0 within an octave."""
     smallest = scales.min()
     # The Hermite function of order k has wave number sqrt(k).
     widest = smallest * min(1.0, 10 / math.sqrt(num_orders))
@@ -161,6 +144,7 @@ def scaled_coefficients(
         before, current = np.zeros_like(x), root_density
         for order in range(num_orders):
             coefficients[start : start + rows, order] = np.einsum("sq,sq->s", measure, current)
+            # sqrt(k + 1) h_(k+1) = x h_k - sqrt(k) h_(k-1), which is stable upwards.
             following = x * current
             following -= math.sqrt(order) * before
             following /= math.sqrt(order + 1)
@@ -171,9 +155,7 @@ def scaled_coefficients(
 def smooth_panels(function: HostFunction, scale: float) -> Panels:
     """Panels that resolve `function` on +-14 `scale`, where a Gaussian of that scale can be.
 
-    Raises:
-        ValueError: the function is not finite there, grows so fast that its Gaussian second
-            moment is not covered, or is not piecewise smooth.
+    ValueError where it is not finite, not piecewise smooth, or grows too fast for a second moment.
     """
     # Unequal ends keep kinks at round numbers off the edges, where they would not be seen.
     left, right = -1.0113 * _REACH * scale, 1.0237 * _REACH * scale
@@ -187,7 +169,7 @@ def smooth_panels(function: HostFunction, scale: float) -> Panels:
 
 
 def _narrow_places(edges, narrow):
-    """Where the panels shrink to a point: the centres, and how far off they may be."""
+    """Centres of the runs of panels that shrink to a point, and how far off they may be."""
     widths = np.diff(edges)
     # Runs of equal width; a kink lies in a run whose neighbours are wider.
     starts = np.flatnonzero(np.diff(np.log2(widths), prepend=np.inf).round() != 0)
@@ -225,9 +207,7 @@ def _refine(function, edges, clearances, scale):
                     f" got one that grows too fast at {left[0]:.3g} or {right[-1]:.3g}"
                 )
         at_ends = np.einsum(
-            "pn,pen->pe",
-            values[:, :24] @ _TO_LEGENDRE,
-            np.polynomial.legendre.legvander(ends, 23),
+            "pn,pen->pe", values[:, :24] @ _TO_LEGENDRE, np.polynomial.legendre.legvander(ends, 23)
         )
         guess = np.concatenate([values[:, :24] @ _BETWEEN, at_ends], axis=1)
         # An error counts by its panel's width, so that rounding errors are not halved for ever.

@@ -78,7 +78,7 @@ def _cholesky_derivative(primals, tangents):
     ((matrix,), (change,)) = primals, tangents
     root = cholesky(matrix)
     inverse = _over_leading_axes(inverse_of_lower, root)
-    # Of a matrix that is not symmetric, LAPACK is given the symmetric part.
+    # JAX gives LAPACK the symmetric part of a matrix that is not symmetric.
     change = (change + jnp.swapaxes(change, -1, -2)) / 2
     moved = _product(_product(inverse, change), jnp.swapaxes(inverse, -1, -2))
     half = jnp.tril(moved) - jnp.eye(matrix.shape[-1], dtype=matrix.dtype) * moved / 2

@@ -1,1 +1,1 @@
-"""What the page shows, without the page: settings to descriptions, curves, costs and Python."""
+"""Studies that the page shows: from settings to descriptions, curves, costs and Python."""

@@ -8,8 +8,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.explorer.studies.base import SEED, AbstractStudy, Described
-from jaxdp.explorer.studies.fields import Choice, Number, Values
+from jaxdp.explorer.studies.base import SEED, AbstractStudy, Choice, Described, Number, Values
 from jaxdp.explorer.studies.python_text import Call, assigned, call, finished, made
 from jaxdp.explorer.studies.schedules import (
     FAMILIES,
@@ -124,7 +123,7 @@ class LinearStream(AbstractStudy):
 
 
 def _calls(values: Values) -> tuple[Call, Call]:
-    """What makes the problem and the algorithm."""
+    """The calls that make the problem and the algorithm."""
     named = {name: values[name] for name in ("condition_number", "label_noise", "initial_risk")}
     budget = ("rho",) if values["budget"] == "rho" else ("epsilon", "delta")
     algorithm = call(

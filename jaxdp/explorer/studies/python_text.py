@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import optax
 
 import jaxdp
-from jaxdp.explorer.studies.fields import Values
+from jaxdp.explorer.studies.base import Values
 
 _MODULES = {"functools": functools, "jaxdp": jaxdp, "optax": optax}
 _PICTURE = """\
@@ -63,7 +63,7 @@ def call(function: str, *given: Any, **named: Any) -> Call:
 
 
 def made(part: Any) -> Any:
-    """What a call returns, what a name stands for, and any other value itself."""
+    """The object that a call returns or that a name stands for; any other value as it is."""
     if isinstance(part, Name):
         module, *path = part.split(".")
         return functools.reduce(getattr, path, _MODULES[module])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxdp import Optimal
-from jaxdp.explorer.studies.fields import Choice, Number, Values
+from jaxdp.explorer.studies.base import Choice, Number, Values
 from jaxdp.explorer.studies.python_text import Call, call
 from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, PiecewiseLinear, Polynomial
 

@@ -6,8 +6,7 @@ from typing import Any
 import jax
 
 import jaxdp
-from jaxdp.explorer.studies.base import SEED, AbstractStudy, Described
-from jaxdp.explorer.studies.fields import Choice, Number, Values
+from jaxdp.explorer.studies.base import SEED, AbstractStudy, Choice, Described, Number, Values
 from jaxdp.explorer.studies.python_text import Call, Name, assigned, call, finished, made
 from jaxdp.explorer.studies.schedules import GROUP, schedule_call, schedule_fields, settings_of
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs, calibrated_noise_multiplier

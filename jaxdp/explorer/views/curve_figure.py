@@ -136,7 +136,7 @@ def _put_band(sources: _Sources, time, middle, width) -> None:
 
 
 def _put_end(sources: _Sources, final: float | None, width: float, last: float) -> None:
-    """What is released, with its spread; nothing where there is none."""
+    """Draw the released risk with its spread; nothing where it is None."""
     if final is None:
         sources["end"].data = dict(_EMPTY["end"])
         return

@@ -24,7 +24,7 @@ from jaxdp.explorer.sweep_slices import (
     spans_decades,
 )
 from jaxdp.explorer.views.curve_figure import empty_figure, styled
-from jaxdp.explorer.views.parts import WIDTH, message_pane, pane, show_message
+from jaxdp.explorer.views.widgets import WIDTH, message_pane, pane, show_message
 from jaxdp.plots.grids import cell_edges
 
 if TYPE_CHECKING:

@@ -11,16 +11,15 @@ import panel
 from jaxdp.comparison.picture import Spread, spread_of
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.explorer.studies.base import AbstractStudy, Described, note_on
-from jaxdp.explorer.studies.fields import is_shown
+from jaxdp.explorer.studies.base import AbstractStudy, Described, is_shown, note_on
 from jaxdp.explorer.studies.schedules import OPTIMAL
 from jaxdp.explorer.views.background import PROGRAMS, Ended, Latest, Poster, end_if_over
-from jaxdp.explorer.views.controls import control_of
 from jaxdp.explorer.views.curve_figure import CurveFigure
-from jaxdp.explorer.views.parts import (
+from jaxdp.explorer.views.widgets import (
     CLIPBOARD,
     WIDTH,
     code_html,
+    control_of,
     cost_html,
     folding_card,
     message_pane,

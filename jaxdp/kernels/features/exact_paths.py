@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from jaxdp.core.checks import require_count, require_key
 from jaxdp.kernels.base import AbstractKernel, require_kernel
 from jaxdp.kernels.evaluation import host_diagonal, host_gram
-from jaxdp.kernels.release.table_inputs import host_rows
+from jaxdp.kernels.release.tables import host_rows
 
 # Of the variance at each point: far above the rounding of a factorisation, some 1e-16 times the
 # number of points, and far below what any number of paths can show.
@@ -117,16 +117,9 @@ class ExactPaths(eqx.Module):
         return self.deviations[:, None] * paths
 
     def continued(self, points: Any, *, key: Key[Array, ""]) -> "ExactPaths":
-        """These paths known at further points too, drawn given what is known already.
+        """The paths with their values at further points too, drawn given those known already.
 
-        The law of all values is that of drawing them at once.
-
-        Args:
-            points: further ones, (m, d).
-            key: of their normals; another one than before.
-
-        Raises:
-            ValueError, TypeError: as `sample`, or the points are not rows of d numbers.
+        The law of all values is that of drawing them at once; `key` is another one than before.
         """
         require_key(key)
         rows = host_rows("points", points)

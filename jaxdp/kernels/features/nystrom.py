@@ -16,7 +16,7 @@ from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import require_count
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, require_kernel
 from jaxdp.kernels.evaluation import host_gram
-from jaxdp.kernels.release.table_inputs import host_rows
+from jaxdp.kernels.release.tables import host_rows
 
 # Eigenvalues of the landmarks' Gram matrix below so many units of rounding are left out: their
 # features would be rounding, enlarged.

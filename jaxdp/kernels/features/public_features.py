@@ -30,10 +30,9 @@ from jaxdp.kernels.features.nystrom import NystromFeatures
 from jaxdp.kernels.features.sample_paths import SamplePaths
 from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling, RangedKernel
 from jaxdp.kernels.functions.torus import MercerFeatures, TorusKernel
-from jaxdp.kernels.release.fit_arguments import check_seeds
 from jaxdp.kernels.release.joint_release import MAX_BITS, unit_rows
 from jaxdp.kernels.release.private_learner import AbstractPrivateLearner
-from jaxdp.kernels.release.released_function import ReleasedFunction
+from jaxdp.kernels.release.released_function import ReleasedFunction, check_seeds
 
 # Features are float32.
 _LARGEST_BOUND = 1e38
@@ -71,12 +70,6 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
 
     def features(self, dim: int, public_seed: int) -> ClippedFeatures:
         """The clipped map that a fit with this seed uses: no data are asked for.
-
-        The given map, or else sample paths of the kernel that are drawn from the seed.
-
-        Args:
-            dim: d, of the inputs.
-            public_seed: of the sample paths.
 
         Raises:
             ValueError, TypeError: the given map is of another input dimension, or of another
@@ -130,12 +123,7 @@ def _public_bound(
     feature_map: AbstractFeatureMap | None,
     input_bound: float | None,
 ) -> float:
-    """B: what the map guarantees, or else the kernel on the ball that inputs are brought into.
-
-    Raises:
-        TypeError: neither a kernel nor a map is given, or something else in its place.
-        ValueError: nothing bounds the features.
-    """
+    """B: what the map guarantees, or else the kernel on the ball that inputs are brought into."""
     if kernel is None and feature_map is None:
         raise TypeError("expected a kernel or a feature_map, got neither")
     if kernel is not None:

@@ -15,10 +15,11 @@ import jax.random as jr
 from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.checks import require_count
 from jaxdp.kernels.base import (
     AbstractFeatureMap,
     AbstractKernel,
+    check_draws,
     require_feature_map,
     require_kernel,
 )
@@ -77,13 +78,8 @@ class SamplePaths(AbstractFeatureMap):
             NotCoveredError: the kernel has no random features.
             ValueError, TypeError: a size is not a whole number >= 1, or the key is not one.
         """
-        for name, size in (
-            ("num_projections", num_projections),
-            ("num_features", num_features),
-            ("dim", dim),
-        ):
-            require_count(name, size)
-        require_key(key)
+        require_count("num_projections", num_projections)
+        check_draws(num_features, dim, key)
         require_kernel(kernel)
         base_key, weights_key = jr.split(key)
         base = kernel.features(num_features, dim, key=base_key)
@@ -96,18 +92,6 @@ class SamplePaths(AbstractFeatureMap):
         paths = jnp.matmul(inner, self.weights, precision=Precision.HIGHEST)
         return paths / math.sqrt(self.num_outputs)
 
-    def leading(self, num_projections: int) -> "SamplePaths":
-        """The first paths alone, as if no others had been drawn.
-
-        Raises:
-            ValueError, TypeError: not a whole number from 1 to `num_outputs`.
-        """
-        if require_count("num_projections", num_projections) > self.num_outputs:
-            raise ValueError(
-                f"expected num_projections <= {self.num_outputs}, got {num_projections}"
-            )
-        return SamplePaths(self.base, self.weights[:, :num_projections])
-
     @property
     def dim(self):
         return self.base.dim
@@ -115,10 +99,6 @@ class SamplePaths(AbstractFeatureMap):
     @property
     def num_outputs(self):
         return self.weights.shape[1]
-
-    @property
-    def norm_bound(self):
-        return math.inf
 
 
 class PathwiseFeatures(AbstractFeatureMap):
@@ -182,20 +162,21 @@ class PathwiseFeatures(AbstractFeatureMap):
             NotCoveredError: the kernel has no random features.
             ValueError, TypeError: as `NystromFeatures` and `SamplePaths.sample`.
         """
-        require_count("num_projections", num_projections)
-        require_key(key)
         nystrom = NystromFeatures(kernel, landmarks)
         paths_key, exact_key = jr.split(key)
         paths = SamplePaths.sample(
             kernel, num_projections, num_features, nystrom.dim, key=paths_key
         )
-        dtype = nystrom.projection.dtype
         # In this basis g is standard normal: no root of the Gram matrix, and no inverse, is left.
         exact = jr.normal(exact_key, (num_projections, nystrom.num_outputs), jnp.float32).T
         known = jnp.matmul(
             nystrom.projection.T, paths(nystrom.landmarks), precision=Precision.HIGHEST
         )
-        return cls(paths, nystrom, (exact / math.sqrt(num_projections) - known).astype(dtype))
+        return cls(
+            paths,
+            nystrom,
+            (exact / math.sqrt(num_projections) - known).astype(nystrom.projection.dtype),
+        )
 
     @eqx.filter_jit
     def __call__(self, inputs):
@@ -209,7 +190,3 @@ class PathwiseFeatures(AbstractFeatureMap):
     @property
     def num_outputs(self):
         return self.paths.num_outputs
-
-    @property
-    def norm_bound(self):
-        return math.inf

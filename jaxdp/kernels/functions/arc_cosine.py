@@ -12,12 +12,12 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import plain_number
-from jaxdp.core.checks import require_count, require_key, require_positive
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.kernels.base import (
     AbstractFeatureMap,
     AbstractKernel,
     as_rows,
+    check_draws,
     row_pair,
     squared_distances,
 )
@@ -72,13 +72,10 @@ class ArcCosine(AbstractKernel):
         return self._power(norms) ** 2
 
     def bound(self, radius=math.inf):
-        require_positive("radius", radius, infinite=True)
         return float(radius) if self.order == 1 else 1.0
 
     def features(self, num_features, dim, *, key):
-        require_count("num_features", num_features)
-        require_count("dim", dim)
-        require_key(key)
+        check_draws(num_features, dim, key)
         return ArcCosineFeatures(jr.normal(key, (num_features, dim), jnp.float32), self.order)
 
     def _power(self, norms):

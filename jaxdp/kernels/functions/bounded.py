@@ -46,12 +46,10 @@ def _in_order(ends: Any) -> Float[Array, " dim"]:
 
 
 class ClippedFeatures(AbstractFeatureMap):
-    r"""A feature map whose norm is clipped at a bound.
+    r"""A feature map whose norm is clipped at a bound: $z(x) \min(1, B / |z(x)|)$.
 
-    $z(x) \min(1, B / |z(x)|)$: the norm never exceeds B but by rounding.
-
-    The rounding is that of the features' type; where a guarantee rests on B, norms are checked
-    once more in float64.
+    The norm exceeds B by rounding alone, of the features' type; where a guarantee rests on B,
+    norms are checked once more in float64.
 
     Args:
         base: z.
@@ -98,9 +96,7 @@ class ClippedFeatures(AbstractFeatureMap):
 
 
 class NormScaling(AbstractInputScaling):
-    r"""A feature map of inputs that are scaled down to a public norm.
-
-    $z(x \min(1, R / |x|))$.
+    r"""A feature map of inputs that are scaled down to a public norm: $z(x \min(1, R / |x|))$.
 
     Args:
         base: z, on the ball of radius R.
@@ -135,10 +131,7 @@ class NormScaling(AbstractInputScaling):
 
 
 class RangeScaling(AbstractInputScaling):
-    r"""A map of inputs whose columns are clipped to public ranges and brought to [-1, 1].
-
-    Ranges that are read from the table (its minimum and maximum, its standard deviation) would
-    make every record's features depend on every other record.
+    """A map of inputs whose columns are clipped to public ranges and brought to [-1, 1].
 
     Args:
         base: z, on $[-1, 1]^d$.
@@ -181,9 +174,7 @@ class RangeScaling(AbstractInputScaling):
 
 
 class RangedKernel(AbstractKernel):
-    r"""A kernel of inputs whose columns are clipped to public ranges and brought to [-1, 1].
-
-    $k(s(x), s(y))$, with s the clipping to public ranges that are then mapped to $[-1, 1]^d$.
+    """A kernel of inputs whose columns are clipped to public ranges and brought to [-1, 1].
 
     It stands in for standardisation, which would let the features of every record depend on every
     other record. A kernel that is bounded on balls is bounded here.

@@ -9,8 +9,8 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float, plain_number
-from jaxdp.core.checks import require_count, require_key, require_non_negative, require_positive
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, row_pair
+from jaxdp.core.checks import require_count, require_non_negative
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, check_draws, row_pair
 
 
 class InnerProduct(AbstractKernel):
@@ -35,7 +35,6 @@ class InnerProduct(AbstractKernel):
         return _squared_norms(as_rows("inputs", inputs))
 
     def bound(self, radius=math.inf):
-        require_positive("radius", radius, infinite=True)
         return float(radius)
 
     def features(self, num_features, dim, *, key):
@@ -71,10 +70,6 @@ class IdentityFeatures(AbstractFeatureMap):
     @property
     def num_outputs(self):
         return self.num_inputs
-
-    @property
-    def norm_bound(self):
-        return math.inf
 
 
 class Polynomial(AbstractKernel):
@@ -112,13 +107,10 @@ class Polynomial(AbstractKernel):
         return (squares + self.constant.astype(squares.dtype)) ** self.degree
 
     def bound(self, radius=math.inf):
-        require_positive("radius", radius, infinite=True)
         return (float(radius) ** 2 + float(self.constant)) ** (self.degree / 2)
 
     def features(self, num_features, dim, *, key):
-        require_count("num_features", num_features)
-        require_count("dim", dim)
-        require_key(key)
+        check_draws(num_features, dim, key)
         # Features first, so that the first ones do not depend on how many there are.
         shape = (num_features, self.degree, dim + 1)
         signs = jnp.moveaxis(jr.rademacher(key, shape, jnp.float32), 1, 0)
@@ -164,10 +156,6 @@ class ProductFeatures(AbstractFeatureMap):
     @property
     def num_outputs(self):
         return self.signs.shape[1]
-
-    @property
-    def norm_bound(self):
-        return math.inf
 
 
 def _products(first: Float[Array, "n dim"], second: Float[Array, "m dim"]) -> Float[Array, "n m"]:

@@ -14,9 +14,14 @@ import jax.random as jr
 from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.checks import require_count, require_key
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractStationaryKernel, as_rows, require_kernel
+from jaxdp.kernels.base import (
+    AbstractFeatureMap,
+    AbstractStationaryKernel,
+    as_rows,
+    check_draws,
+    require_kernel,
+)
 
 
 class FourierFeatures(AbstractFeatureMap):
@@ -53,10 +58,6 @@ class FourierFeatures(AbstractFeatureMap):
             num_frequencies: L >= 1.
             dim: d, of the inputs.
             key: of the frequencies.
-
-        Raises:
-            NotCoveredError: the kernel is not shift-invariant.
-            ValueError, TypeError: a size is not a whole number >= 1, or the key is not one.
         """
         known = _checked(cls, kernel, num_frequencies, dim, key)
         return cls(known.frequencies(num_frequencies, dim, key=key), jnp.sqrt(known.variance))
@@ -116,10 +117,6 @@ class CosineFeatures(AbstractFeatureMap):
             num_features: M >= 1.
             dim: d, of the inputs.
             key: of the frequencies and phases.
-
-        Raises:
-            NotCoveredError: the kernel is not shift-invariant.
-            ValueError, TypeError: a size is not a whole number >= 1, or the key is not one.
         """
         known = _checked(cls, kernel, num_features, dim, key)
         frequency_key, phase_key = jr.split(key)
@@ -149,9 +146,7 @@ def _checked(
     cls: type, kernel: Any, num_features: Any, dim: Any, key: Any
 ) -> AbstractStationaryKernel:
     """The kernel, if its Fourier features can be drawn from these arguments."""
-    require_count("num_features", num_features)
-    require_count("dim", dim)
-    require_key(key)
+    check_draws(num_features, dim, key)
     require_kernel(kernel)
     if not isinstance(kernel, AbstractStationaryKernel):
         raise NotCoveredError(

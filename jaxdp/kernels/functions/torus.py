@@ -8,7 +8,6 @@ import math
 
 import equinox as eqx
 import jax.numpy as jnp
-import jax.random as jr
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
@@ -17,26 +16,21 @@ from jaxdp.core.checks import (
     concrete,
     require_count,
     require_finite,
-    require_key,
     require_positive,
     require_shape,
 )
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.kernels.base import (
     AbstractFeatureMap,
-    AbstractStationaryKernel,
+    AbstractKernel,
     as_rows,
     row_pair,
 )
 
 
-class TorusKernel(AbstractStationaryKernel):
+class TorusKernel(AbstractKernel):
     r"""A kernel of numbers modulo 1, by its eigenvalues in the Fourier basis.
 
     $k(x, y) = \sum_{l \le L} \mu_l \varphi_l(x) \varphi_l(y)$ for numbers x, y modulo 1.
-
-    Shift-invariant where each cosine has the eigenvalue of its sine; elsewhere it has no Fourier
-    features.
 
     Args:
         eigenvalues: $\mu$, (L,), each >= 0, in the order of the eigenfunctions.
@@ -69,20 +63,13 @@ class TorusKernel(AbstractStationaryKernel):
         Args:
             num_eigenvalues: L >= 1.
             capacity: $\gamma > 0$; below 1 the trace converges as L grows.
-
-        Raises:
-            ValueError, TypeError: L is not a whole number >= 1, or the capacity not positive.
         """
         require_positive("capacity", capacity)
         index = jnp.arange(1, require_count("num_eigenvalues", num_eigenvalues) + 1)
         return cls(jnp.maximum(index // 2 * 2, 1).astype(float) ** (-1 / capacity))
 
     def eigenfunctions(self, inputs: Float[Array, "n 1"]) -> Float[Array, "n eigenvalues"]:
-        r"""$\varphi_l(x)$, orthonormal for x uniform on [0, 1).
-
-        Raises:
-            ValueError: the inputs are not rows of one number.
-        """
+        r"""$\varphi_l(x)$, orthonormal for x uniform on [0, 1)."""
         return _fourier_basis(as_rows("inputs", inputs, 1), len(self.eigenvalues))
 
     @eqx.filter_jit
@@ -102,37 +89,10 @@ class TorusKernel(AbstractStationaryKernel):
         return _norm_bound(self.eigenvalues)
 
     def features(self, num_features, dim, *, key):
-        """All of them, exactly: `MercerFeatures`."""
+        """The exact features, `MercerFeatures`: nothing is drawn."""
         del num_features, key
         _require_one(dim)
         return MercerFeatures(self.eigenvalues)
-
-    @property
-    def variance(self):
-        self._require_pairs()
-        return jnp.sum(self.eigenvalues)
-
-    def frequencies(self, num_frequencies, dim, *, key):
-        require_count("num_frequencies", num_frequencies)
-        require_key(key)
-        _require_one(dim)
-        self._require_pairs()
-        pairs = jnp.sum(self.eigenvalues[1:].reshape(-1, 2), axis=1)
-        weights = jnp.concatenate([self.eigenvalues[:1], pairs]).astype(jnp.float32)
-        uniform = jr.uniform(key, (num_frequencies, 1), jnp.float32)
-        cumulative = jnp.cumsum(weights)
-        whole = jnp.searchsorted(cumulative, uniform * cumulative[-1], side="right")
-        return 2 * math.pi * jnp.minimum(whole, len(weights) - 1).astype(jnp.float32)
-
-    def _require_pairs(self):
-        known = concrete(self.eigenvalues)
-        cosines, sines = self.eigenvalues[1::2], self.eigenvalues[2::2]
-        is_paired = len(cosines) == len(sines)
-        if not is_paired or (known is not None and (known[1::2] != known[2::2]).any()):
-            raise NotCoveredError(
-                "Fourier features need a shift-invariant kernel, this TorusKernel has cosines and "
-                "sines with different eigenvalues: use TorusKernel.power_law, or kernel.features"
-            )
 
 
 class MercerFeatures(AbstractFeatureMap):

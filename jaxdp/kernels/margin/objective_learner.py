@@ -24,7 +24,6 @@ Outside the guarantee: that a fit raised an error for its arguments or its table
 and warnings.
 """
 
-import abc
 import math
 from typing import Any
 
@@ -34,10 +33,15 @@ from jaxtyping import Float
 
 from jaxdp.core.checks import host_number, require_count, require_positive
 from jaxdp.kernels.features.public_features import AbstractFeatureLearner, unit_features
-from jaxdp.kernels.margin.objective_calibration import ObjectiveCalibration
+from jaxdp.kernels.margin.objective_calibration import (
+    ObjectiveCalibration,
+    objective_perturbation_std,
+)
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
-from jaxdp.losses.lipschitz import AbstractLipschitzLoss
+from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
+from jaxdp.kernels.margin.stated_constants import compared_slopes, require_true_constants
+from jaxdp.losses import AbstractLoss
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
@@ -65,35 +69,39 @@ _CERTIFIED = (
 class AbstractObjectiveLearner(AbstractFeatureLearner):
     """A learner that releases the minimiser of a perturbed objective, for B = 1 inside."""
 
-    loss: eqx.AbstractVar[AbstractLipschitzLoss]
+    loss: eqx.AbstractVar[AbstractLoss]
     ridge: eqx.AbstractVar[float | None]
     max_steps: eqx.AbstractVar[int | None]
     tolerance: eqx.AbstractVar[float]
 
     def __check_init__(self):
+        require_true_constants(self.loss)
         if self.max_steps is not None:
             require_count("max_steps", self.max_steps)
         for name in ("ridge", "tolerance"):
             if getattr(self, name) is not None:
                 require_positive(name, host_number(name, getattr(self, name)))
 
-    @abc.abstractmethod
     def _calibrated(
         self, epsilon: float, delta: float, num_samples: int, ridge: float
     ) -> ObjectiveCalibration:
         """The calibration of the loss for B = 1 and a ridge in these units."""
-
-    @abc.abstractmethod
-    def _check_labels(self, labels: Float[np.ndarray, " n"]) -> None:
-        """Raise ValueError unless the labels are what the loss takes."""
+        loss, given = self.loss, {"input_bound": 1.0, "num_samples": num_samples, "ridge": ridge}
+        given["approximation_share"] = APPROXIMATION_SHARE
+        if loss.num_outputs is None:
+            return objective_perturbation_std(
+                epsilon,
+                delta,
+                lipschitz=float(loss.slope_bound),
+                smoothness=float(loss.curvature_bound),
+                margin_loss=loss.is_decreasing,
+                **given,
+            )
+        return softmax_perturbation_std(epsilon, delta, num_classes=loss.num_outputs, **given)
 
     def _labels_within(self) -> float | None:
         """T that labels and predictions are clipped to; None where labels are classes."""
         return None
-
-    @abc.abstractmethod
-    def _told_by(self) -> bytes:
-        """Slopes of the loss, by which it is told from another."""
 
     def calibration(self, num_samples: int, epsilon: float, delta: float) -> ObjectiveCalibration:
         """The noise and the ridge that a fit uses, in units of B = 1.
@@ -126,7 +134,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         label_bound = self._labels_within()
         if label_bound is not None:
             request = request.clipped(label_bound)
-        self._check_labels(request.targets)
+        self.loss.require_labels("labels", request.targets, are_private=True)
         features = self.features(request.dim, request.public_seed)
         rows = unit_features(features, request.table)
         calibration = self.calibration(request.num_samples, request.epsilon, request.delta)
@@ -145,7 +153,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
             label_bound=label_bound or 0.0,
             linear_bound=self._linear_bound(calibration),
         )
-        tolerance = self.tolerance * self.loss.lipschitz
+        tolerance = self.tolerance * float(self.loss.slope_bound)
         found = minimise(objective, tolerance=tolerance, max_steps=self.max_steps).coefficients
         hidden = source.hiding(found)
         coefficients = noisy_on_grid(found, std, hidden, "coefficients") / self.feature_bound
@@ -177,7 +185,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         """The std of the noise that hides the solver's tolerance and both roundings, for B = 1."""
         root = math.sqrt(self._num_coefficients)
         linear_rounding = root / 2 * grid_unit(calibration.noise_std) / num_samples
-        gradient_norm = self.tolerance * self.loss.lipschitz + linear_rounding
+        gradient_norm = self.tolerance * float(self.loss.slope_bound) + linear_rounding
         # The unit is at most 2^-29 of the result, which so bounds a geometric series.
         share = root * 2.0**-29 / calibration.mechanism.approximation_mu
         if share > 0.5:
@@ -194,7 +202,8 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         numbers too, for the same map differs by its rounding from one device to another.
         """
         sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
-        return eqx.tree_pformat(self.loss), self._told_by(), *sizes
+        bound, slopes = self._labels_within() or 0.0, compared_slopes(self.loss)
+        return eqx.tree_pformat(self.loss), slopes, bound, *sizes
 
 
 def noisy_on_grid(

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.checks import require_count, require_positive
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective, Point
 
 _NEWTON_STEPS = 200
@@ -51,19 +50,18 @@ def minimise(
             `num_gradient_steps`.
 
     Raises:
-        ValueError: the tolerance is not positive and finite, or is below the objective's
-            `least_tolerance`, which depends on no data; or max_steps < 1.
+        ValueError: the tolerance is below the objective's `least_tolerance`, which depends on no
+            data.
         RuntimeError: the loss is not convex, or its slope changes faster than it states: for all
             others a point is found.
     """
-    require_positive("tolerance", tolerance)
     least = objective.least_tolerance
     if tolerance < least:
         raise ValueError(
             f"expected a tolerance of {least:.1e} at least, below which rounding decides, got "
             f"{tolerance:.1e}; a larger ridge allows for a smaller one"
         )
-    num_newton = _NEWTON_STEPS if max_steps is None else require_count("max_steps", max_steps)
+    num_newton = _NEWTON_STEPS if max_steps is None else max_steps
     for step, point in enumerate(_points(objective, tolerance, num_newton)):
         norm = objective.gradient_norm(point)
         if norm <= tolerance:

@@ -14,7 +14,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.losses.lipschitz import AbstractLipschitzLoss
+from jaxdp.kernels.margin.stated_constants import on_host
+from jaxdp.losses import AbstractLoss
 
 _Vector = Float[np.ndarray, " coefficients"]
 _ROWS = 4096
@@ -48,7 +49,7 @@ class PerturbedObjective(eqx.Module):
 
     features: Float[np.ndarray, "n outputs"]
     labels: Float[np.ndarray, " n"]
-    loss: AbstractLipschitzLoss
+    loss: AbstractLoss = eqx.field(converter=on_host)
     ridge: float
     linear_term: _Vector
     input_bound: float
@@ -60,8 +61,8 @@ class PerturbedObjective(eqx.Module):
         total, slope_sum = 0.0, np.zeros_like(coefficients)
         for rows, labels in self._blocks():
             predictions = self._predictions(rows, coefficients)
-            total += float(self.loss.value_at(predictions, labels).sum())
-            slope_sum += (rows.T @ self.loss.slope_at(predictions, labels)).ravel()
+            total += float(self.loss.value(predictions, labels, xp=np).sum())
+            slope_sum += (rows.T @ self.loss.slope(predictions, labels, xp=np)).ravel()
         n = len(self.labels)
         quadratic = self.ridge / 2 * coefficients @ coefficients
         value = total / n + quadratic + self.linear_term @ coefficients / n
@@ -76,7 +77,7 @@ class PerturbedObjective(eqx.Module):
         """
         rows, dtype = self.features, self.features.dtype
         predictions = self._predictions(rows, coefficients.astype(dtype))
-        slope_changes = self.loss.curvature_at(predictions, self.labels)
+        slope_changes = self.loss.slope_changes(predictions, self.labels)
 
         def times(direction: _Vector) -> _Vector:
             changes = slope_changes(self._predictions(rows, direction.astype(dtype)))
@@ -107,9 +108,9 @@ class PerturbedObjective(eqx.Module):
         if self.label_bound:
             predictions += 1.01 * _UNIT * (bound * norm + self.label_bound)
         outputs = loss.num_outputs or 0
-        slopes = loss.smoothness * predictions + (64 + outputs) * _UNIT * loss.lipschitz
-        sums = self._gamma(min(n, _ROWS) + math.ceil(n / _ROWS)) * loss.lipschitz
-        terms = loss.lipschitz * bound + self.ridge * norm + self._pull
+        slopes = loss.curvature_bound * predictions + (64 + outputs) * _UNIT * loss.slope_bound
+        sums = self._gamma(min(n, _ROWS) + math.ceil(n / _ROWS)) * loss.slope_bound
+        terms = loss.slope_bound * bound + self.ridge * norm + self._pull
         return 1.01 * ((slopes + sums) * bound + 8 * _UNIT * terms)
 
     @property
@@ -124,8 +125,8 @@ class PerturbedObjective(eqx.Module):
         pull = self._pull
         ends = np.asarray([-self.label_bound, self.label_bound])
         nothing = self._predictions(np.zeros((2, self.features.shape[1])), 0 * self.linear_term)
-        start = float(np.max(self.loss.value_at(nothing, ends)))
-        lipschitz = self.loss.lipschitz * self.input_bound + pull
+        start = float(np.max(self.loss.value(nothing, ends, xp=np)))
+        lipschitz = self.loss.slope_bound * self.input_bound + pull
         return min(2 * lipschitz, pull + math.sqrt(pull**2 + 2 * self.ridge * start)) / self.ridge
 
     @property
@@ -140,7 +141,7 @@ class PerturbedObjective(eqx.Module):
     @property
     def smoothness(self) -> float:
         r"""$\lambda + c_2 B^2$, at least the gradient's Lipschitz constant."""
-        return self.ridge + self.loss.smoothness * self.input_bound**2
+        return self.ridge + self.loss.curvature_bound * self.input_bound**2
 
     def num_accelerated_steps(self, tolerance: float) -> int:
         r"""How many accelerated steps are enough in exact arithmetic, from no farther than zero.
@@ -186,7 +187,7 @@ class PerturbedObjective(eqx.Module):
 
     def _log_excess(self, tolerance: float) -> float:
         r"""$\ln(G^2/\tau^2)$, of a bound on the gradient at zero over the tolerance."""
-        largest = self.loss.lipschitz * self.input_bound + self._pull
+        largest = self.loss.slope_bound * self.input_bound + self._pull
         return 2 * (math.log(largest) - math.log(tolerance))
 
     def _predictions(self, rows: np.ndarray, coefficients: _Vector) -> np.ndarray:

@@ -37,7 +37,7 @@ import math
 from jaxdp.core.checks import require_count, require_positive
 from jaxdp.kernels.margin.objective_calibration import ObjectiveCalibration, calibrated
 from jaxdp.privacy.arguments import check_delta
-from jaxdp.privacy.softmax_perturbation import SoftmaxPerturbation
+from jaxdp.privacy.objective_perturbation import SoftmaxPerturbation
 
 
 def softmax_perturbation_std(

@@ -20,20 +20,24 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_float
-from jaxdp.core.checks import require_count, require_positive
+from jaxdp.core.checks import require_positive
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.evaluation import host_gram
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
+from jaxdp.kernels.margin.stated_constants import on_host
+from jaxdp.kernels.published.algorithms_2_and_4 import check_learner, least_tolerance
 from jaxdp.kernels.published.curated import AbstractJointPathLearner, CuratedFunction, SecretPaths
-from jaxdp.kernels.published.learner import classic_multiplier, scaled_down, statement
-from jaxdp.kernels.published.perturbed_minimiser import least_tolerance
+from jaxdp.kernels.published.learner import (
+    ROUNDING,
+    check_noise_arguments,
+    classic_multiplier,
+    scaled_down,
+    statement,
+)
 from jaxdp.kernels.published.projection import kernel_size
-from jaxdp.kernels.release.columns import in_order
-from jaxdp.kernels.release.table_inputs import host_rows
-from jaxdp.losses.labels import require_sign_labels
-from jaxdp.losses.margin import AbstractMarginLoss, check_margin_loss
-from jaxdp.privacy.arguments import check_budget
+from jaxdp.kernels.release.tables import host_rows, in_order
+from jaxdp.losses import AbstractMarginLoss
 from jaxdp.privacy.mechanisms import GaussianMechanism
 
 _WHAT = "values of a kernel machine with a secret Gaussian process added to it"
@@ -41,7 +45,6 @@ _FALSE = (
     "the published sensitivity is half the true one, and the published guarantee false; proved "
     "here is the Gaussian mechanism of the true sensitivity, for any number of queries"
 )
-_ROUNDING = 1e-9
 
 
 class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
@@ -72,29 +75,24 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
 
     kernel: AbstractKernel
     ridge: float = eqx.field(static=True, converter=plain_float)
-    loss: AbstractMarginLoss
+    loss: AbstractMarginLoss = eqx.field(converter=on_host)
     input_bound: float | None = eqx.field(
         static=True, converter=plain_float, default=None, kw_only=True
     )
 
     def __check_init__(self):
         require_positive("ridge", self.ridge)
-        check_margin_loss(self.loss)
+        check_learner(self.loss, self.ridge)
         kernel_size(self.kernel, self.input_bound)
 
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
-        r"""Factor "f" of the sample path: values get noise of "f" times $\sqrt{k(x, x)}$.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range.
-        """
-        check_budget(epsilon, delta)
-        step = self._sensitivity(require_count("num_samples", num_samples)) / 2
+        r"""Factor "f" of the sample path: values get noise of "f" times $\sqrt{k(x, x)}$."""
+        check_noise_arguments(num_samples, epsilon, delta)
+        step = self._sensitivity(num_samples) / 2
         return {"f": step * classic_multiplier(delta) / epsilon}
 
     def _release(self, request):
-        name = type(self.loss).__name__
-        require_sign_labels("labels", request.targets, name, are_private=True)
+        self.loss.require_labels("labels", request.targets, are_private=True)
         rows = scaled_down(host_rows("inputs", request.table), self.input_bound)
         weights, gap = self._machine(rows, request.targets)
         std = self.noise_std(len(rows), request.epsilon, request.delta)["f"]
@@ -102,7 +100,7 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         paths = SecretPaths(self.kernel, 1, source, input_bound=self.input_bound)
         if request.test_inputs is not None:
             paths.at(in_order(request.test_inputs, request.columns))
-        mu = (self._sensitivity(len(rows)) + 2 * gap) / std * (1 + _ROUNDING)
+        mu = (self._sensitivity(len(rows)) + 2 * gap) / std * (1 + ROUNDING)
         return CuratedFunction(
             paths,
             np.asarray([std]),
@@ -115,7 +113,7 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
     def _sensitivity(self, num_samples: int) -> float:
         r"""$2c_1\kappa/(n\lambda)$, in the norm of the kernel's space."""
         size = kernel_size(self.kernel, self.input_bound)
-        return 2 * self.loss.lipschitz * size / (num_samples * self.ridge)
+        return 2 * self.loss.slope_bound * size / (num_samples * self.ridge)
 
     def _machine(self, rows, labels) -> tuple[Float[np.ndarray, " n"], float]:
         """Coefficients of $k(x_i, x)$, and how far from the minimiser they may be."""
@@ -124,12 +122,12 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         root = vectors * np.sqrt(np.maximum(values, 0))
         nothing = np.zeros(len(rows))
         # No function of the inputs: the tolerance is part of what the cost says.
-        largest = kernel_size(self.kernel, self.input_bound) * (1 + _ROUNDING)
+        largest = kernel_size(self.kernel, self.input_bound) * (1 + ROUNDING)
         objective = PerturbedObjective(root, labels, self.loss, self.ridge, nothing, largest)
         tolerance = least_tolerance(objective)
         found = minimise(objective, tolerance=tolerance)
-        slopes = self.loss.slope_of_margin(labels * (root @ found.coefficients))
-        return -labels * slopes / (len(rows) * self.ridge), 2 * tolerance / self.ridge
+        slopes = self.loss.slope(root @ found.coefficients, labels, xp=np)
+        return -slopes / (len(rows) * self.ridge), 2 * tolerance / self.ridge
 
 
 def _expansion(

@@ -20,13 +20,14 @@ from jaxdp.core.checks import require_count, require_non_negative, require_posit
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.evaluation import blockwise
 from jaxdp.kernels.published.learner import (
+    ROUNDING,
     AbstractPublishedLearner,
+    check_noise_arguments,
     classic_multiplier,
     scaled_down,
     statement,
 )
 from jaxdp.kernels.release.released_function import ReleasedFunction
-from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.mechanisms import AbstractMechanism, GaussianMechanism, Unproved
 
 _WHAT = "noisy average products of labels and eigenfunctions, and the function made of them"
@@ -34,17 +35,10 @@ _FALSE = (
     "the published sensitivity 2 c_beta d^(beta/2) is wrong, the true one is "
     "2 sqrt(c_beta) mu_d^(-beta/2)"
 )
-_ROUNDING = 1e-9
 
 
 class Eigenfunctions(AbstractFeatureMap):
-    """The first d of some eigenfunctions, as a feature map.
-
-    Args:
-        function: of rows (n, dim), to at least d columns.
-        num_columns: of the inputs.
-        count: d.
-    """
+    """The first d of some eigenfunctions, as a feature map."""
 
     function: Callable[[Array], Array]
     num_columns: int = eqx.field(static=True)
@@ -65,10 +59,6 @@ class Eigenfunctions(AbstractFeatureMap):
     @property
     def num_outputs(self):
         return self.count
-
-    @property
-    def norm_bound(self):
-        return math.inf
 
 
 class CanonicalEstimator(AbstractPublishedLearner[ReleasedFunction]):
@@ -119,14 +109,10 @@ class CanonicalEstimator(AbstractPublishedLearner[ReleasedFunction]):
             require_positive("least_eigenvalue", self.least_eigenvalue)
 
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Standard deviation "theta" of the noise on every average.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range.
-        """
-        check_budget(epsilon, delta)
+        """Standard deviation "theta" of the noise on every average."""
+        check_noise_arguments(num_samples, epsilon, delta)
         printed = 2 * self.c_beta * self.num_eigenfunctions ** (self.beta / 2)
-        scale = classic_multiplier(delta) / (require_count("num_samples", num_samples) * epsilon)
+        scale = classic_multiplier(delta) / (num_samples * epsilon)
         return {"theta": printed * scale}
 
     def _release(self, request):
@@ -155,4 +141,4 @@ class CanonicalEstimator(AbstractPublishedLearner[ReleasedFunction]):
     def _mechanism(self, std_of_sum: float) -> AbstractMechanism:
         if not math.isfinite(self.norm_bound):
             return Unproved(f"{_FALSE}, and mu_d is not given")
-        return GaussianMechanism(2 * self.norm_bound / std_of_sum * (1 + _ROUNDING))
+        return GaussianMechanism(2 * self.norm_bound / std_of_sum * (1 + ROUNDING))

@@ -6,7 +6,6 @@ all at once, so a curator may answer query after query. But the state from which
 tells the training inputs: it is never published.
 """
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -19,10 +18,8 @@ from jaxtyping import Array, Float, Real
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.features.exact_paths import ExactPaths
 from jaxdp.kernels.published.learner import AbstractPublishedLearner, scaled_down
-from jaxdp.kernels.release.columns import Columns, in_order
-from jaxdp.kernels.release.fit_request import FitRequest
-from jaxdp.kernels.release.private_learner import Released
-from jaxdp.kernels.release.table_inputs import host_rows
+from jaxdp.kernels.release.private_learner import FitRequest, Released
+from jaxdp.kernels.release.tables import Columns, host_rows, in_order
 from jaxdp.privacy.accounting import Cost, account
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
@@ -55,11 +52,7 @@ class SecretPaths:
         self._places: dict[bytes, int] = {}
 
     def at(self, points: Float[Any, "n dim"]) -> Float[np.ndarray, "n paths"]:
-        """The paths at the points; those seen before have the values that they had.
-
-        Raises:
-            ValueError, TypeError: the points are not finite rows of as many numbers as before.
-        """
+        """The paths at the points; those seen before have the values that they had."""
         # A zero has two signs.
         rows = scaled_down(host_rows("inputs", points), self._input_bound) + 0.0
         names = [row.tobytes() for row in rows]
@@ -142,10 +135,6 @@ class CuratedFunction:
         """The function's values at the inputs, to which its paths are continued where they are new.
 
         $O((n + m)^3)$ for n points known and m new ones.
-
-        Raises:
-            ValueError, TypeError: not finite rows of `dim` numbers, or a data frame with other
-                columns than the fit's.
         """
         rows = host_rows("inputs", in_order(inputs, self._columns))
         values = self._paths.at(rows) @ self._weights
@@ -159,18 +148,6 @@ class CuratedFunction:
     def release(self) -> Release:
         """What is answered; `jaxdp.account` reads it at any delta."""
         return self._statement
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Never writes anything.
-
-        Raises:
-            TypeError: always.
-        """
-        raise TypeError(
-            f"expected a function that may be published, to be written to {os.fspath(path)}; this "
-            "one holds training inputs and secret paths: save its answers, or fit without "
-            "test_inputs"
-        )
 
     def __repr__(self):
         return f"CuratedFunction(epsilon={self.cost.epsilon:.4g}, delta={self.delta:g})"
@@ -196,10 +173,6 @@ class AbstractJointPathLearner(AbstractPublishedLearner[Released]):
             inputs, labels, epsilon, delta, public_seed, noise_seed: as there.
             test_inputs: public; where the function will be read first. The paths are drawn there
                 together with the training inputs, exactly and from the secret seed.
-
-        Raises:
-            ValueError, TypeError, NotCoveredError, RuntimeError: as there, or the test inputs are
-                not finite rows like the inputs.
         """
         request = FitRequest.checked(
             inputs,

@@ -1,8 +1,4 @@
-"""What the published learners share: the multiplier of their noise, its source, their statement.
-
-The multiplier. Source: PK Proposition 2. It is loose for small epsilon, which hides wrong
-sensitivities, and too small for large epsilon, where the proposition's proof does not reach.
-"""
+"""The paper's learners in common: the multiplier of their noise, its source and their statement."""
 
 import math
 
@@ -11,14 +7,17 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.kernels.release.fit_request import FitRequest
-from jaxdp.kernels.release.private_learner import AbstractPrivateLearner, Released
+from jaxdp.core.checks import require_count
+from jaxdp.kernels.release.private_learner import AbstractPrivateLearner, FitRequest, Released
 from jaxdp.privacy.adjacency import REPLACE_ONE
-from jaxdp.privacy.arguments import check_delta
+from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.mechanisms import AbstractMechanism
 from jaxdp.privacy.release import Release, StatedBudget
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
+# Above the rounding of the formulas for mu. That of the sums in float64 is left to the statement's
+# assumptions.
+ROUNDING = 1e-9
 _ASSUMPTIONS = (
     "public, and chosen without looking at the data: the number of records, the names of columns, "
     "the bounds, the kernel, the ridge, the seed of the features",
@@ -44,18 +43,21 @@ class AbstractPublishedLearner(AbstractPrivateLearner[Released]):
         return request.noise().hiding(eqx.tree_pformat(self), *arrays)
 
 
+def check_noise_arguments(num_samples: int, epsilon: float, delta: float) -> None:
+    """Raise ValueError or TypeError unless noise can be calibrated to these."""
+    check_budget(epsilon, delta)
+    require_count("num_samples", num_samples)
+
+
 def classic_multiplier(delta: float) -> float:
     r"""$c(\delta) = 1 + \sqrt{2 \log(1/\delta)}$, of noise $\Delta c/\epsilon$.
 
-    Printed for every epsilon. The proof needs $\epsilon \le 2c$, and the statement is false from
-    $\epsilon$ = 17.7, 20.0 and 21.1 on at $\delta = 1000^{-1.1}$, $10^{-5}$ and $10^{-6}$.
-
-    Args:
-        delta: in (0, 1).
+    It is loose for small epsilon, which hides wrong sensitivities. Printed for every epsilon: the
+    proof needs $\epsilon \le 2c$, and the statement is false from $\epsilon$ = 17.7, 20.0 and 21.1
+    on at $\delta = 1000^{-1.1}$, $10^{-5}$ and $10^{-6}$.
 
     Source: PK Proposition 2. Derived: tests/kernels/published/test_counterexamples.py.
     """
-    check_delta(delta)
     return 1 + math.sqrt(2 * math.log(1 / delta))
 
 

@@ -1,4 +1,4 @@
-r"""The published random projection $h_M$, and what bounds it: for one input, and for all of them.
+r"""The published feature maps: the random projection $h_M$ with its bounds, and random cosines.
 
 PK Lemma 7 bounds $|h_M(x)|$ for one input x that is fixed before the projection is drawn, but for
 an event of small probability (`projection_factor`); a guarantee that rests on it is a
@@ -12,11 +12,12 @@ import equinox as eqx
 import jax.random as jr
 import numpy as np
 
-from jaxdp.core.checks import concrete, require_count, require_positive
+from jaxdp.core.checks import concrete, require_positive
 from jaxdp.core.keys import purpose_key
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kernel
 from jaxdp.kernels.features.sample_paths import SamplePaths
 from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling
+from jaxdp.kernels.functions.fourier import CosineFeatures
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
@@ -33,13 +34,9 @@ def projection_factor(num_projections: int, log_inverse: float) -> float:
     Algorithms 1 and 2 print the root over both terms, $1 + 2\sqrt{L/M + 2L/M}$, which is below
     the lemma for $M < 1.866 L$; their proofs use the lemma, and so does this.
 
-    Args:
-        num_projections: M >= 1.
-        log_inverse: L >= 0, the logarithm of the inverse probability.
-
     Source: PK Lemma 7.
     """
-    ratio = log_inverse / require_count("num_projections", num_projections)
+    ratio = log_inverse / num_projections
     return 1 + 2 * math.sqrt(ratio) + 2 * ratio
 
 
@@ -75,14 +72,6 @@ def projection(
     $|V^\top z(x)|/\sqrt M \le \|V\| \sup|z|/\sqrt M$ for every x: about $\sqrt{2L/M}$ for paths
     made of L pairs of waves, where Lemma 7 has a number near 1 for one x that does not know V.
     The projection is clipped at that bound, which changes nothing but what rounding does.
-
-    Args:
-        kernel: k.
-        num_projections: M.
-        num_features: L, of the paths' random features.
-        dim: d, of the inputs.
-        public_seed: of features and weights.
-        input_bound: rows are scaled down to this norm first; None leaves them.
     """
     key = purpose_key(jr.key(public_seed), "init")
     paths = SamplePaths.sample(kernel, num_projections, num_features, dim, key=key)
@@ -91,6 +80,18 @@ def projection(
     features = paths if input_bound is None else NormScaling(paths, input_bound)
     bound = stretch * paths.base.norm_bound * (1 + _ROUNDING)
     return ClippedFeatures(features, bound) if math.isfinite(bound) else features
+
+
+def cosine_features(
+    kernel: AbstractKernel, num_features: int, dim: int, *, public_seed: int
+) -> AbstractFeatureMap:
+    r"""$\sqrt{2/M}\cos(\omega_j \cdot x + b_j)$ of a public seed, $|z| \le \sqrt2$.
+
+    Clipped at that norm, which changes nothing but what rounding does.
+    """
+    key = purpose_key(jr.key(public_seed), "init")
+    features = CosineFeatures.sample(kernel, num_features, dim, key=key)
+    return ClippedFeatures(features, features.norm_bound)
 
 
 class GaussianUnlessFailure(AbstractMechanism):

@@ -42,7 +42,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from jaxdp.core.checks import require_non_negative, require_positive
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 # Blocks of up to 2^11 rows are summed exactly in float64: 2^11 4^21 = 2^53.
@@ -55,19 +54,7 @@ _ROUNDING = 1e-12
 
 
 def joint_sensitivity(*, input_bound: float, label_bound: float, weight: float) -> float:
-    r"""$\Delta$, the largest distance of (C, w u) between neighbours (replace-one).
-
-    Args:
-        input_bound: B > 0, of the features' norm.
-        label_bound: T > 0.
-        weight: w >= 0, of u.
-
-    Raises:
-        ValueError: an argument is out of its range.
-    """
-    require_positive("input_bound", input_bound)
-    require_positive("label_bound", label_bound)
-    require_non_negative("weight", weight)
+    r"""$\Delta$, the largest distance of (C, w u) between neighbours (replace-one)."""
     balance = (weight * label_bound / input_bound) ** 2
     return input_bound**2 * unit_sensitivity(balance)
 
@@ -104,11 +91,7 @@ class Sums(NamedTuple):
 
 
 def grid_bits(num_samples: int, largest_std: float) -> int:
-    """q, as fine as 64-bit integers allow for this many records and this noise: public numbers.
-
-    Raises:
-        ValueError: nothing would be left of the features.
-    """
+    """q, as fine as 64-bit integers allow for this many records and this noise: public numbers."""
     largest = num_samples + _FARTHEST * largest_std
     bits = min(MAX_BITS, math.floor((_LARGEST_SUM_BITS - math.log2(largest)) / 2))
     if bits < _MIN_BITS:
@@ -186,14 +169,7 @@ def noise_of(
 def noisy_sums(
     sums: Sums, source: SecretNoise, noise: JointNoise, bits: int
 ) -> tuple[Float[np.ndarray, "outputs outputs"], Float[np.ndarray, " outputs"]]:
-    """The release: C and u with their noise, for B = T = 1, in float64.
-
-    Args:
-        sums: the exact ones.
-        source: of the noise, which is for these sums alone.
-        noise: its standard deviations for B = T = 1.
-        bits: q.
-    """
+    """The release: C and u with their noise, for B = T = 1, in float64."""
     unit, size = 4.0**bits, len(sums.correlation)
     rows, columns = np.triu_indices(size)
     stds = np.where(rows == columns, noise.covariance, noise.covariance / math.sqrt(2)) * unit

@@ -1,17 +1,146 @@
-"""Private learners: one `fit`, which checks its arguments, and a release that each makes of them.
+"""The checked arguments of one fit, and what every learner does with them.
 
-All private kernel learners take the same arguments and check them in the same order.
-`AbstractPrivateLearner.fit` does so once for all of them, and hands the checked arguments, a
-`FitRequest`, to the learner's own `_release`.
+What is public (budget, seeds, whether the inputs' ranges were stated) is checked before anything of
+the table is read: an error or a warning about it tells nothing of the data.
 """
 
 import abc
+import dataclasses
+import hashlib
+import warnings
 from typing import Any, Generic, TypeVar
 
-from jaxtyping import Real
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike, Float, Real
 
 from jaxdp.core.description import AbstractDescription
-from jaxdp.kernels.release.fit_request import FitRequest
+from jaxdp.kernels.base import AbstractFeatureMap
+from jaxdp.kernels.evaluation import ROWS
+from jaxdp.kernels.release.released_function import ReleasedFunction, check_seeds
+from jaxdp.kernels.release.tables import Columns, columns_of, training_table
+from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.release import Release
+from jaxdp.privacy.secret.secret_noise import SecretNoise
+
+
+# Without a repr of its fields: a traceback would show private records and the secret seed.
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class FitRequest:
+    """The checked arguments of one fit. It holds private records and a secret seed.
+
+    Table and targets are finite, on the host; columns are their public names, None for an array.
+    `noise_seed` is None for the operating system's entropy; `test_inputs` are as given to a learner
+    that draws sample paths jointly.
+    """
+
+    table: Float[np.ndarray, "n dim"]
+    targets: Float[np.ndarray, " n"]
+    columns: Columns | None
+    epsilon: float
+    delta: float
+    public_seed: int
+    noise_seed: int | None
+    test_inputs: Any = None
+
+    @classmethod
+    def checked(
+        cls,
+        inputs: Any,
+        labels: Any,
+        *,
+        epsilon: Any,
+        delta: Any,
+        public_seed: Any,
+        noise_seed: Any,
+        warning: str | None,
+        test_inputs: Any = None,
+    ) -> "FitRequest":
+        """The request of a call of `fit`; what is public is checked before the table is read."""
+        check_budget(epsilon, delta)
+        check_seeds(public_seed, noise_seed)
+        if warning is not None:
+            # Between `fit` and its caller stands a frame of Equinox.
+            warnings.warn(warning, UserWarning, stacklevel=4)
+        columns = columns_of(inputs, labels)
+        table, targets = training_table(inputs, labels)
+        secret = None if noise_seed is None else int(noise_seed)
+        budget = float(epsilon), float(delta)
+        return cls(table, targets, columns, *budget, int(public_seed), secret, test_inputs)
+
+    @property
+    def num_samples(self) -> int:
+        """n, public."""
+        return len(self.table)
+
+    @property
+    def dim(self) -> int:
+        """d, of the inputs."""
+        return self.table.shape[1]
+
+    def truncated(self, bound: float) -> "FitRequest":
+        """The request with labels within [-bound, bound]; nobody is told of those beyond."""
+        return self.with_targets(np.clip(self.targets, -bound, bound))
+
+    def clipped(self, bound: float) -> "FitRequest":
+        """The request `truncated`, with a warning to whoever fits where that changes any label."""
+        beyond = int(np.count_nonzero(np.abs(self.targets) > bound))
+        if beyond:
+            warnings.warn(
+                f"{beyond} of {self.num_samples} labels are beyond label_bound = {bound:g} and are "
+                "clipped; this is for the curator alone: the number is not private",
+                UserWarning,
+                # Between this and the caller of `fit`: `_release`, `fit`, two frames of Equinox.
+                stacklevel=6,
+            )
+        return self.truncated(bound)
+
+    def with_targets(self, targets: Float[np.ndarray, " n"]) -> "FitRequest":
+        """The request with the labels as the learner uses them."""
+        return dataclasses.replace(self, targets=targets)
+
+    def noise(self, rows: Float[np.ndarray, "n columns"] | None = None) -> SecretNoise:
+        """The secret noise of this fit; with a seed, any other request has independent noise.
+
+        `rows` are what is learnt from in place of the table, such as its features.
+        """
+        if self.noise_seed is None:
+            return SecretNoise()
+        hidden = self.table if rows is None else rows
+        public = hidden.shape, self.epsilon, self.delta, self.public_seed
+        hashed = hashlib.sha256(repr(public).encode())
+        for start in range(0, len(hidden), ROWS):
+            block = np.ascontiguousarray(hidden[start : start + ROWS], np.float64)
+            hashed.update(block.tobytes())
+        hashed.update(np.ascontiguousarray(self.targets, np.float64).tobytes())
+        return SecretNoise(self.noise_seed, hashed.digest())
+
+    def in_precision(self, numbers: ArrayLike) -> Any:
+        """The numbers in the precision in which the table's features are computed."""
+        dtype = jnp.promote_types(jnp.asarray(self.table[:0]).dtype, jnp.float32)
+        return jnp.asarray(numbers, dtype)
+
+    def released(
+        self,
+        features: AbstractFeatureMap,
+        coefficients: Float[ArrayLike, "outputs ..."],
+        statement: Release,
+        *,
+        intercept: Float[ArrayLike, ""] = 0.0,
+        label_bound: float | None = None,
+    ) -> ReleasedFunction:
+        """What the fit returns: of the request it holds what is public alone."""
+        return ReleasedFunction(
+            features=features,
+            coefficients=coefficients,
+            intercept=intercept,
+            label_bound=label_bound,
+            public_seed=self.public_seed,
+            statement=statement,
+            delta=self.delta,
+            columns=self.columns,
+        )
+
 
 Released = TypeVar("Released")
 
@@ -21,11 +150,7 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
 
     @abc.abstractmethod
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Standard deviations of the noise, by the name of what each is added to.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range.
-        """
+        """Standard deviations of the noise, by the name of what each is added to."""
 
     @property
     @abc.abstractmethod

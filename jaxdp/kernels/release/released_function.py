@@ -9,6 +9,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
@@ -20,13 +21,12 @@ from jaxdp.core.display.values import in_words
 from jaxdp.core.meshes import gathered
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows, require_feature_map
 from jaxdp.kernels.evaluation import blockwise
-from jaxdp.kernels.release.columns import Columns, in_order
-from jaxdp.kernels.release.fit_arguments import check_seeds
 from jaxdp.kernels.release.model_file import written
-from jaxdp.kernels.release.table_inputs import check_magnitudes, real_array
+from jaxdp.kernels.release.tables import Columns, check_magnitudes, in_order, real_array
 from jaxdp.privacy.accounting import Cost, account
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.release import Release
+from jaxdp.privacy.secret.secret_noise import check_noise_seed
 
 
 class ReleasedFunction(AbstractExplained, eqx.Module):
@@ -146,9 +146,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
 
         Raises:
             TypeError: a part of it has no written form, such as a kernel that is a user's function.
-            ValueError: it is larger than 4 GiB, which `load` would refuse.
-            FileExistsError: the file exists, and is not to be replaced.
-            OSError: it cannot be written.
+            OSError: it cannot be written, or exists and is not to be replaced.
         """
         written(path, self, replace=overwrite)
 
@@ -196,3 +194,21 @@ def _values(
     values = jnp.matmul(rows, coefficients, precision=Precision.HIGHEST)
     values += intercept.astype(values.dtype)
     return values if bound is None else jnp.clip(values, -bound, bound)
+
+
+# Public seeds are below.
+_PUBLIC_SEEDS = 2**63
+
+
+def check_seeds(public_seed: Any, noise_seed: Any, public_name: str = "public_seed") -> None:
+    """Raise TypeError or ValueError unless the seeds are ints, and not one and the same."""
+    if isinstance(public_seed, bool) or not isinstance(public_seed, (int, np.integer)):
+        raise TypeError(f"expected {public_name} to be an int, got {type(public_seed).__name__}")
+    if not 0 <= public_seed < _PUBLIC_SEEDS:
+        raise ValueError(f"expected 0 <= {public_name} < 2^63, got one beyond")
+    check_noise_seed(noise_seed)
+    if noise_seed is not None and noise_seed == public_seed:
+        raise ValueError(
+            f"expected noise_seed to differ from {public_name}: the one is published, and the "
+            "other takes the noise off"
+        )

@@ -20,25 +20,30 @@ Outside the guarantee: that a fit raised an error, its running time, and warning
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import host_number, require_count, require_positive
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
+from jaxdp.kernels.evaluation import row_blocks
 from jaxdp.kernels.features.public_features import AbstractFeatureLearner
+from jaxdp.kernels.release.joint_release import (
+    MAX_BLOCK_ROWS,
+    JointNoise,
+    exact_sums,
+    grid_bits,
+    noisy_sums,
+    unit_labels,
+)
 from jaxdp.kernels.ridge.rules import (
     AbstractStatisticsRule,
-    FixedRidge,
     NoiseRidge,
     NoisyStatistics,
-)
-from jaxdp.kernels.ridge.statistics import (
-    RidgeNoise,
-    released_mean,
-    released_statistics,
+    ridge_solution,
 )
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
@@ -57,6 +62,78 @@ _CERTIFIED = (
     "proved in the arithmetic of the machine, IEEE float64 on the host: sums are exact, and what "
     "is released has exactly the law of rounded normal noise"
 )
+
+
+_ROUNDING = 1e-10
+
+
+class RidgeNoise(NamedTuple):
+    """Standard deviations of the noise on sums, for features and labels of bound one.
+
+    Attributes:
+        mean: on the sum of the labels; 0 where none is released.
+        joint: on C and u.
+    """
+
+    mean: float
+    joint: JointNoise
+
+    @classmethod
+    def calibrated(cls, mu: float, share: float, balance: float) -> "RidgeNoise":
+        r"""Noise for mu in all; the mean label, of sensitivity 2, has the share of $\mu^2$."""
+        mean = 2 / (mu * math.sqrt(share)) * (1 + _ROUNDING) if share else 0.0
+        return cls(mean, JointNoise.calibrated(mu * math.sqrt(1 - share), balance))
+
+    def grid_bits(self, num_samples: int) -> int:
+        """The bits q of the grid on which all that is released lies."""
+        return grid_bits(num_samples, max(self.mean, *self.joint))
+
+
+def released_mean(
+    labels: Float[np.ndarray, " n"], bound: float, noise: RidgeNoise, source: SecretNoise
+) -> float:
+    """The noisy mean of labels within the bound; 0 where none is released."""
+    if not noise.mean:
+        return 0.0
+    bits = noise.grid_bits(len(labels))
+    total = unit_labels(labels, bound, bits).astype(np.int64).sum()
+    hidden = source.hiding(total, noise.mean, bits)
+    released = int(hidden.noisy_integers(total, noise.mean * 2.0**bits, "intercept"))
+    return float(np.clip(released / (len(labels) * 2.0**bits), -1, 1)) * bound
+
+
+def released_statistics(
+    features: AbstractFeatureMap,
+    table: Float[np.ndarray, "n dim"],
+    targets: Float[np.ndarray, " n"],
+    *,
+    bounds: tuple[float, float],
+    noise: RidgeNoise,
+    source: SecretNoise,
+    epsilon: float,
+) -> NoisyStatistics:
+    """Noisy averages of z z^T and y z over the records, computed a block of rows at a time.
+
+    `bounds` are those to which features and targets are clipped; epsilon, of the whole release, is
+    handed on to the rules.
+    """
+    bits, num_samples = noise.grid_bits(len(table)), len(table)
+    sums = exact_sums(
+        row_blocks(features, table, rows=MAX_BLOCK_ROWS),
+        targets,
+        num_outputs=features.num_outputs,
+        feature_bound=bounds[0],
+        label_bound=bounds[1],
+        bits=bits,
+    )
+    covariance, correlation = noisy_sums(sums, source, noise.joint, bits)
+    return NoisyStatistics(
+        covariance / num_samples,
+        correlation / num_samples,
+        JointNoise(*(std / num_samples for std in noise.joint)),
+        num_samples,
+        epsilon,
+    )
 
 
 class PrivateKernelRidge(AbstractFeatureLearner):
@@ -132,9 +209,6 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         Returns:
             "C": on the diagonal of $\sum z z^\top / n$; over $\sqrt 2$ off it. "u": on
             $\sum y z / n$. "intercept": on the mean label, where one is released.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range.
         """
         num_samples = require_count("num_samples", num_samples)
         mean, joint = self._noise(epsilon, delta)
@@ -186,9 +260,10 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         rule, bound = self.ridge, self.feature_bound
         if rule is None:
             rule = NoiseRidge(1.0 if self.intercept_share else 0.5)
-        elif not isinstance(rule, AbstractStatisticsRule):
-            rule = FixedRidge(float(rule) / bound**2)
-        found = rule.coefficients(statistics, public_seed=public_seed)
+        if isinstance(rule, AbstractStatisticsRule):
+            found = rule.coefficients(statistics, public_seed=public_seed)
+        else:
+            found = ridge_solution(statistics, float(rule) / bound**2)
         return found * self._residual_bound / bound
 
     def _statement(self, epsilon: float, delta: float, source: SecretNoise) -> Release:

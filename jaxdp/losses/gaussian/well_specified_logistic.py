@@ -15,7 +15,7 @@ with $h(f) = \min(\sigma(f), k) + \min(\sigma(-f), k)$; the second is Stein's id
 acts on $\psi$ and on the law of the label. All are integrals over f, of smooth functions on both
 sides of the place $|f| = |\ln(1/k - 1)|$ where the clip has its kink, so that the line is cut
 there; the mean over the label given f is that of a logistic sigmoid of a Gaussian. The nodes of
-`jaxdp.losses.gaussian.arcsinh_rule` follow the turn at f = 0.
+`jaxdp.losses.gaussian.logistic` follow the turn at f = 0.
 
 The excess risk is a sum of two errors, of length and of direction, and neither cancels:
 
@@ -29,10 +29,22 @@ $|\theta| g$, and through $E[\sigma(f^*) f] = S p\,E[\sigma'(f^*)]$.
 Errors, measured for S from .1 to 20 and k from .02 to 1: in float64 below 1e-9 (1e-13 up to S = 3),
 in float32 below 1e-5 of the number itself, of the moment along z of its two parts.
 Derived: test_well_specified_logistic.
+
+**A logistic sigmoid as a mixture of normal distribution functions.** A logistic variable is a
+normal one of random deviation 2K, where K has Kolmogorov's law (Andrews and Mallows 1974, Stefanski
+1991). So $\sigma(x) = E[\Phi(x/2K)]$, and of a Gaussian argument
+
+$$ E[\sigma(m + \sqrt v\,h)] = E\bigl[\Phi(m/\sqrt{4K^2 + v})\bigr], $$
+
+where Gauss's rule for ln K needs few nodes: with 16 of them $\sigma$ and $\sigma'$ are off by less
+than 3e-11 everywhere. Derived: test_well_specified_logistic.
 """
 
+import functools
 import itertools
+import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,9 +52,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.losses.base import SignalSlope
-from jaxdp.losses.gaussian.arcsinh_rule import nodes_of_arcsinh
-from jaxdp.losses.gaussian.normal_mixture import sigmoid_moments
+from jaxdp.losses.gaussian.logistic import nodes_of_arcsinh
 
 # The normal's mass beyond so many deviations is 6e-14.
 _DEVIATIONS = 7.5
@@ -55,6 +65,39 @@ _LEAST_SCALE = 0.1
 # Nodes between two logits that are less than 1 apart: the divergence as an integral.
 _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(6))
 _NODES = _NODES + 0.5
+_NUM_DEVIATIONS = 16
+# Beyond these values of K lies less than 1e-15 of its law.
+_LEAST, _LARGEST = 0.08, 4.5
+_GRID = 400
+_ROOT_TWO_PI = math.sqrt(2 * math.pi)
+
+
+class SignalSlope(eqx.Module):
+    r"""What a theory asks about a clipped slope where labels follow a signal.
+
+    The signal $f^* = S z$ and the prediction f are jointly Gaussian, z is standard normal, and the
+    slope is a function $\psi$ of f and of a label that depends on $f^*$.
+
+    Attributes:
+        along: $E[\psi z]$.
+        derivative: $E[\partial\psi/\partial f]$; by Stein's identity also $E[\psi h]/\sqrt w$ with
+            the part $\sqrt w\,h$ of the prediction that is independent of the signal.
+        square: $E[\psi^2]$.
+        clipped: the probability that the slope is clipped.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.losses import well_specified_slope
+        >>> overlap, remainder, signal, limit = np.array([0.0, 0.0, 2.0, np.inf], np.float32)
+        >>> found = well_specified_slope(overlap, remainder, signal, limit)
+        >>> print(f"square {found.square:.3f}, clipped {found.clipped:.3f}")
+        square 0.250, clipped 0.000
+    """
+
+    along: Float[Array, "*shape"]
+    derivative: Float[Array, "*shape"]
+    square: Float[Array, "*shape"]
+    clipped: Float[Array, "*shape"]
 
 
 def well_specified_slope(
@@ -213,3 +256,56 @@ def _halves(scale, kink, length):
 def _arrays(*values):
     dtype = float_dtype(values)
     return jnp.broadcast_arrays(*(jnp.asarray(value, dtype) for value in values))
+
+
+def sigmoid_moments(
+    mean: Float[Array, "*shape"], variance: Float[Array, "*#shape"]
+) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    r"""$E[\sigma(u)]$ and $E[\sigma'(u)]$ for $u \sim N(m, v)$.
+
+    Args:
+        mean: m.
+        variance: v >= 0.
+    """
+    deviations, weights = (
+        lax.broadcast_to_rank(jnp.asarray(part, mean.dtype), mean.ndim + 1)
+        for part in _mixture(_NUM_DEVIATIONS)
+    )
+    std = jnp.sqrt(deviations**2 + variance[..., None])
+    level = mean[..., None] / std
+    above = jnp.sum(weights * lax.erf(level * math.sqrt(0.5)), axis=-1)
+    density = jnp.sum(weights / std * jnp.exp(-(level**2) / 2), axis=-1)
+    return (1 + above) / 2, density / _ROOT_TWO_PI
+
+
+@functools.cache
+def _mixture(num_nodes: int) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Deviations and weights: Gauss's rule for the law of ln K, from Lanczos on a fine grid."""
+    nodes, weights = np.polynomial.legendre.leggauss(_GRID)
+    low, high = math.log(_LEAST), math.log(_LARGEST)
+    place = (low + high) / 2 + (high - low) / 2 * nodes
+    mass = (high - low) / 2 * weights * _density(np.exp(place)) * np.exp(place)
+    start = np.sqrt(mass / mass.sum())
+    basis, diagonal, beside = [start], [], []
+    for _ in range(num_nodes):
+        vector = place * basis[-1]
+        diagonal.append(basis[-1] @ vector)
+        for known in (*basis, *basis):
+            vector = vector - (known @ vector) * known
+        beside.append(np.linalg.norm(vector))
+        basis.append(vector / beside[-1])
+    between = np.diag(beside[:-1], 1)
+    found, vectors = np.linalg.eigh(np.diag(diagonal) + between + between.T)
+    return 2 * np.exp(found), vectors[0] ** 2
+
+
+def _density(values: Float[np.ndarray, " grid"]) -> Float[np.ndarray, " grid"]:
+    """The density of Kolmogorov's law, by the one of its two series that converges faster."""
+    order = np.arange(1, 9)[:, None]
+    above = (
+        8 * values * np.sum(-((-1.0) ** order) * order**2 * np.exp(-2 * (order * values) ** 2), 0)
+    )
+    rate = (2 * order - 1) ** 2 * np.pi**2 / 8
+    square = values**2
+    below = np.sum((2 * rate / square - 1) / square * np.exp(-rate / square), 0)
+    return np.where(values < 0.8, _ROOT_TWO_PI * below, above)

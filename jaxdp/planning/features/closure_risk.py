@@ -3,16 +3,18 @@ r"""The predicted test loss as a function of learning rate and clip norm, with i
 A plan is a minimum of what `GaussianClosure(rank=0)` predicts. Two numbers are searched for, so
 that the gradient is taken forward: it then costs little more than the value, keeps no state of a
 step, and the number of steps may be traced. One compiled function thus serves every cell of a plan,
-unless the optimiser's matrices differ from step to step.
+unless the optimiser's matrices differ from step to step. `stable_rates` says up to which learning
+rate the closure can be trusted.
 """
 
 import abc
 import functools
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -30,16 +32,21 @@ from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion, of_batches, with_epochs
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import Readout
+from jaxdp.theory.features.stability import growth
 
-# Of modes whose covariances are kept in the search.
+# Number of modes whose covariances are kept in the search.
 _RANK = 0
+# Decades around the limit of gradient descent that are looked at, and in how many rates, twice.
+_BELOW, _ABOVE, _RATES = -6.0, 3.0, 64
+# Share of a limit that is used: the closure is at its worst next to it.
+_MARGIN = 0.98
 
 
 class Draw(eqx.Module):
-    """What the batches and the noise of one cell do to a mean gradient, as data.
+    """Moments of the batches and of the noise of one cell, which change a mean gradient.
 
     Attributes:
-        own, joint: of the draw of a batch, as in `LinearRecursion`.
+        own, joint: variance and covariance of the draw of a batch, as in `LinearRecursion`.
         noise: standard deviation of the noise on the mean gradient, over the clip norm.
     """
 
@@ -49,7 +56,7 @@ class Draw(eqx.Module):
 
     @classmethod
     def of(cls, algorithm: PrivateOptimiser) -> Self:
-        """That of an algorithm, whatever its clip norm."""
+        """The draw of an algorithm's batches and noise, whatever its clip norm."""
         moments = algorithm.sampler.inclusion_moments
         noise = algorithm.noise_std_of_mean / algorithm.clip_norm
         return cls(*map(as_wide_float, (moments.variance, moments.covariance, noise)))
@@ -171,7 +178,7 @@ class AdamRisk(AbstractClosureRisk):
 def closure_risk(
     problem: AbstractFeatureProblem, algorithms: list[PrivateOptimiser], *, is_linear: bool
 ) -> list[AbstractClosureRisk]:
-    """What predicts each of several algorithms that differ in batches and steps alone.
+    """One predicted risk for each of several algorithms that differ in batches and steps alone.
 
     Args:
         problem: what is learnt.
@@ -197,3 +204,51 @@ def _loop(num_steps: Int[Array, ""], step: Any, start: PyTree[Array]) -> Any:
     return lax.fori_loop(
         0, num_steps, lambda index, state: in_types_of(step(index, state), state), start
     )
+
+
+class StableRates(NamedTuple):
+    """The largest learning rates, and 0 where none is stable.
+
+    Attributes:
+        clipped: where most rows are clipped, which holds the draw of the batches back.
+        unclipped: where they are not.
+    """
+
+    clipped: float
+    unclipped: float
+
+
+def stable_rates(risk: LinearRisk, draw: Draw) -> StableRates:
+    """The limits of a linear optimiser, with the draw of one cell.
+
+    `jaxdp.theory.features.stability` says whether one algorithm is beyond a limit. A search has to
+    know the limits before it starts: here they are read off a grid of learning rates.
+    """
+    limit = risk.modes.stability_limit()
+    scale = limit if np.isfinite(limit) else 1.0
+    first = np.geomspace(10.0**_BELOW, 10.0**_ABOVE, _RATES) * scale
+    found = []
+    for which in range(2):
+        rates = first
+        for _ in range(2):
+            stable = np.asarray(_are_stable(risk, draw, jnp.asarray(rates)))[which]
+            # The first that is not ends what is stable: beyond it nothing is claimed.
+            count = len(rates) if stable.all() else int(np.argmin(stable))
+            if count in (0, len(rates)):
+                break
+            rates = np.geomspace(rates[count - 1], rates[count], _RATES)
+        found.append(_MARGIN * float(rates[count - 1]) if count else 0.0)
+    return StableRates(*found)
+
+
+@eqx.filter_jit
+def _are_stable(risk: LinearRisk, draw: Draw, rates: Float[Array, " rates"]) -> tuple[Array, Array]:
+    """Whether each rate is, where all rows are clipped and where none is."""
+
+    def one(rate):
+        # The limits do not depend on the clip norm.
+        found = growth(risk.modes, risk.recursion(rate, jnp.ones_like(rate), draw))
+        clipped, unclipped = (found.is_unstable(jnp.asarray(share)) for share in (1.0, 0.0))
+        return ~clipped, ~unclipped
+
+    return jax.vmap(one)(rates)

@@ -10,18 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import described, host_number, require_callable, require_count, require_host
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.batches.base import AbstractSampler
-from jaxdp.privacy.batches.poisson import PoissonSampler
-from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 from jaxdp.problems.rows.features import AbstractFeatureProblem
-from jaxdp.theory.coverage import require_rows
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
+from jaxdp.theory.features.linear_recursion import LinearRecursion
 
 _MOST_STEPS = 2**31 - 1
 # At which the optimiser is looked at before the search.
@@ -73,14 +70,14 @@ def is_covered_as_linear(problem: AbstractFeatureProblem, draft: PrivateOptimise
         NotCoveredError: it is neither.
         ValueError: a learning rate changes nothing.
     """
-    reason = GaussianClosure().covers(problem, draft)
-    if reason is not None:
-        raise NotCoveredError(f"a plan asks GaussianClosure: {reason}")
-    if require_rows(problem, draft) is None:
+    try:
+        *_, updates = GaussianClosure().read(problem, draft)
+    except NotCoveredError as error:
+        raise NotCoveredError(f"a plan asks GaussianClosure: {error}") from None
+    if isinstance(updates, LinearRecursion):
         _require_use_of_the_rate(draft)
         return True
-    found = adam_constants(draft)
-    if not isinstance(found, str) and not np.allclose(found.learning_rate, _A_RATE):
+    if not np.allclose(updates.learning_rate, _A_RATE):
         raise NotCoveredError(
             "of Adam one learning rate is planned, for all steps: expected a factory such as "
             "optax.adam, got one that changes the rate that it is given"
@@ -130,12 +127,12 @@ def _rate(value: Any) -> float:
 
 def _sampler(kind: Any, num_records: int, rate: float) -> tuple[float, AbstractSampler]:
     """The sampler of a rate, of one size the nearest; and which share of the rows a batch has."""
-    if isinstance(kind, type) and issubclass(kind, PoissonSampler):
-        return rate, kind(num_records, rate)
-    is_made = isinstance(kind, type) and not inspect.isabstract(kind)
-    if is_made and issubclass(kind, AbstractUnamplifiedSampler):
-        size = max(1, round(rate * num_records))
-        return size / num_records, kind(num_records, size)
+    is_class = isinstance(kind, type) and issubclass(kind, AbstractSampler)
+    if is_class and not inspect.isabstract(kind):
+        sampler = kind.of_share(num_records, rate)
+        share = sampler.expected_batch_size / num_records
+        # A sampler draws by whole numbers of 2^-32, which a table need not show.
+        return rate if abs(share - rate) < 2.0**-32 else share, sampler
     raise TypeError(
         "expected sampler to be a class of jaxdp.privacy: PoissonSampler, ShuffledEpochs or "
         f"FixedSizeBatches, got {described(kind)}"

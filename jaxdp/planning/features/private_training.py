@@ -16,10 +16,16 @@ import numpy as np
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import host_number
-from jaxdp.planning.features.closure_risk import AbstractClosureRisk, Draw, LinearRisk, closure_risk
+from jaxdp.planning.features.closure_risk import (
+    AbstractClosureRisk,
+    Draw,
+    LinearRisk,
+    StableRates,
+    closure_risk,
+    stable_rates,
+)
 from jaxdp.planning.features.drafts import drafts, is_covered_as_linear
 from jaxdp.planning.features.search import Evaluation, Point, around, best_point, grid
-from jaxdp.planning.features.stable_rates import StableRates, stable_rates
 from jaxdp.planning.features.training_plan import Cell, TrainingPlan
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
@@ -38,7 +44,7 @@ _NEAR = 0.99
 
 
 class _Found(NamedTuple):
-    """What is best in a cell, if anything is stable, and the largest rate that may be tried."""
+    """The best point of a cell, None where nothing is stable, and the largest rate to be tried."""
 
     point: Point | None
     largest_rate: float
@@ -55,7 +61,7 @@ def plan_training(
     average: AbstractAverage | None,
     sampler: Any,
 ) -> TrainingPlan:
-    """What `jaxdp.plan` does for features on fixed rows; its arguments are described there."""
+    """The plan for features on fixed rows, with the arguments of `jaxdp.plan`."""
     check_budget(epsilon, delta)
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     cells = drafts(

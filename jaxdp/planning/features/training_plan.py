@@ -14,7 +14,6 @@ from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.privacy.batches.poisson import PoissonSampler
 
 # What a plan is not, for whoever prints it.
 ASSUMPTIONS = (
@@ -108,9 +107,6 @@ class TrainingPlan(AbstractExplained, eqx.Module):
     def line(self) -> str:
         """The algorithm as a line of Python, for `import functools, jaxdp, optax`."""
         one, sampler = self.algorithm, self.algorithm.sampler
-        size = getattr(sampler, "batch_size", None)
-        is_poisson = isinstance(sampler, PoissonSampler)
-        second = f"{self.chosen.sampling_rate!r}" if is_poisson else f"{size}"
         parts = [
             _factory(one.optimiser),
             repr(self.epsilon),
@@ -118,7 +114,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
             f"learning_rate={self.chosen.learning_rate!r}",
             f"clip_norm={one.clip_norm!r}",
             f"num_steps={one.num_steps}",
-            f"sampler=jaxdp.privacy.{type(sampler).__name__}({sampler.num_records}, {second})",
+            f"sampler=jaxdp.privacy.{sampler!r}",
         ]
         if one.average is not None:
             parts.append(f"average={_average(one.average)}")

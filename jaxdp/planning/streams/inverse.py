@@ -1,25 +1,30 @@
 r"""The inverse question: how many samples, or how much privacy, a risk asks for.
 
+`best_risks` has the best risks of many budgets at once, without their plans.
+
 The best risk falls strictly as samples are added, because a plan for n samples is one for more that
 stops early, and as $\rho$ grows, because every plan has less noise then. So there is one answer,
 which bisection brackets on a logarithmic scale. It reads the search's risks, which are not resolved
 below 1e-6 R(0) where there is next to no label noise (`jaxdp.planning.best_risks`).
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import scipy
+from jaxtyping import Float
 
-from jaxdp.core.checks import host_number, require_count
-from jaxdp.planning.streams.equations.coverage import require_known_least_squares
-from jaxdp.planning.streams.equations.setting import setting_of
-from jaxdp.planning.streams.families.family import AbstractFamily
-from jaxdp.planning.streams.greedy.optimal import Optimal
-from jaxdp.planning.streams.privacy_budget import rho_of
-from jaxdp.planning.streams.solution import best_risk, family_of, floor_of
+from jaxdp.core.checks import host_array, host_number, require_count
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.planning.streams.families import AbstractFamily
+from jaxdp.planning.streams.isotropic_search import best_greedy, isotropic_floor
+from jaxdp.planning.streams.optimal import Optimal
+from jaxdp.planning.streams.setting import require_least_squares, setting_of
+from jaxdp.planning.streams.solution import best_risk, family_of, floor_of, rho_of
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 from jaxdp.problems.streams.linear import LinearRegression
@@ -131,10 +136,61 @@ def required_epsilon(
     return math.inf if root is None else float(gaussian_epsilon(math.exp(root), float(delta)))
 
 
+def best_risks(
+    problem: LinearRegression, *, num_samples: Any, rho: Any
+) -> Float[np.ndarray, "*budgets"]:
+    """The least risk of a plan (`Optimal`) for every budget, in one batched search.
+
+    Args:
+        problem: linear regression on a stream, with equal eigenvalues.
+        num_samples: one or an array, any numbers > 0.
+        rho: one or an array, > 0; infinite without privacy. Broadcast against `num_samples`.
+
+    Returns:
+        The risks that the search saw, in float64. Below 1e-6 R(0) they are right only with label
+        noise (zeta^2 >= 2e-4 R(0) is enough); a plan's status tells, this does not.
+
+    Raises:
+        NotCoveredError: the eigenvalues are not equal, or it is not least squares on Gaussian
+            inputs.
+        TypeError, ValueError: an argument is of the wrong kind or out of range.
+
+    Example:
+        >>> import jaxdp
+        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
+        >>> risks = jaxdp.planning.best_risks(problem, num_samples=[1000, 10_000], rho=1.0)
+        >>> print(risks.round(4))
+        [0.0565 0.0009]
+    """
+    require_least_squares(problem, "best_risks")
+    counts, strengths = host_array("num_samples", num_samples), host_array("rho", rho)
+    for name, values in (("num_samples", counts), ("rho", strengths)):
+        if not np.all(values > 0):
+            raise ValueError(f"expected {name} > 0 everywhere, got one of {np.min(values)}")
+    counts, strengths = np.broadcast_arrays(counts, strengths)
+    one = setting_of(problem, 1, 1.0)
+    if not one.is_isotropic:
+        raise NotCoveredError(
+            "best_risks: a batched search is for equal eigenvalues; use jaxdp.plan one by one"
+        )
+    cells = counts.size
+    repeated = jax.tree.map(lambda leaf: np.stack([leaf] * cells), one)
+    settings = dataclasses.replace(
+        repeated, gamma=problem.dim / counts.ravel(), rho=strengths.ravel()
+    )
+    is_noisy = np.isfinite(settings.rho)
+    risks = np.empty(cells)
+    for place in np.flatnonzero(~is_noisy):
+        risks[place] = isotropic_floor(jax.tree.map(lambda leaf, at=place: leaf[at], settings))
+    if is_noisy.any():
+        _, risks[is_noisy] = best_greedy(jax.tree.map(lambda leaf: leaf[is_noisy], settings))
+    return risks.reshape(counts.shape)
+
+
 def _checked(
     problem: LinearRegression, target_risk: Any, schedule: Any
 ) -> tuple[AbstractFamily | None, float]:
-    require_known_least_squares(problem, "the inverse question")
+    require_least_squares(problem, "the inverse question")
     family, target = family_of(schedule), host_number("target_risk", target_risk)
     start = float(setting_of(problem, 1, 1.0).initial_risk)
     if not 0 < target < start:

@@ -200,7 +200,7 @@ def _schedule_text(schedule: AbstractSchedule) -> str:
 
 
 def _needed(knots: np.ndarray, values: np.ndarray) -> list[int]:
-    """Which knots are enough for the straight lines between them to follow all of them."""
+    """Places of the knots between which straight lines follow all of them closely enough."""
     kept, first = [0], 0
     while first < len(knots) - 1:
         last = first + 1

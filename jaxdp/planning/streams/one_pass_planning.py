@@ -3,17 +3,29 @@
 import math
 from typing import Any
 
+import jax
+import numpy as np
+
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.checks import host_number, require_count, require_host, require_kind
 from jaxdp.core.trajectory import Status, Trajectory
-from jaxdp.planning.streams.box import Box
-from jaxdp.planning.streams.equations.coverage import require_least_squares
-from jaxdp.planning.streams.equations.setting import AbstractSetting, Setting
-from jaxdp.planning.streams.equations.stream_setting import stream_setting_of
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
-from jaxdp.planning.streams.privacy_budget import rho_of
-from jaxdp.planning.streams.robust import solve_box
-from jaxdp.planning.streams.solution import Solution, family_of, floor_of, has_theorem, solve
+from jaxdp.planning.streams.robust import Box, solve_box
+from jaxdp.planning.streams.setting import (
+    AbstractSetting,
+    is_least_squares,
+    require_least_squares,
+    setting_of,
+)
+from jaxdp.planning.streams.signal_setting import SignalSetting
+from jaxdp.planning.streams.solution import (
+    Solution,
+    family_of,
+    floor_of,
+    has_theorem,
+    rho_of,
+    solve,
+)
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory import CoupledODE
@@ -57,13 +69,12 @@ def plan_one_pass(
     else:
         require_kind("uncertainty", uncertainty, Box, "a jaxdp.Box of what is not known")
         require_least_squares(problem, "uncertainty")
-        # Which is all that has another kind of setting.
-        assert isinstance(setting, Setting)
+        assert is_least_squares(setting)
         found, regret = solve_box(family, setting, uncertainty)
     if not math.isfinite(found.risk):
         raise RuntimeError("expected a finite predicted risk of some schedule, found none")
     algorithm = found.algorithm(rho, count)
-    predicted = predict_plan(problem, algorithm)
+    predicted = CoupledODE().predict(problem, algorithm, records=100)
     return OnePassPlan(
         algorithm=algorithm,
         predicted=predicted,
@@ -81,8 +92,25 @@ def plan_one_pass(
     )
 
 
+def stream_setting_of(
+    problem: LinearRegression | AbstractSignalProblem, num_samples: float, rho: float
+) -> AbstractSetting:
+    """The setting of any problem on a stream, with concrete numbers.
+
+    Raises:
+        ValueError: there is nothing to learn.
+    """
+    if isinstance(problem, AbstractSignalProblem):
+        wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), problem)
+        return SignalSetting(np.float64(problem.dim / num_samples), np.float64(rho), wide)
+    setting = setting_of(problem, num_samples, rho)
+    if not setting.initial_risk > 0:
+        raise ValueError("expected a problem with something to learn, got a target of zero")
+    return setting
+
+
 def _assumptions(problem, setting: AbstractSetting) -> tuple[str, ...]:
-    """What a plan of this problem leaves out, and whether its schedule is proved best."""
+    """Sentences: the limits of a plan of this problem, and whether its schedule is proved best."""
     if isinstance(problem, AbstractSignalProblem):
         known, rows, where = "the signal", "isotropic Gaussian", f"{type(problem).__name__}"
     else:
@@ -90,19 +118,12 @@ def _assumptions(problem, setting: AbstractSetting) -> tuple[str, ...]:
         if problem.input_scales is not None:
             known, rows = f"{known}, input scales", "elliptical"
             where = "inputs of random scale"
-        elif not isinstance(setting, Setting):
+        elif not is_least_squares(setting):
             where = f"the loss {type(problem.loss).__name__}"
         elif not setting.is_isotropic:
             where = "unequal eigenvalues"
     found = () if has_theorem(setting) else (_BEST_FOUND.format(where),)
     return _KNOWN.format(known), _ROWS.format(rows), *found
-
-
-def predict_plan(
-    problem: LinearRegression | AbstractSignalProblem, algorithm: OnePassDPSGD
-) -> Trajectory:
-    """What `CoupledODE` says of an algorithm."""
-    return CoupledODE().predict(problem, algorithm, records=100)
 
 
 def _status(predicted: Trajectory, found: Solution, setting: AbstractSetting) -> Status:
@@ -125,7 +146,8 @@ def _sensitivities(
 
     def rise(**factors):
         changed = found.algorithm(rho, count, **factors)
-        return float(predict_plan(problem, changed).final_risk) / risk - 1
+        predicted = CoupledODE().predict(problem, changed, records=100)
+        return float(predicted.final_risk) / risk - 1
 
     rises = {
         name: Sensitivity(rise(**{name: 0.5}), rise(**{name: 2.0}))

@@ -5,6 +5,8 @@ worst *risk* is the plan of the worst corner, since risk grows with R(0) and wit
 tens of times worse than need be elsewhere: the regret is what is made small.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,12 +14,12 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Float
 
+from jaxdp.core.checks import host_array
+from jaxdp.core.description import AbstractDescription
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.box import Box
-from jaxdp.planning.streams.equations.setting import Setting
-from jaxdp.planning.streams.families.descent import descend
-from jaxdp.planning.streams.families.family import AbstractFamily, FreeForm
-from jaxdp.planning.streams.families.fit import Fit, cold_starts, log_risk, risk_at
+from jaxdp.planning.streams.families import AbstractFamily, FreeForm
+from jaxdp.planning.streams.fit import Fit, cold_starts, descend, log_risk, risk_at
+from jaxdp.planning.streams.setting import Setting
 from jaxdp.planning.streams.solution import Solution, best_risk, solution_of, warm_starts
 
 # How sharply the largest regret counts, one descent after the other.
@@ -25,6 +27,63 @@ _SHARPNESS = (3.0, 10.0, 40.0, 200.0)
 _KEPT = 4
 # Knots of the free form that stands for all schedules.
 _KNOTS = 24
+# Places along each side at which a regret is looked at.
+_SIDE = 3
+
+
+class Box(AbstractDescription):
+    """Ranges of what a plan must be good for, in place of the problem's own numbers.
+
+    Args:
+        initial_risk: (low, high) of R(0), with 0 < low <= high.
+        label_noise: (low, high) of zeta, with 0 <= low <= high.
+
+    Raises:
+        ValueError: the box is empty, or reaches out of range.
+
+    Example:
+        >>> import jaxdp
+        >>> box = jaxdp.Box(initial_risk=(0.05, 5.0), label_noise=(0.1, 1.0))
+        >>> len(box.places())
+        9
+    """
+
+    initial_risk: tuple[float, float]
+    label_noise: tuple[float, float]
+
+    def __init__(self, initial_risk: tuple[float, float], label_noise: tuple[float, float]):
+        self.initial_risk = _range("initial_risk", initial_risk)
+        self.label_noise = _range("label_noise", label_noise)
+        if not self.initial_risk[0] > 0:
+            raise ValueError(f"expected initial_risk > 0 in the box, got {self.initial_risk[0]}")
+        if not self.label_noise[0] >= 0:
+            raise ValueError(f"expected label_noise >= 0 in the box, got {self.label_noise[0]}")
+
+    def places(self) -> list[tuple[float, float]]:
+        """Corners, middles of the sides and the centre, as initial risk and label noise."""
+        return [
+            (risk, noise)
+            for risk in _side(*self.initial_risk)
+            for noise in _side(*self.label_noise)
+        ]
+
+
+def _range(name: str, value: Any) -> tuple[float, float]:
+    ends = host_array(name, value)
+    if ends.shape != (2,):
+        raise ValueError(f"expected {name} to be a pair (low, high), got shape {ends.shape}")
+    low, high = ends.tolist()
+    if not (low <= high and np.isfinite(high)):
+        raise ValueError(f"expected {name} with low <= high, both finite, got ({low}, {high})")
+    return low, high
+
+
+def _side(low: float, high: float) -> list[float]:
+    if low == high:
+        return [low]
+    if low > 0:
+        return np.geomspace(low, high, _SIDE).tolist()
+    return np.linspace(low, high, _SIDE).tolist()
 
 
 def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tuple[Solution, float]:
@@ -50,7 +109,7 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
                     family, jnp.asarray(points), stacked, least, jnp.asarray(sharpness)
                 ),
                 points,
-            ).points
+            )[0]
         # As many rows as there were starts, for which the program is compiled.
         rows = np.resize(points, starts.shape)
         worst = np.array(_values(family, jnp.asarray(rows), stacked, least))[: len(points)]
@@ -63,8 +122,8 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
 
 def _at(setting: Setting, initial_risk: float, label_noise: float) -> Setting:
     scale = initial_risk / float(setting.initial_risk)
-    changed = setting.initial * scale, np.float64(label_noise)
-    return eqx.tree_at(lambda each: (each.initial, each.label_noise), setting, changed)
+    changed = setting.modes.initial * scale, np.float64(label_noise)
+    return eqx.tree_at(lambda each: (each.modes.initial, each.modes.label_noise), setting, changed)
 
 
 def _starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "starts numbers"]:

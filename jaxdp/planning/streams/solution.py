@@ -16,21 +16,29 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import host_number
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.equations.clock import log_clock
-from jaxdp.planning.streams.equations.setting import AbstractSetting, Setting
-from jaxdp.planning.streams.families.family import (
+from jaxdp.planning.streams.families import (
     AbstractFamily,
     FreeForm,
     Knots,
     Parametric,
     numbers_of,
 )
-from jaxdp.planning.streams.families.fit import Fit, cold_starts, fit
-from jaxdp.planning.streams.floor import isotropic_floor, noiseless_schedule
-from jaxdp.planning.streams.greedy.optimal import is_optimal
-from jaxdp.planning.streams.greedy.search import STEPS, best_greedy, greedy_schedule
-from jaxdp.planning.streams.privacy_budget import rounded_down
+from jaxdp.planning.streams.fit import Fit, cold_starts, fit
+from jaxdp.planning.streams.isotropic_search import (
+    STEPS,
+    best_greedy,
+    greedy_schedule,
+    isotropic_floor,
+    noiseless_schedule,
+)
+from jaxdp.planning.streams.optimal import is_optimal
+from jaxdp.planning.streams.schedule_risk import log_clock
+from jaxdp.planning.streams.setting import AbstractSetting, Setting, is_least_squares
+from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.schedules import Hyperbolic
 
 # Knots of the free form that stands for the best schedule where the theorem does not hold.
@@ -63,7 +71,11 @@ class Solution(NamedTuple):
         """The algorithm, with some arguments (clip_scale among them) multiplied by factors."""
         given = {name: value * factors.get(name, 1.0) for name, value in self.arguments.items()}
         clip_scale = self.clip_scale * factors.get("clip_scale", 1.0)
-        return OnePassDPSGD(self.make(**given), clip_scale, rounded_down(rho), num_samples)
+        # In JAX's default type, not larger: a larger rho would be less private.
+        private = np.asarray(as_wide_float(rho))
+        if float(private) > rho:
+            private = np.nextafter(private, np.zeros_like(private))
+        return OnePassDPSGD(self.make(**given), clip_scale, private, num_samples)
 
 
 def family_of(schedule: Any) -> AbstractFamily | None:
@@ -95,7 +107,7 @@ def solve(family: AbstractFamily | None, setting: AbstractSetting) -> Solution:
 
 def has_theorem(setting: AbstractSetting) -> TypeGuard[Setting]:
     """Whether the best of all schedules is known: for least squares with equal eigenvalues."""
-    return isinstance(setting, Setting) and setting.is_isotropic
+    return is_least_squares(setting) and setting.is_isotropic
 
 
 def best_risk(family: AbstractFamily | None, setting: AbstractSetting) -> float:
@@ -109,8 +121,8 @@ def greedy(setting: Setting) -> tuple[Float[np.ndarray, " two"], float]:
     """The best greedy plan's point and risk; without noise the floor, and no point."""
     if np.isinf(setting.rho):
         return np.full(2, np.inf), isotropic_floor(setting)
-    found = best_greedy(jax.tree.map(lambda leaf: np.asarray(leaf)[None], setting))
-    return found.points[0], float(found.risk[0])
+    points, risks = best_greedy(jax.tree.map(lambda leaf: np.asarray(leaf)[None], setting))
+    return points[0], float(risks[0])
 
 
 def _noiseless(setting: Setting) -> Solution:
@@ -135,7 +147,7 @@ def warm_starts(family: FreeForm, setting: AbstractSetting) -> Float[np.ndarray,
 
     Of least squares it is the best plan with equal eigenvalues; elsewhere the best hyperbola.
     """
-    if isinstance(setting, Setting):
+    if is_least_squares(setting):
         one = solve(None, setting.isotropic())
     else:
         one = _by_descent(Parametric(Hyperbolic), setting)
@@ -160,3 +172,29 @@ def floor_of(setting: AbstractSetting) -> float:
     if has_theorem(setting):
         return isotropic_floor(setting)
     return _by_descent(FreeForm(_KNOTS), setting.without_privacy()).risk
+
+
+def rho_of(rho: Any, epsilon: Any, delta: Any) -> float:
+    r"""$\rho$ of a budget: the algorithm is exactly $\rho$-GDP.
+
+    Raises:
+        TypeError, ValueError: not exactly one of rho and (epsilon, delta) is given, or it is out
+            of range.
+    """
+    if (rho is None) == (epsilon is None):
+        came = "both" if rho is not None else "neither"
+        raise ValueError(f"expected either rho or epsilon and delta, got {came}")
+    if rho is not None:
+        if delta is not None:
+            raise ValueError("expected rho alone or epsilon and delta, got rho and delta")
+        known = host_number("rho", rho)
+        if not known > 0:
+            raise ValueError(f"expected rho > 0, got {known}")
+        return known
+    if delta is None:
+        raise ValueError("expected delta with epsilon, got epsilon alone")
+    check_budget(host_number("epsilon", epsilon), host_number("delta", delta))
+    found = float(gaussian_mu(float(epsilon), float(delta)))
+    if found == 0:
+        raise ValueError(f"expected an epsilon that some noise reaches, got {epsilon}")
+    return found

@@ -3,11 +3,17 @@ r"""The event by which an audit tells two inputs apart, and the epsilon or mu th
 An audit runs a mechanism on two neighbouring inputs and gets a score from each run. An event is
 that the score lies above a threshold, or that it does not. An event that has the probability p
 under one input and q under the other proves $\epsilon \ge \ln((p - \delta)/q)$ and $\mu \ge
-\Phi^{-1}(p) - \Phi^{-1}(q)$. This module has these two measures, and chooses the threshold that
-promises the largest of one of them.
+\Phi^{-1}(p) - \Phi^{-1}(q)$. This module has these two measures, chooses the threshold that
+promises the largest of one of them, and bounds it from two binomial counts.
+
+Bounding each probability with its own share of the error is valid but wasteful: both bounds rarely
+fail at once. Here the two exact p-values are combined, so that the pairs which cannot be excluded
+have a rounded edge where a rectangle has its corner. Where both counts matter alike, the same bound
+is reached with two and a half times fewer trials.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +21,11 @@ import scipy
 
 # An event is chosen with some slack even where the bound may fail more often than not.
 _LARGEST_ERROR = 0.25
+# The share of the error that keeps each probability from being arbitrarily bad by itself.
+_RESERVE = 0.02
+_NUM_CELLS = 256
+_SMALLEST_WEIGHT = 0.1
+_BELOW_ONE = 1 - 2**-53
 
 
 class Epsilon(NamedTuple):
@@ -55,7 +66,7 @@ class Event(NamedTuple):
     weights: tuple[float, float]
 
     def counts(self, first: np.ndarray, second: np.ndarray) -> tuple[int, int, tuple[int, int]]:
-        """How often it came where it is thought likelier and where not, and in how many trials."""
+        """Counts of the event on the likelier and on the other input, and the numbers of trials."""
         likelier, other = (second, first) if self.is_swapped else (first, second)
         high, low = (
             int(np.sum((scores > self.threshold) == self.is_above)) for scores in (likelier, other)
@@ -73,16 +84,10 @@ def choose_event(
 ) -> Event | None:
     """The event that promises the highest bound, or None when none promises any.
 
-    What is promised is the plug-in value less the normal slack of the counts to come and of the
-    counts that it is chosen on. One success and one failure more than seen keep a count of zero
-    from promising too much. Nothing here bears on validity: only the trials to come do.
-
-    Args:
-        measure: what events are chosen for.
-        first: scores on the first input.
-        second: scores on the second.
-        num_counted: trials to come, on each input.
-        error: what the bound to come may spend.
+    What is promised is the plug-in value less the normal slack of the counts to come (`num_counted`
+    on each input) and of the counts that it is chosen on. One success and one failure more than
+    seen keep a count of zero from promising too much. Nothing here bears on validity: only the
+    trials to come do.
     """
     seen = np.unique(np.concatenate([first, second]))
     # Above the number before a score is the same as at or above that score.
@@ -117,3 +122,65 @@ def choose_event(
                 )
                 event = Event(float(thresholds[index]), is_above, is_swapped, (high, low))
     return event
+
+
+def lower_bound(
+    value: Callable[[Any, Any], Any],
+    high_count: float,
+    low_count: float,
+    num_trials: int | tuple[int, int],
+    *,
+    weights: tuple[float, float],
+    error: float,
+) -> float:
+    r"""A bound from below on value(p, q), from X ~ Binomial(n, p) and Y ~ Binomial(m, q).
+
+    With probability at least 1 - `error`, whatever p and q are, it does not exceed value(p, q).
+
+    Derived: at the true p and q, $U = P_p[X' \ge X]$ and $V = P_q[Y' \le Y]$ are independent and
+    each at most $u$ with probability at most $u$, so that $w_p\Phi^{-1}(U) + w_q\Phi^{-1}(V)$ is,
+    for $w_p^2 + w_q^2 = 1$ and $w \ge 0$, at most $\Phi^{-1}(a)$ with probability at most $a$.
+    With $a + 2b$ = `error`, all three of this sum $> \Phi^{-1}(a)$, $U > b$ and $V > b$ hold with
+    probability at least 1 - `error`. The bound is the least value that they allow. Along the edge
+    of that region U falls as V rises, and each point is the corner of a Clopper-Pearson rectangle;
+    between two neighbours the worse end of each is taken.
+    tests/privacy/audits/test_two_proportions.py sums the failures exactly.
+
+    Args:
+        value: non-decreasing in its first argument, non-increasing in its second; on arrays.
+        high_count, low_count: X and Y.
+        num_trials: n and m; one number where they are equal.
+        weights: how much each count's error matters, up to a factor; not chosen by looking at
+            these counts. Best are the standard errors that they give to the value.
+        error: in (0, 1).
+    """
+    high_trials, low_trials = np.broadcast_to(num_trials, 2)
+    high_weight, low_weight = _normalised(weights)
+    reserve = scipy.special.ndtri(_RESERVE * error)
+    joint = scipy.special.ndtri((1 - 2 * _RESERVE) * error)
+    last = (joint - high_weight * reserve) / low_weight
+    low_levels = np.linspace(reserve, last, _NUM_CELLS + 1)
+    high_levels = (joint - low_weight * low_levels) / high_weight
+    # Clopper-Pearson: P_p[X' >= x] and P_q[Y' > y] are beta distribution functions of p and q.
+    least, most = np.zeros(_NUM_CELLS + 1), np.ones(_NUM_CELLS + 1)
+    if high_count > 0:
+        least = _beta_quantile(high_count, high_trials - high_count + 1, high_levels)
+    if low_count < low_trials:
+        most = _beta_quantile(low_count + 1, low_trials - low_count, -low_levels)
+    # A probability that rounds to 1 is not known to be 1.
+    return float(np.min(value(np.minimum(least[1:], _BELOW_ONE), most[:-1])))
+
+
+def _normalised(weights: tuple[float, float]) -> np.ndarray:
+    """Weights of unit length, neither so small that its count would go unused."""
+    kept = np.maximum(np.asarray(weights) / np.hypot(*weights), _SMALLEST_WEIGHT)
+    return kept / np.hypot(*kept)
+
+
+def _beta_quantile(a: float, b: float, level: np.ndarray) -> np.ndarray:
+    """Quantile of Beta(a, b) at probability Phi(level), accurate in both tails."""
+    quantile = np.empty_like(level)
+    is_low = level < 0
+    quantile[is_low] = scipy.special.betaincinv(a, b, scipy.special.ndtr(level[is_low]))
+    quantile[~is_low] = scipy.special.betainccinv(a, b, scipy.special.ndtr(-level[~is_low]))
+    return quantile

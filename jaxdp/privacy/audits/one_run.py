@@ -18,12 +18,11 @@ from jaxdp.core.checks import (
     require_callable,
     require_count,
     require_key,
-    require_non_negative,
     require_real,
     require_whole,
 )
 from jaxdp.core.keys import purpose_key
-from jaxdp.privacy.audits.scores import require_audit_delta, require_confidence
+from jaxdp.privacy.audits.two_data_sets import require_audit_delta, require_confidence
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-6, 1e3
@@ -130,12 +129,7 @@ def num_correct_guesses(
 
 
 def one_run_epsilon(
-    num_correct: int,
-    *,
-    num_guesses: int,
-    num_canaries: int,
-    delta: float,
-    confidence: float = 0.95,
+    num_correct: int, *, num_guesses: int, num_canaries: int, delta: float, confidence: float = 0.95
 ) -> float:
     """The lower bound on epsilon that so many correct guesses show; 0.0 when none is shown.
 
@@ -153,26 +147,19 @@ def one_run_epsilon(
     Returns:
         The bound; 0.0 when none is shown.
 
-    Raises:
-        ValueError: an argument is outside its range.
-
     Example:
         >>> from jaxdp.privacy import one_run_epsilon
         >>> shown = one_run_epsilon(95, num_guesses=100, num_canaries=1000, delta=1e-5)
         >>> print(f"{shown:.2f}")
         2.17
     """
+    _check_counts(num_correct, num_guesses, num_canaries)
+    require_audit_delta(delta)
     require_confidence(confidence)
+    sizes = {"num_guesses": num_guesses, "num_canaries": num_canaries, "delta": delta}
     return largest_within(
         lambda epsilon: log_excess(
-            correct_guesses_tail(
-                num_correct,
-                epsilon,
-                num_guesses=num_guesses,
-                num_canaries=num_canaries,
-                delta=delta,
-            ),
-            1 - confidence,
+            correct_guesses_tail(num_correct, epsilon, **sizes), 1 - confidence
         ),
         _SMALLEST_EPSILON,
         _LARGEST_EPSILON,
@@ -182,11 +169,11 @@ def one_run_epsilon(
 def correct_guesses_tail(
     num_correct: int, epsilon: float, *, num_guesses: int, num_canaries: int, delta: float
 ) -> float:
-    r"""The largest probability of `num_correct` or more correct guesses under (epsilon, delta)-DP.
+    r"""The largest probability of v = `num_correct` or more correct guesses of r.
 
-    With $W \sim \mathrm{Binomial}(r, e^\epsilon/(1 + e^\epsilon))$, b its probabilities and
-    $\beta = P[W \ge v]$, it is $\beta + m \delta \beta (1 - \beta) / (v\, b_v)$, or 1 if that is
-    more.
+    Under (epsilon, delta)-DP in each of m canaries: with b the probabilities of
+    $W \sim \mathrm{Binomial}(r, e^\epsilon/(1 + e^\epsilon))$ and $\beta = P[W \ge v]$, it is
+    $\beta + m \delta \beta (1 - \beta) / (v\, b_v)$, or 1 if that is more.
 
     Source: for $\delta = 0$, Steinke, Nasr and Jagielski (2023), Theorem 5.2. Its term for delta,
     $2 m \delta \max_i P[v > W \ge v - i] / i$, is larger wherever the whole is below 1/2, and too
@@ -206,20 +193,11 @@ def correct_guesses_tail(
     $e_v$, as far as probabilities allow, attains the bound.
     tests/privacy/audits/test_one_run_auditing.py finds the same value by linear programming over
     all mechanisms.
-
-    Args:
-        num_correct: v.
-        epsilon: >= 0.
-        num_guesses: r.
-        num_canaries: m.
-        delta: in [0, 1).
     """
-    _check_counts(num_correct, num_guesses, num_canaries)
-    require_non_negative("epsilon", epsilon)
-    require_audit_delta(delta)
     if num_correct == 0:
         return 1.0
     counts = np.arange(num_guesses + 1)
+    # The binomial probabilities in logarithms: e^(r epsilon) would overflow.
     log_b = (
         scipy.special.gammaln(num_guesses + 1)
         - scipy.special.gammaln(counts + 1)

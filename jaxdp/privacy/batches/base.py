@@ -1,7 +1,7 @@
 """How batches are drawn from the records, in fixed shapes, and what noisy sums over them cost."""
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -30,13 +30,11 @@ def require_step(step: Any) -> None:
 
 
 class InclusionMoments(NamedTuple):
-    """How a batch varies, as a theory needs it: b_i is 1 where record i is in it, with mean q.
+    """Moments of a batch for theories: b_i is 1 where record i is in it, and has mean q.
 
-    Attributes:
-        variance: of b_i, over q^2.
-        covariance: of b_i and b_j of two records, over q^2.
-        epoch_steps: the batches of so many steps share out the records among them; None where
-            each is drawn whatever the others were.
+    `variance` is that of b_i and `covariance` that of b_i and b_j, both over q^2. The batches of
+    `epoch_steps` steps share out the records among them; None where each is drawn whatever the
+    others were.
     """
 
     variance: float
@@ -55,10 +53,26 @@ class AbstractSampler(AbstractDescription):
     num_records: eqx.AbstractVar[int]
     capacity: eqx.AbstractVar[int]
 
+    @classmethod
+    def of_share(cls, num_records: int, share: float) -> Self:
+        """The sampler whose batches hold this share of the records, or the nearest to it.
+
+        Args:
+            num_records: n, public.
+            share: expected batch size over n, in (0, 1].
+
+        Raises:
+            NotCoveredError: the sampler does not say.
+        """
+        raise NotCoveredError(
+            "a sampler that is made from a share of the records is needed (of_share), such as "
+            f"PoissonSampler, got {cls.__name__}"
+        )
+
     @property
     @abc.abstractmethod
     def adjacency(self) -> str:
-        """Who the neighbours are for whom `mechanism` is stated."""
+        """The adjacency for which `mechanism` is stated."""
 
     @property
     @abc.abstractmethod
@@ -82,10 +96,7 @@ class AbstractSampler(AbstractDescription):
     ) -> tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]:
         """A batch from random bits that nobody can predict, on the host.
 
-        Args:
-            step: its number, from 0.
-            noise: the source of what has to be secret.
-            key: for what need not be.
+        `noise` is the source of what has to be secret, `key` that of what need not be.
         """
 
     @property
@@ -102,24 +113,27 @@ class AbstractSampler(AbstractDescription):
     def inclusion_moments(self) -> InclusionMoments:
         """Variance and covariance of which records are in a batch, for theories.
 
-        Raises:
-            NotCoveredError: the sampler does not say, its batches differ in size from step to step
-                of an epoch, or they overflow.
+        NotCoveredError where the sampler does not say, or its batches differ in size or overflow.
         """
         raise NotCoveredError(
             "a sampler that says how its batches vary is needed (inclusion_moments), such as "
             f"PoissonSampler, got {type(self).__name__}"
         )
 
+    def most_batches(self, num_steps: int) -> int | None:
+        """The most batches, of the first `num_steps` of one key, that one record can be in.
+
+        None where no number below `num_steps` is proved.
+        """
+        return None
+
     @abc.abstractmethod
     def mechanism(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:
-        """What noisy sums of clipped terms over the first batches cost together.
+        """The mechanism that noisy sums of clipped terms over the first `num_steps` batches are.
 
-        Args:
-            noise_multiplier: standard deviation of the noise on a *sum* over the clip norm.
-            num_steps: how many batches are used, each once.
+        `noise_multiplier` is the standard deviation of the noise on a *sum* over the clip norm.
         """
 
     def charges(self, num_steps: int) -> tuple[str, ...]:
-        """What a record pays for, in words, beyond those of the `mechanism`."""
+        """Sentences on what a record pays for, beyond the assumptions of the `mechanism`."""
         return ()

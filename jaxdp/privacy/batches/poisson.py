@@ -16,13 +16,7 @@ import scipy
 from jaxtyping import Array, UInt32
 
 from jaxdp.core.arrays import plain_number
-from jaxdp.core.checks import (
-    concrete,
-    host_number,
-    require_count,
-    require_key,
-    require_kind,
-)
+from jaxdp.core.checks import concrete, host_number, require_count, require_key, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
@@ -56,10 +50,6 @@ class PoissonSampler(AbstractSampler):
             data sets. None: the least that overflows with probability at most 1e-30 a step, also
             for a neighbour with one record more: at rate 1 that is num_records + 1.
 
-    Raises:
-        ValueError: a value is out of its range.
-        TypeError: a count is not a Python int.
-
     Example:
         >>> from jaxdp.privacy import PoissonSampler
         >>> sampler = PoissonSampler(num_records=1000, sampling_rate=0.0625)
@@ -85,6 +75,16 @@ class PoissonSampler(AbstractSampler):
         if capacity is None:
             capacity = self._least_capacity()
         self.capacity = require_count("capacity", capacity)
+
+    @classmethod
+    def of_share(cls, num_records: int, share: float):
+        """The sampler whose sampling rate is this share of the records.
+
+        Args:
+            num_records: n, public.
+            share: the sampling rate, in (0, 1].
+        """
+        return cls(num_records, share)
 
     def _argument(self, name):
         # A capacity that was chosen for one rate would overflow at a larger one.
@@ -195,7 +195,7 @@ class PoissonSampler(AbstractSampler):
 
 
 def _as_coins(rate: float) -> int:
-    """How many of the 2^32 values of 32 bits draw a record."""
+    """The number of the 2^32 values of 32 bits that draw a record."""
     return round(rate * _COINS)
 
 
@@ -293,7 +293,7 @@ class PoissonSubsampledGaussian(AbstractMechanism):
         )
 
     def _least_delta(self) -> str:
-        """Up to which delta nothing is left for epsilon, in words, unless that is negligible."""
+        """Words on the delta up to which nothing is left for epsilon, if it is not negligible."""
         used_up = min(1.0, self.sampled.failure)
         if used_up < _NEGLIGIBLE_DELTA:
             return ""

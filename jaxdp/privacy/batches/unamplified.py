@@ -1,14 +1,18 @@
-"""Samplers without amplification: a record pays in full for each batch that it can be in."""
+"""Batches without amplification: a record pays in full for each batch that it can be in."""
 
 import abc
 import math
 
 import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
 
-from jaxdp.core.checks import concrete, require_count, require_kind
+from jaxdp.core.checks import concrete, require_count, require_key, require_kind
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import host_scalar
-from jaxdp.privacy.batches.base import AbstractSampler, InclusionMoments
+from jaxdp.privacy.batches.base import AbstractSampler, InclusionMoments, require_step
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
@@ -32,10 +36,6 @@ class AbstractUnamplifiedSampler(AbstractSampler):
     Args:
         num_records: n, public.
         batch_size: B <= n, public.
-
-    Raises:
-        ValueError: a batch would hold more records than there are.
-        TypeError: a count is not a Python int.
     """
 
     num_records: int = eqx.field(static=True)
@@ -53,9 +53,22 @@ class AbstractUnamplifiedSampler(AbstractSampler):
     def uses(self, num_steps: int) -> int:
         """The most batches, of the first `num_steps` of one key, that one record can be in."""
 
+    def most_batches(self, num_steps):
+        return self.uses(num_steps)
+
+    @classmethod
+    def of_share(cls, num_records: int, share: float):
+        """The sampler of the batch size nearest to a share of the records.
+
+        Args:
+            num_records: n, public.
+            share: B/n, in (0, 1].
+        """
+        return cls(num_records, max(1, round(share * num_records)))
+
     @property
     def batch_size(self) -> int:
-        """B, which is also how many records a batch has room for."""
+        """The size B of a batch, which is also its capacity."""
         return self.capacity
 
     @property
@@ -83,7 +96,7 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         return GaussianMechanism(root / multiplier if multiplier > 0 else math.inf)
 
     def charges(self, num_steps):
-        uses = self.uses(require_count("num_steps", num_steps))
+        uses = self.uses(num_steps)
         return (
             f"a replaced record moves the sum of a batch by twice the clip norm at most and is in "
             f"{uses} of the {num_steps} batches at most: mu = 2 sqrt({uses}) / noise_multiplier; "
@@ -91,7 +104,106 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         )
 
 
-def moments_of_sets(num_records: int, batch_size: int, epoch_steps: int | None) -> InclusionMoments:
+class ShuffledEpochs(AbstractUnamplifiedSampler):
+    r"""Shuffled epochs: every record is in one batch of each; `batch_size` = n is the full batch.
+
+    In one epoch a record is in one batch, whose sum moves by 2C at most when it is replaced; the
+    other batches are the same on both data sets. So an epoch is one Gaussian mechanism, and E of
+    them, the last one maybe not finished, compose to $\mu = 2\sqrt{E}$ over the noise multiplier,
+    whatever the order of the records, as long as it does not depend on them. That the order is
+    random and secret is not made use of. Proved for replace-one.
+
+    Args:
+        num_records: n, public.
+        batch_size: B <= n; the last batch of an epoch has what is left.
+
+    Example:
+        >>> from jaxdp.privacy import ShuffledEpochs
+        >>> sampler = ShuffledEpochs(num_records=1000, batch_size=50)
+        >>> sampler.steps_per_epoch, sampler.uses(25)  # 25 steps begin two epochs
+        (20, 2)
+        >>> print(f"mu = {sampler.mechanism(10.0, num_steps=25).mu:.3f}")
+        mu = 0.283
+    """
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches one epoch has."""
+        return -(-self.num_records // self.capacity)
+
+    def sample(self, step, *, key):
+        require_key(key)
+        require_step(step)
+        epoch, place = jnp.divmod(jnp.asarray(step), self.steps_per_epoch)
+        order = jnp.arange(self.num_records)
+        if self.steps_per_epoch > 1:
+            key = numbered_key(purpose_key(key, "sampling"), epoch)
+            order = jr.permutation(key, order)
+        places = place * self.capacity + jnp.arange(self.capacity)
+        is_real = places < self.num_records
+        return jnp.where(is_real, order[jnp.where(is_real, places, 0)], 0), is_real
+
+    @property
+    def needs_one_key(self):
+        # With a new order in every step a record could be in every batch of an epoch.
+        return self.steps_per_epoch > 1
+
+    def uses(self, num_steps):
+        """The number of epochs that are begun."""
+        return -(-num_steps // self.steps_per_epoch)
+
+    @property
+    def inclusion_moments(self):
+        if self.num_records % self.capacity:
+            raise NotCoveredError(
+                f"batches of one size are needed: expected a batch_size that divides num_records = "
+                f"{self.num_records}, got {self.capacity}"
+            )
+        return _moments_of_sets(self.num_records, self.capacity, self.steps_per_epoch)
+
+
+class FixedSizeBatches(AbstractUnamplifiedSampler):
+    r"""Batches of B records, drawn uniformly in every step, whatever earlier steps drew.
+
+    T noisy sums cost $\mu = 2\sqrt{T}$ over the noise multiplier z. No amplification is claimed:
+    a record is paid for in every step, as if it were in every batch
+    (`AbstractUnamplifiedSampler` has the proof).
+
+    Args:
+        num_records: n, public.
+        batch_size: B <= n, public.
+
+    Example:
+        >>> from jaxdp.privacy import FixedSizeBatches
+        >>> sampler = FixedSizeBatches(num_records=1000, batch_size=50)
+        >>> print(f"mu = {sampler.mechanism(10.0, num_steps=25).mu:.1f}, {sampler.adjacency}")
+        mu = 1.0, replace-one
+    """
+
+    def sample(self, step, *, key):
+        require_key(key)
+        require_step(step)
+        key = numbered_key(purpose_key(key, "sampling"), step)
+        # The first of a random order are a uniformly random set.
+        drawn = jr.permutation(key, jnp.arange(self.num_records))[: self.capacity]
+        return drawn, jnp.ones(self.capacity, bool)
+
+    @property
+    def needs_one_key(self):
+        return False
+
+    def uses(self, num_steps):
+        """All steps: a record may be drawn in every one."""
+        return num_steps
+
+    @property
+    def inclusion_moments(self):
+        return _moments_of_sets(self.num_records, self.capacity, None)
+
+
+def _moments_of_sets(
+    num_records: int, batch_size: int, epoch_steps: int | None
+) -> InclusionMoments:
     """The moments of a batch that is a uniformly random set of B of the n records."""
     rest = (num_records - batch_size) / batch_size
     joint = -rest / (num_records - 1) if num_records > 1 else 0.0

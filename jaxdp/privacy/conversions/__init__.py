@@ -1,1 +1,1 @@
-"""From one guarantee to another: Gaussian DP, zCDP, sampling and (epsilon, delta)."""
+"""Conversions between guarantees: Gaussian DP, zCDP, sampling and (epsilon, delta)."""

@@ -1,4 +1,4 @@
-"""Where monotone functions change their sign, on the host in float64 or traced.
+"""Roots of monotone functions, approached from one side: on the host in float64, or traced.
 
 A privacy bound is inverted inside a bracket that is only ever narrowed: the end that is returned is
 on the side that was asked for. On the host the bracket is halved on a logarithmic scale to a factor
@@ -26,15 +26,9 @@ def largest_within(
 ) -> float:
     """The largest x, to rounding, with excess(x) <= 0, for a function that changes its sign once.
 
-    Only signs decide; the function's size proposes where to look next.
-
-    Args:
-        excess: positive above some point, and not below.
-        strictly: whether x has to have excess(x) < 0.
-
-    Returns:
-        A number at which that was seen to hold, and at the next float64 not to: 0.0 when it fails
-        at `lowest`, infinity when it holds at `highest`.
+    Only signs decide; the function's size proposes where to look next. `strictly` asks for
+    excess(x) < 0. The answer was seen to hold, and at the next float64 not to: it is 0.0 where that
+    fails at `lowest`, infinity where it holds at `highest`.
     """
     known: dict[float, float] = {}
 

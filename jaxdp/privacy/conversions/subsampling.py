@@ -35,7 +35,7 @@ from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
 
 # Integer orders: their sums have positive terms only.
 _ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]
-# What a Renyi divergence may lose to rounding in one step.
+# The most that rounding takes off a Renyi divergence in one step.
 _ORDER_ROUNDING = 1e-12
 # Each step's delta is known to a few units in the last place of 1, and its Fourier transform adds
 # about as much. Derived: replacing one step by another whose curve is d higher raises the
@@ -49,15 +49,15 @@ _POINTS_OF_SPREAD, _LEAST_POINTS, _MOST_POINTS = 16, 1100, 2**18
 # their time, and the most.
 _MOST_POINTS_OF_ALL, _POINTS_OF_REACH, _MOST_POINTS_OF_REACH = 2**21, 2**21, 2**23
 _MOST_STEPS, _MOST_RUNS = 10**6, 64
-# Below this spacing rounding of a step's curve is no longer small beside its probabilities.
+# The least spacing at which rounding of a step's curve is small beside its probabilities.
 _LEAST_STEP = 1e-8
 # More noise than this is counted as this much.
 _LARGEST_NOISE = 1e12
-# Up to which loss of a step grids were compared with exact values.
+# The largest loss of a step for which grids were compared with exact values.
 _LARGEST_LOSS = 1e5
 # e to the minus this is far above the least number of float64.
 _LARGEST_EXPONENT = 600.0
-# What is taken off delta for failures: a much smaller share would be lost in its rounding.
+# The least share taken off delta for failures: a smaller one would be lost in its rounding.
 _LEAST_SHARE = 1e-6
 # Cells of a sweep and of a plan ask for the same budgets again.
 _remembered = functools.lru_cache(maxsize=1024)
@@ -66,12 +66,8 @@ _remembered = functools.lru_cache(maxsize=1024)
 class SampledGaussian(NamedTuple):
     """A run of noisy sums over Poisson samples of terms of norm 1 at most.
 
-    Attributes:
-        sampling_rate: q in (0, 1], the probability of one record in one step; 1 for a Gaussian
-            mechanism.
-        noise_multiplier: standard deviation of the noise on a sum over the largest term, >= 0.
-        num_steps: >= 1.
-        failure: probability of what nothing is claimed of; it adds to delta.
+    `sampling_rate` is the probability of one record in one step, 1 for a Gaussian mechanism;
+    `failure` the probability of what nothing is claimed of, which adds to delta.
     """
 
     sampling_rate: float
@@ -80,40 +76,13 @@ class SampledGaussian(NamedTuple):
     failure: float = 0.0
 
 
-def subsampled_gaussian_epsilon(
-    sampling_rate: float, noise_multiplier: float, num_steps: int, delta: float, adjacency: str
-) -> float:
-    """An upper bound on epsilon at delta of one run, on the host; exact without subsampling.
-
-    Args:
-        sampling_rate, noise_multiplier, num_steps: of the `SampledGaussian`.
-        delta, adjacency: as for `composed_epsilon`.
-
-    Raises:
-        ImportError: dp_accounting is not installed.
-    """
-    run = SampledGaussian(sampling_rate, noise_multiplier, num_steps)
-    return composed_epsilon((run,), delta, adjacency)
-
-
 def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
     """An upper bound on epsilon at delta of runs that follow one another, on the host.
 
     Steps of one kind are counted together, whatever run they are of, so that a run in parts costs
-    what the whole does.
-
-    Args:
-        runs: at least one; what each of them sums may depend on what those before it released, but
-            its rate, noise and number of steps may not.
-        delta: in (0, 1).
-        adjacency: "add-or-remove-one" or "zero-out-one".
-
-    Returns:
-        Infinity where the runs' failures use delta up.
-
-    Raises:
-        TypeError: a noise multiplier or delta is traced.
-        ImportError: dp_accounting is not installed.
+    what the whole does. What a run sums may depend on what those before it released, but its rate,
+    noise and number of steps may not. The adjacency is "add-or-remove-one" or "zero-out-one". The
+    bound is infinite where the runs' failures use delta up.
     """
     values = [concrete(value) for value in (delta, *(run.noise_multiplier for run in runs))]
     if any(value is None for value in values):
@@ -180,7 +149,7 @@ def renyi_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: st
         return math.inf
     accountant = accounting.rdp.RdpAccountant(_ORDERS, _relation(accounting, adjacency))
     for run in runs:
-        # Of more noise the square may overflow.
+        # The square of more noise may overflow.
         noise = min(run.noise_multiplier, _LARGEST_NOISE)
         accountant.compose(_event(accounting, run._replace(noise_multiplier=noise)))
     rounding = _ORDER_ROUNDING * sum(run.num_steps for run in runs)
@@ -225,7 +194,7 @@ def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
         # Ten standard deviations hold all but e^-50 of the noise.
         largest = _mixed(rate, 10 * precision + precision**2 / 2)
         spread = min(rate * math.sqrt(math.expm1(min(precision**2, 100))), precision)
-        # Of steps that draw the record: rare losses that are large.
+        # The rare and large losses of steps that draw the record.
         drawn = math.sqrt(rate) * _mixed(rate, precision + precision**2 / 2)
         variance = num_steps * max(spread, drawn) ** 2
         # dp_accounting keeps all but 1e-15 of a composition, by Chernoff bounds of these orders.
@@ -235,7 +204,7 @@ def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
         largests.append(largest)
     if max(largests) > _LARGEST_LOSS or max(run.num_steps for run in runs) > _MOST_STEPS:
         return None
-    # As coarse as serves every run, or as is needed to bound the work. Losses that are small on
+    # The spacing is as coarse as serves every run, or as bounds the work. Losses that are small on
     # such a grid are then bounded by larger ones, of less noise.
     wanted = max(min(spreads) / _POINTS_OF_SPREAD, reach / _POINTS_OF_REACH)
     wanted = min(wanted, min(largests) / _LEAST_POINTS)

@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int, UInt64
 
-from jaxdp.core.checks import host_array, require_count, require_kind
+from jaxdp.core.checks import host_array
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved, require_mechanism
 from jaxdp.privacy.secret.rounded_normals import rounded_sums
 
@@ -80,10 +80,6 @@ class SecretNoise(eqx.Module):
             one can be guessed, and `proved` then claims nothing.
         context: what has been hashed along with the seed (`hiding`).
 
-    Raises:
-        TypeError: the seed is not an int.
-        ValueError: it is negative.
-
     Example:
         >>> from jaxdp.privacy import SecretNoise
         >>> SecretNoise().is_guessable  # from the operating system
@@ -111,7 +107,7 @@ class SecretNoise(eqx.Module):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether a second run may take it and cost what its account says.
+        """Whether a second run with this noise costs what its account says.
 
         The operating system's numbers are others at every call; what a guessable seed draws costs
         infinity once and twice.
@@ -119,7 +115,7 @@ class SecretNoise(eqx.Module):
         return self.seed is None or self.is_guessable
 
     def proved(self, mechanism: AbstractMechanism) -> AbstractMechanism:
-        """What stays proved of a mechanism with this noise: nothing where it can be guessed."""
+        """The mechanism that is proved with this noise: `Unproved` where it can be guessed."""
         require_mechanism("mechanism", mechanism)
         if not self.is_guessable:
             return mechanism
@@ -130,10 +126,7 @@ class SecretNoise(eqx.Module):
         )
 
     def assumptions(self, *lines: str) -> tuple[str, ...]:
-        """The lines of a guarantee with this noise, and what it needs of the random bits.
-
-        None where the noise can be guessed: nothing is guaranteed then.
-        """
+        """The lines of a guarantee with this noise, and what it needs of the random bits."""
         if self.is_guessable:
             return ()
         if self.seed is None:
@@ -150,9 +143,6 @@ class SecretNoise(eqx.Module):
         Were the noise of two sums that differ the same, if only by the rounding of another device
         or by a function of the same name, their difference would be released as it is. So all
         that is hidden, and all that is public, is hashed along with the seed.
-
-        Args:
-            numbers: arrays, numbers, strings and bytes.
         """
         if self.seed is None:
             return self
@@ -166,7 +156,6 @@ class SecretNoise(eqx.Module):
 
     def words(self, count: int, purpose: str) -> UInt64[np.ndarray, " count"]:
         """64 uniform bits, `count` times; with a seed, others for every purpose."""
-        require_count("count", count, least=0)
         return np.frombuffer(self._bytes(count * _WORD_BYTES, purpose), np.dtype("<u8"))
 
     def normals(self, shape: int | tuple[int, ...], purpose: str) -> Float[np.ndarray, "*shape"]:
@@ -176,9 +165,6 @@ class SecretNoise(eqx.Module):
         tail, where float64 is fine, no uniform number is rounded, and the largest is 9.16.
         """
         shape = (shape,) if isinstance(shape, int) else shape
-        require_kind("shape", shape, (tuple, list), "a length or a tuple of lengths")
-        for length in shape:
-            require_count("every length of shape", length, least=0)
         words = self.words(math.prod(shape), purpose)
         sizes = -scipy.special.ndtri(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)
         return np.where(words & np.uint64(1), sizes, -sizes).reshape(shape)
@@ -198,9 +184,6 @@ class SecretNoise(eqx.Module):
             values: x, of size at most 2^62.
             std: s, public: of the noise on each value; 0 < s <= 2^58.
             purpose: what it is for, in words: with a seed, every purpose has noise of its own.
-
-        Raises:
-            ValueError: a standard deviation is out of its range.
         """
         given = host_array("std", std)
         whole = np.asarray(values)
@@ -223,11 +206,10 @@ class SecretNoise(eqx.Module):
         return ((high + rounded) << shift).reshape(whole.shape)
 
     def _bytes(self, count: int, purpose: str) -> bytes:
-        """From the operating system, or SHAKE-256 of seed, purpose and context.
+        """Random bytes of the operating system, or SHAKE-256 of seed, purpose and context.
 
         Each is preceded by its length, so that no two triples collide.
         """
-        require_kind("purpose", purpose, str, "what the noise is for, in words")
         if self.seed is None:
             return os.urandom(count)
         hashed = hashlib.shake_256(b"jaxdp secret noise")

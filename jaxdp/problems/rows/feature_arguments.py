@@ -2,12 +2,8 @@
 
 from typing import Any
 
-from jaxdp.core.checks import (
-    require_finite,
-    require_kind,
-    require_shape,
-)
-from jaxdp.losses import AbstractLipschitzLoss, AbstractLoss, Squared
+from jaxdp.core.checks import require_finite, require_kind, require_shape
+from jaxdp.losses import AbstractLoss, Squared
 
 # Of a problem whose loss is not named.
 SQUARED = Squared()
@@ -15,10 +11,7 @@ SQUARED = Squared()
 
 def require_loss(loss: Any) -> None:
     """Raise TypeError unless it is a loss of predictions."""
-    expected = "one of jaxdp.losses such as Squared()"
-    if isinstance(loss, AbstractLipschitzLoss):
-        expected += ", Huber(w), Logistic() or Softmax(k), not a loss of the kernel learners alone"
-    require_kind("loss", loss, AbstractLoss, expected)
+    require_kind("loss", loss, AbstractLoss, "one of jaxdp.losses such as Squared()")
 
 
 def require_arrays(train: tuple[str, Any, Any], test: tuple[str, Any, Any]) -> None:
@@ -51,7 +44,7 @@ def require_labels(problem: Any) -> None:
 
 def reason_not_squared(problem: Any) -> str | None:
     """Why what is written for $(f - y)^2$ alone does not hold for the problem, or None."""
-    if isinstance(problem.loss, Squared):
+    if problem.loss.square_curvature == SQUARED.square_curvature:
         return None
     return f"it describes the squared loss, got {type(problem.loss).__name__}"
 

@@ -23,11 +23,10 @@ from jaxdp.core.checks import (
     concrete,
     require_finite,
     require_non_negative,
-    require_scalar,
     require_shape,
 )
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.losses import AbstractLoss, HalfSquared, Squared
+from jaxdp.losses import AbstractLoss
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.feature_arguments import (
     SQUARED,
@@ -137,7 +136,6 @@ class AbstractFeatureProblem(AbstractProblem):
                 f"the closed form needs the squared loss: {reason}; give the problem "
                 "loss=jaxdp.losses.Squared(), or simulate training without noise"
             )
-        require_scalar("ridge", ridge)
         require_non_negative("ridge", ridge)
         train, test = self.host_features()
         solution = ridge_coefficients(
@@ -160,7 +158,7 @@ class AbstractFeatureProblem(AbstractProblem):
             NotCoveredError: the loss is no square: then a mode has no rate of its own.
             ValueError: there are not that many eigenvalues.
         """
-        if not isinstance(self.loss, Squared | HalfSquared):
+        if self.loss.square_curvature is None:
             raise NotCoveredError(
                 "a mode is learnt at a rate of its own under a square alone: expected the loss "
                 f"Squared() or HalfSquared(), got {type(self.loss).__name__}; "
@@ -320,10 +318,10 @@ class ReducedFeatures(AbstractFeatureProblem):
         r"""$2n/(c\lambda_{max})$: the step size from which unclipped gradient descent diverges.
 
         c is the loss's curvature, 2 for the squared loss; where the loss curves less than its bound
-        a larger step may still do. NaN where the factor is traced, infinite where it is zero.
+        a larger step may still do. NaN where factor or loss is traced, infinite where it is zero.
         """
-        if isinstance(self.train_factor, Tracer):
+        curvature = concrete(self.loss.curvature_bound)
+        if curvature is None or isinstance(self.train_factor, Tracer):
             return math.nan
         largest = largest_eigenvalue(self.train_factor)
-        curvature = self.loss.curvature_bound * largest
-        return 2 * self.num_train / curvature if largest > 0 else math.inf
+        return 2 * self.num_train / (float(curvature) * largest) if largest > 0 else math.inf

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxdp.core.checks import require_count, require_non_negative
+from jaxdp.core.checks import require_count
 from jaxdp.losses import Squared
 
 
@@ -64,11 +64,7 @@ def ridge_coefficients(
         labels: Y, (num_train,).
         ridge: lambda >= 0.
         accuracy: of the features, relative to their norm; smaller singular values count as 0.
-
-    Raises:
-        ValueError: the ridge is negative or not finite.
     """
-    require_non_negative("ridge", ridge)
     left, values, right = np.linalg.svd(features, full_matrices=False)
     rounding = max(max(features.shape) * np.finfo(np.float64).eps, 4 * accuracy)
     kept = values > (rounding * values.max(initial=0) if ridge == 0 else 0)

@@ -146,8 +146,6 @@ class RandomFeatures(AbstractFeatureProblem):
         if self.weights is not None:
             require_shape("weights", self.weights, (None, self.dim))
             require_filled("weights", self.weights)
-        require_finite("train_labels", self.train_labels)
-        require_finite("test_labels", self.test_labels)
         require_labels(self)
 
     @classmethod

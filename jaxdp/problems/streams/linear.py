@@ -26,12 +26,11 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.keys import numbered_key
 from jaxdp.data.standardisation import standardise
-from jaxdp.losses import HalfSquared, Huber
+from jaxdp.losses import AbstractResidualLoss, HalfSquared
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
-from jaxdp.problems.streams.covariance_basis import covariance_basis
 from jaxdp.problems.streams.eigenvalue_blocks import Blocks, blocks_of, multiplicities_of
 from jaxdp.problems.streams.input_scales import InputScales
-from jaxdp.problems.streams.scale_estimate import estimated_scales
+from jaxdp.problems.streams.surrogate import covariance_basis, estimated_scales
 
 _MEAN_TOLERANCE = 1e-5
 _LEAST_SQUARES = HalfSquared()
@@ -51,11 +50,11 @@ class LinearRegression(AbstractLinearModelProblem):
         target: theta* in that eigenbasis.
         label_noise: zeta, a standard deviation, >= 0.
         input_scales: the law of s; None for s = 1, Gaussian inputs.
-        loss: whose gradients are descended: `jaxdp.losses.HalfSquared()` or
-            `jaxdp.losses.Huber(width)`, which cuts the residual at its width.
+        loss: whose gradients are descended, any loss of residuals of `jaxdp.losses` with the square
+            halved: `HalfSquared()`, or `Huber(width)`, which cuts the residual at its width.
 
     Raises:
-        TypeError: another loss.
+        TypeError: it is no such loss.
         ValueError: shapes differ, an eigenvalue is negative, the mean is not 1.
 
     Example:
@@ -71,7 +70,7 @@ class LinearRegression(AbstractLinearModelProblem):
     target: Float[Array, " dim"]
     label_noise: Float[Array, ""]
     input_scales: InputScales | None
-    loss: HalfSquared | Huber
+    loss: AbstractResidualLoss
     # How often each distinct eigenvalue comes, which sets shapes; None where it was traced.
     _multiplicities: tuple[int, ...] | None = eqx.field(static=True, init=False)
 
@@ -90,8 +89,11 @@ class LinearRegression(AbstractLinearModelProblem):
         if input_scales is not None:
             require_kind("input_scales", input_scales, InputScales, "jaxdp.InputScales or None")
         self.input_scales = input_scales
-        expected = "jaxdp.losses.HalfSquared() or jaxdp.losses.Huber(width)"
-        require_kind("loss", loss, (HalfSquared, Huber), expected)
+        examples = "jaxdp.losses.HalfSquared() or jaxdp.losses.Huber(width)"
+        expected = f"a loss of residuals, such as {examples}"
+        require_kind("loss", loss, AbstractResidualLoss, expected)
+        if loss.square_curvature not in (None, 1):
+            raise TypeError(f"expected loss to be {expected}, got {loss!r}: the square is halved")
         self.loss = loss
         _check(self.spectrum, self.target, self.label_noise)
         self._multiplicities = multiplicities_of(self.spectrum)
@@ -176,7 +178,7 @@ class LinearRegression(AbstractLinearModelProblem):
             inputs: table of shape (rows, dim), with rows > dim + 1.
             labels: shape (rows,).
             input_scales: whether the surrogate has the rows' scales too, as estimated from their
-                lengths (`jaxdp.problems.streams.scale_estimate`), or is Gaussian.
+                lengths (`jaxdp.problems.streams.surrogate`), or is Gaussian.
             loss: as for the constructor; the target is least squares' whatever it is.
 
         Raises:
@@ -230,12 +232,14 @@ class LinearRegression(AbstractLinearModelProblem):
 
     @property
     def is_valid(self):
-        spectrum, target, label_noise, slope_bound = in_numpy(
-            (self.spectrum, self.target, self.label_noise, self.loss.slope_bound)
+        bounds = self.loss.slope_bound, self.loss.curvature_bound
+        spectrum, target, label_noise, slope_bound, curvature_bound = in_numpy(
+            (self.spectrum, self.target, self.label_noise, *bounds)
         )
         # The mean of a traced float32 spectrum is known to rounding.
         mean_is_one = abs(spectrum.mean() - 1) < 10 * _MEAN_TOLERANCE
         positive = (spectrum >= 0).all() & (label_noise >= 0) & (slope_bound > 0)
+        positive = positive & (curvature_bound > 0)
         if self.input_scales is not None:
             positive = positive & self.input_scales.is_valid
         return mean_is_one & positive & (abs(target) < math.inf).all()

@@ -16,8 +16,8 @@ from jaxdp.core.arrays import as_float, as_wide_float
 from jaxdp.core.numerics.one_at_a_time import one_at_a_time
 from jaxdp.data.standardisation import standardise
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
-from jaxdp.problems.streams.covariance_basis import covariance_basis
 from jaxdp.problems.streams.linear import LinearRegression
+from jaxdp.problems.streams.surrogate import covariance_basis
 
 # A held-out half that has fewer than this share of a direction's variance says nothing about it.
 _SEEN = 1e-4

@@ -13,17 +13,16 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jax import lax
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jax.lax import Precision
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.base import AbstractRowsAlgorithm
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.losses import AbstractClassificationLoss
 from jaxdp.problems.rows.features import ReducedFeatures
 from jaxdp.simulation.base import Progress
 from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of
-from jaxdp.simulation.rows.row_products import clipped_slopes, gradient_sums, predictions_of
 
 Draw = Callable[[Key[Array, ""], Int[Array, ""], int, Any], Float[Array, " count"]]
 """Standard normals from a run's key, the number of the step, their number and their type.
@@ -38,7 +37,8 @@ def independent_normals(key, step, count, dtype):
 
 
 class _State(eqx.Module):
-    # The coordinates that the algorithm's steps move, and those that only collect noise.
+    # Of what is released: the coordinates that the algorithm's steps move, and those that only
+    # collect noise.
     stepped: Float[Array, "runs stepped *outputs"]
     noisy: Float[Array, "runs noisy *outputs"]
     inner: PyTree  # of the algorithm
@@ -71,8 +71,7 @@ class RowRuns(AbstractRuns):
         return _advance(self.problem, self.algorithm, self.keys, state, bounds, self.draw)
 
     def finish(self, state):
-        released = self.algorithm.released(state.stepped, state.inner)
-        return None, jnp.concatenate([released, state.noisy], axis=1)
+        return None, jnp.concatenate([state.stepped, state.noisy], axis=1)
 
     def time(self, steps):
         dtype = float_dtype(self.problem, self.algorithm)
@@ -114,7 +113,7 @@ def _begin(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, keys):
     # Asked for its shape alone, a batch uses no key up.
     batch = eqx.filter_eval_shape(algorithm.batch, jnp.asarray(0), keys)
     used = None if batch is None else zero
-    state = _State(stepped, noisy, algorithm.init(stepped), zero, used)
+    state = _State(stepped, noisy, algorithm.start(stepped), zero, used)
     read = jax.tree.map(lambda value: value[:, None], _record(problem, algorithm, state))
     return state, Reading(*read)
 
@@ -128,7 +127,8 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
     num_seen = problem.train_factor.shape[1]
 
     def step(index, state: _State):
-        predictions = predictions_of(state.stepped[:, :num_seen], problem.train_factor)
+        iterate = algorithm.iterate(state.stepped, state.inner)
+        predictions = predictions_of(iterate[:, :num_seen], problem.train_factor)
         slopes = problem.loss.slope(predictions, problem.train_labels[None])
         slopes, is_clipped = clipped_slopes(algorithm, slopes, norms)
         batch, used = algorithm.batch(index, keys), None
@@ -138,7 +138,7 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
             used = state.used + batch.mean(axis=1, dtype=state.clipped.dtype)
         total = _padded(gradient_sums(slopes, problem.train_factor), state.stepped.shape[1])
         noise = _noise(draw, std, noise_keys, index + 1, state.stepped)
-        stepped, inner = algorithm.step(state.stepped, state.inner, total, noise, problem.num_train)
+        stepped, inner = algorithm.move(state.stepped, state.inner, total, noise, problem.num_train)
         clipped = state.clipped + is_clipped.mean(axis=1, dtype=state.clipped.dtype)
         return _State(stepped.astype(state.stepped.dtype), state.noisy, inner, clipped, used)
 
@@ -161,7 +161,7 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
 def _record(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: _State):
     """What a `Reading` has of each run: of the released model, and since the last record."""
     loss, features = problem.loss, problem.test_features()
-    released = algorithm.released(state.stepped, state.inner)
+    released = state.stepped
     num_stepped, num_seen = released.shape[1], problem.train_factor.shape[1]
     on_test = predictions_of(released, features[:, :num_stepped])
     on_test += predictions_of(state.noisy, features[:, num_stepped:])
@@ -169,9 +169,9 @@ def _record(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: _
     test = on_test, problem.test_labels[None]
     train = on_train, problem.train_labels[None]
     values = {"train_risk": jnp.mean(loss.value(*train), axis=1)}
-    if isinstance(loss, AbstractClassificationLoss):
-        values["accuracy"] = jnp.mean(loss.correct_share(*test), axis=1)
-        values["train_accuracy"] = jnp.mean(loss.correct_share(*train), axis=1)
+    for prefix, rows in (("", test), ("train_", train)):
+        measures = loss.measures(*rows)
+        values |= {f"{prefix}{name}": jnp.mean(each, axis=1) for name, each in measures.items()}
     sums = {"clipped": state.clipped, "used": state.used}
     sums = {name: total for name, total in sums.items() if total is not None}
     return jnp.mean(loss.value(*test), axis=1), sums, values
@@ -200,3 +200,43 @@ def _padded(gradients, count: int):
     """Gradients with zeros for the coordinates that no training row has."""
     missing = count - gradients.shape[1]
     return jnp.pad(gradients, ((0, 0), (0, missing)) + ((0, 0),) * (gradients.ndim - 2))
+
+
+def predictions_of(
+    parameters: Float[Array, "runs features *outputs"], features: Float[Array, "rows features"]
+) -> Float[Array, "runs rows *outputs"]:
+    """What the model of each run predicts for the rows."""
+    # Residuals decide a clip: products at full precision, here and below.
+    if parameters.ndim == 2:
+        return jnp.matmul(parameters, features.T, precision=Precision.HIGHEST)
+    return jnp.einsum("rfk,nf->rnk", parameters, features, precision=Precision.HIGHEST)
+
+
+def gradient_sums(
+    slopes: Float[Array, "runs rows *outputs"], features: Float[Array, "rows features"]
+) -> Float[Array, "runs features *outputs"]:
+    """The sum over the rows of slope times features."""
+    # A rounded sum of clipped gradients is a longer one.
+    if slopes.ndim == 2:
+        return jnp.matmul(slopes, features, precision=Precision.HIGHEST)
+    return jnp.einsum("rnk,nf->rfk", slopes, features, precision=Precision.HIGHEST)
+
+
+def clipped_slopes(
+    algorithm: AbstractRowsAlgorithm,
+    slopes: Float[Array, "runs rows *outputs"],
+    feature_norms: Float[Array, " rows"],
+) -> tuple[Float[Array, "runs rows *outputs"], Bool[Array, "runs rows"]]:
+    r"""The slopes as the algorithm clips them, and which samples were clipped.
+
+    The gradient of a sample with features $\varphi$ and slopes s, one an output, is the matrix
+    $\varphi s^\top$, of norm $\|\varphi\|\,\|s\|$: its slopes are scaled together, as one slope of
+    their norm would be.
+    """
+    if slopes.ndim == 2:
+        return algorithm.clipped_slopes(slopes, feature_norms)
+    lengths = jnp.linalg.norm(slopes, axis=-1)
+    clipped, is_clipped = algorithm.clipped_slopes(lengths, feature_norms)
+    is_zero = clipped == 0
+    factors = clipped / jnp.where(is_zero, 1, lengths)
+    return jnp.where(is_zero[..., None], 0, slopes * factors[..., None]), is_clipped

@@ -7,12 +7,12 @@ linear and does the same to every coordinate commutes with the rotation, which l
 noise as it is; test_everyday_simulation checks that in law against NumPy.
 """
 
+from typing import ClassVar
+
 import jax
 from jax.core import Tracer
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
-from jaxdp.algorithms.pair import require_pair
-from jaxdp.algorithms.private_optimiser.on_rows import algorithm_on_rows, reason_not_on_rows
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.algorithms.transformations.linear_state import linear_state
@@ -52,17 +52,16 @@ class FunctionSpace(AbstractSimulator):
         (True, (3, 101))
     """
 
-    def covers(self, problem, algorithm):
-        require_pair(problem, algorithm)
+    has_parameters: ClassVar[bool] = False
+
+    def reason_against(self, problem, algorithm):
         if not isinstance(problem, AbstractFeatureProblem):
             return f"it needs features on fixed rows, got {type(problem).__name__}"
         if isinstance(algorithm, PrivateOptimiser):
-            reason = reason_not_on_rows(algorithm) or _reason_not_linear(algorithm)
-            is_explicit = problem.num_features is not None
-            hint = (
-                "; use Iterates()" if is_explicit and reason_not_on_rows(algorithm) is None else ""
-            )
-            return None if reason is None else reason + hint
+            if (reason := algorithm.reason_not_simulated()) is not None:
+                return reason
+            reason, is_explicit = _reason_not_linear(algorithm), problem.num_features is not None
+            return reason and reason + ("; use Iterates()" if is_explicit else "")
         if not isinstance(algorithm, AbstractFullBatchAlgorithm):
             return (
                 "it needs a full-batch algorithm such as DPGD, or a PrivateOptimiser, got "
@@ -73,12 +72,7 @@ class FunctionSpace(AbstractSimulator):
     def simulate(
         self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
     ) -> Trajectory:
-        if keep_parameters:
-            raise ValueError(
-                "expected keep_parameters=False: FunctionSpace knows the function and not the "
-                "parameters; use Iterates()"
-            )
-        algorithm = algorithm_on_rows(algorithm, problem.num_train)
+        algorithm.require_rows(problem.num_train)
         reduced = problem.reduced()
         if isinstance(algorithm, AbstractFullBatchAlgorithm):
             warn_if_unstable(algorithm, reduced.stability_limit)
@@ -89,7 +83,7 @@ class FunctionSpace(AbstractSimulator):
             key=stream_key(key, "FunctionSpace"),
             num_runs=num_runs,
             records=records,
-            keep_parameters=False,
+            keep_parameters=keep_parameters,
             progress=progress,
         )
 

@@ -11,6 +11,7 @@ drawn at the records.
 """
 
 import math
+from typing import ClassVar
 
 import diffrax
 import equinox as eqx
@@ -20,10 +21,8 @@ import jax.random as jr
 import lineax
 from jax.core import Tracer
 from jax.lax import Precision
-from jaxtyping import Array, Bool
 
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
@@ -32,15 +31,47 @@ from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.feature_arguments import reason_not_squared
 from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator, known_length
-from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
-from jaxdp.simulation.time_average import average_so_far
+from jaxdp.simulation.driver import announced, average_so_far, ranges_of, trajectory_of
 
 _LEAST_STEPS, _MOST_STEPS = 200, 1_000_000
 # Steps within the time n / (2 lambda_max) of the fastest mode.
 _STEPS_PER_TIME = 4
 
 
-class ClippedSDE(AbstractSimulator):
+class AbstractGradientSDE(AbstractSimulator):
+    """Paths of one of the two diffusions, in the coordinates that training sees."""
+
+    has_parameters: ClassVar[bool] = False
+    is_clipped: eqx.AbstractClassVar[bool]
+    num_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
+
+    def __check_init__(self):
+        if self.num_steps is not None:
+            require_count("num_steps", self.num_steps)
+
+    def reason_against(self, problem, algorithm):
+        if not isinstance(problem, AbstractFeatureProblem):
+            return f"PF (3.5) needs features on fixed rows, got {type(problem).__name__}"
+        if not isinstance(algorithm, DPGD):
+            return f"PF (3.5) is the limit of DPGD, got {type(algorithm).__name__}"
+        return reason_not_squared(problem)
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        length = known_length(algorithm)
+        reduced = problem.reduced()
+        ranges = ranges_of(length, records, progress)
+        num_steps = self.num_steps or _enough_steps(reduced, algorithm)
+        per_record = -(-num_steps // (len(ranges.steps) - 1))
+        # Apart from the keys of other simulators, so that two of them can share a key.
+        keys = run_keys(stream_key(key, "gradient SDE"), num_runs)
+        shares, is_clipped = ranges.steps / length, jnp.asarray(self.is_clipped)
+        paths = _paths(reduced, algorithm, is_clipped, keys, shares, ranges.slots, per_record)
+        return announced(paths, progress)
+
+
+class ClippedSDE(AbstractGradientSDE):
     """Paths of the diffusion PF (3.5), the limit of `DPGD` for small steps at one noise.
 
     Memory beside problem and result: 20 numbers a run for each row and test row, and 10 n^2.
@@ -58,22 +89,10 @@ class ClippedSDE(AbstractSimulator):
         (3, 3)
     """
 
-    num_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
-
-    def __check_init__(self):
-        _check(self.num_steps)
-
-    def covers(self, problem, algorithm):
-        return _reason(problem, algorithm)
-
-    def simulate(
-        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
-    ) -> Trajectory:
-        options = (key, num_runs, records, keep_parameters, progress)
-        return _simulate(problem, algorithm, self.num_steps, jnp.asarray(True), *options)
+    is_clipped: ClassVar[bool] = True
 
 
-class OrnsteinUhlenbeckSDE(AbstractSimulator):
+class OrnsteinUhlenbeckSDE(AbstractGradientSDE):
     """Paths of the unclipped diffusion PF (6.1), which `OrnsteinUhlenbeck` solves exactly.
 
     `clipped_fraction` counts the samples that clipping would have touched. Memory is that of
@@ -92,61 +111,7 @@ class OrnsteinUhlenbeckSDE(AbstractSimulator):
         (3, 3)
     """
 
-    num_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
-
-    def __check_init__(self):
-        _check(self.num_steps)
-
-    def covers(self, problem, algorithm):
-        return _reason(problem, algorithm)
-
-    def simulate(
-        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
-    ) -> Trajectory:
-        options = (key, num_runs, records, keep_parameters, progress)
-        return _simulate(problem, algorithm, self.num_steps, jnp.asarray(False), *options)
-
-
-def _check(num_steps) -> None:
-    if num_steps is not None:
-        require_count("num_steps", num_steps)
-
-
-def _reason(problem, algorithm) -> str | None:
-    require_pair(problem, algorithm)
-    if not isinstance(problem, AbstractFeatureProblem):
-        return f"PF (3.5) needs features on fixed rows, got {type(problem).__name__}"
-    if not isinstance(algorithm, DPGD):
-        return f"PF (3.5) is the limit of DPGD, got {type(algorithm).__name__}"
-    return reason_not_squared(problem)
-
-
-def _simulate(
-    problem,
-    algorithm,
-    num_steps,
-    is_clipped: Bool[Array, ""],
-    key,
-    num_runs,
-    records,
-    keep_parameters,
-    progress,
-) -> Trajectory:
-    if keep_parameters:
-        raise ValueError(
-            "expected keep_parameters=False: the diffusion is simulated in reduced coordinates; "
-            "use Iterates()"
-        )
-    length = known_length(algorithm)
-    reduced = problem.reduced()
-    ranges = ranges_of(length, records, progress)
-    num_steps = _enough_steps(reduced, algorithm) if num_steps is None else num_steps
-    per_record = -(-num_steps // (len(ranges.steps) - 1))
-    # Apart from the keys of other simulators, so that two of them can share a key.
-    keys = run_keys(stream_key(key, "gradient SDE"), num_runs)
-    shares = ranges.steps / length
-    trajectory = _paths(reduced, algorithm, is_clipped, keys, shares, ranges.slots, per_record)
-    return announced(trajectory, progress)
+    is_clipped: ClassVar[bool] = False
 
 
 def _enough_steps(problem: ReducedFeatures, algorithm: DPGD) -> int:

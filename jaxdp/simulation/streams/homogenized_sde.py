@@ -7,12 +7,15 @@ $$ d\Theta = -\tilde\eta\,\mu_c\,\Sigma(\Theta - \theta^*)\,dt
 
 The private Brownian motion enters through its clock $\tau(t) = (\tilde\eta^2(0) -
 \tilde\eta^2(t))/\rho^2$, so no derivative of the schedule is needed and any schedule works.
-Inputs of random scale and Huber's loss change the two factors (`mean_gradient` beside this module).
+For inputs of random scale and Huber's loss the two factors are asked of the loss: given a scale s
+of the input, the prediction's error is $N(0, 2sR + \zeta^2)$, slopes are clipped at $c/\sqrt s$,
+and the rate is at most $2/(\gamma B s)$ over the loss's curvature; then they are averaged over s
+(Derived: test_gradient_moments).
 AC Theorem 4 is a law of large numbers: means agree with Algorithm 1, standard deviations do not.
 """
 
 import functools
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -24,7 +27,6 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.arrays import float_dtype, in_jax, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
@@ -34,10 +36,8 @@ from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.problems.streams.tabular import TabularRegression
 from jaxdp.schedules import AbstractSchedule
 from jaxdp.simulation.base import AbstractSimulator, length_of_pass
-from jaxdp.simulation.driver import announced, ranges_of, trajectory_of
-from jaxdp.simulation.streams.mean_gradient import mean_gradient
+from jaxdp.simulation.driver import announced, average_so_far, ranges_of, trajectory_of
 from jaxdp.simulation.streams.signal_sde import signal_paths
-from jaxdp.simulation.time_average import average_so_far
 
 
 class HomogenizedSDE(AbstractSimulator):
@@ -61,13 +61,13 @@ class HomogenizedSDE(AbstractSimulator):
         (3, 3)
     """
 
+    has_parameters: ClassVar[bool] = True
     num_steps: int = eqx.field(static=True, converter=plain_number, default=4000)
 
     def __check_init__(self):
         require_count("num_steps", self.num_steps)
 
-    def covers(self, problem, algorithm):
-        require_pair(problem, algorithm)
+    def reason_against(self, problem, algorithm):
         if not isinstance(problem, (LinearRegression, AbstractSignalProblem)):
             fits = isinstance(problem, TabularRegression) and isinstance(algorithm, OnePassDPSGD)
             came = f"{type(problem).__name__}{'; use its .surrogate' if fits else ''}"
@@ -96,6 +96,52 @@ class HomogenizedSDE(AbstractSimulator):
             if keep_parameters
             else eqx.tree_at(lambda tree: tree.parameters, trajectory, None)
         )
+
+
+class MeanGradient(NamedTuple):
+    r"""Mean and spread of a sample's part in a step.
+
+    Attributes:
+        descent: factor of $\Sigma(\theta - \theta^*)$ in the mean.
+        spread: the root of the factor of $\Sigma$ in the second moment, over n samples.
+        clipped: the probability that the gradient's norm is clipped.
+    """
+
+    descent: Float[Array, ""]
+    spread: Float[Array, ""]
+    clipped: Float[Array, ""]
+
+
+def mean_gradient(
+    problem: LinearRegression,
+    algorithm: OnePassDPSGD,
+    risk: Float[Array, ""],
+    rate: Float[Array, ""],
+) -> MeanGradient:
+    """The mean gradient at a risk; `rate` is the learning rate before it is capped."""
+    gamma = algorithm.aspect_ratio(problem.dim).astype(risk.dtype)
+    cap = 2 / (gamma * algorithm.batch_size)
+    if problem.input_scales is None and problem.loss.square_curvature == 1:
+        second_moment = 2 * risk + problem.label_noise**2
+        descent, variance = algorithm.clip.moments(second_moment)
+        capped = jnp.minimum(rate, cap)
+        spread = capped * jnp.sqrt(variance * second_moment * gamma / problem.dim)
+        return MeanGradient(capped * descent, spread, 1 - descent)
+    values = weights = jnp.ones(1, risk.dtype)
+    if problem.input_scales is not None:
+        values = problem.input_scales.values.astype(risk.dtype)
+        weights = problem.input_scales.weights.astype(risk.dtype)
+    error = 2 * values * risk + problem.label_noise**2
+    zero, limit = jnp.zeros_like(error), algorithm.clip_scale / jnp.sqrt(values)
+    slope = problem.loss.clipped_slope(zero, error, zero, limit)
+    capped = jnp.minimum(rate, cap / (problem.loss.curvature_bound * values))
+    heavy = weights * values * capped
+    power = jnp.sum(heavy * capped * slope.square)
+    return MeanGradient(
+        jnp.sum(heavy * slope.derivative),
+        jnp.sqrt(power * gamma / problem.dim),
+        jnp.sum(weights * slope.clipped),
+    )
 
 
 class _PrivateNoisePath(diffrax.AbstractPath):

@@ -1,6 +1,6 @@
 """Steps of an algorithm that uses each sample once, on samples that a problem hands out.
 
-Random numbers are drawn in chunks of steps (`chunks` beside this module); each draw depends on its
+Random numbers are drawn in chunks of steps (`jaxdp.simulation.driver`); each draw depends on its
 run's key and its step alone. Memory is O(records).
 """
 
@@ -19,8 +19,7 @@ from jaxdp.algorithms.base import AbstractOnePassAlgorithm
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.problems.base import AbstractSampleProblem
-from jaxdp.simulation.driver import AbstractRuns, Reading, shares_of_samples
-from jaxdp.simulation.streams.chunks import Chunks
+from jaxdp.simulation.driver import AbstractPassRuns, Chunks, Reading
 
 
 class _State(eqx.Module):
@@ -38,7 +37,7 @@ class _Run(eqx.Module):
     noise_key: Key[Array, "*runs"]
 
 
-class OnePassRuns(AbstractRuns):
+class OnePassRuns(AbstractPassRuns):
     """Runs that draw samples and noise in chunks of steps."""
 
     problem: AbstractSampleProblem
@@ -72,12 +71,6 @@ class OnePassRuns(AbstractRuns):
 
     def finish(self, state):
         return _finish(self.problem, self.algorithm, *state)
-
-    def time(self, steps):
-        return steps / self.algorithm.num_steps
-
-    def observables(self, reading, steps):
-        return shares_of_samples(reading, steps, self.algorithm.batch_size) | reading.values
 
 
 @eqx.filter_jit

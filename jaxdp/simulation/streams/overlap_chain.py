@@ -29,8 +29,7 @@ from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.core.numerics.compensated_sum import add
 from jaxdp.core.numerics.counter_normals import Words, key_words, normal_pairs
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.simulation.driver import AbstractRuns, Reading, shares_of_samples
-from jaxdp.simulation.streams.chunks import even_chunks
+from jaxdp.simulation.driver import AbstractPassRuns, Reading, even_chunks
 
 
 class _State(eqx.Module):
@@ -43,7 +42,7 @@ class _State(eqx.Module):
     capped: Int[Array, " runs"]
 
 
-class OverlapRuns(AbstractRuns):
+class OverlapRuns(AbstractPassRuns):
     """The chains of overlap and remainder of independent runs.
 
     Attributes:
@@ -76,12 +75,6 @@ class OverlapRuns(AbstractRuns):
 
     def finish(self, state):
         return _final_risk(self.problem, self.algorithm, *state), None
-
-    def time(self, steps):
-        return steps / self.algorithm.num_steps
-
-    def observables(self, reading, steps):
-        return shares_of_samples(reading, steps) | reading.values
 
 
 @eqx.filter_jit

@@ -24,7 +24,7 @@ from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.losses import AbstractScalarLoss
 from jaxdp.problems.streams.input_scales import NormalLevels
 from jaxdp.problems.streams.linear import LinearRegression
-from jaxdp.simulation.streams.chunks import even_chunks
+from jaxdp.simulation.driver import even_chunks
 
 
 class State(eqx.Module):

@@ -26,8 +26,7 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.simulation.driver import trajectory_of
-from jaxdp.simulation.time_average import average_so_far
+from jaxdp.simulation.driver import average_so_far, trajectory_of
 
 
 @eqx.filter_jit
@@ -39,13 +38,7 @@ def signal_paths(
     slots,
     per_record: int,
 ) -> Trajectory:
-    """Paths by Euler and Maruyama's rule over increasing times.
-
-    Record j is the state at times[slots[j]].
-
-    Args:
-        per_record: equal steps between neighbouring times.
-    """
+    """Paths by Euler and Maruyama's rule; record j is the state at times[slots[j]]."""
     dtype, dim = float_dtype(problem, algorithm), problem.dim
     times, schedule = times.astype(dtype), algorithm.learning_rate
     gamma = algorithm.aspect_ratio(dim).astype(dtype)

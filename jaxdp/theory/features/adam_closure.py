@@ -24,19 +24,16 @@ predicted standard deviation within 9.5 %.
 Derived: here; test_everyday (against stored numbers of the same closure in NumPy).
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
+from jaxdp.algorithms.private_optimiser.adam_constants import AdamConstants
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.losses import AbstractScalarLoss
-from jaxdp.privacy.batches.epochs import ShuffledEpochs
 from jaxdp.privacy.secret.secret_noise import SecretNoise
+from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.modes import product
 
@@ -70,41 +67,35 @@ class AdamMoments(eqx.Module):
     square: Float[Array, " features"]
 
 
-def reason_not_adam(problem: Any, algorithm: Any) -> str | None:
-    """None where the closure of Adam covers a private optimiser on features, else why not."""
-    found = adam_constants(algorithm)
-    if isinstance(found, str):
-        return found
-    if algorithm.noise is not None and not isinstance(algorithm.noise, SecretNoise):
-        return "of Adam no correlated noise is covered; use Iterates()"
-    if algorithm.average is not None:
-        return "of Adam no average is covered; use Iterates()"
-    if not isinstance(problem.loss, AbstractScalarLoss):
-        return f"of Adam no loss of several outputs is covered, got {type(problem.loss).__name__}"
-    if problem.num_features is None or problem.num_features > LARGEST:
-        return f"of Adam at most {LARGEST} features are covered, got {problem.num_features}"
-    if isinstance(algorithm.sampler, ShuffledEpochs) and algorithm.sampler.steps_per_epoch > 1:
-        return "of Adam no batches that share out an epoch are covered; use FixedSizeBatches"
-    try:
-        _ = algorithm.sampler.inclusion_moments
-    except NotCoveredError as error:
-        return str(error)
-    return None
+def adam_updates(
+    problem: AbstractFeatureProblem, algorithm: PrivateOptimiser, found: AdamConstants
+) -> AdamUpdates:
+    """The numbers of a private optimiser that is Adam on features.
 
-
-def adam_updates(algorithm: PrivateOptimiser) -> AdamUpdates:
-    """The numbers of a private optimiser that is Adam."""
-    found, draw = adam_constants(algorithm), algorithm.sampler.inclusion_moments
-    assert not isinstance(found, str), found
-    return AdamUpdates(
-        found.b1,
-        found.b2,
-        found.eps,
-        as_wide_float(found.learning_rate),
-        as_wide_float(algorithm.noise_std_of_mean),
-        as_wide_float(draw.variance),
-        as_wide_float(draw.covariance),
-    )
+    Raises:
+        NotCoveredError: the closure of Adam leaves out this noise, average, loss, sampler or size.
+    """
+    sampler, features, loss = algorithm.sampler, problem.num_features, problem.loss
+    is_known = algorithm.noise is None or isinstance(algorithm.noise, SecretNoise)
+    is_small = features is not None and features <= LARGEST
+    draw = sampler.inclusion_moments
+    for holds, what in (
+        (is_known, "no correlated noise is covered; use Iterates()"),
+        (algorithm.average is None, "no average is covered; use Iterates()"),
+        (
+            loss.num_outputs is None,
+            f"no loss of several outputs is covered, got {type(loss).__name__}",
+        ),
+        (is_small, f"at most {LARGEST} features are covered, got {features}"),
+        (
+            draw.epoch_steps in (None, 1),
+            "no batches that share out an epoch are covered; use FixedSizeBatches",
+        ),
+    ):
+        if not holds:
+            raise NotCoveredError(f"of Adam {what}")
+    numbers = found.learning_rate, algorithm.noise_std_of_mean, draw.variance, draw.covariance
+    return AdamUpdates(found.b1, found.b2, found.eps, *map(as_wide_float, numbers))
 
 
 def start_of_adam(closure: Closure, dtype) -> AdamMoments:

@@ -63,10 +63,12 @@ class ClippedDiffusion(AbstractTheory):
         require_rank(self.rank)
         require_adjoint(self.adjoint)
 
-    def covers(self, problem, algorithm):
-        return require_dp_gd(problem, algorithm)
+    def read(self, problem, algorithm):
+        require_dp_gd(problem, algorithm)
+        return problem, algorithm
 
-    def predict(self, problem, algorithm, *, records):
+    def solve(self, reading, records):
+        problem, algorithm = reading
         modes = kernel_modes(problem)
         at_record, time = record_times(algorithm, records)
         diffusion = algorithm.diffusion(modes.num_train)

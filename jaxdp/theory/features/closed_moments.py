@@ -28,15 +28,25 @@ A loss of several outputs is clipped on the joint norm of its slope. Its coordin
 isotropic over the outputs: $E_i$ is then a vector, $M_i$ and $D_i$ are averages over the outputs.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.lax import Precision
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.core.recording import longest_stretch, record_steps
+from jaxdp.core.trajectory import Trajectory
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update
 from jaxdp.theory.features.modes import KernelModes, product, sum_over_rows
+from jaxdp.theory.recorded_steps import recorded
+from jaxdp.theory.solver import prediction
 
 
 class Moments(eqx.Module):
@@ -213,6 +223,60 @@ class Closure(eqx.Module):
             self.leading_form(weights) + joint * shared,
             sum_over_rows(self.squares, weights) + joint * shared_others,
         )
+
+
+def record_numbers(
+    algorithm: DPGD | PrivateOptimiser, records: int
+) -> tuple[np.ndarray | Int[Array, " records"], int | Int[Array, ""]]:
+    """The records as numbers of steps, and the most steps between two of them."""
+    steps = algorithm.num_steps
+    return record_steps(steps, records), longest_stretch(steps, records)
+
+
+def recorded_closure(
+    step: Callable[[Any, Int[Array, ""]], Any],
+    start: PyTree[Array],
+    read: Callable[[Any], tuple[Array, dict[str, Array], Any]],
+    at_record: np.ndarray | Int[Array, " records"],
+    longest: int | Int[Array, ""],
+) -> tuple[Float[Array, " records"], dict[str, Float[Array, " records"]], Any]:
+    """Risk, observables and what else `read` finds at the records, "clipped_fraction" as a mean."""
+    at_record = jnp.asarray(at_record)
+    risk, observables, further = recorded(step, start, read, at_record, longest)
+    return risk, mean_clipped(observables, at_record), further
+
+
+def mean_clipped(
+    observables: dict[str, Float[Array, " records"]], at_record: Int[Array, " records"]
+) -> dict[str, Float[Array, " records"]]:
+    """The observables with "clipped_fraction" as a mean over the steps in place of a sum."""
+    clipped = observables["clipped_fraction"] / jnp.maximum(at_record, 1)
+    return observables | {"clipped_fraction": clipped}
+
+
+def closure_trajectory(
+    modes: KernelModes,
+    algorithm: DPGD | PrivateOptimiser,
+    at_record: np.ndarray | Int[Array, " records"],
+    risk: Float[Array, " records"],
+    observables: dict[str, Float[Array, " records"]],
+    *,
+    label: str,
+    unstable: Bool[Array, ""] | bool,
+    std: Float[Array, " records"] | None = None,
+) -> Trajectory:
+    """A closure's prediction as a Trajectory, its time in the algorithm's own unit."""
+    algorithm.require_rows(modes.num_train)
+    return prediction(
+        modes.is_valid & algorithm.is_valid,
+        time=algorithm.time(jnp.asarray(at_record), modes.num_train),
+        risk=risk,
+        final_risk=risk[-1],
+        observables=observables,
+        std=std,
+        label=label,
+        unstable=unstable,
+    )
 
 
 def _carried_over(update: Update, parts, derivative):

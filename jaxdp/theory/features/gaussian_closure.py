@@ -15,32 +15,31 @@ from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import reason_of_sampler, require_rows
+from jaxdp.theory.coverage import require_rows
 from jaxdp.theory.features.adam_closure import (
     LARGEST,
     AdamUpdates,
     adam_step,
     adam_updates,
-    reason_not_adam,
     start_of_adam,
 )
-from jaxdp.theory.features.closed_moments import Closure, Moments
-from jaxdp.theory.features.closure_prediction import (
+from jaxdp.theory.features.closed_moments import (
+    Closure,
+    Moments,
     closure_trajectory,
     mean_clipped,
     record_numbers,
     recorded_closure,
-    warn_beyond_stability,
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import Readout, SquaredForm
 from jaxdp.theory.features.spread import all_moments, moments_at, spread_over_runs
-from jaxdp.theory.features.stability import Growth, growth
+from jaxdp.theory.features.stability import Growth, growth, warn_beyond_stability
 
 DEFAULT_RANK = 256
 _LABEL = "Gaussian closure"
@@ -111,30 +110,29 @@ class GaussianClosure(AbstractTheory):
         if self.spread_rank is not None:
             require_count("spread_rank", self.spread_rank, least=0)
 
-    def covers(self, problem, algorithm):
-        reason = require_rows(problem, algorithm)
-        is_known = isinstance(algorithm, PrivateOptimiser)
-        if reason is None or not (is_known and isinstance(problem, AbstractFeatureProblem)):
-            return reason
-        of_sampler = reason_of_sampler(algorithm)
-        if of_sampler is not None:
-            return of_sampler
-        of_adam = reason_not_adam(problem, algorithm)
-        is_adam = not isinstance(adam_constants(algorithm), str)
-        return of_adam if is_adam else f"{reason}; nor is it Adam: {of_adam}"
+    def read(self, problem, algorithm):
+        require_rows(problem, algorithm)
+        try:
+            return problem, algorithm, linear_recursion(algorithm, problem.num_train)
+        except NotCoveredError as error:
+            found = adam_constants(algorithm)
+            if isinstance(found, str):
+                raise NotCoveredError(f"{error}; nor is it Adam: {found}") from None
+        return problem, algorithm, adam_updates(problem, algorithm, found)
 
-    def predict(self, problem, algorithm, *, records):
-        if require_rows(problem, algorithm) is None:
+    def solve(self, reading, records):
+        problem, algorithm, updates = reading
+        if isinstance(updates, LinearRecursion):
             modes = kernel_modes(problem)
-            found, grows = self._with_growth(modes, algorithm, records)
-            warn_beyond_stability(modes, algorithm, grows, found)
+            found, grows = self._with_growth(modes, algorithm, updates, records)
+            warn_beyond_stability(
+                modes, algorithm, grows, found.observables["clipped_fraction"][-1]
+            )
             return found
         modes = explicit_modes(problem)
         at_record, longest = record_numbers(algorithm, records)
         limits = modes.slope_limits(algorithm)
-        risk, observables, std = _predict_adam(
-            modes, adam_updates(algorithm), limits, at_record, longest
-        )
+        risk, observables, std = _predict_adam(modes, updates, limits, at_record, longest)
         std = None if std is None else safe_sqrt(std)
         parts = modes, algorithm, at_record, risk, observables
         return closure_trajectory(*parts, label=_LABEL, unstable=False, std=std)
@@ -154,11 +152,13 @@ class GaussianClosure(AbstractTheory):
         Raises:
             NotCoveredError: the algorithm's optimiser is not linear.
         """
-        return self._with_growth(modes, algorithm, records)[0]
-
-    def _with_growth(self, modes: KernelModes, algorithm, records) -> tuple[Trajectory, Growth]:
-        at_record, longest = record_numbers(algorithm, records)
         recursion = linear_recursion(algorithm, modes.num_train)
+        return self._with_growth(modes, algorithm, recursion, records)[0]
+
+    def _with_growth(
+        self, modes: KernelModes, algorithm, recursion: LinearRecursion, records: int
+    ) -> tuple[Trajectory, Growth]:
+        at_record, longest = record_numbers(algorithm, records)
         risk, observables, std = self._linear(modes, recursion, algorithm, at_record, longest)
         found = growth(modes, recursion)
         unstable = found.is_unstable(observables["clipped_fraction"][-1])

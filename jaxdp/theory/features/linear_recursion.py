@@ -18,7 +18,10 @@ Derived: here; test_everyday, against the enumeration of all sequences of batche
 drawn independently, and against stored numbers where they share out an epoch.
 """
 
+import dataclasses
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -77,16 +80,8 @@ class LinearRecursion(eqx.Module):
 
     def at(self, step: Int[Array, ""]) -> Update:
         """The coefficients of update number `step`, from 0."""
-        parts = self.updates
-        count = parts.share.shape[0]
-        place = jnp.minimum(step, count - 1)
-        return Update(
-            parts.transition[place],
-            parts.gradient[place],
-            parts.sampling[place],
-            parts.noise[place],
-            parts.share[place],
-        )
+        place = jnp.minimum(step, len(self.updates.share) - 1)
+        return jax.tree.map(lambda part: part[place], self.updates)
 
 
 def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> LinearRecursion:
@@ -112,12 +107,7 @@ def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> Line
 
 
 def of_descent(rate: Float[Array, ""], noise_std: Float[Array, ""]) -> LinearRecursion:
-    """Full-batch gradient descent: one number a coordinate, no draw of a batch.
-
-    Args:
-        rate: what the mean gradient is multiplied by.
-        noise_std: of the noise on the weights.
-    """
+    """Full-batch gradient descent with noise on the weights: no draw of a batch."""
     dtype = jnp.result_type(rate, noise_std)
     updates = Update(
         transition=jnp.ones((1, 1, 1), dtype),
@@ -137,13 +127,7 @@ def of_batches(
     own: Float[Array, ""],
     joint: Float[Array, ""],
 ) -> LinearRecursion:
-    """A linear optimiser that is given noisy means over batches drawn afresh in every step.
-
-    Args:
-        state: the matrices of the optimiser.
-        noise_std: of the noise on the mean, per coordinate.
-        own, joint: as in `LinearRecursion`.
-    """
+    """A linear optimiser that is given noisy means over batches drawn afresh in every step."""
     injections = as_wide_float(state.injections)
     updates = Update(
         transition=as_wide_float(state.transitions),
@@ -160,11 +144,8 @@ def with_buffers(
 ) -> LinearRecursion:
     r"""The recursion with noise $\zeta_t + \sum_k h_k b_k$ in place of $\zeta_t$.
 
-    The buffers $b_k$, which become $\lambda_k b_k + \zeta_t$, are more numbers of a coordinate.
-
-    Args:
-        recursion: with independent noise.
-        scales, decays: h and lambda, as in `BufferedToeplitzNoise`.
+    The buffers $b_k$, which become $\lambda_k b_k + \zeta_t$, are more numbers of a coordinate:
+    h are the scales and lambda the decays of `BufferedToeplitzNoise`.
     """
     updates, count = recursion.updates, len(scales)
     steps = updates.share.shape[0]
@@ -179,18 +160,14 @@ def with_buffers(
     )
     below = jnp.concatenate([jnp.zeros((count, recursion.size), dtype), jnp.diag(decays)], axis=1)
     below = jnp.broadcast_to(below.astype(dtype)[None], (steps, *below.shape))
-    return LinearRecursion(
-        Update(
-            transition=jnp.concatenate([above.astype(dtype), below], axis=1),
-            gradient=widened(updates.gradient, 0),
-            sampling=widened(updates.sampling, 0),
-            noise=widened(updates.noise, 1),
-            share=updates.share,
-        ),
-        own=recursion.own,
-        joint=recursion.joint,
-        output=recursion.output,
+    updates = Update(
+        transition=jnp.concatenate([above.astype(dtype), below], axis=1),
+        gradient=widened(updates.gradient, 0),
+        sampling=widened(updates.sampling, 0),
+        noise=widened(updates.noise, 1),
+        share=updates.share,
     )
+    return dataclasses.replace(recursion, updates=updates)
 
 
 def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> LinearRecursion:
@@ -199,11 +176,6 @@ def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> L
     The noises of an epoch add up to nothing. Given the sum W of those of its first j steps, the
     next has the mean $-W/(K - j)$, and of the covariance of a batch drawn afresh the share
     $(1 - 1/(K - j))/(1 - 1/K)$.
-
-    Args:
-        recursion: of batches of the same size, drawn afresh.
-        num_steps: T.
-        per_epoch: K.
     """
     updates, size = recursion.updates, recursion.size
     if per_epoch == 1:
@@ -226,15 +198,11 @@ def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> L
     def widened(part, last):
         return jnp.concatenate([each(part), jnp.full((num_steps, 1), last, dtype)], axis=1)
 
-    return LinearRecursion(
-        Update(
-            transition=transition,
-            gradient=widened(updates.gradient, 0),
-            sampling=widened(updates.sampling, 1),
-            noise=widened(updates.noise, 0),
-            share=(1 - 1 / left) / (1 - 1 / per_epoch),
-        ),
-        own=recursion.own,
-        joint=recursion.joint,
-        output=recursion.output,
+    updates = Update(
+        transition=transition,
+        gradient=widened(updates.gradient, 0),
+        sampling=widened(updates.sampling, 1),
+        noise=widened(updates.noise, 0),
+        share=(1 - 1 / left) / (1 - 1 / per_epoch),
     )
+    return dataclasses.replace(recursion, updates=updates)

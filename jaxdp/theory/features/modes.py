@@ -25,10 +25,6 @@ from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.losses import (
     AbstractLoss,
-    AbstractScalarLoss,
-    HalfSquared,
-    Softmax,
-    Squared,
     slope_limits,
 )
 from jaxdp.problems.rows.features import AbstractFeatureProblem
@@ -80,7 +76,7 @@ class KernelModes(eqx.Module):
     @property
     def is_square(self) -> bool:
         """Whether the test error is a bias and a variance."""
-        return isinstance(self.loss, (Squared, HalfSquared))
+        return self.loss.square_curvature is not None
 
     @property
     def num_train(self) -> int:
@@ -89,10 +85,10 @@ class KernelModes(eqx.Module):
 
     def stability_limit(self) -> float:
         r"""$2n/(c\lambda_{max})$ for a loss of curvature c, NaN where it is traced."""
-        known = concrete(self.eigenvalues)
-        if known is None or not known.max(initial=0) > 0:
+        known, curvature = concrete(self.eigenvalues), concrete(self.loss.curvature_bound)
+        if known is None or curvature is None or not known.max(initial=0) > 0:
             return math.nan
-        return 2 * self.num_train / (self.loss.curvature_bound * float(known.max()))
+        return 2 * self.num_train / (float(curvature) * float(known.max()))
 
     def slope_limits(self, algorithm: DPGD | PrivateOptimiser) -> Float[Array, " train"]:
         r"""$C/\|\varphi(x_i)\|$: a sample is clipped where its loss has a larger slope."""
@@ -100,11 +96,7 @@ class KernelModes(eqx.Module):
 
     def clipped_slopes(self, predictions, variances, limits):
         """Moments of the clipped slopes of the training rows, with independent Gaussian outputs."""
-        given = predictions, variances, self.train_labels, limits
-        if isinstance(self.loss, Softmax):
-            return self.loss.clipped_slope_isotropic(*given)
-        assert isinstance(self.loss, AbstractScalarLoss), self.loss
-        return self.loss.clipped_slope(*given)
+        return self.loss.clipped_slope(predictions, variances, self.train_labels, limits)
 
     def bias(self, mean: Float[Array, "*records modes"]) -> Float[Array, "*records"]:
         """Test error of the mean predictor."""

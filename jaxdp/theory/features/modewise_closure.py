@@ -20,18 +20,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.losses import Softmax
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_rows
-from jaxdp.theory.features.closure_prediction import (
+from jaxdp.theory.features.closed_moments import (
     closure_trajectory,
     record_numbers,
     recorded_closure,
-    warn_beyond_stability,
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, product
-from jaxdp.theory.features.stability import growth
+from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 
 class ModewiseClosure(AbstractTheory):
@@ -58,24 +57,24 @@ class ModewiseClosure(AbstractTheory):
         ((3,), True)
     """
 
-    def covers(self, problem, algorithm):
-        reason = require_rows(problem, algorithm)
-        if reason is None and not isinstance(problem.loss, Softmax):
-            return f"it describes the softmax loss, got {type(problem.loss).__name__}"
-        return reason
+    def read(self, problem, algorithm):
+        require_rows(problem, algorithm)
+        if problem.loss.num_outputs is None:
+            came = type(problem.loss).__name__
+            raise NotCoveredError(f"it describes the softmax loss, got {came}")
+        return problem, algorithm, linear_recursion(algorithm, problem.num_train)
 
-    def predict(self, problem, algorithm, *, records):
-        at_record, longest = record_numbers(algorithm, records)
+    def solve(self, reading, records):
+        problem, algorithm, recursion = reading
         modes = kernel_modes(problem)
-        recursion = linear_recursion(algorithm, modes.num_train)
-        risk, observables, _ = _predict(
-            modes, recursion, modes.slope_limits(algorithm), at_record, longest
-        )
-        grows = growth(modes, recursion)
-        unstable = grows.is_unstable(observables["clipped_fraction"][-1])
+        at_record, longest = record_numbers(algorithm, records)
+        limits = modes.slope_limits(algorithm)
+        risk, observables, _ = _predict(modes, recursion, limits, at_record, longest)
+        grows, clipped = growth(modes, recursion), observables["clipped_fraction"][-1]
         parts = modes, algorithm, at_record, risk, observables
+        unstable = grows.is_unstable(clipped)
         found = closure_trajectory(*parts, label="modewise closure", unstable=unstable)
-        warn_beyond_stability(modes, algorithm, grows, found)
+        warn_beyond_stability(modes, algorithm, grows, clipped)
         return found
 
 
@@ -100,7 +99,6 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
     dtype = float_dtype(modes, recursion, limits)
     size, count, outputs = recursion.size, len(modes.eigenvalues), modes.outputs[0]
     loss = modes.loss
-    assert isinstance(loss, Softmax), loss
     start = ModeMoments(
         jnp.zeros((size, count, outputs), dtype),
         jnp.zeros((size, size, count, outputs, outputs), dtype),
@@ -124,7 +122,8 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
             ("train_", train, modes.train_labels),
         ):
             found[f"{prefix}risk"] = jnp.mean(loss.expected_value(*rows, labels))
-            found[f"{prefix}accuracy"] = jnp.mean(loss.correct_probability(*rows, labels))
+            measures = loss.expected_measures(*rows, labels)
+            found |= {f"{prefix}{name}": jnp.mean(each) for name, each in measures.items()}
         return found.pop("risk"), found, None
 
     return recorded_closure(step, start, read, at_record, longest)
@@ -133,11 +132,9 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
 def _step(modes, limits, recursion: LinearRecursion, update: Update, moments: ModeMoments):
     """The moments after one update."""
     factor, count, outputs = modes.factor, modes.num_train, modes.outputs[0]
-    loss = modes.loss
-    assert isinstance(loss, Softmax), loss
     covariance = moments.covariance[0, 0]
     spread = _of_rows(factor, covariance)
-    slopes = loss.clipped_slope_correlated(
+    slopes = modes.loss.clipped_slope_correlated(
         product(factor, moments.mean[0]), spread, modes.train_labels, limits
     )
     pull = product(factor.T, slopes.mean) / count

@@ -8,7 +8,6 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdp.losses import AbstractClassificationLoss
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.modes import product, sum_over_rows
 
@@ -53,12 +52,12 @@ class Readout(eqx.Module):
         train = self.train_predictions(moments)
         test = self.test_predictions(moments)
         found = {"train_risk": jnp.mean(modes.loss.expected_value(*train, modes.train_labels))}
-        if isinstance(modes.loss, AbstractClassificationLoss):
-            for name, rows, labels in (
-                ("accuracy", test, modes.test_labels),
-                ("train_accuracy", train, modes.train_labels),
-            ):
-                found[name] = jnp.mean(modes.loss.correct_probability(*rows, labels))
+        for prefix, rows, labels in (
+            ("", test, modes.test_labels),
+            ("train_", train, modes.train_labels),
+        ):
+            measures = modes.loss.expected_measures(*rows, labels)
+            found |= {f"{prefix}{name}": jnp.mean(each) for name, each in measures.items()}
         if modes.is_square:
             mean, spread = test
             found["bias"] = jnp.mean(modes.loss.value(mean, modes.test_labels))

@@ -147,12 +147,9 @@ def _symmetric(slope: Slope) -> Slope:
 
 
 def _variance(slope: Slope, noise: Moments, found: Moments | None) -> Float[Array, ""]:
-    """What an injected covariance adds to the variance of a number with these derivatives.
+    """What injected noise adds to the variance of a number with these derivatives.
 
-    Args:
-        slope: the derivatives.
-        noise: what is injected.
-        found: what is there already; None for nothing.
+    `found` is the covariance that is there already, None for nothing.
     """
     there = jax.tree.map(jnp.zeros_like, noise) if found is None else found
     rank = noise.leading.shape[-1]

@@ -23,6 +23,9 @@ from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
+from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.checks import concrete
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import KernelModes
@@ -64,8 +67,18 @@ def growth(modes: KernelModes, recursion: LinearRecursion) -> Growth:
     return Growth(_radius(step), jnp.sqrt(_radius(square.reshape(-1, size**2, size**2))))
 
 
-def warn_if_unstable(found: Growth, clipped: Float[Array, ""]) -> None:
-    """Warn, with the number, beyond a limit; of traced numbers the status alone says it."""
+def warn_beyond_stability(
+    modes: KernelModes, algorithm: DPGD | PrivateOptimiser, found: Growth, clipped: Float[Array, ""]
+) -> None:
+    """Warn, with the number, where a limit is passed; of traced numbers the status alone says it.
+
+    Args:
+        clipped: the share of the rows that were clipped.
+    """
+    if isinstance(algorithm, DPGD):
+        # The line that asks for the prediction, here and below.
+        warn_if_unstable(algorithm, modes.stability_limit, stacklevel=6)
+        return
     mean, square, share = concrete(found.mean), concrete(found.square), concrete(clipped)
     if mean is None or square is None or share is None or mean.ndim:
         return
@@ -81,8 +94,7 @@ def warn_if_unstable(found: Growth, clipped: Float[Array, ""]) -> None:
         )
     else:
         return
-    # The line that asks for the prediction.
-    warnings.warn(f"expected a smaller learning rate: {text}", UserWarning, stacklevel=6)
+    warnings.warn(f"expected a smaller learning rate: {text}", UserWarning, stacklevel=5)
 
 
 def _radius(matrices: Float[Array, "steps size size"]) -> Float[Array, ""]:

@@ -38,7 +38,15 @@ from jaxdp.theory.features.modes import (
 _LEAST_FACTOR = 1e-3
 
 
-class OrnsteinUhlenbeck(AbstractTheory):
+class AbstractUnclipped(AbstractTheory):
+    """A theory of DP-GD that knows no clipping."""
+
+    def read(self, problem, algorithm):
+        require_dp_gd(problem, algorithm)
+        return problem, algorithm
+
+
+class OrnsteinUhlenbeck(AbstractUnclipped):
     r"""Expected test error of the unclipped diffusion PF (6.1), in closed form.
 
     It predicts DP-GD as long as no sample is clipped: `exit_probability` says how likely a path
@@ -59,16 +67,14 @@ class OrnsteinUhlenbeck(AbstractTheory):
         ['bias', 'exit_probability', 'interpolator_distance', 'variance']
     """
 
-    def covers(self, problem, algorithm):
-        return require_dp_gd(problem, algorithm)
-
-    def predict(self, problem, algorithm, *, records):
+    def solve(self, reading, records):
+        problem, algorithm = reading
         modes = kernel_modes(problem)
         diffusion = algorithm.diffusion(modes.num_train)
         return _in_continuous_time(modes, algorithm, diffusion, records, label="OU")
 
 
-class GradientFlow(AbstractTheory):
+class GradientFlow(AbstractUnclipped):
     """Test error of gradient flow: no noise, no clipping, small steps.
 
     `exit_probability` is 1 from where the flow leaves the no-clip set PF (6.2), and 0 before.
@@ -83,16 +89,14 @@ class GradientFlow(AbstractTheory):
         ((3,), ['bias', 'exit_probability', 'interpolator_distance', 'variance'])
     """
 
-    def covers(self, problem, algorithm):
-        return require_dp_gd(problem, algorithm)
-
-    def predict(self, problem, algorithm, *, records):
+    def solve(self, reading, records):
+        problem, algorithm = reading
         modes = kernel_modes(problem)
         noiseless = jnp.zeros_like(algorithm.learning_rate)
         return _in_continuous_time(modes, algorithm, noiseless, records, label="gradient flow")
 
 
-class UnclippedRecursion(AbstractTheory):
+class UnclippedRecursion(AbstractUnclipped):
     """Expected test error of DP-GD without its clipping after each of its T steps, exactly.
 
     `exit_probability` says how likely a path would have been clipped. Steps beyond the stability
@@ -107,10 +111,8 @@ class UnclippedRecursion(AbstractTheory):
         'unclipped recursion'
     """
 
-    def covers(self, problem, algorithm):
-        return require_dp_gd(problem, algorithm)
-
-    def predict(self, problem, algorithm, *, records):
+    def solve(self, reading, records):
+        problem, algorithm = reading
         modes = kernel_modes(problem)
         warn_if_unstable(algorithm, modes.stability_limit)
         at_record, time = record_times(algorithm, records)

@@ -1,17 +1,40 @@
-r"""Excess risk of private kernel ridge regression on a known spectrum, with its constants.
+r"""Private ridge regression on random features: its excess risk's deterministic equivalent.
 
-To first order, with N and N_2 the effective dimensions of order 1 and 2, the risk is
+The learner releases $\hat C + E$ and $\hat u + e$, averages over n rows of M features, and predicts
+by $(\hat C + E + \lambda)^{-1}(\hat u + e)$. Three times a random matrix is replaced by the ridge
+that does its work. With $\mu_l$, $\theta_l$ of the kernel and its target, and $N$, $N_2$ the sums
+of $\mu/(\mu + \kappa)$ and of its square:
+
+1. *Privacy.* E is symmetric with variances v off the diagonal and 2v on it, e has variances
+   $s_u^2$. To leading order in M the mean of $Q = (\hat C + E + \lambda)^{-1}$ is
+   $G = (\hat C + \lambda_1)^{-1}$ with $\lambda = \lambda_1 + v\operatorname{tr}G$, and that of
+   $QBQ$ is $GBG + v\operatorname{tr}(GBG)\,G^2/(1 - v\operatorname{tr}G^2)$ (Wigner). So the risk
+   is that of the public ridge $\beta = G\hat u$ at the *smaller* $\lambda_1$, plus
+   $(s_u^2 + v\lVert\beta\rVert^2)\operatorname{tr}(GCG)/(1 - v\operatorname{tr}G^2)$.
+2. *Samples* (Marchenko and Pastur). $\lambda_1 = \kappa_1(1 - D_1/n)$ and the public risk is
+   $B + \tau^2D_2/n$ with $\tau^2 = (B + \sigma^2)/(1 - D_2/n)$: $D_i$ is the trace of the i-th
+   power of $C(C + \kappa_1)^{-1}$, B the risk of the ridge $\kappa_1$ on C itself.
+3. *Projection* (the same, with M for n). $\kappa_1 = \kappa(1 - N/M)$, $D_1 = N$,
+   $D_1 - D_2 = (N - N_2)(M - N)/(M - N_2)$ and
+   $B = \sum\kappa^2\theta^2/(\mu + \kappa)^2 + \kappa S(N - N_2)/(M - N_2)$ with
+   $S = \sum\theta^2\mu/(\mu + \kappa)^2$.
+
+Derived: tests/theory/kernels/test_kernel_risk.py. It is exact as n, M and N grow and the
+projected rows look Gaussian; on the torus it is within the simulation's error from N = 8 on.
+
+To first order, with $S$ near the target's squared norm in the RKHS, the risk is
 $$ \sum_l\frac{\lambda^2\theta_l^2}{(\mu_l + \lambda)^2} + \frac{\lambda N S}{M} +
-   \frac{\sigma^2 N_2}{n} + (s_u^2 + v\lVert\beta\rVert^2)\frac{N - N_2}{\lambda}, $$
-with S near the target's squared norm in the RKHS. The bound by norms of PK Lemma 14 has $M/\lambda$
-where the last term has $(N - N_2)/\lambda$: the ridge filters the noise, and more features add
-little to it.
+   \frac{\sigma^2 N_2}{n} + (s_u^2 + v\lVert\beta\rVert^2)\frac{N - N_2}{\lambda}. $$
+The bound by norms of PK Lemma 14 has $M/\lambda$ where the last term has $(N - N_2)/\lambda$: the
+ridge filters the noise, and more features add little to it.
 
 Two things are left out: clipping of features, which must be rare, and the projection of the noisy
 second moment on the positive cone, which matters near the noise's own spectrum.
 """
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -22,15 +45,182 @@ from jaxdp.core.checks import (
     require_non_negative,
     require_positive,
 )
-from jaxdp.theory.kernels.ridge_equivalent import (
-    ExcessRisk,
-    ReleaseNoise,
-    RidgeEquivalent,
-    TunedRisk,
-)
-from jaxdp.theory.kernels.spectrum import KernelSpectrum
+from jaxdp.theory.kernels.spectrum import Dimensions, KernelSpectrum
 
+# No ridge is looked for further than this below the largest, nor below this share of the least
+# eigenvalue where noise on that eigenvalue's feature would be lost in rounding.
+_DECADES = 30
+_LEAST_SHARE = 1e-7
+_TOLERANCE = 1e-13
+# Of ln kappa, past where it ends: more than the root's error.
+_BEYOND = 1e-12
+# Starting points of a search, in each of ridge and projections.
 _GRID = 14
+
+
+class ExcessRisk(NamedTuple):
+    """Mean squared distance to the target, in parts; in units of the squared label.
+
+    Attributes:
+        bias: of the ridge.
+        projection: lost by random projection.
+        sampling: of labels and inputs.
+        privacy: of the noise. All four are infinite where the ridge lies within the noise's own
+            spectrum.
+
+    Example:
+        >>> from jaxdp.theory import ExcessRisk
+        >>> print(f"{ExcessRisk(bias=0.01, projection=0.0, sampling=0.02, privacy=0.03).total:.2f}")
+        0.06
+    """
+
+    bias: float
+    projection: float
+    sampling: float
+    privacy: float
+
+    @property
+    def total(self) -> float:
+        """The sum of the parts."""
+        return math.fsum(self)
+
+
+class TunedRisk(NamedTuple):
+    """The best ridge and projection dimension on a spectrum, and the risk there."""
+
+    ridge: float
+    num_projections: float
+    risk: ExcessRisk
+
+
+class ReleaseNoise(NamedTuple):
+    """Standard deviations of what a private learner adds, in units of the averaged statistics.
+
+    Attributes:
+        matrix: of a diagonal entry of the second moment C; off the diagonal it is 1/sqrt(2) of it.
+        vector: of an entry of u, or of b/n in objective perturbation of the squared loss.
+        coefficients: of an entry of the fitted coefficients: output perturbation, and Algorithm 5,
+            whose Gaussian process of covariance k has such coefficients.
+
+    Example:
+        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
+        >>> from jaxdp.theory import ReleaseNoise
+        >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0)
+        >>> stds = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)
+        >>> noise = ReleaseNoise(matrix=stds["C"], vector=stds["u"])
+        >>> print(f"{noise.matrix:.5f}, {noise.vector:.5f}, {noise.coefficients}")
+        0.00079, 0.00079, 0.0
+    """
+
+    matrix: float = 0.0
+    vector: float = 0.0
+    coefficients: float = 0.0
+
+
+class RidgeEquivalent(NamedTuple):
+    """A learner's risk as a function of the innermost ridge kappa, which is called `effective`."""
+
+    spectrum: KernelSpectrum
+    num_projections: float
+    num_outputs: float
+    num_samples: float
+    label_noise: float
+    noise: ReleaseNoise
+
+    def ridge(self, effective: float) -> float:
+        """lambda, from kappa; increasing outside the noise's spectrum."""
+        dim = self.spectrum.effective_dimension(effective)
+        within = self._within(effective, dim)
+        if not self._variance:
+            return within
+        return within + self._variance * self._left(effective, dim) / within
+
+    def effective_ridge(self, ridge: float) -> float | None:
+        """kappa, from lambda; None inside the noise's spectrum."""
+        # At the upper end N is at most a quarter of M and of n, so that lambda_1 > lambda there.
+        room = min(self.num_projections, self.num_samples)
+        high = math.log(4 * (ridge + self.spectrum.trace / room))
+        low = high - _DECADES * math.log(10)
+        if self._variance and math.isinf(self.num_projections):
+            mu = self.spectrum.eigenvalues
+            low = max(low, math.log(_LEAST_SHARE * mu[mu > 0].min()))
+        if self._margin(high) <= 0:
+            return None
+        if self._margin(low) <= 0:
+            low = _root(self._margin, low, high) + _BEYOND
+        if self.ridge(math.exp(low)) > ridge:
+            return None
+        return math.exp(_root(lambda log: self.ridge(math.exp(log)) - ridge, low, high))
+
+    def risk(self, effective: float) -> ExcessRisk:
+        """Every part, from kappa."""
+        if self._margin(math.log(effective)) <= 0:
+            return ExcessRisk(*[math.inf] * 4)
+        mu, target = self.spectrum.eigenvalues, self.spectrum.squared_target
+        times, features, rows = self.spectrum.multiplicities, self.num_projections, self.num_samples
+        sizes = self.spectrum.dimensions(effective)
+        dim, square, apart = sizes
+        spread = self._spread(sizes)
+        bias = times @ (target * (effective / (mu + effective)) ** 2)
+        seen = times @ (target * mu / (mu + effective) ** 2)
+        swell = 1 / (1 - square / features)
+        lost = effective * seen * apart / features * swell
+        middle = effective * (1 - dim / features)
+        error = (bias + lost + self.label_noise**2) / (1 - (dim - spread) / rows)
+        squared_norm = seen * swell + error / rows * spread / middle
+        per_entry = self.noise.vector**2 + self._variance * squared_norm
+        private = per_entry * self._gain(effective, sizes) / self._determinacy(effective, sizes)
+        private += self.noise.coefficients**2 * self.spectrum.trace
+        return ExcessRisk(*map(float, (bias, lost, error * (dim - spread) / rows, private)))
+
+    @property
+    def _variance(self) -> float:
+        return self.noise.matrix**2 / 2
+
+    def _within(self, effective: float, dim: float) -> float:
+        """lambda_1, from kappa and N."""
+        return effective * (1 - dim / self.num_projections) * (1 - dim / self.num_samples)
+
+    def _left(self, effective: float, dim: float) -> float:
+        """M - D_1, without cancellation where every output is a feature of its own."""
+        if math.isfinite(self.num_projections):
+            return self.num_outputs - dim
+        mu, times = self.spectrum.eigenvalues, self.spectrum.multiplicities
+        is_seen = mu > 0
+        lost = times[is_seen] @ (effective / (mu[is_seen] + effective))
+        return self.num_outputs - times[is_seen].sum() + lost
+
+    def _spread(self, sizes: Dimensions) -> float:
+        """D_1 - D_2."""
+        dim, square, apart = sizes
+        kept = (1 - dim / self.num_projections) / (1 - square / self.num_projections)
+        return apart * kept
+
+    def _gain(self, effective: float, sizes: Dimensions) -> float:
+        """tr GCG: what the ridge lets through of white noise on u."""
+        dim, spread = sizes.first, self._spread(sizes)
+        middle = effective * (1 - dim / self.num_projections)
+        rows = self.num_samples
+        return spread / middle / (1 - (dim - spread) / rows) / (1 - dim / rows) ** 2
+
+    def _determinacy(self, effective: float, sizes: Dimensions) -> float:
+        """1 - v tr G^2, which ends at 0 at the edge of the noise's spectrum."""
+        if not self._variance:
+            return 1.0
+        dim, spread = sizes.first, self._spread(sizes)
+        within = self._within(effective, dim)
+        middle = effective * (1 - dim / self.num_projections)
+        slope = spread / middle / (1 - (dim - spread) / self.num_samples)
+        return 1 - self._variance * (self._left(effective, dim) / within - slope) / within
+
+    def _margin(self, log_effective: float) -> float:
+        """Positive exactly where kappa belongs to a lambda > 0 outside the noise's spectrum."""
+        effective = math.exp(log_effective)
+        sizes = self.spectrum.dimensions(effective)
+        room = 1 - sizes.first / min(self.num_projections, self.num_samples)
+        return min(room, self._determinacy(effective, sizes)) if room > 0 else room
+
+
 _NO_NOISE = ReleaseNoise()
 
 
@@ -44,7 +234,7 @@ def predicted_excess_risk(
     label_noise: float = 0.0,
     noise: ReleaseNoise = _NO_NOISE,
 ) -> ExcessRisk:
-    """The predicted mean squared distance to the target, by the equivalent of `ridge_equivalent`.
+    """The predicted mean squared distance to the target, by the ridge that is equivalent.
 
     Args:
         spectrum: of the kernel whose sample paths are the features; of the features themselves
@@ -154,3 +344,7 @@ def _check_release(
     require_non_negative("label_noise", label_noise)
     for name, value in noise._asdict().items():
         require_non_negative(f"noise.{name}", value)
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    return float(scipy.optimize.brentq(function, low, high, xtol=_TOLERANCE))  # pyright: ignore[reportArgumentType]

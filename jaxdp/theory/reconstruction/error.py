@@ -48,7 +48,6 @@ from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 from jaxdp.theory.reconstruction.saturation import (
     Activation,
     kernel_slope,
-    non_negative,
     saturated_error,
     slope_of,
 )
@@ -139,7 +138,9 @@ def one_step_noise_ratio(
 
     Infinite at $\mu$ = 0, and where there are no more features than unknowns.
     """
-    mu = non_negative("mu", mu)
+    mu = host_array("mu", mu)
+    if not np.all(mu >= 0):
+        raise ValueError(f"expected mu >= 0, got {mu}")
     dim = require_count("dim", dim)
     constant = reconstruction_constant(activation, num_samples, informed=informed)
     num_rows = 1 if informed else num_samples
@@ -221,10 +222,9 @@ def mu_at_reconstruction_error(
         57.8
     """
     error = host_array("error", error)
-    require_callable("activation", activation, "an elementwise function such as jnp.tanh")
     if not np.all((error > 0) & (error < math.sqrt(2))):
         raise ValueError(f"expected errors between 0 and sqrt(2), got {error}")
-    angle = 2 * np.arcsin(error / 2)
-    ratio = kernel_slope(activation)(angle) * np.tan(angle)
     options = {"informed": informed, "num_features": num_features}
-    return one_step_noise_ratio(1.0, dim, num_samples, activation, **options) / ratio
+    at_one = one_step_noise_ratio(1.0, dim, num_samples, activation, **options)
+    angle = 2 * np.arcsin(error / 2)
+    return at_one / (kernel_slope(activation)(angle) * np.tan(angle))

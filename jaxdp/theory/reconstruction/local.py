@@ -19,6 +19,7 @@ stops where the signal does.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -161,21 +162,31 @@ def last_iterate_reconstruction_errors(
         >>> last_iterate_reconstruction_errors(problem, algorithm).shape
         (3,)
     """
-    require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
-    expected = "a full-batch algorithm, such as DPGD"
-    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
-    require_host("problem and algorithm", (problem, algorithm))
-    if problem.weights is None:
-        raise NotCoveredError("reconstruction reads explicit features, got infinite width")
+    weights = weights_of_descent(problem, algorithm)
     std = float(algorithm.noise_std(problem.num_train)) * float(algorithm.num_steps) ** 0.5
     return local_reconstruction_errors(
         problem.train_inputs,
-        problem.weights,
+        weights,
         problem.activation,
         training_coefficients(problem, algorithm),
         std,
         num_known=num_known,
     )
+
+
+def weights_of_descent(problem: Any, algorithm: Any, *others: Any) -> Float[Array, "features dim"]:
+    """The features' weights; raises unless full-batch descent on explicit ones, all concrete.
+
+    Args:
+        others: what has to be concrete beside problem and algorithm.
+    """
+    require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
+    expected = "a full-batch algorithm, such as DPGD"
+    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
+    require_host("arguments", (problem, algorithm, others))
+    if problem.weights is None:
+        raise NotCoveredError("an attack on rows reads explicit features, got infinite width")
+    return problem.weights
 
 
 def training_coefficients(

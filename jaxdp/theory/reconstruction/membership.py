@@ -33,12 +33,10 @@ from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import (
     require_count,
     require_finite,
-    require_host,
-    require_kind,
     require_shape,
 )
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.problems.rows.random_features import RandomFeatures
+from jaxdp.theory.reconstruction.local import weights_of_descent
 
 
 def membership_mu(
@@ -78,13 +76,8 @@ def membership_mu(
         >>> print(f"{membership_mu(problem, algorithm, *other, index=0):.3f} {algorithm.mu:.3f}")
         2.000 2.000
     """
-    require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
-    expected = "a full-batch algorithm, such as DPGD"
-    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
-    require_host("problem, algorithm and record", (problem, algorithm, other_input, other_label))
+    weights = weights_of_descent(problem, algorithm, other_input, other_label)
     count = problem.num_train
-    if problem.weights is None:
-        raise NotCoveredError("membership is tested on explicit features, got infinite width")
     require_count("index", index, least=-count)
     if index >= count:
         raise ValueError(f"expected index < {count}, got {index}")
@@ -98,7 +91,7 @@ def membership_mu(
     require_finite("other_label", label)
     rows = jnp.concatenate([jnp.asarray(problem.train_inputs), row[None]])
     labels = jnp.append(jnp.asarray(problem.train_labels), label)
-    arguments = jnp.matmul(rows, problem.weights.T, precision=Precision.HIGHEST)
+    arguments = jnp.matmul(rows, weights.T, precision=Precision.HIGHEST)
     features = problem.activation(arguments)
     gram = jnp.matmul(features, features.T, precision=Precision.HIGHEST)
     slopes = _slopes_on_the_path(gram, labels, problem.loss, algorithm)

@@ -27,7 +27,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from jaxdp.core.checks import host_array
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.problems.rows.infinite_width import infinite_width_kernel
 
@@ -73,7 +72,7 @@ def angles_at(
     Raises:
         NotCoveredError: the curve does not rise to infinity: the angle would jump.
     """
-    ratio = non_negative("ratio", ratio)
+    ratio = np.asarray(ratio, np.float64)
     near = np.geomspace(_LEAST_ANGLE, np.pi / 4, _TABLE)
     angles = np.append(near, np.pi / 2 - near[-2::-1])
     ratios = ratio_at(angles)
@@ -115,10 +114,3 @@ def slope_of(activation: Activation) -> Activation:
             ) from error
 
     return slope
-
-
-def non_negative(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
-    known = host_array(name, value)
-    if not np.all(known >= 0):
-        raise ValueError(f"expected {name} >= 0, got {value}")
-    return known

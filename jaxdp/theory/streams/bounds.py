@@ -6,6 +6,7 @@ lambda_max tr(Sigma) where <= is meant; the bounds themselves stand.
 """
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -35,9 +36,7 @@ class UpperBound(AbstractModalTheory):
         True
     """
 
-    @property
-    def label(self):
-        return "upper bound"
+    label: ClassVar[str] = "upper bound"
 
     def modes(self, problem):
         spectrum = in_numpy(problem.spectrum)
@@ -61,9 +60,7 @@ class LowerBound(AbstractModalTheory):
         True
     """
 
-    @property
-    def label(self):
-        return "lower bound"
+    label: ClassVar[str] = "lower bound"
 
     def modes(self, problem):
         one = np.ones((), jnp.result_type(float))
@@ -88,9 +85,7 @@ class TightUpperBound(AbstractModalTheory):
         True
     """
 
-    @property
-    def label(self):
-        return "tight upper bound"
+    label: ClassVar[str] = "tight upper bound"
 
     def modes(self, problem):
         return _beside_coupled(problem, descent=problem.spectrum.min())
@@ -114,9 +109,7 @@ class TightLowerBound(AbstractModalTheory):
         True
     """
 
-    @property
-    def label(self):
-        return "tight lower bound"
+    label: ClassVar[str] = "tight lower bound"
 
     def modes(self, problem):
         return _beside_coupled(problem, descent=problem.spectrum.max())

@@ -12,6 +12,7 @@ not cancel against a small final risk.
 
 import abc
 import dataclasses
+import functools
 
 import diffrax
 import equinox as eqx
@@ -19,15 +20,14 @@ import jax.numpy as jnp
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_gaussian_pass, require_one_pass
+from jaxdp.theory.coverage import require_gaussian_pass, require_linear_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, adjoint_for, require_adjoint, solve
-from jaxdp.theory.streams.gradient_moments import gradient_moments
 from jaxdp.theory.streams.modes import (
     Modes,
     are_valid,
@@ -35,9 +35,10 @@ from jaxdp.theory.streams.modes import (
     checked_quadratics,
     direction_modes,
     eigen_modes,
+    gradient_moments,
 )
 from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
-from jaxdp.theory.streams.signal_ode import integrate_signal
+from jaxdp.theory.streams.signal import integrate_signal
 
 
 def _norm_of_the_modes(error):
@@ -57,27 +58,28 @@ class AbstractModalTheory(AbstractTheory):
     Args:
         adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
             `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd` and compiles faster.
+
+    Attributes:
+        label: the theory's name in tables and legends.
     """
 
+    label: eqx.AbstractClassVar[str]
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def __check_init__(self):
         require_adjoint(self.adjoint)
 
-    @property
-    @abc.abstractmethod
-    def label(self) -> str:
-        """The theory's name in tables and legends."""
-
     @abc.abstractmethod
     def modes(self, problem: LinearRegression) -> Modes:
         """The modes that it follows."""
 
-    def covers(self, problem, algorithm):
-        return require_one_pass(problem, algorithm)
+    def read(self, problem, algorithm):
+        require_linear_pass(problem, algorithm)
+        return self.modes(problem), algorithm
 
-    def predict(self, problem, algorithm, *, records):
-        return integrate(self.modes(problem), algorithm, records, self.adjoint, label=self.label)
+    def solve(self, reading, records):
+        modes, algorithm = reading
+        return integrate(modes, algorithm, records, self.adjoint, label=self.label)
 
 
 class CoupledODE(AbstractTheory):
@@ -96,7 +98,7 @@ class CoupledODE(AbstractTheory):
     alike, by `jax.lax.map` with a `batch_size`, take half the time of one `vmap` over thousands.
     Memory of a cell: 30 numbers for each mode and 3 more for each record.
 
-    Of `LogisticRegression` it follows overlap and norm (`jaxdp.theory.streams.signal_ode`).
+    Of `LogisticRegression` it follows overlap and norm (`jaxdp.theory.streams.signal`).
 
     Source: AC (62), (63), Proposition 5. Derived (beyond the cap):
     test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
@@ -129,17 +131,17 @@ class CoupledODE(AbstractTheory):
     def __check_init__(self):
         require_adjoint(self.adjoint)
 
-    def covers(self, problem, algorithm):
-        reason = require_gaussian_pass(problem, algorithm)
-        if reason is None and self.quadratics and isinstance(problem, AbstractSignalProblem):
-            return f"quadratics are of LinearRegression, got {type(problem).__name__}"
-        return reason
+    def read(self, problem, algorithm):
+        require_gaussian_pass(problem, algorithm)
+        if not isinstance(problem, AbstractSignalProblem):
+            return functools.partial(integrate, self._modes(problem), algorithm, label="ODE")
+        if self.quadratics:
+            came = type(problem).__name__
+            raise NotCoveredError(f"quadratics are of LinearRegression, got {came}")
+        return functools.partial(integrate_signal, problem, algorithm)
 
-    def predict(self, problem, algorithm, *, records):
-        if isinstance(problem, AbstractSignalProblem):
-            return integrate_signal(problem, algorithm, records, self.adjoint)
-        modes = self._modes(problem)
-        return integrate(modes, algorithm, records, self.adjoint, label="ODE")
+    def solve(self, reading, records):
+        return reading(records, self.adjoint)
 
     def _modes(self, problem):
         if not self.quadratics:
@@ -153,14 +155,7 @@ class CoupledODE(AbstractTheory):
         return direction_modes(problem, self.quadratics)
 
 
-def integrate(
-    modes: Modes,
-    algorithm: OnePassDPSGD,
-    records: int,
-    adjoint: diffrax.AbstractAdjoint,
-    *,
-    label: str = "",
-) -> Trajectory:
+def integrate(modes: Modes, algorithm, records: int, adjoint, *, label: str = "") -> Trajectory:
     """The trajectory of a theory's modes."""
     is_valid = are_valid(modes, algorithm)
     adjoint = adjoint_for(adjoint, modes, algorithm)

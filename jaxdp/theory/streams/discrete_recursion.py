@@ -11,6 +11,8 @@ the squared mean gradient, which B samples share, is what the differential equat
 Derived: AC Algorithm 1's one-step second moments with batches; test_discrete_recursion.
 """
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -23,9 +25,8 @@ from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_gaussian_pass
 from jaxdp.theory.recorded_steps import recorded
-from jaxdp.theory.streams.gradient_moments import gradient_moments
-from jaxdp.theory.streams.modes import as_trajectory, eigen_modes
-from jaxdp.theory.streams.signal_recursion import recurse_signal
+from jaxdp.theory.streams.modes import as_trajectory, eigen_modes, gradient_moments
+from jaxdp.theory.streams.signal import recurse_signal
 
 
 class DiscreteRecursion(AbstractTheory):
@@ -34,7 +35,7 @@ class DiscreteRecursion(AbstractTheory):
     Exact, as d grows, for batches proportional to d. Costs K steps, and memory of a thousand
     numbers and 5 more for each mode and record. With a traced `num_steps` it can be differentiated
     forward only. Of `LogisticRegression` it follows overlap and norm
-    (`jaxdp.theory.streams.signal_recursion`).
+    (`jaxdp.theory.streams.signal`).
 
     Example:
         >>> import jaxdp
@@ -47,13 +48,14 @@ class DiscreteRecursion(AbstractTheory):
         (6,)
     """
 
-    def covers(self, problem, algorithm):
-        return require_gaussian_pass(problem, algorithm)
-
-    def predict(self, problem, algorithm, *, records):
+    def read(self, problem, algorithm):
+        require_gaussian_pass(problem, algorithm)
         if isinstance(problem, AbstractSignalProblem):
-            return recurse_signal(problem, algorithm, records)
-        return _recurse(eigen_modes(problem), algorithm, records)
+            return functools.partial(recurse_signal, problem, algorithm)
+        return functools.partial(_recurse, eigen_modes(problem), algorithm)
+
+    def solve(self, reading, records):
+        return reading(records)
 
 
 @eqx.filter_jit

@@ -43,7 +43,7 @@ from jaxdp.core.arrays import float_dtype, in_jax
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_plain_one_pass
+from jaxdp.theory.coverage import require_plain_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, adjoint_for, require_adjoint, solve
 from jaxdp.theory.streams.modes import Modes, are_valid, as_trajectory, eigen_modes
 from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
@@ -88,14 +88,14 @@ class Fluctuations(AbstractTheory):
     def __check_init__(self):
         require_adjoint(self.adjoint)
 
-    def covers(self, problem, algorithm):
-        return require_plain_one_pass(problem, algorithm)
-
-    def predict(self, problem, algorithm, *, records):
+    def read(self, problem, algorithm):
+        require_plain_pass(problem, algorithm)
         sizes = np.asarray(problem.blocks.sizes, jnp.result_type(float))
-        shares = in_jax(sizes / problem.dim)
+        return eigen_modes(problem), in_jax(sizes / problem.dim), algorithm
+
+    def solve(self, reading, records):
+        modes, shares, algorithm = reading
         traced, time = recorded_pass(algorithm, records)
-        modes = eigen_modes(problem)
         is_valid = are_valid(modes, algorithm)
         adjoint = adjoint_for(self.adjoint, modes, algorithm)
         return _solve(modes, shares, traced, time, is_valid, adjoint)

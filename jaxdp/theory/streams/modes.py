@@ -24,18 +24,19 @@ their own, so a step's moments are averages over s:
 $$ A = E_s[s\, g_s\, \mu(l_s/\sqrt{v_s})], \qquad
    N = E_s[s\, g_s^2\, \nu(l_s/\sqrt{v_s})\, v_s/2]. $$
 
-**Huber's loss** of width w cuts the residual at w before the clip does: $l_s = \min(w, c/\sqrt s)$,
-and nothing else changes, as its curvature, which sets the cap, is at most 1 too. Losses change
-how the problem is learnt, not its risk.
+**Another loss** of residuals has $\psi$ for its slope, cut at $c/\sqrt s$, where $s\,\mu$ becomes
+$s\,E[\psi'(r)]$ and $\nu v_s$ becomes $E[\psi(r)^2]$ with $r \sim N(0, v_s)$; the cap is that of
+its curvature: $2/(\gamma B s)$ over `curvature_bound`. Huber's, of width w, cuts the residual at
+$\min(w, c/\sqrt s)$. Losses change how the problem is learnt, not its risk.
 
 A falls and N rises with R for each s, so that both averages do: all that is used of $\mu_c$ and
 $\nu_c$ in proofs of bounds.
 
-Source: AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments, test_huber_stream.
+Source: AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -44,14 +45,15 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
+from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_float, in_jax, in_numpy
 from jaxdp.core.checks import require_kind
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.losses import HalfSquared
+from jaxdp.losses import AbstractResidualLoss
 from jaxdp.problems.streams.input_scales import InputScales
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.solver import prediction
-from jaxdp.theory.streams.capped_rate import capped_share
+from jaxdp.theory.streams.one_pass_rate import capped_share
 
 # Observables of every theory of modes.
 _TAKEN = ("clipped_fraction", "capped_fraction", "distance")
@@ -72,7 +74,7 @@ class Modes(eqx.Module):
         dim: d.
         label_noise: zeta.
         mean_square: tr(Sigma^2) / d.
-        slope_bound: where the loss itself cuts the residual; None where it does not.
+        loss: of which the moments are asked; None for least squares, whose are the clip's own.
         scales: the law of the inputs' scale; None where it is 1.
         quadratics: by name, the weights with which the modes make up an observable.
         is_valid: whether the problem's traced parameters are in their range.
@@ -87,11 +89,11 @@ class Modes(eqx.Module):
     dim: Float[Array, ""]
     label_noise: Float[Array, ""]
     mean_square: Float[Array, ""]
-    slope_bound: Float[Array, ""] | None
+    loss: AbstractResidualLoss | None
     scales: InputScales | None
     is_valid: Bool[Array, ""]
     quadratics: dict[str, Float[Array, " modes"]]
-    curvature_bound: float = eqx.field(static=True)
+    curvature_bound: Any
 
     def second_moment(self, risk: Float[Array, "*levels"]) -> Float[Array, "*levels"]:
         r"""The residual's variance $2P = 2R + \zeta^2$."""
@@ -146,7 +148,7 @@ def eigen_modes(problem: LinearRegression) -> Modes:
         diffusion=blocks.eigenvalues,
         readout=found["weights"],
         label_noise=problem.label_noise,
-        slope_bound=None if isinstance(problem.loss, HalfSquared) else problem.loss.slope_bound,
+        loss=None if problem.loss.square_curvature == 1 else problem.loss,
         scales=problem.input_scales,
         curvature_bound=problem.loss.curvature_bound,
         **found,
@@ -156,13 +158,10 @@ def eigen_modes(problem: LinearRegression) -> Modes:
 def direction_modes(
     problem: LinearRegression, quadratics: dict[str, Float[Array, " dim"]]
 ) -> Modes:
-    """One mode per direction of the eigenbasis, of which weighted sums are asked.
+    """One mode per direction of the eigenbasis, for weighted sums of (theta_j - theta*_j)^2.
 
     Within the block of one eigenvalue directions with more of the target start higher; the blocks'
     means, which set the risk, do not know which.
-
-    Args:
-        quadratics: by name m, of the sum of m_j (theta_j - theta*_j)^2.
     """
     dim = problem.dim
     share = problem.spectrum / dim
@@ -179,12 +178,7 @@ def direction_modes(
 
 
 def checked_quadratics(quadratics: Any) -> dict[str, Float[Array, " dim"]]:
-    """Weights by name as arrays.
-
-    Raises:
-        TypeError: they are no dictionary of names.
-        ValueError: a name is taken by another observable.
-    """
+    """Weights by name as arrays; raises for names that other observables have."""
     require_kind("quadratics", quadratics, dict, "a dictionary from names to weights")
     for name in quadratics:
         require_kind("a name of quadratics", name, str, "a text")
@@ -193,28 +187,49 @@ def checked_quadratics(quadratics: Any) -> dict[str, Float[Array, " dim"]]:
     return {name: as_float(weights, name) for name, weights in quadratics.items()}
 
 
-def capped_fraction(
-    modes: Modes, algorithm: OnePassDPSGD, time: Float[Array, " records"]
-) -> Float[Array, " records"]:
-    r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
+class GradientMoments(NamedTuple):
+    """What one step's gradients do on average.
 
-    Within about .002 when the effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is
-    10 or more, .03 at 1. Derived: test_capped_fraction_matches_simulation.
+    Attributes:
+        descent: A, of the capped rate times the scale times the descent factor.
+        diffusion: N, times what the step shares of the noise.
+        clipped: the probability that a gradient's norm is clipped.
     """
 
-    def threshold(nodes):
-        rate = algorithm.learning_rate(nodes) * algorithm.aspect_ratio(modes.dim)
-        # 2 / eta_k in units of d, the mean of |x|^2.
-        positive = jnp.maximum(rate, jnp.finfo(time.dtype).tiny)
-        return 2 / (modes.curvature_bound * positive * algorithm.batch_size)
+    descent: Float[Array, ""]
+    diffusion: Float[Array, ""]
+    clipped: Float[Array, ""]
 
-    variance = 2 * modes.mean_square / (9 * modes.dim)
-    return capped_share(
-        threshold,
-        time,
-        mean=1 - variance,
-        deviation=jnp.sqrt(variance),
-        scales=None if modes.scales is None else modes.levels(time.dtype),
+
+def gradient_moments(
+    modes: Modes,
+    clip: NormClip,
+    risk: Float[Array, ""],
+    rates: Float[Array, "*levels"],
+    share: Float[Array, ""] | float,
+) -> GradientMoments:
+    """The two moments of a sample's clipped and capped gradient, averaged over the inputs' scale.
+
+    Args:
+        risk: R.
+        rates: as capped, one for each scale of the inputs.
+        share: of the gradient's noise in the step's, gamma in continuous time.
+    """
+    values, weights = modes.levels(risk.dtype)
+    second_moment = modes.second_moment(values * risk)
+    if modes.loss is None:
+        descent, variance = clip.moments(values * second_moment)
+        square, clipped = variance * second_moment, 1 - descent
+    else:
+        # The residual is a centred normal number; |x| is the root of s in units of sqrt(d).
+        zero = jnp.zeros_like(second_moment)
+        limits = jnp.broadcast_to(clip.scale / values**0.5, zero.shape)
+        slope = modes.loss.clipped_slope(zero, second_moment, zero, limits)
+        descent, square, clipped = slope.derivative, slope.square, slope.clipped
+    pull = weights * values * rates
+    push = weights * values * rates**2 * share
+    return GradientMoments(
+        jnp.sum(pull * descent), jnp.sum(push * square) / 2, jnp.sum(weights * clipped)
     )
 
 
@@ -229,33 +244,38 @@ def as_trajectory(
     *,
     is_valid: Bool[Array, ""],
     time: Float[Array, " records"],
-    risk: Float[Array, " records"],
-    final_risk: Float[Array, ""],
     clipped_area: Float[Array, " records"],
-    label: str,
     quadratics: dict[str, Float[Array, " records"]],
-    std: Float[Array, " records"] | None = None,
-    final_std: Float[Array, ""] | None = None,
-    stopped: Bool[Array, ""] | bool = False,
+    **predicted: Any,
 ) -> Trajectory:
     """A prediction as a Trajectory, with the shares of samples clipped and capped so far.
 
     Args:
         is_valid: of modes and algorithm.
         quadratics: the modes' observables at the records.
+        predicted: risk, label and what else `jaxdp.theory.solver.prediction` takes.
     """
-    return prediction(
-        is_valid,
-        time=time,
-        risk=risk,
-        final_risk=final_risk,
-        observables={
-            "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
-            "capped_fraction": capped_fraction(modes, algorithm, time),
-        }
-        | quadratics,
-        label=label,
-        std=std,
-        final_std=final_std,
-        stopped=stopped,
-    )
+    shares = {
+        "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
+        "capped_fraction": _capped_fraction(modes, algorithm, time),
+    }
+    return prediction(is_valid, time=time, observables=shares | quadratics, **predicted)
+
+
+def _capped_fraction(modes: Modes, algorithm: OnePassDPSGD, time: Float[Array, " records"]):
+    r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
+
+    Within about .002 when the effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is
+    10 or more, .03 at 1. Derived: test_capped_fraction_matches_simulation.
+    """
+
+    def threshold(nodes):
+        rate = algorithm.learning_rate(nodes) * algorithm.aspect_ratio(modes.dim)
+        # 2 / eta_k in units of d, the mean of |x|^2.
+        positive = jnp.maximum(rate, jnp.finfo(time.dtype).tiny)
+        return 2 / (modes.curvature_bound * positive * algorithm.batch_size)
+
+    variance = 2 * modes.mean_square / (9 * modes.dim)
+    scales = None if modes.scales is None else modes.levels(time.dtype)
+    moments = {"mean": 1 - variance, "deviation": jnp.sqrt(variance)}
+    return capped_share(threshold, time, **moments, scales=scales)

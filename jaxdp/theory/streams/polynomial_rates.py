@@ -1,8 +1,7 @@
 r"""The orders that are proved of polynomial learning rates, as the number of samples grows.
 
 Orders, not predictions: the constants that multiply them are nowhere stated, and the logarithms
-are slow. `CoupledODE` has the risk itself, and `jaxdp.planning.certified_risk` a lower bound of it
-with its constant.
+are slow. `CoupledODE` has the risk itself.
 """
 
 import math
@@ -60,8 +59,7 @@ def polynomial_rate(
     C\alpha'\ln(1/\gamma)/\lambda_{\min}$ and a large C. For $\alpha \le 1/2$ the same, over
     $\lambda_{\max}^2$ in place of $\lambda_{\min}^2$ and without $\lambda_{\max}$, bounds every
     clip and every $\tilde\eta(0) < 2/\gamma$ from below, where $\rho$ is at least of the order
-    $\gamma^{1-h}$ for some h > 0. Other schedules do better: `jaxdp.planning.certified_risk` is
-    a bound of them all.
+    $\gamma^{1-h}$ for some h > 0. Other schedules do better.
 
     Source: AC Theorem 6/20, (96), (98), (99); AC Theorem 7/21, (100), (102). (100) and (188) print
     $\gamma/\rho^2$ without its square of alpha, and the theorem is false with that: Errata, E16.
@@ -85,23 +83,19 @@ def polynomial_rate(
         >>> print(f"{rate.sampling:.2e} {rate.private:.2e} {rate.condition:.3f}")
         4.19e-04 1.76e-07 0.017
     """
-    if not 0 < host_number("gamma", gamma) < 1:
-        raise ValueError(f"expected gamma in (0, 1), got {gamma}")
-    if host_number("power", power) not in (0.0, 0.5) and not 1 <= power < math.inf:
-        raise ValueError(f"expected a finite power of 0, 1/2, or at least 1, got {power}")
-    if not host_number("rho", rho) > 0:
-        raise ValueError(f"expected rho > 0, got {rho}")
-    if not 0 < host_number("smallest", smallest) <= 1 <= host_number("largest", largest) < math.inf:
-        raise ValueError(
-            f"expected 0 < smallest <= 1 <= largest < inf, got {smallest} and {largest}"
-        )
+    given = {"gamma": gamma, "power": power, "rho": rho, "smallest": smallest, "largest": largest}
+    wide = [np.float64(host_number(name, value)) for name, value in given.items()]
     with np.errstate(all="ignore"):
-        rate = _rate(*(np.float64(value) for value in (gamma, power, rho, smallest, largest)))
-    if not all(math.isfinite(value) for value in rate if value is not None):
-        raise ValueError(
-            f"expected numbers of which float64 holds the rate, got gamma = {gamma}, power = "
-            f"{power}, rho = {rho}, smallest = {smallest}, largest = {largest}"
-        )
+        rate = _rate(*wide)
+    for holds, expected, came in (
+        (0 < gamma < 1, "gamma in (0, 1)", gamma),
+        (power in (0, 0.5) or 1 <= power < math.inf, "a finite power of 0, 1/2, or >= 1", power),
+        (rho > 0, "rho > 0", rho),
+        (0 < smallest <= 1 <= largest < math.inf, "0 < smallest <= 1 <= largest < inf", given),
+        (np.isfinite([v for v in rate if v is not None]).all(), "a rate that float64 holds", given),
+    ):
+        if not holds:
+            raise ValueError(f"expected {expected}, got {came}")
     return rate
 
 

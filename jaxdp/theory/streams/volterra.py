@@ -34,7 +34,7 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_correlated_pass
+from jaxdp.theory.coverage import require_plain_pass
 from jaxdp.theory.solver import prediction
 from jaxdp.theory.streams.modes import Modes, eigen_modes
 
@@ -60,11 +60,13 @@ class DiscreteVolterra(AbstractTheory):
         Volterra: 0.00107
     """
 
-    def covers(self, problem, algorithm):
-        return require_correlated_pass(problem, algorithm)
+    def read(self, problem, algorithm):
+        require_plain_pass(problem, algorithm, CorrelatedDPSGD)
+        return eigen_modes(problem), algorithm
 
-    def predict(self, problem, algorithm, *, records):
-        return _predict(eigen_modes(problem), algorithm, records)
+    def solve(self, reading, records):
+        modes, algorithm = reading
+        return _solve(modes, algorithm, records)
 
 
 class Path(NamedTuple):
@@ -87,11 +89,8 @@ def path_of(
 ) -> Path:
     """The system, solved step by step.
 
-    Args:
-        modes: of the problem.
-        algorithm: with K steps.
-        more_noise: added to $|h_{i,k}|^2$, by step and mode: derivatives with respect to it say
-            what the noise of each step costs.
+    Derivatives with respect to `more_noise`, which is added to $|h_{i,k}|^2$, say what the noise of
+    each step costs.
     """
     dtype = float_dtype(modes, algorithm)
     count, dim, batch = algorithm.num_steps, modes.dim, algorithm.batch_size
@@ -128,7 +127,7 @@ def path_of(
 
 
 @eqx.filter_jit
-def _predict(modes, algorithm, records: int) -> Trajectory:
+def _solve(modes, algorithm, records: int) -> Trajectory:
     path = path_of(modes, algorithm)
     at_record = record_steps(algorithm.num_steps, records)
     risk = path.risk[at_record]

@@ -92,17 +92,6 @@ def test_a_tail_begins_after_the_middle():
     np.testing.assert_allclose(state.injections[:, 1], [-1, -1, -1, -1, -1 / 2, -1 / 3])
 
 
-def test_heavy_ball_is_the_momentum_of_the_average_at_another_rate():
-    def average(rate):
-        return optax.chain(optax.ema(0.875, debias=False), optax.sgd(rate))
-
-    ball = linear_state_of(_algorithm(BALL, 0.25 * (1 - 0.875), jaxdp.PolyakAverage()))
-    other = linear_state_of(_algorithm(average, 0.25, jaxdp.PolyakAverage()))
-    weights, *gradients = np.random.default_rng(1).standard_normal((STEPS + 1, 3))
-    found = [_run_of_matrices(one, weights, gradients) for one in (ball, other)]
-    np.testing.assert_allclose(*found, rtol=1e-12)
-
-
 @pytest.mark.parametrize("kind", RATES)
 def test_a_traced_rate_gives_the_same_matrices_batched_and_differentiable(kind):
     def moved(rate):

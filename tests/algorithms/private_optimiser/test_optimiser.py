@@ -1,5 +1,7 @@
 """The private optimiser: a step in closed form, what it releases, and that it releases no more."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,14 @@ import pytest
 from helpers import FALSE_ALARM, assert_mean_close, assert_variance
 
 import jaxdp
-from jaxdp.privacy import PoissonSampler, SecretNoise, ShuffledEpochs, audit_mu
+from jaxdp.privacy import (
+    FixedSizeBatches,
+    PoissonSampler,
+    SecretNoise,
+    ShuffledEpochs,
+    audit_mu,
+    gaussian_epsilon,
+)
 
 RECORDS = 12
 
@@ -72,26 +81,6 @@ def test_the_noise_on_sum_and_mean_is_as_named():
     assert optimiser.noise_std_of_mean == 1.5 / RECORDS
 
 
-def test_no_two_noises_are_alike():
-    optimiser = _optimiser()
-    zeros = (jnp.zeros(1000), jnp.zeros(1000))
-    noises = [
-        leaf
-        for step in range(3)
-        for leaf in optimiser.noisy_sum(zeros, jnp.asarray(step), key=jr.key(0))
-    ]
-    noises += optimiser.noisy_sum(zeros, jnp.asarray(0), key=jr.key(1))
-    correlations = np.corrcoef(np.stack(noises)) - np.eye(len(noises))
-    assert np.abs(correlations).max() < 5 / np.sqrt(1000)
-
-
-def test_full_batches_cost_one_gaussian():
-    cost = jaxdp.account(_optimiser(), delta=1e-5)
-    # Replacing a record moves each of 3 sums by 2C; the noise of each is 2C.
-    assert cost.mu == pytest.approx(3**0.5, rel=1e-12)
-    assert "replace-one" in cost.assumptions[0]
-
-
 def _worst_case(optimiser):
     """The weight after all steps when the first record's gradient is +1 or -1, the others' 0."""
 
@@ -113,22 +102,6 @@ def test_the_worst_case_reaches_the_claim_and_half_the_noise_exceeds_it():
 
     assert 0.9 * claim <= found(_optimiser()) <= claim
     assert found(_optimiser(noise_multiplier=1.0)) > 1.2 * claim
-
-
-def test_poisson_batches_are_amplified_and_state_their_neighbours():
-    sampler = PoissonSampler(1000, 0.01)
-    # Secret noise, because float32's ends too early for one release of mu = 2 at this delta.
-    settings = {"num_steps": 100, "noise_multiplier": 1.0, "noise": SecretNoise()}
-    poisson = _optimiser(**settings, sampler=sampler)
-    amplified = jaxdp.account(poisson, delta=1e-5)
-    # The same noise, every record in every batch.
-    full = jaxdp.privacy.gaussian_epsilon(10.0, 1e-5)
-    assert amplified.epsilon < full / 10
-    assert amplified.mu is None
-    assert "zero-out-one" in amplified.assumptions[0]
-    shuffled = _optimiser(**settings, sampler=ShuffledEpochs(1000, 10))
-    # One epoch: no amplification, a record is in one batch.
-    assert jaxdp.account(shuffled, delta=1e-5).mu == pytest.approx(2.0)
 
 
 def test_poisson_batches_sum_each_record_at_the_stated_rate():
@@ -251,32 +224,104 @@ def test_calibrated_noise_keeps_the_budget_and_no_more(sampler):
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"clip_norm": 0.0}, ValueError, "clip_norm > 0"),
-        ({"clip_norm": np.inf}, ValueError, "clip_norm > 0"),
-        ({"noise_multiplier": -1.0}, ValueError, "noise_multiplier >= 0"),
-        ({"noise_multiplier": np.inf}, ValueError, "finite noise_multiplier"),
-        ({"num_steps": 0}, ValueError, "num_steps >= 1"),
-        (
-            {"sampler": 0.1},
-            TypeError,
-            "PoissonSampler, ShuffledEpochs or FixedSizeBatches, got float",
-        ),
-        (
-            {"inner": "adam"},
-            TypeError,
-            r"optimiser to be an optax.Gradient.* got str",
-        ),
-    ],
-)
-def test_wrong_descriptions_are_refused(changes, error, message):
-    with pytest.raises(error, match=message):
-        _optimiser(**changes)
+# What the account says, in numbers and in words, for every sampler.
+
+MANY, STEPS, NOISE, DELTA = 40, 10, 8.0, 1e-5
+# Of ten batches: how many one record can be in.
+REPLACED = {
+    "shuffled": (ShuffledEpochs(MANY, 10), 3),
+    "shuffled, short last batch": (ShuffledEpochs(MANY, 12), 3),
+    "shuffled, all rows": (ShuffledEpochs(MANY, MANY), 10),
+    "fixed size": (FixedSizeBatches(MANY, 10), 10),
+    "fixed size, all rows": (FixedSizeBatches(MANY, MANY), 10),
+}
 
 
-def test_other_data_than_the_samplers_are_refused():
-    inputs, labels = _data()
-    with pytest.raises(ValueError, match="expected 12 records"):
-        _run(_optimiser(), squared_loss, jnp.ones(3), (inputs[:5], labels[:5]), jr.key(0), 1)
+def _cost(sampler, noise_multiplier=NOISE, **changes):
+    algorithm = jaxdp.PrivateOptimiser(
+        optax.sgd,
+        learning_rate=0.1,
+        clip_norm=1.0,
+        noise_multiplier=noise_multiplier,
+        num_steps=STEPS,
+        sampler=sampler,
+        **changes,
+    )
+    return jaxdp.account(algorithm, delta=DELTA)
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_a_replaced_record_pays_for_each_batch_that_it_can_be_in(name):
+    sampler, uses = REPLACED[name]
+    cost = _cost(sampler)
+    # Each of those sums moves by 2C at most, under noise of 8C.
+    mu = 2 * math.sqrt(uses) / NOISE
+    assert (cost.adjacency, cost.mu) == ("replace-one", pytest.approx(mu, rel=1e-12))
+    assert cost.epsilon == pytest.approx(gaussian_epsilon(mu, DELTA), rel=1e-9)
+    said = str(cost)
+    assert f"{uses} of the {STEPS} batches at most: mu = 2 sqrt({uses}) / noise_multiplier" in said
+    assert "nothing is amplified" in said
+    assert "Poisson" not in said
+
+
+def test_poisson_batches_are_amplified_for_a_record_that_is_left_out():
+    cost = _cost(PoissonSampler(MANY, 0.2))
+    # Without amplification ten sums, each of which moves by C.
+    assert cost.epsilon < 0.5 * gaussian_epsilon(math.sqrt(STEPS) / NOISE, DELTA)
+    assert (cost.adjacency, cost.mu) == ("zero-out-one", None)
+    said = str(cost)
+    for words in ("rate 0.2, which amplifies privacy", "a replaced record", "is not covered"):
+        assert words in said
+
+
+def test_a_poisson_rate_of_one_amplifies_nothing_and_is_not_replace_one():
+    cost = _cost(PoissonSampler(MANY, 1.0))
+    mu = math.sqrt(STEPS) / NOISE
+    assert (cost.adjacency, cost.mu) == ("zero-out-one", pytest.approx(mu, rel=1e-12))
+    assert cost.epsilon == pytest.approx(gaussian_epsilon(mu, DELTA), rel=1e-9)
+    said = str(cost)
+    assert "nothing is amplified" in said
+    assert "its random bits" not in said
+    # The same noise promises half as much where a record is replaced.
+    assert _cost(ShuffledEpochs(MANY, MANY)).mu == pytest.approx(2 * cost.mu, rel=1e-12)
+    # One batch may overflow: then it is no Gaussian mechanism.
+    assert _cost(PoissonSampler(MANY, 1.0, capacity=MANY), noise_multiplier=50.0).mu is None
+
+
+def test_full_batches_cost_what_dp_gd_of_the_same_noise_does():
+    descent = jaxdp.DPGD(0.1, 1.0, num_steps=STEPS, noise_scale=NOISE * math.sqrt(0.1) / 2)
+    assert float(descent.noise_multiplier) == pytest.approx(NOISE, rel=1e-6)
+    expected = jaxdp.account(descent, delta=DELTA)
+    cost = _cost(ShuffledEpochs(MANY, MANY))
+    assert (cost.adjacency, cost.mu) == (expected.adjacency, pytest.approx(expected.mu, rel=1e-6))
+
+
+@pytest.mark.parametrize("sampler", [PoissonSampler(MANY, 0.2), ShuffledEpochs(MANY, 10)], ids=repr)
+def test_averages_cost_nothing_and_secret_noise_only_changes_what_is_certified(sampler):
+    plain = _cost(sampler)
+    for average in (jaxdp.PolyakAverage(), jaxdp.TailAverage(), jaxdp.ExponentialAverage(0.9)):
+        cost = _cost(sampler, average=average)
+        assert (cost.epsilon, cost.mu) == (plain.epsilon, plain.mu)
+        assert "the average of the iterates included, at no further cost" in str(cost)
+    secret = _cost(sampler, noise=SecretNoise())
+    assert secret.epsilon == pytest.approx(plain.epsilon, rel=1e-6)
+    assert secret.epsilon >= plain.epsilon
+    assert (secret.is_certified, plain.is_certified) == (True, False)
+    assert (secret.adjacency, plain.adjacency) == (sampler.adjacency, sampler.adjacency)
+    assert "simulated noise" not in str(secret)
+
+
+@pytest.mark.parametrize("sampler", [PoissonSampler(MANY, 0.2), ShuffledEpochs(MANY, 10)], ids=repr)
+def test_without_noise_epsilon_is_infinite_and_the_cost_says_why(sampler):
+    cost = _cost(sampler, noise_multiplier=0.0)
+    assert cost.epsilon == math.inf
+    assert not cost.is_certified
+    assert "there is no noise (noise_multiplier = 0)" in str(cost)
+    # Nothing about a key or about float32's normals, of which none are drawn.
+    assert "Float32" not in str(cost)
+    assert "key" not in str(cost)
+
+
+def test_scaling_by_the_data_and_features_that_learnt_from_it_are_said_to_be_left_out():
+    said = str(_cost(ShuffledEpochs(MANY, 10)))
+    assert "scaling the data by itself and learning features on it are not included" in said

@@ -13,7 +13,6 @@ import pytest
 
 import jaxdp
 from jaxdp.algorithms import NonPrivateOptimiser, train
-from jaxdp.algorithms.private_optimiser.on_rows import OptimiserOnRows
 from jaxdp.algorithms.transformations.transformation import Factory, Transformation
 from jaxdp.privacy import PoissonSampler, SecretNoise
 from jaxdp.simulation.rows import fixed_rows
@@ -202,11 +201,6 @@ def test_wrong_optimisers_and_rates_are_refused(optimiser, rate, error, message)
         _private(optimiser, rate)
     with pytest.raises(error, match=message):
         NonPrivateOptimiser(optimiser, STEPS, learning_rate=rate)
-    if rate is not None:
-        with pytest.raises(error, match=message):
-            OptimiserOnRows(
-                optimiser, PoissonSampler(ROWS, 0.5), 1.0, 1.0, STEPS, learning_rate=rate
-            )
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,18 @@
 """What the verb makes of an optimiser's answer: its best start, its rows, its passes."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from attack_problems import projector_loss, random_victim, sphere_rows
+from attack_problems import projector_loss, random_victim, single_target, sphere_rows
 
-from jaxdp.attacks import AbstractOptimiser, Attempt, Ending, RandomFeaturesTarget, reconstruct
+from jaxdp.attacks import AbstractOptimiser, Attempt, Ending, reconstruct
 from jaxdp.attacks.objective import checked_loss, relative_loss
 
 DIM, COUNT, FEATURES = 6, 3, 120
 VICTIM = random_victim(2, DIM, COUNT, FEATURES)
-TARGET = RandomFeaturesTarget(
-    VICTIM.weights.astype(np.float32), jax.nn.relu, VICTIM.parameters.astype(np.float32)
-)
+TARGET = single_target(VICTIM)
 
 
 class _Scripted(AbstractOptimiser):

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from attack_problems import random_victim
+from attack_problems import random_victim, single_target
 
 from jaxdp.attacks import (
     Ending,
@@ -16,12 +16,6 @@ from jaxdp.attacks import (
     reconstruction_error,
 )
 
-JAX = {
-    "relu": jax.nn.relu,
-    "tanh": jnp.tanh,
-    "relu_tanh": lambda z: jax.nn.relu(z) + jnp.tanh(z),
-}
-
 
 def _errors(seeds, dim, count, widths, activation="relu", **more):
     """Reconstruction error and passes of each seed."""
@@ -30,12 +24,7 @@ def _errors(seeds, dim, count, widths, activation="relu", **more):
         victim = random_victim(
             seed, dim, count, int(widths * dim * count), activation=activation, **more
         )
-        target = RandomFeaturesTarget(
-            victim.weights.astype(np.float32),
-            JAX[activation],
-            victim.parameters.astype(np.float32),
-        )
-        found = reconstruct(target, count, key=jr.key(seed))
+        found = reconstruct(single_target(victim, activation), count, key=jr.key(seed))
         flips = activation == "tanh"
         error = reconstruction_error(victim.inputs, found.inputs, allow_sign_flips=flips)
         results.append((error, found.num_passes))
@@ -68,9 +57,8 @@ def test_noisy_parameters_stall_at_the_noise_with_rows_nearby():
     victim = random_victim(0, 12, 4, 960)
     noise = np.random.default_rng(1).standard_normal(960)
     scale = 1e-2 * np.linalg.norm(victim.parameters) / np.sqrt(960)
-    noisy = (victim.parameters + scale * noise).astype(np.float32)
-    target = RandomFeaturesTarget(victim.weights.astype(np.float32), jax.nn.relu, noisy)
-    found = reconstruct(target, 4, key=jr.key(0))
+    noisy = single_target(victim._replace(parameters=victim.parameters + scale * noise))
+    found = reconstruct(noisy, 4, key=jr.key(0))
     assert found.status is Ending.STALLED
     assert not found.converged
     # n d of the p squares of the noise are fitted.

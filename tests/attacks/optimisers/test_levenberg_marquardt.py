@@ -4,13 +4,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from attack_problems import sphere_rows
 
 from jaxdp.attacks import (
-    AbstractOptimiser,
-    Attempt,
     Ending,
     LevenbergMarquardt,
-    MomentumDescent,
     RandomFeaturesTarget,
     minimum_norm_parameters,
     reconstruct,
@@ -28,15 +26,10 @@ def float64():
         yield
 
 
-def _sphere(generator, count, dim):
-    rows = generator.standard_normal((count, dim))
-    return rows * np.sqrt(dim) / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 def _problem(seed, count, dim, num_features, outputs=()):
     """Rows, and a target whose parameters interpolate noisy linear labels."""
     generator = np.random.default_rng(seed)
-    inputs = _sphere(generator, count, dim)
+    inputs = sphere_rows(generator, count, dim)
     labels = generator.standard_normal((count, *outputs))
     weights = generator.standard_normal((num_features, dim)) / np.sqrt(dim)
     parameters = minimum_norm_parameters(inputs, labels, weights, jax.nn.relu)
@@ -44,7 +37,7 @@ def _problem(seed, count, dim, num_features, outputs=()):
 
 
 def _minimise(target, start, *, optimiser=None, tolerance=1e-7, num_known=0, **more):
-    """From one start, which costs all these tests but one compilation."""
+    """Steps from one start, which costs all these tests but one compilation."""
     attempt = (optimiser or LevenbergMarquardt()).minimise(
         target,
         jnp.asarray(start)[None],
@@ -61,7 +54,7 @@ def test_the_normal_equations_are_those_of_kaufmans_jacobian():
     generator = np.random.default_rng(0)
     weights = generator.standard_normal((40, 4))
     parameters = generator.standard_normal((40, 2))
-    guess = _sphere(generator, 3, 4)
+    guess = sphere_rows(generator, 3, 4)
     is_free = np.array([False, True, True])
     target = RandomFeaturesTarget(weights, jnp.tanh, parameters, block_size=16)
     # A matter of seconds without a compilation of the whole.
@@ -92,7 +85,7 @@ def test_the_normal_equations_are_those_of_kaufmans_jacobian():
 @pytest.mark.usefixtures("float64")
 def test_it_converges_quadratically_to_the_truth():
     inputs, target = _problem(1, COUNT, DIM, FEATURES)
-    near = inputs + 0.02 * _sphere(np.random.default_rng(2), COUNT, DIM)
+    near = inputs + 0.02 * sphere_rows(np.random.default_rng(2), COUNT, DIM)
     losses = [
         _minimise(
             target,
@@ -113,7 +106,7 @@ def test_it_converges_quadratically_to_the_truth():
 @pytest.mark.usefixtures("float64")
 def test_known_rows_stay_and_the_others_are_found():
     inputs, target = _problem(3, COUNT, DIM, FEATURES)
-    start = _sphere(np.random.default_rng(0), COUNT, DIM)
+    start = sphere_rows(np.random.default_rng(0), COUNT, DIM)
     start[:2] = inputs[:2]
     attempt = _minimise(target, start, max_passes=2000, num_known=2)
     assert attempt.status[0] == Ending.CONVERGED
@@ -121,21 +114,10 @@ def test_known_rows_stay_and_the_others_are_found():
     assert reconstruction_error(inputs, attempt.inputs) < 1e-8
 
 
-class _Nearer(AbstractOptimiser):
-    """Stands for an optimiser that ends at a place of its own after 30 passes."""
-
-    end: np.ndarray
-
-    def minimise(self, target, starts, *, max_passes, **_):
-        assert max_passes == 30
-        ends = jnp.broadcast_to(self.end, starts.shape)
-        return Attempt(ends, jnp.ones(1), 30.0, np.zeros(1, int))
-
-
 @pytest.mark.usefixtures("float64")
 def test_passes_are_counted_and_bound_the_work():
-    inputs, target = _problem(3, COUNT, DIM, FEATURES)
-    start = _sphere(np.random.default_rng(4), COUNT, DIM)
+    _, target = _problem(3, COUNT, DIM, FEATURES)
+    start = sphere_rows(np.random.default_rng(4), COUNT, DIM)
     # Three normal matrices, the first loss and at least one trial for each.
     least = 3 * DIM * COUNT / 2 + 2
     for most in (least, least + 0.5, 3.5 * DIM * COUNT / 2, 4 * DIM * COUNT / 2 + 2):
@@ -145,33 +127,23 @@ def test_passes_are_counted_and_bound_the_work():
     # Half a pass less is too little for the third.
     fewer = _minimise(target, start, max_passes=least - 0.5, tolerance=1e-30)
     assert least - (DIM * COUNT + 1) / 2 <= fewer.num_passes < least - 0.5
-    near = inputs + 1e-3 * start
-    optimiser = LevenbergMarquardt(first=_Nearer(near), first_passes=30.0)
-    after = _minimise(target, start, max_passes=500, optimiser=optimiser)
-    alone = _minimise(target, near, max_passes=500)
-    assert after.loss == alone.loss < 1e-12
-    assert after.num_passes == alone.num_passes + 30
 
 
 @pytest.mark.usefixtures("float64")
-def test_no_budget_is_overrun_however_small_and_whatever_goes_before():
+def test_no_budget_is_overrun_however_small():
     _, target = _problem(3, COUNT, DIM, FEATURES)
-    start = _sphere(np.random.default_rng(4), COUNT, DIM)
-    both = LevenbergMarquardt(first=MomentumDescent(1.0), first_passes=9.0)
-    for optimiser in (LevenbergMarquardt(), both):
-        for most in (2, 7, 9.5, 16.5, 17, 18, 31):
-            attempt = _minimise(
-                target, start, max_passes=most, tolerance=1e-30, optimiser=optimiser
-            )
-            assert attempt.num_passes <= most
-            assert attempt.status[0] == Ending.OUT_OF_PASSES
+    start = sphere_rows(np.random.default_rng(4), COUNT, DIM)
+    for most in (2, 7, 9.5, 16.5, 17, 18, 31):
+        attempt = _minimise(target, start, max_passes=most, tolerance=1e-30)
+        assert attempt.num_passes <= most
+        assert attempt.status[0] == Ending.OUT_OF_PASSES
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 def test_each_start_says_how_it_ended_itself():
     inputs, target = _problem(1, COUNT, DIM, FEATURES)
-    starts = jnp.asarray(np.stack([_sphere(np.random.default_rng(5), COUNT, DIM), inputs]))
+    starts = jnp.asarray(np.stack([sphere_rows(np.random.default_rng(5), COUNT, DIM), inputs]))
     ended = LevenbergMarquardt().minimise(
         target, starts, key=jr.key(0), max_passes=2000, tolerance=1e-12
     )
@@ -202,11 +174,3 @@ def test_above_the_threshold_a_zero_loss_is_the_truth_and_below_it_is_not():
     assert max(error for _, error in above) < 1e-3
     # Independent rows are at 1.1 to 1.2.
     assert min(error for _, error in below) > 0.8
-
-
-def test_large_problems_and_bad_arguments_are_refused():
-    target = RandomFeaturesTarget(jnp.ones((50, 2100)), jax.nn.relu, jnp.ones(50))
-    with pytest.raises(ValueError, match=r"at most 4096 unknowns d n .* got 4200"):
-        _minimise(target, jnp.ones((2, 2100)), max_passes=10)
-    with pytest.raises(ValueError, match="damping > 0"):
-        LevenbergMarquardt(damping=0.0)

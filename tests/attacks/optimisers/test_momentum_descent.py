@@ -109,12 +109,3 @@ def test_progress_is_reported_now_and_then(target):
     )
     assert [passes for passes, _ in seen] == [100, 150]
     assert attempt.loss[0] == seen[1][1] <= seen[0][1]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [((0.0,), "step_size > 0"), ((20.0, 1.0), "0 <= momentum < 1"), ((20.0, -0.1), "momentum")],
-)
-def test_steps_out_of_range_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        MomentumDescent(*arguments)

@@ -2,27 +2,23 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from attack_problems import projector_loss, random_victim, sphere_rows
+from attack_problems import projector_loss, random_victim, single_target, sphere_rows
 
 from jaxdp.attacks import RandomFeaturesTarget
 from jaxdp.attacks.optimisers.moves import chosen_rows, elimination, reseeded, thinned, with_spares
+from jaxdp.attacks.optimisers.scaled_steps import Scaling, scaled_step, tangent
 
 DIM, COUNT, FEATURES = 12, 4, 480
 VICTIM = random_victim(0, DIM, COUNT, FEATURES)
+TARGET = single_target(VICTIM)
 TRUTH = VICTIM.inputs.astype(np.float32)
 STRAY = sphere_rows(np.random.default_rng(1), 2, DIM).astype(np.float32)
-
-
-def _target():
-    return RandomFeaturesTarget(
-        VICTIM.weights.astype(np.float32), jax.nn.relu, VICTIM.parameters.astype(np.float32)
-    )
 
 
 def test_a_missing_row_is_put_where_it_is():
     for missing in (0, 3):
         guess = jnp.asarray(np.where(np.arange(COUNT)[:, None] == missing, STRAY[:1], TRUTH))
-        (moved,) = reseeded(_target(), guess[None], num_known=0)
+        (moved,) = reseeded(TARGET, guess[None], num_known=0)
         # The least significant row is taken for the missing one.
         (place,) = np.flatnonzero(np.any(moved != guess, axis=1))
         np.testing.assert_array_equal(place, missing)
@@ -33,7 +29,7 @@ def test_a_missing_row_is_put_where_it_is():
 
 def test_a_known_row_is_never_moved():
     guess = np.concatenate([STRAY[:1], TRUTH[1:]])
-    (moved,) = reseeded(_target(), jnp.asarray(guess)[None], num_known=1)
+    (moved,) = reseeded(TARGET, jnp.asarray(guess)[None], num_known=1)
     np.testing.assert_array_equal(moved[0], STRAY[0])
 
 
@@ -41,7 +37,7 @@ def _thinned(rows, **more):
     rows = jnp.asarray(rows)[None]
     settings = {"num_known": 0, "room": 1e-7, **more}
     used = np.ones(rows.shape[:2], bool)
-    inputs, used = thinned(_target(), rows, used, np.zeros(1), COUNT, **settings)
+    inputs, used = thinned(TARGET, rows, used, np.zeros(1), COUNT, **settings)
     return chosen_rows(inputs, used)[0]
 
 
@@ -67,13 +63,13 @@ def test_rows_of_the_wrong_signs_are_negated():
 def test_where_leaving_out_costs_half_of_the_rows_go():
     rows = jnp.asarray(sphere_rows(np.random.default_rng(3), 8, DIM))[None]
     used = np.ones((1, 8), bool)
-    inputs, used = thinned(_target(), rows, used, np.array([1e-9]), COUNT, num_known=1, room=1e-7)
+    inputs, used = thinned(TARGET, rows, used, np.array([1e-9]), COUNT, num_known=1, room=1e-7)
     assert used.sum() == 6
     assert used[0, 0]
     np.testing.assert_array_equal(inputs, rows)
     # All of them where no passes are left to look once more.
     settings = {"num_known": 1, "room": 1e-7, "is_last": True}
-    _, used = thinned(_target(), rows, np.ones((1, 8), bool), np.array([1e-9]), COUNT, **settings)
+    _, used = thinned(TARGET, rows, np.ones((1, 8), bool), np.array([1e-9]), COUNT, **settings)
     assert used.sum() == COUNT
     assert used[0, 0]
 
@@ -105,3 +101,50 @@ def test_spares_are_negatives_and_random_rows():
     ]
     np.testing.assert_array_equal(fresh[0], TRUTH[0])
     assert np.abs(fresh[1:COUNT] - TRUTH[1:]).max(axis=1).min() > 0.1
+
+
+GENERATOR = np.random.default_rng(3)
+
+
+def test_the_curvature_is_the_gauss_newton_form_of_many_features():
+    dim, count = 30, 3
+    victim = random_victim(0, dim, count, 20_000)
+    block = single_target(victim).block(0)
+    inputs = jnp.asarray(victim.inputs, jnp.float32)
+    features = np.asarray(block.features(inputs), np.float64)
+    alpha = np.linalg.solve(features @ features.T, features @ victim.parameters)
+    coupling = np.asarray(block.row_coupling(inputs, key=jr.key(0))) * np.outer(alpha, alpha)
+    # One direction for all rows, orthogonal to them: rows see each other through slopes alone.
+    rows = np.linalg.qr(victim.inputs.T)[0]
+    direction = GENERATOR.standard_normal(dim)
+    directions = np.sign(alpha)[:, None] * (direction - rows @ (rows.T @ direction))
+    slopes = (victim.inputs @ victim.weights.T > 0) * (directions @ victim.weights.T)
+    change = alpha @ slopes
+    form = np.sum(coupling * (directions @ directions.T))
+    # 20,000 products of standard deviation near their mean.
+    np.testing.assert_allclose(change @ change, form, rtol=5 * np.sqrt(2 / 20_000) * 2)
+    uncoupled = np.sum(np.diag(coupling) * np.sum(directions**2, axis=1))
+    assert abs(change @ change - uncoupled) > 0.05 * uncoupled
+
+
+def test_a_step_keeps_rows_on_the_sphere_and_known_and_unused_rows_fixed():
+    victim = random_victim(1, 6, 4, 120)
+    target = RandomFeaturesTarget(victim.weights, jax.nn.relu, victim.parameters)
+    guess = jnp.asarray(sphere_rows(GENERATOR, 4, 6), jnp.float32)
+    scaling = Scaling(*map(jnp.float32, (0.3, 0.5, 0.05, 0.3)))
+    block, rest, used = target.block(0), jnp.zeros_like(guess), jnp.arange(4) != 2
+    step = jax.jit(
+        lambda rows: scaled_step(block, rows, rest, scaling, used, num_known=1, key=jr.key(0))
+    )
+    moved = step(guess)
+    has_moved = np.abs(moved.inputs - guess).max(axis=1) > 1e-3
+    np.testing.assert_array_equal(has_moved, [False, True, False, True])
+    np.testing.assert_allclose(np.linalg.norm(moved.inputs, axis=1), np.sqrt(6), rtol=1e-5)
+    spoilt = guess.at[2, 0].set(jnp.nan)
+    spoilt = spoilt.at[1, 0].set(jnp.inf)
+    np.testing.assert_array_equal(step(spoilt).inputs, spoilt)
+
+
+def test_tangent_parts_are_orthogonal_to_rows_of_any_length():
+    rows, directions = GENERATOR.standard_normal((2, 5, 3))
+    np.testing.assert_allclose(np.sum(rows * tangent(rows, directions), axis=1), 0, atol=1e-6)

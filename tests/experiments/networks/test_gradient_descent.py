@@ -9,7 +9,6 @@ import pytest
 
 from experiments.networks.gradient_descent import DescentStatus, gradient_descent
 from experiments.networks.last_layer import TwoLayerNetwork, fit_last_layer
-from experiments.networks.residual import ResidualNetwork
 
 
 def _task(num_records=4, dim=6, width=16, num_outputs=2):
@@ -142,30 +141,3 @@ def test_the_fitted_last_layer_is_the_nearest_that_fits():
     moved = np.asarray(full.last, np.float64) - np.asarray(model.last, np.float64)
     outside = moved - moved @ np.linalg.pinv(features) @ features
     assert np.linalg.norm(outside) > 0.01 * np.linalg.norm(moved)
-
-
-@pytest.mark.slow
-def test_ten_digits_are_learnt_in_hundreds_of_steps():
-    datasets = pytest.importorskip("sklearn.datasets")
-    images, digits = datasets.load_digits(return_X_y=True)
-    rows = images[[np.flatnonzero(digits == digit)[0] for digit in range(10)]]
-    rows = rows - rows.mean()
-    inputs = 8 * rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    model = TwoLayerNetwork(64, 64, 10, key=jr.key(4))
-    for share, least, most in ((0.25, 400, 1000), (0.5, 200, 500)):
-        trained = gradient_descent(model, inputs, np.eye(10), share=share)
-        assert trained.status is DescentStatus.CONVERGED
-        assert least < trained.num_steps < most
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stem_relu", [False, True])
-def test_a_residual_network_is_learnt(stem_relu):
-    random = np.random.default_rng(5)
-    inputs = random.normal(size=(6, 48))
-    labels = np.array([[1.0], [-1.0]] * 3)
-    model = ResidualNetwork(4, 12, 1, stem_relu=stem_relu, key=jr.key(6))
-    trained = gradient_descent(model, inputs, labels)
-    assert trained.status is DescentStatus.CONVERGED
-    assert _loss(trained.model, inputs, labels) < 1.1e-7
-    assert _loss(fit_last_layer(model, inputs, labels), inputs, labels) < 1e-10

@@ -6,7 +6,6 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from experiments.networks.gradient_descent import gradient_descent
 from experiments.networks.last_layer import (
     TwoLayerNetwork,
     fit_last_layer,
@@ -14,22 +13,12 @@ from experiments.networks.last_layer import (
     two_layer_target,
 )
 from experiments.networks.residual import ResidualNetwork
-from jaxdp.attacks import reconstruct, reconstruction_error
 from jaxdp.attacks.objective import checked_loss, loss_and_gradient
 
 
 def _sphere(count, dim, seed=1):
     rows = np.random.default_rng(seed).normal(size=(count, dim))
     return np.sqrt(dim) * rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-def _digits():
-    """One of each, less the mean of all, of norm sqrt(64)."""
-    datasets = pytest.importorskip("sklearn.datasets")
-    images, digits = datasets.load_digits(return_X_y=True)
-    rows = images[[np.flatnonzero(digits == digit)[0] for digit in range(10)]]
-    rows = rows - rows.mean()
-    return 8 * rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture(scope="module")
@@ -76,15 +65,6 @@ def test_the_last_layers_change_lies_in_the_span_of_the_true_features(victim):
     assert checked_loss(whole, jnp.asarray(inputs)) > 1e-2
 
 
-@pytest.mark.slow
-def test_training_all_layers_leaves_a_loss_at_the_true_rows(victim):
-    start, _, inputs = victim
-    labels = np.random.default_rng(3).normal(size=(3, 2))
-    trained = gradient_descent(start, inputs, labels).check().model
-    target = two_layer_target(trained, start.last)
-    assert checked_loss(target, jnp.asarray(inputs)) > 1e-5
-
-
 def test_a_layer_that_has_not_moved_is_refused(victim):
     start, _, _ = victim
     for make in (two_layer_target, network_target):
@@ -110,49 +90,3 @@ def test_a_residual_targets_gradient_agrees_with_finite_differences(stem_relu):
         slope = float(jnp.sum(evaluate(guess).gradient * direction))
         assert slope == pytest.approx(expected, rel=1e-6)
         assert float(evaluate(inputs).loss) < 1e-20
-
-
-@pytest.mark.slow
-def test_digits_are_read_off_a_last_layer_trained_alone_above_the_threshold_only():
-    inputs = _digits()
-    errors = {}
-    for width in (64, 640):
-        start = TwoLayerNetwork(64, width, 10, key=jr.key(0))
-        trained = fit_last_layer(start, inputs, np.eye(10))
-        found = reconstruct(
-            two_layer_target(trained, start.last), 10, key=jr.key(1), max_passes=1500
-        )
-        errors[width] = reconstruction_error(inputs, found.inputs)
-    assert errors[640] < 0.01
-    assert errors[64] > 0.8
-
-
-@pytest.mark.slow
-def test_digits_are_nearly_read_off_a_network_whose_layers_were_all_trained():
-    inputs = _digits()
-    start = TwoLayerNetwork(64, 640, 10, key=jr.key(0))
-    trained = gradient_descent(start, inputs, np.eye(10)).check().model
-    target = two_layer_target(trained, start.last)
-    found = reconstruct(target, 10, key=jr.key(1), max_passes=1500)
-    true_loss = checked_loss(target, jnp.asarray(inputs))
-    assert 1e-4 < true_loss < 1e-2
-    # The floor is what keeps the error from zero: a lower loss is found beside the truth.
-    assert found.loss < true_loss
-    assert not found.converged
-    assert 0.003 < reconstruction_error(inputs, found.inputs) < 0.06
-
-
-@pytest.mark.long_runs
-@pytest.mark.slow
-def test_images_are_read_off_a_residual_network():
-    inputs = _digits()[:4]
-    labels = np.array([[-1.0], [-1.0], [1.0], [1.0]])
-    errors = {}
-    for channels in (8, 64):
-        start = ResidualNetwork(8, channels, 1, image_channels=1, key=jr.key(0))
-        target = network_target(fit_last_layer(start, inputs, labels), start.last)
-        found = [reconstruct(target, 4, key=jr.key(seed), max_passes=600) for seed in range(3)]
-        errors[channels] = sorted(reconstruction_error(inputs, each.inputs) for each in found)
-    # 128 and 1024 features for 256 unknowns; one start of about ten runs out of passes.
-    assert errors[64][1] < 0.05
-    assert errors[8][0] > 0.6

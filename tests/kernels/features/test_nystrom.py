@@ -1,7 +1,6 @@
 """Features on public landmarks: exact there, and never longer than the kernel allows."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from every_map import DIM, INPUTS, KERNELS, LANDMARKS, MAPS, values
 from helpers import assert_mean_close
 
-import jaxdp
 from jaxdp import kernels
 from jaxdp.kernels.evaluation import host_gram
 
@@ -138,20 +136,3 @@ def test_three_hundred_public_landmarks_take_off_a_third_of_the_error():
         corrected += rule @ error[300:, 300:] @ rule.T
         assert np.abs(corrected).max() < 0.7 * np.abs(error[:300, :300]).max()
         assert np.abs(corrected).max() == pytest.approx(0.86 * expected, rel=0.25)
-
-
-def test_wrong_arguments_are_named():
-    indefinite = kernels.CallableKernel(lambda x, y: jnp.sum((x - y) ** 2))
-    for make, message in [
-        (lambda: kernels.NystromFeatures(indefinite, LANDMARKS), "CallableKernel has eigenvalues"),
-        (lambda: kernels.NystromFeatures(GAUSSIAN, LANDMARKS[:0]), r"got \(0, 3\)"),
-        (lambda: kernels.NystromFeatures(GAUSSIAN, np.inf * LANDMARKS), "finite landmarks"),
-        (lambda: kernels.NystromFeatures(GAUSSIAN, LANDMARKS, 0), "num_outputs >= 1"),
-        (lambda: MAPS["nystrom"](INPUTS[:, :2]), r"inputs of shape \(any, 3\)"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            make()
-    with pytest.raises(TypeError, match="landmarks with known values"):
-        jax.jit(lambda rows: kernels.NystromFeatures(GAUSSIAN, rows).projection)(LANDMARKS)
-    with pytest.raises(jaxdp.NotCoveredError, match="CallableKernel has no random features"):
-        kernels.PathwiseFeatures.sample(KERNELS["callable"], LANDMARKS, 4, 16, key=jr.key(0))

@@ -6,10 +6,9 @@ import jax.random as jr
 import numpy as np
 import pytest
 import scipy.stats
-from every_map import DIM, INPUTS, KERNELS, MAPS, RADIAL, TORUS, values
+from every_map import DIM, INPUTS, KERNELS, MAPS, RADIAL, values
 from helpers import FALSE_ALARM, assert_mean_close
 
-import jaxdp
 from jaxdp import kernels
 
 PAIR = np.stack([INPUTS[0], INPUTS[0] + np.float32([0.3, -0.2, 0.4])])
@@ -123,18 +122,6 @@ def test_each_orthogonal_frequency_has_the_law_that_it_has_alone():
         assert scipy.stats.kstest(4 / 3 * alone, scipy.stats.norm.cdf).pvalue < FALSE_ALARM
 
 
-def test_torus_features_are_unbiased_on_the_circle():
-    points = np.array([[0.1], [0.35]], np.float32)
-    expected = TORUS(points, points)
-    for cls, bound in ((kernels.FourierFeatures, 1), (kernels.CosineFeatures, np.sqrt(2))):
-        sampled = cls.sample(TORUS, NUM, 1, key=jr.key(7))
-        terms = _terms(sampled, points)
-        assert_mean_close(terms, float(expected[0, 1]), bias=1e-6)
-        with pytest.raises(AssertionError, match="gap"):
-            assert_mean_close(terms, float(expected[0, 1]) + 0.2)
-        assert sampled.norm_bound == pytest.approx(bound * TORUS.bound())
-
-
 @pytest.mark.parametrize("name", MAPS)
 def test_a_row_of_features_depends_on_no_other_row(name):
     feature_map = MAPS[name]
@@ -179,23 +166,3 @@ def test_features_can_be_differentiated_in_the_scale():
     slope = jax.jit(jax.grad(product))(0.75)
     phases = np.float64(MAPS["paired"].frequencies) @ np.float64(PAIR[0] - PAIR[1])
     assert slope == pytest.approx(np.mean(np.sin(phases) * phases) / 0.75, rel=1e-4)
-
-
-def test_kernels_without_a_spectral_law_are_refused():
-    for sample in SAMPLERS.values():
-        with pytest.raises(jaxdp.NotCoveredError, match="InnerProduct is not: use its own"):
-            sample(KERNELS["inner product"], 3, DIM, key=jr.key(0))
-    with pytest.raises(jaxdp.NotCoveredError, match="TorusKernel is not"):
-        kernels.OrthogonalFeatures.sample(TORUS, 3, 1, key=jr.key(0))
-
-
-def test_wrong_arguments_are_named():
-    gaussian = KERNELS["gaussian"]
-    with pytest.raises(ValueError, match="num_features >= 1, got 0"):
-        kernels.FourierFeatures.sample(gaussian, 0, DIM, key=jr.key(0))
-    with pytest.raises(TypeError, match="dim to be a Python int"):
-        kernels.OrthogonalFeatures.sample(gaussian, 3, 2.0, key=jr.key(0))
-    with pytest.raises(TypeError, match=r"jax\.random\.key"):
-        kernels.CosineFeatures.sample(gaussian, 3, DIM, key=jr.PRNGKey(0))
-    with pytest.raises(ValueError, match=r"inputs of shape \(any, 3\), got \(6, 2\)"):
-        MAPS["paired"](INPUTS[:, :2])

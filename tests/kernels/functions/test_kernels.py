@@ -8,10 +8,9 @@ import pytest
 import scipy.integrate
 import scipy.special
 import scipy.stats
-from every_map import DIM, INPUTS, KERNELS, MAPS, RADIAL
+from every_map import DIM, INPUTS, KERNELS, MAPS, RADIAL, TORUS
 from helpers import FALSE_ALARM
 
-import jaxdp
 from jaxdp import kernels
 from jaxdp.kernels.evaluation import host_gram
 
@@ -203,42 +202,54 @@ def test_derivatives_are_finite_where_two_inputs_meet(name):
     assert np.isfinite(slope).all()
 
 
-def test_a_callable_has_values_but_no_random_features():
-    kernel = kernels.CallableKernel(lambda x, y: jnp.exp(-jnp.sum((x - y) ** 2) / (2 * 0.75**2)))
-    expected = KERNELS["gaussian"](INPUTS, INPUTS[:4])
-    np.testing.assert_allclose(kernel(INPUTS, INPUTS[:4]), expected, rtol=1e-5)
-    assert kernel.bound() == np.inf
-    with pytest.raises(jaxdp.NotCoveredError, match="NystromFeatures"):
-        kernel.features(10, 3, key=jr.key(0))
-    with pytest.raises(ValueError, match=r"to a scalar, got one to shape \(3,\)"):
-        kernels.CallableKernel(lambda x, y: x * y)(INPUTS, INPUTS)
-
-
-def test_wrong_arguments_are_named():
-    for make, message in [
-        (lambda: kernels.Gaussian(0.0), "finite scale > 0, got 0.0"),
-        (lambda: kernels.Laplace(jnp.ones(2)), "scale to be a scalar"),
-        (lambda: kernels.Matern(1.0, 1.0), "smoothness 0.5, 1.5, 2.5, ... up to 9.5, got 1.0"),
-        (lambda: kernels.Matern(np.nan, 1.5), "scale > 0, got nan"),
-        (lambda: kernels.Polynomial(0, 1.0), "degree >= 1, got 0"),
-        (lambda: kernels.Polynomial(2, -1.0), "constant >= 0, got -1.0"),
-        (lambda: kernels.ArcCosine(2), "order 0 or 1, got 2"),
-        (lambda: kernels.CallableKernel(lambda x, y: 1.0, 0.0), "largest_norm > 0"),
-        (lambda: kernels.InnerProduct().bound(-1.0), "radius > 0, got -1.0"),
-        (lambda: KERNELS["gaussian"](INPUTS, INPUTS[:, :2]), r"second of shape \(any, 3\)"),
-        (lambda: KERNELS["gaussian"].diagonal(INPUTS[0]), r"inputs of shape \(any, any\)"),
-        (lambda: KERNELS["ReLU"].features(0, 3, key=jr.key(0)), "num_features >= 1"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            make()
-    with pytest.raises(TypeError, match="degree to be a Python int"):
-        kernels.Polynomial(2.0, 1.0)
-    with pytest.raises(TypeError, match=r"jax\.random\.key"):
-        KERNELS["polynomial"].features(3, 3, key=0)
-
-
 def test_a_kernel_shows_its_numbers(capsys):
     assert repr(kernels.Gaussian(1.5)) == "Gaussian(scale=1.5)"
     assert repr(kernels.Polynomial(3, 1.0)) == "Polynomial(degree=3, constant=1.)"
     jax.jit(lambda scale: print(kernels.Gaussian(scale)))(2.0)
     assert "traced float32[]" in capsys.readouterr().out
+
+
+# Equispaced points integrate products of these waves exactly.
+GRID = (np.arange(32) / 32)[:, None].astype(np.float32)
+UNTIED = kernels.TorusKernel(np.array([0.5, 1.0, 0.25, 0.0]))
+
+
+# Source: PK (1).
+@pytest.mark.parametrize("kernel", [TORUS, UNTIED], ids=["power law", "untied"])
+def test_eigenvalues_and_eigenfunctions_are_those_of_the_integral_operator(kernel):
+    waves = np.asarray(kernel.eigenfunctions(GRID), np.float64)
+    np.testing.assert_allclose(waves.T @ waves / 32, np.eye(waves.shape[1]), atol=1e-6)
+    operator = np.asarray(kernel(GRID, GRID), np.float64) / 32
+    np.testing.assert_allclose(operator @ waves, waves * kernel.eigenvalues[None], atol=1e-6)
+    # Mercer: nothing else is in it.
+    found = np.sort(np.linalg.eigvalsh(operator))[::-1]
+    expected = np.sort(kernel.eigenvalues)[::-1]
+    np.testing.assert_allclose(found[: len(expected)], expected, atol=1e-6)
+    np.testing.assert_allclose(found[len(expected) :], 0, atol=1e-6)
+    np.testing.assert_allclose(kernel.diagonal(GRID), np.diag(32 * operator), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", [TORUS, UNTIED], ids=["power law", "untied"])
+def test_mercer_features_are_exact_and_within_the_bound(kernel):
+    features = kernel.features(1, 1, key=jr.key(0))
+    values = np.asarray(features(GRID), np.float64)
+    np.testing.assert_allclose(values @ values.T, kernel(GRID, GRID), atol=1e-6)
+    assert features.norm_bound == kernel.bound()
+    largest = np.linalg.norm(values, axis=1).max()
+    assert 0.999 * largest <= kernel.bound() * (1 + 1e-6)
+    # At 0 every cosine is at its crest.
+    assert largest == pytest.approx(kernel.bound(), rel=1e-6)
+
+
+# Source: PK Assumption 8.
+def test_a_power_law_falls_as_its_capacity_says():
+    kernel = kernels.TorusKernel.power_law(7, capacity=0.5)
+    expected = np.array([1, 2, 2, 4, 4, 6, 6]) ** -2.0
+    np.testing.assert_allclose(kernel.eigenvalues, expected, rtol=1e-6)
+
+
+def test_a_power_law_depends_on_the_distance_on_the_circle_alone():
+    shifted = (GRID + 0.25) % 1
+    np.testing.assert_allclose(TORUS(shifted, shifted), TORUS(GRID, GRID), atol=1e-6)
+    np.testing.assert_allclose(TORUS(GRID + 3, GRID), TORUS(GRID, GRID), atol=1e-5)
+    assert np.abs(UNTIED(shifted, shifted) - UNTIED(GRID, GRID)).max() > 0.1

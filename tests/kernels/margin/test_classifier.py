@@ -19,7 +19,7 @@ from jaxdp.kernels import (
     PrivateKernelClassifier,
     load,
 )
-from jaxdp.kernels.margin import classifier, objective_learner
+from jaxdp.kernels.margin import objective_learner
 from jaxdp.kernels.margin.objective_solver import Minimum, minimise, newton_step
 from jaxdp.losses import AbstractMarginLoss, HuberHinge, Logistic
 from jaxdp.privacy import SecretNoise
@@ -118,13 +118,13 @@ def test_a_flipped_label_shows_nearly_as_much_as_is_claimed(monkeypatch):
 
 
 def test_half_of_the_noise_is_seen_by_the_audit(monkeypatch):
-    calibrated = classifier.objective_perturbation_std
+    calibrated = objective_learner.objective_perturbation_std
 
     def halved(*arguments, **options):
         found = calibrated(*arguments, **options)
         return found._replace(noise_std=found.noise_std / 2)
 
-    monkeypatch.setattr(classifier, "objective_perturbation_std", halved)
+    monkeypatch.setattr(objective_learner, "objective_perturbation_std", halved)
     learner = _on_a_line(HuberHinge(0.5), ridge=1000.0)
     assert _divergence(learner, _PRESENT, _FLIPPED, monkeypatch) > 20 * BUDGET["delta"]
 
@@ -334,16 +334,22 @@ class _UsersOwn(AbstractMarginLoss):
     """A logistic loss whose repr does not tell the function in it from another."""
 
     number: Callable[[], float]
-    lipschitz, smoothness, is_decreasing = 1.0, 1.0, True
+    slope_bound, curvature_bound, is_decreasing = 1.0, 1.0, True
 
-    def value_of_margin(self, margins):
-        return np.logaddexp(0.0, -self.number() * margins) / self.number()
+    def value_at(self, u, xp):
+        return xp.logaddexp(0.0, -self.number() * u) / self.number()
 
-    def slope_of_margin(self, margins):
-        return -expit(-self.number() * margins)
+    def slope_at(self, u, xp):
+        return -expit(-self.number() * u)
 
-    def curvature_of_margin(self, margins):
-        return self.number() * self.slope_of_margin(margins) * (-1 - self.slope_of_margin(margins))
+    def curvature_at(self, u, xp):
+        return self.number() * self.slope_at(u, xp) * (-1 - self.slope_at(u, xp))
+
+    def expected_value_at(self, mean, variance):
+        raise NotImplementedError
+
+    def clipped_slope_at(self, mean, variance, limit):
+        raise NotImplementedError
 
 
 def test_a_feature_map_that_is_public_is_used():

@@ -9,7 +9,6 @@ import jax
 import numpy as np
 import pytest
 from helpers import give_noise
-from scipy.optimize import minimize
 from scipy.special import ndtr, softmax
 
 from jaxdp.kernels import (
@@ -19,9 +18,7 @@ from jaxdp.kernels import (
     PrivateKernelRegressor,
     load,
 )
-from jaxdp.kernels.margin import objective_solver, regressor
-from jaxdp.kernels.margin.objective_solver import minimise
-from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
+from jaxdp.kernels.margin import objective_learner
 from jaxdp.losses import Huber, SmoothedAbsolute, SmoothedQuantile, Softmax
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
@@ -29,83 +26,13 @@ LOSSES = [Huber(0.5), SmoothedQuantile(0.9, 0.25), Softmax(3)]
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
 
 
-def _rows(loss, num=300, dim=4, bound=1.0, scale=1.0):
+def _rows(loss, num):
     rng = np.random.default_rng(3)
-    features = rng.normal(size=(num, dim))
-    features *= bound * 0.999 / np.maximum(np.linalg.norm(features, axis=1), 1)[:, None]
+    features = rng.normal(size=(num, 4))
+    features *= 0.999 / np.maximum(np.linalg.norm(features, axis=1), 1)[:, None]
     if isinstance(loss, Softmax):
         return features, rng.integers(0, 3, size=num).astype(float)
-    return features, scale * np.tanh(features[:, 0] + 0.3 * rng.normal(size=num))
-
-
-def _objective(loss, *, num=300, dim=4, ridge=1e-2, noise=5.0, bound=1.0, scale=1.0):
-    outputs = loss.num_outputs or 1
-    linear_term = noise * np.random.default_rng(5).normal(size=dim * outputs)
-    label_bound = 0.0 if loss.num_outputs else scale
-    rows = _rows(loss, num, dim, bound, scale)
-    return PerturbedObjective(*rows, loss, ridge, linear_term, bound, label_bound)
-
-
-@each_loss
-def test_value_gradient_and_curvature_belong_together(loss):
-    objective = _objective(loss, num=40)
-    size, step = len(objective.linear_term), 1e-6
-    point, slopes, curvatures = 0.4 * np.random.default_rng(7).normal(size=size), [], []
-    for axis in np.eye(size):
-        above, below = objective.at(point + step * axis), objective.at(point - step * axis)
-        slopes.append((above.value - below.value) / (2 * step))
-        curvatures.append((above.gradient - below.gradient) / (2 * step))
-    np.testing.assert_allclose(objective.at(point).gradient, slopes, atol=1e-8)
-    found = [objective.curvature_at(point)(axis) for axis in np.eye(size)]
-    np.testing.assert_allclose(found, curvatures, atol=1e-5 * loss.smoothness)
-
-
-def _wide_gradient(objective, coefficients):
-    """In extended precision, slopes and all."""
-    outputs = objective.loss.num_outputs
-    rows, labels = (np.asarray(x, np.longdouble) for x in (objective.features, objective.labels))
-    shape = (-1,) if outputs is None else (-1, outputs)
-    matrix = np.asarray(coefficients, np.longdouble).reshape(shape)
-    predictions = rows @ matrix
-    if outputs is None:
-        slopes = objective.loss.slope_of_residual(predictions - labels)
-    else:
-        powers = np.exp(predictions - predictions.max(axis=1, keepdims=True))
-        places = np.eye(outputs)[objective.labels.astype(int)]
-        slopes = powers / powers.sum(axis=1, keepdims=True) - places
-    total = (rows.T @ slopes).ravel() + objective.linear_term
-    return total / len(labels) + objective.ridge * matrix.ravel()
-
-
-@each_loss
-@pytest.mark.parametrize(("bound", "scale"), [(1.0, 1.0), (30.0, 1e6)])
-def test_the_rounding_of_the_gradient_is_covered(loss, bound, scale):
-    objective = _objective(loss, num=1000, dim=30, bound=bound, scale=scale)
-    for size in (0.1, 10.0, 1e4):
-        point = size * np.random.default_rng(7).normal(size=len(objective.linear_term))
-        off = objective.at(point).gradient - _wide_gradient(objective, point)
-        covered = objective.gradient_rounding(float(np.linalg.norm(point)))
-        assert 0 < np.linalg.norm(off.astype(float)) <= covered
-
-
-@each_loss
-def test_the_minimum_is_certified_and_the_one_that_another_solver_finds(loss, monkeypatch):
-    objective = _objective(loss, ridge=0.05)
-    found = minimise(objective, tolerance=1e-9)
-    assert np.linalg.norm(_wide_gradient(objective, found.coefficients).astype(float)) <= 1e-9
-    assert np.linalg.norm(found.coefficients) <= objective.coefficient_bound
-    other = minimize(
-        lambda point: objective.at(point).value,
-        np.zeros(len(found.coefficients)),
-        jac=lambda point: objective.at(point).gradient,
-        method="BFGS",
-        options={"gtol": 1e-9},
-    )
-    assert np.linalg.norm(found.coefficients - other.x) <= 1e-6 / objective.ridge
-    # Without Newton's steps.
-    monkeypatch.setattr(objective_solver, "_NEWTON_STEPS", 0)
-    slow = minimise(objective, tolerance=1e-8)
-    assert found.num_steps < slow.num_steps <= objective.num_accelerated_steps(1e-8)
+    return features, np.tanh(features[:, 0] + 0.3 * rng.normal(size=num))
 
 
 def _learner(loss, **options):
@@ -176,13 +103,13 @@ def test_a_label_from_one_end_to_the_other_shows_nearly_as_much_as_is_claimed(mo
 
     # The bound counts four vertices, of which two are 0 here.
     assert BUDGET["delta"] / 4 < divergence(shift_over_std()) <= BUDGET["delta"]
-    calibrated = regressor.objective_perturbation_std
+    calibrated = objective_learner.objective_perturbation_std
 
     def as_if_slopes_had_one_sign(*arguments, **options):
         found = calibrated(*arguments, **options)
         return found._replace(noise_std=found.noise_std / 2)
 
-    monkeypatch.setattr(regressor, "objective_perturbation_std", as_if_slopes_had_one_sign)
+    monkeypatch.setattr(objective_learner, "objective_perturbation_std", as_if_slopes_had_one_sign)
     assert divergence(shift_over_std()) > 20 * BUDGET["delta"]
 
 

@@ -13,7 +13,6 @@ from helpers import assert_variance
 from scipy.stats import chi2
 
 import jaxdp
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.kernels import Gaussian, InnerProduct, load
 from jaxdp.kernels.published import (
     Algorithm1,
@@ -23,7 +22,6 @@ from jaxdp.kernels.published import (
     Algorithm5,
     CanonicalEstimator,
     GaussianUnlessFailure,
-    NormClippedAlgorithm1,
 )
 from jaxdp.losses import HuberHinge, Logistic
 from jaxdp.privacy import SecretNoise, gaussian_delta, gaussian_epsilon
@@ -57,7 +55,6 @@ def _learners():
         "Algorithm4": Algorithm4(KERNEL, 8, 0.1, HuberHinge(0.5)),
         "Algorithm5": Algorithm5(KERNEL, 0.1, Logistic()),
         "CanonicalEstimator": CanonicalEstimator(_cosines, 5, 1.0, 3.3),
-        "NormClippedAlgorithm1": NormClippedAlgorithm1(KERNEL, 8, 0.1, 0.5, num_features=32),
     }
 
 
@@ -123,9 +120,6 @@ def test_noise_is_that_of_the_closed_forms():
     linear: Any = {"input_bound": kappa}
     found = Algorithm1(InnerProduct(), m, 0.1, t, **linear).noise_std(n, eps, delta)
     assert found == pytest.approx(first, rel=1e-12)
-
-    found = NormClippedAlgorithm1(InnerProduct(), m, 0.1, t, **linear).noise_std(n, eps, delta)
-    assert found == pytest.approx({"C": first["C"], "u": t * multiplier}, rel=1e-12)
 
     length, loss = math.log(4 / delta), HuberHinge(0.25)
     third = kappa * math.sqrt(1 + 2 * math.sqrt(length / m) + 2 * length / m)
@@ -216,30 +210,6 @@ def test_joint_paths_are_projected_on_as_in_the_box(monkeypatch):
     np.testing.assert_allclose(release(fresh), paths[20:] @ expected, rtol=1e-2, atol=1e-4)
 
 
-@pytest.mark.parametrize("scale", [20.0, 1.0])
-def test_clipping_the_average_is_as_printed_and_its_one_number_hides_no_difference(
-    scale, monkeypatch
-):
-    import jaxdp.kernels.published.norm_clipped as module
-
-    solved = []
-    original = module.ridge_solution
-    monkeypatch.setattr(
-        module, "ridge_solution", lambda *given: solved.append(given) or original(*given)
-    )
-    drawn = _Drawn(monkeypatch)
-    learner, (inputs, labels) = _learners()["NormClippedAlgorithm1"], _table()
-    release = learner.fit(inputs, scale * labels, **BUDGET, noise_seed=NOISE_SEED)
-    z = np.asarray(release.features(inputs), np.float64)
-    u = z.T @ (scale * labels) / len(labels)
-    norm = np.linalg.norm(u)
-    assert (norm > learner.norm_bound) == (scale == 20.0)
-    added = solved[0][0].correlation - u * min(1.0, learner.norm_bound / norm)
-    number = learner.noise_std(len(labels), 1.0, 1e-5)["u"] * drawn.normals["u, one number"]
-    np.testing.assert_allclose(added, np.full(8, number), atol=1e-6)
-    assert abs(number) > 1e-4
-
-
 # Source: PK (3).
 @pytest.mark.parametrize("name", ["Algorithm2", "Algorithm4"])
 def test_the_coefficients_minimise_the_printed_objective(name, monkeypatch):
@@ -318,7 +288,7 @@ def test_the_canonical_estimator_averages_products_with_eigenfunctions(monkeypat
 
 
 def test_the_noise_on_c_is_symmetric_and_has_half_the_variance_off_its_diagonal():
-    from jaxdp.kernels.published.statistics import Statistics, perturbed
+    from jaxdp.kernels.published.algorithms_1_and_3 import Statistics, perturbed
 
     size = 1000
     nothing = Statistics(np.zeros((size, size)), np.zeros(size))
@@ -343,7 +313,6 @@ def test_every_cost_has_the_papers_claim_and_says_what_is_wrong(releases):
         "Algorithm4": "Theorem 20 is false",
         "Algorithm5": "half the true one",
         "CanonicalEstimator": "the published sensitivity",
-        "NormClippedAlgorithm1": "the average is clipped",
     }
     for name, release in releases.items():
         cost = release.cost
@@ -351,7 +320,7 @@ def test_every_cost_has_the_papers_claim_and_says_what_is_wrong(releases):
         assert any(wrong[name] in line for line in cost.assumptions), name
         assert jaxdp.account(release, delta=1e-6).epsilon > cost.epsilon or cost.epsilon == math.inf
     unproved = [name for name in releases if releases[name].cost.epsilon == math.inf]
-    assert unproved == ["CanonicalEstimator", "NormClippedAlgorithm1"]
+    assert unproved == ["CanonicalEstimator"]
 
 
 def test_what_is_proved_of_a_published_projection_is_its_largest_norm_anywhere(releases):
@@ -429,13 +398,6 @@ def test_a_public_release_is_saved_and_loaded(name, releases, tmp_path):
     assert found.cost == release.cost
 
 
-def test_secret_paths_are_never_saved(releases, tmp_path):
-    with pytest.raises(TypeError, match="secret paths"):
-        releases["Algorithm5"].save(tmp_path / "model.npz")
-    assert not list(tmp_path.iterdir())
-    assert releases["Algorithm5"].coefficients is None
-
-
 def test_a_curator_answers_the_same_question_the_same_way(releases):
     release, inputs = releases["Algorithm5"], _table()[0]
     first = np.asarray(release(inputs[:3]))
@@ -464,29 +426,6 @@ def test_paths_that_are_continued_have_the_law_of_paths_drawn_at_once():
         error = 5 * products.std() / math.sqrt(20_000)
         assert abs(products.mean() - expected[i, j]) < error < 0.1
     assert abs((values[0] * values[1]).mean()) > error
-
-
-def test_seeded_fits_agree_and_other_tables_budgets_or_learners_have_other_noise(monkeypatch):
-    drawn = _Drawn(monkeypatch)
-    inputs, labels = _table(8)
-
-    def noise(learner, *table, **changed):
-        learner.fit(*table, **{**BUDGET, "noise_seed": NOISE_SEED, **changed})
-        return drawn.normals["u"]
-
-    learner = Algorithm3(KERNEL, 8, 0.1, 1.0)
-    first = noise(learner, inputs, labels)
-    np.testing.assert_array_equal(noise(learner, inputs, labels), first)
-    others = [
-        noise(learner, inputs + 1e-9, labels),
-        noise(learner, inputs, labels, epsilon=2.0),
-        noise(learner, inputs, labels, public_seed=6),
-        noise(Algorithm3(Gaussian(0.9), 8, 0.1, 1.0), inputs, labels),
-        noise(learner, inputs, labels, noise_seed=None),
-        noise(learner, inputs, labels, noise_seed=None),
-    ]
-    for one, other in itertools.combinations([first, *others], 2):
-        assert np.abs(one - other).min() > 1e-6
 
 
 def test_one_seed_gives_functions_of_one_name_noise_of_their_own(monkeypatch):
@@ -532,54 +471,8 @@ def test_what_a_release_says_of_itself_depends_on_neither_records_nor_noise(name
 # Wrong arguments.
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    ("changed", "error"),
-    [
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"epsilon": math.inf}, "epsilon"),
-        ({"delta": 1.0}, "delta"),
-        ({"delta": math.nan}, "delta"),
-        ({"public_seed": -1}, "public_seed"),
-        ({"noise_seed": 5}, "noise_seed"),
-    ],
-)
-def test_a_budget_or_seed_out_of_range_is_refused(name, changed, error):
-    inputs, labels = _signed_table()
-    with pytest.raises(ValueError, match=error):
-        _learners()[name].fit(inputs, labels, **{**BUDGET, **changed})
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_table_with_holes_is_refused(name):
-    inputs, labels = _signed_table()
-    inputs[3, 1] = np.nan
-    with pytest.raises(ValueError, match="finite inputs"):
-        _learners()[name].fit(inputs, labels, **BUDGET)
-    with pytest.raises(ValueError, match="one label for each"):
-        _learners()[name].fit(_table()[0], labels[1:], **BUDGET)
-
-
 @pytest.mark.parametrize("name", ["Algorithm2", "Algorithm4", "Algorithm5"])
 def test_labels_other_than_signs_are_refused(name):
     inputs, labels = _signed_table()
     with pytest.raises(ValueError, match=r"labels -1 or \+1 for the \w+ loss, got others"):
         _learners()[name].fit(inputs, (labels + 1) / 2, **BUDGET)
-
-
-def test_learners_refuse_what_they_are_not_printed_for():
-    with pytest.raises(ValueError, match="input_bound"):
-        Algorithm1(InnerProduct(), 8, 0.1, 1.0)
-    with pytest.raises(ValueError, match="ridge"):
-        Algorithm5(KERNEL, 0.0, Logistic())
-    with pytest.raises(ValueError, match="label_bound"):
-        Algorithm3(KERNEL, 8, 0.1, 0.0)
-    with pytest.raises(ValueError, match="num_projections"):
-        Algorithm2(KERNEL, 0, 0.1, Logistic())
-    with pytest.raises(TypeError, match="margin loss"):
-        Algorithm4(KERNEL, 8, 0.1, "logistic")  # pyright: ignore[reportArgumentType]
-    inputs, labels = _table()
-    with pytest.raises(NotCoveredError):
-        Algorithm3(InnerProduct(), 8, 0.1, 1.0).fit(inputs, labels, **BUDGET)
-    with pytest.raises(ValueError, match="5 eigenfunctions"):
-        CanonicalEstimator(lambda rows: rows, 5, 1.0, 1.0).fit(inputs, labels, **BUDGET)

@@ -1,28 +1,31 @@
-"""All private learners have one fit; what it checks, and what a request hands on."""
+"""The one fit of all private learners: what it checks, and what becomes of a data frame."""
 
+import dataclasses
 import hashlib
-import inspect
+import json
 import math
 import warnings
 
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
 
 from jaxdp import kernels, losses
+from jaxdp.core.files.sealed_arrays import sealed, unsealed
 from jaxdp.kernels import published
-from jaxdp.kernels.published.curated import AbstractJointPathLearner
-from jaxdp.kernels.release.fit_request import FitRequest
-from jaxdp.kernels.release.private_learner import AbstractPrivateLearner
+from jaxdp.kernels.release.private_learner import FitRequest
+from jaxdp.kernels.release.tables import columns_of, real_array
 
-TABLE = np.random.default_rng(0).uniform(size=(20, 2))
+TABLE = np.random.default_rng(0).uniform(size=(60, 2)) * [1.0, 3.0]
 LABELS = np.where(TABLE[:, 0] > 0.5, 1.0, -1.0)
 NOISE_SEED = 2**200 + 3
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1, "noise_seed": NOISE_SEED}
 KERNEL, LOSS = kernels.Gaussian(1.0), losses.Logistic()
 PATHS = {"num_projections": 4, "num_features": 8, "input_bound": math.inf}
+RIDGE = kernels.PrivateKernelRidge(KERNEL, label_bound=1.0, **PATHS)
 LEARNERS = {
-    "ridge": kernels.PrivateKernelRidge(KERNEL, label_bound=1.0, **PATHS),
+    "ridge": RIDGE,
     "classifier": kernels.PrivateKernelClassifier(KERNEL, **PATHS),
     "Algorithm1": published.Algorithm1(KERNEL, 4, 0.1, 1.0, num_features=8),
     "Algorithm2": published.Algorithm2(KERNEL, 4, 0.1, LOSS, num_features=8),
@@ -30,11 +33,9 @@ LEARNERS = {
     "Algorithm4": published.Algorithm4(KERNEL, 4, 0.1, LOSS),
     "Algorithm5": published.Algorithm5(KERNEL, 0.1, LOSS),
     "CanonicalEstimator": published.CanonicalEstimator(
-        lambda rows: jnp.cos(math.pi * rows[:, :1] * jnp.arange(4)[None]), 4, 1.0, 3.0
+        lambda rows: jnp.cos(math.pi * rows[:, :1] * jnp.arange(1, 5)[None]), 4, 1.0, 3.0
     ),
-    "NormClippedAlgorithm1": published.NormClippedAlgorithm1(KERNEL, 4, 0.1, 1.0, num_features=8),
 }
-JOINT = {"Algorithm1", "Algorithm5"}
 
 
 def _request(**changes):
@@ -47,17 +48,6 @@ class Unreadable:
 
     def __array__(self, dtype=None, copy=None):
         raise RuntimeError("the data were looked at")
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_every_learner_has_the_one_fit_and_two_take_test_inputs(name):
-    kind = AbstractJointPathLearner if name in JOINT else AbstractPrivateLearner
-    assert type(LEARNERS[name]).fit is kind.fit
-    fits = AbstractPrivateLearner.fit, type(LEARNERS[name]).fit
-    signatures = [inspect.signature(fit).parameters.values() for fit in fits]
-    common, found = ([(each.name, each.kind, each.default) for each in one] for one in signatures)
-    more = [("test_inputs", inspect.Parameter.KEYWORD_ONLY, None)] if name in JOINT else []
-    assert found == common + more
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -98,7 +88,7 @@ def test_a_request_shows_neither_records_nor_the_secret_seed():
 
 def test_the_noise_of_a_request_is_that_of_its_hash():
     """Literally: a seed gives the noise that it gave in every version before."""
-    hashed = hashlib.sha256(b"((20, 2), 1.0, 1e-05, 1)")
+    hashed = hashlib.sha256(b"((60, 2), 1.0, 1e-05, 1)")
     hashed.update(TABLE.tobytes())
     hashed.update(LABELS.tobytes())
     noise = _request(epsilon=1, public_seed=np.int64(1)).noise()
@@ -117,7 +107,7 @@ def test_requests_that_differ_in_anything_have_independent_noise():
         _request(epsilon=1.5),
         _request(delta=1e-6),
         _request(public_seed=2),
-        _request(inputs=TABLE.reshape(10, 4), labels=LABELS[:10]),
+        _request(inputs=TABLE.reshape(30, 4), labels=LABELS[:30]),
     ]
     contexts = {request.noise().context for request in requests}
     contexts.add(_request().noise(TABLE[:, :1]).context)
@@ -134,3 +124,145 @@ def test_labels_are_clipped_with_a_warning_at_the_line_of_the_call_or_without_on
         warnings.simplefilter("error")
         np.testing.assert_array_equal(request.truncated(1.0).targets, LABELS)
     np.testing.assert_array_equal(request.targets, 2 * LABELS)
+
+
+class Frame:
+    """A data frame, as much of one as is asked for: columns by name."""
+
+    def __init__(self, **columns):
+        self._columns = {name: np.asarray(column) for name, column in columns.items()}
+        self.columns = list(columns)
+        self.shape = (len(next(iter(self._columns.values()))), len(columns))
+        self.ndim = 2
+
+    def __array__(self, dtype=None, copy=None):
+        return np.stack(list(self._columns.values()), axis=1).astype(dtype or object)
+
+    def __getitem__(self, names):
+        if isinstance(names, str):
+            return self._columns[names]
+        return Frame(**{name: self._columns[name] for name in names})
+
+
+FRAME = Frame(a=TABLE[:, 0], b=TABLE[:, 1])
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_release_takes_the_columns_of_a_frame_by_name(name):
+    release = LEARNERS[name].fit(FRAME, LABELS, **BUDGET)
+    by_place = np.asarray(release(TABLE))
+    np.testing.assert_array_equal(release(FRAME), by_place)
+    np.testing.assert_array_equal(release(FRAME[["b", "a"]]), by_place)
+    # The order matters: by their places they would be others.
+    assert np.abs(np.asarray(release(TABLE[:, ::-1])) - by_place).max() > 1e-3
+    with pytest.raises(ValueError, match="columns of the fit, a, b, got a table without 'b'"):
+        release(FRAME[["a"]])
+    more = Frame(a=TABLE[:, 0], b=TABLE[:, 1], c=LABELS)
+    with pytest.raises(ValueError, match="with 'c' besides"):
+        release(more)
+
+
+@pytest.mark.parametrize(
+    ("fitted", "given"),
+    [
+        ([0, 1], [1, 0]),
+        ([1, 0], [0, 1]),
+        ([2019, 2020], [2020, 2019]),
+        ([("x", 2019), ("x", 2020)], [("x", 2020), ("x", 2019)]),
+        (pandas.to_datetime(["2020-01", "2020-02"]), pandas.to_datetime(["2020-02", "2020-01"])),
+    ],
+    ids=["counted", "counted backwards", "years", "pairs", "dates"],
+)
+def test_names_of_every_kind_are_found_in_another_order(fitted, given):
+    release = RIDGE.fit(pandas.DataFrame(TABLE, columns=fitted), LABELS, **BUDGET)
+    backwards = pandas.DataFrame(TABLE[:, ::-1], columns=given)
+    np.testing.assert_array_equal(release(backwards), release(TABLE))
+    assert np.abs(np.asarray(release(TABLE[:, ::-1])) - np.asarray(release(TABLE))).max() > 1e-3
+
+
+def test_columns_without_names_are_taken_by_position():
+    nameless = RIDGE.fit(TABLE, LABELS, **BUDGET)
+    np.testing.assert_array_equal(nameless(FRAME), nameless(TABLE))
+    named = RIDGE.fit(FRAME, LABELS, **BUDGET)
+    np.testing.assert_array_equal(named(pandas.DataFrame(TABLE)), named(TABLE))
+
+
+def test_names_are_saved_and_a_file_of_the_version_before_is_read(tmp_path):
+    release, path = RIDGE.fit(FRAME, LABELS, **BUDGET), tmp_path / "model.npz"
+    assert release.columns == kernels.Columns(("a", "b"))
+    release.save(path)
+    np.testing.assert_array_equal(kernels.load(path)(FRAME[["b", "a"]]), release(TABLE))
+    arrays = unsealed(path.read_bytes())
+    header = json.loads(arrays["header"].tobytes())
+    assert header["version"] == 3
+    header["version"] = 2
+    header["function"]["fields"]["columns"] = None
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    path.write_bytes(sealed(arrays))
+    older = kernels.load(path)
+    assert older.columns is None
+    np.testing.assert_array_equal(older(TABLE), release(TABLE))
+
+
+def test_arrays_and_numbered_columns_have_no_names():
+    assert columns_of(TABLE) is None
+    numbered = Frame(a=LABELS)
+    numbered.columns = [0]
+    assert columns_of(numbered) is None
+    numbered.columns = ["a", 1]
+    numbered.shape = (60, 2)
+    with pytest.raises(TypeError, match="all texts, got 1 too"):
+        columns_of(numbered)
+    assert RIDGE.fit(TABLE, LABELS, **BUDGET).columns is None
+
+
+def test_a_label_that_is_among_the_inputs_is_refused_before_anything_is_spent():
+    labels = dataclasses.make_dataclass("Series", [("name", str)])("a")
+    with pytest.raises(ValueError, match="names that differ, got 'a' twice"):
+        RIDGE.fit(FRAME, labels, **BUDGET)
+
+
+TEXTS = ["1.5"] * 59 + ["secret"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "column"),
+    [
+        (Frame(a=TABLE[:, 0], city=np.asarray(TEXTS, object)), "'city'"),
+        (np.stack([TABLE[:, 0], np.asarray(TEXTS, object)], axis=1), "1"),
+        ([[1.0, "1.5"]] * 60, "1"),
+        (np.asarray([["1", "2"]] * 60), "0"),
+    ],
+    ids=["frame", "objects", "lists", "texts"],
+)
+def test_text_is_refused_by_the_name_of_its_column_and_not_shown(inputs, column):
+    message = rf"expected inputs of real numbers, got text in column {column}"
+    with pytest.raises(TypeError, match=message) as refused:
+        RIDGE.fit(inputs, LABELS, **BUDGET)
+    assert "secret" not in str(refused.value)
+    release = RIDGE.fit(TABLE, LABELS, **BUDGET)
+    with pytest.raises(TypeError, match=message):
+        release(inputs)
+
+
+def test_labels_and_objects_that_are_no_numbers_are_refused():
+    with pytest.raises(TypeError, match="expected labels of real numbers, got text"):
+        RIDGE.fit(TABLE, ["1"] * 60, **BUDGET)
+    cells = TABLE.astype(object)
+    np.testing.assert_array_equal(real_array("inputs", cells), TABLE)
+    cells[3, 1] = 1j
+    with pytest.raises(TypeError, match="got other things in column 1"):
+        real_array("inputs", cells)
+
+
+@pytest.mark.parametrize(
+    ("cells", "came"),
+    [
+        (pandas.array([1, None], dtype="Int64"), "missing values or other things"),
+        (pandas.to_timedelta([1, 2], unit="D"), "other things in column 'length'"),
+    ],
+    ids=["missing", "lengths of time"],
+)
+def test_cells_of_pandas_that_are_no_numbers_are_named(cells, came):
+    with pytest.raises(TypeError, match=f"expected inputs of real numbers, got {came}"):
+        real_array("inputs", pandas.DataFrame({"length": cells, "b": [1.0, 2.0]}))

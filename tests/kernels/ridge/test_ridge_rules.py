@@ -1,6 +1,5 @@
 """Rules for the ridge: what they give, and that they look at released statistics alone."""
 
-import inspect
 import math
 
 import numpy as np
@@ -8,16 +7,13 @@ import pytest
 from helpers import assert_mean_close
 
 from jaxdp.kernels import (
-    FixedRidge,
     NoiseRidge,
     SelectedProjections,
     SelectedRidge,
     Theorem11Rule,
 )
 from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
-from jaxdp.kernels.ridge import rules as ridge_rules
-from jaxdp.kernels.ridge.rules import NoisyStatistics, ridge_path
-from jaxdp.kernels.ridge.selection import split_noise
+from jaxdp.kernels.ridge.rules import NoisyStatistics, ridge_path, split_noise, spread_of_risks
 
 SIZE = 40
 
@@ -40,9 +36,8 @@ def _risk(coefficients, exact, vector):
     return coefficients @ exact @ coefficients - 2 * vector @ coefficients
 
 
-def test_fixed_and_noise_ridges_are_what_they_say():
+def test_noise_ridges_are_what_they_say():
     statistics = _statistics(0.01)[0]
-    assert FixedRidge(0.3).choose(statistics, public_seed=0) == 0.3
     norm = 0.01 * math.sqrt(2 * SIZE)
     assert NoiseRidge().choose(statistics, public_seed=0) == pytest.approx(norm, rel=1e-14)
     assert NoiseRidge(0.5).choose(statistics, public_seed=0) == pytest.approx(norm / 2, rel=1e-14)
@@ -93,11 +88,11 @@ def test_the_ridge_path_solves_with_the_nearest_positive_matrix():
 
 def test_split_noises_are_independent_and_the_judge_is_unbiased():
     """Over noises and splits, the judge's risk of what was fitted to its partner is the true."""
-    share, gaps, naive = SelectedRidge().share, [], []
+    gaps, naive = [], []
     for seed in range(150):
         released, exact, vector = _statistics(0.03, seed)
         generator = np.random.default_rng([7, seed])
-        fitted, judge = split_noise(released, share, generator)
+        fitted, judge = split_noise(released, generator)
         coefficients = ridge_path(fitted[0], fitted[1], np.array([0.1]))[0]
         true = _risk(coefficients, exact, vector)
         gaps.append(_risk(coefficients, *judge) - true)
@@ -131,20 +126,16 @@ def test_the_selected_ridge_is_near_the_best_and_follows_the_noise():
 
 def test_what_is_selected_for_the_noisier_copy_is_made_smaller_for_the_whole():
     statistics = _statistics(0.003)[0]
-    for share in (0.5, 3.0):
-        # One ridge to choose from: a quarter of the noise's norm, for noise sqrt(1 + share) larger.
-        chosen = SelectedRidge(1, share, 1).choose(statistics, public_seed=0)
-        assert chosen * math.sqrt(1 + share) == pytest.approx(statistics.noise_norm / 4)
-
-
-def test_a_selection_is_repeated_by_the_public_seed():
-    released = _statistics(0.01)[0]
-    rule = SelectedRidge(num_splits=2)
-    assert rule.choose(released, public_seed=3) == rule.choose(released, public_seed=3)
+    # A half of the noise's variance is added to the copy: all ridges of its grid, and no other, are
+    # smaller by the root of 3/2.
+    chosen = SelectedRidge().choose(statistics, public_seed=0) / statistics.noise_norm
+    power = 2 * math.log2(chosen * math.sqrt(1.5))
+    assert power == pytest.approx(round(power), abs=1e-9)
+    assert 2 * math.log2(chosen) != pytest.approx(round(2 * math.log2(chosen)), abs=0.1)
 
 
 def _ordered(std, seed, kept=10):
-    """Of a spectrum whose first columns hold everything, as an ordered basis' do."""
+    """Noisy and exact statistics whose first columns hold everything, as an ordered basis' do."""
     generator = np.random.default_rng(seed)
     values = np.where(np.arange(SIZE) < kept, 1 / kept, 0.0)
     vector = values * np.where(np.arange(SIZE) < kept, 1.0, 0.0)
@@ -175,15 +166,15 @@ def test_the_columns_that_hold_the_target_are_selected_and_the_risk_is_lower():
 
 
 def test_the_spread_of_an_estimated_risk_is_that_over_noises():
-    rule, coefficients = SelectedProjections(num_splits=1, share=0.5), np.linspace(-1, 2, SIZE) / 3
+    coefficients = np.linspace(-1, 2, SIZE) / 3
     risks = []
     for seed in range(400):
         released, _, _ = _statistics(0.03, seed)
-        judge = split_noise(released, rule.share, np.random.default_rng([5, seed]))[1]
+        judge = split_noise(released, np.random.default_rng([5, seed]))[1]
         # The exact statistics differ from seed to seed.
         true = _statistics(0.0, seed)
         risks.append(_risk(coefficients, *judge) - _risk(coefficients, *true[1:]))
-    expected = rule._spread(released, coefficients[None])[0]
+    expected = spread_of_risks(released, coefficients[None], 1)[0]
     # The standard error of a standard deviation over 400 is 3.5 %.
     assert np.std(risks) == pytest.approx(expected, rel=0.15)
     assert np.std(risks) != pytest.approx(expected / math.sqrt(3), rel=0.15)
@@ -199,40 +190,3 @@ def test_sizes_are_halved_and_a_selection_is_a_function_of_the_release():
     kept = released.first(size)
     expected = ridge_path(kept.covariance, kept.correlation, np.asarray([ridge]))[0]
     np.testing.assert_array_equal(rule.coefficients(released, public_seed=3)[:size], expected)
-
-
-def test_rules_see_no_records():
-    """What they are given holds released statistics and public numbers, nothing else."""
-    assert set(NoisyStatistics._fields) == {
-        "covariance",
-        "correlation",
-        "noise",
-        "num_samples",
-        "epsilon",
-    }
-    for rule in (FixedRidge, NoiseRidge, Theorem11Rule, SelectedRidge, SelectedProjections):
-        assert list(inspect.signature(rule.choose).parameters) == [
-            "self",
-            "statistics",
-            "public_seed",
-        ]
-    assert "labels" not in vars(ridge_rules)
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        (lambda: FixedRidge(0.0), "ridge > 0"),
-        (lambda: NoiseRidge(-1.0), "factor > 0"),
-        (lambda: Theorem11Rule(0.4, 0.5), "0.5 <= source <= 1"),
-        (lambda: Theorem11Rule(0.5, 1.5), "0.0 <= capacity <= 1"),
-        (lambda: Theorem11Rule(0.5, 0.5, constant=0.0), "constant > 0"),
-        (lambda: SelectedRidge(share=0.0), "share > 0"),
-        (lambda: SelectedRidge(num_splits=0), "num_splits >= 1"),
-        (lambda: SelectedProjections(least=0), "least >= 1"),
-        (lambda: SelectedProjections(caution=-1.0), "caution >= 0"),
-    ],
-)
-def test_wrong_arguments_are_refused(rule, message):
-    with pytest.raises(ValueError, match=message):
-        rule()

@@ -12,11 +12,9 @@ from plan_cells import CELLS
 
 import jaxdp
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.equations.clock import two_sided_clock
-from jaxdp.planning.streams.equations.schedule_risk import schedule_log_risk
-from jaxdp.planning.streams.families.descent import descend
-from jaxdp.planning.streams.families.family import FreeForm, Parametric
-from jaxdp.planning.streams.families.fit import cold_starts, fit, log_risk
+from jaxdp.planning.streams.families import FreeForm, Parametric
+from jaxdp.planning.streams.fit import cold_starts, descend, fit, log_risk
+from jaxdp.planning.streams.schedule_risk import schedule_log_risk, two_sided_clock
 from jaxdp.planning.streams.solution import family_of, greedy, solve
 
 pytestmark = pytest.mark.long_runs
@@ -73,8 +71,8 @@ def test_no_free_form_is_better_than_the_greedy_arc():
         values[~np.isfinite(values)] = np.inf
         best = np.argsort(values, axis=1)[:, :kept, None]
         starts = np.concatenate(np.take_along_axis(starts, best, axis=1))
-        found = descend(evaluate, starts, tolerance=tolerance).values.reshape(-1, kept)
-    risks = np.exp(found.min(axis=1))
+        _, found = descend(evaluate, starts, tolerance=tolerance)
+    risks = np.exp(found.reshape(-1, kept).min(axis=1))
     for cell, risk in zip(CELLS, risks, strict=True):
         assert cell.optimal * (1 - 1e-5) < risk < cell.optimal * (1 + 1e-3), cell
     # One by one they are those of `fit`.
@@ -133,9 +131,6 @@ def test_what_a_family_is_asked_for_is_its_parameters_without_a_value():
     for wrong in (3.0, jaxdp.Constant(2.0), lambda: jaxdp.Constant(1.0), None):
         with pytest.raises(TypeError, match="expected schedule to"):
             Parametric(wrong)
-    for knots in (1, 2.5):
-        with pytest.raises((TypeError, ValueError), match="num_knots"):
-            FreeForm(knots)
 
 
 def test_a_free_form_never_rises_and_never_exceeds_the_cap():
@@ -144,3 +139,39 @@ def test_a_free_form_never_rises_and_never_exceeds_the_cap():
         rates = FreeForm(12).schedule(jnp.asarray(rng.normal(0, 3, 12)), CELLS[1].setting).values
         assert np.all(np.diff(rates) <= 0)
         assert 0 <= rates.min() <= rates.max() <= 20
+
+
+def _valleys(points):
+    """Rosenbrock's valley and a round bowl, row by row."""
+    first, second = points.T
+    steep = np.where(np.arange(len(points)) % 2 == 0, 100.0, 1.0)
+    bend = np.where(np.arange(len(points)) % 2 == 0, 1.0, 0.0)
+    gap = second - bend * first**2
+    values = steep * gap**2 + (1 - first) ** 2
+    slopes = [-4 * steep * gap * bend * first - 2 * (1 - first), 2 * steep * gap]
+    return values, np.stack(slopes, axis=1)
+
+
+def test_every_row_finds_its_own_minimum():
+    starts = np.array([[-1.2, 1.0], [4.0, 3.0], [0.0, 2.0], [1.0, 0.0]])
+    points, values = descend(_valleys, starts)
+    np.testing.assert_allclose(points[:, 0], 1, atol=1e-4)
+    np.testing.assert_allclose(points[:, 1], [1, 0, 1, 0], atol=1e-4)
+    assert np.all(values < 1e-8)
+
+
+def test_a_row_that_begins_where_nothing_is_finite_stays_and_does_not_stop_the_others():
+    def evaluate(points):
+        values, slopes = _valleys(points)
+        return np.where(points[:, 0] > 5, np.nan, values), slopes
+
+    points, values = descend(evaluate, np.array([[9.0, 1.0], [3.0, 3.0]]))
+    assert np.isinf(values[0])
+    np.testing.assert_array_equal(points[0], [9.0, 1.0])
+    np.testing.assert_allclose(points[1], [1, 0], atol=1e-4)
+
+
+@pytest.mark.parametrize("most_steps", [0, 1])
+def test_a_descent_ends_after_its_steps(most_steps):
+    _, values = descend(_valleys, np.array([[-1.2, 1.0]]), most_steps=most_steps)
+    assert values[0] > 1

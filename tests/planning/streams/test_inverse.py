@@ -68,33 +68,3 @@ def test_best_risks_of_a_grid_fall_with_samples_and_with_rho():
     assert np.all(np.diff(risks, axis=1) < 0)
     np.testing.assert_allclose(risks[1, 1], CELLS[1].optimal, rtol=1e-4)
     np.testing.assert_allclose(risks[1, 3], 0.0076192757, rtol=1e-6)
-
-
-SAMPLES, EPSILON = jaxdp.required_samples, jaxdp.required_epsilon
-UNEQUAL = jaxdp.LinearRegression.power_law(20, condition_number=3, label_noise=0.3)
-
-
-@pytest.mark.parametrize(
-    ("ask", "arguments", "options", "error", "words"),
-    [
-        (SAMPLES, (PROBLEM, 0.6), {"rho": 1.0}, ValueError, "below the initial risk 0.5, got 0.6"),
-        (SAMPLES, (PROBLEM, 0.0), {"rho": 1.0}, ValueError, "expected target_risk above 0"),
-        (SAMPLES, (PROBLEM, math.nan), {"rho": 1.0}, ValueError, "expected target_risk above 0"),
-        (SAMPLES, (PROBLEM, "0.1"), {"rho": 1.0}, TypeError, "target_risk to be a real number"),
-        (SAMPLES, (PROBLEM, 0.1), {}, ValueError, "either rho or epsilon and delta, got neither"),
-        (SAMPLES, (PROBLEM, 0.1), {"rho": 1.0, "epsilon": 1.0}, ValueError, "got both"),
-        (SAMPLES, (PROBLEM, 0.1), {"rho": 1.0, "delta": 0.1}, ValueError, "got rho and delta"),
-        (SAMPLES, (PROBLEM, 0.1), {"epsilon": 1.0}, ValueError, "expected delta with epsilon"),
-        (SAMPLES, (None, 0.1), {"rho": 1.0}, TypeError, "expected problem to be a LinearReg"),
-        (SAMPLES, (PROBLEM, 0.1), {"rho": 1.0, "schedule": 3}, TypeError, "expected schedule"),
-        (EPSILON, (PROBLEM, 0.7), {"num_samples": 9, "delta": 0.1}, ValueError, "below the initi"),
-        (EPSILON, (PROBLEM, 0.1), {"num_samples": 0, "delta": 0.1}, ValueError, "num_samples >= 1"),
-        (EPSILON, (PROBLEM, 0.1), {"num_samples": 9, "delta": 2.0}, ValueError, "0 < delta < 1"),
-        (best_risks, (PROBLEM,), {"num_samples": [9, 0], "rho": 1.0}, ValueError, "num_samples > "),
-        (best_risks, (PROBLEM,), {"num_samples": 9, "rho": [1, -1]}, ValueError, "rho > 0"),
-        (best_risks, (UNEQUAL,), {"num_samples": 9, "rho": 1}, jaxdp.NotCoveredError, "equal"),
-    ],
-)
-def test_a_wrong_question_is_one_error(ask, arguments, options, error, words):
-    with pytest.raises(error, match=words):
-        ask(*arguments, **options)

@@ -103,13 +103,3 @@ def test_unequal_spectra_are_planned_for():
     isotropic = optimal_strategy(jaxdp.LinearRegression.isotropic(100, label_noise=0.3), **GIVEN)
     assert _final(problem, best) < _final(problem, isotropic)
     assert _final(problem, best) < 0.99 * _final(problem, independent_strategy(COUNT))
-
-
-def test_wrong_calls_are_refused(problem):
-    with pytest.raises(ValueError, match="finite rates >= 0"):
-        optimal_strategy(problem, **GIVEN | {"rates": [1.0, -1.0]})
-    with pytest.raises(TypeError, match="expected concrete arguments of optimal_strategy"):
-        jax.jit(lambda rho: optimal_strategy(problem, **GIVEN | {"rho": rho}))(1.0)
-    table = jaxdp.TabularRegression(np.random.default_rng(0).normal(size=(90, 3)), np.arange(90.0))
-    with pytest.raises(jaxdp.NotCoveredError, match="known covariance"):
-        optimal_strategy(table, **GIVEN)

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -70,22 +69,3 @@ def test_a_box_has_nine_places_and_fewer_where_a_side_is_known():
     assert len(BOX.places()) == 9
     assert (5.0, 0.1) in BOX.places()
     assert len(jaxdp.Box((0.5, 0.5), (0.0, 1.0)).places()) == 3
-
-
-@pytest.mark.parametrize(
-    ("initial_risk", "label_noise", "error", "words"),
-    [
-        ((5.0, 0.05), (0.1, 1.0), ValueError, "initial_risk with low <= high"),
-        ((0.1, 1.0), (1.0, 0.1), ValueError, "label_noise with low <= high"),
-        ((0.0, 1.0), (0.1, 1.0), ValueError, "initial_risk > 0"),
-        ((0.1, 1.0), (-0.1, 1.0), ValueError, "label_noise >= 0"),
-        ((0.1, math.inf), (0.1, 1.0), ValueError, "both finite"),
-        ((0.1, math.nan), (0.1, 1.0), ValueError, "low <= high"),
-        ((0.1, 1.0, 2.0), (0.1, 1.0), ValueError, r"a pair \(low, high\)"),
-        (0.1, (0.1, 1.0), ValueError, r"a pair \(low, high\)"),
-        ("ab", (0.1, 1.0), TypeError, "real number"),
-    ],
-)
-def test_an_empty_or_impossible_box_is_one_error(initial_risk, label_noise, error, words):
-    with pytest.raises(error, match=words):
-        jaxdp.Box(initial_risk=initial_risk, label_noise=label_noise)

@@ -69,14 +69,6 @@ def test_bounds_exceed_the_truth_no_more_often_than_stated():
     assert np.median(found) > 0.4
 
 
-@pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
-def test_audited_mu_reaches_nine_tenths_of_the_truth(mu):
-    settings = {"num_trials": 200_000, "confidence": 1 - FALSE_ALARM}
-    for seed in range(3):
-        found = audit_mu(_gaussian, 0.0, mu, **settings, key=jr.key(seed))
-        assert 0.9 * mu <= found <= mu
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_mu_read_from_the_audited_epsilon_reaches_nine_tenths_of_the_truth(seed):
     # Where delta is large, the event that attains epsilon is frequent enough to be counted.
@@ -143,16 +135,6 @@ def test_an_atom_inside_a_continuous_score_is_found():
         assert 0.9 * truth <= found <= truth
 
 
-@pytest.mark.parametrize("odd_one", [jnp.nan, -jnp.inf, jnp.inf, -3e38])
-def test_an_outcome_that_only_one_input_has_is_a_leak(odd_one):
-    mechanism, inputs = _normal_or_odd, ((odd_one, 0.0), (odd_one, 0.1))
-    settings = {"num_trials": 30_000, "confidence": 1 - FALSE_ALARM}
-    for pair in (inputs, inputs[::-1]):
-        assert 3 < audit(mechanism, *pair, delta=0.0, key=jr.key(0), **settings) < np.log(30_000)
-        # The event has probability .1: at that delta it shows nothing.
-        assert audit(mechanism, *pair, delta=0.1, key=jr.key(0), **settings) == 0
-
-
 def test_scores_that_are_not_numbers_are_told_apart_from_minus_infinity():
     def mechanism(odd_one, key):
         return jnp.where(jr.bernoulli(key), odd_one, 0)
@@ -169,16 +151,6 @@ def test_a_broken_mechanism_shows_nothing_and_does_not_crash():
 
         assert audit(mechanism, 0.0, 1.0, num_trials=100, delta=0.01, key=jr.key(0)) == 0
         assert audit_mu(mechanism, 0.0, 1.0, num_trials=100, key=jr.key(0)) == 0
-
-
-def test_direction_and_side_do_not_matter():
-    def mirrored(shift, key):
-        return -_gaussian(shift, key)
-
-    for mechanism in (_gaussian, mirrored):
-        for pair in ((0.0, 2.0), (2.0, 0.0)):
-            settings = {"num_trials": 20_000, "confidence": 1 - FALSE_ALARM, "key": jr.key(0)}
-            assert 1.8 <= audit_mu(mechanism, *pair, **settings) <= 2
 
 
 def test_inputs_may_be_pytrees_of_different_shapes():
@@ -222,37 +194,6 @@ def test_audited_one_pass_dp_sgd_reaches_its_claim_and_not_more():
     assert 0.9 * claim.mu <= found <= claim.mu
     found = audit(released, 1.0, -1.0, num_trials=150_000, delta=0.1, **arguments)
     assert 0.85 * claim.epsilon <= found <= claim.epsilon
-
-
-def test_wrong_arguments_are_refused():
-    def call(mechanism=_gaussian, **changed):
-        arguments = dict(num_trials=100, delta=0.01, key=jr.key(0)) | changed
-        return audit(mechanism, 0.0, 1.0, **arguments)
-
-    for confidence in (0.0, 1.0, 95, float("nan")):
-        with pytest.raises(ValueError, match="expected 0 < confidence < 1, got"):
-            call(confidence=confidence)
-        with pytest.raises(ValueError, match="expected 0 < confidence < 1, got"):
-            audit_mu(_gaussian, 0.0, 1.0, num_trials=99, confidence=confidence, key=jr.key(0))
-    for delta in (-1e-5, 1.0, float("nan")):
-        with pytest.raises(ValueError, match="expected 0 <= delta < 1, got"):
-            call(delta=delta)
-    with pytest.raises(ValueError, match="expected num_trials >= 1, got 0"):
-        call(num_trials=0)
-    with pytest.raises(TypeError, match="expected num_trials to be a Python int"):
-        call(num_trials=100.0)
-    for few in (dict(num_trials=1), dict(num_trials=3), dict(delta=0.999)):
-        with pytest.raises(ValueError, match="expected enough trials to show something"):
-            call(**few)
-    with pytest.raises(ValueError, match="expected batch_size >= 1, got 0"):
-        call(batch_size=0)
-    with pytest.raises(TypeError, match=r"expected key to be a jax\.random\.key"):
-        call(key=0)
-    with pytest.raises(ValueError, match=r"expected .* scalar score, got shape \(1,\)"):
-        call(lambda shift, key: (shift + jr.normal(key))[None])
-    for score in (lambda shift, key: (shift, shift), lambda shift, key: shift + 1j):
-        with pytest.raises(TypeError, match=r"expected .* real scalar score"):
-            call(score)
 
 
 # Mechanisms that are not traced.

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from jaxdp.privacy import audit_scores, audit_scores_mu, gaussian_epsilon
 from jaxdp.privacy.audits.events import Mu
-from jaxdp.privacy.audits.scores import bound_of
+from jaxdp.privacy.audits.two_data_sets import bound_of
 
 SIZES = {"equal": (300, 300), "more of the first": (900, 150), "more of the second": (120, 700)}
 
@@ -100,22 +100,3 @@ def test_what_is_counted_are_scores_of_any_kind():
             for x in (first, second)
         ]
         assert 0.9 * truth < audit_scores(*given, delta=0.0, confidence=0.999) < truth
-
-
-def test_wrong_arguments_are_refused():
-    scores = np.arange(100.0)
-    with pytest.raises(ValueError, match="expected 0 <= delta < 1"):
-        audit_scores(scores, scores, delta=1.0)
-    for confidence in (0.0, 95, np.nan):
-        with pytest.raises(ValueError, match="expected 0 < confidence < 1"):
-            audit_scores_mu(scores, scores, confidence=confidence)
-    for wrong in (np.ones((50, 2)), 1.0, []):
-        with pytest.raises(ValueError, match="expected second_scores to hold one score a run"):
-            audit_scores_mu(scores, wrong)
-    for wrong in ("scores", ["a", "b"], scores + 1j, None):
-        with pytest.raises(TypeError, match="expected first_scores to be a real number"):
-            audit_scores_mu(wrong, scores)
-    with pytest.raises(ValueError, match=r"enough trials .* got 1 on one input and 100"):
-        audit_scores_mu(scores[:1], scores)
-    with pytest.raises(TypeError, match="traced"):
-        jax.jit(lambda x: audit_scores_mu(x, x))(scores)

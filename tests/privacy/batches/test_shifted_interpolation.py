@@ -76,7 +76,7 @@ class Run(NamedTuple):
         return rate * np.clip(gradient, -CLIP_NORM, CLIP_NORM)
 
     def kinks(self, step, theta):
-        """Where a gradient starts to be clipped, to the last digits, on a fine grid of theta."""
+        """Values of theta at which a gradient starts to be clipped, to the last digits."""
         found = [
             _crossings(theta, np.abs(record.x * record.slope(record.x * theta)) - CLIP_NORM)
             for record in self.batches[step]
@@ -140,7 +140,7 @@ def _kinks(run, steps, fine):
 
 
 def _integrated(law: Law, kinks, reach) -> Law:
-    """The same law as point masses at Gauss nodes, between any two of which the map is smooth."""
+    """A law as point masses at Gauss nodes, between any two of which the map is smooth."""
     edges = np.arange(-reach, reach, law.std / 1.5)
     edges = np.unique(np.concatenate([edges, [reach], kinks[np.abs(kinks) < reach]]))
     middles, halves = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
@@ -211,8 +211,7 @@ def _random_run(seed):
 
 RUNS = {
     "least squares": Run(
-        [[UP], [Squared(1.1, 0.2)], [Squared(0.8, 0.0)], [Squared(1.2, -0.1)]],
-        [0.9, 0.8, 0.7, 0.5],
+        [[UP], [Squared(1.1, 0.2)], [Squared(0.8, 0.0)], [Squared(1.2, -0.1)]], [0.9, 0.8, 0.7, 0.5]
     ),
     "steps at the cap": Run(
         [[UP], [Squared(2.5, 0.3)], [Squared(3.0, 0.1)], [Squared(1.5, 0.2)]], _roots(1.2, 4)

@@ -1,7 +1,8 @@
-"""A sampler of one's own, from its batches and how often a record can be in them."""
+"""Samplers without amplification: epochs, sets drawn afresh, and one of a user's own."""
 
 import math
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -9,7 +10,16 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp.privacy import AbstractUnamplifiedSampler
+from jaxdp.privacy import (
+    AbstractUnamplifiedSampler,
+    FixedSizeBatches,
+    SecretNoise,
+    ShuffledEpochs,
+    audit_mu,
+    calibrated_noise_multiplier,
+    gaussian_epsilon,
+    gaussian_mu,
+)
 
 
 class Cyclic(AbstractUnamplifiedSampler):
@@ -50,3 +60,120 @@ def test_a_sampler_of_ones_own_is_simulated_accounted_for_and_shown():
     assert repr(Cyclic(20, 6)) == "Cyclic(num_records=20, batch_size=6)"
     with pytest.raises(ValueError, match="expected batch_size <= num_records = 5, got 6"):
         Cyclic(5, 6)
+
+
+def _records(sampler, steps, key):
+    """The real records of the batches of some steps, one after the other."""
+    drawn = []
+    for step in steps:
+        indices, is_real = sampler.sample(step, key=key)
+        assert indices.shape == is_real.shape == (sampler.capacity,)
+        drawn += np.asarray(indices)[np.asarray(is_real)].tolist()
+    return drawn
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 5, 12])
+def test_every_record_is_in_one_batch_of_each_epoch(batch_size):
+    sampler = ShuffledEpochs(12, batch_size)
+    for epoch in range(2):
+        first = epoch * sampler.steps_per_epoch
+        drawn = _records(sampler, range(first, first + sampler.steps_per_epoch), jr.key(0))
+        assert sorted(drawn) == list(range(12))
+
+
+def test_epochs_and_keys_have_orders_of_their_own():
+    sampler = ShuffledEpochs(30, 10)
+    orders = [_records(sampler, range(3), jr.key(0)), _records(sampler, range(3, 6), jr.key(0))]
+    orders.append(_records(sampler, range(3), jr.key(1)))
+    assert len({tuple(order) for order in orders}) == 3
+    assert orders[0] == _records(sampler, range(3), jr.key(0))
+    traced = jax.jit(lambda step: sampler.sample(step, key=jr.key(0)))
+    assert traced(1)[0].tolist() == sampler.sample(1, key=jr.key(0))[0].tolist()
+
+
+def test_epochs_are_one_gaussian_each():
+    # 9 epochs of 4 batches, the last one begun only.
+    mechanism = ShuffledEpochs(12, 3).mechanism(4.0, 8 * 4 + 1)
+    assert mechanism.proved.mu == pytest.approx(1.5)
+    assert mechanism.epsilon(1e-5, "replace-one") == gaussian_epsilon(1.5, 1e-5)
+    assert ShuffledEpochs(12, 3).mechanism(0.0, 1).proved.mu == math.inf
+    # Transcribed: two data sets that differ in one record, clipped sums of the batches.
+    rng = np.random.default_rng(0)
+    first = rng.uniform(-1, 1, 12)
+    second = first.copy()
+    first[5], second[5] = 1.0, -1.0
+    squares = 0.0
+    for _ in range(9):
+        order = rng.permutation(12).reshape(4, 3)
+        gaps = first[order].sum(1) - second[order].sum(1)
+        squares += ((gaps / 4.0) ** 2).sum()
+    assert math.sqrt(squares) == pytest.approx(mechanism.proved.mu)
+
+
+def test_a_batch_is_a_uniformly_random_set():
+    sampler, steps = FixedSizeBatches(5, 2), 4000
+    drawn, is_real = jax.vmap(lambda step: sampler.sample(step, key=jr.key(0)))(jnp.arange(steps))
+    assert np.asarray(is_real).all()
+    pairs = np.sort(np.asarray(drawn), axis=1)
+    assert np.all(pairs[:, 0] < pairs[:, 1])
+    _, counts = np.unique(pairs, axis=0, return_counts=True)
+    # Ten pairs, each with probability .1.
+    assert len(counts) == 10
+    assert np.abs(counts / steps - 0.1).max() < 5 * math.sqrt(0.09 / steps)
+
+
+def test_steps_and_keys_have_batches_of_their_own_and_tracing_changes_none():
+    sampler = FixedSizeBatches(40, 10)
+    batches = [sampler.sample(step, key=jr.key(key))[0] for step, key in ((0, 0), (1, 0), (0, 1))]
+    assert len({tuple(np.asarray(batch).tolist()) for batch in batches}) == 3
+    traced = jax.jit(lambda step: sampler.sample(step, key=jr.key(0)))
+    assert traced(1)[0].tolist() == batches[1].tolist()
+    secret = sampler.sample_secretly(1, noise=SecretNoise(2**200), key=jr.key(0))[0]
+    assert secret.tolist() == batches[1].tolist()
+
+
+def test_a_batch_of_all_records_holds_each_once():
+    drawn, is_real = FixedSizeBatches(7, 7).sample(3, key=jr.key(0))
+    assert sorted(drawn.tolist()) == list(range(7))
+    assert np.asarray(is_real).all()
+
+
+def test_every_step_costs_a_gaussian_whatever_the_batch_size():
+    for batch_size in (1, 3, 12):
+        mechanism = FixedSizeBatches(12, batch_size).mechanism(4.0, 9)
+        assert mechanism.proved.mu == pytest.approx(1.5, rel=1e-12)
+        assert mechanism.epsilon(1e-5, "replace-one") == gaussian_epsilon(1.5, 1e-5)
+    assert FixedSizeBatches(12, 3).mechanism(0.0, 1).proved.mu == math.inf
+    # Transcribed: a record that happens to be in the batch of every step.
+    gaps = [(1.0 - -1.0) / 4.0 for _ in range(9)]
+    assert math.sqrt(sum(gap**2 for gap in gaps)) == pytest.approx(1.5)
+
+
+def test_a_calibrated_multiplier_keeps_the_budget_and_no_less_does():
+    sampler = FixedSizeBatches(100, 10)
+    multiplier = calibrated_noise_multiplier(1.0, 1e-5, sampler=sampler, num_steps=16)
+    assert multiplier == pytest.approx(2 * 4 / gaussian_mu(1.0, 1e-5), rel=1e-6)
+    assert sampler.mechanism(multiplier, 16).epsilon(1e-5, "replace-one") <= 1
+    assert sampler.mechanism(0.999 * multiplier, 16).epsilon(1e-5, "replace-one") > 1
+
+
+@pytest.mark.parametrize(("batch_size", "least", "most"), [(4, 0.9, 1.0), (2, 0.0, 0.8)])
+def test_full_batches_reach_the_claim_and_half_of_the_records_stay_below(batch_size, least, most):
+    steps, sampler = 3, FixedSizeBatches(4, batch_size)
+    optimiser = jaxdp.PrivateOptimiser(
+        optax.sgd(1.0), clip_norm=1.0, noise_multiplier=2.0, num_steps=steps, sampler=sampler
+    )
+
+    def mechanism(first, key):
+        """The sum of all released sums: the record pushes one way, the others do nothing."""
+        total = 0.0
+        for step in range(steps):
+            drawn, _ = sampler.sample(step, key=key)
+            clipped = jnp.where(jnp.any(drawn == 0), first, 0.0)
+            total += optimiser.noisy_sum(clipped, jnp.asarray(step), key=key)
+        return total
+
+    claim = jaxdp.account(optimiser, delta=1e-5).mu
+    assert claim == pytest.approx(math.sqrt(3), rel=1e-12)
+    found = audit_mu(mechanism, jnp.ones(()), -jnp.ones(()), num_trials=20_000, key=jr.key(5))
+    assert least * claim <= found <= most * claim

@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxdp.privacy import (
-    epsilon_to_zcdp,
-    gaussian_epsilon,
-    zcdp_epsilon,
-    zcdp_epsilon_published,
-)
+from jaxdp.privacy import epsilon_to_zcdp, gaussian_epsilon, zcdp_epsilon, zcdp_epsilon_published
 
 
 # Source: AC Proposition 10.

@@ -5,6 +5,7 @@ import math
 import os
 
 import jax
+import jax.random as jr
 import numpy as np
 import optax
 import pytest
@@ -12,7 +13,14 @@ from helpers import FALSE_ALARM, assert_mean_close
 from scipy.stats import chisquare, kstest, norm
 
 import jaxdp
-from jaxdp.privacy import GaussianMechanism, SecretNoise, ShuffledEpochs, Unproved
+from jaxdp.privacy import (
+    GaussianMechanism,
+    SecretNoise,
+    ShuffledEpochs,
+    Unproved,
+    key_entropy_bits,
+    secret_key,
+)
 from jaxdp.privacy.secret.secret_noise import grid_unit
 
 
@@ -112,23 +120,6 @@ def test_a_seed_is_not_printed():
         assert str(seed) not in text
 
 
-@pytest.mark.parametrize("wrong", [1.0, "1", True, np.zeros(2)])
-def test_a_seed_is_an_int(wrong):
-    with pytest.raises(TypeError, match="expected seed to be None or an int"):
-        SecretNoise(wrong)
-
-
-def test_a_seed_is_not_negative():
-    with pytest.raises(ValueError, match="expected seed >= 0, got -1"):
-        SecretNoise(-1)
-
-
-@pytest.mark.parametrize("wrong", [0.0, -1.0, 2.0**59, math.inf, math.nan, [1.0, 0.0]])
-def test_noise_has_a_positive_standard_deviation(wrong):
-    with pytest.raises(ValueError, match=r"in \(0, 2\^58\]"):
-        SecretNoise(1).noisy_integers(np.zeros(2, np.int64), wrong, "sums")
-
-
 # What is released.
 
 
@@ -156,7 +147,7 @@ def test_what_is_added_has_the_stated_law_on_every_grid(std):
 
 @pytest.mark.parametrize("std", [2.0**32, 2.0**45 * 1.3, 2.0**52, 3e16])
 def test_the_release_lies_on_a_grid_that_the_data_do_not_choose(std):
-    """Of which the noise is 2^29 to 2^30 units, and every residue is as likely as any other."""
+    """The noise is 2^29 to 2^30 units of the grid, and every residue is equally likely."""
     unit = grid_unit(std)
     assert 2**29 <= std / unit < 2**30
     for values in (np.zeros(40_000, np.int64), np.arange(40_000) * 12_345):
@@ -175,3 +166,29 @@ def test_float64_normals_on_a_fine_grid_do_not_pass_the_same_tests():
         counts = np.bincount(released % 2, minlength=2)
         assert counts[0] > favoured * 40_000
         assert chisquare(counts).pvalue < FALSE_ALARM
+
+
+@pytest.mark.entropy("of 200 keys of 64 bits two agree with probability 1.1e-15")
+def test_integers_beyond_32_bits_make_no_other_keys_and_secret_keys_do():
+    """Why there is `secret_key` at all."""
+    with jax.enable_x64(False):
+        assert jr.key(2**32 + 5) == jr.key(5)
+    keys = np.stack([np.asarray(jr.key_data(secret_key())) for _ in range(200)])
+    assert len(np.unique(keys, axis=0)) == 200
+    assert jr.normal(secret_key(), (3,)).shape == (3,)
+
+
+@pytest.mark.parametrize(("impl", "bits"), [(None, 64), ("threefry2x32", 64), ("rbg", 128)])
+def test_the_bits_of_a_key_are_told_from_those_of_an_integer(impl, bits):
+    assert key_entropy_bits(secret_key(impl=impl)) == bits
+    assert secret_key(impl=impl).shape == ()
+    for integer in (0, 5, 2**31 - 1):
+        assert key_entropy_bits(jr.key(integer, impl=impl)) == 32
+    # What is split off or folded in hides the integer, and adds nothing to it: not seen.
+    assert key_entropy_bits(jr.fold_in(jr.key(0, impl=impl), 1)) == bits
+
+
+def test_a_traced_key_is_not_looked_at():
+    seen = []
+    jax.jit(lambda key: seen.append(key_entropy_bits(key)) or key)(jr.key(0))
+    assert seen == [None]

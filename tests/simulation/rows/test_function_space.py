@@ -225,73 +225,6 @@ def test_a_curve_against_the_number_of_steps_is_one_batch():
 
 
 @pytest.mark.slow
-def test_records_are_true_times_and_the_last_is_what_is_released():
-    problem = _problem(12)
-    runs = jaxdp.simulate(problem, _algorithm(problem), key=jr.key(0), num_runs=2, records=5)
-    rate = float(_algorithm(problem).learning_rate)
-    np.testing.assert_allclose(runs.time, rate * np.asarray([0, 2, 4, 7, 9, 12]), rtol=1e-6)
-    np.testing.assert_array_equal(runs.risk[:, -1], runs.final_risk)
-    np.testing.assert_allclose(runs.risk[:, 0], np.mean(problem.test_labels**2), rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_run_number_i_does_not_depend_on_how_many_there_are():
-    problem = _problem(41)
-    options = {"key": jr.key(0), "records": 2}
-    few, many = (
-        jaxdp.simulate(problem, _algorithm(problem), num_runs=count, **options) for count in (2, 5)
-    )
-    np.testing.assert_allclose(few.risk, many.risk[:2], rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_simulators_can_share_a_key():
-    problem = _problem(41)
-    first, second = (
-        _final_risks(problem, _algorithm(problem), simulator, jr.key(1))[:, -1]
-        for simulator in (jaxdp.Iterates(), jaxdp.FunctionSpace())
-    )
-    # 3000 pairs: a standard error of .018.
-    assert abs(np.corrcoef(first, second)[0, 1]) < 5 * 0.018
-
-
-@pytest.mark.slow
-def test_progress_reaches_the_end_and_changes_nothing():
-    problem, seen = _problem(12), []
-    algorithm = _algorithm(problem, num_steps=50)
-    options = {"key": jr.key(0), "num_runs": 2}
-    listened = jaxdp.simulate(problem, algorithm, progress=seen.append, **options)
-    assert seen == sorted(seen)
-    assert seen[-1] == 1.0
-    quiet = jaxdp.simulate(problem, algorithm, **options)
-    np.testing.assert_allclose(listened.risk, quiet.risk, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_kept_parameters_are_the_released_iterate():
-    problem = _problem(12)
-    runs = jaxdp.simulate(
-        problem,
-        _algorithm(problem),
-        key=jr.key(0),
-        num_runs=3,
-        simulator=jaxdp.Iterates(),
-        keep_parameters=True,
-    )
-    predictions = np.asarray(runs.parameters) @ np.asarray(problem.test_features()).T
-    risk = np.mean((predictions - np.asarray(problem.test_labels)) ** 2, axis=1)
-    np.testing.assert_allclose(risk, runs.final_risk, rtol=1e-5)
-    with pytest.raises(ValueError, match="FunctionSpace knows the function"):
-        jaxdp.simulate(
-            problem,
-            _algorithm(problem),
-            key=jr.key(0),
-            simulator=jaxdp.FunctionSpace(),
-            keep_parameters=True,
-        )
-
-
-@pytest.mark.slow
 def test_a_rate_beyond_the_stability_limit_is_said_before_running():
     problem = _problem(90, jax.nn.relu)
     limit = problem.reduced().stability_limit()
@@ -300,28 +233,3 @@ def test_a_rate_beyond_the_stability_limit_is_said_before_running():
         with pytest.warns(UserWarning, match=f"learning_rate < {limit:.4g}"[:25]):
             runs = jaxdp.simulate(problem, fast, key=jr.key(0), simulator=simulator)
         assert runs.status.tolist() == [jaxdp.Status.DIVERGED]
-
-
-def test_what_is_not_covered_is_said_before_any_work():
-    features, linear = _problem(12), jaxdp.LinearRegression.isotropic(4, label_noise=0.1)
-    gd = _algorithm(features)
-    one_pass = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 5)
-    for problem, algorithm in [(features, one_pass), (linear, gd)]:
-        for simulator in (None, jaxdp.Iterates(), jaxdp.FunctionSpace()):
-            with pytest.raises(jaxdp.NotCoveredError):
-                jaxdp.simulate(problem, algorithm, key=jr.key(0), simulator=simulator)
-    with pytest.raises(jaxdp.NotCoveredError, match=r"use FunctionSpace\(\)"):
-        jaxdp.simulate(_problem(None), gd, key=jr.key(0), simulator=jaxdp.Iterates())
-
-
-def test_traced_parameters_out_of_range_are_void():
-    problem = _problem(12)
-
-    def run(clip_norm):
-        algorithm = jaxdp.DPGD(0.01, clip_norm, 3, 1.0)
-        return jaxdp.simulate(problem, algorithm, key=jr.key(0)).status[0]
-
-    # A batched condition chooses between copies of its keys, which JAX takes for a second use.
-    with jax.debug_key_reuse(False):
-        statuses = jax.jit(jax.vmap(run))(jnp.asarray([1.0, -1.0, jnp.inf]))
-    assert statuses.tolist() == [jaxdp.Status.OK, *[jaxdp.Status.INVALID] * 2]

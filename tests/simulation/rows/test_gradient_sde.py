@@ -141,19 +141,6 @@ def test_without_clipping_both_diffusions_are_one():
     assert np.all(first.observables["clipped_fraction"] == 0)
 
 
-def test_what_is_not_covered_is_said_before_any_work():
-    linear = jaxdp.LinearRegression.isotropic(4, label_noise=0.1)
-    for simulator in (jaxdp.ClippedSDE(), jaxdp.OrnsteinUhlenbeckSDE()):
-        with pytest.raises(jaxdp.NotCoveredError, match="features on fixed rows"):
-            jaxdp.simulate(linear, _algorithm(), key=jr.key(0), simulator=simulator)
-        with pytest.raises(ValueError, match="keep_parameters=False"):
-            jaxdp.simulate(
-                _problem(), _algorithm(), key=jr.key(0), simulator=simulator, keep_parameters=True
-            )
-    with pytest.raises(ValueError, match="num_steps >= 1, got 0"):
-        jaxdp.ClippedSDE(0)
-
-
 @pytest.mark.slow
 def test_a_traced_rate_needs_a_number_of_steps():
     def run(rate, simulator):

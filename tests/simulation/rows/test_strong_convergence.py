@@ -64,7 +64,7 @@ def _run(algorithm, noises):
     def step(parameters, noise):
         slopes = 2 * (parameters @ features.T - labels)
         total = algorithm.clipped_slopes(slopes, lengths)[0] @ features
-        return algorithm.step(parameters, None, total, noise, len(labels))[0], None
+        return algorithm.move(parameters, None, total, noise, len(labels))[0], None
 
     return jax.lax.scan(step, jnp.zeros(noises.shape[1:]), noises)[0]
 

@@ -1,6 +1,5 @@
 """The diffusion's mean risk against its own deterministic equation, and its contracts."""
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -110,36 +109,9 @@ def test_without_noise_or_gradient_noise_the_path_is_the_equation():
 
 
 @pytest.mark.slow
-def test_a_run_is_the_same_alone_as_in_a_batch():
-    few = jaxdp.HomogenizedSDE(num_steps=100)
-    many = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=3, simulator=few)
-    alone = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=1, simulator=few)
-    np.testing.assert_allclose(alone.risk[0], many.risk[0], rtol=1e-4)
-    assert not np.allclose(many.risk[0, 1:], many.risk[1, 1:], rtol=1e-3)
-
-
-@pytest.mark.slow
-def test_kept_parameters_have_the_final_risk():
-    few = jaxdp.HomogenizedSDE(num_steps=100)
-    paths = jaxdp.simulate(
-        PROBLEM, _algorithm(), key=jr.key(0), num_runs=2, simulator=few, keep_parameters=True
-    )
-    risks = jax.vmap(lambda theta: PROBLEM.risk(None, theta))(paths.parameters)
-    np.testing.assert_allclose(risks, paths.final_risk, rtol=1e-5)
-
-
-@pytest.mark.slow
 def test_fewer_steps_than_records():
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 7)
     few = jaxdp.HomogenizedSDE(num_steps=70)
     paths = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), simulator=few)
     np.testing.assert_allclose(paths.time, [j * 7 // 100 / 7 for j in range(101)], rtol=1e-6)
     assert paths.check().risk.shape == (1, 101)
-
-
-def test_a_table_is_not_covered():
-    rng = np.random.default_rng(0)
-    table = jaxdp.TabularRegression(rng.normal(size=(40, 2)), rng.normal(size=40))
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 20)
-    with pytest.raises(jaxdp.NotCoveredError, match=r"HomogenizedSDE: .* use its \.surrogate"):
-        jaxdp.simulate(table, algorithm, key=jr.key(0), simulator=jaxdp.HomogenizedSDE())

@@ -1,6 +1,5 @@
 """The chain of overlap and remainder in law against the algorithm itself, and its contracts."""
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -11,7 +10,6 @@ from scipy import stats
 from scipy.special import expit
 
 import jaxdp
-from jaxdp.simulation.streams import overlap_chain
 
 PROBLEM = jaxdp.LogisticRegression(12, signal=2.0)
 HYPERBOLIC = jaxdp.Hyperbolic(30.0, 0.3)
@@ -133,66 +131,6 @@ def test_the_squared_loss_gives_the_law_of_linear_regression():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("records", [12, 45])
-def test_a_path_is_the_same_however_it_is_recorded(records):
-    few, many = _run(), _run(records=records)
-    ours, theirs = (np.arange(4) * count // 3 for count in (6, records))
-    np.testing.assert_allclose(many.risk[:, theirs], few.risk[:, ours], rtol=2e-5)
-    np.testing.assert_allclose(many.final_risk, few.final_risk, rtol=2e-5)
-    for name, values in few.observables.items():
-        shared = many.observables[name][:, theirs]
-        np.testing.assert_allclose(shared, values[:, ours], rtol=2e-5, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_run_is_the_same_alone_and_with_progress():
-    shares = []
-    many, alone = _run(), _run(num_runs=1, progress=shares.append)
-    np.testing.assert_allclose(alone.risk[0], many.risk[0], rtol=2e-5)
-    np.testing.assert_allclose(alone.final_risk[0], many.final_risk[0], rtol=2e-5)
-    assert shares[-1] == 1
-
-
-def _final(peak, clip_scale, rho, signal, key):
-    problem = jaxdp.LogisticRegression(12, signal=signal)
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), clip_scale, rho, 60)
-    return jaxdp.simulate(problem, algorithm, key=key, num_runs=2, records=3).final_risk
-
-
-@pytest.mark.slow
-def test_a_batch_of_cells_gives_what_each_cell_gives():
-    batch = (
-        jnp.asarray([20.0, 90.0]),
-        jnp.asarray([0.2, 0.6]),
-        jnp.asarray([1.0, 2.0]),
-        jnp.asarray([1.0, 3.0]),
-        jr.split(jr.key(0), 2),
-    )
-    together = jax.jit(jax.vmap(_final))(*batch)
-    for cell in range(2):
-        alone = _final(*(values[cell] for values in batch))
-        np.testing.assert_allclose(together[cell], alone, rtol=2e-5)
-
-
-def test_compiles_once_for_new_hyper_parameters():
-    _run()
-    before = overlap_chain._advance._cached._cache_size()
-    problem, algorithm = PROBLEM.replace(signal=1.0), _algorithm(clip_scale=0.5, rho=2.0)
-    _run(problem, algorithm, 1)
-    assert overlap_chain._advance._cached._cache_size() == before
-
-
-@pytest.mark.slow
-def test_float64_is_kept():
-    with jax.enable_x64():
-        wide = _run(jaxdp.LogisticRegression(12, signal=2.0), _algorithm(), num_runs=4000)
-        assert wide.risk.dtype == jnp.float64
-        wide = np.asarray(wide.final_risk)
-    narrow = _run(key=1, num_runs=4000).final_risk
-    assert stats.ks_2samp(wide, np.asarray(narrow))[1] > FALSE_ALARM
-
-
-@pytest.mark.slow
 def test_steps_far_below_the_rounding_of_the_norm_are_not_lost():
     problem = jaxdp.LogisticRegression(1000, signal=2.0)
     algorithm = _algorithm(jaxdp.Constant(1.0), 0.01, num_steps=100_000)
@@ -200,24 +138,3 @@ def test_steps_far_below_the_rounding_of_the_norm_are_not_lost():
     predicted = jaxdp.predict(problem, algorithm, records=1)
     # The bias is of order 1/d of the change, which is .003.
     assert_mean_close(runs.final_risk, predicted.final_risk, bias=5e-6)
-
-
-def test_it_is_the_default_and_takes_one_sample_a_step():
-    runs = _run(simulator=None)
-    np.testing.assert_array_equal(runs.risk, _run().risk)
-    with pytest.raises(ValueError, match="keep_parameters=False"):
-        _run(keep_parameters=True)
-    batches = jaxdp.OnePassDPSGD(HYPERBOLIC, 0.3, 1.0, 5, batch_size=2)
-    assert "batch_size = 2" in jaxdp.Reduced().covers(PROBLEM, batches)
-
-
-@pytest.mark.slow
-def test_iterates_have_parameters_and_the_same_observables():
-    kept = _run(num_runs=2, simulator=None, keep_parameters=True)
-    assert kept.parameters.shape == (2, 12)
-    assert set(kept.observables) == set(_run().observables)
-    np.testing.assert_allclose(
-        jax.vmap(lambda theta: PROBLEM.risk(None, theta))(kept.parameters),
-        kept.final_risk,
-        rtol=1e-5,
-    )

@@ -1,6 +1,5 @@
 """The diffusion where labels follow a signal: against its equations, and the linear one."""
 
-import jax
 import jax.random as jr
 import numpy as np
 import pytest
@@ -77,13 +76,3 @@ def test_the_squared_loss_gives_the_diffusion_of_linear_regression():
     for wrong in ({"label_noise": 0.5}, {"rho": 0.8}):
         with pytest.raises(AssertionError):
             assert_agrees(**wrong)
-
-
-@pytest.mark.slow
-def test_paths_have_parameters_and_observables():
-    few = jaxdp.HomogenizedSDE(num_steps=10)
-    paths = _paths(PROBLEM, _algorithm(), 2, simulator=few, keep_parameters=True).check()
-    assert set(paths.observables) == {"clipped_fraction", "norm_squared", "overlap"}
-    risks = jax.vmap(lambda theta: PROBLEM.risk(None, theta))(paths.parameters)
-    np.testing.assert_allclose(risks, paths.final_risk, rtol=1e-5)
-    assert _paths(PROBLEM, _algorithm(), 2, simulator=few).parameters is None

@@ -1,6 +1,5 @@
 """The closure in the limit of small steps."""
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,30 +80,6 @@ def test_cost_does_not_see_the_number_of_steps():
     settings["num_steps"] = 10**7
     many = jaxdp.predict(problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3)
     np.testing.assert_allclose(many.final_risk, few.final_risk, rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_derivatives_agree_with_differences():
-    with jax.enable_x64():
-        problem, settings = _small(np.float64)
-        settings["learning_rate"] /= 4
-        rate, clip, sigma = (
-            settings[name] for name in ("learning_rate", "clip_norm", "noise_scale")
-        )
-
-        def final(rate, clip, adjoint=None):
-            theory = ClippedDiffusion(RANK) if adjoint is None else ClippedDiffusion(RANK, adjoint)
-            algorithm = DPGD(rate, clip, 12, sigma)
-            return jaxdp.predict(problem, algorithm, theory=theory, records=3).final_risk
-
-        reverse = jax.grad(final, (0, 1))(rate, clip)
-        forward = jax.jacfwd(final, (0, 1))(rate, clip, diffrax.ForwardMode())
-        differences = [
-            (final(rate * 1.001, clip) - final(rate * 0.999, clip)) / (2e-3 * rate),
-            (final(rate, clip * 1.001) - final(rate, clip * 0.999)) / (2e-3 * clip),
-        ]
-        np.testing.assert_allclose(reverse, differences, rtol=1e-4)
-        np.testing.assert_allclose(forward, reverse, rtol=1e-6)
 
 
 @pytest.mark.slow

@@ -280,28 +280,6 @@ def test_a_warning_of_stability_names_the_line_that_asked():
         assert [one.filename for one in told] == [__file__]
 
 
-@pytest.mark.parametrize(
-    ("optimiser", "sampler", "reason"),
-    [
-        (optax.sign_sgd, PoissonSampler(NUM, 0.5), "not linear"),
-        (optax.rmsprop, PoissonSampler(NUM, 0.5), "nor is it Adam"),
-        (optax.sgd, ShuffledEpochs(NUM, 3), "batch_size that divides num_records = 4"),
-        (optax.adam, ShuffledEpochs(NUM, 2), "share out an epoch"),
-    ],
-)
-def test_what_it_does_not_cover_it_refuses_before_any_work(optimiser, sampler, reason):
-    algorithm = jaxdp.PrivateOptimiser(
-        optimiser,
-        learning_rate=RATE,
-        clip_norm=1.0,
-        noise_multiplier=1.0,
-        num_steps=STEPS,
-        sampler=sampler,
-    )
-    with pytest.raises(jaxdp.NotCoveredError, match=reason):
-        jaxdp.predict(_problem(), algorithm)
-
-
 @pytest.mark.parametrize("derived", [None, pytest.param("std", marks=pytest.mark.slow)])
 def test_rates_are_batched_compiled_and_differentiated(derived):
     theory = jaxdp.GaussianClosure(0, spread_rank=None if derived is None else 0)

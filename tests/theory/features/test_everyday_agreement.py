@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import kurtosis
 
 import jaxdp
-from jaxdp.losses import Softmax, Squared
+from jaxdp.losses import HuberHinge, SmoothedQuantile, Softmax, Squared
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 
 pytestmark = pytest.mark.long_runs
@@ -27,8 +27,9 @@ def _problem(loss):
     features = 2 * np.tanh(inputs @ weights.T) / np.sqrt(WIDTH)
     noise = rng.standard_normal((NUM + NUM_TEST, CLASSES))
     labels = np.argmax(inputs[:, :CLASSES] + 0.5 * noise, axis=1)
-    if isinstance(loss, Squared):
+    if loss.num_outputs is None:
         labels = inputs @ rng.standard_normal(DIM) / np.sqrt(DIM) + 0.3 * noise[:, 0]
+        labels = labels if loss.class_labels is None else np.sign(labels)
     rows = features[:NUM], labels[:NUM], features[NUM:], labels[NUM:]
     return jaxdp.FixedFeatures.from_arrays(*rows, loss=loss)
 
@@ -113,4 +114,28 @@ def test_several_outputs_are_predicted_with_momentum_too(case):
     assert gap < 0.01 + 3 * share_error
     # A third less noise is another loss.
     other = jaxdp.predict(problem, algorithm.replace(noise_multiplier=noise / 1.5), records=1)
+    assert abs(float(other.final_risk) - risks.mean()) > tolerance
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("loss", "clip_norm"),
+    [(SmoothedQuantile(0.875, 0.5), 0.2), (HuberHinge(0.5), 0.4)],
+    ids=lambda part: type(part).__name__,
+)
+def test_losses_with_a_rounded_corner_are_predicted_too(loss, clip_norm):
+    problem = _problem(loss)
+    algorithm = _algorithm(optax.sgd, clip_norm, 2.0, 0.3, problem=problem)
+    runs = _simulated(problem, algorithm, 1000)
+    risks = np.asarray(runs.final_risk, float)
+    tolerance = 0.01 * risks.mean() + 3 * risks.std(ddof=1) / np.sqrt(len(risks))
+    found = jaxdp.predict(problem, algorithm, records=1)
+    assert abs(float(found.final_risk) - risks.mean()) < tolerance
+    for name in set(found.observables) & {"accuracy", "clipped_fraction"}:
+        share = float(np.mean(runs.observables[name][:, -1]))
+        assert 0.1 < share < 0.99
+        assert abs(float(found.observables[name][-1]) - share) < 0.01
+    assert ("accuracy" in found.observables) == (loss.class_labels is not None)
+    # A third less noise is another loss.
+    other = jaxdp.predict(problem, algorithm.replace(noise_multiplier=2.0 / 1.5), records=1)
     assert abs(float(other.final_risk) - risks.mean()) > tolerance

@@ -227,17 +227,3 @@ def test_gradient_flow_is_the_noiseless_mean():
     flow = jaxdp.predict(problem, algorithm, theory=GradientFlow(), records=5)
     np.testing.assert_allclose(flow.risk, ou.observables["bias"], rtol=1e-6)
     np.testing.assert_array_equal(flow.observables["variance"], 0)
-
-
-@pytest.mark.parametrize("theory", [OrnsteinUhlenbeck(), jaxdp.UnclippedRecursion()])
-def test_derivatives_agree_with_differences(theory):
-    with jax.enable_x64():
-        _, problem = _case("wide")
-
-        def final(rate):
-            algorithm = DPGD(rate, 40.0, 100, 0.7)
-            return jaxdp.predict(problem, algorithm, theory=theory, records=2).final_risk
-
-        slope = jax.jit(jax.grad(final))(0.003)
-        difference = (final(0.003 + 1e-7) - final(0.003 - 1e-7)) / 2e-7
-        np.testing.assert_allclose(slope, difference, rtol=1e-6)

@@ -7,7 +7,13 @@ import pytest
 from helpers import assert_mean_close
 
 from jaxdp.kernels import PrivateKernelRidge, TorusKernel
-from jaxdp.theory import KernelSpectrum, ReleaseNoise, predicted_excess_risk, tuned_excess_risk
+from jaxdp.theory import (
+    KernelSpectrum,
+    ReleaseNoise,
+    effective_dimension,
+    predicted_excess_risk,
+    tuned_excess_risk,
+)
 
 _POINTS = 256
 
@@ -151,7 +157,7 @@ def test_within_the_noise_s_own_spectrum_nothing_is_predicted():
 
 
 def test_ridge_and_effective_ridge_are_inverse():
-    from jaxdp.theory.kernels.ridge_equivalent import RidgeEquivalent
+    from jaxdp.theory.kernels.risk import RidgeEquivalent
 
     spectrum = KernelSpectrum.power_law(0.5, 0.7)
     noise = ReleaseNoise(1e-4, 1e-4)
@@ -187,21 +193,6 @@ def test_features_that_are_repeated_or_lost_are_a_spectrum_with_zeros():
         spectrum, ridge=1e-6, num_outputs=2, noise=ReleaseNoise(1e-6, 1e-6)
     )
     assert risk.total == pytest.approx(0.05, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"ridge": 0.0}, "ridge"),
-        ({"ridge": 1.0, "num_samples": -1}, "num_samples"),
-        ({"ridge": 1.0, "noise": ReleaseNoise(1.0)}, "finite num_outputs"),
-        ({"ridge": 1.0, "noise": ReleaseNoise(0.0, -1.0)}, r"noise\.vector"),
-        ({"ridge": 1.0, "label_noise": math.nan}, "label_noise"),
-    ],
-)
-def test_what_is_out_of_range_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        predicted_excess_risk(KernelSpectrum([1.0], [1.0]), **arguments)
 
 
 @pytest.mark.slow
@@ -240,3 +231,30 @@ def test_the_certified_learner_on_the_torus_has_the_predicted_risk():
     assert_mean_close(risks, total(1), sigmas=4, bias=0.05 * total(1))
     with pytest.raises(AssertionError):
         assert_mean_close(risks, total(4 / 3), sigmas=4, bias=0.05 * total(1))
+
+
+# Source: PK Assumption 3.
+def test_a_power_law_has_the_effective_dimension_of_its_integral():
+    for capacity in (0.3, 0.5, 0.8):
+        spectrum = KernelSpectrum.power_law(capacity, 0.6)
+        for ridge in (1e-3, 1e-6):
+            leading = math.pi * capacity / math.sin(math.pi * capacity) * ridge**-capacity
+            found = spectrum.effective_dimension(ridge)
+            assert found == pytest.approx(leading - 0.5, rel=2e-4)
+
+
+def test_summing_ranges_is_summing_indices():
+    index = np.arange(1, 10**6 + 1.0)
+    spectrum = KernelSpectrum.power_law(0.3, 0.6, num_exact=50)
+    expected = effective_dimension(index ** (-1 / 0.3), 1e-9)
+    assert spectrum.effective_dimension(1e-9) == pytest.approx(expected, rel=1e-4)
+    tail = spectrum.multiplicities @ (
+        spectrum.squared_target * (spectrum.eigenvalues < 100 ** (-1 / 0.3))
+    )
+    assert tail == pytest.approx(np.sum((index**-5.0)[index > 100]), rel=0.05)
+
+
+def test_effective_dimension_takes_many_ridges():
+    dims = effective_dimension([1.0, 0.5], np.array([[0.5], [1e9]]))
+    np.testing.assert_allclose(dims[0, 0], 2 / 3 + 1 / 2)
+    assert dims.shape == (2, 1)

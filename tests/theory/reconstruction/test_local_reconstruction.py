@@ -11,7 +11,6 @@ from helpers import assert_mean_close
 
 import jaxdp
 from jaxdp.attacks import LevenbergMarquardt, RandomFeaturesTarget, row_errors
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.theory import last_iterate_reconstruction_errors, local_reconstruction_errors
 from jaxdp.theory.reconstruction.local import training_coefficients
 
@@ -91,22 +90,6 @@ def test_too_narrow_a_model_tells_nothing_apart():
     known = local_reconstruction_errors(inputs, weights, RELU, np.ones(COUNT), 0.1, num_known=2)
     assert known.shape == (1,)
     assert np.isfinite(known).all()
-
-
-def test_bad_arguments_are_named():
-    inputs, weights = _case()
-    with pytest.raises(ValueError, match="leaves no trace"):
-        local_reconstruction_errors(inputs, weights, RELU, np.array([1, 0, 1.0]), 0.1)
-    with pytest.raises(ValueError, match="num_known"):
-        local_reconstruction_errors(inputs, weights, RELU, np.ones(COUNT), 0.1, num_known=3)
-    with pytest.raises(ValueError, match="coefficients"):
-        local_reconstruction_errors(inputs, weights, RELU, np.ones(2), 0.1)
-    problem = _problem(inputs, weights)
-    infinite = jaxdp.RandomFeatures.from_arrays(
-        inputs, problem.train_labels, inputs, problem.train_labels, None, RELU
-    )
-    with pytest.raises(NotCoveredError, match="infinite width"):
-        last_iterate_reconstruction_errors(infinite, jaxdp.DPGD(1e-3, 1.0, 1, 1.0))
 
 
 @pytest.mark.slow

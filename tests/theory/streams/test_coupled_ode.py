@@ -2,7 +2,6 @@
 
 import itertools
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,6 @@ import pytest
 from helpers import assert_mean_close, reference_risk
 
 import jaxdp
-from jaxdp.theory.streams import coupled_ode
 from jaxdp.theory.streams import modes as linear_modes
 from jaxdp.theory.streams.coupled_ode import integrate
 
@@ -291,120 +289,6 @@ def test_limits_without_noise_and_clipping_have_a_closed_form():
         ).final_risk
 
     assert np.isfinite(jax.grad(final)(3.0))
-
-
-def _final(peak, power, clip_scale, rho, label_noise, num_steps, adjoint=None):
-    problem = jaxdp.LinearRegression.isotropic(30, label_noise=label_noise)
-    schedule = jaxdp.Polynomial(peak, power)
-    algorithm = jaxdp.OnePassDPSGD(schedule, clip_scale, rho, num_steps)
-    theory = jaxdp.CoupledODE(adjoint) if adjoint is not None else jaxdp.CoupledODE()
-    return jaxdp.predict(problem, algorithm, theory=theory).final_risk
-
-
-POINT = (3.0, 0.5, 1.0, 1.0, 0.3)
-
-
-@pytest.mark.slow
-def test_works_under_vmap_over_every_field():
-    grid = [jnp.asarray([value, value * 1.1]) for value in POINT]
-    counts = jnp.asarray([300, 600])
-    together = jax.vmap(_final)(*grid, counts)
-    for i in range(2):
-        alone = _final(*(float(axis[i]) for axis in grid), int(counts[i]))
-        np.testing.assert_allclose(together[i], alone, rtol=2e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_gradients_are_finite_differences(mode):
-    with jax.enable_x64():
-        point = tuple(jnp.asarray(value) for value in POINT)
-        if mode == "reverse":
-            grads = jax.grad(_final, argnums=tuple(range(5)))(*point, 300)
-        else:
-            adjoint = diffrax.ForwardMode()
-            grads = jax.jacfwd(_final, argnums=tuple(range(5)))(*point, 300, adjoint)
-        final = jax.jit(_final, static_argnums=5)
-        for i, grad in enumerate(grads):
-            step = 1e-4 * float(point[i])
-            above, below = (
-                final(
-                    *(value + (sign * step if j == i else 0) for j, value in enumerate(point)), 300
-                )
-                for sign in (1, -1)
-            )
-            np.testing.assert_allclose(grad, (above - below) / (2 * step), rtol=1e-4, atol=1e-8)
-
-
-def test_one_compilation_serves_every_length():
-    _final(*POINT, 300)
-    before = coupled_ode._solve._cached._cache_size()
-    _final(*POINT, 900)
-    assert coupled_ode._solve._cached._cache_size() == before
-
-
-@pytest.mark.slow
-def test_a_traced_schedule_that_increases_is_void():
-    def status(last):
-        problem = jaxdp.LinearRegression.isotropic(30, label_noise=0.3)
-        schedule = jaxdp.PiecewiseLinear([0.0, 1.0], jnp.stack([jnp.ones(()), last]))
-        predicted = jaxdp.predict(problem, jaxdp.OnePassDPSGD(schedule, 1.0, 1.0, 300))
-        return predicted.status, predicted.final_risk
-
-    statuses, risks = jax.vmap(status)(jnp.asarray([0.5, 1.5]))
-    assert statuses.tolist() == [jaxdp.Status.OK, jaxdp.Status.INVALID]
-    assert np.isfinite(risks).tolist() == [True, False]
-
-
-@pytest.mark.parametrize(
-    "theory",
-    [
-        jaxdp.CoupledODE(),
-        jaxdp.DiscreteRecursion(),
-        pytest.param(jaxdp.Fluctuations(), marks=pytest.mark.slow),
-        *(pytest.param(bound, marks=pytest.mark.slow) for bound in BOUNDS),
-    ],
-)
-def test_contract_of_every_theory(theory):
-    problem = jaxdp.LinearRegression.power_law(10, condition_number=2.0, label_noise=0.3)
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 1.0, 1.0, 95)
-    predicted = jaxdp.predict(problem, algorithm, theory=theory, records=20).check()
-    assert predicted.risk.shape == predicted.time.shape == (21,)
-    np.testing.assert_allclose(predicted.time, [j * 95 // 20 / 95 for j in range(21)], rtol=1e-6)
-    np.testing.assert_allclose(predicted.risk[0], 0.5, rtol=1e-5)
-    # A bound follows the risk alone.
-    own = set() if theory in BOUNDS else {"distance"}
-    assert set(predicted.observables) == {"clipped_fraction", "capped_fraction"} | own
-    assert all(values.shape == (21,) for values in predicted.observables.values())
-    has_std = isinstance(theory, jaxdp.Fluctuations)
-    assert (predicted.std is not None) == (predicted.final_std is not None) == has_std
-    assert theory.covers(problem, algorithm) is None
-    other = jaxdp.DPGD(0.1, 1.0, 5, 1.0)
-    assert "OnePassDPSGD" in theory.covers(problem, other)
-    with pytest.raises(jaxdp.NotCoveredError, match=type(theory).__name__):
-        jaxdp.predict(problem, other, theory=theory)
-    with pytest.raises(TypeError, match=r"expected problem to be a problem, .* got str"):
-        theory.covers("something else", algorithm)
-
-
-def test_a_theorys_class_is_not_a_theory():
-    with pytest.raises(TypeError, match="expected theory to be one such as"):
-        jaxdp.predict(*_described(CASES["constant"]), theory=jaxdp.CoupledODE)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("schedule", [jaxdp.Hyperbolic, jaxdp.Polynomial])
-def test_gradients_beyond_the_cap_are_finite_differences(schedule):
-    def final(shape):
-        problem = jaxdp.LinearRegression.isotropic(40, label_noise=0.3)
-        algorithm = jaxdp.OnePassDPSGD(schedule(60.0, shape), 0.3, 1.0, 400)
-        return jaxdp.predict(problem, algorithm, theory=jaxdp.CoupledODE(), records=1).final_risk
-
-    with jax.enable_x64():
-        place = jnp.asarray(0.2 if schedule is jaxdp.Hyperbolic else 1.0)
-        value = jax.jit(final)
-        difference = (value(place + 1e-4) - value(place - 1e-4)) / 2e-4
-        np.testing.assert_allclose(jax.grad(final)(place), difference, rtol=1e-4)
 
 
 @pytest.mark.slow

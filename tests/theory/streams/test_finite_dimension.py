@@ -10,7 +10,6 @@ import pytest
 from helpers import assert_mean_close, assert_std_close
 
 import jaxdp
-from jaxdp.theory.streams import finite_dimension
 
 THEORY = jaxdp.FiniteDimension()
 
@@ -58,24 +57,6 @@ def test_known_values():
         ({"peak": 11.64446064970461, "clip_scale": 0.206531929005588}, 0.06365336),
     ):
         np.testing.assert_allclose(_predict(*_pair(**setting)).final_risk, expected, rtol=3e-6)
-
-
-def test_one_compilation_serves_every_hyper_parameter():
-    _predict(*_pair())
-    before = finite_dimension._recurse._cached._cache_size()
-    _predict(*_pair(power=0.2, peak=2.0, clip_scale=0.7, label_noise=0.5, rho=2.0))
-    assert finite_dimension._recurse._cached._cache_size() == before
-
-
-def test_says_what_it_does_not_cover():
-    problem, algorithm = _pair()
-    assert THEORY.covers(problem, algorithm) is None
-    blocks = jaxdp.LinearRegression([1.5, 0.5], [1.0, 1.0], 0.3)
-    with pytest.raises(jaxdp.NotCoveredError, match=r"isotropic inputs.*use Fluctuations"):
-        jaxdp.predict(blocks, algorithm, theory=THEORY)
-    batches = jaxdp.OnePassDPSGD(1.0, 1.0, 1.0, 10, batch_size=2)
-    with pytest.raises(jaxdp.NotCoveredError, match="batch_size = 2; use DiscreteRecursion"):
-        jaxdp.predict(problem, batches, theory=THEORY)
 
 
 @pytest.mark.long_runs

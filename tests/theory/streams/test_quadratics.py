@@ -72,13 +72,3 @@ def test_every_theory_of_modes_observes_the_same_distance(predicted):
     steps = jaxdp.predict(PROBLEM, ALGORITHM, theory=jaxdp.DiscreteRecursion())
     distance = steps.observables["distance"]
     np.testing.assert_allclose(distance, predicted.observables["distance"], atol=0.01)
-
-
-def test_wrong_weights_are_refused():
-    with pytest.raises(ValueError, match=r"other names of quadratics .* got 'distance'"):
-        jaxdp.CoupledODE(quadratics={"distance": FIRST})
-    with pytest.raises(TypeError, match="a dictionary from names to weights, got list"):
-        jaxdp.CoupledODE(quadratics=[FIRST])
-    theory = jaxdp.CoupledODE(quadratics={"short": FIRST[:3]})
-    with pytest.raises(ValueError, match=r"each of the 40 directions, got shape \(3,\)"):
-        jaxdp.predict(PROBLEM, ALGORITHM, theory=theory)

@@ -1,6 +1,5 @@
 """The equations of overlap and remainder: against known ones, an independent solution, and runs."""
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -12,9 +11,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import expit, log_expit
 
 import jaxdp
-from jaxdp.losses import AbstractScalarLoss, Logistic
-from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.streams import signal_ode
+from jaxdp.losses import Logistic
 
 # Clip scale, peak and power: strong and weak clips, with all the noise at the end and in between,
 # and beyond the cap, which is 8/.05 = 160.
@@ -137,18 +134,6 @@ def test_float32_keeps_four_digits():
         np.testing.assert_allclose(narrow.final_risk, final, rtol=1e-4)
 
 
-def test_one_compilation_serves_every_length_and_signal():
-    def final(signal, num_steps):
-        problem = jaxdp.LogisticRegression(DIM, signal=signal)
-        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(12.0, 0.5), 0.3, 1.0, num_steps)
-        return jaxdp.predict(problem, algorithm, records=10).final_risk
-
-    final(2.0, 1600)
-    before = signal_ode._solve._cached._cache_size()
-    final(1.0, 900)
-    assert signal_ode._solve._cached._cache_size() == before
-
-
 def _runs(problem, case, num_runs, simulator=None):
     options = {"records": 10, "simulator": simulator}
     algorithm = _algorithm(case, problem.dim)
@@ -213,68 +198,25 @@ def test_agrees_with_runs_step_by_step(case):
     assert_mean_close(runs.final_risk, predicted.final_risk, bias=0.2 / 200)
 
 
-class _SureLabels(AbstractSignalProblem):
+class _SureLabels(jaxdp.LogisticRegression):
     """The logistic problem with labels without noise: the sign of x.theta*."""
-
-    right: jaxdp.LogisticRegression
-
-    @property
-    def signal(self):
-        return self.right.signal
-
-    @property
-    def dim(self):
-        return self.right.dim
-
-    @property
-    def is_valid(self):
-        return self.right.is_valid
-
-    @property
-    def loss(self) -> AbstractScalarLoss:
-        return self.right.loss
 
     def label(self, signals, normals):
         return jnp.sign(signals)
 
-    def slope_moments(self, overlap, remainder, limit):
-        return self.right.slope_moments(overlap, remainder, limit)
 
-    def risk_at(self, overlap, remainder):
-        return self.right.risk_at(overlap, remainder)
-
-
-class _SteepLogistic(AbstractScalarLoss):
+class _SteepLogistic(Logistic):
     """The logistic loss with the curvature bound of least squares: caps at 2/|x|^2."""
 
     curvature_bound = 1.0
-    slope_bound = 1.0
-
-    def value(self, prediction, label):
-        return Logistic().value(prediction, label)
-
-    def slope(self, prediction, label):
-        return Logistic().slope(prediction, label)
-
-    def expected_value(self, mean, variance, label):
-        return Logistic().expected_value(mean, variance, label)
-
-    def clipped_slope(self, mean, variance, label, limit):
-        return Logistic().clipped_slope(mean, variance, label, limit)
-
-    def require_labels(self, name, labels):
-        Logistic().require_labels(name, labels)
 
 
-class _LowCap(_SureLabels):
+class _LowCap(jaxdp.LogisticRegression):
     """The logistic problem with the cap of least squares."""
 
     @property
     def loss(self):
         return _SteepLogistic()
-
-    def label(self, signals, normals):
-        return self.right.label(signals, normals)
 
 
 @pytest.mark.slow
@@ -282,7 +224,7 @@ class _LowCap(_SureLabels):
     ("wrong", "case"), [(_SureLabels, "weak clip"), (_LowCap, "beyond the cap")]
 )
 def test_the_same_check_sees_sure_labels_and_the_cap_of_least_squares(wrong, case):
-    runs = _runs(wrong(PROBLEM), case, 100)
+    runs = _runs(wrong(DIM, signal=2.0), case, 100)
     with pytest.raises(AssertionError):
         _assert_agrees(runs, jaxdp.predict(PROBLEM, _algorithm(case, DIM), records=10))
 
@@ -298,51 +240,3 @@ def test_the_capped_share_is_that_of_runs():
         assert 0.1 < expected[-1] < 0.9
         # Half a step of the schedule's range is the clock's error.
         assert_mean_close(shares[:, 1:], expected[1:], bias=0.002 + 1 / 400)
-
-
-def _final(peak, power, clip_scale, rho, signal, adjoint=None):
-    problem = jaxdp.LogisticRegression(50, signal=signal)
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), clip_scale, rho, 1000)
-    theory = jaxdp.CoupledODE() if adjoint is None else jaxdp.CoupledODE(adjoint)
-    return jaxdp.predict(problem, algorithm, theory=theory, records=1).final_risk
-
-
-POINT = (12.0, 0.5, 0.3, 1.0, 2.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_derivatives_are_finite_differences(mode):
-    with jax.enable_x64():
-        point = tuple(jnp.asarray(value) for value in POINT)
-        if mode == "reverse":
-            found = jax.grad(_final, argnums=tuple(range(5)))(*point)
-        else:
-            found = jax.jacfwd(_final, argnums=tuple(range(5)))(*point, diffrax.ForwardMode())
-        final = jax.jit(_final)
-        for place, derivative in enumerate(found):
-            step = 1e-4 * POINT[place]
-            ends = (
-                final(*(v + (sign * step if j == place else 0) for j, v in enumerate(point)))
-                for sign in (1, -1)
-            )
-            difference = next(ends) - next(ends)
-            np.testing.assert_allclose(derivative, difference / (2 * step), rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_works_under_vmap_over_every_field():
-    grid = [jnp.asarray([value, value * 1.1]) for value in POINT]
-    together = jax.vmap(_final)(*grid)
-    for cell in range(2):
-        np.testing.assert_allclose(
-            together[cell], _final(*(axis[cell] for axis in grid)), rtol=2e-5
-        )
-
-
-def test_what_is_not_covered_says_so():
-    for theory in (jaxdp.CoupledODE(), jaxdp.DiscreteRecursion()):
-        assert theory.covers(PROBLEM, _algorithm("weak clip", DIM)) is None
-        assert "OnePassDPSGD, got DPGD" in theory.covers(PROBLEM, jaxdp.DPGD(0.1, 1.0, 5, 1.0))
-    with pytest.raises(jaxdp.NotCoveredError, match="LinearRegression"):
-        jaxdp.predict(PROBLEM, _algorithm("weak clip", DIM), theory=jaxdp.LowerBound())

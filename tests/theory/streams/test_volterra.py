@@ -190,15 +190,3 @@ def test_budgets_rates_and_strategies_are_batched_with_vmap(predicted):
     np.testing.assert_allclose(found[0], predicted.final_risk, rtol=5e-3)
     assert np.isnan(found[1:]).all()
     assert status.tolist() == [int(jaxdp.Status.OK)] + [int(jaxdp.Status.INVALID)] * 2
-
-
-def test_covers_correlated_noise_on_gaussian_inputs_alone():
-    theory = jaxdp.DiscreteVolterra()
-    one_pass = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 4, batch_size=2)
-    assert "describes CorrelatedDPSGD, got OnePassDPSGD" in theory.covers(_problem(), one_pass)
-    table = jaxdp.TabularRegression(np.random.default_rng(0).normal(size=(90, 3)), np.arange(90.0))
-    with pytest.raises(jaxdp.NotCoveredError, match=r"predict on its \.surrogate"):
-        jaxdp.predict(table, _algorithm(batch_size=2))
-    assert theory.covers(table.surrogate, _algorithm(batch_size=2)) is None
-    for other in (jaxdp.CoupledODE(), jaxdp.DiscreteRecursion()):
-        assert "describes OnePassDPSGD" in other.covers(_problem(), _algorithm())

@@ -83,7 +83,7 @@ def _kernel(activation, cosines):
 
 
 def _best_random(activation, distance, rng, count=300):
-    """Of all pairs of rows drawn anywhere within the distance, in four dimensions."""
+    """Least share that random pairs of rows leave, within the distance in four dimensions."""
     steps = rng.standard_normal((count, 4))
     steps[:, 0] = 0
     # Some of them towards x_2, which is the second axis.

@@ -11,7 +11,7 @@ from experiments.statements.data_reconstruction.released_direction import releas
 
 
 def _distances(rng, mu, dim, count=100_000):
-    """Of u to the direction of u + 2/mu noise, from their two components."""
+    """Distances of u to the direction of u + 2/mu noise, from their two components."""
     along = mu / 2 + rng.standard_normal(count)
     across = np.sqrt(rng.chisquare(dim - 1, count))
     return 2 * np.sin(np.arctan2(across, along) / 2)

@@ -123,17 +123,17 @@ def test_the_errors_balance_at_the_choices_of_theorem_11_and_give_its_rates():
 def _targets_and_predictions(loss, target, reach):
     best = np.linspace(*target, 41)[:, None]
     predictions = np.linspace(-reach, reach, 2001)[None]
-    tangents = loss.value_of_margin(best) + loss.slope_of_margin(best) * (predictions - best)
-    gaps = loss.value_of_margin(predictions) - tangents
+    tangents = loss.value_at(best, np) + loss.slope_at(best, np) * (predictions - best)
+    gaps = loss.value_at(predictions, np) - tangents
     return gaps, (predictions - best) ** 2
 
 
 @pytest.mark.parametrize(("target", "reach"), [((0.0, 1.0), 5.0), ((-0.5, 2.5), 30.0)])
 def test_the_huber_hinge_is_locally_strongly_convex_with_the_stated_constant(target, reach):
     # Source: PK Lemma 77.
-    loss = HuberHinge(2.0)
+    loss = HuberHinge(2.0).on_host()
     corner = (1 - loss.width, 1 + loss.width)
-    constant = local_convexity((loss.smoothness, loss.smoothness), corner, target, reach)
+    constant = local_convexity((loss.curvature_bound, loss.curvature_bound), corner, target, reach)
     assert constant > 0
     gaps, squares = _targets_and_predictions(loss, target, reach)
     assert np.all(gaps >= constant / 2 * squares - 1e-12)
@@ -143,12 +143,12 @@ def test_the_huber_hinge_is_locally_strongly_convex_with_the_stated_constant(tar
 
 def test_the_risk_of_the_huber_hinge_obeys_assumption_11():
     # Source: PK Assumptions 10 and 11, Lemma 77: two inputs, the best prediction at each.
-    loss, chances = HuberHinge(2.0), np.asarray([0.4, 0.6])
+    loss, chances = HuberHinge(2.0).on_host(), np.asarray([0.4, 0.6])
     grid = np.linspace(-0.9, 0.9, 3601)[:, None]
 
     def risk(predictions):
-        positive = loss.value_of_margin(predictions) * chances
-        return positive + loss.value_of_margin(-predictions) * (1 - chances)
+        positive = loss.value_at(predictions, np) * chances
+        return positive + loss.value_at(-predictions, np) * (1 - chances)
 
     best = grid[np.argmin(risk(grid), axis=0), 0]
     assert np.abs(best).max() < 0.9

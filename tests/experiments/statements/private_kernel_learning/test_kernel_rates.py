@@ -132,39 +132,26 @@ def test_the_tuned_equivalent_falls_at_the_filtered_rate_and_not_at_the_printed_
     assert -_slope(features, levels)[0] == pytest.approx(rate.projections.privacy, abs=0.01)
 
 
-def test_objective_perturbation_needs_no_projection():
-    """Noise on u alone, all features kept: the minimax rate at beta = 1 again."""
-    source, capacity = 0.75, 0.5
-    spectrum = KernelSpectrum.power_law(capacity, source, num_exact=60, ranges_per_decade=15)
-    levels, values = [1e8, 1e10], []
-    for level in levels:
-        ridges = (
-            np.geomspace(1e-2, 1e2, 60)
-            * level ** -filtered_noise_rate(source, capacity).ridge.privacy
-        )
-        noise = ReleaseNoise(vector=1 / level)
-        values.append(
-            min(predicted_excess_risk(spectrum, ridge=x, noise=noise).total for x in ridges)
-        )
-    assert _slope(values, levels)[0] == pytest.approx(1.0, abs=0.01)
-
-
 # Source: PK Theorem 22.
-def test_functional_perturbation_falls_at_the_rate_of_theorem_22():
-    source, capacity = 0.75, 0.5
-    spectrum = KernelSpectrum.power_law(capacity, source, num_exact=60, ranges_per_decade=15)
+@pytest.mark.parametrize(
+    ("noise_at", "rate"),
+    [
+        # Noise on u alone, all features kept: the minimax rate at beta = 1 again.
+        (lambda level, ridge: ReleaseNoise(vector=1 / level), filtered_noise_rate(0.75, 0.5)),
+        (
+            lambda level, ridge: ReleaseNoise(coefficients=1 / (level * ridge)),
+            functional_perturbation_rate(0.75, 0.5),
+        ),
+    ],
+    ids=["objective", "functional"],
+)
+def test_perturbations_that_need_no_projection_fall_at_their_rates(noise_at, rate):
+    spectrum = KernelSpectrum.power_law(0.5, 0.75, num_exact=60, ranges_per_decade=15)
     levels, values = [1e8, 1e10], []
-    rate = functional_perturbation_rate(source, capacity)
     for level in levels:
         ridges = np.geomspace(1e-2, 1e2, 60) * level**-rate.ridge.privacy
-        values.append(
-            min(
-                predicted_excess_risk(
-                    spectrum, ridge=x, noise=ReleaseNoise(coefficients=1 / (level * x))
-                ).total
-                for x in ridges
-            )
-        )
+        given = [{"ridge": ridge, "noise": noise_at(level, ridge)} for ridge in ridges]
+        values.append(min(predicted_excess_risk(spectrum, **each).total for each in given))
     assert _slope(values, levels)[0] == pytest.approx(rate.decay.privacy, abs=0.01)
 
 
@@ -189,27 +176,65 @@ def test_the_tuned_equivalent_of_a_rougher_kernel_falls_at_its_rate():
     assert expected > filtered_noise_rate(0.55, 0.3).decay.privacy + 0.1
 
 
+def _local_exponents(risk, num_samples, epsilon, ratio):
+    """Minus the slopes of a risk in ln n and in ln epsilon, by central differences.
+
+    A theorem's $n^{-a} + (n epsilon)^{-b}$ has two exponents: a fixed epsilon shows the smaller one
+    in the end, a, and a fixed n shows b where privacy decides, and 0 where it does not.
+    """
+
+    def fall(samples, budget):
+        above = math.log(risk(num_samples * samples, epsilon * budget))
+        below = math.log(risk(num_samples / samples, epsilon / budget))
+        return (below - above) / (2 * math.log(ratio))
+
+    return fall(ratio, 1.0), fall(1.0, ratio)
+
+
+# Source: PK Theorem 11.
+@pytest.mark.slow
+def test_the_tuned_ridge_shows_theorem_11_in_n_and_the_filtered_rate_in_n_epsilon():
+    source, capacity = 0.75, 0.5
+    spectrum = KernelSpectrum.power_law(capacity, source, num_exact=60, ranges_per_decade=15)
+
+    def risk(num_samples, epsilon):
+        noise = ReleaseNoise(1 / (num_samples * epsilon), 1 / (num_samples * epsilon))
+        given = {"num_samples": num_samples, "label_noise": 0.5, "noise": noise}
+        return tuned_excess_risk(spectrum, **given).risk.total
+
+    expected = filtered_noise_rate(source, capacity).decay
+    public = _local_exponents(risk, 1e12, 1e6, 10.0)
+    assert public == pytest.approx((expected.samples, 0.0), abs=0.01)
+    _, private = _local_exponents(risk, 1e18, 1e-8, 10.0)
+    assert private == pytest.approx(expected.privacy, abs=0.01)
+    printed = random_projection_rate(source, capacity).decay
+    assert expected.samples == printed.samples
+    assert private > printed.privacy + 0.03
+
+
 # Source: PK Theorem 10.
-def test_the_canonical_estimator_is_minimax_with_the_right_sensitivity():
+def test_the_canonical_estimator_shows_both_exponents_of_theorem_10_with_the_right_sensitivity():
     source, capacity = 0.55, 0.3
     index = np.arange(1, 10**5 + 1.0)
     spectrum = KernelSpectrum(index ** (-1 / capacity), index ** (-2 * source / capacity - 1))
-    levels, values = [1e5, 1e8], []
-    for level in levels:
-        values.append(
-            min(
-                canonical_excess_risk(
-                    spectrum,
-                    num_terms=d,
-                    num_samples=math.inf,
-                    label_noise=0.5,
-                    noise=2 * d**0.5 / level,
-                ).total
-                for d in range(1, 1500, 3)
-            )
+
+    def risk(num_samples, epsilon):
+        return min(
+            canonical_excess_risk(
+                spectrum,
+                num_terms=d,
+                num_samples=num_samples,
+                label_noise=0.5,
+                noise=2 * math.sqrt(d) / (num_samples * epsilon),
+            ).total
+            for d in np.unique(np.geomspace(1, 20_000, 300).astype(int)).tolist()
         )
-    expected = minimax_rate(source, capacity, embedding=capacity).decay.privacy
-    assert _slope(values, levels)[0] == pytest.approx(expected, abs=0.02)
+
+    expected = minimax_rate(source, capacity, embedding=capacity).decay
+    public, _ = _local_exponents(risk, 1e10, 1e4, 30.0)
+    assert public == pytest.approx(expected.samples, abs=0.01)
+    private = _local_exponents(risk, 1e15, 1e-8, 30.0)
+    assert private == pytest.approx((expected.privacy, expected.privacy), abs=0.02)
 
 
 # Source: PK Theorems 63 and 65.

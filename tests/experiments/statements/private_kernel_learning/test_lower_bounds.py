@@ -24,7 +24,7 @@ GIVEN = {"source": 0.5, "delta": 0.0}
 
 
 def _bound(eigenvalues):
-    """Of sqrt k(x, x) on the torus, where no phi^2 exceeds 2."""
+    """Bound of sqrt k(x, x) on the torus, where no phi^2 exceeds 2."""
     return math.sqrt(2 * np.sum(eigenvalues))
 
 
@@ -68,7 +68,7 @@ def test_coupled_tables_have_the_right_laws_and_differ_in_as_many_labels_as_stat
 
 
 def _exponent(eigenvalues, means, products):
-    """Of the bound in n epsilon; delta is 0, so that it depends on the product alone."""
+    """Exponent of the bound in n epsilon; delta is 0, so that it depends on the product alone."""
     kernel_bound = _bound(eigenvalues)
     given = [
         {"num_samples": 1e15, "epsilon": product / 1e15, "kernel_bound": kernel_bound}

@@ -1,0 +1,1 @@
+"""Statements of "Better Rates for Private Linear Regression via Aggressive Clipping" (AC)."""

@@ -1,0 +1,1 @@
+"""The noise on sums of clipped gradients: independent, correlated or secret."""

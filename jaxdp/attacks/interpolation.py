@@ -1,0 +1,186 @@
+r"""What a victim learns, in closed form: interpolating parameters, and stopped gradient descent.
+
+Both lie in the span of the n training rows' features, $\theta = \Phi^\top c$: what is solved for is
+c, from the Gram matrix $K = \Phi\Phi^\top$, on the host in float64. V is read a block of rows at a
+time; the features, n p numbers, are held. What enters here no attack may see.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import scipy
+from jaxtyping import Array, Float
+
+from jaxdp.attacks.base import require_activation
+from jaxdp.attacks.random_features_target import RegeneratedWeights
+from jaxdp.core.arrays import as_wide_float, float_dtype
+from jaxdp.core.checks import require_count, require_finite, require_positive, require_shape
+from jaxdp.core.numerics.hermite import evaluate_on_host
+from jaxdp.losses import Squared
+
+# Numbers in a copy of a block of V in float64.
+_BLOCK_NUMBERS = 2**23
+# Least eigenvalue of a Gram matrix, relative to its trace: what rounding leaves of dependent rows.
+_SINGULAR = 1e-14
+
+
+def minimum_norm_parameters(
+    inputs: Float[Any, "n dim"],
+    labels: Float[Any, " n"] | Float[Any, "n outputs"],
+    weights: Float[Any, "features dim"] | RegeneratedWeights,
+    activation: Callable[[Array], Array],
+) -> Float[Array, " features"] | Float[Array, "features outputs"]:
+    r"""The fit of least norm, $\theta^* = \Phi^+ Y$, where gradient descent from 0 ends.
+
+    Interpolates for p > n. For p <= n that need not be possible, and it is the least-squares
+    solution of least norm. Source: DR (2).
+
+    Args:
+        inputs: X, (n, d).
+        labels: Y, (n,), or (n, k) for k outputs.
+        weights: V, (p, d), or `RegeneratedWeights`.
+        activation: phi, elementwise.
+
+    Returns:
+        (p,) or (p, k), in the precision of the arguments.
+
+    Raises:
+        ValueError: shapes do not match, something is not finite, or p > n and the rows' features
+            are linearly dependent, as where two rows are equal or one is zero.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import minimum_norm_parameters
+        >>> generator = np.random.default_rng(0)
+        >>> inputs, weights = generator.normal(size=(2, 3)), generator.normal(size=(40, 3))
+        >>> labels = np.array([1.0, -1.0])
+        >>> parameters = minimum_norm_parameters(inputs, labels, weights, jax.nn.relu)
+        >>> print((np.maximum(inputs @ weights.T, 0) @ parameters).round(3))
+        [ 1. -1.]
+    """
+    features, columns, finish = _prepared(inputs, labels, weights, activation)
+    if features.shape[1] <= len(features):
+        return finish(np.linalg.lstsq(features, columns)[0])
+    gram = features @ features.T
+    _require_regular(gram)
+    return finish(features.T @ scipy.linalg.cho_solve((np.linalg.cholesky(gram), True), columns))
+
+
+def gradient_descent_parameters(
+    inputs: Float[Any, "n dim"],
+    labels: Float[Any, " n"] | Float[Any, "n outputs"],
+    weights: Float[Any, "features dim"] | RegeneratedWeights,
+    activation: Callable[[Array], Array],
+    *,
+    learning_rate: float,
+    num_steps: int,
+    clip_norm: float | None = None,
+) -> Float[Array, " features"] | Float[Array, "features outputs"]:
+    r"""Parameters after some steps of full-batch gradient descent from 0, gradients clipped.
+
+    The noiseless limit of `DPGD`: $\theta \leftarrow \theta - \frac\eta n\sum_i \min(1, C/|g_i|)\,
+    g_i$ with $g_i$ the gradient of $|\theta^\top\varphi(x_i) - y_i|^2$. Each $g_i$ is the loss's
+    slope times $\varphi(x_i)$, so the n coefficients of the rows follow a recursion of their own,
+    exactly. Derived: test_interpolation, against the recursion in p dimensions.
+
+    Args:
+        inputs, labels, weights, activation: as in `minimum_norm_parameters`.
+        learning_rate: eta > 0.
+        num_steps: T.
+        clip_norm: C > 0, of one row's gradient, the Frobenius norm for several outputs; None for
+            no clipping.
+
+    Returns:
+        (p,) or (p, k), in the precision of the arguments.
+
+    Raises:
+        ValueError: shapes do not match, something is not finite, an argument is out of range, or
+            the learning rate is so large that the steps diverged.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import gradient_descent_parameters
+        >>> generator = np.random.default_rng(0)
+        >>> inputs, weights = generator.normal(size=(2, 3)), generator.normal(size=(40, 3))
+        >>> run = {"learning_rate": 0.02, "num_steps": 100, "clip_norm": 1.0}
+        >>> labels = np.array([1.0, -1.0])
+        >>> gradient_descent_parameters(inputs, labels, weights, jax.nn.relu, **run).shape
+        (40,)
+    """
+    require_positive("learning_rate", learning_rate)
+    clip_norm = np.inf if clip_norm is None else clip_norm
+    require_positive("clip_norm", clip_norm, infinite=True)
+    num_steps = require_count("num_steps", num_steps)
+    features, columns, finish = _prepared(inputs, labels, weights, activation)
+    gram = features @ features.T
+    lengths = np.sqrt(np.diag(gram))
+    coefficients = np.zeros_like(columns)
+    steepness, rate = Squared().curvature_bound, float(learning_rate) / len(columns)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(num_steps):
+            slopes = steepness * (gram @ coefficients - columns)
+            norms = np.linalg.norm(slopes, axis=1) * lengths
+            factors = np.minimum(1, clip_norm / np.maximum(norms, np.finfo(float).tiny))
+            coefficients = coefficients - rate * factors[:, None] * slopes
+        parameters = features.T @ coefficients
+    if not np.isfinite(parameters).all():
+        raise ValueError(
+            f"gradient descent diverged: expected learning_rate < n / lambda_max = "
+            f"{len(gram) / np.linalg.eigvalsh(gram)[-1]:.3g}, got {learning_rate}"
+        )
+    return finish(parameters)
+
+
+def _prepared(inputs, labels, weights, activation):
+    """Features (n, p), labels (n, k), and what turns (p, k) into the caller's shape and type."""
+    require_activation(activation)
+    inputs, labels = as_wide_float(inputs), as_wide_float(labels)
+    weights = weights if isinstance(weights, RegeneratedWeights) else as_wide_float(weights)
+    require_shape("inputs", inputs, (None, None))
+    require_shape("weights", weights, (None, inputs.shape[1]))
+    require_shape("labels", labels, (len(inputs), None)[: max(labels.ndim, 1)])
+    for name, value in (("inputs", inputs), ("labels", labels), ("weights", weights)):
+        if not isinstance(value, RegeneratedWeights):
+            require_finite(name, value)
+        if 0 in value.shape:
+            raise ValueError(f"expected non-empty {name}, got shape {value.shape}")
+    rows = np.asarray(inputs, np.float64)
+    blocks = [evaluate_on_host(activation, rows @ block.T) for block in _blocks(weights)]
+    features = np.concatenate(blocks, axis=1)
+    require_finite("features", features)
+    dtype, shape = float_dtype(inputs, labels, weights), (features.shape[1], *labels.shape[1:])
+    columns = np.asarray(labels, np.float64).reshape(len(rows), -1)
+    return features, columns, lambda found: jnp.asarray(found.reshape(shape), dtype)
+
+
+def _blocks(weights) -> Iterator[Float[np.ndarray, "rows dim"]]:
+    """The rows of V, block after block, in float64 on the host."""
+    count, dim = weights.shape
+    if isinstance(weights, RegeneratedWeights):
+        for index in range(weights.num_blocks):
+            left = count - index * weights.block_size
+            yield np.asarray(_block(weights, jnp.asarray(index)), np.float64)[:left]
+        return
+    size = max(_BLOCK_NUMBERS // dim, 1)
+    for start in range(0, count, size):
+        yield np.asarray(weights[start : start + size], np.float64)
+
+
+@eqx.filter_jit
+def _block(weights, index):
+    return weights.block(index)
+
+
+def _require_regular(gram: Float[np.ndarray, "n n"]) -> None:
+    """Raise ValueError where rows' features are dependent, with the rows most involved."""
+    values, vectors = np.linalg.eigh(gram)
+    if not values[0] > _SINGULAR * np.trace(gram):
+        involved = np.flatnonzero(np.abs(vectors[:, 0]) > 0.1)
+        raise ValueError(
+            "expected rows with linearly independent features, got dependent ones, in rows "
+            f"{', '.join(map(str, involved))}: are two rows equal, or one constant and scaled to "
+            "zero?"
+        )

@@ -1,0 +1,133 @@
+"""Figures and axes to draw into, and the drawing of one quantity over time.
+
+A notebook shows a new figure, `plt.show()` and `plt.savefig` take it, and a script that draws
+thousands keeps a few of them open in pyplot, as figures cost memory there.
+"""
+
+import collections
+import functools
+import io
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.core.extras import require_extra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+# pyplot warns of more than twenty.
+_MOST_OPEN = 10
+# Okabe and Ito's blue; of a batch each curve has a shade of its own.
+_BLUE, _SHADES = "#0072B2", ((0.0, 0.15, 0.35), (0.55, 0.82, 0.97))
+_open: collections.deque[weakref.ref] = collections.deque()
+
+
+def new_figure(size: tuple[float, float]) -> "Figure":
+    """A figure of this size in inches, open in pyplot where that is imported.
+
+    Of figures made here the ten latest stay open in pyplot; older ones still belong to whoever
+    holds them.
+    """
+    with require_extra("matplotlib", "plots", "a picture"):
+        from matplotlib.figure import Figure
+
+    settings: dict[str, Any] = {"figsize": size, "layout": "constrained"}
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        figure = Figure(**settings)
+    else:
+        while len(_open) >= _MOST_OPEN:
+            _close(_open.popleft()())
+        figure = pyplot.figure(**settings)
+        _open.append(weakref.ref(figure))
+    # IPython shows what a cell returns, and then every open figure: this one is shown once.
+    shown: Any = figure
+    shown._ipython_display_ = functools.partial(_show, figure)
+    return figure
+
+
+def given_axes(ax: Any, count: int, panels: str) -> "list[Axes]":
+    """The axes that a caller gave for this many panels, in a list.
+
+    `panels` says in words what they show. TypeError or ValueError for anything else than Axes, or
+    another number of them.
+    """
+    with require_extra("matplotlib", "plots", "a picture"):
+        from matplotlib.axes import Axes
+
+    given = [ax] if isinstance(ax, Axes) else list(np.ravel(np.asarray(ax, object)))
+    if not all(isinstance(each, Axes) for each in given):
+        kinds = ", ".join(sorted({type(each).__name__ for each in given}))
+        raise TypeError(f"expected ax to be matplotlib's Axes, got {kinds}")
+    if len(given) != count:
+        raise ValueError(f"expected ax to be {count} Axes ({panels}), got {len(given)}")
+    return given
+
+
+def _close(figure: "Figure | None") -> None:
+    if figure is not None and "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close(figure)
+
+
+def _show(figure: "Figure") -> None:
+    """Show a figure in a notebook; it is not open any more then, like all that a cell has shown."""
+    from IPython.display import publish_display_data  # pyright: ignore[reportMissingImports]
+
+    _close(figure)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    publish_display_data({"image/png": drawn.getvalue(), "text/plain": repr(figure)})
+
+
+def draw_curves(
+    time: Float[np.ndarray, "curves records"],
+    values: Float[np.ndarray, "curves records"],
+    *,
+    spread: Float[np.ndarray, " records"] | None = None,
+    are_runs: bool = False,
+    label: str = "",
+    name: str = "",
+    ax: Any = None,
+) -> "Figure | SubFigure":
+    """Curves, each over its own clock.
+
+    Args:
+        time: of the records.
+        values: one row a curve.
+        spread: the predicted standard deviation of a single curve, drawn as a band.
+        are_runs: whether the curves are independent runs, drawn as mean and band of one standard
+            deviation; else each is drawn, the first in the darkest shade.
+        label, name: of the simulator or theory, and of the quantity.
+        ax: matplotlib's Axes to draw into; a new figure when None.
+    """
+    if ax is None:
+        axes = new_figure((6.0, 3.6)).subplots()
+    else:
+        (axes,) = given_axes(ax, 1, "one quantity over time")
+    if are_runs and len(values) > 1:
+        mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
+        text = f"{label}, mean of {len(values)} runs".lstrip(", ")
+        curves, colors = [(text, mean)], [_BLUE]
+    elif len(values) == 1:
+        curves, colors = [(label, values[0])], [_BLUE]
+    else:
+        curves = [(f"{label}, a batch of {len(values)}, dark to light".lstrip(", "), values[0])]
+        curves += [("", row) for row in values[1:]]
+        colors = np.linspace(*_SHADES, len(values)).tolist()
+    for (text, row), clock, color in zip(curves, time, colors, strict=False):
+        axes.plot(clock, row, color=color, linewidth=1.5, label=text or None)
+    if spread is not None:
+        middle = curves[0][1]
+        band = {"color": _BLUE, "alpha": 0.2, "linewidth": 0, "label": "one standard deviation"}
+        axes.fill_between(time[0], middle - spread, middle + spread, **band)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlim(time.min(), time.max())
+    axes.set(xlabel="time", ylabel=name.replace("_", " "))
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False)
+    return axes.figure

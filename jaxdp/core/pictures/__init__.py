@@ -1,1 +1,0 @@
-"""Pictures of what everything shares; matplotlib is imported when one is drawn."""

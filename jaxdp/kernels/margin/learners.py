@@ -1,0 +1,138 @@
+r"""Private kernel classification and regression by objective perturbation.
+
+`objective_learner` holds the algorithm and its proof. Where `PrivateKernelRidge` must clip labels
+because its noise is proportional to their bound, the regressor's noise is, at a given ridge,
+proportional to the largest slope of the loss, whatever the labels are. Their bound is asked for all
+the same: the default ridge is made of it, and the solver's certificate has to bound the rounding of
+residuals by public numbers.
+"""
+
+import equinox as eqx
+
+from jaxdp.core.arrays import plain_number
+from jaxdp.core.checks import host_number, require_kind, require_positive
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
+from jaxdp.kernels.margin.objective_learner import AbstractObjectiveLearner
+from jaxdp.kernels.margin.stated_constants import on_host
+from jaxdp.losses import AbstractClassificationLoss, AbstractResidualLoss, Logistic
+
+
+class PrivateKernelClassifier(AbstractObjectiveLearner):
+    r"""$(\epsilon, \delta)$-DP kernel classification, proved for a published projection.
+
+    Args:
+        kernel: k; None is allowed where a feature map is given.
+        num_projections: M, how many Gaussian-process paths the features are.
+        num_features: L, of the random features that the paths are made of.
+        loss: $\ell$, of the margin y f(x) for labels -1 and +1: `jaxdp.losses.Logistic()` or
+            `HuberHinge`. For labels 0, ..., k - 1 `Softmax(k)`: the release then gives k scores a
+            row, of which the largest names the class.
+        ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
+            floor that the proof needs. None: as large as the noise, $\sigma B/n$ with the floor's
+            $\sigma$, so that the linear term moves no score by more than 1 in standard deviation.
+        max_steps: of Newton's method, >= 1; None for 200. Gradient steps end what they leave, on
+            every data set; with few of the former they take long.
+        tolerance: of the gradient's norm over $c_1 B$, > 0; the noise on the coefficients is
+            proportional to it. One that rounding puts out of reach is refused, whatever the data.
+        input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
+            bounded nowhere else. Infinity says that public numbers have scaled them already.
+        feature_map: instead of sample paths, a map of one input that is public: drawn without the
+            data.
+
+    Raises:
+        ValueError, TypeError: an argument is out of its range, or the loss is not what it states.
+
+    Source: PK Algorithm 2, Assumption 6 and Theorem 9.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Gaussian, PrivateKernelClassifier
+        >>> learner = PrivateKernelClassifier(Gaussian(1.0), num_projections=20, input_bound=1.0)
+        >>> inputs = np.linspace(-1, 1, 200)[:, None]
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
+        >>> release = learner.fit(inputs, np.where(inputs[:, 0] > 0, 1, -1), **budget)
+        >>> release(inputs[:3]).shape, release.cost.adjacency
+        ((3,), 'replace-one')
+    """
+
+    kernel: AbstractKernel | None
+    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
+    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
+    loss: AbstractClassificationLoss = eqx.field(default_factory=Logistic, converter=on_host)
+    ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
+    max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
+    tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
+    input_bound: float | None = eqx.field(
+        static=True, converter=plain_number, default=None, kw_only=True
+    )
+    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
+
+    def __check_init__(self):
+        expected = "a margin loss, such as jaxdp.losses.Logistic(), or Softmax(k)"
+        require_kind("loss", self.loss, AbstractClassificationLoss, expected)
+
+
+class PrivateKernelRegressor(AbstractObjectiveLearner):
+    r"""$(\epsilon, \delta)$-DP kernel regression by absolute, quantile or Huber's loss, proved.
+
+    The released function estimates a median (`SmoothedAbsolute`), a quantile (`SmoothedQuantile`)
+    or a robust mean (`Huber`) of a label given its input.
+
+    Args:
+        kernel: k; None is allowed where a feature map is given.
+        num_projections: M, how many Gaussian-process paths the features are.
+        num_features: L, of the random features that the paths are made of.
+        loss: $\ell$, of the residual f(x) - y, its slope bounded and Lipschitz.
+        label_bound: T > 0, public; labels beyond it are clipped, and so are predictions. The noise
+            on the linear term does not depend on it where a ridge is given; the default ridge does,
+            and so does the least tolerance that is within reach.
+        ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
+            floor that the proof needs. None: $\sigma B/(nT)$ with the floor's $\sigma$, so that the
+            linear term moves no prediction by more than T in standard deviation.
+        max_steps: of Newton's method, >= 1; None for 200. Gradient steps end what they leave, on
+            every data set; with few of the former they take long.
+        tolerance: of the gradient's norm over $c_1 B$, > 0; the noise on the coefficients is
+            proportional to it. One that rounding puts out of reach is refused, whatever the data.
+        input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
+            bounded nowhere else. Infinity says that public numbers have scaled them already.
+        feature_map: instead of sample paths, a map of one input that is public: drawn without the
+            data.
+
+    Raises:
+        ValueError, TypeError: an argument is out of its range, or the loss is not what it states.
+
+    Source: PK Algorithm 2, Assumption 6 and Theorem 9.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import Gaussian, PrivateKernelRegressor
+        >>> from jaxdp.losses import SmoothedQuantile
+        >>> loss, bounds = SmoothedQuantile(0.9, 0.1), {"label_bound": 2.0, "input_bound": 1.0}
+        >>> learner = PrivateKernelRegressor(Gaussian(1.0), 20, loss=loss, **bounds)
+        >>> inputs = np.linspace(-1, 1, 200)[:, None]
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
+        >>> release = learner.fit(inputs, np.sin(3 * inputs[:, 0]), **budget)
+        >>> release(inputs[:3]).shape, release.cost.is_certified
+        ((3,), True)
+    """
+
+    kernel: AbstractKernel | None
+    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
+    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
+    loss: AbstractResidualLoss = eqx.field(kw_only=True, converter=on_host)
+    label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
+    ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
+    max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
+    tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
+    input_bound: float | None = eqx.field(
+        static=True, converter=plain_number, default=None, kw_only=True
+    )
+    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
+
+    def __check_init__(self):
+        expected = "a loss of residuals with a bounded slope, such as jaxdp.losses.Huber(1.0)"
+        require_kind("loss", self.loss, AbstractResidualLoss, expected)
+        require_positive("label_bound", host_number("label_bound", self.label_bound))
+
+    def _labels_within(self):
+        return self.label_bound

@@ -1,1 +1,0 @@
-"""Schedules with free numbers, and the descents that fit them."""

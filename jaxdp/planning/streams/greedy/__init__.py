@@ -1,1 +1,0 @@
-"""The best of all non-increasing schedules for equal eigenvalues, and its search."""

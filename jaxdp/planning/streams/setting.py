@@ -1,0 +1,276 @@
+r"""The numbers that a plan of one-pass DP-SGD depends on, and the equations that a search follows.
+
+A plan does not see d and n apart, only $\gamma = d/n$, nor the target, only the part of the risk in
+each eigenspace of the covariance. A search over schedules asks a setting for its velocities, which
+are those of `CoupledODE`: of linear regression here, of labels along one direction in
+`signal_setting`. All numbers are in float64.
+"""
+
+import abc
+import dataclasses
+from typing import Any, TypeGuard
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from jaxdp.clipping import NormClip
+from jaxdp.core.checks import require_host, require_kind
+from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.numerics.precision import on_host
+from jaxdp.problems.streams.linear import LinearRegression
+from jaxdp.problems.streams.signal import AbstractSignalProblem
+from jaxdp.theory.streams.modes import Modes, eigen_modes, gradient_moments
+
+# A search follows at most so many modes.
+_MOST_MODES = 32
+_TINY = 1e-300
+# Rates beyond the cap of inputs of a smaller scale are not looked at.
+_LEAST_SCALE = 0.05
+
+
+class AbstractSetting(eqx.Module):
+    r"""A problem on a stream, its number of samples and its privacy, as equations of a state.
+
+    Without the private noise the state y obeys $y' = v(y, \tilde\eta)$; noise of clip scale c that
+    is still to come adds $K_c\,\tilde\eta^2$ to it, and the risk is a function of y.
+
+    Attributes:
+        gamma: $\gamma = d/n$.
+        rho: of the $\rho$-GDP guarantee; infinite without privacy.
+    """
+
+    gamma: eqx.AbstractVar[Float[Any, ""]]
+    rho: eqx.AbstractVar[Float[Any, ""]]
+
+    @property
+    @abc.abstractmethod
+    def cap(self) -> Float[Any, ""]:
+        """The learning rate beyond which every sample's step is cut off."""
+
+    @property
+    @abc.abstractmethod
+    def slope_scale(self) -> Float[Any, ""]:
+        """The size of the loss's slopes at the start, to which clip scales are compared."""
+
+    @property
+    @abc.abstractmethod
+    def num_steps(self) -> int:
+        """How many steps of Runge and Kutta's method are enough, at least."""
+
+    @property
+    @abc.abstractmethod
+    def effort(self) -> tuple[int, float]:
+        """How many descents a fit makes, and by which share of the risk the last step may gain."""
+
+    @property
+    @abc.abstractmethod
+    def start(self) -> Float[Any, " parts"]:
+        """y(0)."""
+
+    @abc.abstractmethod
+    def noise_strength(self, clip_scale: Float[Any, ""]) -> Float[Any, "*parts"]:
+        r"""$K_c$: noise that is still to come adds $K_c\,\tilde\eta^2$ to the state."""
+
+    @abc.abstractmethod
+    def velocity(
+        self, state: Float[Array, " parts"], rate: Float[Array, ""], clip_scale: Float[Array, ""]
+    ) -> Float[Array, " parts"]:
+        """v, of a state that may be no possible one, at a rate that is not capped yet."""
+
+    @abc.abstractmethod
+    def is_possible(self, state: Float[Array, " parts"]) -> Bool[Array, ""]:
+        """Whether a state is one of some parameters: what fails is an error of the integration."""
+
+    @abc.abstractmethod
+    def risk(self, state: Float[Array, " parts"]) -> Float[Array, ""]:
+        """R of a state."""
+
+    @abc.abstractmethod
+    def grouped(self) -> "AbstractSetting":
+        """Neighbouring eigenvalues joined where there are very many, for a search."""
+
+    def without_privacy(self):
+        r"""The setting at $\rho = \infty$."""
+        return dataclasses.replace(self, rho=np.float64(np.inf))
+
+
+class Setting(AbstractSetting):
+    r"""Linear regression, its number of samples and its privacy; the state has a $D_i$ per mode.
+
+    Settings of one number of modes may be stacked along a leading axis of all arrays.
+
+    Attributes:
+        gamma: $\gamma = d/n$.
+        rho: of the $\rho$-GDP guarantee; infinite without privacy.
+        modes: one per distinct eigenvalue, as `CoupledODE` follows them.
+        refinement: by how much more steps the largest eigenvalue asks for, in a search.
+    """
+
+    gamma: Float[Any, "*#cells"]
+    rho: Float[Any, "*#cells"]
+    modes: Modes
+    refinement: int = eqx.field(static=True, default=1)
+
+    @property
+    def initial_risk(self) -> Float[Any, "*cells"]:
+        """R(0)."""
+        return (self.modes.weights * self.modes.initial).sum(-1)
+
+    @property
+    def label_variance(self) -> Float[Any, "*cells"]:
+        r"""$V = 2R(0) + \zeta^2$, the second moment of a label."""
+        return self.modes.second_moment(self.initial_risk)
+
+    @property
+    def is_least_squares(self) -> bool:
+        """Whether inputs are Gaussian and the loss is half the square."""
+        return self.modes.scales is None and self.modes.loss is None
+
+    @property
+    def is_isotropic(self) -> bool:
+        """Whether all eigenvalues are one, up to rounding; a single one beside zeros is larger."""
+        return self.modes.descent.shape[-1] == 1 and np.allclose(self.modes.descent, 1, rtol=1e-4)
+
+    @property
+    def caps(self) -> Float[Any, "*cells"]:
+        r"""$2/(\gamma s)$ for each scale s of the inputs: larger steps of a sample are cut off."""
+        scales = 1.0 if self.modes.scales is None else self.modes.scales.values
+        return 2 / (self.modes.curvature_bound * self.gamma * scales)
+
+    @property
+    def cap(self):
+        if self.modes.scales is None:
+            return self.caps
+        return jnp.minimum(jnp.max(self.caps), 2 / (self.gamma * _LEAST_SCALE))
+
+    @property
+    def slope_scale(self):
+        root, loss = self.label_variance**0.5, self.modes.loss
+        return root if loss is None else jnp.minimum(root, loss.slope_bound)
+
+    @property
+    def num_steps(self):
+        return 400 * self.refinement if self.is_least_squares else 200
+
+    @property
+    def effort(self):
+        return 4, 1e-10 if self.is_least_squares else 1e-9
+
+    @property
+    def start(self):
+        return self.modes.initial
+
+    def isotropic(self) -> "Setting":
+        """The setting of the same initial risk whose eigenvalues are all 1."""
+        one = np.ones(1)
+        return Setting(
+            self.gamma, self.rho, _followed(self.modes, one, one, one * self.initial_risk)
+        )
+
+    def grouped(self) -> "Setting":
+        """The setting that a search sees: neighbouring eigenvalues joined if there are very many.
+
+        Steps of one size are stable up to an eigenvalue: where the largest is large there are more.
+        """
+        modes = self.modes
+        refinement = 1 if modes.descent.max() <= 5 else 4
+        if len(modes.descent) <= _MOST_MODES:
+            return dataclasses.replace(self, refinement=refinement)
+        logs = np.log(modes.descent)
+        edges = np.linspace(logs.min(), logs.max(), _MOST_MODES + 1)[1:-1]
+        places = np.digitize(logs, edges)
+
+        def joined(values):
+            return np.bincount(places, values, minlength=_MOST_MODES)
+
+        shares, weights = joined(modes.weights / modes.descent), joined(modes.weights)
+        risks = joined(modes.weights * modes.initial)
+        is_there = weights > 0
+        kept = (
+            weights / np.where(is_there, shares, 1),
+            weights,
+            risks / np.where(is_there, weights, 1),
+        )
+        followed = _followed(modes, *(values[is_there] for values in kept))
+        return Setting(self.gamma, self.rho, followed, refinement)
+
+    def noise_strength(self, clip_scale: Float[Any, ""]) -> Float[Any, ""]:
+        r"""$K = 2c^2\gamma^2/\rho^2$: noise that is still to come adds $K\tilde\eta^2$ to R."""
+        return 2 * (clip_scale * self.gamma / self.rho) ** 2
+
+    def velocity(self, state, rate, clip_scale):
+        risk = jnp.maximum(self.risk(state), _TINY)
+        clip, rates = NormClip(clip_scale), jnp.minimum(rate, self.caps)
+        moments = gradient_moments(self.modes, clip, risk, rates, self.gamma)
+        return self.modes.descent * (moments.diffusion - 2 * moments.descent * state)
+
+    def is_possible(self, state):
+        return self.risk(state) > 0
+
+    def risk(self, state):
+        return jnp.sum(self.modes.weights * state)
+
+
+def is_least_squares(setting: AbstractSetting) -> TypeGuard[Setting]:
+    """Whether a setting is that of least squares on Gaussian inputs."""
+    return isinstance(setting, Setting) and setting.is_least_squares
+
+
+def setting_of(problem: LinearRegression, num_samples: float, rho: float) -> Setting:
+    """The setting of linear regression with concrete numbers."""
+    with on_host():
+        # In the problem's own precision, so that a search starts where the theory does.
+        modes = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), eigen_modes(problem))
+    # Where inputs never point there is neither risk nor learning.
+    is_seen = modes.descent > 0
+    kept = (values[is_seen] for values in (modes.descent, modes.weights, modes.initial))
+    return Setting(np.float64(problem.dim / num_samples), np.float64(rho), _followed(modes, *kept))
+
+
+def _followed(
+    modes: Modes,
+    eigenvalues: Float[np.ndarray, " kept"],
+    weights: Float[np.ndarray, " kept"],
+    initial: Float[np.ndarray, " kept"],
+) -> Modes:
+    """The problem of some modes with others in their place."""
+    return dataclasses.replace(
+        modes,
+        descent=eigenvalues,
+        diffusion=eigenvalues,
+        initial=initial,
+        weights=weights,
+        readout=weights,
+        quadratics={},
+    )
+
+
+def require_least_squares(problem: Any, asked: str) -> None:
+    """Raise unless a problem is least squares on Gaussian inputs with numbers that are known.
+
+    Args:
+        problem: what was given.
+        asked: what is asked for.
+
+    Raises:
+        NotCoveredError: it is another problem on a stream.
+        TypeError: it is no problem on a stream, or traced.
+    """
+    came = None
+    if isinstance(problem, AbstractSignalProblem):
+        came = type(problem).__name__
+    elif isinstance(problem, LinearRegression) and problem.input_scales is not None:
+        came = "input_scales"
+    elif isinstance(problem, LinearRegression) and problem.loss.square_curvature != 1:
+        came = f"the loss {type(problem.loss).__name__}"
+    if came is not None:
+        raise NotCoveredError(
+            f"{asked} is for least squares on Gaussian inputs (LinearRegression without "
+            f"input_scales), got {came}; jaxdp.plan for one budget, of a problem taken as known, "
+            "covers it"
+        )
+    require_kind("problem", problem, LinearRegression, "a LinearRegression")
+    require_host("problem", problem)

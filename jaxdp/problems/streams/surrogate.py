@@ -1,0 +1,97 @@
+r"""What a table's Gaussian or elliptical surrogate is made of: covariance, and scales of its rows.
+
+Both are computed once, on the host, in float64, and read the table without privacy.
+
+Scales are estimated from the rows' lengths. In units of the table's own covariance a row of $x =
+\sqrt s\,\Sigma^{1/2} g$ has the square $q = x^\top\Sigma^{-1}x = s\,\chi^2_d$. Two things
+spread q beside s. (i) The chi-square itself, by
+$\sqrt{2/d}$: taken for a spread of s, it predicts final risks of Gaussian rows in 8 columns 24 %
+wrong. (ii) The plain $\|x\|^2$ would have the spectrum's spread too: 60 % wrong at condition number
+30. So the law of s is the one under which the q that came are most likely, on a few fixed values
+and by expectation-maximisation (the nonparametric maximum likelihood of Kiefer and Wolfowitz,
+1956). Each q is taken in the covariance of all *other* rows: its own row would hold it down (in 300
+columns and 1000 rows of three scales, risks were 34 % wrong).
+
+Measured on synthetic tables (8, 50 and 300 columns, 1000 and 20,000 rows, five laws of s from s =
+1 to a log-normal of deviation 1, three settings of rate, clip and privacy): with twelve values the
+predicted final risk is 1.3 % off on average and 7.1 % at most, of which 6.4 % the table's own rows
+explain; the Gaussian surrogate is up to 57 % off. Eight values: 2.2 % on average; sixteen: 1.3 %.
+Bins of equal numbers of rows, without the deconvolution: 7.1 %, at most 26 %.
+Derived: test_scale_estimate.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.data.standardisation import Table
+from jaxdp.problems.streams.input_scales import InputScales
+
+# Directions with less than this share of the largest variance carry rounding, not data.
+_RANK_TOLERANCE = 1e-10
+_NUM_VALUES = 12
+# The values span what is between these quantiles of the rows' squares.
+_ENDS = (0.002, 0.998)
+# A row in the middle of all has a square of zero, which is no scale.
+_SMALLEST_SHARE = 1e-6
+# Neighbouring squares are averaged into at most so many.
+_NUM_GROUPS, _NUM_ITERATIONS = 400, 300
+# A row that alone spans a direction is told from the others by so much at most.
+_LARGEST_LEVERAGE = 1 - 1e-6
+
+
+class CovarianceBasis(NamedTuple):
+    """Eigenvalues of the covariance, its eigenvectors in columns, and least squares therein."""
+
+    spectrum: np.ndarray
+    rotation: np.ndarray
+    solution: np.ndarray
+
+
+def covariance_basis(table: Table) -> CovarianceBasis:
+    """Eigendecomposition of the inputs' covariance and the least-squares solution in that basis.
+
+    Directions without variance get eigenvalue 0 and coefficient 0.
+    """
+    rows, dim = table.inputs.shape
+    values, rotation = np.linalg.eigh(table.inputs.T @ table.inputs / rows)
+    values, rotation = values[::-1], rotation[:, ::-1]
+    values = np.where(values > _RANK_TOLERANCE * values[0], values, 0.0)
+    values *= dim / values.sum()
+    correlation = rotation.T @ (table.inputs.T @ table.labels) / rows
+    solution = np.divide(correlation, values, out=np.zeros(dim), where=values > 0)
+    return CovarianceBasis(values, rotation, solution)
+
+
+def estimated_scales(whitened: Float[np.ndarray, "rows rank"]) -> InputScales:
+    """The most likely law of the scale, on twelve values.
+
+    Args:
+        whitened: the centred rows in coordinates where their covariance is the identity.
+    """
+    rows, rank = whitened.shape
+    leverage = np.minimum(np.sum(whitened**2, axis=1) / rows, _LARGEST_LEVERAGE)
+    # x' S^-1 x with S of the other rows, up to a constant factor.
+    squares = np.sort(leverage / (1 - leverage))
+    # Without interpolation, so that no row far from all others sets an end.
+    low, high = np.quantile(squares, _ENDS, method="lower")
+    values = np.geomspace(max(low, _SMALLEST_SHARE * high), high, _NUM_VALUES)
+    groups = np.array_split(squares, min(_NUM_GROUPS, rows))
+    counts = np.array([len(group) for group in groups]) / rows
+    means = np.array([group.mean() for group in groups])
+    # The estimated covariance adds its spread to the chi-square's.
+    degrees = rank * (1 - rank / rows)
+    weights = _most_likely(values, means, counts, degrees)
+    return InputScales(values / (values @ weights), weights)
+
+
+def _most_likely(values, squares, counts, degrees) -> Float[np.ndarray, " values"]:
+    """Probabilities of the values, by expectation-maximisation."""
+    logs = -degrees / 2 * (np.log(values)[None] + squares[:, None] / values[None])
+    likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weights = np.full(len(values), 1 / len(values))
+    for _ in range(_NUM_ITERATIONS):
+        shares = likelihood * weights
+        weights = counts @ (shares / shares.sum(axis=1, keepdims=True))
+    return weights / weights.sum()

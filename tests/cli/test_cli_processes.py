@@ -1,0 +1,304 @@
+"""Ctrl-C, readers that go away, and the folder of compiled programs: the command as a process."""
+
+import concurrent.futures
+import os
+import pathlib
+import random
+import runpy
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from jaxdp.cli import entry, programs
+from jaxdp.core.files import interrupts
+
+ROOT = pathlib.Path(__file__).parents[2]
+# Ctrl-C is heard though the tests run in the background, where it is not.
+_MAIN = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from jaxdp_command import main
+print("started", file=sys.stderr, flush=True)
+main()
+"""
+INTERRUPTED = 130, "jaxdp: interrupted\n"
+
+
+def _start(code, *arguments):
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=ROOT, text=True, **streams)
+    assert process.stderr is not None
+    # Before, Ctrl-C is the interpreter's.
+    assert process.stderr.readline() == "started\n"
+    return process
+
+
+def _interrupted(process, *, after=0.0):
+    """Status and standard error of a process that gets Ctrl-C."""
+    time.sleep(after)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+def _files(folder):
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("command", [["compare"], ["sweep", "--dim", "10"]])
+def test_ctrl_c_while_jax_is_imported_ends_the_command(command, tmp_path):
+    process = _start(_MAIN, *command, "--out", tmp_path)
+    assert _interrupted(process, after=0.1) == INTERRUPTED
+
+
+def test_ctrl_c_while_the_package_is_imported_to_be_run_ends_it(tmp_path):
+    # The tests may run in the background, where the signal is ignored, and what they start too.
+    heard = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    heard += "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    command = ["-X", "importtime", "-m", "jaxdp", "compare", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", heard, *command], cwd=ROOT, text=True, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "jaxdp.core.files.interrupts" in line:
+            break
+    status, err = _interrupted(process)
+    assert status == 130
+    assert err.splitlines()[-1] + "\n" == INTERRUPTED[1]
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "original", "expected"),
+    [
+        (["-m"], ["python", "-m", "jaxdp", "compare"], True),
+        (["-m", "fit"], ["python", "-X", "dev", "-mjaxdp.cli", "fit"], True),
+        (["-m"], ["python", "-m", "pytest", "-m", "jaxdp"], False),
+        (["/a/pytest"], ["python", "-m", "jaxdp"], False),
+        (["-c"], ["python", "-c", "import jaxdp"], False),
+        ([], [], False),
+    ],
+)
+def test_only_the_command_itself_handles_signals(arguments, original, expected):
+    assert interrupts.is_module_run(arguments, original) is expected
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_any_time_ends_a_comparison_without_a_traceback_or_a_crash(tmp_path, monkeypatch):
+    """At the times of its imports, its first compilations, its runs and its picture."""
+    # Every one of them compiles its programs.
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
+    chosen, small = random.Random(0), ["--dim", "100", "--num-runs", "4"]
+    ended = []
+    for number in range(6):
+        out = tmp_path / str(number)
+        process = _start(_MAIN, "compare", *small, "--out", out)
+        # One time of each sixth of ten seconds.
+        found = _interrupted(process, after=(number + chosen.random()) * 10 / 6)
+        # An interpreter that is ending has given its signals back, and has written all.
+        is_done = found == (-signal.SIGINT, "") and (out / "compare.json").exists()
+        ended.append((0, "") if is_done else found)
+    # A quick machine may be done before, but not with its compilations.
+    assert set(ended) <= {INTERRUPTED, (0, "")}
+    assert ended.count(INTERRUPTED) >= 2
+    assert {*_files(tmp_path)} <= {"compare.png", "compare.json"}
+
+
+_WRITING = """
+import hashlib, signal, sys
+from jaxdp.core.files import interrupts, whole_files
+signal.signal(signal.SIGINT, signal.default_int_handler)
+interrupts.end_by_interrupts()
+with whole_files.claimed(sys.argv[1]), whole_files.whole_file(sys.argv[1]) as partial:
+    partial.write_bytes(b"half")
+    print("started", file=sys.stderr, flush=True)
+    exec(sys.argv[2])
+"""
+# Python hears no signal in a single call that lasts for hours.
+_DEAF = "hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param("while True: pass", id="python", marks=pytest.mark.slow),
+        pytest.param(_DEAF, id="compiled code"),
+    ],
+)
+def test_ctrl_c_ends_whatever_runs_and_leaves_no_half_file(work, tmp_path):
+    process = _start(_WRITING, tmp_path / "file", work)
+    assert len(_files(tmp_path)) == 2
+    assert _interrupted(process, after=0.1) == INTERRUPTED
+    assert _files(tmp_path) == []
+
+
+def test_ctrl_c_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        interrupts.end_by_interrupts()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _sweep(tmp_path):
+    grids = ["--clip-scale", "0.1:10:400:log", "--peak", "1:20:400:log", "--shard-size", "8"]
+    sizes = ["--by", "simulation", "--num-runs", "2", "--dim", "100"]
+    store, out = tmp_path / "store", tmp_path / "out"
+    process = _start(_MAIN, "sweep", *grids, *sizes, "--store", store, "--out", out)
+    until = time.monotonic() + 100
+    while not list(store.rglob("shard-*.npz")):
+        assert time.monotonic() < until, "no shard was written"
+        time.sleep(0.01)
+    return process, store
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_sweep_keeps_its_shards_and_says_how_to_go_on(tmp_path):
+    process, store = _sweep(tmp_path)
+    status, err = _interrupted(process)
+    assert status == 130
+    assert "stopping after this shard" in err
+    assert f"kept in {store / 'simulation'}: call the sweep again" in err
+    assert not [name for name in _files(tmp_path) if "partial" in name]
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_ends_a_sweep_at_once(tmp_path):
+    process, _ = _sweep(tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert "stopping" in "".join(process.stderr.readline() for _ in range(2))
+    status, err = _interrupted(process)
+    # Its last shard may just have been finished.
+    assert status == 130
+    assert err == INTERRUPTED[1] or "call the sweep again" in err
+    assert not [name for name in _files(tmp_path) if "partial" in name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["--help"], ["predict", "no", "file"]], ids=" ".join)
+def test_a_reader_that_has_gone_is_no_error(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "jaxdp", *arguments]
+    for streams in ({"stdout": writing, "stderr": subprocess.PIPE}, {"stderr": writing}):
+        ran = subprocess.run(command, cwd=ROOT, text=True, timeout=100, **streams)
+        assert "Error" not in (ran.stderr or "")
+        assert "Exception" not in (ran.stderr or "")
+        assert ran.returncode in (0, 2, 141)
+    os.close(writing)
+
+
+def test_the_package_is_run_as_the_command_which_shows_its_help(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["jaxdp"])
+    # Another test may have imported it by its name.
+    monkeypatch.delitem(sys.modules, "jaxdp.__main__", raising=False)
+    owned = []
+    monkeypatch.setattr(entry, "end_by_interrupts", lambda: owned.append(True))
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("jaxdp", run_name="__main__")
+    out, err = capsys.readouterr()
+    assert (ended.value.code, err, owned) == (0, "", [True])
+    assert out.startswith("usage: jaxdp ")
+    assert "compare" in out
+
+
+def test_a_thread_that_may_not_handle_signals_leaves_them_alone():
+    before = signal.getsignal(signal.SIGINT)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(interrupts.end_by_interrupts).result()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+ACCOUNT = ["account", "one-pass", "--rho", "1"]
+
+
+def _said(home, *arguments):
+    """What `jaxdp` says in a process of its own, whose cache is in this home."""
+    kept = {"HOME": str(home), "PATH": os.environ["PATH"], "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", "jaxdp", *arguments]
+    return subprocess.run(command, env=kept, capture_output=True, text=True, check=True)
+
+
+def test_programs_are_kept_in_a_folder_of_the_user_alone(tmp_path):
+    said = _said(tmp_path, *ACCOUNT)
+    folder = tmp_path / ".cache" / "jaxdp"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert len(list(folder.iterdir())) > 0
+    assert said.stderr == ""
+
+
+def test_no_cache_leaves_none_wherever_it_stands(tmp_path):
+    for arguments in ("completion bash --no-cache", "--no-cache completion bash"):
+        assert _said(tmp_path, *arguments.split()).stdout
+        assert not (tmp_path / ".cache").exists()
+    assert _said(tmp_path, "completion", "bash").stdout
+    assert (tmp_path / ".cache").exists()
+
+
+def test_a_folder_that_others_can_write_to_keeps_nothing(tmp_path):
+    folder = tmp_path / ".cache" / "jaxdp"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    said = _said(tmp_path, *ACCOUNT)
+    assert list(folder.iterdir()) == []
+    (line,) = said.stderr.splitlines()
+    assert line.startswith("jaxdp: warning: no compiled program is kept: expected ")
+    assert said.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_read"),
+    [
+        ("fit t.csv --target y", True),
+        ("predict m.npz t.csv", True),
+        ("compare --data t.csv", True),
+        ("compare --data=t.csv", True),
+        ("compare --dim 5", False),
+        ("", False),
+    ],
+)
+def test_programs_of_a_users_rows_are_not_kept(arguments, is_read):
+    assert entry._reads_rows(arguments.split()) == is_read
+
+
+def test_the_demo_keeps_its_programs():
+    makefile = pathlib.Path(__file__).parents[2] / "Makefile"
+    _, _, after = makefile.read_text().partition("\ndemo:")
+    command, *arguments = after.splitlines()[1].split()
+    assert command == "$(BIN)/jaxdp"
+    assert not entry._reads_rows(arguments)
+    assert entry._NO_CACHE not in arguments
+
+
+def test_a_link_is_no_folder_of_the_user(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "link"))
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    with pytest.raises(PermissionError, match="its user alone"):
+        programs.keep_programs()
+
+
+def test_what_is_not_asked_for_is_forgotten_and_the_users_own_choice_stands(tmp_path, monkeypatch):
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path))
+    for name in ("JAX_COMPILATION_CACHE_DIR", *programs._SETTINGS):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    old, new = tmp_path / "old", tmp_path / "new"
+    for path, age in ((old, 31), (new, 29)):
+        path.touch()
+        os.utime(path, (path.stat().st_atime - age * 24 * 3600,) * 2)
+    tmp_path.chmod(0o700)
+    programs.keep_programs()
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
+    programs.keep_programs()
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"

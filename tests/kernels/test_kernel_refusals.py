@@ -1,0 +1,231 @@
+"""What the room's constructors and verbs refuse: by the argument's name, in one sentence.
+
+Text and booleans in place of numbers are refused by all of them: tests/test_numbers.py.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from every_map import DIM, INPUTS, KERNELS, LANDMARKS, MAPS, TORUS
+
+import jaxdp
+from jaxdp import kernels, losses
+from jaxdp.kernels import Columns, PrivateKernelRidge, published
+from jaxdp.privacy import GaussianMechanism, Release
+
+GAUSSIAN, RELU, PRODUCT = (KERNELS[name] for name in ("gaussian", "ReLU", "inner product"))
+PATHS, WAVES = MAPS["paths"], MAPS["paired"]
+LOGISTIC = losses.Logistic()
+KEY = jr.key(0)
+RELEASE = Release("sums", "replace-one", GaussianMechanism(1.0))
+OPS = {"input_bound": 1.0, "lipschitz": 1.0, "smoothness": 1.0, "num_samples": 3}
+ZERO, ONE = np.zeros(DIM), np.ones(DIM)
+
+
+_POINTS = np.float64(LANDMARKS)
+
+
+def _exact(points=_POINTS, kernel=GAUSSIAN, num_paths=3):
+    return kernels.ExactPaths.sample(kernel, points, num_paths, key=KEY)
+
+
+def _ridge(**given: Any):
+    return PrivateKernelRidge(**{"kernel": GAUSSIAN, "label_bound": 1.0} | given)
+
+
+SQUARES = kernels.CallableKernel(lambda x, y: jnp.sum((x - y) ** 2) + 1)
+NEGATIVE = kernels.CallableKernel(lambda x, y: -x @ y)
+VECTORS = kernels.CallableKernel(lambda x, y: x * y)
+INDEFINITE = "CallableKernel is not at these points"
+VALUES = [
+    (lambda: kernels.Gaussian(0.0), "finite scale > 0, got 0.0"),
+    (lambda: kernels.Laplace(jnp.ones(2)), "scale to be a scalar"),
+    (lambda: kernels.Matern(1.0, 1.0), "smoothness 0.5, 1.5, 2.5, ... up to 9.5, got 1.0"),
+    (lambda: kernels.Polynomial(0, 1.0), "degree >= 1, got 0"),
+    (lambda: kernels.Polynomial(2, -1.0), "constant >= 0, got -1.0"),
+    (lambda: kernels.ArcCosine(2), "order 0 or 1, got 2"),
+    (lambda: kernels.CallableKernel(lambda x, y: 1.0, 0.0), "largest_norm > 0"),
+    (lambda: GAUSSIAN(INPUTS, INPUTS[:, :2]), r"second of shape \(any, 3\)"),
+    (lambda: GAUSSIAN.diagonal(INPUTS[0]), r"inputs of shape \(any, any\)"),
+    (lambda: VECTORS(INPUTS, INPUTS), r"to a scalar, got one to shape \(3,\)"),
+    (lambda: RELU.features(0, 3, key=KEY), "num_features >= 1"),
+    (lambda: GAUSSIAN.frequencies(2, 0, key=KEY), "dim >= 1"),
+    (lambda: kernels.FourierFeatures.sample(GAUSSIAN, 0, DIM, key=KEY), "num_features >= 1, got 0"),
+    (lambda: kernels.SamplePaths.sample(GAUSSIAN, 0, 2, 2, key=KEY), "num_projections >= 1"),
+    (lambda: kernels.IdentityFeatures(-1), "num_inputs >= 1"),
+    (lambda: WAVES(INPUTS[:, :2]), r"inputs of shape \(any, 3\), got \(6, 2\)"),
+    (lambda: kernels.TorusKernel([1.0, -0.1]), "none below 0"),
+    (lambda: kernels.TorusKernel([]), "at least one eigenvalue"),
+    (lambda: kernels.TorusKernel([[1.0]]), r"eigenvalues of shape \(any\)"),
+    (lambda: kernels.TorusKernel([np.inf]), "finite eigenvalues"),
+    (lambda: kernels.TorusKernel.power_law(3, capacity=0.0), "capacity > 0"),
+    (lambda: kernels.TorusKernel.power_law(-1, capacity=0.5), "num_eigenvalues >= 1"),
+    (lambda: TORUS.features(3, 2, key=KEY), "dim = 1, for the circle, got 2"),
+    (lambda: TORUS(np.ones((2, 2)), np.ones((2, 2))), r"inputs of shape \(any, 1\)"),
+    (lambda: kernels.ClippedFeatures(PATHS, 0.0), "bound > 0, got 0.0"),
+    (lambda: kernels.NormScaling(PATHS, -1.0), "radius > 0, got -1.0"),
+    (lambda: kernels.RangeScaling(PATHS, ZERO[:2], ONE[:2]), r"low of shape \(3\)"),
+    (lambda: kernels.RangeScaling(PATHS, ZERO, np.eye(3)[0]), "low < high, got 0.0 and 0.0 in"),
+    (lambda: kernels.RangeScaling(PATHS, -np.inf * ONE, ONE), "finite low"),
+    (lambda: kernels.RangedKernel(GAUSSIAN, ZERO, np.eye(3)[0]), "low < high"),
+    (lambda: kernels.RangedKernel(GAUSSIAN, ZERO, ONE[:2]), "of shape"),
+    (lambda: kernels.RangedKernel(GAUSSIAN, ZERO, ONE).features(4, 2, key=KEY), "dim = 3"),
+    (lambda: kernels.NystromFeatures(SQUARES, LANDMARKS), "CallableKernel has eigenvalues"),
+    (lambda: kernels.NystromFeatures(GAUSSIAN, LANDMARKS[:0]), r"got \(0, 3\)"),
+    (lambda: kernels.NystromFeatures(GAUSSIAN, np.inf * LANDMARKS), "finite landmarks"),
+    (lambda: kernels.NystromFeatures(GAUSSIAN, LANDMARKS, 0), "num_outputs >= 1"),
+    (lambda: kernels.NystromFeatures(PRODUCT, LANDMARKS, 4), "num_outputs <= 3, the eigenvalues"),
+    (lambda: _exact(kernel=SQUARES), INDEFINITE),
+    (lambda: _exact(kernel=NEGATIVE), INDEFINITE),
+    (lambda: _exact(np.nan * LANDMARKS), "finite points, got NaN"),
+    (lambda: _exact(LANDMARKS[0]), r"points of shape \(rows, dim\), got \(3,\)"),
+    (lambda: _exact(num_paths=0), "num_paths >= 1, got 0"),
+    (lambda: _exact(1e30 * LANDMARKS, KERNELS["callable"]), "kernel with finite values"),
+    (lambda: _exact().continued(LANDMARKS[:, :2], key=KEY), "points of 3 numbers"),
+    (lambda: kernels.blockwise(PATHS, INPUTS[0]), "inputs of shape"),
+    (lambda: kernels.blockwise(PATHS, INPUTS, rows=0), "rows >= 1"),
+    (lambda: Columns(("a", "a"), "y"), "names that differ, got 'a' twice"),
+    (lambda: Columns(("a", "y"), "y"), "names that differ, got 'y' twice"),
+    (lambda: Columns(("a",), "y", ("no", "yes", "no")), "two classes or more that differ"),
+    (lambda: Columns(("a",), "y", ("yes",)), "two classes or more that differ"),
+    (lambda: kernels.NoiseRidge(-1.0), "factor > 0"),
+    (lambda: kernels.Theorem11Rule(0.4, 0.5), "0.5 <= source <= 1"),
+    (lambda: kernels.Theorem11Rule(0.5, 1.5), "0.0 <= capacity <= 1"),
+    (lambda: kernels.Theorem11Rule(0.5, 0.5, constant=0.0), "constant > 0"),
+    (lambda: kernels.SelectedProjections(least=0), "least >= 1"),
+    (lambda: _ridge(label_bound=math.inf), "label_bound > 0"),
+    (lambda: _ridge(ridge=math.nan), "ridge > 0"),
+    (lambda: _ridge(intercept_share=1.0), "0 <= intercept_share < 1"),
+    (lambda: _ridge(balance=0.0), "balance > 0"),
+    (lambda: _ridge(residual_bound=-1.0), "residual_bound > 0"),
+    (lambda: _ridge(input_bound=math.nan), "input_bound > 0"),
+    (lambda: _ridge(kernel=PRODUCT), "expected a finite input_bound"),
+    (lambda: _ridge(kernel=PRODUCT, input_bound=math.inf), "expected a finite input_bound"),
+    (lambda: _ridge(kernel=None, feature_map=MAPS["identity"]), "ClippedFeatures"),
+    (lambda: _ridge(kernel=kernels.Polynomial(20, 1.0), input_bound=1e3), "overflows"),
+    (lambda: _ridge().features(-1, 1), "dim >= 1"),
+    (lambda: _ridge().features(2, -1), "0 <= public_seed"),
+    (lambda: published.Algorithm1(PRODUCT, 8, 0.1, 1.0), "input_bound"),
+    (lambda: published.Algorithm2(GAUSSIAN, 0, 0.1, LOGISTIC), "num_projections >= 1"),
+    (lambda: published.Algorithm3(GAUSSIAN, 8, 0.1, 0.0), "label_bound > 0"),
+    (lambda: published.Algorithm5(GAUSSIAN, 0.0, LOGISTIC), "ridge > 0"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), VALUES, ids=[message for _, message in VALUES])
+def test_an_argument_out_of_its_range_is_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+LOSSES = {
+    "PrivateKernelClassifier": lambda x: kernels.PrivateKernelClassifier(GAUSSIAN, loss=x),
+    "Algorithm2": lambda x: published.Algorithm2(GAUSSIAN, 4, 0.1, x),
+    "Algorithm4": lambda x: published.Algorithm4(GAUSSIAN, 4, 0.1, x),
+    "Algorithm5": lambda x: published.Algorithm5(GAUSSIAN, 0.1, x),
+}
+KINDS = [
+    *((lambda make=make: make("logistic"), "margin loss") for make in LOSSES.values()),
+    (lambda: kernels.Polynomial(2.0, 1.0), "degree to be a Python int"),
+    (lambda: KERNELS["polynomial"].features(3, 3, key=0), r"jax\.random\.key"),
+    (lambda: kernels.CosineFeatures.sample(GAUSSIAN, 3, 3, key=jr.PRNGKey(0)), "random.key"),
+    (lambda: kernels.OrthogonalFeatures.sample(GAUSSIAN, 3, 2.0, key=KEY), "dim to be a Python"),
+    (lambda: kernels.CallableKernel("1", 1.0), "function to be callable"),
+    (lambda: published.CanonicalEstimator("1", 3, 1.0, 1.0), "eigenfunctions to be callable"),
+    (lambda: kernels.ReleasedFunction(WAVES, jnp.ones(32), "1", 1e-5, 1), "statement"),
+    (lambda: kernels.objective_perturbation_std("1", 1e-5, **OPS), "epsilon"),
+    (lambda: _ridge().noise_std("1", 1.0, 1e-5), "num_samples"),
+    (lambda: _ridge().features("1", 1), "dim"),
+    (lambda: _ridge().features(2, "1"), "public_seed"),
+    (lambda: _ridge(ridge="auto"), "expected ridge to be None, a number or a rule"),
+    (lambda: _ridge(label_bound=None), "expected label_bound to be a real number, got None"),
+    (lambda: _ridge(kernel=None), "expected a kernel or a feature_map"),
+    (lambda: _ridge(feature_map=np.sin), "expected feature_map to be a feature map, such as"),
+    (lambda: kernels.Columns("ab"), "inputs to be a tuple of names"),
+    (lambda: kernels.Columns(("a", 1), "y"), "expected names of columns and classes as texts"),
+    (lambda: kernels.Columns(("a",), 1), "expected names of columns and classes as texts"),
+    (lambda: kernels.Columns(("a",), "y", (0, 1)), "expected names of columns and classes as"),
+    (lambda: kernels.load(None), "path"),
+    (lambda: jax.jit(lambda rows: _exact(rows).values)(LANDMARKS), "known values, got a traced"),
+    (lambda: jax.jit(lambda x: kernels.NystromFeatures(GAUSSIAN, x).projection)(INPUTS), "traced"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), KINDS, ids=[message for _, message in KINDS])
+def test_an_argument_of_another_kind_is_named(make, message):
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+OF_A_KERNEL = {
+    "PrivateKernelRidge": lambda kernel: PrivateKernelRidge(kernel, label_bound=1.0),
+    "PrivateKernelClassifier": kernels.PrivateKernelClassifier,
+    "Algorithm1": lambda kernel: published.Algorithm1(kernel, 4, 0.1, 1.0),
+    "Algorithm2": lambda kernel: published.Algorithm2(kernel, 4, 0.1, LOGISTIC),
+    "Algorithm3": lambda kernel: published.Algorithm3(kernel, 4, 0.1, 1.0),
+    "Algorithm4": lambda kernel: published.Algorithm4(kernel, 4, 0.1, LOGISTIC),
+    "Algorithm5": lambda kernel: published.Algorithm5(kernel, 0.1, LOGISTIC),
+    "RangedKernel": lambda kernel: kernels.RangedKernel(kernel, [0.0], [1.0]),
+    "NystromFeatures": lambda kernel: kernels.NystromFeatures(kernel, LANDMARKS),
+    "SamplePaths": lambda kernel: kernels.SamplePaths.sample(kernel, 2, 2, 2, key=KEY),
+    "PathwiseFeatures": lambda k: kernels.PathwiseFeatures.sample(k, LANDMARKS, 2, 2, key=KEY),
+    "FourierFeatures": lambda kernel: kernels.FourierFeatures.sample(kernel, 2, 2, key=KEY),
+    "CosineFeatures": lambda kernel: kernels.CosineFeatures.sample(kernel, 2, 2, key=KEY),
+    "OrthogonalFeatures": lambda kernel: kernels.OrthogonalFeatures.sample(kernel, 2, 2, key=KEY),
+    "exact_sample_paths": lambda kernel: kernels.exact_sample_paths(kernel, LANDMARKS, 2, key=KEY),
+}
+OF_A_MAP = {
+    "ClippedFeatures": ("base", lambda base: kernels.ClippedFeatures(base, 1.0)),
+    "RangeScaling": ("base", lambda base: kernels.RangeScaling(base, [0.0, 0.0], [1.0, 1.0])),
+    "NormScaling": ("base", lambda base: kernels.NormScaling(base, 1.0)),
+    "SamplePaths": ("base", lambda base: kernels.SamplePaths(base, jnp.ones((8, 2)))),
+    "ReleasedFunction": (
+        "features",
+        lambda base: kernels.ReleasedFunction(base, jnp.ones(8), RELEASE, 1e-5, 1),
+    ),
+    "blockwise": ("function", lambda base: kernels.blockwise(base, INPUTS)),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_KERNEL)
+def test_what_is_no_kernel_is_refused(name):
+    for wrong in (kernels.Gaussian, "rbf", None, 1.0, WAVES):
+        with pytest.raises(TypeError, match=r"expected (a )?kernel"):
+            OF_A_KERNEL[name](wrong)
+
+
+@pytest.mark.parametrize("name", OF_A_MAP)
+def test_what_is_no_feature_map_is_refused(name):
+    argument, make = OF_A_MAP[name]
+    for wrong in (kernels.FourierFeatures, "waves", None):
+        with pytest.raises(TypeError, match=f"expected {argument} to be a feature map"):
+            make(wrong)
+
+
+def test_features_that_a_kernel_does_not_have_are_not_covered():
+    fourier, cosine, orthogonal = (
+        getattr(kernels, f"{name}Features").sample for name in ("Fourier", "Cosine", "Orthogonal")
+    )
+    unknown = KERNELS["callable"]
+    learner = PrivateKernelRidge(
+        kernels.CallableKernel(lambda x, y: x @ y, 1.0), label_bound=1.0, input_bound=1.0
+    )
+    budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 0}
+    printed = published.Algorithm3(PRODUCT, 8, 0.1, 1.0)
+    for make, message in [
+        *((lambda s=s: s(PRODUCT, 3, DIM, key=KEY), "InnerProduct is not: use its own")
+          for s in (fourier, cosine, orthogonal)),
+        (lambda: orthogonal(TORUS, 3, 1, key=KEY), "TorusKernel is not"),
+        (lambda: unknown.features(10, 3, key=KEY), "NystromFeatures"),
+        (lambda: kernels.SamplePaths.sample(unknown, 4, 16, DIM, key=KEY), "NystromFeatures"),
+        (lambda: kernels.PathwiseFeatures.sample(unknown, LANDMARKS, 4, 16, key=KEY), "Nystrom"),
+        (lambda: learner.fit(INPUTS, INPUTS[:, 0], **budget), "NystromFeatures"),
+        (lambda: printed.fit(INPUTS, INPUTS[:, 0], **budget), "InnerProduct is not"),
+    ]:  # fmt: skip
+        with pytest.raises(jaxdp.NotCoveredError, match=message):
+            make()
