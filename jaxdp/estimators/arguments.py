@@ -4,7 +4,7 @@ import dataclasses
 import math
 import reprlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,13 +75,34 @@ def training_data(
     errors show what it cannot read.
     """
     inputs = _real_rows(X)
+    validate_data(estimator, X, skip_check_array=True)
+    inputs, labels = rows_and_labels(estimator, inputs, y, y_numeric=y_numeric)
+    names = [str(name) for name in getattr(X, "columns", range(inputs.shape[1]))]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"expected names of columns that differ, got {twice!r} twice")
+    return inputs, labels, names
+
+
+def rows_and_labels(
+    estimator: Any, inputs: Any, y: Any, *, y_numeric: bool
+) -> tuple[Float[np.ndarray, "n dim"], np.ndarray]:
+    """Inputs in numbers, and as many labels, as scikit-learn checks them."""
     labels: Any = real_array("y", y) if y_numeric and y is not None else y
     if np.asarray(labels).dtype.kind == "c":
         raise ValueError("Complex data not supported: expected real or text labels y")
-    validate_data(estimator, X, skip_check_array=True)
-    inputs, labels = check_X_y(inputs, labels, ensure_min_samples=2, estimator=estimator)
-    names = getattr(X, "columns", range(inputs.shape[1]))
-    return inputs, labels, [str(name) for name in names]
+    return check_X_y(inputs, labels, ensure_min_samples=2, estimator=estimator)
+
+
+def refuse_keywords(given: Mapping[str, Any]) -> None:
+    """Raise TypeError for keywords of a fit that it does not have, and say why for weights."""
+    if "sample_weight" in given:
+        raise TypeError(
+            "expected no sample_weight: a weight changes how far one record moves the sums, and "
+            "the noise is calibrated to records that count alike"
+        )
+    if given:
+        raise TypeError(f"expected no keywords besides X and y, got {', '.join(given)}")
 
 
 def _real_rows(X: Any) -> Any:
@@ -237,14 +258,8 @@ def budget_and_seeds(estimator: Any) -> dict[str, Any]:
     }
 
 
-def values_of(
-    estimator: Any, X: Any, read: Callable[[Any], Any] = lambda inputs: inputs
-) -> Float[np.ndarray, "m ..."]:
-    """The released function at new inputs, which must be like those of the fit.
-
-    Args:
-        read: makes of checked rows what the function takes.
-    """
+def values_of(estimator: Any, X: Any) -> Float[np.ndarray, "m ..."]:
+    """The released function at new inputs, which must be like those of the fit."""
     check_is_fitted(estimator)
     inputs = _real_rows(X)
     validate_data(estimator, X, skip_check_array=True, reset=False)
@@ -252,7 +267,7 @@ def values_of(
     if ordered is not X:
         inputs = _real_rows(ordered)
     inputs = check_array(inputs, input_name="X", estimator=estimator)
-    return np.asarray(estimator.release_(read(inputs)), np.float64)
+    return np.asarray(estimator.release_(inputs), np.float64)
 
 
 def score_numbers(name: str, values: Any) -> np.ndarray | None:

@@ -127,7 +127,6 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
             require_alike("labels", np.ravel(np.asarray(y)))
         inputs, labels, names = training_data(self, X, y, y_numeric=False)
         self.classes_ = all_classes(self.classes, labels)
-        check_classification_targets(labels)
         loss = _loss(self.loss, len(self.classes_))
         columns = columns_of(X, y, tuple(self.classes_))
         learner = PrivateKernelClassifier(
@@ -205,6 +204,8 @@ def _loss(given: Any, num_classes: int) -> AbstractClassificationLoss:
 
 def all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
     """The classes in ascending order."""
+    if given is None:
+        check_classification_targets(labels)
     if given is not None and np.ndim(given) != 1:
         kind = type(given).__name__
         raise TypeError(f"expected classes to be a list of labels, such as (0, 1), got {kind}")

@@ -9,7 +9,6 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from jaxdp.core.checks import require_count, require_kind, require_shape
@@ -18,6 +17,8 @@ from jaxdp.estimators.arguments import (
     ROWS_ALONE,
     HidesNoiseSeed,
     ranges_of,
+    refuse_keywords,
+    rows_and_labels,
     score_numbers,
     training_data,
     values_of,
@@ -31,7 +32,7 @@ from jaxdp.estimators.kernel_classifier import (
 from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures, RangeScaling
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.release.tables import Columns as TableNames
-from jaxdp.kernels.release.tables import columns_of, real_array
+from jaxdp.kernels.release.tables import columns_of
 from jaxdp.privacy import Cost, gaussian_mu
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.regression import (
@@ -128,20 +129,22 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if self.columns is None:
             inputs, labels, names = training_data(self, X, y, y_numeric=y_numeric)
             columns, features = self._public_features(names)
-            if columns is not None:
-                inputs = columns.codes(inputs)
-            else:
-                _warn_of_rows_beyond(inputs, *ranges_of(self.input_range, names))
+            low, high = ranges_of(self.input_range, names)
+            is_beyond = ((inputs < low) | (inputs > high)).any(axis=1)
+            inputs = inputs if columns is None else columns.codes(inputs)
         else:
             columns, features = self._public_features(())
             assert columns is not None
-            inputs = columns.codes(X)
-            labels = real_array("y", y) if y_numeric else np.asarray(y)
-            require_shape("y", labels, (len(inputs),))
+            inputs, is_beyond = columns.read(X)
+            inputs, labels = rows_and_labels(self, inputs, y, y_numeric=y_numeric)
             self.n_features_in_ = len(columns.names)
+            vars(self).pop("feature_names_in_", None)
             if hasattr(X, "columns"):
                 self.feature_names_in_ = np.asarray(columns.names, dtype=object)
-        self._columns = columns
+        self._reads_cells = self.columns is not None
+        if is_beyond.any():
+            count = f"{is_beyond.sum()} of {len(inputs)} rows"
+            _warn_the_curator(f"{count} are beyond what input_range or columns say", 4)
         return inputs, labels, features
 
     def _keep(self, fit: LinearFit, X: Any, y: Any, classes: tuple[Any, ...] | None = None) -> None:
@@ -175,9 +178,9 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     def _values(self, X: Any) -> Float[np.ndarray, "m ..."]:
         """The released function at new inputs."""
         check_is_fitted(self)
-        if self.columns is not None:
-            return np.asarray(self.release_(self.columns.codes(X)), np.float64)
-        return values_of(self, X, *([] if self._columns is None else [self._columns.codes]))
+        if self._reads_cells:
+            return np.asarray(self.release_(X), np.float64)
+        return values_of(self, X)
 
     def _method(self) -> AbstractMethod:
         return Automatic() if self.method is None else self.method
@@ -276,20 +279,22 @@ class DPLinearRegression(RegressorMixin, _LinearEstimator):
         self.method = method
         self.noise_seed = noise_seed
 
-    def fit(self, X: Any, y: Any) -> "DPLinearRegression":
+    def fit(self, X: Any, y: Any, **others: Any) -> "DPLinearRegression":
         """Spend the budget on one release.
 
         Args:
             X: inputs, one a row; the names of a data frame's columns are public.
             y: labels, one a row.
+            others: none; there is no `sample_weight`, which would change the sensitivity.
 
         Warns:
-            UserWarning: values or labels lie beyond their public ranges and are clipped; it is for
-                whoever fits, and no part of the release.
+            UserWarning: values or labels lie beyond their public ranges, or categories are not
+                listed; it is for whoever fits, and no part of the release.
 
         Raises:
             ValueError, TypeError: data or arguments are not as described.
         """
+        refuse_keywords(others)
         inputs, labels, features = self._read(X, y, y_numeric=True)
         if self.label_range is not None:
             _warn_of_labels_beyond(labels, self.label_range)
@@ -369,14 +374,14 @@ class DPLogisticRegression(ClassifierMixin, _LinearEstimator):
         count = len(self.classes or ())
         return 1 if count <= 2 else count
 
-    def fit(self, X: Any, y: Any) -> "DPLogisticRegression":
+    def fit(self, X: Any, y: Any, **others: Any) -> "DPLogisticRegression":
         """Spend the budget on one release: see `DPLinearRegression.fit`; labels are classes."""
+        refuse_keywords(others)
         warn_without_classes(self.classes)
         if y is not None:
             require_alike("labels", np.ravel(np.asarray(y)))
         inputs, labels, features = self._read(X, y, y_numeric=False)
         self.classes_ = all_classes(self.classes, labels)
-        check_classification_targets(labels)
         places = np.searchsorted(self.classes_, labels)
         learner = PrivateLinearClassifier(
             features=features, num_classes=len(self.classes_), method=self._method()
@@ -429,12 +434,6 @@ def _columns_in(given: Any) -> list[str]:
     if np.ndim(low) != 1:
         raise ValueError("expected input_range with a number for each column, got one for all")
     return [str(place) for place in range(len(low))]
-
-
-def _warn_of_rows_beyond(inputs, low, high) -> None:
-    beyond = int(((inputs < low) | (inputs > high)).any(axis=1).sum())
-    if beyond:
-        _warn_the_curator(f"{beyond} of {len(inputs)} rows are beyond input_range", 5)
 
 
 def _warn_of_labels_beyond(labels, label_range) -> None:

@@ -82,6 +82,10 @@ class ComposedFeatures(AbstractFeatureMap):
         return self.outer(self.inner(inputs))
 
     @property
+    def reader(self):
+        return self.inner.reader
+
+    @property
     def dim(self):
         return self.inner.dim
 

@@ -78,12 +78,12 @@ def test_columns_are_learnt_saved_and_read_again(tmp_path):
     labels = np.where(codes[:, 0] > 0.5, 1.0, -1.0) + (codes[:, 1] == 1)
     features = WithConstant(ColumnFeatures(columns, is_additive=True), 1.0)
     fit = PrivateLinearRegression(features, (-2.0, 3.0)).fit(codes, labels, epsilon=4.0, delta=1e-6)
-    values = np.asarray(fit.release(codes))
+    values = np.asarray(fit.release(table))
     assert np.mean((values - labels) ** 2) < 0.05 * labels.var()
     fit.release.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
     assert again.features.base.columns == columns
-    np.testing.assert_array_equal(again(codes), values)
+    np.testing.assert_array_equal(again(table), values)
 
 
 def test_a_seed_draws_the_same_noise_again_and_a_small_one_costs_everything():
