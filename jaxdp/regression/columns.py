@@ -144,7 +144,7 @@ class Columns(AbstractDescription):
             rows = table if is_array else np.asarray(table, dtype=dtype)
         except ValueError:
             # Rows of several lengths.
-            rows = np.empty(0)
+            rows = np.asarray(None)
         if rows.ndim != 2 or rows.shape[1] != len(self.names):
             raise ValueError(
                 f"expected a data frame or rows of {len(self.names)} columns, got shape "
@@ -249,7 +249,8 @@ def _checked(name: str, spec: Any) -> _Spec:
         is_number = [isinstance(end, (int, float, np.number, Decimal)) for end in spec]
         if len(spec) != 2 or not all(is_number):
             raise TypeError(f"expected column {name!r} as (low, high), two numbers, got {spec}")
-        low, high = (math.nan if end is None else end for end in _keys(name, spec))
+        # None is NaN.
+        low, high = np.array(_keys(name, spec), np.float64).tolist()
         if not -math.inf < low < high < math.inf:
             came = f"({low}, {high})"
             raise ValueError(f"expected column {name!r} with low < high, both finite, got {came}")
@@ -290,9 +291,8 @@ def _are_counted(names: Any) -> bool:
 def _keys(name: str, cells: Any) -> Sequence[_Key] | Float[np.ndarray, " n"]:
     """What each cell of a column is known by, found from that cell alone."""
     dtype = getattr(cells, "dtype", None)
-    is_plain = isinstance(dtype, np.dtype) and not np.ma.isMaskedArray(cells)
-    if is_plain and (dtype.kind in "biu" or jnp.issubdtype(dtype, jnp.floating)):
-        # Each number becomes what `_key` makes of it.
+    # Each number becomes what `_key` makes of it.
+    if isinstance(dtype, np.dtype) and not np.ma.isMaskedArray(cells) and _is_real(dtype):
         with np.errstate(over="ignore"):
             return np.asarray(cells).astype(np.float64)
     try:
@@ -301,6 +301,10 @@ def _keys(name: str, cells: Any) -> Sequence[_Key] | Float[np.ndarray, " n"]:
         # Raised outside the handler, whose error may show a cell.
         pass
     raise TypeError(f"expected texts, dates or numbers in column {name!r}, got other things")
+
+
+def _is_real(dtype: np.dtype) -> bool:
+    return dtype.kind in "biu" or jnp.issubdtype(dtype, jnp.floating)
 
 
 def _key(cell: Any) -> _Key:
@@ -316,14 +320,15 @@ def _key(cell: Any) -> _Key:
         return _date_key(cell)
     # NumPy's spans of time pass for whole numbers.
     is_number = isinstance(cell, (numbers.Real, Decimal, np.bool_))
+    number: Any = cell
     if not is_number or isinstance(cell, np.timedelta64):
         raise TypeError
     if isinstance(cell, Decimal) and cell.is_nan():
         return None
     try:
-        number = float(cell)
+        number = float(number)
     except OverflowError:
-        number = math.inf if cell > 0 else -math.inf
+        number = math.inf if number > 0 else -math.inf
     return None if math.isnan(number) else number
 
 

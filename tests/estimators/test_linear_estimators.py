@@ -2,16 +2,18 @@
 
 import warnings
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import check_estimator
 
 from jaxdp.estimators import DPLinearRegression, DPLogisticRegression
-from jaxdp.regression import Columns, NoisyStatistics
+from jaxdp.regression import Columns, NoisyStatistics, load
 
 RANGES = ({"a": 0, "b": -1}, {"a": 10, "b": 1})
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
@@ -192,3 +194,85 @@ def test_scikit_learn_finds_no_fault(estimator):
     skipped = {name for name, status in statuses.items() if status == "skipped"}
     assert skipped <= {"check_array_api_input"}
     assert list(statuses.values()).count("passed") >= 45
+
+
+COLUMNS = Columns({"a": (0, 10), "c": ["low", "high"]})
+
+
+def _mixed(num_rows=300):
+    frame, labels = _frame(num_rows)
+    return frame.assign(c=np.where(labels > 15, "high", "low")), labels
+
+
+@pytest.mark.parametrize("features", ["linear", "additive", "kernel"])
+@pytest.mark.parametrize("known", [{"columns": COLUMNS}, {"input_range": RANGES}])
+def test_a_saved_function_reads_the_table_as_the_estimator_does(features, known, tmp_path):
+    frame, labels = _mixed() if "columns" in known else _frame(300)
+    found = DPLinearRegression(**BUDGET, **known, features=features, label_range=(-5, 40))
+    found.fit(frame, labels)
+    expected = found.predict(frame)
+    found.release_.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    np.testing.assert_allclose(again(frame[frame.columns[::-1]]), expected, rtol=1e-6)
+    if "input_range" in known:
+        rows = frame.to_numpy()
+        np.testing.assert_allclose(jax.jit(again)(rows), expected, rtol=1e-4)
+    # What a fit was given, not what the next one would be.
+    found.set_params(columns=Columns({"a": (5, 6), "c": ["x"]}), input_range=None)
+    np.testing.assert_array_equal(found.predict(frame), expected)
+
+
+@pytest.mark.parametrize("features", ["linear", "additive", "kernel"])
+def test_rows_beyond_ranges_or_categories_are_told_of_once(features):
+    frame, labels = _mixed()
+    frame["c"] = frame["c"].where(frame.index > 4, "other")
+    frame["a"] = frame["a"].where(frame.index > 2, 11)
+    for known, count in (
+        ({"columns": COLUMNS}, 5),
+        ({"input_range": ({"a": 0, "b": -1}, {"a": 10, "b": 1})}, 3),
+    ):
+        table = frame if "columns" in known else frame[["a", "b"]]
+        options = {"features": features, "label_range": (-5, 40)}
+        with pytest.warns(UserWarning, match=f"{count} of 300 rows are beyond what") as caught:
+            DPLinearRegression(**BUDGET, **known, **options).fit(table, labels)
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+
+
+def test_labels_are_read_alike_with_columns_and_with_ranges():
+    frame, labels = _mixed()
+    for known in ({"columns": COLUMNS}, {"input_range": (-1, 10)}):
+        table = frame if "columns" in known else frame[["a", "b"]]
+        found = DPLinearRegression(**BUDGET, **known, label_range=(-5, 40))
+        with pytest.warns(DataConversionWarning):
+            found.fit(table, labels.to_numpy()[:, None])
+        assert found.predict(table).shape == (300,)
+        with pytest.raises(ValueError, match="y to be passed"):
+            found.fit(table, None)
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            found.fit(table, labels[:-1])
+        with pytest.raises(TypeError, match="no sample_weight: a weight changes how far"):
+            found.fit(table, labels, sample_weight=np.ones(300))
+        with pytest.raises(TypeError, match="no keywords besides X and y, got weights"):
+            found.fit(table, labels, weights=np.ones(300))
+
+
+def test_given_classes_may_be_any_numbers():
+    frame, labels = _mixed()
+    halves = np.where(labels > 15, 1.5, 0.5)
+    for known in ({"columns": COLUMNS}, {"input_range": (-1, 10)}):
+        table = frame if "columns" in known else frame[["a", "b"]]
+        found = DPLogisticRegression(**BUDGET, **known, classes=(0.5, 1.5)).fit(table, halves)
+        assert set(found.predict(table)) <= {0.5, 1.5}
+        with (
+            pytest.warns(match="epsilon is infinite"),
+            pytest.raises(ValueError, match="Unknown label type"),
+        ):
+            DPLogisticRegression(**BUDGET, **known).fit(table, labels)
+
+
+def test_names_are_those_of_the_last_fit():
+    frame, labels = _mixed()
+    found = DPLinearRegression(**BUDGET, columns=COLUMNS, label_range=(-5, 40))
+    assert found.fit(frame, labels).feature_names_in_.tolist() == ["a", "c"]
+    assert not hasattr(found.fit(frame[["a", "c"]].to_numpy(), labels), "feature_names_in_")
