@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdp.core.checks import require_count
 from jaxdp.core.pictures import given_axes, new_figure
 from jaxdp.kernels import ReleasedFunction
 from jaxdp.regression import ColumnFeatures, WithConstant
@@ -36,6 +37,7 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
 
     Raises:
         TypeError: the model is of another kind, or not additive.
+        ValueError: its columns interact, or there is no such class.
 
     Example:
         >>> import numpy as np
@@ -56,6 +58,14 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
         )
     assert release is not None
     columns = features.columns
+    if columns.interactions:
+        raise ValueError(
+            "expected a model without interactions, whose parts are curves of one column each, got "
+            f"{len(columns.interactions)} of two"
+        )
+    num_classes = len(getattr(model, "classes_", (0,)))
+    if require_count("place", place, least=0) >= num_classes:
+        raise ValueError(f"expected place < {num_classes}, of a class, got {place}")
     coefficients = np.asarray(release.coefficients, np.float64)
     coefficients = coefficients if coefficients.ndim == 1 else coefficients[:, place]
     count = len(columns.names)
