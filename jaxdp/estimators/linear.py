@@ -198,7 +198,9 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
         Returns:
             A guess that is labelled as one: of features alike in size and of no correlation, and
-            labels of one scale. Unequal features make it worse.
+            labels of one scale. Unequal features make it worse. Beside fits of 20 and 50 such
+            columns, of whose labels half are explained, it was off by less than .02, but .05 too
+            high where the budget left less than half of that (1000 rows, epsilon .5).
 
         Raises:
             ValueError: an argument is not as described, `input_range` has one number for all
@@ -252,7 +254,8 @@ class DPLinearRegression(RegressorMixin, _LinearEstimator):
         coef_, intercept_: of the columns in their own units (linear, `input_range`), or of the
             features.
         ledger_: every release of the fit, in order, with its share of the budget; `print` shows it.
-        noise_std_: what the noise makes of each coefficient of `release_`, as it was planned.
+        noise_std_: what the noise makes of each coefficient of `release_`, as it was planned: refits
+            differ by up to twice as much where the budget is small.
         release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
         cost_: what it costs.
         n_features_in_, feature_names_in_: of the inputs at fit.
