@@ -254,8 +254,8 @@ class DPLinearRegression(RegressorMixin, _LinearEstimator):
         coef_, intercept_: of the columns in their own units (linear, `input_range`), or of the
             features.
         ledger_: every release of the fit, in order, with its share of the budget; `print` shows it.
-        noise_std_: what the noise makes of each coefficient of `release_`, as it was planned: refits
-            differ by up to twice as much where the budget is small.
+        noise_std_: what the noise makes of each coefficient of `release_`, as it was planned:
+            refits differ by up to twice as much where the budget is small.
         release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
         cost_: what it costs.
         n_features_in_, feature_names_in_: of the inputs at fit.

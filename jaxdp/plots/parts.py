@@ -22,8 +22,8 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
 
     A part is centred over its column's bins or categories, missing values aside. Bands are two
     standard deviations of what the noise of the gradients makes of a coefficient, as the plan has
-    it: no sampling error is in them, and nothing of the table. On simulated tables (4000 rows of six
-    columns, epsilon from .3 to 2) the coefficients of classes differ by .7 to 1.3 times as much
+    it: no sampling error is in them, and nothing of the table. On simulated tables (4000 rows, six
+    columns, epsilon .3 and 2) the coefficients of classes differ by .7 to 1.3 times as much
     from fit to fit, those of labels by .9 to 2.1 times, most where the budget is least: noisy
     coordinates draw them to zero more or less.
 
