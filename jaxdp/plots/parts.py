@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdp.core.checks import require_count
 from jaxdp.core.pictures import given_axes, new_figure
 from jaxdp.kernels import ReleasedFunction
 from jaxdp.regression import ColumnFeatures, WithConstant
@@ -21,8 +22,9 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
 
     A part is centred over its column's bins or categories, missing values aside. Bands are two
     standard deviations of what the noise of the gradients makes of a coefficient, as the plan has
-    it: no sampling error is in them, and nothing of the table. Over eight fits of the adult table
-    (32,561 rows, epsilon .5 and 4) coefficients differ by 1.2 and 1.4 times as much, as the noisy
+    it: no sampling error is in them, and nothing of the table. On simulated tables (4000 rows, six
+    columns, epsilon .3 and 2) the coefficients of classes differ by .7 to 1.3 times as much
+    from fit to fit, those of labels by .9 to 2.1 times, most where the budget is least: noisy
     coordinates draw them to zero more or less.
 
     Args:
@@ -36,6 +38,7 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
 
     Raises:
         TypeError: the model is of another kind, or not additive.
+        ValueError: its columns interact, or there is no such class.
 
     Example:
         >>> import numpy as np
@@ -56,6 +59,14 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
         )
     assert release is not None
     columns = features.columns
+    if columns.interactions:
+        raise ValueError(
+            "expected a model without interactions, whose parts are curves of one column each, got "
+            f"{len(columns.interactions)} of two"
+        )
+    num_classes = len(getattr(model, "classes_", (0,)))
+    if require_count("place", place, least=0) >= num_classes:
+        raise ValueError(f"expected place < {num_classes}, of a class, got {place}")
     coefficients = np.asarray(release.coefficients, np.float64)
     coefficients = coefficients if coefficients.ndim == 1 else coefficients[:, place]
     count = len(columns.names)

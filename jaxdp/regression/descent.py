@@ -33,10 +33,12 @@ class AbstractSlopes(abc.ABC):
     Attributes:
         num_outputs: k, numbers that the function has for a row.
         curvature: what the plan of a descent asks of the loss.
+        share: of the budget, which the releases of the scale cost.
     """
 
     num_outputs: int
     curvature: Curvature
+    share: float = 0.0
 
     @abc.abstractmethod
     def of(
@@ -67,7 +69,7 @@ class SquaredSlopes(AbstractSlopes):
         labels: private, of magnitude at most 1.
     """
 
-    num_outputs, curvature = 1, SQUARED
+    num_outputs, curvature, share = 1, SQUARED, _NUM_SCALES * _SCALE_SHARE
 
     def __init__(self, labels: Float[np.ndarray, " n"]):
         self.labels = labels[:, None]
@@ -82,10 +84,11 @@ class SquaredSlopes(AbstractSlopes):
         self._mus = [ledger.spend(what, _SCALE_SHARE) for _ in range(_NUM_SCALES)]
 
     def scale(self, rows, weights, num_steps, step):
-        asked = [num_steps * place // 4 for place in range(_NUM_SCALES)]
-        for _ in range(asked.count(step)):
+        due = [mu for place, mu in enumerate(self._mus) if num_steps * place // 4 == step]
+        if due:
             residuals = self.of(rows.times(weights))[:, 0]
-            self._scale = released_scale(residuals, self._mus.pop(0), rows.source)
+            # Of a descent of fewer than four steps some fall on one: it has the budget of them all.
+            self._scale = released_scale(residuals, math.hypot(*due), rows.source)
         return self._scale
 
 

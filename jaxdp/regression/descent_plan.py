@@ -31,7 +31,8 @@ _RATES = (0.25, 0.5, 1.0)
 _FACTOR, _SLACK = 1.1, 0.003
 # How much of the labels' variance is explained is unknown: half of it, evenly over the modes.
 _SIGNAL = 0.5
-# The largest curvature that there may be, where 2 (1 + momentum) over the rate is unstable.
+# What the largest curvature that is thought possible (`Spectrum.upper`) is scaled to. A descent
+# diverges at 2 (1 + momentum) over its rate, so that one of more than twice as much still ends.
 _TOP = 0.9
 
 
@@ -67,17 +68,20 @@ class Curvature(NamedTuple):
     Attributes:
         share: m(c).
         clips: c, rising.
+        at_the_end: the factor of m(c) that the last steps have, which forget the noise of others.
     """
 
     share: Callable[[float], float]
     clips: tuple[float, ...]
+    at_the_end: float
 
 
 SQUARED = Curvature(
-    lambda clip: math.erf(clip / math.sqrt(2)), (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0)
+    lambda clip: math.erf(clip / math.sqrt(2)), (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0), 1.0
 )
-# s (1 - s) is .25 at a logit of 0 and .2 at one. Slopes are at most 1; half of that is typical.
-LOGISTIC = Curvature(lambda clip: 0.2 * min(1.0, clip / 0.5), (0.1, 0.2, 0.35, 0.5, 0.7))
+# s (1 - s) is .25 at a logit of 0, .2 at one and .05 at three, which classes that are told apart
+# well come to. Slopes are at most 1; half of that is typical.
+LOGISTIC = Curvature(lambda clip: 0.2 * min(1.0, clip / 0.5), (0.1, 0.2, 0.35, 0.5, 0.7), 0.25)
 
 
 class Spectrum(NamedTuple):
@@ -170,21 +174,17 @@ def planned(
             for place, risk in enumerate((signal * np.mean(bias**2, axis=1) + noisy) / 2):
                 clip = float(clips[place])
                 if clip not in best or risk < best[clip][0]:
-                    spread = std[place] * np.sqrt(variance[place] / damped)
-                    best[clip] = (
-                        float(risk),
-                        num_steps,
-                        float(rate[place, 0]),
-                        momentum,
-                        damped,
-                        spread,
-                    )
+                    how = num_steps, float(rate[place, 0]), momentum
+                    best[clip] = float(risk), how, damped, std[place]
     least = min(found[0] for found in best.values())
     clip = max(clip for clip in best if best[clip][0] <= _FACTOR * least + _SLACK)
-    risk, num_steps, rate, momentum, damped, spread = best[clip]
+    risk, (num_steps, rate, momentum), damped, std = best[clip]
     transform = (vectors / np.sqrt(damped)) @ vectors.T
     typical = math.sqrt((values / damped).sum())
-    noise_std = np.linalg.norm(vectors * spread, axis=1)
+    modes = curvature.share(clip) * curvature.at_the_end * values / damped
+    responses = _responses(modes[None], num_steps, np.array([[rate]]), momentum)
+    _, variance = _of_the_average(*responses, num_steps)
+    noise_std = np.linalg.norm(vectors * std * np.sqrt(variance[0] / damped), axis=1)
     how = num_steps, rate, momentum, clip, is_one_pass
     return DescentPlan(transform, typical, *how, risk, noise_std)
 

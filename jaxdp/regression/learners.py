@@ -13,7 +13,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.checks import host_number, require_kind
+from jaxdp.core.checks import described, host_array, require_count, require_kind
 from jaxdp.kernels import AbstractFeatureMap, ReleasedFunction
 from jaxdp.kernels.base import require_feature_map
 from jaxdp.kernels.release.private_learner import FitRequest
@@ -24,7 +24,10 @@ from jaxdp.regression.methods import AbstractMethod, Automatic
 from jaxdp.regression.private_sums import PrivateRows, released_scale
 
 # Of the labels' range, where none is given: its share of the budget, and its standard deviations.
-_RANGE_SHARE, _RANGE = 0.04, 6.0
+RANGE_SHARE, _RANGE = 0.04, 6.0
+_LARGEST_LABEL = float(np.finfo(np.float32).max)
+# Of a budget: with less the noise on sums of whole numbers has more than 64 bits.
+_LEAST_MU = 2.0**-23
 _CERTIFIED = (
     "sums are computed without rounding and released with exact normal noise, rounded to a grid of "
     "their own"
@@ -32,9 +35,28 @@ _CERTIFIED = (
 _PUBLIC = "the number of records, the columns, their ranges and the classes are public"
 
 
+def checked_label_range(given: Any) -> tuple[float, float] | None:
+    """A public range of labels as two numbers, or None; ValueError or TypeError if it is none."""
+    if given is None:
+        return None
+    ends = host_array("both ends of label_range", given)
+    if ends.shape != (2,):
+        raise ValueError(f"expected label_range to be a pair (low, high), got {described(given)}")
+    low, high = ends.tolist()
+    if not -_LARGEST_LABEL <= low < high <= _LARGEST_LABEL:
+        raise ValueError(
+            f"expected label_range with low < high, both finite in float32, got ({low}, {high})"
+        )
+    return low, high
+
+
+def _checked_num_classes(count: Any) -> int:
+    return require_count("num_classes", count, least=2)
+
+
 def _learnt_range(labels, ledger: Ledger, source) -> tuple[float, float]:
     """A range of labels about 0, learnt privately."""
-    mu = ledger.spend("histogram of the labels' magnitudes", _RANGE_SHARE)
+    mu = ledger.spend("histogram of the labels' magnitudes", RANGE_SHARE)
     bound = _RANGE * released_scale(labels, mu, source, half_octaves=(-120, 120))
     return -bound, bound
 
@@ -72,9 +94,9 @@ class _AbstractLinearLearner(eqx.Module):
         """The fit, from what is made of a request's labels."""
         request = FitRequest.checked(inputs, labels, public_seed=0, warning=None, **budget)
         mu = gaussian_mu(request.epsilon, request.delta)
-        if not 0 < mu < math.inf:
-            came = request.epsilon
-            raise ValueError(f"expected an epsilon that some noise is calibrated to, got {came}")
+        if not _LEAST_MU <= mu < math.inf:
+            came = f"epsilon={request.epsilon}, delta={request.delta}"
+            raise ValueError(f"expected a budget whose noise 64 bits can hold, got {came}")
         if request.dim != self.features.dim:
             raise ValueError(f"expected inputs of {self.features.dim} columns, got {request.dim}")
         source = request.noise()
@@ -105,7 +127,7 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     Args:
         features: of an input, with a finite norm bound; a constant one among them is the intercept.
         label_range: (low, high), public; labels beyond it are clipped. None: six standard
-            deviations about 0, as a noisy median of the labels' magnitudes has them.
+            deviations about 0, as a noisy median of the labels' magnitudes, zeros aside, has them.
         method: how it is learnt.
 
     Raises:
@@ -126,15 +148,8 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     """
 
     features: AbstractFeatureMap
-    label_range: tuple[float, float] | None = eqx.field(static=True)
+    label_range: tuple[float, float] | None = eqx.field(static=True, converter=checked_label_range)
     method: AbstractMethod = Automatic()
-
-    def __check_init__(self):
-        if self.label_range is None:
-            return
-        low, high = (host_number("label_range", end) for end in self.label_range)
-        if not -math.inf < low < high < math.inf:
-            raise ValueError(f"expected label_range with low < high, got {self.label_range}")
 
     def fit(
         self,
@@ -145,7 +160,12 @@ class PrivateLinearRegression(_AbstractLinearLearner):
         delta: float,
         noise_seed: int | None = None,
     ) -> LinearFit:
-        """Learn from a table: see `AbstractPrivateLearner.fit` for the arguments."""
+        """Learn from a table: see `AbstractPrivateLearner.fit` for the arguments.
+
+        Raises:
+            ValueError: no `label_range` was given, and too few labels differ from zero for one to
+                be learnt. What was released until then is spent.
+        """
 
         def slopes_of(targets, ledger, source):
             low, high = self.label_range or _learnt_range(targets, ledger, source)
@@ -182,7 +202,7 @@ class PrivateLinearClassifier(_AbstractLinearLearner):
     """
 
     features: AbstractFeatureMap
-    num_classes: int = eqx.field(static=True, default=2)
+    num_classes: int = eqx.field(static=True, default=2, converter=_checked_num_classes)
     method: AbstractMethod = Automatic()
 
     def fit(

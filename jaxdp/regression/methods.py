@@ -18,7 +18,7 @@ from jaxdp.regression.descent import (
     SquaredSlopes,
     private_descent,
 )
-from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Spectrum, planned, shrunk
+from jaxdp.regression.descent_plan import Curvature, Spectrum, planned, shrunk
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import (
     PrivateRows,
@@ -64,24 +64,34 @@ class AbstractDescentMethod(AbstractMethod):
     is_one_pass: eqx.AbstractClassVar[bool]
 
     def predicted_risk(
-        self, *, num_features: int, num_outputs: int, num_samples: int, mu: float, signal: float
+        self,
+        *,
+        num_features: int,
+        num_outputs: int,
+        num_samples: int,
+        mu: float,
+        curvature: Curvature,
+        other_share: float,
+        signal: float,
     ) -> float:
         """The planned excess risk over the labels' variance, before any data: a guess.
 
         Args:
             num_features, num_outputs, num_samples: p, k and n.
             mu: of the whole fit.
+            curvature: of the loss.
+            other_share: of the budget, which neither the moments nor the gradients have.
             signal: the share of the labels' variance that the features explain.
         """
         # Rows of half the largest square, and features alike: what their spectrum would cost more
         # is not known.
         values = np.full(num_features, 0.5 / num_features)
-        share = 1 - self.moments_share
+        share = 1 - self.moments_share - other_share
         return planned(
             Spectrum(values, np.eye(num_features), values, 1e-4 / num_features),
             num_samples=num_samples,
             mu=mu * math.sqrt(share),
-            curvature=SQUARED if num_outputs == 1 else LOGISTIC,
+            curvature=curvature,
             dampings=self.dampings,
             momenta=self.momenta,
             num_outputs=num_outputs,

@@ -29,8 +29,9 @@ _SHORTEST = 8.0
 # Half octaves of the magnitudes of residuals whose labels are within one: 2^-12 to 2.
 _RESIDUALS = -24, 2
 # In a histogram of more bins than these the noise of all that are empty would be as large as the
-# counts: the fullest run of bins is looked for, and the median in it and a little above.
-_MOST_BINS, _WINDOW, _ABOVE = 30, 7, 2
+# counts: the fullest run of bins is looked for, and the median in it and a little above. Noise
+# alone makes a run as full as so many of its standard deviations once in ten thousand times.
+_MOST_BINS, _WINDOW, _ABOVE, _STANDS_OUT = 30, 7, 2, 5.0
 # The median of |g| for g ~ N(0, 1).
 _MEDIAN = 0.6744897501960817
 _EPS = 2.0**-53
@@ -95,12 +96,19 @@ def released_scale(
     A histogram of $\log_2 |r|$ has the sensitivity $\sqrt 2$. The median is found from above, where
     the bins hold little noise: the logarithm of a normal number has a long tail below.
 
+    Among more than thirty bins the median is that of the fullest seven and of what is above them:
+    zeros, and what is far smaller than most, do not count.
+
     Args:
         residuals: private.
         mu: of this release.
         source: of the noise.
         half_octaves: the least and the largest magnitude that is told from others, as twice its
             logarithm to the base 2; what is beyond counts as these.
+
+    Raises:
+        ValueError: among more than thirty bins none stand out of the noise. The released counts
+            alone decide it.
     """
     lowest, num_bins = half_octaves[0], half_octaves[1] - half_octaves[0] + 1
     with np.errstate(divide="ignore"):
@@ -112,13 +120,20 @@ def released_scale(
     std = math.sqrt(2) / mu * (1 + 1e-10) * unit
     values = counts.astype(np.int64) * int(unit)
     noisy = source.hiding(values, std).noisy_integers(values, std, "scale") / unit
-    top = num_bins
+    top, most = num_bins, float(len(residuals))
     if num_bins > _MOST_BINS:
         # Not at the lowest, where zeros are.
-        window = 1 + int(np.convolve(noisy[1:], np.ones(_WINDOW), "valid").argmax())
+        runs = np.convolve(noisy[1:], np.ones(_WINDOW), "valid")
+        if runs.max() < _STANDS_OUT * math.sqrt(_WINDOW) * std / unit:
+            raise ValueError(
+                "expected label_range=(low, high): too few labels differ from zero for their "
+                "magnitudes to stand out of the noise of this budget"
+            )
+        window = 1 + int(runs.argmax())
         top = min(num_bins, window + _WINDOW + _ABOVE)
+        most = noisy[window:top].sum()
     above = np.cumsum(noisy[:top][::-1])[::-1]
-    reached = np.flatnonzero(above >= len(residuals) / 2)
+    reached = np.flatnonzero(above >= most / 2)
     place = int(reached.max()) if len(reached) else 0
     return 2.0 ** ((lowest + place + 0.5) / 2) / _MEDIAN
 

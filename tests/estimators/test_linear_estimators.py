@@ -13,7 +13,9 @@ from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import check_estimator
 
 from jaxdp.estimators import DPLinearRegression, DPLogisticRegression
-from jaxdp.regression import Columns, NoisyStatistics, load
+from jaxdp.privacy import gaussian_mu
+from jaxdp.regression import Automatic, Columns, NoisyStatistics, load
+from jaxdp.regression.descent_plan import SQUARED
 
 RANGES = ({"a": 0, "b": -1}, {"a": 10, "b": 1})
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
@@ -108,6 +110,38 @@ def test_a_forecast_reads_nothing_and_grows_with_what_is_spent():
     assert 0 <= found[0].with_privacy < found[1].with_privacy < found[2].with_privacy < 0.8
     assert found[2].with_privacy > 0.79
     assert "guess" in found[0].assumes
+
+
+def test_a_forecast_knows_the_loss_and_all_that_a_fit_spends():
+    ranges = ([0, -1], [10, 1])
+    regression = DPLinearRegression(0.5, 1e-6, input_range=ranges, label_range=(0, 1))
+    learnt = DPLinearRegression(0.5, 1e-6, input_range=ranges)
+    classes = DPLogisticRegression(0.5, 1e-6, input_range=ranges, classes=(0, 1))
+    found = [one.forecast(2000).with_privacy for one in (classes, learnt, regression)]
+    assert found == sorted(set(found))
+    # Of a descent whose gradients have all but the moments' share, more would be left.
+    more = Automatic().predicted_risk(
+        num_features=3,
+        num_outputs=1,
+        num_samples=2000,
+        mu=gaussian_mu(0.5, 1e-6),
+        curvature=SQUARED,
+        other_share=0.0,
+        signal=0.5,
+    )
+    assert 0.5 - 2 * more > found[-1]
+
+
+def test_a_forecast_says_what_it_needs():
+    for ranges in ((0, 1), [0, 1]):
+        with pytest.raises(ValueError, match="a number for each column, such as"):
+            DPLinearRegression(**BUDGET, input_range=ranges).forecast(100)
+    estimator = DPLinearRegression(**BUDGET, input_range=RANGES)
+    assert 0 < estimator.forecast(10**5).with_privacy < 0.5
+    assert DPLinearRegression(**BUDGET, input_range=(0, [1, 10])).forecast(10**5).num_samples
+    for signal in (0.0, -1, 1.1, np.nan, [0.5, 0.5]):
+        with pytest.raises(ValueError, match="signal"):
+            estimator.forecast(100, signal=signal)
 
 
 def test_it_stands_at_the_end_of_a_pipeline_and_is_cloned():

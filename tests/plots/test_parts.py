@@ -43,9 +43,31 @@ def test_other_models_have_no_parts():
         jaxdp.plots.plot_parts(line.fit(np.eye(4), np.ones(4)))
 
 
-def test_bands_are_what_the_noise_makes_of_coefficients():
-    fits = [_fitted((0, 1)) for _ in range(16)]
-    spread = np.std([fit.release_.coefficients for fit in fits], axis=0)
-    ratio = spread / np.mean([fit.noise_std_ for fit in fits], axis=0)
-    # The noise of the coordinates, which shrinks coefficients, is not in it.
-    assert 0.7 < np.median(ratio) < 2.5
+def test_parts_that_are_not_there_are_refused():
+    model = _fitted((0, 1, 2))
+    for place, kind in ((3, ValueError), (-1, ValueError), (0.5, TypeError)):
+        with pytest.raises(kind, match="place"):
+            jaxdp.plots.plot_parts(model, place=place)
+    columns = Columns({"a": (0, 1), "b": (0, 1)}, bins=2, interactions=[("a", "b")])
+    both = jaxdp.estimators.DPLinearRegression(
+        4.0, 1e-6, columns=columns, features="additive", label_range=(0, 1)
+    ).fit(np.eye(2), np.ones(2))
+    with pytest.raises(ValueError, match="without interactions"):
+        jaxdp.plots.plot_parts(both)
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_bands_of_logits_are_near_what_the_noise_makes_of_coefficients(is_sure):
+    draw = np.random.default_rng(0)
+    inputs = draw.uniform(-1, 1, (4000, 6))
+    logits = inputs @ draw.normal(size=6)
+    labels = (logits > 0 if is_sure else draw.random(4000) < 1 / (1 + np.exp(-logits))) * 1
+    fits = [
+        jaxdp.estimators.DPLogisticRegression(
+            1.0, 1e-6, input_range=(-1, 1), classes=(0, 1), noise_seed=2**200 + seed
+        ).fit(inputs, labels)
+        for seed in range(30)
+    ]
+    spread = np.std([fit.release_.coefficients for fit in fits], axis=0, ddof=1)
+    ratio = np.sqrt(np.mean((spread / np.mean([fit.noise_std_ for fit in fits], axis=0)) ** 2))
+    assert 0.65 < ratio < 1.3

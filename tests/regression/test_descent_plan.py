@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from helpers import assert_mean_close
+from helpers import assert_mean_close, assert_std_close
 
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures
 from jaxdp.privacy import SecretNoise
 from jaxdp.regression.descent import SquaredSlopes, private_descent
 from jaxdp.regression.descent_plan import (
+    _RATES,
     SQUARED,
     Spectrum,
     _of_the_average,
@@ -81,11 +82,60 @@ def test_private_descents_have_the_risk_that_is_planned(mu, is_one_pass):
     options |= {"dampings": (math.inf,), "momenta": (0.0,), "is_one_pass": is_one_pass}
     plan = planned(spectrum, **options)
     best, *_ = np.linalg.lstsq(directions, labels, rcond=None)
-    for _ in range(40):
-        rows = PrivateRows.of(features, directions.astype(np.float32), SecretNoise())
-        weights, _ = private_descent(rows, _KnownScale(labels), plan, mu)
+    fits = []
+    for place in range(40):
+        noise = SecretNoise(2**200 + place)
+        rows = PrivateRows.of(features, directions.astype(np.float32), noise)
+        weights, noise_std = private_descent(rows, _KnownScale(labels), plan, mu)
+        fits.append(weights[:, 0] / noise_std)
         found.append(np.sum((weights[:, 0] - best) ** 2) / dim / 2 * 64)
     # What clipping leaves of a curvature is that of the labels at the start.
     assert_mean_close(found, plan.predicted_risk, bias=0.1 * plan.predicted_risk)
     with pytest.raises(AssertionError):
         assert_mean_close(found, 2 * plan.predicted_risk, bias=0.1 * plan.predicted_risk)
+    # Directions are alike: all weights tell of one spread.
+    fits = np.ravel(fits - np.mean(fits, axis=0)) * math.sqrt(40 / 39)
+    assert_std_close(fits, 1, bias=0.1)
+    with pytest.raises(AssertionError):
+        assert_std_close(fits, 0.7, bias=0.1)
+
+
+SPECTRA = {
+    "flat": np.full(60, 1 / 60),
+    "one large": np.append(0.9, np.full(59, 0.1 / 60)),
+    "decaying": np.logspace(-0.7, -6, 60),
+    "low rank": np.append(0.5, np.zeros(59)),
+}
+
+
+@pytest.mark.parametrize("name", [*SPECTRA, "additive"])
+@pytest.mark.parametrize("noise", [1e-3, 0.03, 0.1, 0.3, 1.0, 3.0])
+def test_no_descent_diverges_on_the_true_second_moments(name, noise):
+    """Whatever a noisy spectrum is drawn to, steps are short for what the features really have."""
+    draw, size = np.random.default_rng(3), 60
+    if name == "additive":
+        # Six columns of nine bins and a constant: one direction has all that they share.
+        rows = np.hstack([np.eye(9)[draw.integers(0, 9, 4000)] for _ in range(6)])
+        rows = np.hstack([rows, np.ones((4000, 6))]) / math.sqrt(12)
+        moments = rows.T @ rows / len(rows)
+    else:
+        turn, _ = np.linalg.qr(draw.normal(size=(size, size)))
+        moments = (turn * SPECTRA[name]) @ turn.T
+    std = noise * np.linalg.eigvalsh(moments).max() / math.sqrt(size)
+    for _ in range(3):
+        upper = np.triu(draw.normal(size=(size, size)), 1) / math.sqrt(2)
+        noisy = moments + std * (upper + upper.T + np.diag(draw.normal(size=size)))
+        for dampings, momentum in (((math.inf,), 0.0), ((1.0,), 0.0), ((3.0,), 0.8)):
+            plan = planned(
+                shrunk(noisy, std),
+                num_samples=10_000,
+                mu=math.sqrt(2) / (10_000 * std) / math.sqrt(0.2),
+                curvature=SQUARED,
+                dampings=dampings,
+                momenta=(momentum,),
+            )
+            top = np.linalg.eigvalsh(plan.transform @ moments @ plan.transform).max()
+            # Half as long with momentum: any rate that the plan may choose, not this one alone.
+            longest = max(_RATES) / (2 if momentum else 1)
+            assert plan.rate <= longest
+            assert longest * top < 2 * (1 + momentum)

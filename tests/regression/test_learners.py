@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import jaxdp
+from jaxdp.estimators import DPLinearRegression
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling, load
+from jaxdp.privacy import SecretNoise
 from jaxdp.regression import (
     Automatic,
     ColumnFeatures,
@@ -17,6 +19,7 @@ from jaxdp.regression import (
     Whitened,
     WithConstant,
 )
+from jaxdp.regression.private_sums import released_scale
 
 METHODS = (Automatic(), Whitened(), FullBatch(), PlannedDPSGD(), NoisyStatistics())
 SLOPES = np.array([2.0, -1.0, 0.5])
@@ -101,6 +104,45 @@ def test_a_seed_draws_the_same_noise_again_and_a_small_one_costs_everything():
     assert not cost.is_certified
 
 
+@pytest.mark.parametrize("share", [0.1, 0.45, 0.55, 1.0])
+def test_labels_that_are_zero_do_not_count_for_a_learnt_range(share):
+    labels = np.where(np.random.default_rng(0).random(20_000) < share, 100.0, 0.0)
+    scale = released_scale(labels, 0.1, SecretNoise(), half_octaves=(-120, 120))
+    # The median of |g| is .674 for a normal g; a bin is half an octave.
+    assert 0.8 * 100 / 0.674 < scale < 1.2 * 100 / 0.674
+
+
+@pytest.mark.parametrize("labels", [np.zeros(4000), np.append(np.zeros(3950), np.ones(50))])
+def test_a_range_that_noise_hides_is_asked_for(labels):
+    rows = np.ones((4000, 1))
+    learner = PrivateLinearRegression(ClippedFeatures(IdentityFeatures(1), 1.0), None)
+    with pytest.raises(ValueError, match=r"expected label_range=\(low, high\): too few labels"):
+        learner.fit(rows, labels, epsilon=1.0, delta=1e-6)
+
+
+RANGES = {
+    "a number": (5, ValueError, "a pair"),
+    "three": ((0, 1, 2), ValueError, "a pair"),
+    "texts": (("a", "b"), TypeError, "both ends of label_range"),
+    "turned round": ((1, 0), ValueError, "low < high"),
+    "an array turned round": (np.array([20, 0]), ValueError, "low < high"),
+    "too wide": ((1e308, 1.7e308), ValueError, "finite in float32"),
+    "half too wide": ((0, 1e40), ValueError, "finite in float32"),
+    "not a number": ((0, np.nan), ValueError, "finite in float32"),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_range_that_is_none_is_refused_before_the_data(name):
+    given, kind, message = RANGES[name]
+    with pytest.raises(kind, match=message):
+        PrivateLinearRegression(_features(), given)
+    with pytest.raises(kind, match=message):
+        DPLinearRegression(1.0, 1e-6, input_range=(0, 1), label_range=given).fit("no data", None)
+    learner = PrivateLinearRegression(_features(), np.array([0, 20]))
+    assert learner.label_range == (0.0, 20.0)
+
+
 REFUSED = {
     "a map without a bound": (
         lambda: PrivateLinearRegression(IdentityFeatures(3), (0.0, 1.0)),
@@ -111,6 +153,23 @@ REFUSED = {
         lambda: PrivateLinearRegression(_features(), (1.0, 1.0)),
         ValueError,
         "label_range with low < high",
+    ),
+    "one class": (
+        lambda: PrivateLinearClassifier(_features(), 1),
+        ValueError,
+        "num_classes >= 2",
+    ),
+    "half a class": (
+        lambda: PrivateLinearClassifier(_features(), 2.5),
+        TypeError,
+        "num_classes",
+    ),
+    "hardly a budget": (
+        lambda: PrivateLinearRegression(_features(), (0.0, 1.0)).fit(
+            *_table(50), epsilon=1e-11, delta=1e-11
+        ),
+        ValueError,
+        "a budget whose noise 64 bits can hold, got epsilon=1e-11",
     ),
     "no method": (
         lambda: PrivateLinearRegression(_features(), (0.0, 1.0), "automatic"),

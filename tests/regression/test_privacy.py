@@ -7,6 +7,7 @@ over the variances of the noise, add up to at most mu^2 for any outputs: that is
 
 import functools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,13 +15,24 @@ from scipy.special import ndtr
 
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures
 from jaxdp.privacy import SecretNoise
-from jaxdp.regression import Automatic, FullBatch, NoisyStatistics, PlannedDPSGD, Whitened
+from jaxdp.privacy.secret.secret_noise import grid_unit
+from jaxdp.regression import (
+    Automatic,
+    FullBatch,
+    NoisyStatistics,
+    PlannedDPSGD,
+    PrivateLinearRegression,
+    Whitened,
+)
 from jaxdp.regression import private_sums as sums
 from jaxdp.regression.descent import LogisticSlopes, SoftmaxSlopes, SquaredSlopes
 from jaxdp.regression.ledger import Ledger
 
 MU, DIM = 1.5, 3
 METHODS = (Automatic(), Whitened(), FullBatch(), PlannedDPSGD(), NoisyStatistics())
+
+
+_exact_noise = SecretNoise.noisy_integers
 
 
 class _Recorded:
@@ -34,7 +46,7 @@ class _Recorded:
 
     def noisy_integers(self, values, std, purpose):
         values, std = np.asarray(values), np.asarray(std) * self._share
-        noisy = SecretNoise().noisy_integers(values, std, purpose)
+        noisy = _exact_noise(SecretNoise(), values, std, purpose)
         if self._given is not None:
             noisy = self._given[len(self.outputs)]
         self.asked.append((values, std))
@@ -188,12 +200,12 @@ def _moments(rows, labels):
     sums.released_second_moments(rows, 1.0)
 
 
-def _gradient(rows, labels, transform=None, clip_norm=0.3):
+def _gradient(rows, labels, transform=None, clip_norm=0.3, typical_norm=1.0):
     draw = np.random.default_rng(2)
     transform = draw.normal(size=(DIM, DIM)) if transform is None else transform
     slopes = np.stack([labels * 100, -labels * 50], axis=1)
     sums.released_gradient(
-        rows, slopes, transform, rows.norms(transform), clip_norm, typical_norm=1.0, mu=1.0
+        rows, slopes, transform, rows.norms(transform), clip_norm, typical_norm, mu=1.0
     )
 
 
@@ -225,3 +237,100 @@ def test_what_is_not_finite_adds_nothing():
         found.append(np.linalg.norm(values / std))
     # A term of norm C is half of the sensitivity.
     np.testing.assert_allclose(found, [0, 0.5, 0.5], atol=1e-5)
+
+
+def test_what_rounding_moves_is_in_the_sensitivity(monkeypatch):
+    """Coordinates that vanish on all rows: a product's rounding is beyond the clip norm."""
+    source, stds, moved, clip_norm = _Recorded(), [], [], 1e-3
+    monkeypatch.setattr(sums, "grid_unit", lambda std: stds.append(std) or grid_unit(std))
+    features = ClippedFeatures(IdentityFeatures(DIM), 1.0)
+    rows = sums.PrivateRows.of(features, np.full((2000, DIM), 0.5, np.float32), source)
+    transform = 1e12 * np.array([[1, -0.7, -0.3], [0.1, 1, -1.1], [-1, 0.7, 0.3]])
+    labels = np.random.default_rng(0).uniform(0, 0.01, 2000)
+    for count in range(2, 40):
+        for sign in (1, -1):
+            labels[0], labels[1:count] = sign, 1.0
+            _gradient(rows, labels, transform, clip_norm, typical_norm=1e-2)
+        (values, _), (others, _) = source.asked[-2:]
+        moved.append(np.linalg.norm((values - others) * grid_unit(stds[-1])))
+    # Twice the clip norm alone does not cover it; mu is 1.
+    assert 2.2 * clip_norm < max(moved) <= stds[-1]
+
+
+@pytest.mark.parametrize("std", [1e-30, 0.5, 1.0, np.nextafter(1, 0), 3e20])
+@pytest.mark.parametrize("multiplier", [1e-6, 1.0, 300.0])
+def test_noise_covers_the_rounding_to_its_own_grid(std, multiplier):
+    num_weights = 9
+    wide = sums.widened(std, multiplier, num_weights)
+    rounding = Fraction(multiplier) * 3 * Fraction(grid_unit(wide))
+    assert Fraction(wide) >= Fraction(std) + rounding
+    assert wide <= std * (1 + 1e-5)
+
+
+def test_sums_of_a_block_are_those_of_whole_numbers():
+    count, clip_norm = 2**16, 2.0**-3
+    odd = np.random.default_rng(0).integers(0, 8, (2, count)) * 2 + 1
+    units, whole = 2**sums._ROW_BITS - 16 - odd[0], 2**sums._SLOPE_BITS - odd[1]
+    rows = sums.PrivateRows(units[:, None].astype(np.float32), _Recorded())
+    # The largest slope is the clip norm at this typical norm; the noise is finer than the sums.
+    slopes, one = whole[:, None] * (clip_norm / 2**sums._SLOPE_BITS), np.eye(1)
+    sums.released_gradient(
+        rows, slopes, one, rows.norms(one), clip_norm, typical_norm=sums._SHORTEST, mu=2.0**8
+    )
+    ((values, scaled),) = rows.source.asked
+    # In the sum's own units: the standard deviation is of 2 C, so that the grid is known.
+    grid = grid_unit(2 * clip_norm / 2.0**8 * (1 + 1e-9))
+    unit = Fraction(clip_norm) / 2**sums._SLOPE_BITS / 2**sums._ROW_BITS
+    exact = sum(int(x) * int(g) for x, g in zip(units, whole, strict=True))
+    assert exact < 2**53
+    assert int(values[0, 0]) * Fraction(grid) == exact * unit
+    assert 2**29 <= scaled < 2**30
+
+
+def test_every_sum_has_noise_of_its_own(monkeypatch):
+    """With a seed, another step, other sums and another budget: a shared one cancels."""
+    words, drawn = SecretNoise.words, []
+
+    def recorded(self, count, purpose):
+        found = words(self, count, purpose)
+        drawn.append(found.tobytes())
+        return found
+
+    monkeypatch.setattr(SecretNoise, "words", recorded)
+    features, table = ClippedFeatures(IdentityFeatures(DIM), 1.0), np.zeros((8, DIM))
+    other = np.vstack([[1.0, 0, 0], table[1:]])
+    # The moments do not depend on the loss: each has budgets of its own.
+    for kind, budget in (("squared", MU), ("logistic", 3 * MU)):
+        runs = ((table, 0.5, budget), (other, -1.0, budget), (other, -1.0, 2 * budget))
+        for own, label, mu in runs:
+            rows = sums.PrivateRows.of(features, own.astype(np.float32), SecretNoise(2**200))
+            labels = np.append(label, np.full(7, 0.5))
+            FullBatch().learnt(rows, _slopes(kind, labels), Ledger(mu))
+    assert len(set(drawn)) == len(drawn) > 30
+
+
+def test_a_record_moves_a_whole_fit_with_a_learnt_range_by_at_most_mu(monkeypatch):
+    draw, found = np.random.default_rng(0), []
+    learner = PrivateLinearRegression(ClippedFeatures(IdentityFeatures(DIM), 1.0), None)
+    for _ in range(6):
+        table, labels, first = draw.normal(size=(60, DIM)), draw.uniform(1, 1.3, 60), _Recorded()
+        monkeypatch.setattr(SecretNoise, "noisy_integers", first.noisy_integers)
+        fit = learner.fit(table, labels, epsilon=60.0, delta=1e-6)
+        table[0], labels[0] = -table[0], -1e3
+        second = _Recorded(first.outputs)
+        monkeypatch.setattr(SecretNoise, "noisy_integers", second.noisy_integers)
+        learner.fit(table, labels, epsilon=60.0, delta=1e-6)
+        total = sum(
+            np.sum(((values - moved) / std) ** 2)
+            for (values, std), (moved, _) in zip(first.asked, second.asked, strict=True)
+        )
+        found.append(math.sqrt(total) / fit.ledger.mu)
+    assert 0.5 < max(found) <= 1
+
+
+@pytest.mark.parametrize("num_rows", [1, 2, 3])
+def test_scales_that_fall_on_one_step_are_released_once(num_rows):
+    table, labels = np.ones((num_rows, DIM)), np.ones(num_rows)
+    run = _run(PlannedDPSGD(), "squared", table, labels)
+    # The moments, a gradient of every row, and a scale at each of the steps 0, T / 4 and T / 2.
+    assert len(run.asked) == 1 + num_rows + len({num_rows * place // 4 for place in range(3)})
