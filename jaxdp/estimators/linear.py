@@ -128,25 +128,25 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         return columns, WithConstant(found, constant) if self.fit_intercept else found
 
     def _read(self, X, y, *, y_numeric):
-        """The table in numbers, the labels, and the features of a row."""
+        """The table as its features read it, the labels, and the features of a row."""
         if self.columns is None:
             inputs, labels, names = training_data(self, X, y, y_numeric=y_numeric)
             columns, features = self._public_features(names)
             low, high = ranges_of(self.input_range, names)
             is_beyond = ((inputs < low) | (inputs > high)).any(axis=1)
-            inputs = inputs if columns is None else columns.codes(inputs)
         else:
             columns, features = self._public_features(())
             assert columns is not None
-            inputs, is_beyond = columns.read(X)
-            inputs, labels = rows_and_labels(self, inputs, y, y_numeric=y_numeric)
+            codes, is_beyond = columns.read(X)
+            _, labels = rows_and_labels(self, codes, y, y_numeric=y_numeric)
+            inputs = X
             self.n_features_in_ = len(columns.names)
             vars(self).pop("feature_names_in_", None)
             if hasattr(X, "columns"):
                 self.feature_names_in_ = np.asarray(columns.names, dtype=object)
         self._reads_cells = self.columns is not None
         if is_beyond.any():
-            count = f"{is_beyond.sum()} of {len(inputs)} rows"
+            count = f"{is_beyond.sum()} of {np.size(is_beyond)} rows"
             _warn_the_curator(f"{count} are beyond what input_range or columns say", 4)
         return inputs, labels, features
 

@@ -175,8 +175,7 @@ class ColumnFeatures(AbstractFeatureMap):
     for each of its bins. So does each pair of bins of two columns that interact. Every column and
     every interaction adds at most 1 to $|z|^2$, and exactly 1 in an additive model.
 
-    Inputs are a table's codes, and a learner is fitted to them; the function that it releases makes
-    them itself of a table's cells.
+    Inputs are a table's codes. Learners, and what they release, make codes of the cells.
 
     Args:
         columns: of the table.

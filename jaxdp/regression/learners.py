@@ -92,6 +92,9 @@ class _AbstractLinearLearner(eqx.Module):
 
     def _fit(self, inputs, labels, budget, slopes_of) -> LinearFit:
         """The fit, from what is made of a request's labels."""
+        # As the released function will read a table.
+        if self.features.reader is not None:
+            inputs = self.features.reader.codes(inputs)
         request = FitRequest.checked(inputs, labels, public_seed=0, warning=None, **budget)
         mu = gaussian_mu(request.epsilon, request.delta)
         if not _LEAST_MU <= mu < math.inf:

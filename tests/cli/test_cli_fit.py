@@ -249,7 +249,7 @@ def test_a_model_of_columns_reads_texts_and_missing_cells_of_a_file(capsys, tmp_
         regression.ColumnFeatures(columns, is_additive=True), (0, 10)
     )
     labels = [float(row[0]) for row in rows]
-    fit = learner.fit(columns.codes(rows), labels, epsilon=4.0, delta=1e-5)
+    fit = learner.fit(rows, labels, epsilon=4.0, delta=1e-5)
     known = kernels.Columns(("a", "c"))
     release = dataclasses.replace(fit.release, columns=known)
     release.save(tmp_path / "model.npz")

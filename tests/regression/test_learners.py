@@ -80,7 +80,7 @@ def test_columns_are_learnt_saved_and_read_again(tmp_path):
     codes = columns.codes(table)
     labels = np.where(codes[:, 0] > 0.5, 1.0, -1.0) + (codes[:, 1] == 1)
     features = WithConstant(ColumnFeatures(columns, is_additive=True), 1.0)
-    fit = PrivateLinearRegression(features, (-2.0, 3.0)).fit(codes, labels, epsilon=4.0, delta=1e-6)
+    fit = PrivateLinearRegression(features, (-2.0, 3.0)).fit(table, labels, epsilon=4.0, delta=1e-6)
     values = np.asarray(fit.release(table))
     assert np.mean((values - labels) ** 2) < 0.05 * labels.var()
     fit.release.save(tmp_path / "model.npz")
